@@ -1,0 +1,105 @@
+// Lint rules that carry the architecture: who may import whom, and where time, chance and the environment enter.
+import tseslint from "typescript-eslint";
+
+/** Time, chance and the environment come in through `deps`; only the files named below may touch the real ones. */
+const ambient = [
+  { object: "Date", property: "now", message: "Pass a clock in deps (see runtime.ts)." },
+  { object: "performance", property: "now", message: "Pass a clock in deps (see runtime.ts)." },
+  { object: "Math", property: "random", message: "Pass an rng in deps (see runtime.ts)." },
+  { object: "process", property: "env", message: "Read the environment in main.ts and pass a Config." },
+];
+
+const forbidImports = (patterns) => ["error", { patterns }];
+const notOurs = { regex: "^@highwater/", message: "This package must not import our other packages." };
+
+export default tseslint.config(
+  { ignores: ["**/node_modules/**", "**/dist/**", "**/*.js", "**/*.mjs", "**/*.cjs"] },
+  ...tseslint.configs.recommendedTypeChecked,
+  {
+    files: ["**/*.ts"],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      "@typescript-eslint/no-floating-promises": [
+        "error",
+        {
+          allowForKnownSafeCalls: [
+            { from: "package", name: ["describe", "it", "test", "suite"], package: "node:test" },
+          ],
+        },
+      ],
+      "@typescript-eslint/no-misused-promises": "error",
+      "@typescript-eslint/switch-exhaustiveness-check": "error",
+      "@typescript-eslint/consistent-type-imports": ["error", { fixStyle: "inline-type-imports" }],
+      "@typescript-eslint/require-await": "off",
+      "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_" }],
+      "no-warning-comments": ["error", { terms: ["fixme"] }],
+      eqeqeq: "error",
+      "no-restricted-properties": ["error", ...ambient],
+      "max-lines": ["error", { max: 600, skipBlankLines: true, skipComments: true }],
+      "max-lines-per-function": ["warn", { max: 70, skipBlankLines: true, skipComments: true }],
+    },
+  },
+  {
+    // Where the real clock, rng and environment enter a process, and everything that is not product code.
+    files: [
+      "**/runtime.ts",
+      "**/main.ts",
+      "**/cli.ts",
+      "packages/dev-cluster/**",
+      "examples/**",
+      "scripts/**",
+      "sdk/ts/**",
+      "**/*.test.ts",
+      "**/*.prop.test.ts",
+      "**/test/**",
+      "test/**",
+    ],
+    rules: { "no-restricted-properties": "off", "max-lines-per-function": "off" },
+  },
+  { files: ["packages/protocol/**"], rules: { "no-restricted-imports": forbidImports([notOurs]) } },
+  {
+    files: ["sdk/ts/src/**"],
+    rules: {
+      "no-restricted-imports": forbidImports([
+        notOurs,
+        { regex: "^node:", message: "The SDK runs in browsers and edge workers too." },
+      ]),
+    },
+  },
+  {
+    files: ["packages/store/**"],
+    rules: {
+      "no-restricted-imports": forbidImports([
+        { regex: "^@highwater/(?!protocol|dev-cluster)", message: "The store knows only the protocol." },
+      ]),
+    },
+  },
+  {
+    // The tracker's core is a pure state machine: no clock, timer, socket, file or database can even be named.
+    files: ["services/durability-tracker/src/core/**"],
+    ignores: ["**/*.test.ts"],
+    rules: {
+      "no-restricted-imports": forbidImports([
+        {
+          regex: "^(?!\\./|@highwater/protocol)",
+          message: "The core imports only itself and the protocol's types.",
+        },
+      ]),
+      "no-restricted-globals": [
+        "error",
+        "setTimeout",
+        "setInterval",
+        "setImmediate",
+        "queueMicrotask",
+        "fetch",
+        "process",
+        "performance",
+        "crypto",
+        "Date",
+        "console",
+        "WebSocket",
+        "EventSource",
+      ],
+    },
+  },
+);

@@ -1,0 +1,149 @@
+// The error catalogue: code -> HTTP status, what became of the transaction, and what the caller should do.
+// Codes are API; titles may change. A code exists only where a caller would act differently.
+
+/** What became of the transaction that the request was about. */
+export type Outcome = "not_applied" | "applied" | "unknown";
+/**
+ * `never`: the request itself is wrong. `transaction`: run the whole body again, with a new id.
+ * `resolve_outcome`: ask for the state (or send the same id again) first. `wait`: send the same again later.
+ */
+export type Retry = "never" | "transaction" | "resolve_outcome" | "wait";
+
+export interface ErrorEntry {
+  readonly status: number;
+  readonly outcome: Outcome;
+  readonly retry: Retry;
+  readonly title: string;
+}
+
+const entry = (status: number, outcome: Outcome, retry: Retry, title: string): ErrorEntry => ({
+  status,
+  outcome,
+  retry,
+  title,
+});
+
+export const ERRORS = {
+  invalid_request: entry(400, "not_applied", "never", "The request does not match its schema."),
+  invalid_id: entry(400, "not_applied", "never", "The transaction id is not a UUIDv7."),
+  invalid_token: entry(400, "not_applied", "never", "The text is not a token of this service."),
+  unknown_level: entry(400, "not_applied", "never", "The level is not configured."),
+  transaction_control: entry(
+    400,
+    "not_applied",
+    "never",
+    "A statement begins, ends or prepares a transaction; the service does that.",
+  ),
+  id_out_of_window: entry(
+    400,
+    "not_applied",
+    "transaction",
+    "The time inside the id is outside the window in which ids are accepted; use a new id.",
+  ),
+  id_expired: entry(410, "unknown", "never", "The id is older than the receipts that are kept."),
+  not_found: entry(404, "not_applied", "never", "There is no such resource."),
+  body_too_large: entry(413, "not_applied", "never", "The request body is over the limit."),
+  unsupported_media_type: entry(415, "not_applied", "never", "The body must be application/json."),
+  statement_failed: entry(422, "not_applied", "never", "The database refused a statement."),
+  constraint_violation: entry(409, "not_applied", "never", "A statement violates a constraint."),
+  serialization_failure: entry(
+    409,
+    "not_applied",
+    "transaction",
+    "The transaction conflicted with another; run the whole body again, with a new id.",
+  ),
+  statement_timeout: entry(
+    422,
+    "not_applied",
+    "never",
+    "A statement ran into a time limit and was cancelled.",
+  ),
+  transaction_in_progress: entry(409, "unknown", "wait", "A transaction with this id is still running."),
+  transaction_aborted: entry(
+    409,
+    "not_applied",
+    "transaction",
+    "This id was settled as aborted; use a new id.",
+  ),
+  transaction_lost: entry(
+    409,
+    "not_applied",
+    "transaction",
+    "The transaction was committed and then lost in a failure; use a new id.",
+  ),
+  epoch_changed: entry(503, "not_applied", "wait", "The store failed over while the request was under way."),
+  primary_unavailable: entry(503, "not_applied", "wait", "No authoritative primary can be reached."),
+  split_brain: entry(
+    503,
+    "not_applied",
+    "wait",
+    "Two primaries claim authority; writes stop until it is settled.",
+  ),
+  exposure_limit: entry(
+    503,
+    "not_applied",
+    "wait",
+    "Too many transactions are committed but not yet durable.",
+  ),
+  overloaded: entry(503, "not_applied", "wait", "The service has no capacity left."),
+  commit_unconfirmed: entry(
+    503,
+    "unknown",
+    "resolve_outcome",
+    "The connection died during COMMIT and the outcome could not be settled yet.",
+  ),
+  marks_unavailable: entry(503, "not_applied", "wait", "No mark has been observed yet."),
+  internal: entry(500, "unknown", "resolve_outcome", "The service failed; the fault is logged."),
+} as const satisfies Record<string, ErrorEntry>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+export interface ProblemDetails {
+  readonly detail?: string | undefined;
+  readonly sqlstate?: string | undefined;
+  /** Index of the statement at fault, from 0. */
+  readonly statement?: number | undefined;
+  readonly constraint?: string | undefined;
+  readonly retryAfterMs?: number | undefined;
+  readonly outcome?: Outcome | undefined;
+  readonly fields?: readonly string[] | undefined;
+  readonly transactionId?: string | undefined;
+}
+
+/** RFC 9457 body of an error answer. */
+export type Problem = ProblemDetails & {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly code: ErrorCode;
+  readonly outcome: Outcome;
+  readonly retry: Retry;
+};
+
+/** The error of every package of this project: a code of the catalogue, the outcome, and the native cause. */
+export class HighwaterError extends Error {
+  readonly code: ErrorCode;
+  readonly outcome: Outcome;
+  readonly details: ProblemDetails;
+
+  constructor(code: ErrorCode, details: ProblemDetails = {}, options?: { cause?: unknown }) {
+    super(details.detail ?? ERRORS[code].title, options);
+    this.name = "HighwaterError";
+    this.code = code;
+    this.details = details;
+    this.outcome = details.outcome ?? ERRORS[code].outcome;
+  }
+
+  toProblem(): Problem {
+    const { status, title, retry } = ERRORS[this.code];
+    return {
+      type: `urn:highwater:error:${this.code}`,
+      title,
+      status,
+      code: this.code,
+      retry,
+      ...this.details,
+      outcome: this.outcome,
+    };
+  }
+}

@@ -1,0 +1,73 @@
+// Branded identifiers of the wire: transaction ids, epoch ids and log offsets, with their only parsers and formatters.
+
+/** A client-chosen UUIDv7 in lower case. */
+export type TxnId = string & { readonly __brand: "TxnId" };
+/** The UUID of an epoch in lower case. */
+export type EpochId = string & { readonly __brand: "EpochId" };
+/** A place in one epoch's log: a non-negative integer of any length. Offsets of different epochs are never compared. */
+export type Offset = bigint & { readonly __brand: "Offset" };
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
+const DECIMAL = /^(0|[1-9][0-9]{0,63})$/;
+
+export const ZERO = 0n as Offset;
+
+/** The id in canonical lower case, or undefined when the text is not a UUIDv7. */
+export function parseTxnId(text: string): TxnId | undefined {
+  return UUID_V7.test(text) ? (text.toLowerCase() as TxnId) : undefined;
+}
+
+/** The id in canonical lower case, or undefined when the text is not a UUID. */
+export function parseEpochId(text: string): EpochId | undefined {
+  return UUID.test(text) ? (text.toLowerCase() as EpochId) : undefined;
+}
+
+/** Milliseconds since 1970 that a UUIDv7 carries in its first 48 bits (RFC 9562, section 5.7). */
+export function txnTimestampMs(id: TxnId): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}
+
+/** An offset from its decimal text of at most 64 digits, or undefined. */
+export function parseOffset(text: string): Offset | undefined {
+  return DECIMAL.test(text) ? (BigInt(text) as Offset) : undefined;
+}
+
+/** An offset as the wire carries it: decimal text. */
+export function formatOffset(offset: Offset): string {
+  return offset.toString(10);
+}
+
+export function maxOffset(a: Offset, b: Offset): Offset {
+  return a >= b ? a : b;
+}
+
+export function minOffset(a: Offset, b: Offset): Offset {
+  return a <= b ? a : b;
+}
+
+/** A UUIDv7 made of a wall-clock time and at least ten random bytes; the caller brings both. */
+export function makeUuidV7(wallMs: number, random: Uint8Array): TxnId {
+  const bytes = new Uint8Array(16);
+  let time = Math.floor(wallMs);
+  for (let i = 5; i >= 0; i--) {
+    bytes[i] = time % 256;
+    time = Math.floor(time / 256);
+  }
+  bytes.set(random.subarray(0, 10), 6);
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
+  return formatUuid(bytes) as TxnId;
+}
+
+export function formatUuid(bytes: Uint8Array): string {
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join(
+    "-",
+  );
+}
+
+export function uuidBytes(uuid: string): Uint8Array {
+  const hex = uuid.replaceAll("-", "");
+  return Uint8Array.from({ length: 16 }, (_, i) => Number.parseInt(hex.slice(2 * i, 2 * i + 2), 16));
+}

@@ -1,0 +1,7 @@
+// The wire contract of Highwater: what a gateway, a tracker and a client say to each other. Imports nothing of ours.
+export * from "./ids.ts";
+export * from "./token.ts";
+export * from "./errors.ts";
+export * from "./schemas.ts";
+export * from "./topology.ts";
+export { validate, type Validation } from "./validate.ts";

@@ -1,0 +1,243 @@
+// TypeBox schemas of every message on the wire; the types are derived from them, never written by hand.
+import Type, { type Static } from "typebox";
+
+const closed = { additionalProperties: false } as const;
+const Uuid = Type.String({
+  pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
+});
+/** Non-negative decimal integer of at most 64 digits. */
+const OffsetText = Type.String({ pattern: "^(0|[1-9][0-9]{0,63})$" });
+const LevelName = Type.String({ minLength: 1, maxLength: 63 });
+
+export const LIMITS = {
+  statements: 256,
+  params: 65535,
+  metadataEntries: 16,
+  metadataChars: 256,
+  tokensPerRequest: 10_000,
+  announcementsPerBatch: 10_000,
+  waitMs: 60_000,
+} as const;
+
+export const Position = Type.Object({ epoch: Uuid, offset: OffsetText }, closed);
+export type Position = Static<typeof Position>;
+
+/** What is durable now, by level, in the current epoch. A level that was never observed is absent, not zero. */
+export const Marks = Type.Object(
+  { epoch: Uuid, seq: Type.Integer({ minimum: 1 }), levels: Type.Record(LevelName, OffsetText) },
+  closed,
+);
+export type Marks = Static<typeof Marks>;
+
+export const EpochCause = Type.Union([
+  Type.Literal("first"),
+  Type.Literal("clean_restart"),
+  Type.Literal("crash_recovery"),
+  Type.Literal("promotion"),
+  Type.Literal("reinstated"),
+]);
+export type EpochCause = Static<typeof EpochCause>;
+
+export const EpochRecord = Type.Object(
+  {
+    id: Uuid,
+    seq: Type.Integer({ minimum: 1 }),
+    previous: Type.Union([Uuid, Type.Null()]),
+    node: Type.String(),
+    cause: EpochCause,
+    startedAt: Type.String(),
+    /** Upper bound of this record's own place in the epoch's log. */
+    startOffset: OffsetText,
+    /** The previous epoch's log is contained in this history at least up to here. */
+    forkOffset: OffsetText,
+    /** ... and nothing of it above here; null when there is no such bound. */
+    forkLimit: Type.Union([OffsetText, Type.Null()]),
+    /** Epochs outside this history that an operator declared ended by choosing this one. */
+    supersedes: Type.Array(Uuid),
+    /** An operator's command chose this node. */
+    commanded: Type.Boolean(),
+    /** The previous epoch's marks as the process that minted this epoch last saw them. */
+    finalMarks: Type.Record(LevelName, OffsetText),
+  },
+  closed,
+);
+export type EpochRecord = Static<typeof EpochRecord>;
+
+export const Isolation = Type.Union([
+  Type.Literal("serializable"),
+  Type.Literal("repeatable read"),
+  Type.Literal("read committed"),
+]);
+export type Isolation = Static<typeof Isolation>;
+
+export const Param = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()]);
+export type Param = Static<typeof Param>;
+
+export const Statement = Type.Object(
+  {
+    sql: Type.String({ minLength: 1 }),
+    params: Type.Optional(Type.Array(Param, { maxItems: LIMITS.params })),
+  },
+  closed,
+);
+export type Statement = Static<typeof Statement>;
+
+export const Metadata = Type.Record(
+  Type.String({ minLength: 1, maxLength: 64 }),
+  Type.String({ maxLength: LIMITS.metadataChars }),
+  { maxProperties: LIMITS.metadataEntries },
+);
+
+export const TransactionRequest = Type.Object(
+  {
+    id: Type.String({ minLength: 1, maxLength: 64 }),
+    statements: Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements }),
+    isolation: Type.Optional(Isolation),
+    readOnly: Type.Optional(Type.Boolean()),
+    ack: Type.Optional(Type.Union([Type.Literal("commit"), Type.Literal("durable")])),
+    level: Type.Optional(LevelName),
+    maxWaitMs: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.waitMs })),
+    metadata: Type.Optional(Metadata),
+  },
+  closed,
+);
+export type TransactionRequest = Static<typeof TransactionRequest>;
+
+export const StatementResult = Type.Object(
+  {
+    command: Type.String(),
+    rowCount: Type.Integer({ minimum: 0 }),
+    fields: Type.Array(Type.Object({ name: Type.String(), oid: Type.Integer() }, closed)),
+    /** PostgreSQL text, or null; decoding is the client's. */
+    rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),
+    /** Present when rows were left out because of a limit of the service. */
+    truncated: Type.Optional(Type.Literal(true)),
+  },
+  closed,
+);
+export type StatementResult = Static<typeof StatementResult>;
+
+export const TransactionState = Type.Union([
+  Type.Literal("active"),
+  Type.Literal("committed"),
+  Type.Literal("pending"),
+  Type.Literal("durable"),
+  Type.Literal("lost"),
+  Type.Literal("aborted"),
+  Type.Literal("broken"),
+  Type.Literal("expired"),
+  Type.Literal("unknown"),
+]);
+export type TransactionState = Static<typeof TransactionState>;
+
+export const TransactionResponse = Type.Object(
+  {
+    id: Uuid,
+    state: TransactionState,
+    token: Type.String(),
+    position: Position,
+    /** Level of a `durable` or `pending` state. */
+    level: Type.Optional(LevelName),
+    /** Null for a replay: the original results are not kept. */
+    results: Type.Union([Type.Array(StatementResult), Type.Null()]),
+    marks: Type.Union([Marks, Type.Null()]),
+    /** A tracker had the announcement on disk when this was answered. */
+    announced: Type.Boolean(),
+    replayed: Type.Optional(Type.Literal(true)),
+  },
+  closed,
+);
+export type TransactionResponse = Static<typeof TransactionResponse>;
+
+export const TransactionStateResponse = Type.Object(
+  {
+    id: Uuid,
+    state: TransactionState,
+    token: Type.Optional(Type.String()),
+    position: Type.Optional(Position),
+    level: Type.Optional(LevelName),
+    marks: Type.Union([Marks, Type.Null()]),
+  },
+  closed,
+);
+export type TransactionStateResponse = Static<typeof TransactionStateResponse>;
+
+export const Verdict = Type.Union([
+  Type.Literal("pending"),
+  Type.Literal("durable"),
+  Type.Literal("lost"),
+  Type.Literal("broken"),
+  Type.Literal("expired"),
+  Type.Literal("unknown"),
+]);
+export type Verdict = Static<typeof Verdict>;
+
+export const VerdictsRequest = Type.Object(
+  {
+    tokens: Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+      minItems: 1,
+      maxItems: LIMITS.tokensPerRequest,
+    }),
+    level: Type.Optional(LevelName),
+    /** How long to wait for verdicts that are still pending. */
+    waitMs: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.waitMs })),
+  },
+  closed,
+);
+export type VerdictsRequest = Static<typeof VerdictsRequest>;
+
+export const TokenVerdict = Type.Object(
+  {
+    token: Type.String(),
+    id: Uuid,
+    verdict: Verdict,
+    level: LevelName,
+    /** Where the transaction is judged now: its own position, or the one it was carried over to. */
+    position: Position,
+    /** The rule that gave the verdict (services/durability-tracker/SPEC.md). */
+    rule: Type.String(),
+    /** For `lost`: the epoch in which another attempt under the same id committed. */
+    retriedIn: Type.Optional(Uuid),
+    /** For `lost` and `broken`: the strongest level that the tombstone had reached when it was published. */
+    settledAt: Type.Optional(Type.String()),
+  },
+  closed,
+);
+export type TokenVerdict = Static<typeof TokenVerdict>;
+
+export const VerdictsResponse = Type.Object(
+  { verdicts: Type.Array(TokenVerdict), marks: Type.Union([Marks, Type.Null()]) },
+  closed,
+);
+export type VerdictsResponse = Static<typeof VerdictsResponse>;
+
+/** `event: epoch`: the current epoch's ancestry, oldest first, the current one last. */
+export const EpochEvent = Type.Object({ epochs: Type.Array(EpochRecord, { minItems: 1 }) }, closed);
+export type EpochEvent = Static<typeof EpochEvent>;
+
+/** `event: stalled` and `event: recovered`. */
+export const StallEvent = Type.Object(
+  { level: LevelName, epoch: Uuid, offset: OffsetText, pending: Type.Integer({ minimum: 0 }) },
+  closed,
+);
+export type StallEvent = Static<typeof StallEvent>;
+
+/** What a gateway tells a tracker: an id before its COMMIT, its position after it, or that it came to nothing. */
+export const Announcement = Type.Union([
+  Type.Object(
+    { kind: Type.Literal("intent"), id: Uuid, epoch: Uuid, metadata: Type.Optional(Metadata) },
+    closed,
+  ),
+  Type.Object({ kind: Type.Literal("position"), id: Uuid, epoch: Uuid, offset: OffsetText }, closed),
+  Type.Object({ kind: Type.Literal("withdrawn"), id: Uuid, epoch: Uuid }, closed),
+]);
+export type Announcement = Static<typeof Announcement>;
+
+export const AnnouncementBatch = Type.Object(
+  {
+    gateway: Type.String({ minLength: 1, maxLength: 128 }),
+    announcements: Type.Array(Announcement, { minItems: 1, maxItems: LIMITS.announcementsPerBatch }),
+  },
+  closed,
+);
+export type AnnouncementBatch = Static<typeof AnnouncementBatch>;

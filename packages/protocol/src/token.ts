@@ -1,0 +1,61 @@
+// The token: all that is needed, with marks, to judge a committed transaction without any server-side state.
+import { type EpochId, formatUuid, type Offset, type TxnId, uuidBytes } from "./ids.ts";
+
+/** `write`: a receipt can prove it. `read`: a read-only transaction, which leaves no receipt. */
+export type TokenKind = "write" | "read";
+
+export interface TokenContent {
+  readonly kind: TokenKind;
+  readonly id: TxnId;
+  /** Upper bound of everything the transaction wrote and read, in this epoch's log. */
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+  /**
+   * Epoch that the transaction's receipt names. It differs from `epoch` only for a token that was issued
+   * later, by a look-up in a successor's history; a receipt of any other epoch belongs to another attempt.
+   */
+  readonly attempt: EpochId;
+}
+
+const PREFIX = "hw1_";
+const READ = 1;
+const OTHER_ATTEMPT = 2;
+const KNOWN_FLAGS = READ | OTHER_ATTEMPT;
+const MAX_OFFSET_BYTES = 27; // 64 decimal digits, the most that an offset may have, fit in 27 bytes.
+
+/** The token as an opaque string: `hw1_` and base64url of flags, id, epoch, other attempt's epoch if any, offset (big-endian). */
+export function encodeToken(content: TokenContent): string {
+  const other = content.attempt !== content.epoch;
+  const flags = (content.kind === "read" ? READ : 0) | (other ? OTHER_ATTEMPT : 0);
+  const hex = content.offset.toString(16);
+  const parts = [
+    Uint8Array.of(flags),
+    uuidBytes(content.id),
+    uuidBytes(content.epoch),
+    other ? uuidBytes(content.attempt) : new Uint8Array(0),
+    Buffer.from(hex.length % 2 === 0 ? hex : `0${hex}`, "hex"),
+  ];
+  return PREFIX + Buffer.concat(parts).toString("base64url");
+}
+
+/** What a token says, or undefined when the text is not a token that this version wrote. */
+export function decodeToken(text: string): TokenContent | undefined {
+  if (!text.startsWith(PREFIX) || text.length > 160) return undefined;
+  const body = Buffer.from(text.slice(PREFIX.length), "base64url");
+  const flags = body[0] ?? 0xff;
+  if ((flags & ~KNOWN_FLAGS) !== 0) return undefined;
+  const other = (flags & OTHER_ATTEMPT) !== 0;
+  const offsetAt = other ? 49 : 33;
+  const offsetBytes = body.length - offsetAt;
+  if (offsetBytes < 1 || offsetBytes > MAX_OFFSET_BYTES) return undefined;
+  const epoch = formatUuid(body.subarray(17, 33)) as EpochId;
+  const content: TokenContent = {
+    kind: (flags & READ) !== 0 ? "read" : "write",
+    id: formatUuid(body.subarray(1, 17)) as TxnId,
+    epoch,
+    offset: BigInt(`0x${body.subarray(offsetAt).toString("hex")}`) as Offset,
+    attempt: other ? (formatUuid(body.subarray(33, 49)) as EpochId) : epoch,
+  };
+  // One transaction position has one token: base64 and leading zeros must not give it aliases.
+  return encodeToken(content) === text ? content : undefined;
+}

@@ -1,0 +1,6 @@
+// The store: the port, who is the primary, and the PostgreSQL adapter. (`/memory` is for simulation only.)
+export * from "./port.ts";
+export * from "./authority.ts";
+export { type Clock, sleep } from "./clock.ts";
+export { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
+export { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "./postgres/adapter.ts";

@@ -1,0 +1,156 @@
+// The store port: what Highwater needs from a replicated database, in the words of the domain.
+// Nothing outside an adapter knows how a position, an epoch or a receipt is kept; one conformance suite drives them all.
+import {
+  type EpochId,
+  type EpochRecord,
+  type Isolation,
+  type Offset,
+  type Statement,
+  type StatementResult,
+  type TxnId,
+} from "@highwater/protocol";
+
+export interface StoreNode {
+  readonly id: string;
+  readonly region: string;
+  readonly zone: string;
+}
+
+/** What one node says of itself. A report is evidence of the moment at which it was asked for, never of later ones. */
+export interface NodeReport {
+  readonly node: string;
+  readonly role: "primary" | "replica";
+  /** Differs whenever the server was started anew. */
+  readonly incarnation: string;
+  /** The service's tables exist on the node. */
+  readonly prepared: boolean;
+  /** Epoch records in this node's history, oldest first. */
+  readonly epochs: readonly EpochRecord[];
+  /** The epoch that this primary is in; null on a replica, and on a primary whose epoch is not minted yet. */
+  readonly current: EpochId | null;
+  /** Everything at or below is on this node's disk. On a replica: of its own history, which need not be the primary's. */
+  readonly flushed: Offset;
+  /** Primary: end of the log. Replica: what it has replayed. */
+  readonly applied: Offset;
+  /** Why this node's disk must not be counted (for instance: it does not flush); null when it may. */
+  readonly unfit: string | null;
+  /** The replica's own view of the stream that feeds it; `session` names one uninterrupted stream. */
+  readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
+  /** Id of an operator's command that names this node as the primary and has not been carried out yet. */
+  readonly command: string | null;
+  readonly serverTimeMs: number;
+}
+
+/** The primary's view of itself and its replicas, taken at one moment within one epoch. */
+export interface PositionsReport {
+  readonly node: string;
+  readonly epoch: EpochId;
+  readonly flushed: Offset;
+  readonly applied: Offset;
+  /** `session` names one uninterrupted stream to the replica. Two streams under one name are both left out. */
+  readonly replicas: readonly { readonly node: string; readonly session: string; readonly flushed: Offset }[];
+}
+
+export interface MintRequest {
+  /** Lower bound for the new epoch's sequence number: one more than any that the caller has seen. */
+  readonly minSeq: number;
+  /** Epochs known to the caller that the node's history lacks and that the command declares ended. */
+  readonly supersedes: readonly EpochId[];
+  readonly command: string | null;
+  /**
+   * The previous epoch's log is on this node at least up to here, as the caller saw it arrive in a stream that is known
+   * to come from that epoch; valid only while the node is still in `incarnation`.
+   */
+  readonly streamed: {
+    readonly epoch: EpochId;
+    readonly offset: Offset;
+    readonly incarnation: string;
+  } | null;
+  readonly finalMarks: Readonly<Record<string, string>>;
+}
+
+export interface TransactionSpec {
+  readonly id: TxnId;
+  /** The epoch in which the request arrived; it runs in this one or not at all. */
+  readonly epoch: EpochId;
+  readonly statements: readonly Statement[];
+  readonly isolation: Isolation;
+  readonly readOnly: boolean;
+  readonly maxRows: number;
+  readonly maxBytes: number;
+}
+
+export type Execution =
+  | {
+      readonly kind: "committed";
+      /** `offset` is an upper bound of the commit record's place, unless `exact`. */
+      readonly offset: Offset;
+      readonly exact: boolean;
+      readonly results: readonly StatementResult[];
+    }
+  /** A receipt with this id exists: nothing was run, the original outcome counts. */
+  | { readonly kind: "already_settled" };
+
+export interface Receipt {
+  readonly kind: "commit" | "aborted" | "lost";
+  readonly epoch: EpochId;
+}
+
+/** `absent`: no receipt, and none was written. `expired`: older than the receipts that are kept. */
+export type ReceiptState =
+  Receipt | { readonly kind: "absent" } | { readonly kind: "expired" } | { readonly kind: "out_of_window" };
+
+export interface ReceiptsAsOf {
+  readonly receipts: ReadonlyMap<TxnId, ReceiptState>;
+  /** End of the log in `epoch`, read after the receipts on the same connection. */
+  readonly epoch: EpochId;
+  readonly asOf: Offset;
+}
+
+export interface RetentionReport {
+  /** Ids older than this are expired. */
+  readonly expiredBeforeMs: number;
+  /** Receipts of ids below this time can be written. */
+  readonly ceilingMs: number;
+  /** Where the log ended when `serverTimeMs` was read. */
+  readonly position: { readonly epoch: EpochId; readonly offset: Offset };
+  readonly serverTimeMs: number;
+}
+
+export interface Store {
+  readonly nodes: readonly StoreNode[];
+  /** Creates or upgrades the service's tables on the primary; idempotent, safe when two run it at once. */
+  prepare(node: string): Promise<void>;
+  /** Everything a node can say of itself. Rejects when it cannot be asked in time. */
+  probe(node: string): Promise<NodeReport>;
+  /** The primary's and its replicas' positions; cheap, made to be called hundreds of times a second. Null: no epoch minted. */
+  positions(node: string): Promise<PositionsReport | null>;
+  /** Begins the epoch of a primary that has none, or returns the one that somebody else has just begun. */
+  mint(node: string, request: MintRequest): Promise<EpochRecord>;
+  /**
+   * Runs a whole transaction in one round trip.
+   * Errors: HighwaterError; `outcome: unknown` when the connection died with the COMMIT on its way.
+   */
+  execute(node: string, spec: TransactionSpec): Promise<Execution>;
+  /** Brings everything committed so far to the primary's disk and wakes the streams to the replicas. */
+  helpFlush(node: string, epoch: EpochId): Promise<void>;
+  lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf>;
+  /**
+   * Looks the ids up and writes a tombstone for each absent one, so that it can never commit again; durable on the
+   * primary when this resolves. A transaction that still holds an id after `patienceMs` is terminated.
+   */
+  settle(
+    node: string,
+    request: {
+      readonly epoch: EpochId;
+      readonly ids: readonly TxnId[];
+      readonly tombstone: "aborted" | "lost";
+      readonly patienceMs: number;
+    },
+  ): Promise<ReceiptsAsOf>;
+  /** Makes room for the receipts of the next ids, and drops those of ids older than `expireBeforeMs` if given. */
+  maintain(node: string, request: { readonly expireBeforeMs: number | null }): Promise<RetentionReport>;
+  /** Drops every connection to the node that writes; those that are opened later are checked anew. */
+  forget(node: string): void;
+  close(): Promise<void>;
+}

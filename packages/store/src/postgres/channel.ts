@@ -1,0 +1,107 @@
+// One lazily opened connection for one purpose; calls take turns, and a call that fails or outlasts its limit ends the connection.
+import pg from "pg";
+import { type Clock } from "../clock.ts";
+
+export interface ChannelOptions {
+  readonly url: string;
+  readonly name: string;
+  readonly settings: Readonly<Record<string, string>>;
+  readonly connectTimeoutMs: number;
+  readonly callTimeoutMs: number;
+  readonly clock: Clock;
+}
+
+export class Channel {
+  readonly #options: ChannelOptions;
+  #client: Promise<pg.Client> | null = null;
+  #tail: Promise<unknown> = Promise.resolve();
+  #closed = false;
+
+  constructor(options: ChannelOptions) {
+    this.#options = options;
+  }
+
+  /** Runs `work` when its turn comes; rejects after the call's limit, which does not count the waiting. */
+  async run<T>(work: (client: pg.Client) => Promise<T>, timeoutMs = this.#options.callTimeoutMs): Promise<T> {
+    const turn = this.#tail.then(() => this.#runNow(work, timeoutMs));
+    this.#tail = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #runNow<T>(work: (client: pg.Client) => Promise<T>, timeoutMs: number): Promise<T> {
+    if (this.#closed) throw new Error(`channel ${this.#options.name} is closed`);
+    this.#client ??= this.#open();
+    const opening = this.#client;
+    let client: pg.Client | null = null;
+    let cancel: () => void = () => undefined;
+    try {
+      client = await opening;
+      const limit = new Promise<never>((_, reject) => {
+        cancel = this.#options.clock.after(timeoutMs, () => {
+          reject(new Error(`${this.#options.name}: no answer within ${String(timeoutMs)} ms`));
+        });
+      });
+      return await Promise.race([work(client), limit]);
+    } catch (cause) {
+      // The connection may be in any state: a fresh one costs less than a wrong answer.
+      if (this.#client === opening) this.#client = null;
+      if (client !== null) destroy(client);
+      throw cause;
+    } finally {
+      cancel();
+    }
+  }
+
+  async #open(): Promise<pg.Client> {
+    const { url, name, settings, connectTimeoutMs } = this.#options;
+    const options = Object.entries(settings)
+      .map(([key, value]) => `-c ${key}=${value}`)
+      .join(" ");
+    const client = new pg.Client({
+      connectionString: url,
+      application_name: name,
+      options,
+      connectionTimeoutMillis: connectTimeoutMs,
+      keepAlive: true,
+    });
+    client.on("error", () => {
+      this.drop(client);
+    });
+    client.on("end", () => {
+      this.drop(client);
+    });
+    await client.connect();
+    return client;
+  }
+
+  drop(client: pg.Client): void {
+    const current = this.#client;
+    if (current === null) return;
+    void current.then(
+      (open) => {
+        if (open === client && this.#client === current) this.#client = null;
+      },
+      () => {
+        if (this.#client === current) this.#client = null;
+      },
+    );
+  }
+
+  /** Ends the connection; the next call opens another. */
+  reset(): void {
+    const current = this.#client;
+    this.#client = null;
+    if (current !== null) void current.then(destroy, () => undefined);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.reset();
+  }
+}
+
+/** Cuts the socket: a polite end would wait for a server that may be gone. */
+export function destroy(client: pg.ClientBase): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } };
+  connection.stream.destroy();
+}

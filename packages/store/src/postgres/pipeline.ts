@@ -1,0 +1,164 @@
+// Several statements in one write and one Sync, on top of node-postgres: its client owns the connection, its codec the bytes.
+import { type Connection, type DatabaseError, type Submittable } from "pg";
+import { serialize } from "pg-protocol";
+import { type StatementResult } from "@highwater/protocol";
+import { type PreparedStatements } from "./prepared.ts";
+
+export interface Step {
+  readonly sql: string;
+  readonly params: readonly (string | null)[];
+  /** Ask for the names and types of the columns. */
+  readonly describe: boolean;
+  /** 0: no limit. More rows are left on the server and the result is marked truncated. */
+  readonly maxRows: number;
+}
+
+export interface PipelineOutcome {
+  /** Results of the steps that completed, in order. The first step without a result is the one that failed, if any did. */
+  readonly results: StatementResult[];
+  readonly error: DatabaseError | null;
+  /** Transaction status of the session afterwards: idle, in a transaction, in a failed one. */
+  readonly status: "I" | "T" | "E";
+}
+
+const SYNC = serialize.sync();
+const DESCRIBE_PORTAL = serialize.describe({ type: "P", name: "" });
+
+interface Building {
+  command: string;
+  rowCount: number;
+  fields: { name: string; oid: number }[];
+  rows: (string | null)[][];
+  truncated: boolean;
+}
+
+/** Writes all steps at once; resolves at the server's ReadyForQuery, rejects when the connection is lost before it. */
+export class Pipeline implements Submittable {
+  readonly done: Promise<PipelineOutcome>;
+  readonly #steps: readonly Step[];
+  readonly #prepared: PreparedStatements;
+  readonly #maxBytes: number;
+  readonly #results: StatementResult[] = [];
+  #settle!: { resolve: (outcome: PipelineOutcome) => void; reject: (cause: unknown) => void };
+  #current = freshResult();
+  #error: DatabaseError | null = null;
+  #bytes = 0;
+  #detach: () => void = () => undefined;
+
+  constructor(steps: readonly Step[], prepared: PreparedStatements, maxBytes: number) {
+    this.#steps = steps;
+    this.#prepared = prepared;
+    this.#maxBytes = maxBytes;
+    this.done = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+  }
+
+  submit(connection: Connection): void {
+    const onParsed = (): void => {
+      this.#prepared.confirmOne();
+    };
+    const onReady = (message: { status: "I" | "T" | "E" }): void => {
+      this.#detach();
+      this.#prepared.dropUnconfirmed();
+      this.#settle.resolve({ results: this.#results, error: this.#error, status: message.status });
+    };
+    // node-postgres forgets a query whose error it has passed on; after a FATAL one only the connection tells of the end.
+    const onEnd = (): void => {
+      this.#detach();
+      this.#settle.reject(this.#error ?? new Error("the connection ended"));
+    };
+    connection.on("parseComplete", onParsed);
+    connection.on("readyForQuery", onReady);
+    connection.on("end", onEnd);
+    this.#detach = () => {
+      connection.off("parseComplete", onParsed);
+      connection.off("readyForQuery", onReady);
+      connection.off("end", onEnd);
+    };
+    connection.stream.write(Buffer.concat(this.#messages()));
+  }
+
+  #messages(): Buffer[] {
+    const messages: Buffer[] = [];
+    for (const evicted of this.#prepared.takeEvicted())
+      messages.push(serialize.close({ type: "S", name: evicted }));
+    for (const step of this.#steps) {
+      const { name, isNew } = this.#prepared.use(step.sql);
+      if (isNew) messages.push(serialize.parse({ name, text: step.sql }));
+      messages.push(serialize.bind({ statement: name, values: step.params as (string | null)[] }));
+      if (step.describe) messages.push(DESCRIBE_PORTAL);
+      messages.push(serialize.execute({ portal: "", rows: step.maxRows }));
+    }
+    messages.push(SYNC);
+    return messages;
+  }
+
+  #complete(command: string, rowCount: number): void {
+    const { fields, rows, truncated } = this.#current;
+    this.#results.push({
+      command,
+      rowCount,
+      fields,
+      rows,
+      ...(truncated ? { truncated: true as const } : {}),
+    });
+    this.#current = freshResult();
+  }
+
+  handleRowDescription(message: { fields: { name: string; dataTypeID: number }[] }): void {
+    this.#current.fields = message.fields.map((field) => ({ name: field.name, oid: field.dataTypeID }));
+  }
+
+  handleDataRow(message: { fields: (string | null)[]; length: number }): void {
+    this.#bytes += message.length;
+    if (this.#bytes > this.#maxBytes) this.#current.truncated = true;
+    else this.#current.rows.push(message.fields);
+  }
+
+  handleCommandComplete(message: { text: string }): void {
+    const words = message.text.split(" ");
+    const last = words.at(-1) ?? "";
+    const counted = /^[0-9]+$/.test(last);
+    // "INSERT 0 5", "UPDATE 3", "SELECT 7"; "CREATE TABLE" has no count.
+    const command = counted ? (words[0] ?? "") : message.text;
+    this.#complete(command, counted ? Number(last) : this.#current.rows.length);
+  }
+
+  handlePortalSuspended(): void {
+    this.#current.truncated = true;
+    this.#complete("SELECT", this.#current.rows.length);
+  }
+
+  handleEmptyQuery(): void {
+    this.#complete("", 0);
+  }
+
+  handleError(error: Error): void {
+    // A message of the server ends the pipeline at its Sync, with a ReadyForQuery to come; anything else is the connection's end.
+    if ("severity" in error && !this.#error) {
+      this.#error = error as DatabaseError;
+      return;
+    }
+    this.#detach();
+    this.#settle.reject(this.#error ?? error);
+  }
+
+  handleReadyForQuery(): void {
+    // Heard directly from the connection, which also reports it after an error.
+  }
+
+  handleCopyInResponse(connection: Connection): void {
+    (connection as unknown as { sendCopyFail(reason: string): void }).sendCopyFail(
+      "COPY is not supported in a transaction of this service",
+    );
+  }
+
+  handleCopyData(): void {
+    // COPY TO is refused before it is sent; a function cannot start one.
+  }
+}
+
+function freshResult(): Building {
+  return { command: "", rowCount: 0, fields: [], rows: [], truncated: false };
+}

@@ -1,0 +1,67 @@
+// The prepared statements of one connection: SQL text -> server-side name, least recently used out first.
+
+const MAX_STATEMENTS = 256;
+/** Very long texts are seldom repeated and would keep much memory on both sides. */
+const MAX_KEPT_CHARS = 16_384;
+
+export class PreparedStatements {
+  readonly #names = new Map<string, string>();
+  #unconfirmed: string[] = [];
+  #evicted: string[] = [];
+  #next = 0;
+
+  /** The statement's name, and whether it has to be parsed first. */
+  use(sql: string): { name: string; isNew: boolean } {
+    if (sql.length > MAX_KEPT_CHARS) {
+      // The unnamed statement; it confirms like any other, so it takes a place in the queue.
+      this.#unconfirmed.push("");
+      return { name: "", isNew: true };
+    }
+    const known = this.#names.get(sql);
+    if (known !== undefined) {
+      this.#names.delete(sql);
+      this.#names.set(sql, known);
+      return { name: known, isNew: false };
+    }
+    const name = `hw${String(this.#next++)}`;
+    this.#names.set(sql, name);
+    this.#unconfirmed.push(sql);
+    this.#evictOldest();
+    return { name, isNew: true };
+  }
+
+  #evictOldest(): void {
+    if (this.#names.size <= MAX_STATEMENTS) return;
+    for (const [sql, name] of this.#names) {
+      if (this.#unconfirmed.includes(sql)) continue;
+      this.#names.delete(sql);
+      this.#evicted.push(name);
+      return;
+    }
+  }
+
+  /** Names whose statements the server may forget. */
+  takeEvicted(): string[] {
+    const evicted = this.#evicted;
+    this.#evicted = [];
+    return evicted;
+  }
+
+  /** The server has parsed the oldest statement that was new. */
+  confirmOne(): void {
+    this.#unconfirmed.shift();
+  }
+
+  /** After an error: statements behind it were never parsed. */
+  dropUnconfirmed(): void {
+    for (const sql of this.#unconfirmed) this.#names.delete(sql);
+    this.#unconfirmed = [];
+  }
+
+  /** The server has forgotten all of them. */
+  clear(): void {
+    this.#names.clear();
+    this.#unconfirmed = [];
+    this.#evicted = [];
+  }
+}

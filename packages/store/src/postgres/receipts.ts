@@ -1,0 +1,115 @@
+// Looking receipts up, and settling ids that have none with a tombstone.
+import { type ClientBase } from "pg";
+import { type EpochId, HighwaterError, type TxnId, txnTimestampMs } from "@highwater/protocol";
+import { type Clock } from "../clock.ts";
+import { type Receipt, type ReceiptsAsOf, type ReceiptState } from "../port.ts";
+import { type Channel } from "./channel.ts";
+import { parseLsn } from "./lsn.ts";
+import { INSERT_TOMBSTONES, LOG_END, RECEIPTS, RETENTION, TERMINATE_BLOCKERS } from "./sql.ts";
+
+interface SettleRequest {
+  readonly epoch: EpochId;
+  readonly ids: readonly TxnId[];
+  readonly tombstone: "aborted" | "lost";
+  readonly patienceMs: number;
+}
+
+interface Window {
+  readonly expiredBeforeMs: number;
+  readonly ceilingMs: number;
+}
+
+export async function lookUpReceipts(client: ClientBase, ids: readonly TxnId[]): Promise<ReceiptsAsOf> {
+  const window = await readWindow(client);
+  const found = await readReceipts(client, ids);
+  return asOf(client, classify(ids, found, window));
+}
+
+/**
+ * READ COMMITTED throughout: after the insert met a rival, the read sees who won.
+ * A session that still holds an id after the patience is ended; it can be the orphan of a gateway on a dead host, whose
+ * connection the server would notice only hours later.
+ */
+export async function settleReceipts(
+  client: ClientBase & { processID?: number | null },
+  rescue: Channel,
+  clock: Clock,
+  request: SettleRequest,
+): Promise<ReceiptsAsOf> {
+  const window = await readWindow(client);
+  const before = classify(request.ids, await readReceipts(client, request.ids), window);
+  const absent = request.ids.filter((id) => before.get(id)?.kind === "absent");
+  if (absent.length === 0) return asOf(client, before);
+  const stopRescue = rescueFrom(client.processID ?? 0, rescue, clock, request.patienceMs);
+  try {
+    await client.query(INSERT_TOMBSTONES, [absent, request.epoch, request.tombstone]);
+  } catch (cause) {
+    if ((cause as { code?: string }).code === "23502")
+      throw new HighwaterError("epoch_changed", {}, { cause });
+    throw cause;
+  } finally {
+    stopRescue();
+  }
+  const after = classify(absent, await readReceipts(client, absent), window);
+  return asOf(client, new Map([...before, ...after]));
+}
+
+/** While the insert waits, ends whoever it waits for, every `patienceMs`, until stopped. */
+function rescueFrom(waiting: number, rescue: Channel, clock: Clock, patienceMs: number): () => void {
+  let cancel = (): void => undefined;
+  const arm = (): void => {
+    cancel = clock.after(patienceMs, () => {
+      void rescue.run((client) => client.query(TERMINATE_BLOCKERS, [waiting])).catch(() => undefined);
+      arm();
+    });
+  };
+  arm();
+  return () => {
+    cancel();
+  };
+}
+
+async function readWindow(client: ClientBase): Promise<Window> {
+  const { rows } = await client.query<{ expired_before_ms: string; ceiling_ms: string }>({
+    name: "window",
+    text: RETENTION,
+  });
+  const [row] = rows;
+  if (row === undefined) throw new Error("the receipts have no window: the store is not prepared");
+  return { expiredBeforeMs: Number(row.expired_before_ms), ceilingMs: Number(row.ceiling_ms) };
+}
+
+async function readReceipts(client: ClientBase, ids: readonly TxnId[]): Promise<Map<TxnId, Receipt>> {
+  const { rows } = await client.query<{ id: TxnId; epoch: EpochId; kind: Receipt["kind"] }>({
+    name: "receipts",
+    text: RECEIPTS,
+    values: [ids],
+  });
+  return new Map(rows.map((row) => [row.id, { kind: row.kind, epoch: row.epoch }]));
+}
+
+function classify(
+  ids: readonly TxnId[],
+  found: ReadonlyMap<TxnId, Receipt>,
+  window: Window,
+): Map<TxnId, ReceiptState> {
+  return new Map(
+    ids.map((id): [TxnId, ReceiptState] => {
+      const receipt = found.get(id);
+      if (receipt !== undefined) return [id, receipt];
+      const at = txnTimestampMs(id);
+      if (at < window.expiredBeforeMs) return [id, { kind: "expired" }];
+      return [id, { kind: at < window.ceilingMs ? "absent" : "out_of_window" }];
+    }),
+  );
+}
+
+async function asOf(client: ClientBase, receipts: ReadonlyMap<TxnId, ReceiptState>): Promise<ReceiptsAsOf> {
+  const { rows } = await client.query<{ applied: string; epoch: string | null }>({
+    name: "log-end",
+    text: LOG_END,
+  });
+  const [row] = rows;
+  if (row?.epoch == null) throw new HighwaterError("epoch_changed", { detail: "The node has no epoch." });
+  return { receipts, epoch: row.epoch as EpochId, asOf: parseLsn(row.applied) };
+}

@@ -1,0 +1,80 @@
+// Every SQL text that the adapter sends, with what each is for. Functions and operators are named with their schema where
+// they run on a connection that user statements share: a changed search_path must not change their meaning.
+
+/** The epoch of this very server process, or NULL when it has none: the row must have been written by this process. */
+const SENTINEL_EPOCH = `(SELECT s.id FROM highwater.epoch_sentinel s
+  WHERE s.started_at OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time())`;
+
+/** $1 id, $2 the epoch in which the request arrived. In any other epoch the NULL violates NOT NULL, and nothing commits. */
+export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, epoch)
+VALUES ($1, (SELECT s.id FROM highwater.epoch_sentinel s
+  WHERE s.started_at OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time()
+    AND s.id OPERATOR(pg_catalog.=) $2))`;
+
+/** User code may have changed it; no lock may outlive the commit point. */
+export const COMMIT_EARLY = "SET LOCAL synchronous_commit TO off";
+export const COMMIT = "COMMIT";
+
+/** Read after COMMIT on the same connection: an upper bound of the commit record's place. */
+export const POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text, ${SENTINEL_EPOCH}::pg_catalog.text`;
+
+export const FACTS = `SELECT pg_is_in_recovery() AS in_recovery,
+  to_regclass('highwater.receipt') IS NOT NULL AS prepared,
+  extract(epoch FROM pg_postmaster_start_time())::text AS started_at,
+  (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
+  extract(epoch FROM clock_timestamp()) * 1000 AS server_time_ms,
+  current_setting('fsync') AS fsync,
+  (SELECT string_agg(name, ', ') FROM pg_settings
+    WHERE name LIKE 'recovery_target%' AND name NOT IN ('recovery_target_inclusive', 'recovery_target_timeline', 'recovery_target_action')
+      AND setting <> '') AS recovery_target`;
+
+export const EPOCHS = `SELECT seq::text, id::text, previous::text, node, cause, timeline, started_at::text, start_offset::text,
+  fork_offset::text, fork_limit::text, supersedes::text[] AS supersedes, command IS NOT NULL AS commanded, final_marks
+FROM highwater.epoch WHERE start_offset IS NOT NULL ORDER BY seq`;
+
+export const PENDING_COMMAND = `SELECT id::text FROM highwater.authority_command
+WHERE node = $1 AND epoch IS NULL ORDER BY issued_at DESC LIMIT 1`;
+
+/** The sentinel as it stands, valid or not. */
+export const SENTINEL = `SELECT s.id::text, s.system_identifier::text,
+  s.started_at = pg_postmaster_start_time() AS same_start,
+  (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = 'highwater.epoch_sentinel'::regclass) AS unlogged
+FROM highwater.epoch_sentinel s`;
+
+export const PRIMARY_POSITION = `SELECT pg_current_wal_flush_lsn()::text AS flushed, pg_current_wal_insert_lsn()::text AS applied`;
+
+/** A stream is one life of one walreceiver: its process and when that began. */
+export const REPLICA_POSITION = `SELECT pg_last_wal_replay_lsn()::text AS applied, pg_last_wal_receive_lsn()::text AS received,
+  w.pid::text || '/' || extract(epoch FROM a.backend_start)::text AS session, w.flushed_lsn::text AS streamed, w.status
+FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_stat_get_activity(w.pid) a ON true`;
+
+/** One row for the primary with its replicas beside it; everything from shared memory, within one server process. */
+export const POSITIONS = `SELECT ${SENTINEL_EPOCH}::text AS epoch, pg_current_wal_flush_lsn()::text AS flushed,
+  pg_current_wal_insert_lsn()::text AS applied, current_setting('fsync') AS fsync,
+  (SELECT coalesce(json_agg(json_build_array(a.application_name, w.pid::text || '/' || extract(epoch FROM a.backend_start)::text, w.flush_lsn::text)), '[]')
+   FROM pg_stat_get_wal_senders() w JOIN pg_stat_get_activity(w.pid) a ON true
+   WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL) AS replicas`;
+
+/** $1 helper. Its commit flushes everything before it and wakes the walsenders; `reached` is proof for later histories. */
+export const HELP_FLUSH = `INSERT INTO highwater.witness (helper, epoch, reached)
+SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.epoch_sentinel s
+WHERE s.started_at = pg_postmaster_start_time() AND s.id = $2
+ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.reached`;
+
+export const WITNESSED = `SELECT max(reached)::text AS reached FROM highwater.witness WHERE epoch = $1`;
+
+export const RECEIPTS = `SELECT id::text, epoch::text, kind FROM highwater.receipt WHERE id = ANY ($1::uuid[])`;
+
+/** $1 ids, $2 epoch, $3 kind. Sorted, so that two trackers with overlapping batches cannot deadlock. */
+export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, epoch, kind)
+SELECT t.id, (SELECT s.id FROM highwater.epoch_sentinel s WHERE s.started_at = pg_postmaster_start_time() AND s.id = $2), $3
+FROM unnest($1::uuid[]) AS t (id) ORDER BY t.id ON CONFLICT (id) DO NOTHING`;
+
+export const LOG_END = `SELECT pg_current_wal_insert_lsn()::text AS applied, ${SENTINEL_EPOCH}::text AS epoch`;
+
+export const RETENTION = `SELECT extract(epoch FROM expired_before) * 1000 AS expired_before_ms,
+  extract(epoch FROM ceiling) * 1000 AS ceiling_ms, extract(epoch FROM clock_timestamp()) * 1000 AS server_time_ms
+FROM highwater.retention`;
+
+/** $1 the backend that waits. */
+export const TERMINATE_BLOCKERS = `SELECT pg_terminate_backend(b) FROM unnest(pg_blocking_pids($1)) AS b`;

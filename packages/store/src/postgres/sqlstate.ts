@@ -1,0 +1,31 @@
+// What a PostgreSQL error means for the transaction, by SQLSTATE (PostgreSQL manual, appendix A).
+import { type ErrorCode } from "@highwater/protocol";
+
+const BY_STATE: Readonly<Record<string, ErrorCode>> = {
+  "40001": "serialization_failure",
+  "40P01": "serialization_failure",
+  "57014": "statement_timeout",
+  "55P03": "statement_timeout",
+  "25P03": "statement_timeout",
+  "53300": "overloaded",
+  "53200": "overloaded",
+};
+
+/** Constraint violations: a retry of the same body cannot help. */
+const INTEGRITY_CLASS = "23";
+
+export function codeOf(sqlstate: string): ErrorCode {
+  return (
+    BY_STATE[sqlstate] ?? (sqlstate.startsWith(INTEGRITY_CLASS) ? "constraint_violation" : "statement_failed")
+  );
+}
+
+/** The server ended the session: whatever was on its way is of unknown outcome. */
+export function endsSession(severity: string | undefined): boolean {
+  return severity === "FATAL" || severity === "PANIC";
+}
+
+/** A cached prepared statement no longer fits or is gone; the same work succeeds on a fresh one. */
+export function isStalePlan(sqlstate: string, routine: string | undefined): boolean {
+  return sqlstate === "26000" || (sqlstate === "0A000" && routine === "RevalidateCachedQuery");
+}

@@ -1,0 +1,126 @@
+// Asks every node for itself, again and again, and keeps the answer to "who is the primary?" up to date.
+// Owns the loop and what was seen; the rule is in authority.ts, and what follows from it is the service's.
+import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { type Authority, decideAuthority, EpochGraph } from "./authority.ts";
+import { type Clock, sleep } from "./clock.ts";
+import { type NodeReport, type Store } from "./port.ts";
+
+export interface WatcherOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly intervalMs: number;
+  /** Epoch that was current when this process last ran; a history without it is not followed. */
+  readonly known: EpochId | null;
+  /** Called for every report, before the authority that follows from it. */
+  readonly onReport?: (report: NodeReport) => void;
+  readonly onUnreachable?: (node: string, cause: unknown) => void;
+  /** Called whenever the answer differs from the last one, and again for `mint` and `prepare` until somebody has acted. */
+  readonly onAuthority: (authority: Authority) => void;
+}
+
+/** A busy server may miss one probe; a second miss in a row means that it cannot be asked. */
+const MISSES_TO_FORGET = 2;
+/** Backs off only a little: a node that comes back must be seen quickly. */
+const RETRY_MS = 50;
+
+export class AuthorityWatcher {
+  readonly graph = new EpochGraph();
+  readonly #options: WatcherOptions;
+  readonly #reports = new Map<string, NodeReport>();
+  readonly #misses = new Map<string, number>();
+  readonly #stop = new AbortController();
+  #wake = new AbortController();
+  #known: EpochId | null;
+  #authority: Authority = { kind: "none", reason: "no node has answered yet" };
+  #asked = new Set<string>();
+
+  constructor(options: WatcherOptions) {
+    this.#options = options;
+    this.#known = options.known;
+  }
+
+  get authority(): Authority {
+    return this.#authority;
+  }
+
+  /** The last epoch that was taken for current. */
+  get known(): EpochId | null {
+    return this.#known;
+  }
+
+  /** The newest report of every node that can be asked. */
+  get reports(): ReadonlyMap<string, NodeReport> {
+    return this.#reports;
+  }
+
+  start(): void {
+    for (const node of this.#options.store.nodes) void this.#follow(node.id);
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#wake.abort();
+  }
+
+  /** Asks all nodes now; for when something has just failed. */
+  nudge(): void {
+    this.#wake.abort();
+    this.#wake = new AbortController();
+  }
+
+  /** Epoch records heard from somebody else; with `current`, the epoch that they take for current. */
+  learn(records: readonly EpochRecord[], current: EpochId | null): void {
+    this.graph.add(records);
+    if (current === null || current === this.#known) return;
+    // Only a successor moves `known`: somebody whose view is older has nothing to teach.
+    const ancestors = this.graph.ancestry(current).map((record) => record.id);
+    const chain = this.graph.ancestry(current);
+    const overrules = chain.some((record) => this.#known !== null && record.supersedes.includes(this.#known));
+    if (this.#known === null || ancestors.includes(this.#known) || overrules) {
+      this.#known = current;
+      this.#decide();
+    }
+  }
+
+  async #follow(node: string): Promise<void> {
+    const { store, clock, intervalMs, onReport, onUnreachable } = this.#options;
+    while (!this.#stop.signal.aborted) {
+      let pauseMs = intervalMs;
+      try {
+        const report = await store.probe(node);
+        this.#misses.set(node, 0);
+        this.#reports.set(node, report);
+        this.graph.add(report.epochs);
+        onReport?.(report);
+      } catch (cause) {
+        pauseMs = Math.max(RETRY_MS, intervalMs);
+        const misses = (this.#misses.get(node) ?? 0) + 1;
+        this.#misses.set(node, misses);
+        if (misses >= MISSES_TO_FORGET || isRefusal(cause)) {
+          this.#reports.delete(node);
+          onUnreachable?.(node, cause);
+        }
+      }
+      if (this.#stop.signal.aborted) return;
+      this.#asked.add(node);
+      this.#decide();
+      await sleep(clock, pauseMs, this.#wake.signal);
+    }
+  }
+
+  #decide(): void {
+    // The first answer alone could be a zombie's: every node gets its chance to speak, or to be silent, once.
+    if (this.#asked.size < this.#options.store.nodes.length) return;
+    const next = decideAuthority([...this.#reports.values()], this.#known, this.graph);
+    const acted = next.kind === "mint" || next.kind === "prepare";
+    const same = JSON.stringify(next) === JSON.stringify(this.#authority);
+    this.#authority = next;
+    if (next.kind === "primary") this.#known = next.epoch;
+    if (!same || acted) this.#options.onAuthority(next);
+  }
+}
+
+function isRefusal(cause: unknown): boolean {
+  const code = (cause as { code?: unknown }).code;
+  return code === "ECONNREFUSED" || code === "57P03" || code === "57P01";
+}
