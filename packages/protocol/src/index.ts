@@ -3,5 +3,6 @@ export * from "./ids.ts";
 export * from "./token.ts";
 export * from "./errors.ts";
 export * from "./schemas.ts";
+export * from "./epochs.ts";
 export * from "./topology.ts";
 export { validate, type Validation } from "./validate.ts";

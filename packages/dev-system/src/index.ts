@@ -1,0 +1,252 @@
+// The whole product on one machine: a dev cluster with a gateway and a tracker in every region, each a real process, and
+// every cross-region connection through the cluster's delayed links. For demos, tests and experiments; never for production.
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
+import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
+import { ServiceProcess } from "./service-process.ts";
+
+export { ServiceProcess } from "./service-process.ts";
+
+export interface SystemOptions {
+  readonly cluster?: ClusterOptions;
+  readonly levels?: Topology["levels"];
+  /** More environment for every service. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** First of the fixed ports for the services; free ones when absent. */
+  readonly portBase?: number;
+}
+
+export interface Endpoint {
+  readonly gateway: string;
+  readonly tracker: string;
+}
+
+interface Region {
+  gateway: ServiceProcess;
+  tracker: ServiceProcess;
+}
+
+/** The login role of applications; its rights on the service's own tables are those of any application. */
+const APP_ROLE = "app";
+const START_TIMEOUT_MS = 20_000;
+const READY_TIMEOUT_MS = 30_000;
+const POLL_MS = 50;
+
+const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
+
+export class System implements AsyncDisposable {
+  readonly cluster: Cluster;
+  readonly regions: readonly string[];
+  readonly #options: SystemOptions;
+  readonly #services = new Map<string, Region>();
+  readonly #relays = new Map<string, Promise<string>>();
+
+  private constructor(cluster: Cluster, options: SystemOptions) {
+    this.cluster = cluster;
+    this.#options = options;
+    this.regions = [...new Set(cluster.nodes.map((node) => node.region))];
+  }
+
+  /** Starts everything; resolves when a transaction can be committed through every gateway. */
+  static async start(options: SystemOptions = {}): Promise<System> {
+    const cluster = await startCluster(options.cluster);
+    const system = new System(cluster, options);
+    try {
+      await system.#createRole();
+      await mkdir(join(cluster.dir, "services"), { recursive: true });
+      const trackers = await Promise.all(
+        system.regions.map((region, at) => system.#startTracker(region, at)),
+      );
+      const gateways = await Promise.all(
+        system.regions.map((region, at) => system.#startGateway(region, at, trackers)),
+      );
+      for (const [at, region] of system.regions.entries()) {
+        const [tracker, gateway] = [trackers[at], gateways[at]];
+        if (tracker !== undefined && gateway !== undefined)
+          system.#services.set(region, { tracker, gateway });
+      }
+      await system.ready();
+      return system;
+    } catch (cause) {
+      await system.close();
+      throw cause;
+    }
+  }
+
+  gateway(region: string): ServiceProcess {
+    return this.#of(region).gateway;
+  }
+
+  tracker(region: string): ServiceProcess {
+    return this.#of(region).tracker;
+  }
+
+  #of(region: string): Region {
+    const found = this.#services.get(region);
+    if (found === undefined) throw new Error(`there is no region ${region}`);
+    return found;
+  }
+
+  /** The addresses of all regions as seen from a place, own region first; links to others are delayed and can be cut. */
+  async endpoints(from: string): Promise<Endpoint[]> {
+    const order = [from, ...this.regions.filter((region) => region !== from)].filter((region) =>
+      this.#services.has(region),
+    );
+    return Promise.all(
+      order.map(async (region) => {
+        const { gateway, tracker } = this.#of(region);
+        return {
+          gateway: await this.#reach(from, region, gateway),
+          tracker: await this.#reach(from, region, tracker),
+        };
+      }),
+    );
+  }
+
+  async #reach(from: string, to: string, service: ServiceProcess): Promise<string> {
+    if (from === to) return service.url;
+    const key = `${from}>${to}:${String(service.port)}`;
+    let relay = this.#relays.get(key);
+    if (relay === undefined) {
+      relay = this.cluster
+        .relay({ from, to, port: service.port })
+        .then(({ port }) => `http://127.0.0.1:${String(port)}`);
+      this.#relays.set(key, relay);
+    }
+    return relay;
+  }
+
+  /** Waits until every running gateway says that it can commit. */
+  async ready(): Promise<void> {
+    const deadline = performance.now() + READY_TIMEOUT_MS;
+    for (const { gateway, tracker } of this.#services.values()) {
+      for (const service of [tracker, gateway]) {
+        while (service.running && !(await isReady(service.url))) {
+          if (performance.now() > deadline)
+            throw new Error(`${service.name} is not ready; see ${service.logFile}`);
+          await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+        }
+      }
+    }
+  }
+
+  /** The loss of a region: its nodes, its gateway and its tracker, all at once. */
+  async killRegion(region: string): Promise<void> {
+    const { gateway, tracker } = this.#of(region);
+    const nodes = this.cluster.nodes.filter((node) => node.region === region);
+    await Promise.all([gateway.kill(), tracker.kill(), ...nodes.map((node) => this.cluster.kill(node.id))]);
+  }
+
+  /** Starts the gateway or tracker of a region again, at the same address and with what it has on disk. */
+  async restartService(region: string, which: "gateway" | "tracker"): Promise<void> {
+    const services = this.#of(region);
+    const at = this.regions.indexOf(region);
+    await services[which].stop();
+    if (which === "tracker") services.tracker = await this.#startTracker(region, at, services.tracker.port);
+    else
+      services.gateway = await this.#startGateway(
+        region,
+        at,
+        this.regions.map((name) => this.#of(name).tracker),
+        services.gateway.port,
+      );
+  }
+
+  async close(): Promise<void> {
+    const services = [...this.#services.values()].flatMap(({ gateway, tracker }) => [gateway, tracker]);
+    await Promise.all(services.filter((service) => service.running).map((service) => service.stop()));
+    await this.cluster.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #createRole(): Promise<void> {
+    const [primary] = this.cluster.nodes;
+    if (primary === undefined) throw new Error("the cluster has no node");
+    const sql = `CREATE ROLE highwater_app NOLOGIN; CREATE ROLE ${APP_ROLE} LOGIN IN ROLE highwater_app;
+      GRANT ALL ON SCHEMA public TO ${APP_ROLE}; GRANT ALL ON DATABASE app TO ${APP_ROLE}`;
+    for (const statement of sql.split(";")) await this.cluster.query(primary.id, statement);
+  }
+
+  async #topologyFile(region: string): Promise<string> {
+    const nodes = await Promise.all(
+      this.cluster.nodes.map(async (node) => ({
+        id: node.id,
+        region: node.region,
+        zone: node.zone,
+        url: await this.cluster.connectionString(node.id, { from: region }),
+        appUrl: await this.cluster.connectionString(node.id, { from: region, user: APP_ROLE }),
+      })),
+    );
+    const topology: Topology = { nodes, levels: this.#options.levels ?? DEFAULT_LEVELS };
+    const file = join(this.cluster.dir, "services", `topology-${region}.json`);
+    await writeFile(file, JSON.stringify(topology, null, 2));
+    return file;
+  }
+
+  #port(at: number, offset: number): string {
+    const { portBase } = this.#options;
+    return portBase === undefined ? "0" : String(portBase + 10 * at + offset);
+  }
+
+  async #startTracker(region: string, at: number, port?: number): Promise<ServiceProcess> {
+    return ServiceProcess.start({
+      name: `tracker-${region}`,
+      main: mainOf("durability-tracker"),
+      logFile: join(this.cluster.dir, "services", `tracker-${region}.log`),
+      startTimeoutMs: START_TIMEOUT_MS,
+      env: {
+        TRACKER_NAME: region,
+        TRACKER_REGION: region,
+        TRACKER_PORT: port === undefined ? this.#port(at, 1) : String(port),
+        TRACKER_LEDGER: join(this.cluster.dir, "services", `ledger-${region}.sqlite`),
+        HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
+        ...this.#options.env,
+      },
+    });
+  }
+
+  async #startGateway(
+    region: string,
+    at: number,
+    trackers: readonly ServiceProcess[],
+    port?: number,
+  ): Promise<ServiceProcess> {
+    const order = [at, ...this.regions.keys()].filter(
+      (index, position, all) => all.indexOf(index) === position,
+    );
+    const urls = await Promise.all(
+      order.map(async (index) => {
+        const [tracker, to] = [trackers[index], this.regions[index]];
+        return tracker === undefined || to === undefined ? "" : this.#reach(region, to, tracker);
+      }),
+    );
+    return ServiceProcess.start({
+      name: `gateway-${region}`,
+      main: mainOf("txn-gateway"),
+      logFile: join(this.cluster.dir, "services", `gateway-${region}.log`),
+      startTimeoutMs: START_TIMEOUT_MS,
+      env: {
+        GATEWAY_NAME: region,
+        GATEWAY_REGION: region,
+        GATEWAY_PORT: port === undefined ? this.#port(at, 0) : String(port),
+        GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
+        HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
+        ...this.#options.env,
+      },
+    });
+  }
+}
+
+async function isReady(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(1_000) });
+    await response.arrayBuffer();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,59 @@
+// What epoch records say about each other: ancestry, and which history ends another's reign.
+import { type EpochId } from "./ids.ts";
+import { type EpochRecord } from "./schemas.ts";
+
+/** Epoch records seen anywhere, by id. They only ever accumulate. */
+export class EpochGraph {
+  readonly #records = new Map<EpochId, EpochRecord>();
+
+  add(records: readonly EpochRecord[]): void {
+    for (const record of records) this.#records.set(record.id as EpochId, record);
+  }
+
+  get(id: EpochId): EpochRecord | undefined {
+    return this.#records.get(id);
+  }
+
+  has(id: EpochId): boolean {
+    return this.#records.has(id);
+  }
+
+  get maxSeq(): number {
+    let max = 0;
+    for (const record of this.#records.values()) max = Math.max(max, record.seq);
+    return max;
+  }
+
+  records(): EpochRecord[] {
+    return [...this.#records.values()];
+  }
+
+  /** The epoch and its ancestors, newest first. Bounded by the number of records, should they ever form a loop. */
+  ancestry(id: EpochId): EpochRecord[] {
+    const chain: EpochRecord[] = [];
+    let next = this.#records.get(id);
+    while (next !== undefined && chain.length <= this.#records.size) {
+      chain.push(next);
+      next = next.previous === null ? undefined : this.#records.get(next.previous as EpochId);
+    }
+    return chain;
+  }
+
+  ids(): EpochId[] {
+    return [...this.#records.keys()];
+  }
+}
+
+/** True when the history `mine` (oldest first) ends the reign of `other`: contains it, supersedes it, or was chosen over it. */
+export function outranks(mine: readonly EpochRecord[], other: EpochId, graph: EpochGraph): boolean {
+  const own = new Set(mine.map((record) => record.id));
+  if (own.has(other)) return true;
+  if (mine.some((record) => record.supersedes.includes(other))) return true;
+  // Neither contains the other. Past their last common epoch an operator's command beats none.
+  const otherChain = graph.ancestry(other);
+  const common = otherChain.find((record) => own.has(record.id));
+  if (common === undefined) return false;
+  const theirs = otherChain.slice(0, otherChain.indexOf(common));
+  const ours = mine.slice(mine.findIndex((record) => record.id === common.id) + 1);
+  return ours.some((record) => record.commanded) && !theirs.some((record) => record.commanded);
+}

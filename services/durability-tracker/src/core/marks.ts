@@ -1,0 +1,76 @@
+// From positions to marks: what is the highest offset that has reached a level, by the level's rule.
+import { type EpochId, type LevelRule, type Offset } from "@highwater/protocol";
+import { type NodeSite, type NodeState, type TrackerState } from "./types.ts";
+
+/** Whether, and up to where, a node has the current epoch's log on its disk. */
+export type PositionOf = (node: NodeState) => Offset | null;
+
+/**
+ * The rule's mark: the k-th largest position over distinct failure domains that qualify; null when too few are known.
+ * A region or zone counts once, by its best node: losing it loses all of them.
+ */
+export function markOf(
+  rule: LevelRule,
+  nodes: Iterable<NodeState>,
+  primary: NodeSite,
+  positionOf: PositionOf,
+): Offset | null {
+  if ("primary" in rule) {
+    for (const node of nodes) if (node.site.id === primary.id) return positionOf(node);
+    return null;
+  }
+  if ("regions" in rule) return lowest(bestByDomain(nodes, (site) => site.region, positionOf));
+  const domain =
+    rule.outside === "region"
+      ? (site: NodeSite): string => site.region
+      : (site: NodeSite): string => `${site.region}/${site.zone}`;
+  const best = bestByDomain(nodes, domain, positionOf);
+  best.delete(domain(primary));
+  const known = [...best.values()]
+    .filter((offset) => offset !== null)
+    .sort((a, b) => (a < b ? 1 : a > b ? -1 : 0));
+  return known[rule.replicas - 1] ?? null;
+}
+
+function bestByDomain(
+  nodes: Iterable<NodeState>,
+  domain: (site: NodeSite) => string,
+  positionOf: PositionOf,
+): Map<string, Offset | null> {
+  const best = new Map<string, Offset | null>();
+  for (const node of nodes) {
+    const key = domain(node.site);
+    const position = node.unfit ? null : positionOf(node);
+    const known = best.get(key) ?? null;
+    best.set(key, known === null || (position !== null && position > known) ? position : known);
+  }
+  return best;
+}
+
+function lowest(best: ReadonlyMap<string, Offset | null>): Offset | null {
+  let low: Offset | null = null;
+  for (const position of best.values()) {
+    if (position === null) return null;
+    if (low === null || position < low) low = position;
+  }
+  return low;
+}
+
+/** The mark of a level in an epoch, or null when none was ever observed. */
+export function markIn(state: TrackerState, epoch: EpochId, level: string): Offset | null {
+  return state.marks.get(epoch)?.get(level) ?? null;
+}
+
+const EVERYTHING = 1n as Offset;
+
+/** Names of the levels that the nodes heard of lately could reach, weakest first. */
+export function reachableLevels(state: TrackerState): string[] {
+  const { standing, nodes, config } = state;
+  if (standing.kind !== "reigning") return [];
+  const primary = nodes.get(standing.node)?.site;
+  if (primary === undefined) return [];
+  const positionOf: PositionOf = (node) => (node.alive ? EVERYTHING : null);
+  return config.levels
+    .filter(({ rule }) => markOf(rule, nodes.values(), primary, positionOf) !== null)
+    .map(({ name }) => name);
+}

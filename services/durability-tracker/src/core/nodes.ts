@@ -1,0 +1,145 @@
+// What nodes say, and the marks that follow. The delicate part: whose position may be counted in the current epoch.
+import { type EpochId, maxOffset, type Offset } from "@highwater/protocol";
+import { markOf } from "./marks.ts";
+import { type Effect, type NodeState, type TrackerEvent, type TrackerState } from "./types.ts";
+
+type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
+
+/** A node's word about itself: is it of the current epoch's history, and which stream feeds it? True when it told of new epochs. */
+export function takeReport(state: TrackerState, event: EventOf<"node_reported">, effects: Effect[]): boolean {
+  const fresh = event.epochs.filter((record) => !state.epochs.has(record.id as EpochId));
+  state.epochs.add(event.epochs);
+  if (fresh.length > 0) effects.push({ kind: "save_epochs", records: fresh });
+  const node = state.nodes.get(event.node);
+  if (node !== undefined) describe(state, node, event);
+  return fresh.length > 0;
+}
+
+function describe(state: TrackerState, node: NodeState, event: EventOf<"node_reported">): void {
+  node.heardAtMs = event.nowMs;
+  node.alive = true;
+  node.unfit = event.unfit;
+  if (node.incarnation !== event.incarnation) node.streamed = null;
+  node.incarnation = event.incarnation;
+  const { standing } = state;
+  const newest = event.epochs.at(-1)?.id;
+  if (standing.kind !== "reigning" || event.role !== "replica" || newest !== standing.epoch || event.unfit) {
+    // Its history is another one, or not yet this one: nothing that it has counts in this epoch.
+    node.candidateFeed = null;
+    node.ownStream = null;
+    return;
+  }
+  // The epoch's row is on the node. If the primary showed the same stream before the node was asked and shows it still
+  // at its next word, then the stream's positions are of this epoch.
+  const { feed } = node;
+  if (feed !== null && feed.sinceMs <= event.askedAtMs && node.confirmedFeed !== feed.session)
+    node.candidateFeed = feed.session;
+  takeOwnStream(node, event);
+}
+
+function takeOwnStream(node: NodeState, event: EventOf<"node_reported">): void {
+  const { upstream } = event;
+  if (upstream === null) {
+    node.ownStream = null;
+    return;
+  }
+  if (node.ownStream?.session !== upstream.session) {
+    node.ownStream = { session: upstream.session, seenAtMs: event.nowMs, confirmed: false };
+    return;
+  }
+  // The same stream as one that the reigning primary has confirmed: a stream never changes its source, so it counts even
+  // when the primary cannot be asked any more.
+  if (node.ownStream.confirmed) raise(node, upstream.flushed);
+}
+
+export function takeUnreachable(state: TrackerState, event: EventOf<"node_unreachable">): void {
+  const node = state.nodes.get(event.node);
+  if (node !== undefined) node.alive = false;
+}
+
+/** The reigning primary's word about itself and its replicas. */
+export function takePositions(state: TrackerState, event: EventOf<"positions_reported">): void {
+  const { standing } = state;
+  if (standing.kind !== "reigning" || event.epoch !== standing.epoch || event.node !== standing.node) return;
+  const primary = state.nodes.get(event.node);
+  if (primary === undefined) return;
+  primary.heardAtMs = event.nowMs;
+  primary.alive = true;
+  if (!primary.unfit) raise(primary, event.flushed);
+  state.primaryFlushed = primary.position;
+  const shown = new Set<string>();
+  for (const replica of event.replicas) {
+    const node = state.nodes.get(replica.node);
+    if (node === undefined || node === primary) continue;
+    shown.add(replica.node);
+    if (node.feed?.session !== replica.session) {
+      // A new stream may feed another server under the old name, or one that was cloned anew.
+      node.feed = { session: replica.session, sinceMs: event.nowMs };
+      node.candidateFeed = null;
+    }
+    if (node.candidateFeed === replica.session) {
+      node.confirmedFeed = replica.session;
+      node.candidateFeed = null;
+      // What the node had in an earlier stream may be gone if it was cloned anew; what it says now is what it has.
+      node.position = null;
+      node.streamed = null;
+    }
+    if (node.confirmedFeed === replica.session && !node.unfit) raise(node, replica.flushed);
+    if (
+      node.ownStream !== null &&
+      node.ownStream.seenAtMs <= event.askedAtMs &&
+      node.confirmedFeed === replica.session
+    )
+      node.ownStream.confirmed = true;
+  }
+  // A replica that is cut off disappears from the view; the position that it had reached stays true.
+  for (const node of state.nodes.values()) if (!shown.has(node.site.id)) node.feed = null;
+}
+
+function raise(node: NodeState, offset: Offset): void {
+  node.position = node.position === null ? offset : maxOffset(node.position, offset);
+  node.streamed = node.streamed === null ? offset : maxOffset(node.streamed, offset);
+}
+
+/** Recomputes the marks of the current epoch; they only ever rise. True when one did. */
+export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
+  const { standing, config } = state;
+  if (standing.kind !== "reigning") return false;
+  const primary = state.nodes.get(standing.node)?.site;
+  if (primary === undefined) return false;
+  let marks = state.marks.get(standing.epoch);
+  if (marks === undefined) state.marks.set(standing.epoch, (marks = new Map<string, Offset>()));
+  let advanced = false;
+  for (const { name, rule } of config.levels) {
+    const mark = markOf(rule, state.nodes.values(), primary, (node) => node.position);
+    const known = marks.get(name);
+    if (mark === null || (known !== undefined && mark <= known)) continue;
+    marks.set(name, mark);
+    advanced = true;
+  }
+  if (advanced)
+    effects.push(
+      { kind: "publish_marks", epoch: standing.epoch },
+      { kind: "save_marks", epoch: standing.epoch },
+    );
+  return advanced;
+}
+
+/** A new epoch: no position of any earlier one counts in it. */
+export function forgetPositions(state: TrackerState): void {
+  state.primaryFlushed = null;
+  for (const node of state.nodes.values()) {
+    node.position = null;
+    node.streamed = null;
+    node.confirmedFeed = null;
+    node.candidateFeed = null;
+    node.ownStream = null;
+  }
+}
+
+/** Nodes that have been silent for too long do not count among the survivors. */
+export function noticeSilence(state: TrackerState): void {
+  for (const node of state.nodes.values()) {
+    if (node.heardAtMs !== null && state.nowMs - node.heardAtMs > state.config.aliveMs) node.alive = false;
+  }
+}

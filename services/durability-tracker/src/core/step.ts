@@ -1,0 +1,123 @@
+// step(state, event): the only way in which the tracker's knowledge changes. Synchronous and total; time arrives in events.
+// The state is the core's own and is changed in place (a ledger of a million entries is not copied for a mark); nobody
+// else may write to it. (docs/decisions/0005-core-owns-its-state.md)
+import { type EpochId } from "@highwater/protocol";
+import {
+  age,
+  askForProof,
+  placeAdrift,
+  publishProven,
+  repositionAll,
+  settleByMarks,
+  takeAnnouncements,
+  takeNoReceipts,
+  takeReceipts,
+  takeToken,
+} from "./ledger.ts";
+import {
+  advanceMarks,
+  forgetPositions,
+  noticeSilence,
+  takePositions,
+  takeReport,
+  takeUnreachable,
+} from "./nodes.ts";
+import { type Effect, type Step, type TrackerEvent, type TrackerState } from "./types.ts";
+
+/** A flush by the gateway that committed is on its way for so long before the tracker lends a hand. */
+const HELP_AFTER_MS = 20;
+
+export function step(state: TrackerState, event: TrackerEvent): Step {
+  const effects: Effect[] = [];
+  // Monotonic time never goes back; an event that was made earlier and arrives late is as if it arrived now.
+  state.nowMs = Math.max(state.nowMs, event.nowMs);
+  apply(state, event, effects);
+  askForProof(state, effects);
+  return { state, effects };
+}
+
+function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): void {
+  switch (event.kind) {
+    case "node_reported":
+      if (takeReport(state, event, effects)) placeAdrift(state, effects);
+      if (advanceMarks(state, effects)) settleByMarks(state, effects);
+      publishProven(state, effects);
+      return;
+    case "node_unreachable":
+      takeUnreachable(state, event);
+      return;
+    case "positions_reported":
+      takePositions(state, event);
+      if (advanceMarks(state, effects)) {
+        settleByMarks(state, effects);
+        publishProven(state, effects);
+      }
+      helpFlush(state, effects);
+      return;
+    case "epoch_reigns":
+      beginReign(state, event.epoch, event.node, effects);
+      return;
+    case "authority_unsettled":
+      state.standing = { kind: "unsettled", reason: event.reason, split: event.split };
+      return;
+    case "announced":
+      takeAnnouncements(state, event, effects);
+      settleByMarks(state, effects);
+      return;
+    case "token_presented":
+      takeToken(state, event, effects);
+      settleByMarks(state, effects);
+      return;
+    case "receipts_read":
+      takeReceipts(state, event, effects);
+      settleByMarks(state, effects);
+      publishProven(state, effects);
+      return;
+    case "receipts_unread":
+      takeNoReceipts(state, event.request, effects);
+      return;
+    case "flush_helped":
+      state.helping = false;
+      return;
+    case "ticked":
+      noticeSilence(state);
+      publishProven(state, effects);
+      age(state, effects);
+      return;
+  }
+}
+
+function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: Effect[]): void {
+  // Without its record nothing can be said of it; the record comes with the node's own report.
+  if (!state.epochs.has(epoch)) return;
+  const before = state.ancestry.at(-1)?.id;
+  state.standing = { kind: "reigning", epoch, node };
+  if (before === epoch) {
+    // The same reign seen again after a moment without authority: only what came in between has to find its place.
+    placeAdrift(state, effects);
+    settleByMarks(state, effects);
+    return;
+  }
+  state.ancestry = state.epochs.ancestry(epoch).reverse();
+  state.unflushedSinceMs = null;
+  state.helping = false;
+  forgetPositions(state);
+  effects.push({ kind: "publish_epochs" });
+  repositionAll(state, effects);
+  settleByMarks(state, effects);
+}
+
+/** Exactly one flush in flight, and only while something that is pending has not reached even the primary's disk. */
+function helpFlush(state: TrackerState, effects: Effect[]): void {
+  const { standing } = state;
+  if (standing.kind !== "reigning") return;
+  if (state.primaryFlushed !== null && state.highestPending <= state.primaryFlushed) {
+    state.unflushedSinceMs = null;
+    return;
+  }
+  if (state.highestPending === 0n) return;
+  state.unflushedSinceMs ??= state.nowMs;
+  if (state.helping || state.nowMs - state.unflushedSinceMs < HELP_AFTER_MS) return;
+  state.helping = true;
+  effects.push({ kind: "help_flush", node: standing.node, epoch: standing.epoch });
+}

@@ -1,0 +1,241 @@
+// The vocabulary of the tracker's core: what it knows, what it hears, what it asks its shell to do.
+// Plain data, so that every incident can be written down and replayed.
+import {
+  type EpochGraph,
+  type EpochId,
+  type EpochRecord,
+  type LevelRule,
+  type Offset,
+  type TokenKind,
+  type TxnId,
+  type Verdict,
+} from "@highwater/protocol";
+import { type OffsetHeap } from "./offset-heap.ts";
+
+export interface Place {
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+}
+
+export interface NodeSite {
+  readonly id: string;
+  readonly region: string;
+  readonly zone: string;
+}
+
+export interface CoreConfig {
+  readonly nodes: readonly NodeSite[];
+  /** Weakest first. */
+  readonly levels: readonly { readonly name: string; readonly rule: LevelRule }[];
+  /** A node that was not heard of for so long does not count among the survivors. */
+  readonly aliveMs: number;
+  /** How long a tombstone may wait for the strongest level that the survivors can reach, before the next weaker one. */
+  readonly publishPatienceMs: number;
+  /** An id that was announced so long ago and never got a position is settled. Longer than any transaction may run. */
+  readonly intentPatienceMs: number;
+  /** An entry that is durable at some level beyond the primary leaves after this time, whatever the other levels do. */
+  readonly keepDurableMs: number;
+  /** A final verdict is remembered for so long. */
+  readonly keepVerdictMs: number;
+  /** Ids in one look-up. */
+  readonly batch: number;
+}
+
+/** What the tracker knows of one node. Positions belong to an epoch and are never compared across epochs. */
+export interface NodeState {
+  readonly site: NodeSite;
+  heardAtMs: number | null;
+  alive: boolean;
+  unfit: boolean;
+  incarnation: string | null;
+  /** Highest position on the node's disk that is known to be of the current epoch's log. */
+  position: Offset | null;
+  /** Up to where a confirmed stream has brought this very server process the current epoch's log. */
+  streamed: Offset | null;
+  /** The stream that the primary shows under this name, and since when it was seen. */
+  feed: { session: string; sinceMs: number } | null;
+  /** The feed during which the current epoch's row was read on the node itself. */
+  confirmedFeed: string | null;
+  /** A feed that is confirmed as soon as the primary shows it once more. */
+  candidateFeed: string | null;
+  /** The node's own name for its stream: seen with the epoch's row, then confirmed by a later word of the primary. */
+  ownStream: { session: string; seenAtMs: number; confirmed: boolean } | null;
+}
+
+export type EntryState =
+  /** Announced before its COMMIT; nothing is known of how it ended. */
+  | { readonly kind: "intent" }
+  /** Committed at a place in the current epoch's history: marks decide. */
+  | { readonly kind: "pending"; readonly place: Place }
+  /** Its epoch ended and its receipt must be looked up. */
+  | { readonly kind: "unproven" }
+  | { readonly kind: "asked"; readonly request: number }
+  /** Proven absent as of a place; told to the world once that place has reached the survivors. */
+  | {
+      readonly kind: "absent";
+      readonly asOf: Place;
+      readonly sinceMs: number;
+      readonly retriedIn: EpochId | null;
+    }
+  /** Told. `settledAt`: the level that the proof had reached. */
+  | {
+      readonly kind: "gone";
+      readonly settledAt: string;
+      readonly retriedIn: EpochId | null;
+      readonly reappeared: boolean;
+    }
+  | { readonly kind: "expired" }
+  | { readonly kind: "unknown" };
+
+/** One attempt of one transaction. */
+export interface Entry {
+  readonly key: string;
+  readonly id: TxnId;
+  readonly attempt: EpochId;
+  readonly kind: TokenKind;
+  /** A gateway announced it; otherwise somebody asked with a token. */
+  announced: boolean;
+  /** Where it committed, as its token says; null while only its intent is known. */
+  origin: Place | null;
+  state: EntryState;
+  /** Levels (bits, in the configured order) at which it was durable. Terminal. */
+  reached: number;
+  atMs: number;
+  metadata: Readonly<Record<string, string>> | null;
+}
+
+export type Standing =
+  | { readonly kind: "reigning"; readonly epoch: EpochId; readonly node: string }
+  | { readonly kind: "unsettled"; readonly reason: string; readonly split: boolean };
+
+export interface TrackerState {
+  readonly config: CoreConfig;
+  nowMs: number;
+  standing: Standing;
+  /** Every epoch record ever seen. */
+  readonly epochs: EpochGraph;
+  /** The current epoch and its ancestors, oldest first. */
+  ancestry: readonly EpochRecord[];
+  readonly nodes: Map<string, NodeState>;
+  /** Marks by epoch and level; those of ended epochs are final. Monotone. */
+  readonly marks: Map<EpochId, Map<string, Offset>>;
+  /** Highest flush position of the primary in the current epoch. */
+  primaryFlushed: Offset | null;
+  readonly entries: Map<string, Entry>;
+  /** Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped when met. */
+  readonly waiting: Map<string, OffsetHeap<Entry>>;
+  readonly unproven: Set<string>;
+  readonly absent: Set<string>;
+  /** Entries in `pending` that wait in no heap: their epoch does not reign here, or not yet. */
+  readonly adrift: Set<string>;
+  /** Announced ids without a position, oldest first. */
+  readonly intents: Set<string>;
+  /** Final entries, in the order in which they became so; they are remembered for a while. */
+  readonly finished: Map<string, number>;
+  readonly asked: Map<number, { readonly epoch: EpochId; readonly keys: readonly string[] }>;
+  nextRequest: number;
+  /** Since when a pending entry is above the primary's flush position. */
+  unflushedSinceMs: number | null;
+  highestPending: Offset;
+  helping: boolean;
+}
+
+export interface AnnouncedItem {
+  readonly kind: "intent" | "position" | "withdrawn";
+  readonly id: TxnId;
+  readonly epoch: EpochId;
+  readonly offset?: Offset;
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+export type ReceiptFact =
+  | { readonly kind: "commit" | "aborted" | "lost"; readonly epoch: EpochId }
+  | { readonly kind: "absent" | "expired" | "out_of_window" };
+
+export type TrackerEvent =
+  | {
+      readonly kind: "node_reported";
+      readonly nowMs: number;
+      readonly askedAtMs: number;
+      readonly node: string;
+      readonly role: "primary" | "replica";
+      readonly incarnation: string;
+      readonly epochs: readonly EpochRecord[];
+      readonly unfit: boolean;
+      readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
+    }
+  | { readonly kind: "node_unreachable"; readonly nowMs: number; readonly node: string }
+  | {
+      readonly kind: "positions_reported";
+      readonly nowMs: number;
+      readonly askedAtMs: number;
+      readonly node: string;
+      readonly epoch: EpochId;
+      readonly flushed: Offset;
+      readonly replicas: readonly {
+        readonly node: string;
+        readonly session: string;
+        readonly flushed: Offset;
+      }[];
+    }
+  | { readonly kind: "epoch_reigns"; readonly nowMs: number; readonly epoch: EpochId; readonly node: string }
+  | {
+      readonly kind: "authority_unsettled";
+      readonly nowMs: number;
+      readonly reason: string;
+      readonly split: boolean;
+    }
+  | { readonly kind: "announced"; readonly nowMs: number; readonly items: readonly AnnouncedItem[] }
+  | {
+      readonly kind: "token_presented";
+      readonly nowMs: number;
+      readonly id: TxnId;
+      readonly attempt: EpochId;
+      readonly tokenKind: TokenKind;
+      readonly place: Place;
+    }
+  | {
+      readonly kind: "receipts_read";
+      readonly nowMs: number;
+      readonly request: number;
+      readonly epoch: EpochId;
+      readonly asOf: Offset;
+      readonly receipts: ReadonlyMap<TxnId, ReceiptFact>;
+    }
+  | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
+  | { readonly kind: "flush_helped"; readonly nowMs: number }
+  | { readonly kind: "ticked"; readonly nowMs: number };
+
+/** Verdicts of one attempt by level, with the rule and the evidence that gave them. */
+export interface Published {
+  readonly id: TxnId;
+  readonly attempt: EpochId;
+  readonly verdicts: Readonly<Record<string, Verdict>>;
+  readonly rule: string;
+  readonly settledAt: string;
+  readonly retriedIn: EpochId | null;
+  readonly metadata: Readonly<Record<string, string>> | null;
+}
+
+export type Effect =
+  | { readonly kind: "publish_marks"; readonly epoch: EpochId }
+  | { readonly kind: "publish_epochs" }
+  | { readonly kind: "publish_verdict"; readonly published: Published }
+  | {
+      readonly kind: "read_receipts";
+      readonly request: number;
+      readonly node: string;
+      readonly epoch: EpochId;
+      readonly ids: readonly TxnId[];
+      readonly tombstone: "lost" | "aborted";
+    }
+  | { readonly kind: "help_flush"; readonly node: string; readonly epoch: EpochId }
+  | { readonly kind: "save"; readonly entry: Entry }
+  | { readonly kind: "forget"; readonly key: string }
+  | { readonly kind: "save_epochs"; readonly records: readonly EpochRecord[] }
+  | { readonly kind: "save_marks"; readonly epoch: EpochId };
+
+export interface Step {
+  readonly state: TrackerState;
+  readonly effects: readonly Effect[];
+}

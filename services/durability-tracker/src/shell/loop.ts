@@ -1,0 +1,361 @@
+// Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
+import { type EpochId, type Offset } from "@highwater/protocol";
+import {
+  type Authority,
+  AuthorityWatcher,
+  type Clock,
+  type NodeReport,
+  sleep,
+  type Store,
+} from "@highwater/store";
+import { type Config } from "../config.ts";
+import {
+  type CoreConfig,
+  type Effect,
+  initialState,
+  type Published,
+  restore,
+  step,
+  type TrackerEvent,
+  type TrackerState,
+  wantsPositions,
+} from "../core/index.ts";
+import { type LedgerFile } from "./ledger-file.ts";
+import { type Log } from "./log.ts";
+
+export interface LoopDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly ledger: LedgerFile;
+  readonly log: Log;
+}
+
+/** What the outside can hear. */
+export interface LoopListener {
+  onMarks(epoch: EpochId): void;
+  onEpochs(): void;
+  onVerdict(published: Published): void;
+}
+
+const TICK_MS = 100;
+const RETRY_MS = 100;
+/** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
+const SAVE_MARKS_MS = 1_000;
+const SETTLE_PATIENCE_MS = 2_000;
+
+export class TrackerLoop {
+  readonly #config: Config;
+  readonly #deps: LoopDeps;
+  readonly #listener: LoopListener;
+  readonly #stop = new AbortController();
+  #state: TrackerState;
+  #watcher: AuthorityWatcher | null = null;
+  #wake = new AbortController();
+  #acting = false;
+  #marksSavedAtMs = 0;
+  #interested = 0;
+  #changed = Promise.withResolvers<undefined>();
+
+  constructor(config: Config, deps: LoopDeps, listener: LoopListener) {
+    this.#config = config;
+    this.#deps = deps;
+    this.#listener = listener;
+    this.#state = initialState(coreConfig(config), deps.clock.monotonicMs());
+  }
+
+  get state(): TrackerState {
+    return this.#state;
+  }
+
+  /** Resolves when something was published since the call. */
+  get changed(): Promise<undefined> {
+    return this.#changed.promise;
+  }
+
+  async start(): Promise<void> {
+    const { ledger, clock, store, log } = this.#deps;
+    const saved = await ledger.load();
+    this.#state = restore(coreConfig(this.#config), clock.monotonicMs(), saved);
+    log.info("ledger loaded", { entries: saved.entries.length, epochs: saved.epochs.length });
+    this.#watcher = new AuthorityWatcher({
+      store,
+      clock,
+      intervalMs: this.#config.probeIntervalMs,
+      known: saved.reigning,
+      onReport: (report, askedAtMs) => {
+        this.#report(report, askedAtMs);
+      },
+      onUnreachable: (node) => {
+        this.dispatch({ kind: "node_unreachable", nowMs: clock.monotonicMs(), node });
+      },
+      onAuthority: (authority) => {
+        this.#followAuthority(authority);
+      },
+    });
+    this.#watcher.graph.add(saved.epochs);
+    this.#watcher.start();
+    void this.#pollPositions();
+    void this.#tick();
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#wake.abort();
+    this.#watcher?.stop();
+  }
+
+  dispatch(event: TrackerEvent): void {
+    const { effects } = step(this.#state, event);
+    let published = false;
+    for (const effect of effects) published = this.#carryOut(effect) || published;
+    if (published) {
+      const changed = this.#changed;
+      this.#changed = Promise.withResolvers();
+      changed.resolve(undefined);
+    }
+    if (event.kind === "announced" || event.kind === "token_presented") this.#wakePoll();
+  }
+
+  /** While somebody waits for a verdict, positions are watched closely even if the ledger has no reason to. */
+  async whileInterested<T>(work: () => Promise<T>): Promise<T> {
+    this.#interested++;
+    this.#wakePoll();
+    try {
+      return await work();
+    } finally {
+      this.#interested--;
+    }
+  }
+
+  #report(report: NodeReport, askedAtMs: number): void {
+    this.dispatch({
+      kind: "node_reported",
+      nowMs: this.#deps.clock.monotonicMs(),
+      askedAtMs,
+      node: report.node,
+      role: report.role,
+      incarnation: report.incarnation,
+      epochs: report.epochs,
+      unfit: report.unfit !== null,
+      upstream: report.upstream,
+    });
+  }
+
+  #followAuthority(authority: Authority): void {
+    const { clock, log } = this.#deps;
+    const nowMs = clock.monotonicMs();
+    switch (authority.kind) {
+      case "primary":
+        log.info("epoch reigns", { epoch: authority.epoch, node: authority.node });
+        this.#saveMarks(this.#reigning());
+        this.#deps.store.forget(authority.node);
+        this.dispatch({ kind: "epoch_reigns", nowMs, epoch: authority.epoch, node: authority.node });
+        this.#watcher?.nudge();
+        this.#wakePoll();
+        return;
+      case "mint":
+      case "prepare":
+        this.dispatch({
+          kind: "authority_unsettled",
+          nowMs,
+          reason: "a new epoch is about to begin",
+          split: false,
+        });
+        void this.#act(authority);
+        return;
+      case "split":
+        log.error("split brain: no verdicts and no commits until an operator names the primary", {
+          nodes: authority.nodes,
+          reason: authority.reason,
+        });
+        this.dispatch({ kind: "authority_unsettled", nowMs, reason: authority.reason, split: true });
+        return;
+      case "none":
+        log.warn("no authoritative primary", { reason: authority.reason });
+        this.dispatch({ kind: "authority_unsettled", nowMs, reason: authority.reason, split: false });
+    }
+  }
+
+  /** Prepares a database that has nothing of ours yet, or begins the epoch that has no row. */
+  async #act(authority: Extract<Authority, { kind: "mint" | "prepare" }>): Promise<void> {
+    if (this.#acting) return;
+    this.#acting = true;
+    const { store, clock, log } = this.#deps;
+    try {
+      if (authority.kind === "prepare") {
+        await store.prepare(authority.node);
+        log.info("store prepared", { node: authority.node });
+      } else {
+        const record = await store.mint(authority.node, {
+          minSeq: (this.#watcher?.graph.maxSeq ?? 0) + 1,
+          supersedes: authority.supersedes,
+          command: authority.command,
+          streamed: this.#streamed(authority.node),
+          finalMarks: this.#finalMarks(),
+        });
+        log.info("epoch minted", {
+          epoch: record.id,
+          seq: record.seq,
+          cause: record.cause,
+          node: record.node,
+        });
+      }
+    } catch (cause) {
+      log.warn("could not begin the epoch", { node: authority.node, cause: String(cause) });
+      await sleep(clock, RETRY_MS, this.#stop.signal);
+    } finally {
+      this.#acting = false;
+      this.#watcher?.nudge();
+    }
+  }
+
+  #streamed(node: string): { epoch: EpochId; offset: Offset; incarnation: string } | null {
+    const epoch = this.#reigning();
+    const known = this.#state.nodes.get(node);
+    if (epoch === null || known?.streamed == null || known.incarnation === null) return null;
+    return { epoch, offset: known.streamed, incarnation: known.incarnation };
+  }
+
+  #finalMarks(): Record<string, string> {
+    const epoch = this.#reigning();
+    const marks = epoch === null ? undefined : this.#state.marks.get(epoch);
+    return Object.fromEntries([...(marks ?? [])].map(([level, offset]) => [level, offset.toString()]));
+  }
+
+  /** The epoch that reigns, or did when somebody last reigned. */
+  #reigning(): EpochId | null {
+    return (this.#state.ancestry.at(-1)?.id as EpochId | undefined) ?? null;
+  }
+
+  /** True when the effect is something that the outside hears of. */
+  #carryOut(effect: Effect): boolean {
+    const { ledger, clock } = this.#deps;
+    switch (effect.kind) {
+      case "publish_marks":
+        this.#listener.onMarks(effect.epoch);
+        return true;
+      case "publish_epochs": {
+        const epoch = this.#reigning();
+        if (epoch !== null) ledger.saveReigning(epoch);
+        this.#listener.onEpochs();
+        return true;
+      }
+      case "publish_verdict":
+        this.#listener.onVerdict(effect.published);
+        return true;
+      case "save":
+        ledger.save(effect.entry);
+        return false;
+      case "forget":
+        ledger.forget(effect.key);
+        return false;
+      case "save_epochs":
+        for (const record of effect.records) ledger.saveEpoch(record);
+        return false;
+      case "save_marks":
+        if (clock.monotonicMs() - this.#marksSavedAtMs >= SAVE_MARKS_MS) this.#saveMarks(effect.epoch);
+        return false;
+      case "help_flush":
+        void this.#helpFlush(effect);
+        return false;
+      case "read_receipts":
+        void this.#readReceipts(effect);
+        return false;
+    }
+  }
+
+  #saveMarks(epoch: EpochId | null): void {
+    this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
+    if (epoch === null) return;
+    for (const [level, offset] of this.#state.marks.get(epoch) ?? [])
+      this.#deps.ledger.saveMark(epoch, level, offset);
+  }
+
+  async #helpFlush(effect: Extract<Effect, { kind: "help_flush" }>): Promise<void> {
+    await this.#deps.store.helpFlush(effect.node, effect.epoch).catch(() => undefined);
+    this.dispatch({ kind: "flush_helped", nowMs: this.#deps.clock.monotonicMs() });
+  }
+
+  async #readReceipts(effect: Extract<Effect, { kind: "read_receipts" }>): Promise<void> {
+    const { store, clock, log } = this.#deps;
+    try {
+      const found = await store.settle(effect.node, {
+        epoch: effect.epoch,
+        ids: effect.ids,
+        tombstone: effect.tombstone,
+        patienceMs: SETTLE_PATIENCE_MS,
+      });
+      this.dispatch({
+        kind: "receipts_read",
+        nowMs: clock.monotonicMs(),
+        request: effect.request,
+        epoch: found.epoch,
+        asOf: found.asOf,
+        receipts: found.receipts,
+      });
+    } catch (cause) {
+      log.warn("receipts could not be read", {
+        node: effect.node,
+        ids: effect.ids.length,
+        cause: String(cause),
+      });
+      this.#watcher?.nudge();
+      await sleep(clock, RETRY_MS, this.#stop.signal);
+      this.dispatch({ kind: "receipts_unread", nowMs: clock.monotonicMs(), request: effect.request });
+    }
+  }
+
+  /** Looks at the positions: closely while somebody waits for them, now and then otherwise. */
+  async #pollPositions(): Promise<void> {
+    const { store, clock } = this.#deps;
+    while (!this.#stop.signal.aborted) {
+      const { standing } = this.#state;
+      let pauseMs = this.#config.idlePollMs;
+      if (standing.kind === "reigning") {
+        const askedAtMs = clock.monotonicMs();
+        try {
+          const report = await store.positions(standing.node);
+          if (report === null || report.epoch !== standing.epoch) {
+            this.#watcher?.nudge();
+          } else {
+            this.dispatch({ kind: "positions_reported", nowMs: clock.monotonicMs(), askedAtMs, ...report });
+          }
+          if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#config.busyPollMs;
+        } catch {
+          this.#watcher?.nudge();
+        }
+      }
+      await sleep(clock, pauseMs, this.#wake.signal);
+    }
+  }
+
+  #wakePoll(): void {
+    // A poll that is under way may have asked before; the next one follows it at the busy pace anyway.
+    this.#wake.abort();
+    if (!this.#stop.signal.aborted) this.#wake = new AbortController();
+  }
+
+  async #tick(): Promise<void> {
+    const { clock, ledger, log } = this.#deps;
+    while (!this.#stop.signal.aborted) {
+      this.dispatch({ kind: "ticked", nowMs: clock.monotonicMs() });
+      ledger.flush().catch((cause: unknown) => {
+        log.error("the ledger cannot be written", { cause: String(cause) });
+      });
+      await sleep(clock, TICK_MS, this.#stop.signal);
+    }
+  }
+}
+
+function coreConfig(config: Config): CoreConfig {
+  return {
+    nodes: config.topology.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
+    levels: Object.entries(config.topology.levels).map(([name, rule]) => ({ name, rule })),
+    aliveMs: config.aliveMs,
+    publishPatienceMs: config.publishPatienceMs,
+    intentPatienceMs: config.intentPatienceMs,
+    keepDurableMs: config.keepDurableMs,
+    keepVerdictMs: config.retentionMs,
+    batch: 1_000,
+  };
+}

@@ -1,0 +1,51 @@
+// Keeps room for the receipts of the next ids, and lets those go that nobody can need any more.
+import { type Clock, type RetentionReport, sleep, type Store } from "@highwater/store";
+import { markIn, type TrackerState } from "../core/index.ts";
+import { type Log } from "./log.ts";
+
+export interface RetentionOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly retentionMs: number;
+  readonly everyMs: number;
+  readonly state: () => TrackerState;
+  readonly signal: AbortSignal;
+}
+
+const RETRY_MS = 1_000;
+
+/**
+ * Receipts expire by the server's time, and only when durable at every level: a round notes where the log ended, and a
+ * later one may drop what is a whole retention older than that moment if by then every mark has passed the place.
+ */
+export async function runRetention(options: RetentionOptions): Promise<void> {
+  const { store, clock, log, retentionMs, everyMs, signal } = options;
+  let noted: RetentionReport | null = null;
+  while (!signal.aborted) {
+    const { standing } = options.state();
+    let pauseMs = RETRY_MS;
+    if (standing.kind === "reigning") {
+      try {
+        const before = noted !== null && isDurableEverywhere(options.state(), noted) ? noted : null;
+        const expireBeforeMs = before === null ? null : before.serverTimeMs - retentionMs;
+        const report = await store.maintain(standing.node, { expireBeforeMs });
+        if (before !== null || noted === null || noted.position.epoch !== report.position.epoch)
+          noted = report;
+        pauseMs = everyMs;
+      } catch (cause) {
+        log.warn("receipts could not be maintained", { cause: String(cause) });
+      }
+    }
+    await sleep(clock, pauseMs, signal);
+  }
+}
+
+function isDurableEverywhere(state: TrackerState, noted: RetentionReport): boolean {
+  const { epoch, offset } = noted.position;
+  if (state.standing.kind !== "reigning" || state.standing.epoch !== epoch) return false;
+  return state.config.levels.every(({ name }) => {
+    const mark = markIn(state, epoch, name);
+    return mark !== null && mark >= offset;
+  });
+}

@@ -1,0 +1,84 @@
+// The SSE stream of marks and epochs. State-based: whoever connects, wherever, first hears how things stand now, so a
+// resumed stream can miss nothing that still matters.
+import { type ServerResponse } from "node:http";
+import { type EpochId, type EpochRecord, type Marks } from "@highwater/protocol";
+import { type TrackerState } from "../core/index.ts";
+
+/** A client that does not read is cut off; it comes back and hears the newest state. */
+const MAX_BUFFERED_BYTES = 1024 * 1024;
+/** Ancestors that a client may still hold tokens of. */
+const MAX_EPOCHS = 64;
+
+export class MarkStream {
+  readonly #clients = new Set<ServerResponse>();
+  #sequence = 0;
+
+  get size(): number {
+    return this.#clients.size;
+  }
+
+  add(response: ServerResponse, state: TrackerState): void {
+    response.writeHead(200, {
+      "content-type": "text/event-stream",
+      "cache-control": "no-store",
+      "x-accel-buffering": "no",
+    });
+    response.socket?.setNoDelay(true);
+    let hello = ": connected\n\n";
+    if (state.ancestry.length > 0) hello += this.#epochs(state);
+    const marks = currentMarks(state);
+    if (marks !== null) hello += this.#event(marks.seq, "mark", marks);
+    response.write(hello);
+    this.#clients.add(response);
+    response.on("close", () => {
+      this.#clients.delete(response);
+    });
+    response.on("error", () => {
+      this.#clients.delete(response);
+    });
+  }
+
+  publishMarks(state: TrackerState): void {
+    const marks = currentMarks(state);
+    if (marks !== null) this.#send(this.#event(marks.seq, "mark", marks));
+  }
+
+  publishEpochs(state: TrackerState): void {
+    this.#send(this.#epochs(state));
+  }
+
+  heartbeat(): void {
+    this.#send(": alive\n\n");
+  }
+
+  close(): void {
+    for (const client of this.#clients) client.end();
+    this.#clients.clear();
+  }
+
+  #epochs(state: TrackerState): string {
+    const epochs = state.ancestry.slice(-MAX_EPOCHS);
+    return this.#event(epochs.at(-1)?.seq ?? 0, "epoch", { epochs });
+  }
+
+  /** Ids are `{epoch seq}.{n}`: the newest epoch that a client has heard of, on whichever tracker. */
+  #event(seq: number, event: string, data: unknown): string {
+    return `id: ${String(seq)}.${String(++this.#sequence)}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+  }
+
+  #send(text: string): void {
+    for (const client of this.#clients) {
+      client.write(text);
+      if (client.writableLength > MAX_BUFFERED_BYTES) client.destroy();
+    }
+  }
+}
+
+/** The marks of the current epoch as the wire carries them; null while none was ever observed. */
+export function currentMarks(state: TrackerState): Marks | null {
+  const current: EpochRecord | undefined = state.ancestry.at(-1);
+  if (current === undefined) return null;
+  const marks = state.marks.get(current.id as EpochId) ?? new Map<string, bigint>();
+  const levels = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
+  return { epoch: current.id, seq: current.seq, levels };
+}
