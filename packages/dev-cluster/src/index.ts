@@ -1,0 +1,239 @@
+// A real multi-region PostgreSQL cluster on one machine. This file is the public interface: the types, and the
+// Cluster whose methods are calls to the supervisor process.
+
+import { SupervisorClient } from "./client.ts";
+import { DevClusterError } from "./errors.ts";
+import { planNodes } from "./layout.ts";
+import {
+  type ClusterOptions,
+  type ConnectionOptions,
+  type LinkControl,
+  type NodeInfo,
+  type NodeStatus,
+  type PromoteOptions,
+  type RelayHandle,
+  type RelayTarget,
+  type RestoreOptions,
+  type Row,
+  type StopMode,
+} from "./types.ts";
+import { chooseIdentity, makeClusterDir } from "./unprivileged.ts";
+
+export { DevClusterError, type DevClusterErrorCode } from "./errors.ts";
+export { type CutDirection, type CutMode, defaultRoundTripMs } from "./link.ts";
+export {
+  type ClusterOptions,
+  type ConnectionOptions,
+  type CutOptions,
+  type LinkControl,
+  type NodeInfo,
+  type NodeOptions,
+  type NodeStatus,
+  type PromoteOptions,
+  type RelayHandle,
+  type RelayTarget,
+  type RestoreOptions,
+  type Row,
+  type StopMode,
+} from "./types.ts";
+
+const streamingLimitMsDefault = 30_000;
+
+/** A running cluster. Every method rejects with a DevClusterError. */
+export interface Cluster extends AsyncDisposable {
+  /** The cluster's folder: `nodes/ID` (data), `logs/ID.log`, `snapshots/`. */
+  readonly dir: string;
+  readonly nodes: readonly NodeInfo[];
+  /** A `postgresql://` URL; through a relay if `from` is given and is not the node's region. */
+  connectionString(nodeId: string, options?: ConnectionOptions): Promise<string>;
+  /** A relay for any other server, delayed and cut with the link between `from` and `to`. */
+  relay(target: RelayTarget): Promise<RelayHandle>;
+  link(from: string, to: string): LinkControl;
+  /** Cuts the region from every other location but the excepted ones, also from those first named later. */
+  isolate(region: string, options?: { except?: readonly string[] }): Promise<void>;
+  healAll(): Promise<void>;
+  start(nodeId: string): Promise<void>;
+  /** Default `fast`: a clean shutdown that ends the sessions. */
+  stop(nodeId: string, mode?: StopMode): Promise<void>;
+  /** The server and all its processes die at once, as with their host. */
+  kill(nodeId: string): Promise<void>;
+  /** One backend dies, so the server recovers from a crash: same timeline, same start time. */
+  crashBackend(nodeId: string): Promise<void>;
+  restart(nodeId: string): Promise<void>;
+  /** Stops the server's processes where they are; connections stay open and hang. */
+  pause(nodeId: string): Promise<void>;
+  resume(nodeId: string): Promise<void>;
+  /** Resolves when the node is writable and the other replicas have been told; not when they stream. */
+  promote(nodeId: string, options?: PromoteOptions): Promise<void>;
+  /** The operator's word that this node is the primary: a row in `highwater.authority_command`. */
+  authorize(nodeId: string, reason?: string): Promise<void>;
+  /** Resolves when the running replica has been told, not when it streams: see waitForStreaming. */
+  follow(nodeId: string, upstreamId: string): Promise<void>;
+  mostAdvancedReplica(candidates?: readonly string[]): Promise<string>;
+  /**
+   * Replaces the node's data by a fresh copy of the upstream's and starts it as a replica; kills it if it runs. As
+   * after pg_basebackup it has no older log: a replica that is further behind than the copy cannot follow it.
+   */
+  rejoin(nodeId: string, options?: { upstream?: string }): Promise<void>;
+  /** A copy of the data directory, hot if the node runs; it can start alone. Answers its path. */
+  snapshot(nodeId: string): Promise<string>;
+  /** Puts a snapshot in place of a stopped node's data, and does not start it. */
+  restore(nodeId: string, snapshotPath: string, options?: RestoreOptions): Promise<void>;
+  /** Starts a stopped node as a primary, whatever it was. */
+  startAsPrimary(nodeId: string): Promise<void>;
+  /** As superuser on database `app`, straight to the node past all relays. */
+  query(nodeId: string, sql: string, params?: readonly unknown[]): Promise<Row[]>;
+  /**
+   * Until the named replicas (default: all) stream from the upstream they were last given, on its timeline. A
+   * replica that is ahead of a promoted upstream never does: rejoin it. Default 30 s.
+   */
+  waitForStreaming(nodeIds?: readonly string[], options?: { timeoutMs?: number }): Promise<void>;
+  status(): Promise<NodeStatus[]>;
+  /** Ends everything and removes the folder. Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts a cluster and resolves when the first node is writable and all others stream from it. A started cluster
+ * does not keep the program alive, and dies with it.
+ * Errors: BAD_OPTION, PG_BINARIES_MISSING, PG_TOO_OLD, PORT_IN_USE, START_FAILED, TIMEOUT, SUPERVISOR_DIED.
+ */
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
+  planNodes(options);
+  const runAs = options.runAs ?? process.env["HIGHWATER_PG_USER"];
+  const pgBinDir = options.pgBinDir ?? process.env["HIGHWATER_PG_BIN"];
+  const dir = await makeClusterDir(await chooseIdentity(runAs));
+  const supervisor = await SupervisorClient.start(dir, options.keepDir ?? false);
+  try {
+    const nodes = await supervisor.call("launch", {
+      ...options,
+      ...(runAs && { runAs }),
+      ...(pgBinDir && { pgBinDir }),
+    });
+    return new RemoteCluster(supervisor, dir, nodes);
+  } catch (error) {
+    await supervisor.close();
+    throw error;
+  }
+}
+
+class RemoteCluster implements Cluster {
+  readonly dir: string;
+  readonly nodes: readonly NodeInfo[];
+  readonly #supervisor: SupervisorClient;
+
+  constructor(supervisor: SupervisorClient, dir: string, nodes: readonly NodeInfo[]) {
+    this.#supervisor = supervisor;
+    this.dir = dir;
+    this.nodes = nodes;
+  }
+
+  async connectionString(nodeId: string, options: ConnectionOptions = {}): Promise<string> {
+    const port = await this.#supervisor.call("connectionPort", nodeId, options.from);
+    const user = encodeURIComponent(options.user ?? "postgres");
+    return `postgresql://${user}@127.0.0.1:${port}/${encodeURIComponent(options.database ?? "app")}`;
+  }
+
+  async relay(target: RelayTarget): Promise<RelayHandle> {
+    const { relayId, port } = await this.#supervisor.call("openRelay", target);
+    return { port, close: () => this.#supervisor.call("closeRelay", relayId) };
+  }
+
+  link(from: string, to: string): LinkControl {
+    if (from === to)
+      throw new DevClusterError("BAD_OPTION", `a link joins two locations, not "${from}" alone`);
+    return {
+      setRoundTripMs: (ms) => this.#supervisor.call("setRoundTripMs", from, to, ms),
+      cut: (options = {}) => this.#supervisor.call("cut", from, to, options),
+      heal: () => this.#supervisor.call("heal", from, to),
+    };
+  }
+
+  isolate(region: string, options: { except?: readonly string[] } = {}): Promise<void> {
+    return this.#supervisor.call("isolate", region, options.except ?? []);
+  }
+
+  healAll(): Promise<void> {
+    return this.#supervisor.call("healAll");
+  }
+
+  start(nodeId: string): Promise<void> {
+    return this.#supervisor.call("start", nodeId);
+  }
+
+  stop(nodeId: string, mode: StopMode = "fast"): Promise<void> {
+    return this.#supervisor.call("stop", nodeId, mode);
+  }
+
+  kill(nodeId: string): Promise<void> {
+    return this.#supervisor.call("kill", nodeId);
+  }
+
+  crashBackend(nodeId: string): Promise<void> {
+    return this.#supervisor.call("crashBackend", nodeId);
+  }
+
+  restart(nodeId: string): Promise<void> {
+    return this.#supervisor.call("restart", nodeId);
+  }
+
+  pause(nodeId: string): Promise<void> {
+    return this.#supervisor.call("pause", nodeId);
+  }
+
+  resume(nodeId: string): Promise<void> {
+    return this.#supervisor.call("resume", nodeId);
+  }
+
+  promote(nodeId: string, options: PromoteOptions = {}): Promise<void> {
+    return this.#supervisor.call("promote", nodeId, options);
+  }
+
+  authorize(nodeId: string, reason?: string): Promise<void> {
+    return this.#supervisor.call("authorize", nodeId, reason);
+  }
+
+  follow(nodeId: string, upstreamId: string): Promise<void> {
+    return this.#supervisor.call("follow", nodeId, upstreamId);
+  }
+
+  mostAdvancedReplica(candidates?: readonly string[]): Promise<string> {
+    return this.#supervisor.call("mostAdvancedReplica", candidates);
+  }
+
+  rejoin(nodeId: string, options: { upstream?: string } = {}): Promise<void> {
+    return this.#supervisor.call("rejoin", nodeId, options.upstream);
+  }
+
+  snapshot(nodeId: string): Promise<string> {
+    return this.#supervisor.call("snapshot", nodeId);
+  }
+
+  restore(nodeId: string, snapshotPath: string, options: RestoreOptions = {}): Promise<void> {
+    return this.#supervisor.call("restore", nodeId, snapshotPath, options);
+  }
+
+  startAsPrimary(nodeId: string): Promise<void> {
+    return this.#supervisor.call("startAsPrimary", nodeId);
+  }
+
+  query(nodeId: string, sql: string, params?: readonly unknown[]): Promise<Row[]> {
+    return this.#supervisor.call("query", nodeId, sql, params);
+  }
+
+  waitForStreaming(nodeIds?: readonly string[], options: { timeoutMs?: number } = {}): Promise<void> {
+    return this.#supervisor.call("waitForStreaming", nodeIds, options.timeoutMs ?? streamingLimitMsDefault);
+  }
+
+  status(): Promise<NodeStatus[]> {
+    return this.#supervisor.call("status");
+  }
+
+  close(): Promise<void> {
+    return this.#supervisor.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
