@@ -6,6 +6,7 @@ import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-
 import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
 import { ServiceProcess } from "./service-process.ts";
 
+export { type Cluster } from "@highwater/dev-cluster";
 export { ServiceProcess } from "./service-process.ts";
 
 export interface SystemOptions {
@@ -18,6 +19,7 @@ export interface SystemOptions {
 }
 
 export interface Endpoint {
+  readonly region: string;
   readonly gateway: string;
   readonly tracker: string;
 }
@@ -97,6 +99,7 @@ export class System implements AsyncDisposable {
       order.map(async (region) => {
         const { gateway, tracker } = this.#of(region);
         return {
+          region,
           gateway: await this.#reach(from, region, gateway),
           tracker: await this.#reach(from, region, tracker),
         };

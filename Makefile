@@ -1,0 +1,53 @@
+# Every command of the project. `make` alone lists them.
+# The machine's own Node (20 or newer) only installs; everything runs on the Node 24 that is pinned in package.json.
+SHELL := /bin/bash
+NODE := node_modules/.bin/node
+BIN := node_modules/.bin
+STAMP := node_modules/.installed
+TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up demo failover-rounds test test-unit fmt lint typecheck gen gen-check check clean
+
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+
+$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json)
+	@node -e 'if (+process.versions.node.split(".")[0] < 20) { console.error("Node 20 or newer is needed to install; this is " + process.version); process.exit(1) }'
+	npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+setup: $(STAMP) ## Install what package-lock.json pins
+
+up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
+	$(NODE) packages/dev-system/src/cli.ts $(if $(PORT_BASE),--port-base $(PORT_BASE))
+
+demo: $(STAMP) ## Run auctions, lose a region, and check every verdict against the database
+	@$(NODE) examples/ad-exchange/src/demo.ts
+
+failover-rounds: $(STAMP) ## N failovers in a row (N=20), every verdict checked
+	@$(NODE) examples/ad-exchange/src/rounds.ts $(or $(N),20)
+
+test: check ## Everything that CI runs: format, lint, types, all tests
+
+check: $(STAMP) fmt-check lint typecheck
+	$(NODE) scripts/run-tests.ts $(TEST_FILES)
+
+test-unit: $(STAMP) ## Only the tests that start no server
+	$(NODE) --test $(filter-out %.integration.test.ts,$(shell git ls-files -co --exclude-standard '*/src/**/*.test.ts' | sort))
+
+fmt: $(STAMP) ## Format the code
+	$(BIN)/prettier --write --log-level warn .
+
+.PHONY: fmt-check
+fmt-check: $(STAMP)
+	$(BIN)/prettier --check --log-level warn .
+
+lint: $(STAMP) ## ESLint with typed rules
+	$(BIN)/eslint --max-warnings 0 .
+
+typecheck: $(STAMP) ## tsc --noEmit
+	$(BIN)/tsc -p tsconfig.json
+
+clean: ## Remove what was installed or built
+	rm -rf node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules

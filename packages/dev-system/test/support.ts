@@ -1,0 +1,199 @@
+// What the scenarios share: a raw client of the wire (no SDK, so that nothing is retried behind a test's back), waiting
+// for a condition, and the look into the database that decides whether a verdict was right.
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  makeUuidV7,
+  type Problem,
+  type Statement,
+  type TokenVerdict,
+  type TransactionRequest,
+  type TransactionResponse,
+  type TransactionStateResponse,
+  type VerdictsResponse,
+} from "@highwater/protocol";
+import { type System } from "../src/index.ts";
+
+const LIMIT_MS = 30_000;
+
+export function newId(atMs = Date.now()): string {
+  return makeUuidV7(atMs, crypto.getRandomValues(new Uint8Array(10)));
+}
+
+/** Polls until the condition gives a value; its last error is the cause of the failure. */
+export async function eventually<T>(
+  what: string,
+  condition: () => Promise<T | undefined | false>,
+): Promise<T> {
+  const deadline = performance.now() + LIMIT_MS;
+  let cause: unknown;
+  while (performance.now() < deadline) {
+    try {
+      const value = await condition();
+      if (value !== undefined && value !== false) return value;
+    } catch (error) {
+      cause = error;
+    }
+    await pause(25);
+  }
+  throw new Error(`not within ${String(LIMIT_MS)} ms: ${what}`, { cause });
+}
+
+export interface Answer<T> {
+  readonly status: number;
+  readonly body: T;
+}
+
+async function call<T>(url: string, body?: unknown): Promise<Answer<T>> {
+  const response = await fetch(url, {
+    signal: AbortSignal.timeout(LIMIT_MS),
+    ...(body === undefined
+      ? {}
+      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+  });
+  return { status: response.status, body: (await response.json()) as T };
+}
+
+export type TransactionAnswer = Answer<TransactionResponse & Partial<Problem>>;
+
+/** One transaction, sent once. */
+export function send(
+  gateway: string,
+  statements: readonly Statement[],
+  options: Partial<TransactionRequest> = {},
+): Promise<TransactionAnswer> {
+  return call(`${gateway}/v1/transactions`, { id: newId(), statements, ...options });
+}
+
+/** One transaction that has to commit; sent again while the service asks for patience, under a new id where it says so. */
+export async function commit(
+  gateway: string,
+  statements: readonly Statement[],
+  options: Partial<TransactionRequest> = {},
+): Promise<TransactionResponse> {
+  let id = options.id ?? newId();
+  return eventually("the transaction commits", async () => {
+    const { status, body } = await send(gateway, statements, { ...options, id });
+    if (status === 503) return undefined;
+    if (body.code === "transaction_aborted" && options.id === undefined) {
+      id = newId();
+      return undefined;
+    }
+    assert.ok(status === 200 || status === 202, `${String(status)}: ${JSON.stringify(body)}`);
+    return body;
+  });
+}
+
+export const put = (key: string, value = 1): Statement => ({
+  sql: "INSERT INTO kv (key, value) VALUES ($1, $2)",
+  params: [key, value],
+});
+
+export async function createTable(system: System, region: string): Promise<void> {
+  await commit(system.gateway(region).url, [{ sql: "CREATE TABLE kv (key text PRIMARY KEY, value int)" }], {
+    ack: "durable",
+    level: "global",
+  });
+}
+
+/** Keys that the node has, asked from the database itself. */
+export async function keysOn(system: System, node: string): Promise<Set<string>> {
+  const rows = await system.cluster.query(node, "SELECT key FROM kv");
+  return new Set(rows.map((row) => String(row.key)));
+}
+
+export async function verdicts(
+  tracker: string,
+  tokens: readonly string[],
+  options: { level?: string; waitMs?: number } = {},
+): Promise<TokenVerdict[]> {
+  const { status, body } = await call<VerdictsResponse>(`${tracker}/v1/durability/verdicts`, {
+    tokens,
+    waitMs: 20_000,
+    ...options,
+  });
+  assert.equal(status, 200, JSON.stringify(body));
+  return body.verdicts;
+}
+
+export async function verdict(
+  tracker: string,
+  token: string,
+  options: { level?: string; waitMs?: number } = {},
+): Promise<TokenVerdict> {
+  const [only] = await verdicts(tracker, [token], options);
+  assert.ok(only !== undefined);
+  return only;
+}
+
+export function stateOf(gateway: string, id: string): Promise<Answer<TransactionStateResponse>> {
+  return call(`${gateway}/v1/transactions/${id}`);
+}
+
+export interface MarksAnswer {
+  readonly marks: {
+    readonly epoch: string;
+    readonly seq: number;
+    readonly levels: Record<string, string>;
+  } | null;
+  readonly epochs: readonly {
+    readonly id: string;
+    readonly cause: string;
+    readonly node: string;
+    readonly forkOffset: string;
+    readonly forkLimit: string | null;
+  }[];
+}
+
+export async function marksOf(tracker: string): Promise<MarksAnswer> {
+  return (await call<MarksAnswer>(`${tracker}/v1/durability/marks`)).body;
+}
+
+/** Waits until the tracker follows an epoch other than the given one. */
+export function epochAfter(tracker: string, epoch: string): Promise<MarksAnswer> {
+  return eventually("a new epoch reigns", async () => {
+    const answer = await marksOf(tracker);
+    return answer.marks !== null && answer.marks.epoch !== epoch ? answer : undefined;
+  });
+}
+
+/** Commits keys one after another without waiting for durability. */
+export async function commitKeys(
+  gateway: string,
+  prefix: string,
+  count: number,
+): Promise<{ key: string; token: string; body: TransactionResponse }[]> {
+  const done = [];
+  for (let i = 0; i < count; i++) {
+    const key = `${prefix}-${String(i)}`;
+    const body = await commit(gateway, [put(key)]);
+    done.push({ key, token: body.token, body });
+  }
+  return done;
+}
+
+/** Every verdict agrees with what the node has: durable is there, lost and broken are not, nothing is left open. */
+export async function assertTruth(
+  system: System,
+  place: { tracker: string; node: string; level?: string },
+  written: readonly { key: string; token: string }[],
+): Promise<Map<string, TokenVerdict>> {
+  const judged = await verdicts(
+    place.tracker,
+    written.map(({ token }) => token),
+    { level: place.level ?? "region" },
+  );
+  const present = await keysOn(system, place.node);
+  const byKey = new Map<string, TokenVerdict>();
+  for (const [index, { key }] of written.entries()) {
+    const found = judged[index];
+    assert.ok(found !== undefined);
+    const expected = present.has(key) ? ["durable"] : ["lost", "broken"];
+    assert.ok(
+      expected.includes(found.verdict),
+      `${key} is ${present.has(key) ? "present" : "absent"}, judged ${JSON.stringify(found)}`,
+    );
+    byKey.set(key, found);
+  }
+  return byKey;
+}

@@ -1,0 +1,64 @@
+// Runs the test files and then looks for what they should not have left: processes and temporary folders.
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** Files side by side: two cores, and each system test runs three databases. */
+const CONCURRENCY = 2;
+const MARK = "HIGHWATER_TEST_RUN";
+/** Processes that were told to end may need a moment. */
+const GRACE_MS = 10_000;
+const POLL_MS = 100;
+
+const run = randomUUID();
+const temp = mkdtempSync(join(tmpdir(), "highwater-tests-"));
+// The databases of a root user run as somebody else.
+chmodSync(temp, 0o755);
+
+const files = process.argv.slice(2);
+if (files.length === 0) throw new Error("no test files were named");
+const code = await new Promise<number>((resolve) => {
+  const args = ["--test", `--test-concurrency=${String(CONCURRENCY)}`, "--disable-warning=ExperimentalWarning", ...files];
+  const child = spawn(process.execPath, args, { stdio: "inherit", env: { ...process.env, TMPDIR: temp, [MARK]: run } });
+  child.once("exit", (status) => {
+    resolve(status ?? 1);
+  });
+});
+
+const processes = await settle(() => survivors());
+const folders = await settle(() => readdirSync(temp).filter((name) => !name.startsWith("node-")));
+for (const line of processes) console.error(`left running: ${line}`);
+for (const name of folders) console.error(`left behind: ${join(temp, name)}`);
+if (folders.length === 0) rmSync(temp, { recursive: true, force: true });
+process.exit(code === 0 && processes.length + folders.length > 0 ? 1 : code);
+
+/** What is still there after the grace. */
+async function settle(look: () => string[]): Promise<string[]> {
+  const deadline = performance.now() + GRACE_MS;
+  for (;;) {
+    const left = look();
+    if (left.length === 0 || performance.now() > deadline) return left;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+/** Processes that carry this run's mark in their environment or its folder in their arguments; only Linux tells. */
+function survivors(): string[] {
+  let pids: string[];
+  try {
+    pids = readdirSync("/proc").filter((name) => /^[0-9]+$/.test(name) && Number(name) !== process.pid);
+  } catch {
+    return [];
+  }
+  return pids.flatMap((pid) => {
+    try {
+      const command = readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ");
+      const ours = command.includes(temp) || readFileSync(`/proc/${pid}/environ`, "latin1").includes(`${MARK}=${run}`);
+      return ours ? [`${pid} ${command.slice(0, 120)}`] : [];
+    } catch {
+      return [];
+    }
+  });
+}
