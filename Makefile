@@ -7,7 +7,7 @@ STAMP := node_modules/.installed
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ demo: $(STAMP) ## Run auctions, lose a region, and check every verdict against t
 
 failover-rounds: $(STAMP) ## N failovers in a row (N=20), every verdict checked
 	@$(NODE) examples/ad-exchange/src/rounds.ts $(or $(N),20)
+
+latency: $(STAMP) ## Commit and durability latency over the default links, against the bar
+	@$(NODE) packages/dev-system/src/latency.ts
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 

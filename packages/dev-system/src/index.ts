@@ -141,6 +141,21 @@ export class System implements AsyncDisposable {
     await Promise.all([gateway.kill(), tracker.kill(), ...nodes.map((node) => this.cluster.kill(node.id))]);
   }
 
+  /**
+   * Brings a lost region back: its nodes as fresh copies of the primary, its services with what they have on disk.
+   * Heal the links first. Resolves when its nodes stream and its services have been started.
+   */
+  async reviveRegion(region: string): Promise<void> {
+    const nodes = this.cluster.nodes.filter((node) => node.region === region).map((node) => node.id);
+    await Promise.all([
+      Promise.all(nodes.map((id) => this.cluster.rejoin(id))).then(() =>
+        this.cluster.waitForStreaming(nodes),
+      ),
+      // The tracker first: the gateway announces to it.
+      this.restartService(region, "tracker").then(() => this.restartService(region, "gateway")),
+    ]);
+  }
+
   /** Starts the gateway or tracker of a region again, at the same address and with what it has on disk. */
   async restartService(region: string, which: "gateway" | "tracker"): Promise<void> {
     const services = this.#of(region);

@@ -1,7 +1,7 @@
 // Who is the primary? A pure answer from what the nodes report and what this process has seen before.
 // A node outranks another if and only if its history contains the other's current epoch, or an operator chose it.
 // Never by sequence number, never by timeline, never by log position.
-import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
 import { type NodeReport } from "./port.ts";
 
 export type Authority =
@@ -17,54 +17,6 @@ export type Authority =
   | { readonly kind: "prepare"; readonly node: string }
   | { readonly kind: "none"; readonly reason: string }
   | { readonly kind: "split"; readonly nodes: readonly string[]; readonly reason: string };
-
-/** Epoch records seen anywhere, by id. They only ever accumulate. */
-export class EpochGraph {
-  readonly #records = new Map<EpochId, EpochRecord>();
-
-  add(records: readonly EpochRecord[]): void {
-    for (const record of records) this.#records.set(record.id as EpochId, record);
-  }
-
-  get(id: EpochId): EpochRecord | undefined {
-    return this.#records.get(id);
-  }
-
-  get maxSeq(): number {
-    let max = 0;
-    for (const record of this.#records.values()) max = Math.max(max, record.seq);
-    return max;
-  }
-
-  /** The epoch and its ancestors, newest first. Bounded by the number of records, should they ever form a loop. */
-  ancestry(id: EpochId): EpochRecord[] {
-    const chain: EpochRecord[] = [];
-    let next = this.#records.get(id);
-    while (next !== undefined && chain.length <= this.#records.size) {
-      chain.push(next);
-      next = next.previous === null ? undefined : this.#records.get(next.previous as EpochId);
-    }
-    return chain;
-  }
-
-  ids(): EpochId[] {
-    return [...this.#records.keys()];
-  }
-}
-
-/** True when the history `mine` (oldest first) ends the reign of `other`: contains it, supersedes it, or was chosen over it. */
-export function outranks(mine: readonly EpochRecord[], other: EpochId, graph: EpochGraph): boolean {
-  const own = new Set(mine.map((record) => record.id));
-  if (own.has(other)) return true;
-  if (mine.some((record) => record.supersedes.includes(other))) return true;
-  // Neither contains the other. Past their last common epoch an operator's command beats none.
-  const otherChain = graph.ancestry(other);
-  const common = otherChain.find((record) => own.has(record.id));
-  if (common === undefined) return false;
-  const theirs = otherChain.slice(0, otherChain.indexOf(common));
-  const ours = mine.slice(mine.findIndex((record) => record.id === common.id) + 1);
-  return ours.some((record) => record.commanded) && !theirs.some((record) => record.commanded);
-}
 
 /**
  * The authoritative node among the reports.
@@ -90,13 +42,31 @@ export function decideAuthority(
   if (live.length === 0)
     return { kind: "none", reason: `only zombies answer: none has epoch ${String(known)} in its history` };
   const winners = live.filter((report) =>
-    live.every((rival) => rival === report || beats(report, rival, graph)),
+    prepared.every(
+      (rival) =>
+        rival === report ||
+        // A mere zombie stands for an epoch that ours has ended; one that lives in an epoch of its own is no mere zombie.
+        (live.includes(rival) ? beats(report, rival, graph) : outranks(report.epochs, lastOf(rival), graph)),
+    ),
   );
   const [winner] = winners;
   if (winner === undefined || winners.length > 1)
-    return split(live, "neither history contains the other's current epoch");
+    return split(
+      prepared.filter((report) => !prepared.some((rival) => isPast(rival, report, graph))),
+      "neither history contains the other's current epoch",
+    );
   if (winner.current === null) return mintOn(winner, graph);
   return { kind: "primary", node: winner.node, epoch: winner.current };
+}
+
+/** The epoch that a writable node stands for: its current one, or between two the last that it had. */
+function lastOf(report: NodeReport): EpochId {
+  return report.current ?? (report.epochs.at(-1)?.id as EpochId);
+}
+
+/** The rival has ended the report's epoch, and not the other way round: whatever is split, the report is a mere zombie. */
+function isPast(rival: NodeReport, report: NodeReport, graph: EpochGraph): boolean {
+  return outranks(rival.epochs, lastOf(report), graph) && !outranks(report.epochs, lastOf(rival), graph);
 }
 
 function beats(report: NodeReport, rival: NodeReport, graph: EpochGraph): boolean {
@@ -105,9 +75,9 @@ function beats(report: NodeReport, rival: NodeReport, graph: EpochGraph): boolea
     if (report.current === rival.current || !outranks(report.epochs, rival.current, graph)) return false;
     return report.current === null || !outranks(rival.epochs, report.current, graph);
   }
-  // A rival between two epochs stands for the last one it had; only being in a later one settles it.
-  const last = rival.epochs.at(-1)?.id as EpochId | undefined;
-  if (last === undefined || report.current === null || report.current === last) return false;
+  // Against a rival between two epochs only being in a later one than its last settles it.
+  const last = lastOf(rival);
+  if (report.current === null || report.current === last) return false;
   return outranks(report.epochs, last, graph);
 }
 

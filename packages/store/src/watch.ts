@@ -1,7 +1,7 @@
 // Asks every node for itself, again and again, and keeps the answer to "who is the primary?" up to date.
 // Owns the loop and what was seen; the rule is in authority.ts, and what follows from it is the service's.
-import { type EpochId, type EpochRecord } from "@highwater/protocol";
-import { type Authority, decideAuthority, EpochGraph } from "./authority.ts";
+import { EpochGraph, type EpochId, type EpochRecord } from "@highwater/protocol";
+import { type Authority, decideAuthority } from "./authority.ts";
 import { type Clock, sleep } from "./clock.ts";
 import { type NodeReport, type Store } from "./port.ts";
 
@@ -11,8 +11,8 @@ export interface WatcherOptions {
   readonly intervalMs: number;
   /** Epoch that was current when this process last ran; a history without it is not followed. */
   readonly known: EpochId | null;
-  /** Called for every report, before the authority that follows from it. */
-  readonly onReport?: (report: NodeReport) => void;
+  /** Called for every report, before the authority that follows from it; `askedAtMs` is when the question was sent. */
+  readonly onReport?: (report: NodeReport, askedAtMs: number) => void;
   readonly onUnreachable?: (node: string, cause: unknown) => void;
   /** Called whenever the answer differs from the last one, and again for `mint` and `prepare` until somebody has acted. */
   readonly onAuthority: (authority: Authority) => void;
@@ -87,11 +87,12 @@ export class AuthorityWatcher {
     while (!this.#stop.signal.aborted) {
       let pauseMs = intervalMs;
       try {
+        const askedAtMs = clock.monotonicMs();
         const report = await store.probe(node);
         this.#misses.set(node, 0);
         this.#reports.set(node, report);
         this.graph.add(report.epochs);
-        onReport?.(report);
+        onReport?.(report, askedAtMs);
       } catch (cause) {
         pauseMs = Math.max(RETRY_MS, intervalMs);
         const misses = (this.#misses.get(node) ?? 0) + 1;

@@ -18,6 +18,7 @@ export interface Config {
   readonly aliveMs: number;
   readonly publishPatienceMs: number;
   readonly intentPatienceMs: number;
+  readonly intentGraceMs: number;
   readonly keepDurableMs: number;
   readonly retentionMs: number;
   readonly maintainMs: number;
@@ -65,6 +66,7 @@ export function loadConfig(env: Env): Config {
     aliveMs: number("TRACKER_ALIVE_MS", 3_000, 100, 600_000),
     publishPatienceMs: number("TRACKER_PUBLISH_PATIENCE_MS", 5_000, 1, 600_000),
     intentPatienceMs: number("TRACKER_INTENT_PATIENCE_MS", 90_000, 100, day),
+    intentGraceMs: number("TRACKER_INTENT_GRACE_MS", 5_000, 0, day),
     keepDurableMs: number("TRACKER_KEEP_DURABLE_MS", 3_600_000, 1_000, day),
     retentionMs: number("HIGHWATER_RETENTION_MS", day, 1_000, 365 * day),
     maintainMs: number("TRACKER_MAINTAIN_MS", 600_000, 100, day),

@@ -19,14 +19,14 @@ import {
   type StoreNode,
   type TransactionSpec,
 } from "../port.ts";
-import { Channel, destroy } from "./channel.ts";
+import { Channel, destroy, startupOptions } from "./channel.ts";
 import { executeOn, leavesTraces, refuseControl } from "./execute.ts";
-import { parseLsn } from "./lsn.ts";
+import { readLogEnd } from "./log-end.ts";
 import { mintEpoch } from "./mint.ts";
 import { maintainPartitions, migrate, type RetentionConfig } from "./prepare.ts";
-import { probeNode, readPositions } from "./probe.ts";
+import { type LastSeen, probeNode, readPositions } from "./probe.ts";
 import { settleReceipts, lookUpReceipts } from "./receipts.ts";
-import { HELP_FLUSH, LOG_END, RETENTION } from "./sql.ts";
+import { HELP_FLUSH, RETENTION } from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
@@ -51,10 +51,14 @@ export const POSTGRES_DEFAULTS = {
   statementTimeoutMs: 30_000,
 } as const;
 
+/** Calls that may have to wait for somebody else's transaction get this many times the usual limit. */
+const SLOW_CALLS = 10;
+
 /** The connections to one node, by purpose. A purpose never waits for another. */
 interface NodeConnections {
   readonly spec: NodeSpec;
   readonly probe: Channel;
+  readonly seen: LastSeen;
   readonly positions: Channel;
   readonly flush: Channel;
   readonly lookUp: Channel;
@@ -76,27 +80,27 @@ export class PostgresStore implements Store {
 
   #connect(spec: NodeSpec): NodeConnections {
     const { clock, helper, connectTimeoutMs, callTimeoutMs } = this.#options;
-    const channel = (purpose: string, settings: Record<string, string>, timeoutMs = callTimeoutMs): Channel =>
+    const channel = (purpose: string, timeoutMs = callTimeoutMs): Channel =>
       new Channel({
         url: spec.url,
-        name: `highwater:${helper}:${purpose}`.slice(0, 63),
-        settings: { ...settings, search_path: "pg_catalog" },
+        name: applicationName(helper, purpose),
+        settings: sessionSettings(timeoutMs),
         connectTimeoutMs,
         callTimeoutMs: timeoutMs,
         clock,
       });
-    const local = { synchronous_commit: "local", default_transaction_isolation: "read\\ committed" };
     return {
       spec,
-      probe: channel("probe", {}),
-      positions: channel("positions", {}),
-      flush: channel("flush", local),
-      lookUp: channel("look-up", {}),
-      settle: channel("settle", local, 10 * callTimeoutMs),
-      rescue: channel("rescue", {}),
+      seen: { primary: false, prepared: false },
+      probe: channel("probe"),
+      positions: channel("positions"),
+      flush: channel("flush"),
+      lookUp: channel("look-up"),
+      settle: channel("settle", SLOW_CALLS * callTimeoutMs),
+      rescue: channel("rescue"),
       writes: new WritePool({
         url: spec.appUrl ?? spec.url,
-        name: `highwater:${helper}`.slice(0, 63),
+        name: applicationName(helper),
         size: this.#options.poolSize,
         queue: this.#options.poolQueue,
         connectTimeoutMs,
@@ -119,7 +123,8 @@ export class PostgresStore implements Store {
   }
 
   probe(node: string): Promise<NodeReport> {
-    return this.#of(node).probe.run((client) => probeNode(client, node));
+    const { probe, seen } = this.#of(node);
+    return probe.run((client) => probeNode(client, node, seen));
   }
 
   positions(node: string): Promise<PositionsReport | null> {
@@ -133,21 +138,23 @@ export class PostgresStore implements Store {
   async execute(node: string, spec: TransactionSpec): Promise<Execution> {
     refuseControl(spec);
     const { writes } = this.#of(node);
-    // A statement prepared before a change of the schema may fail once; nothing was applied then.
-    for (let attempt = 0; attempt < 3; attempt++) {
-      const done = await writes.use(spec.epoch, leavesTraces(spec), (session) => executeOn(session, spec));
-      if (done.kind !== "stale") return done;
+    try {
+      return await writes.use(spec.epoch, leavesTraces(spec), (session) => executeOn(session, spec));
+    } catch (cause) {
+      if (!(cause instanceof HighwaterError) || cause.code !== "id_out_of_window") throw cause;
+      // A receipt that was dropped may have been there: such an id is of unknown outcome, and must not be told to run anew.
+      const { receipts } = await this.lookUp(node, [spec.id]);
+      if (receipts.get(spec.id)?.kind !== "expired") throw cause;
+      throw new HighwaterError("id_expired", { transactionId: spec.id }, { cause });
     }
-    throw new HighwaterError("statement_failed", {
-      detail: "The statements were replanned again and again: the schema changes too fast.",
-      transactionId: spec.id,
-    });
   }
 
   async helpFlush(node: string, epoch: EpochId): Promise<void> {
-    await this.#of(node).flush.run((client) =>
+    const { rowCount } = await this.#of(node).flush.run((client) =>
       client.query({ name: "flush", text: HELP_FLUSH, values: [this.#options.helper, epoch] }),
     );
+    // Without a row nothing was committed, so nothing was flushed either.
+    if (rowCount !== 1) throw new HighwaterError("epoch_changed", { retryAfterMs: 100 });
   }
 
   lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf> {
@@ -190,13 +197,15 @@ export class PostgresStore implements Store {
   /** A connection of its own, opened now: one that was opened while the node was a replica must not write. */
   async #withFreshSession<T>(node: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
     const { connectTimeoutMs, callTimeoutMs, clock, helper } = this.#options;
+    const limitMs = SLOW_CALLS * callTimeoutMs;
     const client = new pg.Client({
       connectionString: this.#of(node).spec.url,
-      application_name: `highwater:${helper}:admin`.slice(0, 63),
+      application_name: applicationName(helper, "admin"),
+      options: startupOptions(sessionSettings(limitMs)),
       connectionTimeoutMillis: connectTimeoutMs,
     });
     client.on("error", () => undefined);
-    const cancel = clock.after(connectTimeoutMs + 10 * callTimeoutMs, () => {
+    const cancel = clock.after(connectTimeoutMs + limitMs, () => {
       destroy(client);
     });
     try {
@@ -209,16 +218,32 @@ export class PostgresStore implements Store {
   }
 }
 
+function applicationName(helper: string, purpose?: string): string {
+  return (purpose === undefined ? `highwater:${helper}` : `highwater:${helper}:${purpose}`).slice(0, 63);
+}
+
+/** What the role or the database may have set otherwise. The server gives up when we do, so that no orphan waits on. */
+function sessionSettings(limitMs: number): Record<string, string> {
+  return {
+    search_path: "pg_catalog",
+    synchronous_commit: "local",
+    default_transaction_isolation: "read\\ committed",
+    default_transaction_read_only: "off",
+    lock_timeout: "0",
+    statement_timeout: String(limitMs),
+  };
+}
+
 async function readRetention(client: pg.Client): Promise<RetentionReport> {
   const [kept] = (
     await client.query<{ expired_before_ms: string; ceiling_ms: string; server_time_ms: string }>(RETENTION)
   ).rows;
-  const [end] = (await client.query<{ applied: string; epoch: string | null }>(LOG_END)).rows;
-  if (kept === undefined || end?.epoch == null) throw new Error("the node has no epoch");
+  const { end, epoch } = await readLogEnd(client);
+  if (kept === undefined || epoch === null) throw new Error("the node has no epoch");
   return {
     expiredBeforeMs: Number(kept.expired_before_ms),
     ceilingMs: Number(kept.ceiling_ms),
     serverTimeMs: Number(kept.server_time_ms),
-    position: { epoch: end.epoch as EpochId, offset: parseLsn(end.applied) },
+    position: { epoch, offset: end },
   };
 }

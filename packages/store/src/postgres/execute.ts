@@ -71,12 +71,26 @@ export interface Session {
   readonly segmentBytes: bigint;
 }
 
+/** Statements prepared before a change of the schema may fail once; somebody may change it again at once. */
+const MAX_REPLANS = 3;
+
 /**
  * Runs the transaction on the session.
- * `stale`: a prepared statement no longer fitted; nothing was applied and the same work may be done again at once.
  * Errors: HighwaterError, with `outcome` unknown when the connection ended before the server's last word.
  */
-export async function executeOn(
+export async function executeOn(session: Session, spec: TransactionSpec): Promise<Execution> {
+  for (let attempt = 0; attempt < MAX_REPLANS; attempt++) {
+    const done = await attemptOn(session, spec);
+    if (done.kind !== "stale") return done;
+  }
+  throw new HighwaterError("statement_failed", {
+    detail: "The statements were replanned again and again: the schema changes too fast.",
+    transactionId: spec.id,
+  });
+}
+
+/** `stale`: a prepared statement no longer fitted; nothing was applied and the same work may be done again at once. */
+async function attemptOn(
   session: Session,
   spec: TransactionSpec,
 ): Promise<Execution | { readonly kind: "stale" }> {
@@ -151,6 +165,14 @@ function receiptRefused(
     case "23502":
     case "25006":
       throw new HighwaterError("epoch_changed", { transactionId: spec.id }, { cause: error });
+    case "57014":
+    case "55P03":
+      // The insert waited for another transaction that has written the same receipt and has not ended.
+      throw new HighwaterError(
+        "transaction_in_progress",
+        { transactionId: spec.id, retryAfterMs: 1_000 },
+        { cause: error },
+      );
     case "23514":
       throw new HighwaterError("id_out_of_window", { transactionId: spec.id }, { cause: error });
     default:

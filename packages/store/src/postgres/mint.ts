@@ -1,17 +1,11 @@
 // Begins an epoch: appends its record, learns where the record is, and only then lets transactions commit in it.
 import { randomUUID } from "node:crypto";
 import { type ClientBase } from "pg";
-import {
-  type EpochCause,
-  type EpochId,
-  type EpochRecord,
-  maxOffset,
-  minOffset,
-  type Offset,
-  ZERO,
-} from "@highwater/protocol";
+import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
+import { type Fork, forkOf } from "../fork.ts";
 import { type MintRequest } from "../port.ts";
-import { endOfLog, formatLsn, parseLsn } from "./lsn.ts";
+import { readLogEnd } from "./log-end.ts";
+import { formatLsn, parseLsn } from "./lsn.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
 import { EPOCHS, SENTINEL, WITNESSED } from "./sql.ts";
 
@@ -22,13 +16,6 @@ interface SentinelRow {
   system_identifier: string;
   same_start: boolean;
   unlogged: boolean;
-}
-
-/** Where the previous epoch's log ends in this history. `fork` is proven to be in it, nothing above `limit` is. */
-interface Fork {
-  readonly cause: EpochCause;
-  readonly fork: Offset;
-  readonly limit: Offset | null;
 }
 
 /** READ COMMITTED, under a lock, tested again under it: the loser of a race returns the winner's epoch. */
@@ -44,7 +31,7 @@ export async function mintEpoch(
     const previous = epochs.at(-1);
     const here = await whereAmI(client);
     const [sentinel] = (await client.query<SentinelRow>(SENTINEL)).rows;
-    if (previous !== undefined && isCurrent(sentinel, previous, here) && request.supersedes.length === 0) {
+    if (previous !== undefined && isCurrent(sentinel, previous, here) && settled(epochs, request)) {
       // Somebody else was faster, or an operator has confirmed the primary that reigns already.
       if (request.command !== null) await carryOut(client, node, previous.id);
       return epochRecord(previous);
@@ -53,15 +40,20 @@ export async function mintEpoch(
     return await append(client, { node, request, previous, here, fork });
   } finally {
     // The lock belongs to the session: if it cannot be given back, the caller ends the session.
-    await client.query("SELECT pg_advisory_unlock($1)", [MINT_LOCK]);
+    await client.query("SELECT pg_advisory_unlock($1)", [MINT_LOCK]).catch(() => undefined);
   }
+}
+
+/** Nothing is left to declare ended: the one who was faster carried the same command out. */
+function settled(epochs: readonly EpochRow[], request: MintRequest): boolean {
+  const done = new Set(epochs.flatMap((epoch) => [epoch.id, ...epoch.supersedes]));
+  return request.supersedes.every((id) => done.has(id));
 }
 
 interface Here {
   readonly timeline: number;
   readonly systemIdentifier: string;
   readonly incarnation: string;
-  readonly segmentBytes: bigint;
 }
 
 async function whereAmI(client: ClientBase): Promise<Here> {
@@ -69,11 +61,9 @@ async function whereAmI(client: ClientBase): Promise<Here> {
     walfile: string;
     system_identifier: string;
     started_at: string;
-    segment_bytes: string;
   }>(
     `SELECT pg_walfile_name(pg_current_wal_insert_lsn()) AS walfile, (SELECT system_identifier::text FROM pg_control_system()),
-       extract(epoch FROM pg_postmaster_start_time())::text AS started_at,
-       (SELECT bytes_per_wal_segment::text FROM pg_control_init()) AS segment_bytes`,
+       extract(epoch FROM pg_postmaster_start_time())::text AS started_at`,
   );
   const [row] = rows;
   if (row === undefined) throw new Error("the server did not describe itself");
@@ -81,7 +71,6 @@ async function whereAmI(client: ClientBase): Promise<Here> {
     timeline: Number.parseInt(row.walfile.slice(0, 8), 16),
     systemIdentifier: row.system_identifier,
     incarnation: `${row.system_identifier}/${row.started_at}`,
-    segmentBytes: BigInt(row.segment_bytes),
   };
 }
 
@@ -94,12 +83,7 @@ function isCurrent(sentinel: SentinelRow | undefined, newest: EpochRow, here: He
   );
 }
 
-/**
- * A promotion's switch point and a replica's last position only bound the end from above: if the old primary crashed and
- * recovered before the switch without beginning an epoch, its log below the switch point holds other records than the
- * ones that were lost. Below is proven by the witness rows in this very history, or by an uninterrupted stream that the
- * caller watched. (docs/decisions/0003-fork-offset-is-witnessed.md)
- */
+/** Gathers what the server and this history can prove; the rule itself is in fork.ts. */
 async function findFork(
   client: ClientBase,
   facts: {
@@ -110,32 +94,27 @@ async function findFork(
   },
 ): Promise<Fork> {
   const { previous, sentinel, here, request } = facts;
-  if (previous === undefined) return { cause: "first", fork: ZERO, limit: ZERO };
-  const end = await logEnd(client, here);
-  const keptSentinel =
-    sentinel?.id === previous.id && sentinel.unlogged && sentinel.system_identifier === here.systemIdentifier;
-  if (keptSentinel && here.timeline === previous.timeline) {
-    // No recovery has run since the sentinel was written: the server was stopped cleanly (or never), all of its log is here.
-    // While it still runs, transactions of the old epoch may be committing right now: then there is no limit.
-    const limit = sentinel.same_start ? null : end;
-    return { cause: request.supersedes.length > 0 ? "reinstated" : "clean_restart", fork: end, limit };
-  }
-  const [witness] = (await client.query<{ reached: string | null }>(WITNESSED, [previous.id])).rows;
-  const witnessed = witness?.reached == null ? ZERO : parseLsn(witness.reached);
-  if (here.timeline === previous.timeline) {
-    return {
-      cause: request.supersedes.length > 0 ? "reinstated" : "crash_recovery",
-      fork: witnessed,
-      limit: end,
-    };
-  }
-  const switched = (await switchPoint(client, previous.timeline, here.timeline)) ?? end;
+  const { end } = await readLogEnd(client);
+  const [witness] = (await client.query<{ reached: string | null }>(WITNESSED, [previous?.id ?? null])).rows;
+  const promoted = previous !== undefined && here.timeline !== previous.timeline;
   const { streamed } = request;
-  const watched =
-    streamed?.epoch === previous.id && streamed.incarnation === here.incarnation
-      ? minOffset(streamed.offset, switched)
-      : ZERO;
-  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switched };
+  const watched = streamed?.epoch === previous?.id && streamed?.incarnation === here.incarnation;
+  return forkOf({
+    previous:
+      previous === undefined
+        ? null
+        : { id: previous.id as EpochId, startOffset: parseLsn(previous.start_offset) },
+    // The sentinel is emptied by every recovery; a row that is still there was written since the last one.
+    unrecovered: sentinel !== undefined && sentinel.id === previous?.id && sentinel.unlogged,
+    sameServer: sentinel?.same_start ?? false,
+    foreignLog: sentinel !== undefined && sentinel.system_identifier !== here.systemIdentifier,
+    promoted,
+    switchedAt: promoted ? await switchPoint(client, previous.timeline, here.timeline) : null,
+    end,
+    witnessed: witness?.reached == null ? null : parseLsn(witness.reached),
+    streamed: watched && streamed !== null ? streamed.offset : null,
+    supersedes: request.supersedes.length > 0,
+  });
 }
 
 /** Where this history left the timeline, by the history file; null when the file cannot be read or does not say. */
@@ -149,11 +128,6 @@ async function switchPoint(client: ClientBase, from: number, current: number): P
     if (match?.[2] !== undefined && Number(match[1]) === from) return parseLsn(match[2]);
   }
   return null;
-}
-
-async function logEnd(client: ClientBase, here: Here): Promise<Offset> {
-  const { rows } = await client.query<{ lsn: string }>("SELECT pg_current_wal_insert_lsn()::text AS lsn");
-  return endOfLog(parseLsn(rows[0]?.lsn ?? "0/0"), here.segmentBytes);
 }
 
 async function append(
@@ -182,7 +156,7 @@ async function append(
     ],
   );
   // Read after the record's commit: everything of the previous epoch, and the record itself, is at or below.
-  const start = await logEnd(client, here);
+  const { end: start } = await readLogEnd(client);
   await client.query("UPDATE highwater.epoch SET start_offset = $2 WHERE id = $1", [id, formatLsn(start)]);
   if (request.command !== null) await carryOut(client, node, id);
   await openEpoch(client, id, here);
@@ -192,7 +166,13 @@ async function append(
   return epochRecord(mine);
 }
 
+/** The command may come after the epoch that it confirms: the record says so from then on, in every later comparison. */
 async function carryOut(client: ClientBase, node: string, epoch: string): Promise<void> {
+  await client.query(
+    `UPDATE highwater.epoch SET command = c.id FROM highwater.authority_command c
+     WHERE epoch.id = $2 AND epoch.command IS NULL AND c.node = $1 AND c.epoch IS NULL`,
+    [node, epoch],
+  );
   await client.query("UPDATE highwater.authority_command SET epoch = $2 WHERE node = $1 AND epoch IS NULL", [
     node,
     epoch,

@@ -88,7 +88,8 @@ export class Pipeline implements Submittable {
       if (isNew) messages.push(serialize.parse({ name, text: step.sql }));
       messages.push(serialize.bind({ statement: name, values: step.params as (string | null)[] }));
       if (step.describe) messages.push(DESCRIBE_PORTAL);
-      messages.push(serialize.execute({ portal: "", rows: step.maxRows }));
+      // One row more than wanted: at the limit itself the server would not say whether there is more.
+      messages.push(serialize.execute({ portal: "", rows: step.maxRows === 0 ? 0 : step.maxRows + 1 }));
     }
     messages.push(SYNC);
     return messages;
@@ -111,9 +112,18 @@ export class Pipeline implements Submittable {
   }
 
   handleDataRow(message: { fields: (string | null)[]; length: number }): void {
-    this.#bytes += message.length;
-    if (this.#bytes > this.#maxBytes) this.#current.truncated = true;
-    else this.#current.rows.push(message.fields);
+    const { rows } = this.#current;
+    const step = this.#steps[this.#results.length];
+    // The service's own answers are never cut.
+    if (step?.describe === true) {
+      this.#bytes += message.length;
+      const isFull = step.maxRows > 0 && rows.length >= step.maxRows;
+      if (isFull || this.#bytes > this.#maxBytes) {
+        this.#current.truncated = true;
+        return;
+      }
+    }
+    rows.push(message.fields);
   }
 
   handleCommandComplete(message: { text: string }): void {

@@ -8,7 +8,7 @@ const MIGRATION_LOCK = 7_240_519_001;
 
 /** Applies what is missing, each migration once, under a lock that makes a second process wait and then find nothing to do. */
 export async function migrate(client: ClientBase): Promise<void> {
-  await client.query("BEGIN");
+  await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
     await client.query("SET LOCAL synchronous_commit TO local");
     await client.query("SELECT pg_advisory_xact_lock($1)", [MIGRATION_LOCK]);
@@ -36,6 +36,7 @@ export interface RetentionConfig {
   readonly retentionMs: number;
 }
 
+const LOCK_PATIENCE_MS = 250;
 const PARTITIONS_PER_RETENTION = 4;
 const MIN_PARTITION_MS = 1_000;
 /** Partitions exist this many retentions ahead, so that a tracker may be down for long. */
@@ -59,11 +60,12 @@ export async function maintainPartitions(
   config: RetentionConfig,
   expireBeforeMs: number | null,
 ): Promise<void> {
-  await client.query("BEGIN");
+  await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
-    await client.query("SET LOCAL lock_timeout TO '2s'");
     await client.query("SET LOCAL synchronous_commit TO local");
     await client.query("SELECT pg_advisory_xact_lock($1)", [MIGRATION_LOCK]);
+    // While a drop waits for its lock, all new transactions wait behind it: better to fail and be called again.
+    await client.query(`SET LOCAL lock_timeout TO ${String(LOCK_PATIENCE_MS)}`);
     const [clock] = (
       await client.query<{ now_ms: string }>(
         "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::text AS now_ms",

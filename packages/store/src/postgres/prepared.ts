@@ -58,10 +58,10 @@ export class PreparedStatements {
     this.#unconfirmed = [];
   }
 
-  /** The server has forgotten all of them. */
+  /** None may be used again. The server is told to forget them; that it may have done so already is no error. */
   clear(): void {
+    this.#evicted.push(...this.#names.values());
     this.#names.clear();
     this.#unconfirmed = [];
-    this.#evicted = [];
   }
 }

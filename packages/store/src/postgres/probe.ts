@@ -2,7 +2,7 @@
 import { type ClientBase } from "pg";
 import { type EpochId, ZERO } from "@highwater/protocol";
 import { type NodeReport, type PositionsReport } from "../port.ts";
-import { parseLsn } from "./lsn.ts";
+import { endOfLog, parseLsn } from "./lsn.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
 import {
   EPOCHS,
@@ -24,27 +24,90 @@ interface FactsRow {
   recovery_target: string | null;
 }
 
-export async function probeNode(client: ClientBase, node: string): Promise<NodeReport> {
+/** What a node was when it was last asked; a guess that lets the next probe ask everything in one round trip. */
+export interface LastSeen {
+  primary: boolean;
+  prepared: boolean;
+}
+
+/** Asks everything at once if the node is still what it was, and again, step by step, if it is not. */
+export async function probeNode(client: ClientBase, node: string, seen: LastSeen): Promise<NodeReport> {
+  const guessed = { ...seen };
   // The role may change between two statements, never the incarnation: that would end the connection.
-  const [facts] = (await client.query<FactsRow>(FACTS)).rows;
-  if (facts === undefined) throw new Error(`${node} did not describe itself`);
-  const epochs = facts.prepared ? (await client.query<EpochRow>(EPOCHS)).rows.map(epochRecord) : [];
-  const common = {
+  const asking = readFacts(client, node);
+  const guessing = readState(client, node, guessed).catch((cause: unknown) => ({ failed: cause }));
+  const facts = await asking;
+  const guess = await guessing;
+  seen.primary = !facts.in_recovery;
+  seen.prepared = facts.prepared;
+  const right = seen.primary === guessed.primary && seen.prepared === guessed.prepared;
+  if (right && "failed" in guess) throw guess.failed;
+  const state = right && !("failed" in guess) ? guess : await readState(client, node, seen);
+  return {
+    ...report(state, facts),
     node,
+    role: seen.primary ? "primary" : "replica",
     incarnation: `${facts.system_identifier}/${facts.started_at}`,
     prepared: facts.prepared,
-    epochs,
     unfit: unfitness(facts),
     serverTimeMs: Number(facts.server_time_ms),
   };
-  return facts.in_recovery
-    ? { ...common, role: "replica", current: null, command: null, ...(await replicaPosition(client)) }
-    : {
-        ...common,
-        role: "primary",
-        upstream: null,
-        ...(await primaryState(client, node, facts, epochs.at(-1)?.id)),
-      };
+}
+
+interface State {
+  readonly epochs: readonly EpochRow[];
+  readonly position: Pick<NodeReport, "flushed" | "applied" | "upstream">;
+  readonly sentinel: SentinelRow | undefined;
+  readonly command: string | null;
+}
+
+interface SentinelRow {
+  id: string;
+  system_identifier: string;
+  same_start: boolean;
+  unlogged: boolean;
+}
+
+async function readFacts(client: ClientBase, node: string): Promise<FactsRow> {
+  const [facts] = (await client.query<FactsRow>({ name: "facts", text: FACTS })).rows;
+  if (facts === undefined) throw new Error(`${node} did not describe itself`);
+  return facts;
+}
+
+/** Only what a node of this kind can answer: an unlogged table cannot even be named on a replica. */
+async function readState(client: ClientBase, node: string, { primary, prepared }: LastSeen): Promise<State> {
+  const [epochs, position, sentinel, command] = await Promise.all([
+    prepared ? client.query<EpochRow>({ name: "epochs", text: EPOCHS }) : null,
+    primary ? primaryPosition(client, node) : replicaPosition(client),
+    primary && prepared ? client.query<SentinelRow>({ name: "sentinel", text: SENTINEL }) : null,
+    primary && prepared
+      ? client.query<{ id: string }>({ name: "command", text: PENDING_COMMAND, values: [node] })
+      : null,
+  ]);
+  return {
+    epochs: epochs?.rows ?? [],
+    position,
+    sentinel: sentinel?.rows[0],
+    command: command?.rows[0]?.id ?? null,
+  };
+}
+
+function report(
+  { epochs, position, sentinel, command }: State,
+  facts: FactsRow,
+): Pick<NodeReport, "epochs" | "current" | "command" | "flushed" | "applied" | "upstream"> {
+  const valid =
+    sentinel !== undefined &&
+    sentinel.same_start &&
+    sentinel.unlogged &&
+    sentinel.system_identifier === facts.system_identifier &&
+    sentinel.id === epochs.at(-1)?.id;
+  return {
+    ...position,
+    epochs: epochs.map(epochRecord),
+    current: valid ? (sentinel.id as EpochId) : null,
+    command,
+  };
 }
 
 function unfitness(facts: FactsRow): string | null {
@@ -73,30 +136,16 @@ async function replicaPosition(
   return { applied, flushed: received > applied ? received : applied, upstream };
 }
 
-async function primaryState(
+async function primaryPosition(
   client: ClientBase,
   node: string,
-  facts: FactsRow,
-  newest: string | undefined,
-): Promise<Pick<NodeReport, "flushed" | "applied" | "current" | "command">> {
-  const [position] = (await client.query<{ flushed: string; applied: string }>(PRIMARY_POSITION)).rows;
-  if (position === undefined) throw new Error(`${node} told no position`);
-  const flushed = parseLsn(position.flushed);
-  const applied = parseLsn(position.applied);
-  if (!facts.prepared) return { flushed, applied, current: null, command: null };
-  const [sentinel] = (
-    await client.query<{ id: string; system_identifier: string; same_start: boolean; unlogged: boolean }>(
-      SENTINEL,
-    )
+): Promise<Pick<NodeReport, "flushed" | "applied" | "upstream">> {
+  const [row] = (
+    await client.query<{ flushed: string; applied: string; segment_bytes: string }>(PRIMARY_POSITION)
   ).rows;
-  const [command] = (await client.query<{ id: string }>(PENDING_COMMAND, [node])).rows;
-  const valid =
-    sentinel !== undefined &&
-    sentinel.same_start &&
-    sentinel.unlogged &&
-    sentinel.system_identifier === facts.system_identifier &&
-    sentinel.id === newest;
-  return { flushed, applied, current: valid ? (sentinel.id as EpochId) : null, command: command?.id ?? null };
+  if (row === undefined) throw new Error(`${node} told no position`);
+  const applied = endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes));
+  return { flushed: parseLsn(row.flushed), applied, upstream: null };
 }
 
 export async function readPositions(client: ClientBase, node: string): Promise<PositionsReport | null> {
@@ -104,6 +153,7 @@ export async function readPositions(client: ClientBase, node: string): Promise<P
     epoch: string | null;
     flushed: string;
     applied: string;
+    segment_bytes: string;
     fsync: string;
     replicas: [string, string, string][];
   }>({ name: "positions", text: POSITIONS });
@@ -114,7 +164,7 @@ export async function readPositions(client: ClientBase, node: string): Promise<P
     node,
     epoch: row.epoch as EpochId,
     flushed: row.fsync === "on" ? parseLsn(row.flushed) : ZERO,
-    applied: parseLsn(row.applied),
+    applied: endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes)),
     replicas: row.replicas
       .filter(([name]) => names.indexOf(name) === names.lastIndexOf(name))
       .map(([name, session, flushed]) => ({ node: name, session, flushed: parseLsn(flushed) })),

@@ -4,8 +4,8 @@ import { type EpochId, HighwaterError, type TxnId, txnTimestampMs } from "@highw
 import { type Clock } from "../clock.ts";
 import { type Receipt, type ReceiptsAsOf, type ReceiptState } from "../port.ts";
 import { type Channel } from "./channel.ts";
-import { parseLsn } from "./lsn.ts";
-import { INSERT_TOMBSTONES, LOG_END, RECEIPTS, RETENTION, TERMINATE_BLOCKERS } from "./sql.ts";
+import { type LogEnd, readLogEnd } from "./log-end.ts";
+import { INSERT_TOMBSTONES, RECEIPTS, RETENTION, TERMINATE_BLOCKERS } from "./sql.ts";
 
 interface SettleRequest {
   readonly epoch: EpochId;
@@ -20,9 +20,8 @@ interface Window {
 }
 
 export async function lookUpReceipts(client: ClientBase, ids: readonly TxnId[]): Promise<ReceiptsAsOf> {
-  const window = await readWindow(client);
-  const found = await readReceipts(client, ids);
-  return asOf(client, classify(ids, found, window));
+  const { window, found, end } = await readAll(client, ids);
+  return asOf(end, classify(ids, found, window));
 }
 
 /**
@@ -36,13 +35,19 @@ export async function settleReceipts(
   clock: Clock,
   request: SettleRequest,
 ): Promise<ReceiptsAsOf> {
-  const window = await readWindow(client);
-  const before = classify(request.ids, await readReceipts(client, request.ids), window);
+  const { window, found, end } = await readAll(client, request.ids);
+  const before = classify(request.ids, found, window);
   const absent = request.ids.filter((id) => before.get(id)?.kind === "absent");
-  if (absent.length === 0) return asOf(client, before);
+  if (absent.length === 0) return asOf(end, before);
   const stopRescue = rescueFrom(client.processID ?? 0, rescue, clock, request.patienceMs);
   try {
-    await client.query(INSERT_TOMBSTONES, [absent, request.epoch, request.tombstone]);
+    // One after the other on the server, in one round trip: each statement sees what the one before it did.
+    const [, settled, after] = await Promise.all([
+      client.query(INSERT_TOMBSTONES, [absent, request.epoch, request.tombstone]),
+      readReceipts(client, absent),
+      readLogEnd(client),
+    ]);
+    return asOf(after, new Map([...before, ...classify(absent, settled, window)]));
   } catch (cause) {
     if ((cause as { code?: string }).code === "23502")
       throw new HighwaterError("epoch_changed", {}, { cause });
@@ -50,23 +55,42 @@ export async function settleReceipts(
   } finally {
     stopRescue();
   }
-  const after = classify(absent, await readReceipts(client, absent), window);
-  return asOf(client, new Map([...before, ...after]));
 }
 
 /** While the insert waits, ends whoever it waits for, every `patienceMs`, until stopped. */
 function rescueFrom(waiting: number, rescue: Channel, clock: Clock, patienceMs: number): () => void {
   let cancel = (): void => undefined;
+  let stopped = false;
   const arm = (): void => {
+    if (stopped) return;
     cancel = clock.after(patienceMs, () => {
-      void rescue.run((client) => client.query(TERMINATE_BLOCKERS, [waiting])).catch(() => undefined);
-      arm();
+      void rescue
+        .run((client) => client.query(TERMINATE_BLOCKERS, [waiting]))
+        .catch(() => undefined)
+        .then(arm);
     });
   };
   arm();
   return () => {
+    stopped = true;
     cancel();
   };
+}
+
+/**
+ * In one round trip, and in this order. Receipts that expire between two of the reads then count as found or as expired; with
+ * the window read first they would count as absent. And the end of the log is above every receipt that was found.
+ */
+async function readAll(
+  client: ClientBase,
+  ids: readonly TxnId[],
+): Promise<{ found: ReadonlyMap<TxnId, Receipt>; window: Window; end: LogEnd }> {
+  const [found, window, end] = await Promise.all([
+    readReceipts(client, ids),
+    readWindow(client),
+    readLogEnd(client),
+  ]);
+  return { found, window, end };
 }
 
 async function readWindow(client: ClientBase): Promise<Window> {
@@ -104,12 +128,7 @@ function classify(
   );
 }
 
-async function asOf(client: ClientBase, receipts: ReadonlyMap<TxnId, ReceiptState>): Promise<ReceiptsAsOf> {
-  const { rows } = await client.query<{ applied: string; epoch: string | null }>({
-    name: "log-end",
-    text: LOG_END,
-  });
-  const [row] = rows;
-  if (row?.epoch == null) throw new HighwaterError("epoch_changed", { detail: "The node has no epoch." });
-  return { receipts, epoch: row.epoch as EpochId, asOf: parseLsn(row.applied) };
+function asOf({ end, epoch }: LogEnd, receipts: ReadonlyMap<TxnId, ReceiptState>): ReceiptsAsOf {
+  if (epoch === null) throw new HighwaterError("epoch_changed", { detail: "The node has no epoch." });
+  return { receipts, epoch, asOf: end };
 }

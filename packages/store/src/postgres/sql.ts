@@ -5,6 +5,12 @@
 const SENTINEL_EPOCH = `(SELECT s.id FROM highwater.epoch_sentinel s
   WHERE s.started_at OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time())`;
 
+/** Tells a page boundary from a place inside the log; see lsn.ts. */
+const SEGMENT_BYTES = "pg_size_bytes(current_setting('wal_segment_size'))::text";
+
+/** What a new session of the write pool says of itself. */
+export const ADMISSION = `SELECT pg_is_in_recovery() AS in_recovery, ${SEGMENT_BYTES} AS segment_bytes`;
+
 /** $1 id, $2 the epoch in which the request arrived. In any other epoch the NULL violates NOT NULL, and nothing commits. */
 export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, epoch)
 VALUES ($1, (SELECT s.id FROM highwater.epoch_sentinel s
@@ -28,9 +34,11 @@ export const FACTS = `SELECT pg_is_in_recovery() AS in_recovery,
     WHERE name LIKE 'recovery_target%' AND name NOT IN ('recovery_target_inclusive', 'recovery_target_timeline', 'recovery_target_action')
       AND setting <> '') AS recovery_target`;
 
-export const EPOCHS = `SELECT seq::text, id::text, previous::text, node, cause, timeline, started_at::text, start_offset::text,
+/** `epoch.seq`, not `seq`: the latter would sort by the text, and epoch 10 before epoch 9. */
+export const EPOCHS = `SELECT seq::text, id::text, previous::text, node, cause, timeline,
+  to_char(started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS started_at, start_offset::text,
   fork_offset::text, fork_limit::text, supersedes::text[] AS supersedes, command IS NOT NULL AS commanded, final_marks
-FROM highwater.epoch WHERE start_offset IS NOT NULL ORDER BY seq`;
+FROM highwater.epoch WHERE start_offset IS NOT NULL ORDER BY epoch.seq`;
 
 export const PENDING_COMMAND = `SELECT id::text FROM highwater.authority_command
 WHERE node = $1 AND epoch IS NULL ORDER BY issued_at DESC LIMIT 1`;
@@ -41,19 +49,23 @@ export const SENTINEL = `SELECT s.id::text, s.system_identifier::text,
   (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = 'highwater.epoch_sentinel'::regclass) AS unlogged
 FROM highwater.epoch_sentinel s`;
 
-export const PRIMARY_POSITION = `SELECT pg_current_wal_flush_lsn()::text AS flushed, pg_current_wal_insert_lsn()::text AS applied`;
+export const PRIMARY_POSITION = `SELECT pg_current_wal_flush_lsn()::text AS flushed,
+  pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes`;
 
 /** A stream is one life of one walreceiver: its process and when that began. */
 export const REPLICA_POSITION = `SELECT pg_last_wal_replay_lsn()::text AS applied, pg_last_wal_receive_lsn()::text AS received,
   w.pid::text || '/' || extract(epoch FROM a.backend_start)::text AS session, w.flushed_lsn::text AS streamed, w.status
 FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_stat_get_activity(w.pid) a ON true`;
 
-/** One row for the primary with its replicas beside it; everything from shared memory, within one server process. */
+/**
+ * One row for the primary with its replicas beside it; everything from shared memory, within one server process.
+ * A walsender that has a database sends a logical stream, and that is no copy of the log.
+ */
 export const POSITIONS = `SELECT ${SENTINEL_EPOCH}::text AS epoch, pg_current_wal_flush_lsn()::text AS flushed,
-  pg_current_wal_insert_lsn()::text AS applied, current_setting('fsync') AS fsync,
+  pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes, current_setting('fsync') AS fsync,
   (SELECT coalesce(json_agg(json_build_array(a.application_name, w.pid::text || '/' || extract(epoch FROM a.backend_start)::text, w.flush_lsn::text)), '[]')
    FROM pg_stat_get_wal_senders() w JOIN pg_stat_get_activity(w.pid) a ON true
-   WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL) AS replicas`;
+   WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL AND a.datid IS NULL) AS replicas`;
 
 /** $1 helper. Its commit flushes everything before it and wakes the walsenders; `reached` is proof for later histories. */
 export const HELP_FLUSH = `INSERT INTO highwater.witness (helper, epoch, reached)
@@ -70,11 +82,17 @@ export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, epoch, kind
 SELECT t.id, (SELECT s.id FROM highwater.epoch_sentinel s WHERE s.started_at = pg_postmaster_start_time() AND s.id = $2), $3
 FROM unnest($1::uuid[]) AS t (id) ORDER BY t.id ON CONFLICT (id) DO NOTHING`;
 
-export const LOG_END = `SELECT pg_current_wal_insert_lsn()::text AS applied, ${SENTINEL_EPOCH}::text AS epoch`;
+export const LOG_END = `SELECT pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes,
+  ${SENTINEL_EPOCH}::text AS epoch`;
 
 export const RETENTION = `SELECT extract(epoch FROM expired_before) * 1000 AS expired_before_ms,
   extract(epoch FROM ceiling) * 1000 AS ceiling_ms, extract(epoch FROM clock_timestamp()) * 1000 AS server_time_ms
 FROM highwater.retention`;
 
-/** $1 the backend that waits. */
-export const TERMINATE_BLOCKERS = `SELECT pg_terminate_backend(b) FROM unnest(pg_blocking_pids($1)) AS b`;
+/**
+ * $1 the backend that waits. Another process that settles is left alone: it waits for the same culprit, and ends it itself.
+ * Should its host be dead, the server's own time limit ends it.
+ */
+export const TERMINATE_BLOCKERS = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+WHERE a.pid = ANY (pg_blocking_pids($1))
+  AND NOT (a.usename = current_user AND a.application_name LIKE 'highwater:%:settle')`;

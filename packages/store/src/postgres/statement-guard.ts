@@ -13,6 +13,7 @@ const SESSION_WORDS = new Set([
   "DISCARD",
   "LOAD",
   "DECLARE",
+  "DO",
 ]);
 const TRANSACTION_WORDS = new Set(["BEGIN", "START", "COMMIT", "END", "ABORT", "ROLLBACK"]);
 
@@ -73,9 +74,15 @@ export function refusal(sql: string): Refusal {
   return first === "ROLLBACK" && toSavepoint ? null : { keyword: first };
 }
 
-/** True when a statement may change the session beyond its transaction. (`set_config(…, false)` in a query is not seen.) */
+/** What a statement of any kind can leave behind in its session: settings, locks and tables. */
+const SESSION_CALLS =
+  /\bset_config\b|\bpg_(?:try_)?advisory_lock|\b(?:create|into)\s+(?:local\s+|global\s+)?temp(?:orary)?\b/i;
+
+/** True when a statement may change the session beyond its transaction. (What the functions it calls do is not seen.) */
 export function changesSession(sql: string): boolean {
   const [first, second] = leadingWords(sql, 2);
-  if (first === undefined || !SESSION_WORDS.has(first)) return false;
+  if (first === undefined) return false;
+  if (SESSION_CALLS.test(sql)) return true;
+  if (!SESSION_WORDS.has(first)) return false;
   return !(first === "SET" && (second === "LOCAL" || second === "TRANSACTION" || second === "CONSTRAINTS"));
 }

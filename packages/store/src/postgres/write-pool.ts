@@ -1,9 +1,11 @@
-// The sessions in which transactions run: one small pool per node, thrown away whole when the epoch changes.
+// The sessions in which transactions run: one small pool per node, thrown away whole on demand. It knows no current epoch:
+// a request of an old one may come late, and each transaction's own receipt tells the server which epoch it is meant for.
 import pg from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
-import { destroy } from "./channel.ts";
+import { destroy, startupOptions } from "./channel.ts";
 import { type Session } from "./execute.ts";
 import { PreparedStatements } from "./prepared.ts";
+import { ADMISSION } from "./sql.ts";
 
 export interface WritePoolOptions {
   readonly url: string;
@@ -16,13 +18,18 @@ export interface WritePoolOptions {
 }
 
 const IDLE_SESSION_MS = 60_000;
+/** SQLSTATE class of "out of connections" and its like. */
+const OUT_OF_RESOURCES = /^53/;
 
 export class WritePool {
   readonly #options: WritePoolOptions;
   readonly #sessions = new WeakMap<pg.PoolClient, Session>();
-  #pool: pg.Pool | null = null;
-  #epoch: EpochId | null = null;
+  readonly #inUse = new Set<pg.PoolClient>();
+  /** Those who wait for a session. */
+  readonly #waiting = new Set<(cause: HighwaterError) => void>();
+  /** Epochs that the server has refused; an epoch never comes back. */
   readonly #ended = new Set<EpochId>();
+  #pool: pg.Pool | null = null;
   #closed = false;
 
   constructor(options: WritePoolOptions) {
@@ -30,24 +37,27 @@ export class WritePool {
   }
 
   /**
-   * Runs `work` on a session of the epoch; a session that `work` leaves by an error of unknown outcome is ended.
+   * Runs `work` on a session; a session that `work` leaves by an error of unknown outcome is ended.
    * Errors: `overloaded`, `primary_unavailable`, `epoch_changed`; none of them has applied anything.
    */
   async use<T>(epoch: EpochId, resetAfter: boolean, work: (session: Session) => Promise<T>): Promise<T> {
     const client = await this.#checkOut(epoch);
     let keep = false;
+    this.#inUse.add(client);
     try {
       const session = this.#sessions.get(client) ?? (await this.#admit(client));
       const result = await work(session);
       keep = true;
       return result;
     } catch (cause) {
+      if (cause instanceof HighwaterError && cause.code === "epoch_changed") this.#ended.add(epoch);
       keep =
         cause instanceof HighwaterError &&
         cause.outcome === "not_applied" &&
         cause.code !== "primary_unavailable";
       throw cause;
     } finally {
+      this.#inUse.delete(client);
       if (!keep) client.release(true);
       else if (resetAfter) void this.#scrub(client);
       else client.release();
@@ -62,25 +72,51 @@ export class WritePool {
         retryAfterMs: 1_000,
       });
     try {
-      return await pool.connect();
+      return await this.#waitFor(pool);
     } catch (cause) {
+      if (cause instanceof HighwaterError) throw cause;
       if (pool.totalCount >= this.#options.size)
         throw new HighwaterError(
           "overloaded",
           { detail: "No database session became free in time.", retryAfterMs: 1_000 },
           { cause },
         );
-      throw new HighwaterError("primary_unavailable", { retryAfterMs: 1_000 }, { cause });
+      const full = OUT_OF_RESOURCES.test(String((cause as { code?: unknown }).code));
+      throw new HighwaterError(
+        full ? "overloaded" : "primary_unavailable",
+        { retryAfterMs: 1_000 },
+        { cause },
+      );
     }
+  }
+
+  /** A session, unless the pool is thrown away first: who waits has sent nothing, and need not wait for a dead host. */
+  #waitFor(pool: pg.Pool): Promise<pg.PoolClient> {
+    return new Promise((resolve, reject) => {
+      const giveUp = reject;
+      this.#waiting.add(giveUp);
+      pool.connect().then(
+        (client) => {
+          if (this.#waiting.delete(giveUp)) resolve(client);
+          else client.release(true);
+        },
+        (cause: Error) => {
+          this.#waiting.delete(giveUp);
+          reject(cause);
+        },
+      );
+    });
   }
 
   #poolOf(epoch: EpochId): pg.Pool {
     if (this.#closed)
       throw new HighwaterError("primary_unavailable", { detail: "The service is shutting down." });
-    if (this.#pool !== null && this.#epoch === epoch) return this.#pool;
     if (this.#ended.has(epoch)) throw new HighwaterError("epoch_changed", { retryAfterMs: 100 });
-    this.reset();
-    this.#epoch = epoch;
+    this.#pool ??= this.#open();
+    return this.#pool;
+  }
+
+  #open(): pg.Pool {
     const { url, name, size, connectTimeoutMs, statementTimeoutMs } = this.#options;
     const pool = new pg.Pool({
       connectionString: url,
@@ -89,19 +125,24 @@ export class WritePool {
       connectionTimeoutMillis: connectTimeoutMs,
       idleTimeoutMillis: IDLE_SESSION_MS,
       keepAlive: true,
-      options: `-c synchronous_commit=off -c statement_timeout=${String(statementTimeoutMs)} -c idle_in_transaction_session_timeout=${String(2 * statementTimeoutMs)}`,
+      options: startupOptions({
+        synchronous_commit: "off",
+        statement_timeout: String(statementTimeoutMs),
+        idle_in_transaction_session_timeout: String(2 * statementTimeoutMs),
+      }),
     });
     pool.on("error", () => undefined);
-    this.#pool = pool;
+    // The pool listens to idle sessions only; in use, the one that works with it hears of the end by its own query.
+    pool.on("connect", (client) => {
+      client.on("error", () => undefined);
+    });
     return pool;
   }
 
   /** First use of a session: it must have been opened on a primary, or PostgreSQL keeps it a reader of the old role. */
   async #admit(client: pg.PoolClient): Promise<Session> {
     try {
-      const { rows } = await client.query<{ in_recovery: boolean; segment_bytes: string }>(
-        "SELECT pg_is_in_recovery() AS in_recovery, pg_size_bytes(current_setting('wal_segment_size'))::text AS segment_bytes",
-      );
+      const { rows } = await client.query<{ in_recovery: boolean; segment_bytes: string }>(ADMISSION);
       const [row] = rows;
       if (row === undefined || row.in_recovery) throw new Error("the node is a replica");
       const session = { client, prepared: new PreparedStatements(), segmentBytes: BigInt(row.segment_bytes) };
@@ -127,8 +168,9 @@ export class WritePool {
   reset(): void {
     const old = this.#pool;
     this.#pool = null;
-    if (this.#epoch !== null) this.#ended.add(this.#epoch);
-    this.#epoch = null;
+    for (const giveUp of this.#waiting) giveUp(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
+    this.#waiting.clear();
+    for (const client of this.#inUse) destroy(client);
     if (old === null) return;
     old.on("release", (_error, client) => {
       destroy(client);

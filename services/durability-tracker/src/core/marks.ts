@@ -69,7 +69,9 @@ export function reachableLevels(state: TrackerState): string[] {
   if (standing.kind !== "reigning") return [];
   const primary = nodes.get(standing.node)?.site;
   if (primary === undefined) return [];
-  const positionOf: PositionOf = (node) => (node.alive ? EVERYTHING : null);
+  // A writable node besides the reigning one, dead or a zombie, has another history and will not hear of this one.
+  const isAstray = (node: NodeState): boolean => node.role === "primary" && node.site.id !== standing.node;
+  const positionOf: PositionOf = (node) => (node.alive && !node.unfit && !isAstray(node) ? EVERYTHING : null);
   return config.levels
     .filter(({ rule }) => markOf(rule, nodes.values(), primary, positionOf) !== null)
     .map(({ name }) => name);

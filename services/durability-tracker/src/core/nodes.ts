@@ -18,9 +18,9 @@ export function takeReport(state: TrackerState, event: EventOf<"node_reported">,
 function describe(state: TrackerState, node: NodeState, event: EventOf<"node_reported">): void {
   node.heardAtMs = event.nowMs;
   node.alive = true;
+  node.role = event.role;
   node.unfit = event.unfit;
-  if (node.incarnation !== event.incarnation) node.streamed = null;
-  node.incarnation = event.incarnation;
+  if (node.incarnation !== event.incarnation) beginLife(node, event.incarnation);
   const { standing } = state;
   const newest = event.epochs.at(-1)?.id;
   if (standing.kind !== "reigning" || event.role !== "replica" || newest !== standing.epoch || event.unfit) {
@@ -32,9 +32,25 @@ function describe(state: TrackerState, node: NodeState, event: EventOf<"node_rep
   // The epoch's row is on the node. If the primary showed the same stream before the node was asked and shows it still
   // at its next word, then the stream's positions are of this epoch.
   const { feed } = node;
-  if (feed !== null && feed.sinceMs <= event.askedAtMs && node.confirmedFeed !== feed.session)
-    node.candidateFeed = feed.session;
+  if (feed !== null && feed.sinceMs <= event.askedAtMs && isUnconfirmed(node, feed.session))
+    node.candidateFeed = { session: feed.session, seenAtMs: event.nowMs };
   takeOwnStream(node, event);
+}
+
+/** A server that was started anew has no stream of before: one that the primary still shows feeds nobody. */
+function beginLife(node: NodeState, incarnation: string): void {
+  node.incarnation = incarnation;
+  node.streamed = null;
+  node.ownStream = null;
+  node.candidateFeed = null;
+  node.endedFeed = node.confirmedFeed ?? node.endedFeed;
+  node.confirmedFeed = null;
+}
+
+function isUnconfirmed(node: NodeState, session: string): boolean {
+  return (
+    node.confirmedFeed !== session && node.endedFeed !== session && node.candidateFeed?.session !== session
+  );
 }
 
 function takeOwnStream(node: NodeState, event: EventOf<"node_reported">): void {
@@ -77,7 +93,8 @@ export function takePositions(state: TrackerState, event: EventOf<"positions_rep
       node.feed = { session: replica.session, sinceMs: event.nowMs };
       node.candidateFeed = null;
     }
-    if (node.candidateFeed === replica.session) {
+    // Asked before the node was, the primary's word could be older than the node's.
+    if (node.candidateFeed?.session === replica.session && node.candidateFeed.seenAtMs <= event.askedAtMs) {
       node.confirmedFeed = replica.session;
       node.candidateFeed = null;
       // What the node had in an earlier stream may be gone if it was cloned anew; what it says now is what it has.

@@ -57,6 +57,13 @@ export class OffsetHeap<T> {
     items[at] = item;
   }
 
+  /** Drops the items that do not pass. */
+  retain(passes: (offset: Offset, value: T) => boolean): void {
+    const items = this.#items.filter(({ offset, value }) => passes(offset, value));
+    // A sorted array is a heap.
+    this.#items = items.sort((a, b) => (a.offset < b.offset ? -1 : a.offset > b.offset ? 1 : 0));
+  }
+
   clear(): void {
     this.#items = [];
   }

@@ -1,19 +1,10 @@
 // step(state, event): the only way in which the tracker's knowledge changes. Synchronous and total; time arrives in events.
 // The state is the core's own and is changed in place (a ledger of a million entries is not copied for a mark); nobody
-// else may write to it. (docs/decisions/0005-core-owns-its-state.md)
+// else may write to it. (docs/decisions/0008-the-core-owns-its-state.md)
 import { type EpochId } from "@highwater/protocol";
-import {
-  age,
-  askForProof,
-  placeAdrift,
-  publishProven,
-  repositionAll,
-  settleByMarks,
-  takeAnnouncements,
-  takeNoReceipts,
-  takeReceipts,
-  takeToken,
-} from "./ledger.ts";
+import { age } from "./ageing.ts";
+import { takeAnnouncements, takeToken } from "./announcements.ts";
+import { settleByMarks } from "./ledger.ts";
 import {
   advanceMarks,
   forgetPositions,
@@ -22,6 +13,8 @@ import {
   takeReport,
   takeUnreachable,
 } from "./nodes.ts";
+import { placeAdrift, repositionAll } from "./placing.ts";
+import { askForProof, publishProven, takeNoReceipts, takeReceipts } from "./proof.ts";
 import { type Effect, type Step, type TrackerEvent, type TrackerState } from "./types.ts";
 
 /** A flush by the gateway that committed is on its way for so long before the tracker lends a hand. */
@@ -40,7 +33,8 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
   switch (event.kind) {
     case "node_reported":
       if (takeReport(state, event, effects)) placeAdrift(state, effects);
-      if (advanceMarks(state, effects)) settleByMarks(state, effects);
+      advanceMarks(state, effects);
+      settleByMarks(state, effects);
       publishProven(state, effects);
       return;
     case "node_unreachable":
@@ -77,7 +71,8 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       takeNoReceipts(state, event.request, effects);
       return;
     case "flush_helped":
-      state.helping = false;
+      // The help of an earlier reign may be hanging on a dead node; its end says nothing of the one in flight now.
+      if (event.epoch === undefined || isReigning(state, event.epoch)) state.helping = false;
       return;
     case "ticked":
       noticeSilence(state);
@@ -87,9 +82,17 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
   }
 }
 
+function isReigning(state: TrackerState, epoch: EpochId): boolean {
+  return state.ancestry.at(-1)?.id === epoch;
+}
+
 function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: Effect[]): void {
-  // Without its record nothing can be said of it; the record comes with the node's own report.
-  if (!state.epochs.has(epoch)) return;
+  // Without its record nothing can be said of it, and nothing more of the one before. The record comes with the node's own
+  // report, and the word of its reign after it.
+  if (!state.epochs.has(epoch)) {
+    state.standing = { kind: "unsettled", reason: `epoch ${epoch} has no record yet`, split: false };
+    return;
+  }
   const before = state.ancestry.at(-1)?.id;
   state.standing = { kind: "reigning", epoch, node };
   if (before === epoch) {
@@ -99,6 +102,7 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
     return;
   }
   state.ancestry = state.epochs.ancestry(epoch).reverse();
+  state.reignSinceMs = state.nowMs;
   state.unflushedSinceMs = null;
   state.helping = false;
   forgetPositions(state);

@@ -33,6 +33,8 @@ export interface CoreConfig {
   readonly publishPatienceMs: number;
   /** An id that was announced so long ago and never got a position is settled. Longer than any transaction may run. */
   readonly intentPatienceMs: number;
+  /** After its epoch ended an id without a position is settled so soon: time for its gateway to withdraw it. */
+  readonly intentGraceMs: number;
   /** An entry that is durable at some level beyond the primary leaves after this time, whatever the other levels do. */
   readonly keepDurableMs: number;
   /** A final verdict is remembered for so long. */
@@ -46,6 +48,8 @@ export interface NodeState {
   readonly site: NodeSite;
   heardAtMs: number | null;
   alive: boolean;
+  /** What it said last of itself; null before its first word. */
+  role: "primary" | "replica" | null;
   unfit: boolean;
   incarnation: string | null;
   /** Highest position on the node's disk that is known to be of the current epoch's log. */
@@ -56,8 +60,10 @@ export interface NodeState {
   feed: { session: string; sinceMs: number } | null;
   /** The feed during which the current epoch's row was read on the node itself. */
   confirmedFeed: string | null;
-  /** A feed that is confirmed as soon as the primary shows it once more. */
-  candidateFeed: string | null;
+  /** A feed that is confirmed as soon as the primary, asked after `seenAtMs`, shows it once more. */
+  candidateFeed: { session: string; seenAtMs: number } | null;
+  /** A confirmed feed of an earlier life of this server. The primary may go on showing it for a while. */
+  endedFeed: string | null;
   /** The node's own name for its stream: seen with the epoch's row, then confirmed by a later word of the primary. */
   ownStream: { session: string; seenAtMs: number; confirmed: boolean } | null;
 }
@@ -77,12 +83,13 @@ export type EntryState =
       readonly sinceMs: number;
       readonly retriedIn: EpochId | null;
     }
-  /** Told. `settledAt`: the level that the proof had reached. */
+  /** Told. `settledAt`: the level that the proof had reached. `broken`: levels (bits) whose promise the loss violates. */
   | {
       readonly kind: "gone";
       readonly settledAt: string;
       readonly retriedIn: EpochId | null;
       readonly reappeared: boolean;
+      readonly broken: number;
     }
   | { readonly kind: "expired" }
   | { readonly kind: "unknown" };
@@ -112,6 +119,8 @@ export interface TrackerState {
   readonly config: CoreConfig;
   nowMs: number;
   standing: Standing;
+  /** When the current epoch was first seen to reign. */
+  reignSinceMs: number;
   /** Every epoch record ever seen. */
   readonly epochs: EpochGraph;
   /** The current epoch and its ancestors, oldest first. */
@@ -130,8 +139,10 @@ export interface TrackerState {
   readonly adrift: Set<string>;
   /** Announced ids without a position, oldest first. */
   readonly intents: Set<string>;
-  /** Final entries, in the order in which they became so; they are remembered for a while. */
+  /** Entries of which nothing more is expected, in the order in which they became so; they are remembered for a while. */
   readonly finished: Map<string, number>;
+  /** How far the round through the entries has come that looks for those old enough to leave. */
+  retiring: Iterator<Entry> | null;
   readonly asked: Map<number, { readonly epoch: EpochId; readonly keys: readonly string[] }>;
   nextRequest: number;
   /** Since when a pending entry is above the primary's flush position. */
@@ -203,7 +214,8 @@ export type TrackerEvent =
       readonly receipts: ReadonlyMap<TxnId, ReceiptFact>;
     }
   | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
-  | { readonly kind: "flush_helped"; readonly nowMs: number }
+  /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
+  | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
   | { readonly kind: "ticked"; readonly nowMs: number };
 
 /** Verdicts of one attempt by level, with the rule and the evidence that gave them. */

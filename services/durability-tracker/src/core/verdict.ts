@@ -1,6 +1,7 @@
 // The rules: what is the verdict of a transaction at a level, and by which evidence. Missing evidence is `pending`.
 import {
   type EpochId,
+  type EpochRecord,
   outranks,
   parseOffset,
   type TokenKind,
@@ -56,7 +57,7 @@ export function judgeEntry(state: TrackerState, entry: Entry, level: string): Ju
   const wasDurable = (entry.reached & bit) !== 0;
   switch (at.kind) {
     case "gone": {
-      const verdict = at.reappeared ? "broken" : lostVerdict(state, entry, level);
+      const verdict = at.reappeared || (at.broken & bit) !== 0 ? "broken" : wasDurable ? "durable" : "lost";
       const rule = at.reappeared
         ? "R8 reappeared"
         : verdict === "durable"
@@ -122,46 +123,76 @@ export function carry(state: TrackerState, place: Place): Place | null {
     if (record.id !== at.epoch) continue;
     const successor = state.ancestry[index + 1];
     if (successor === undefined) return at;
-    const fork = parseOffset(successor.forkOffset);
-    const start = parseOffset(successor.startOffset);
-    // Past the first step it stands at an epoch's own record, which the successor's history contains by being its successor.
-    const proven = at !== place || (fork !== undefined && at.offset <= fork);
-    if (!proven || start === undefined) return null;
-    at = { epoch: successor.id as EpochId, offset: start };
+    const next = stepInto(state, at, successor);
+    if (next === null) return null;
+    at = next;
   }
   return isCurrent(state, at.epoch) ? at : null;
 }
 
-/** The verdict at a level of a transaction that is proven absent. */
-export function lostVerdict(state: TrackerState, entry: Entry, level: string): "lost" | "broken" | "durable" {
-  if ((entry.reached & levelBit(state, level)) === 0) return "lost";
-  return coversLoss(state, entry, level) ? "broken" : "durable";
+/** Where a transaction at `place` continues in a successor of its epoch; null when that is not proven. */
+function stepInto(state: TrackerState, place: Place, successor: EpochRecord): Place | null {
+  const fork = parseOffset(successor.forkOffset);
+  const start = parseOffset(successor.startOffset);
+  const own = parseOffset(state.epochs.get(place.epoch)?.startOffset ?? "");
+  // What stands at its epoch's own record came from earlier epochs: the successor's history contains the record by being
+  // its successor, and nothing commits in an epoch below it.
+  const proven = [fork, own].some((limit) => limit !== undefined && place.offset <= limit);
+  return proven && start !== undefined ? { epoch: successor.id as EpochId, offset: start } : null;
 }
 
 /**
- * Does the level promise to survive what happened? The primary's own disk survives a crash of the process or the host, not
- * that another node takes over; every other level survives the loss of the primary and whatever is near it.
+ * The levels of which the loss of an entry is a violation, as bits. Decided once, when the loss is told: what happens to the
+ * store afterwards says nothing of this loss.
  */
-function coversLoss(state: TrackerState, entry: Entry, level: string): boolean {
-  const rule = state.config.levels.find(({ name }) => name === level)?.rule;
-  if (rule === undefined || !("primary" in rule)) return true;
-  const born = state.epochs.get(entry.origin?.epoch ?? entry.attempt)?.node;
-  const { standing } = state;
-  return standing.kind === "reigning" && born === standing.node;
+export function brokenBits(state: TrackerState, entry: Entry): number {
+  let bits = 0;
+  for (const { name, rule } of state.config.levels)
+    if (!("primary" in rule) || stayedOnNode(state, entry.origin?.epoch ?? entry.attempt))
+      bits |= entry.reached & levelBit(state, name);
+  return bits;
+}
+
+/**
+ * The primary's own disk survives a crash of the process or the host, not that another node takes over; every other level
+ * survives the loss of the primary and of whatever is near it.
+ */
+function stayedOnNode(state: TrackerState, epoch: EpochId): boolean {
+  const before = new Set(state.epochs.ancestry(epoch).map(({ id }) => id));
+  const node = state.epochs.get(epoch)?.node;
+  return state.ancestry.every((record) => before.has(record.id) || record.node === node);
 }
 
 export function levelBit(state: TrackerState, level: string): number {
   return 1 << state.config.levels.findIndex(({ name }) => name === level);
 }
 
-/** The levels at which a place was durable when its epoch ended, as far as anybody's marks tell. */
+export function allBits(state: TrackerState): number {
+  return (1 << state.config.levels.length) - 1;
+}
+
+/**
+ * The levels at which a place was durable in its epoch, or where it was carried over to from there, as far as anybody's
+ * marks tell. The history in which it was durable may be one that does not reign any more.
+ */
 export function reachedBits(state: TrackerState, place: Place): number {
-  const successors = state.epochs.records().filter((record) => record.previous === place.epoch);
+  const met = new Set<EpochId>();
+  const open = [place];
   let bits = 0;
-  for (const { name } of state.config.levels) {
-    const own = markIn(state, place.epoch, name);
-    const told = successors.map((record) => parseOffset(record.finalMarks[name] ?? "") ?? null);
-    if ([own, ...told].some((mark) => mark !== null && mark >= place.offset)) bits |= levelBit(state, name);
+  for (let at = open.pop(); at !== undefined && bits !== allBits(state); at = open.pop()) {
+    if (met.has(at.epoch)) continue;
+    met.add(at.epoch);
+    const here = at;
+    const successors = state.epochs.records().filter((record) => record.previous === here.epoch);
+    for (const { name } of state.config.levels) {
+      const own = markIn(state, here.epoch, name);
+      const told = successors.map((record) => parseOffset(record.finalMarks[name] ?? "") ?? null);
+      if ([own, ...told].some((mark) => mark !== null && mark >= here.offset)) bits |= levelBit(state, name);
+    }
+    for (const successor of successors) {
+      const next = stepInto(state, here, successor);
+      if (next !== null) open.push(next);
+    }
   }
   return bits;
 }

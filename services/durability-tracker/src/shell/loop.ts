@@ -51,7 +51,11 @@ export class TrackerLoop {
   #state: TrackerState;
   #watcher: AuthorityWatcher | null = null;
   #wake = new AbortController();
-  #acting = false;
+  /** Ends the looks at the positions of the last reign: one may hang on a node that has just been cut off. */
+  #reign = new AbortController();
+  /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
+  readonly #acting = new Set<string>();
+  readonly #newcomers = new Map<string, string>();
   #marksSavedAtMs = 0;
   #interested = 0;
   #changed = Promise.withResolvers<undefined>();
@@ -94,12 +98,12 @@ export class TrackerLoop {
     });
     this.#watcher.graph.add(saved.epochs);
     this.#watcher.start();
-    void this.#pollPositions();
     void this.#tick();
   }
 
   stop(): void {
     this.#stop.abort();
+    this.#reign.abort();
     this.#wake.abort();
     this.#watcher?.stop();
   }
@@ -151,7 +155,9 @@ export class TrackerLoop {
         this.#deps.store.forget(authority.node);
         this.dispatch({ kind: "epoch_reigns", nowMs, epoch: authority.epoch, node: authority.node });
         this.#watcher?.nudge();
-        this.#wakePoll();
+        this.#reign.abort();
+        this.#reign = new AbortController();
+        void this.#pollPositions(this.#reign.signal);
         return;
       case "mint":
       case "prepare":
@@ -178,8 +184,8 @@ export class TrackerLoop {
 
   /** Prepares a database that has nothing of ours yet, or begins the epoch that has no row. */
   async #act(authority: Extract<Authority, { kind: "mint" | "prepare" }>): Promise<void> {
-    if (this.#acting) return;
-    this.#acting = true;
+    if (this.#acting.has(authority.node)) return;
+    this.#acting.add(authority.node);
     const { store, clock, log } = this.#deps;
     try {
       if (authority.kind === "prepare") {
@@ -204,7 +210,7 @@ export class TrackerLoop {
       log.warn("could not begin the epoch", { node: authority.node, cause: String(cause) });
       await sleep(clock, RETRY_MS, this.#stop.signal);
     } finally {
-      this.#acting = false;
+      this.#acting.delete(authority.node);
       this.#watcher?.nudge();
     }
   }
@@ -306,19 +312,21 @@ export class TrackerLoop {
   }
 
   /** Looks at the positions: closely while somebody waits for them, now and then otherwise. */
-  async #pollPositions(): Promise<void> {
+  async #pollPositions(reign: AbortSignal): Promise<void> {
     const { store, clock } = this.#deps;
-    while (!this.#stop.signal.aborted) {
+    while (!reign.aborted) {
       const { standing } = this.#state;
       let pauseMs = this.#config.idlePollMs;
       if (standing.kind === "reigning") {
         const askedAtMs = clock.monotonicMs();
         try {
           const report = await store.positions(standing.node);
+          if (reign.aborted) return;
           if (report === null || report.epoch !== standing.epoch) {
             this.#watcher?.nudge();
           } else {
             this.dispatch({ kind: "positions_reported", nowMs: clock.monotonicMs(), askedAtMs, ...report });
+            this.#askNewcomers();
           }
           if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#config.busyPollMs;
         } catch {
@@ -327,6 +335,18 @@ export class TrackerLoop {
       }
       await sleep(clock, pauseMs, this.#wake.signal);
     }
+  }
+
+  /** A stream that has just appeared counts only after its node was asked: do not wait for the next round. */
+  #askNewcomers(): void {
+    let isNew = false;
+    for (const { site, feed, confirmedFeed } of this.#state.nodes.values()) {
+      const session = feed === null || feed.session === confirmedFeed ? null : feed.session;
+      if (session !== null && this.#newcomers.get(site.id) !== session) isNew = true;
+      if (session === null) this.#newcomers.delete(site.id);
+      else this.#newcomers.set(site.id, session);
+    }
+    if (isNew) this.#watcher?.nudge();
   }
 
   #wakePoll(): void {
@@ -354,6 +374,7 @@ function coreConfig(config: Config): CoreConfig {
     aliveMs: config.aliveMs,
     publishPatienceMs: config.publishPatienceMs,
     intentPatienceMs: config.intentPatienceMs,
+    intentGraceMs: config.intentGraceMs,
     keepDurableMs: config.keepDurableMs,
     keepVerdictMs: config.retentionMs,
     batch: 1_000,

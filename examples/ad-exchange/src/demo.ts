@@ -1,0 +1,95 @@
+// `make demo`: auctions in a three-region system, then the loss of the primary's region in the middle of them, and at
+// the end every promise that was ever given is held against the database. Exit code 1 if one of them was wrong.
+import { setTimeout as sleep } from "node:timers/promises";
+import { type System } from "@highwater/dev-system";
+import { Highwater } from "@highwater/sdk";
+import { check, type Findings } from "./check.ts";
+import { commitMs, Display, durableMs } from "./display.ts";
+import { Exchange } from "./exchange.ts";
+import { failOver, type Failover, type VerdictTimes, verdictTimes } from "./failover.ts";
+import { MODERATE, Publishers } from "./publishers.ts";
+import { quantile, round } from "./quantile.ts";
+import { type Claim, Recorder } from "./recorder.ts";
+import { placePublishers, PUBLISHERS, roundTrips } from "./regions.ts";
+import { withSystem } from "./with-system.ts";
+
+const PRIMARY = "us-east";
+const LOAD_MS = 1_000 * Number(process.env["DEMO_SECONDS"] ?? 20);
+const AFTERWARDS_MS = 3_000;
+
+async function demo(system: System): Promise<boolean> {
+  await placePublishers(system.cluster, PRIMARY);
+  const endpoints = await system.endpoints(PUBLISHERS);
+  const client = new Highwater({ endpoints, level: "region" });
+  const recorder = new Recorder(client);
+  await new Exchange(client).createTables();
+  const publishers = new Publishers(new Exchange(recorder), MODERATE);
+  const display = new Display({ client, recorder, publishers, endpoints });
+  display.say(
+    `${String(MODERATE.publishers)} publishers beside ${PRIMARY} run auctions for ${round(LOAD_MS / 1_000).toString()} s`,
+  );
+  await sleep(LOAD_MS);
+  const failover = await failOver(system, {
+    primary: PRIMARY,
+    recorder,
+    say: (what) => {
+      display.say(what);
+    },
+  });
+  const times = await verdictTimes(failover);
+  display.say("every transaction that was exposed has its verdict; the auctions go on");
+  await sleep(AFTERWARDS_MS);
+  display.say("no more pages; waiting for the last answers");
+  await publishers.stop();
+  await Promise.all(recorder.claims.map((claim) => claim.settled));
+  display.stop();
+  const { claims } = recorder;
+  const findings = await check({ client, cluster: system.cluster, primary: failover.to, claims });
+  await client.close();
+  return report({ publishers, claims, failover, times, findings });
+}
+
+interface Results {
+  readonly publishers: Publishers;
+  readonly claims: readonly Claim[];
+  readonly failover: Failover;
+  readonly times: VerdictTimes;
+  readonly findings: Findings;
+}
+
+function report({ publishers, claims, failover, times, findings }: Results): boolean {
+  const { tally, errors } = publishers;
+  const before = claims.filter(
+    (claim) => !claim.safe && !claim.readOnly && claim.answeredMs < failover.cutMs,
+  );
+  const safeBefore = claims.filter((claim) => claim.safe && claim.answeredMs < failover.cutMs);
+  const fast = { commit: before.map(commitMs), durable: before.map(durableMs) };
+  const ms = (value: number): string => `${value.toFixed(value < 20 ? 1 : 0)} ms`;
+  const lines = [
+    "",
+    `Ads: ${String(tally.sold)} sold, ${String(tally.unsold)} slots without a bid, ${String(tally.vanished)} auctions lost before they closed, ${String(tally.skipped)} pages not tried, ${String(tally.failed)} given up.`,
+    `Fast transactions before the failure: commit ${ms(quantile(fast.commit, 0.5))} (p99 ${ms(quantile(fast.commit, 0.99))}), durable in another region after ${ms(quantile(fast.durable, 0.5))} (p99 ${ms(quantile(fast.durable, 0.99))}).`,
+    `Safe transactions before the failure: answered after ${ms(quantile(safeBefore.map(commitMs), 0.5))} (p99 ${ms(quantile(safeBefore.map(commitMs), 0.99))}).`,
+    `When ${failover.from} died, ${String(failover.exposed.length)} transactions were committed and not known to be durable: ${String(times.lost)} were lost, ${String(times.carriedOver)} had reached ${failover.to}.`,
+    `The last of them had its verdict ${ms(times.afterCallMs)} after the promotion was called (${ms(times.afterReturnMs)} after it returned); the last loss was told after ${ms(times.lostAfterCallMs)}.`,
+    `Every transaction, by its final verdict: ${String(findings.committed)} committed, ${String(findings.durable)} durable, ${String(findings.lost)} lost, ${String(findings.pending)} pending; ${String(findings.aborted)} came to nothing, ${String(findings.resolved)} missing answers were found out.`,
+    `Against the tables of ${failover.to} itself, ${String(findings.readsChecked)} reads included: ${String(findings.wrong)} wrong.`,
+    ...findings.faults.map((fault) => `  ${fault}`),
+    ...[...errors].map(([code, times]) => `  ${String(times)} pages or bids ended with ${code}`),
+  ];
+  console.log(lines.join("\n"));
+  const { committed, durable, lost, pending, wrong } = findings;
+  const summary = {
+    ...{ committed, durable, lost, pending, wrong },
+    commit_p50_ms: round(quantile(fast.commit, 0.5), 2),
+    durable_p50_ms: round(quantile(fast.durable, 0.5), 2),
+    verdict_after_promotion_ms: round(times.afterCallMs),
+    verdict_after_promote_returned_ms: round(times.afterReturnMs),
+    lost_told_after_promotion_ms: round(times.lostAfterCallMs),
+    exposed_at_failure: failover.exposed.length,
+  };
+  console.log(JSON.stringify(summary));
+  return wrong === 0 && pending === 0 && lost > 0;
+}
+
+process.exitCode = await withSystem({ cluster: { roundTripMs: roundTrips() } }, demo);

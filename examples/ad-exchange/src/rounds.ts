@@ -1,0 +1,125 @@
+// `make failover-rounds N=20`: failover after failover on one system, so that epochs pile up. In every round auctions run,
+// the primary's region is lost, another node is promoted, and every promise of the round is held against the database;
+// at the end all promises of all rounds are, once more. Every third round loses the promoted node's region as well.
+import { setTimeout as sleep } from "node:timers/promises";
+import { type System } from "@highwater/dev-system";
+import { Highwater } from "@highwater/sdk";
+import { check, type Findings } from "./check.ts";
+import { Exchange } from "./exchange.ts";
+import { failOver, type Failover, type VerdictTimes, verdictTimes } from "./failover.ts";
+import { MODERATE, Publishers } from "./publishers.ts";
+import { quantile, round } from "./quantile.ts";
+import { Recorder } from "./recorder.ts";
+import { placePublishers, PUBLISHERS, roundTrips } from "./regions.ts";
+import { withSystem } from "./with-system.ts";
+
+const REGIONS = ["us-east", "us-central", "us-west", "eu-west"] as const;
+const ROUNDS = Number(process.argv[2] ?? 20);
+const LOAD_MS = 2_000;
+const AFTERWARDS_MS = 700;
+const DOUBLE_EVERY = 3;
+/** A round whose verdicts take longer after a promotion has failed. */
+const VERDICTS_MAX_MS = 2_000;
+
+interface Round {
+  readonly failovers: readonly { readonly failover: Failover; readonly times: VerdictTimes }[];
+  readonly findings: Findings;
+}
+
+async function rounds(system: System): Promise<boolean> {
+  const { cluster } = system;
+  let primary: string = REGIONS[0];
+  let client = await clientBeside(system, primary);
+  await new Exchange(client).createTables();
+  const recorder = new Recorder(client);
+  const done: Round[] = [];
+  const complaints: string[] = [];
+  for (let number = 1; number <= ROUNDS; number++) {
+    const result = await runRound(system, { recorder, client, primary, double: number % DOUBLE_EVERY === 0 });
+    done.push(result);
+    report(number, result, complaints);
+    primary = result.failovers.at(-1)?.failover.to ?? primary;
+    await cluster.healAll();
+    await Promise.all(result.failovers.map(({ failover }) => system.reviveRegion(failover.from)));
+    await system.ready();
+    await client.close();
+    client = await clientBeside(system, primary);
+    recorder.use(client);
+  }
+  const findings = await check({ client, cluster, primary, claims: recorder.claims });
+  for (const fault of findings.faults) complaints.push(`at the end: ${fault}`);
+  await client.close();
+  const { committed, durable, lost, pending, wrong } = findings;
+  const times = done.flatMap(({ failovers }) => failovers.map(({ times }) => times.afterCallMs));
+  const summary = {
+    rounds: done.length,
+    committed,
+    durable,
+    lost,
+    pending: pending + done.reduce((sum, each) => sum + each.findings.pending, 0),
+    wrong: wrong + done.reduce((sum, each) => sum + each.findings.wrong, 0),
+    verdict_after_promotion_ms_max: round(Math.max(0, ...times)),
+    verdict_after_promotion_ms_p50: round(quantile(times, 0.5)),
+    failovers: times.length,
+  };
+  console.log(complaints.length === 0 ? "No complaints." : ["Complaints:", ...complaints].join("\n  "));
+  console.log(JSON.stringify(summary));
+  return complaints.length === 0 && summary.pending === 0 && summary.wrong === 0;
+}
+
+/** A client that is beside the primary, as the publishers are. */
+async function clientBeside(system: System, primary: string): Promise<Highwater> {
+  await placePublishers(system.cluster, primary);
+  const endpoints = await system.endpoints(PUBLISHERS);
+  endpoints.sort((a, b) => Number(b.region === primary) - Number(a.region === primary));
+  return new Highwater({ endpoints, level: "region" });
+}
+
+async function runRound(
+  system: System,
+  options: { recorder: Recorder; client: Highwater; primary: string; double: boolean },
+): Promise<Round> {
+  const { recorder, client, primary, double } = options;
+  const before = recorder.claims.length;
+  const publishers = new Publishers(new Exchange(recorder), MODERATE);
+  await sleep(LOAD_MS);
+  const failovers: { failover: Failover; times: VerdictTimes }[] = [];
+  let victim = primary;
+  for (let more = double ? 2 : 1; more > 0; more--) {
+    const failover = await failOver(system, { primary: victim, recorder });
+    failovers.push({ failover, times: await verdictTimes(failover) });
+    victim = failover.to;
+  }
+  await sleep(AFTERWARDS_MS);
+  await publishers.stop();
+  const claims = recorder.claims.slice(before);
+  await Promise.all(claims.map((claim) => claim.settled));
+  const findings = await check({
+    ...{ client, cluster: system.cluster, primary: victim, claims },
+    isKnown: (id) => recorder.find(id) !== undefined,
+  });
+  return { failovers, findings };
+}
+
+function report(number: number, { failovers, findings }: Round, complaints: string[]): void {
+  const way = [failovers[0]?.failover.from, ...failovers.map(({ failover }) => failover.to)].join(" > ");
+  const verdicts = failovers.map(({ times }) => `${times.afterCallMs.toFixed(0)} ms`).join(" and ");
+  const { committed, durable, lost, pending, wrong, faults } = findings;
+  const counts = `${String(committed)} committed, ${String(durable)} durable, ${String(lost)} lost, ${String(pending)} pending, ${String(wrong)} wrong`;
+  console.log(`round ${String(number).padStart(2)}  ${way}: ${counts}; verdicts after ${verdicts}`);
+  const late = failovers.filter(({ times }) => times.afterCallMs > VERDICTS_MAX_MS || times.open > 0);
+  for (const { failover, times } of late)
+    complaints.push(
+      `round ${String(number)}, ${failover.from} > ${failover.to}: verdicts after ${times.afterCallMs.toFixed(0)} ms, ${String(times.open)} missing`,
+    );
+  for (const fault of faults) complaints.push(`round ${String(number)}: ${fault}`);
+  if (pending > 0) complaints.push(`round ${String(number)}: ${String(pending)} pending`);
+}
+
+if (!Number.isInteger(ROUNDS) || ROUNDS < 1) {
+  console.error("Usage: rounds.ts [N]   N failovers in a row, 20 unless given");
+  process.exitCode = 2;
+} else {
+  const nodes = REGIONS.map((region) => ({ id: region, region }));
+  process.exitCode = await withSystem({ cluster: { nodes, roundTripMs: roundTrips() } }, rounds);
+}

@@ -1,0 +1,101 @@
+// Conformance: who is the primary, end to end: from what real nodes report to the epoch that follows.
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type EpochId } from "@highwater/protocol";
+import { type MakeHarness } from "../conformance.ts";
+import { Bench, refusedWith } from "./bench.ts";
+
+export function authorityTests(makeHarness: MakeHarness): void {
+  describe("authority", () => {
+    it("ignores a zombie, until an operator reinstates it", () => Bench.with(makeHarness, zombie));
+    it("stops at a split brain, until an operator settles it", () => Bench.with(makeHarness, splitBrain));
+  });
+}
+
+/** A replica is promoted while the old primary lives on: the old one's epoch is an ancestor of the new one's. */
+async function zombie(bench: Bench): Promise<void> {
+  const { store, harness, primary } = bench;
+  const [heir] = harness.replicas;
+  const first = await bench.begin();
+  const old = await bench.commit(primary, first);
+  await store.helpFlush(primary, first);
+  await harness.catchUp(heir);
+  await harness.promote(heir);
+  const asked = await bench.authority(first);
+  assert.deepEqual(asked, { kind: "mint", node: heir, command: null, supersedes: [] });
+  const second = await bench.obey(asked);
+  const heirs = { kind: "primary", node: heir, epoch: second.id as EpochId };
+  for (const known of [null, first, second.id as EpochId])
+    assert.deepEqual(await bench.authority(known), heirs);
+
+  // The zombie goes on committing for those who have not heard; its restart makes it no less a zombie.
+  const stray = await bench.commit(primary, first);
+  assert.equal(await bench.isPresent(heir, stray), false);
+  assert.equal(await bench.isPresent(heir, old), true);
+
+  await harness.authorize(primary);
+  const commanded = await bench.authority(second.id as EpochId);
+  assert.ok(commanded.kind === "mint" && commanded.node === primary && commanded.command !== null);
+  assert.deepEqual(commanded.supersedes, [second.id]);
+  const request = {
+    minSeq: bench.graph.maxSeq + 1,
+    supersedes: commanded.supersedes,
+    command: commanded.command,
+    streamed: null,
+    finalMarks: {},
+  };
+  const [third, same] = await Promise.all([
+    store.mint(primary, request),
+    harness.otherStore.mint(primary, request),
+  ]);
+  assert.equal(same.id, third.id, "one command begins one epoch, whoever carries it out");
+  assert.deepEqual([third.cause, third.previous, third.commanded], ["reinstated", first, true]);
+  assert.equal(third.forkLimit, null, "the old epoch's transactions may still be committing");
+  assert.deepEqual(await bench.checkFork(primary, third, [old, stray]), [true, true]);
+  const reinstated = { kind: "primary", node: primary, epoch: third.id };
+  for (const known of [null, second.id as EpochId, third.id as EpochId])
+    assert.deepEqual(await bench.authority(known), reinstated);
+  await refusedWith(bench.commit(primary, first), "epoch_changed");
+
+  await harness.crash(primary);
+  const recovered = await bench.authority(third.id as EpochId);
+  assert.ok(recovered.kind === "mint" && recovered.node === primary && recovered.command === null);
+}
+
+/** Two nodes have each begun an epoch that the other does not know. */
+async function splitBrain(bench: Bench): Promise<void> {
+  const { store, harness, primary } = bench;
+  const [heir] = harness.replicas;
+  const first = await bench.begin();
+  await store.helpFlush(primary, first);
+  await harness.catchUp(heir);
+  await harness.promote(heir);
+  await harness.crash(primary);
+  const both = await bench.authority(first);
+  assert.equal(both.kind, "split", "two between epochs, and nothing ranks them");
+
+  const mine = await bench.mint(primary);
+  const theirs = await bench.mint(heir);
+  for (const known of [null, first, mine.id as EpochId, theirs.id as EpochId]) {
+    const split = await bench.authority(known);
+    assert.ok(split.kind === "split");
+    assert.deepEqual([...split.nodes].sort(), [primary, heir].sort());
+  }
+  await harness.authorize(heir);
+  const commanded = await bench.authority(mine.id as EpochId);
+  assert.ok(commanded.kind === "mint" && commanded.node === heir);
+  assert.deepEqual(commanded.supersedes, [mine.id]);
+  const settled = await bench.obey(commanded);
+  assert.deepEqual([settled.previous, settled.commanded], [theirs.id, true]);
+  const winner = { kind: "primary", node: heir, epoch: settled.id };
+  for (const known of [null, first, mine.id as EpochId, theirs.id as EpochId])
+    assert.deepEqual(await bench.authority(known), winner);
+
+  // More epochs, and a higher sequence number, do not bring the loser back.
+  await harness.crash(primary);
+  for (const known of [null, mine.id as EpochId, settled.id as EpochId])
+    assert.deepEqual(await bench.authority(known), winner);
+  const later = await bench.mint(primary, { minSeq: 1_000 });
+  assert.ok(later.seq > settled.seq);
+  for (const known of [null, settled.id as EpochId]) assert.deepEqual(await bench.authority(known), winner);
+}

@@ -1,0 +1,60 @@
+// Where does the previous epoch's log end in this history? A pure rule over what a node's own log and its server can prove.
+// Owned by all adapters whose store is one physical log; how the facts are gathered is theirs.
+import { type EpochCause, type EpochId, maxOffset, minOffset, type Offset, ZERO } from "@highwater/protocol";
+
+/** `fork`: the previous epoch's log is in this history at least up to here. `limit`: nothing of it above here; null: no bound. */
+export interface Fork {
+  readonly cause: EpochCause;
+  readonly fork: Offset;
+  readonly limit: Offset | null;
+}
+
+export interface ForkFacts {
+  /** The newest complete epoch record in this history; null in a database that has none. */
+  readonly previous: { readonly id: EpochId; readonly startOffset: Offset } | null;
+  /** No recovery of any kind has run on this data since the previous epoch was opened on it. */
+  readonly unrecovered: boolean;
+  /** The server that opened the previous epoch is still running, so its transactions may be committing right now. */
+  readonly sameServer: boolean;
+  /** The data was moved into another database system, whose log has nothing to do with the previous epoch's. */
+  readonly foreignLog: boolean;
+  /** A promotion lies between the previous epoch and now. */
+  readonly promoted: boolean;
+  /** Where the promotion left the previous epoch's log; null when the server does not say. */
+  readonly switchedAt: Offset | null;
+  /** End of this node's log now. */
+  readonly end: Offset;
+  /** Highest witness of the previous epoch in this history; null when there is none. */
+  readonly witnessed: Offset | null;
+  /** How far the caller saw the previous epoch's own stream arrive on this node, which has not been restarted since. */
+  readonly streamed: Offset | null;
+  readonly supersedes: boolean;
+}
+
+/**
+ * A promotion's switch point and a replica's last position only bound the end from above: if the old primary crashed and
+ * recovered before the switch without beginning an epoch, its log below the switch point holds other records than the
+ * ones that were lost. Below is proven by what this very history says of itself (the epoch's record and its witnesses),
+ * or by an uninterrupted stream that the caller watched. (docs/decisions/0003-fork-offset-is-witnessed.md)
+ */
+export function forkOf(facts: ForkFacts): Fork {
+  const { previous, end, promoted } = facts;
+  if (previous === null) return { cause: "first", fork: ZERO, limit: ZERO };
+  if (facts.unrecovered && !promoted && !facts.foreignLog) {
+    // The server was stopped cleanly, or never: all of the log is here.
+    const cause = facts.supersedes ? "reinstated" : "clean_restart";
+    return { cause, fork: end, limit: facts.sameServer ? null : end };
+  }
+  // The record says where it ends itself, and that update is in this history too: all up to there is.
+  const witnessed = maxOffset(previous.startOffset, facts.witnessed ?? ZERO);
+  if (facts.foreignLog)
+    return { cause: facts.supersedes ? "reinstated" : "crash_recovery", fork: witnessed, limit: null };
+  if (!promoted) {
+    const cause = facts.supersedes ? "reinstated" : "crash_recovery";
+    return { cause, fork: witnessed, limit: end };
+  }
+  // What arrived but was not valid log is cut off at the switch point; without that point, what arrived proves nothing.
+  const { switchedAt, streamed } = facts;
+  const watched = switchedAt === null || streamed === null ? ZERO : minOffset(streamed, switchedAt);
+  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };
+}

@@ -1,0 +1,271 @@
+// The reference adapter of the store port, for simulation only: a MemoryWorld that the caller steps, and stores that stand
+// on it, one for each process of the simulation. Everything happens inside the call; the promises only carry it out.
+import {
+  type EpochId,
+  type EpochRecord,
+  HighwaterError,
+  type TxnId,
+  txnTimestampMs,
+} from "@highwater/protocol";
+import { type Change } from "./memory/history.ts";
+import { mintEpoch } from "./memory/mint.ts";
+import { type MemoryNode } from "./memory/node.ts";
+import { isSlow, run } from "./memory/statements.ts";
+import { type MemoryWorld } from "./memory/world.ts";
+import {
+  type Execution,
+  type MintRequest,
+  type NodeReport,
+  type PositionsReport,
+  type ReceiptsAsOf,
+  type ReceiptState,
+  type RetentionReport,
+  type Store,
+  type StoreNode,
+  type TransactionSpec,
+} from "./port.ts";
+
+export { type MemorySnapshot } from "./memory/node.ts";
+export { type Call, type Fate, MemoryWorld, type MemoryWorldOptions } from "./memory/world.ts";
+
+/** Receipts can be written this many retentions ahead of the server's clock. */
+const AHEAD = 2;
+
+export interface MemoryStoreOptions {
+  readonly world: MemoryWorld;
+  /** Name of the process that this store belongs to. */
+  readonly helper: string;
+}
+
+export class MemoryStore implements Store {
+  readonly nodes: readonly StoreNode[];
+  readonly #world: MemoryWorld;
+  readonly #helper: string;
+
+  constructor(options: MemoryStoreOptions) {
+    this.#world = options.world;
+    this.#helper = options.helper;
+    this.nodes = options.world.nodes;
+  }
+
+  /** Runs `work` inside the call; what the caller hears of it is the world's to decide. */
+  async #call<T>(node: string, verb: string, work: (node: MemoryNode) => T): Promise<T> {
+    const found = this.#world.node(node);
+    const fate = this.#world.fate({ helper: this.#helper, node, verb });
+    if (!found.isUp || fate === "unreachable") throw new Unreachable(node);
+    const answer = work(found);
+    if (fate === "answer_lost") throw new AnswerLost(node);
+    return answer;
+  }
+
+  prepare(node: string): Promise<void> {
+    return this.#call(node, "prepare", (on) => {
+      requirePrimary(on);
+      if (on.history.prepared) return;
+      const nowMs = this.#world.wallMs();
+      const expiredBeforeMs = nowMs - this.#world.retentionMs;
+      on.append([{ kind: "prepared" }, { kind: "window", expiredBeforeMs, ceilingMs: this.#ceilingMs() }]);
+      on.flush();
+    });
+  }
+
+  probe(node: string): Promise<NodeReport> {
+    return this.#call(node, "probe", (on) => {
+      const { history, role } = on;
+      const stream = this.#world.streamOf(node);
+      const isPrimary = role === "primary";
+      const newest = history.newest?.record.id;
+      return {
+        node,
+        role,
+        incarnation: on.incarnation,
+        prepared: history.prepared,
+        epochs: history.epochs.map(({ record }) => record),
+        current: isPrimary && on.epoch === newest ? on.epoch : null,
+        flushed: !isPrimary && on.junkEnd > on.flushed ? on.junkEnd : on.flushed,
+        applied: on.applied,
+        unfit: on.unfit,
+        upstream: isPrimary || stream === null ? null : { session: stream.session, flushed: stream.flushed },
+        command: isPrimary
+          ? (history.commands.findLast((command) => command.node === node)?.id ?? null)
+          : null,
+        serverTimeMs: this.#world.wallMs(),
+      };
+    });
+  }
+
+  positions(node: string): Promise<PositionsReport | null> {
+    return this.#call(node, "positions", (on) => {
+      requirePrimary(on);
+      if (on.epoch === null) return null;
+      const replicas = this.nodes.flatMap(({ id }) => {
+        const stream = this.#world.streamOf(id);
+        if (stream?.upstream !== node) return [];
+        return [{ node: id, session: stream.session, flushed: stream.flushed }];
+      });
+      return { node, epoch: on.epoch, flushed: on.flushed, applied: on.end, replicas };
+    });
+  }
+
+  mint(node: string, request: MintRequest): Promise<EpochRecord> {
+    return this.#call(node, "mint", (on) => {
+      const id = this.#world.newUuid() as EpochId;
+      return mintEpoch(on, request, { id, wallMs: this.#world.wallMs() });
+    });
+  }
+
+  async execute(node: string, spec: TransactionSpec): Promise<Execution> {
+    const inDoubt = (cause: unknown): HighwaterError =>
+      new HighwaterError(
+        spec.readOnly ? "primary_unavailable" : "commit_unconfirmed",
+        { transactionId: spec.id },
+        { cause },
+      );
+    try {
+      const outcome = await this.#call(node, "execute", (on) => this.#execute(on, spec));
+      return "wait" in outcome
+        ? await outcome.wait.catch((cause: unknown) => Promise.reject(inDoubt(cause)))
+        : outcome;
+    } catch (cause) {
+      if (cause instanceof Unreachable) throw new HighwaterError("primary_unavailable", {}, { cause });
+      throw cause instanceof AnswerLost ? inDoubt(cause) : cause;
+    }
+  }
+
+  #execute(on: MemoryNode, spec: TransactionSpec): Execution | { readonly wait: Promise<Execution> } {
+    if (on.role !== "primary") throw new HighwaterError("primary_unavailable", { transactionId: spec.id });
+    if (!spec.readOnly) {
+      const settled = this.#admitReceipt(on, spec);
+      if (settled !== null) return settled;
+    } else if (on.epoch !== spec.epoch) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
+    const { changes, results } = run(on.history.rows, spec);
+    const commit = (): Execution => {
+      if (!spec.readOnly) {
+        const receipt = { kind: "commit", epoch: spec.epoch } as const;
+        on.append([...changes, { kind: "receipt", id: spec.id, receipt }]);
+        this.#world.afterCommit(on.spec.id);
+      }
+      return { kind: "committed", offset: on.end, exact: false, results };
+    };
+    if (!isSlow(spec.statements)) return commit();
+    const wait = new Promise<Execution>((resolve, reject) => {
+      on.open.set(spec.id, { helper: this.#helper, commit, client: { resolve, reject } });
+    });
+    return { wait };
+  }
+
+  /** What the receipt's insert would answer, in the order in which a server checks it; null when it goes in. */
+  #admitReceipt(on: MemoryNode, spec: TransactionSpec): Execution | null {
+    const state = stateOf(on, spec.id);
+    if (state.kind === "expired") throw new HighwaterError("id_expired", { transactionId: spec.id });
+    if (state.kind === "out_of_window")
+      throw new HighwaterError("id_out_of_window", { transactionId: spec.id });
+    if (on.epoch !== spec.epoch) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
+    if (state.kind !== "absent") return { kind: "already_settled" };
+    if (on.open.has(spec.id))
+      throw new HighwaterError("transaction_in_progress", { transactionId: spec.id, retryAfterMs: 1_000 });
+    return null;
+  }
+
+  helpFlush(node: string, epoch: EpochId): Promise<void> {
+    return this.#call(node, "helpFlush", (on) => {
+      if (on.epoch !== epoch) throw new HighwaterError("epoch_changed");
+      on.append([{ kind: "witness", helper: this.#helper, epoch, reached: on.end }]);
+      on.flush();
+    });
+  }
+
+  lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf> {
+    return this.#call(node, "lookUp", (on) => asOf(on, ids));
+  }
+
+  settle(
+    node: string,
+    request: { epoch: EpochId; ids: readonly TxnId[]; tombstone: "aborted" | "lost"; patienceMs: number },
+  ): Promise<ReceiptsAsOf> {
+    return this.#call(node, "settle", (on) => {
+      requirePrimary(on);
+      const absent = new Set(request.ids.filter((id) => stateOf(on, id).kind === "absent"));
+      if (absent.size > 0) {
+        if (on.epoch !== request.epoch) throw new HighwaterError("epoch_changed");
+        // There is no time here, so patience is at its end at once.
+        for (const id of absent) terminate(on, id);
+        const receipt = { kind: request.tombstone, epoch: request.epoch };
+        on.append([...absent].map((id): Change => ({ kind: "receipt", id, receipt })));
+        on.flush();
+      }
+      return asOf(on, request.ids);
+    });
+  }
+
+  maintain(node: string, request: { expireBeforeMs: number | null }): Promise<RetentionReport> {
+    return this.#call(node, "maintain", (on) => {
+      requirePrimary(on);
+      const { window } = on.history;
+      const expiredBeforeMs = Math.max(window.expiredBeforeMs, request.expireBeforeMs ?? 0);
+      const ceilingMs = Math.max(window.ceilingMs, this.#ceilingMs());
+      on.append([{ kind: "window", expiredBeforeMs, ceilingMs }]);
+      on.flush();
+      if (on.epoch === null) throw new Error("the node has no epoch");
+      const position = { epoch: on.epoch, offset: on.end };
+      return { expiredBeforeMs, ceilingMs, position, serverTimeMs: this.#world.wallMs() };
+    });
+  }
+
+  #ceilingMs(): number {
+    return this.#world.wallMs() + AHEAD * this.#world.retentionMs;
+  }
+
+  /** The server does not notice: what it was asked to run goes on, and nobody hears how it ends. */
+  forget(node: string): void {
+    for (const transaction of this.#world.node(node).open.values()) {
+      if (transaction.helper !== this.#helper) continue;
+      transaction.client?.reject(new Error("the connection was dropped"));
+      transaction.client = null;
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const { id } of this.nodes) this.forget(id);
+    return Promise.resolve();
+  }
+}
+
+/** The code is that of a refused connection, which is what callers look at. */
+class Unreachable extends Error {
+  readonly code = "ECONNREFUSED";
+  constructor(node: string) {
+    super(`node ${node} cannot be reached`);
+  }
+}
+
+class AnswerLost extends Error {
+  constructor(node: string) {
+    super(`the connection to node ${node} ended before its answer`);
+  }
+}
+
+function requirePrimary(node: MemoryNode): void {
+  if (node.role !== "primary") throw new Error(`node ${node.spec.id} is a replica`);
+}
+
+function terminate(node: MemoryNode, id: TxnId): void {
+  node.open.get(id)?.client?.reject(new Error("terminated by another process"));
+  node.open.delete(id);
+}
+
+function stateOf(node: MemoryNode, id: TxnId): ReceiptState {
+  const { receipts, window } = node.history;
+  const receipt = receipts.get(id);
+  if (receipt !== undefined) return receipt;
+  const atMs = txnTimestampMs(id);
+  if (atMs < window.expiredBeforeMs) return { kind: "expired" };
+  return { kind: atMs < window.ceilingMs ? "absent" : "out_of_window" };
+}
+
+function asOf(node: MemoryNode, ids: readonly TxnId[]): ReceiptsAsOf {
+  requirePrimary(node);
+  if (node.epoch === null) throw new HighwaterError("epoch_changed", { detail: "The node has no epoch." });
+  const receipts = new Map(ids.map((id): [TxnId, ReceiptState] => [id, stateOf(node, id)]));
+  return { receipts, epoch: node.epoch, asOf: node.end };
+}

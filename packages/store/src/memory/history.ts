@@ -1,0 +1,117 @@
+// What a log says: the records of one physical log and the tables that replaying them gives. No node, no time.
+import {
+  type EpochId,
+  type EpochRecord,
+  type Offset,
+  type TxnId,
+  txnTimestampMs,
+  ZERO,
+} from "@highwater/protocol";
+import { type Receipt } from "../port.ts";
+
+export type Change =
+  | { readonly kind: "prepared" }
+  | { readonly kind: "put"; readonly key: string; readonly value: string }
+  | { readonly kind: "receipt"; readonly id: TxnId; readonly receipt: Receipt }
+  | { readonly kind: "epoch"; readonly record: EpochRecord; readonly timeline: number }
+  | { readonly kind: "witness"; readonly helper: string; readonly epoch: EpochId; readonly reached: Offset }
+  | { readonly kind: "command_issued"; readonly id: string; readonly node: string }
+  | { readonly kind: "command_done"; readonly node: string }
+  | { readonly kind: "window"; readonly expiredBeforeMs: number; readonly ceilingMs: number };
+
+/** One atomic entry of a log. Its identity is the object itself: two logs share a prefix if and only if they share records. */
+export interface LogRecord {
+  readonly start: Offset;
+  readonly end: Offset;
+  readonly changes: readonly Change[];
+}
+
+const HEADER_BYTES = 24;
+const SIZES: Readonly<Record<Change["kind"], number>> = {
+  prepared: 512,
+  put: 16,
+  receipt: 48,
+  epoch: 160,
+  witness: 40,
+  command_issued: 64,
+  command_done: 32,
+  window: 32,
+};
+
+/** Every kind of change has a size of its own, so that logs that diverge do not grow in step. */
+export function sizeOf(changes: readonly Change[]): number {
+  return changes.reduce((sum, change) => {
+    const text = change.kind === "put" ? change.key.length + change.value.length : 0;
+    return sum + SIZES[change.kind] + text;
+  }, HEADER_BYTES);
+}
+
+export interface StoredEpoch {
+  readonly record: EpochRecord;
+  readonly timeline: number;
+}
+
+/** The tables, as of some place in a log. */
+export class History {
+  prepared = false;
+  readonly rows = new Map<string, string>();
+  readonly receipts = new Map<TxnId, Receipt>();
+  readonly epochs: StoredEpoch[] = [];
+  readonly witnesses = new Map<string, { readonly epoch: EpochId; readonly reached: Offset }>();
+  /** Operator's commands that nobody has carried out, oldest first. */
+  commands: { readonly id: string; readonly node: string }[] = [];
+  window = { expiredBeforeMs: 0, ceilingMs: 0 };
+
+  static of(records: readonly LogRecord[]): History {
+    const history = new History();
+    for (const record of records) history.apply(record);
+    return history;
+  }
+
+  apply(record: LogRecord): void {
+    for (const change of record.changes) this.#change(change);
+  }
+
+  #change(change: Change): void {
+    switch (change.kind) {
+      case "prepared":
+        this.prepared = true;
+        return;
+      case "put":
+        this.rows.set(change.key, change.value);
+        return;
+      case "receipt":
+        this.receipts.set(change.id, change.receipt);
+        return;
+      case "epoch":
+        this.epochs.push({ record: change.record, timeline: change.timeline });
+        return;
+      case "witness":
+        this.witnesses.set(change.helper, { epoch: change.epoch, reached: change.reached });
+        return;
+      case "command_issued":
+        this.commands.push({ id: change.id, node: change.node });
+        return;
+      case "command_done":
+        this.commands = this.commands.filter((command) => command.node !== change.node);
+        return;
+      case "window":
+        this.window = { expiredBeforeMs: change.expiredBeforeMs, ceilingMs: change.ceilingMs };
+        for (const id of this.receipts.keys())
+          if (txnTimestampMs(id) < change.expiredBeforeMs) this.receipts.delete(id);
+        return;
+    }
+  }
+
+  get newest(): StoredEpoch | undefined {
+    return this.epochs.at(-1);
+  }
+
+  /** Highest witness of the epoch, or null. */
+  witnessOf(epoch: EpochId): Offset | null {
+    let reached: Offset | null = null;
+    for (const witness of this.witnesses.values())
+      if (witness.epoch === epoch && witness.reached > (reached ?? ZERO)) reached = witness.reached;
+    return reached;
+  }
+}

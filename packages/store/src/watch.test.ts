@@ -1,0 +1,293 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { type Authority } from "./authority.ts";
+import { type Clock } from "./clock.ts";
+import { type NodeReport, type Store } from "./port.ts";
+import { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
+
+/** Time that only the test moves. */
+class FakeClock implements Clock {
+  nowMs = 0;
+  readonly #timers = new Set<{ readonly atMs: number; readonly callback: () => void }>();
+
+  monotonicMs(): number {
+    return this.nowMs;
+  }
+
+  wallMs(): number {
+    return this.nowMs;
+  }
+
+  after(delayMs: number, callback: () => void): () => void {
+    const timer = { atMs: this.nowMs + delayMs, callback };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  get pending(): number {
+    return this.#timers.size;
+  }
+
+  async advance(ms: number): Promise<void> {
+    this.nowMs += ms;
+    for (const timer of [...this.#timers]) {
+      if (timer.atMs > this.nowMs || !this.#timers.delete(timer)) continue;
+      timer.callback();
+    }
+    await settled();
+  }
+}
+
+/** Lets every promise that can go on go on. */
+async function settled(): Promise<void> {
+  for (let i = 0; i < 20; i++) await Promise.resolve();
+}
+
+const INTERVAL_MS = 100;
+const NODES = ["east", "west"].map((id) => ({ id, region: id, zone: `${id}-a` }));
+
+function epoch(id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord {
+  return {
+    id,
+    seq: previous === null ? 1 : 2,
+    previous,
+    node: "east",
+    cause: "first",
+    startedAt: "2030-01-01T00:00:00.000000Z",
+    startOffset: "1",
+    forkOffset: "0",
+    forkLimit: "0",
+    supersedes: [],
+    commanded: false,
+    finalMarks: {},
+    ...more,
+  };
+}
+
+const e1 = epoch("e1", null);
+const e2 = epoch("e2", "e1");
+
+function report(
+  node: string,
+  role: "primary" | "replica",
+  epochs: readonly EpochRecord[],
+  current: string | null,
+): NodeReport {
+  return {
+    node,
+    role,
+    incarnation: node,
+    prepared: true,
+    epochs,
+    current: current as EpochId | null,
+    flushed: 1n as NodeReport["flushed"],
+    applied: 1n as NodeReport["applied"],
+    unfit: null,
+    upstream: null,
+    command: null,
+    serverTimeMs: 0,
+  };
+}
+
+describe("the authority watcher", () => {
+  let clock: FakeClock;
+  let answers: Map<string, NodeReport | Error>;
+  let asked: string[];
+  let decided: Authority[];
+  let unreachable: string[];
+  /** Nodes whose answer is on its way until the test lets it through. */
+  let held: Map<string, () => void>;
+  let isHeld: Set<string>;
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    answers = new Map([
+      ["east", report("east", "primary", [e1], "e1")],
+      ["west", report("west", "replica", [e1], null)],
+    ]);
+    asked = [];
+    decided = [];
+    unreachable = [];
+    held = new Map();
+    isHeld = new Set();
+  });
+
+  function watcher(more: Partial<WatcherOptions> = {}): AuthorityWatcher {
+    const store = {
+      nodes: NODES,
+      probe: async (node: string): Promise<NodeReport> => {
+        asked.push(node);
+        if (isHeld.has(node)) await new Promise<void>((resolve) => held.set(node, resolve));
+        const answer = answers.get(node);
+        if (answer === undefined || answer instanceof Error) throw answer ?? new Error("no answer");
+        return answer;
+      },
+    } as unknown as Store;
+    return new AuthorityWatcher({
+      store,
+      clock,
+      intervalMs: INTERVAL_MS,
+      known: null,
+      onUnreachable: (node) => unreachable.push(node),
+      onAuthority: (authority) => decided.push(authority),
+      ...more,
+    });
+  }
+
+  const kinds = (): string[] => decided.map(({ kind }) => kind);
+  const refused = Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
+
+  it("finds the primary once every node has been asked", async () => {
+    isHeld.add("west");
+    const watching = watcher();
+    assert.equal(watching.authority.kind, "none");
+    watching.start();
+    await settled();
+    assert.deepEqual(decided, [], "the first answer alone could be a zombie's");
+    held.get("west")?.();
+    await settled();
+    assert.deepEqual(decided, [{ kind: "primary", node: "east", epoch: "e1" }]);
+    assert.equal(watching.known, "e1");
+    assert.deepEqual([...watching.reports.keys()].sort(), ["east", "west"]);
+    watching.stop();
+  });
+
+  it("a node that keeps silent does not hold the decision up", async () => {
+    answers.set("west", new Error("timeout"));
+    const watching = watcher();
+    watching.start();
+    await settled();
+    assert.deepEqual(kinds(), ["primary"]);
+    watching.stop();
+  });
+
+  it("says nothing new while nothing changes", async () => {
+    const watching = watcher();
+    watching.start();
+    await settled();
+    for (let i = 0; i < 5; i++) await clock.advance(INTERVAL_MS);
+    assert.equal(asked.length, 12);
+    assert.deepEqual(kinds(), ["primary"]);
+    watching.stop();
+  });
+
+  it("overlooks one miss, and forgets a node at the second", async () => {
+    const watching = watcher();
+    watching.start();
+    await settled();
+    answers.set("east", new Error("timeout"));
+    await clock.advance(INTERVAL_MS);
+    assert.deepEqual([kinds(), unreachable], [["primary"], []]);
+    await clock.advance(INTERVAL_MS);
+    assert.deepEqual([kinds(), unreachable], [["primary", "none"], ["east"]]);
+    answers.set("east", report("east", "primary", [e1], "e1"));
+    await clock.advance(INTERVAL_MS);
+    assert.deepEqual(kinds(), ["primary", "none", "primary"]);
+    watching.stop();
+  });
+
+  it("forgets a node that refuses at once", async () => {
+    const watching = watcher();
+    watching.start();
+    await settled();
+    answers.set("east", refused);
+    await clock.advance(INTERVAL_MS);
+    assert.deepEqual([kinds(), unreachable], [["primary", "none"], ["east"]]);
+    watching.stop();
+  });
+
+  it("asks for an epoch again and again until there is one", async () => {
+    answers.set("east", report("east", "primary", [e1], null));
+    const watching = watcher();
+    watching.start();
+    await settled();
+    const once = decided.length;
+    await clock.advance(INTERVAL_MS);
+    assert.ok(decided.length > once);
+    assert.ok(decided.every(({ kind }) => kind === "mint"));
+    answers.set("east", report("east", "primary", [e1, e2], "e2"));
+    await clock.advance(INTERVAL_MS);
+    assert.deepEqual(decided.at(-1), { kind: "primary", node: "east", epoch: "e2" });
+    assert.equal(watching.known, "e2");
+    watching.stop();
+  });
+
+  it("follows a failover and leaves the zombie behind", async () => {
+    const watching = watcher();
+    watching.start();
+    await settled();
+    answers.set("west", report("west", "primary", [e1, e2], "e2"));
+    await clock.advance(INTERVAL_MS);
+    assert.deepEqual(decided.at(-1), { kind: "primary", node: "west", epoch: "e2" });
+    answers.set("west", refused);
+    await clock.advance(INTERVAL_MS);
+    assert.equal(decided.at(-1)?.kind, "none", "the zombie alone is nobody");
+    watching.stop();
+  });
+
+  it("does not follow a history without the epoch that it knew before it started", async () => {
+    const watching = watcher({ known: "e2" as EpochId });
+    watching.start();
+    await settled();
+    assert.deepEqual(kinds(), ["none"]);
+    watching.stop();
+  });
+
+  it("asks at once when nudged", async () => {
+    const watching = watcher();
+    watching.start();
+    await settled();
+    const before = asked.length;
+    watching.nudge();
+    await settled();
+    assert.equal(asked.length, before + 2);
+    watching.nudge();
+    await settled();
+    assert.equal(asked.length, before + 4, "and again");
+    watching.stop();
+  });
+
+  it("tells when it asked", async () => {
+    const reports: [string, number][] = [];
+    const watching = watcher({ onReport: ({ node }, askedAtMs) => reports.push([node, askedAtMs]) });
+    watching.start();
+    await settled();
+    isHeld.add("east");
+    await clock.advance(INTERVAL_MS);
+    await clock.advance(INTERVAL_MS / 2);
+    held.get("east")?.();
+    await settled();
+    assert.deepEqual(reports.at(-1), ["east", INTERVAL_MS], "an answer is evidence of when it was asked for");
+    watching.stop();
+  });
+
+  it("learns a later epoch from others, and never an earlier one", async () => {
+    const watching = watcher();
+    watching.start();
+    await settled();
+    watching.learn([e1, e2], "e2" as EpochId);
+    assert.equal(watching.known, "e2");
+    assert.equal(decided.at(-1)?.kind, "none", "the node that it can see is a zombie now");
+    watching.learn([e1], "e1" as EpochId);
+    assert.equal(watching.known, "e2");
+    watching.learn([epoch("x1", null)], "x1" as EpochId);
+    assert.equal(watching.known, "e2", "another history has nothing to teach");
+    const e3 = epoch("e3", "e1", { commanded: true, supersedes: ["e2"] });
+    watching.learn([e1, e3], "e3" as EpochId);
+    assert.equal(watching.known, "e3", "an operator has overruled");
+    watching.stop();
+  });
+
+  it("asks nobody after it was stopped", async () => {
+    const watching = watcher();
+    watching.start();
+    await settled();
+    watching.stop();
+    await settled();
+    const before = asked.length;
+    await clock.advance(10 * INTERVAL_MS);
+    assert.equal(asked.length, before);
+    assert.equal(clock.pending, 0);
+  });
+});

@@ -1,0 +1,69 @@
+// Real clusters for this package's tests: fast ones, whose log moves to disk and to the replicas only when it should.
+import { randomBytes } from "node:crypto";
+import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
+import { makeUuidV7, type NodeSpec, type TxnId } from "@highwater/protocol";
+import { type Clock } from "../src/clock.ts";
+import { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
+
+/** One retention is one hour: a partition of receipts is a quarter of it. */
+export const RETENTION_MS = 3_600_000;
+const POLL_MS = 5;
+const POLL_LIMIT_MS = 20_000;
+
+/** Nothing but the transactions themselves and those who help them writes or flushes the log. */
+const QUIET_SETTINGS = {
+  autovacuum: "off",
+  bgwriter_lru_maxpages: "0",
+  checkpoint_timeout: "1h",
+  wal_writer_delay: "10s",
+};
+const NO_DELAY = { "us-east/us-west": 0, "us-east/eu-west": 0, "us-west/eu-west": 0 };
+
+export const realClock: Clock = {
+  monotonicMs: () => performance.now(),
+  wallMs: () => Date.now(),
+  after: (delayMs, callback) => {
+    const timer = setTimeout(callback, delayMs);
+    return () => {
+      clearTimeout(timer);
+    };
+  },
+};
+
+export function newId(ageMs = 0): TxnId {
+  return makeUuidV7(Date.now() - ageMs, randomBytes(10));
+}
+
+export async function startTestCluster(options: ClusterOptions = {}): Promise<Cluster> {
+  const { settings, ...others } = options;
+  return startCluster({ roundTripMs: NO_DELAY, settings: { ...QUIET_SETTINGS, ...settings }, ...others });
+}
+
+export async function nodeSpecs(cluster: Cluster): Promise<NodeSpec[]> {
+  return Promise.all(
+    cluster.nodes.map(async ({ id, region, zone }) => ({
+      id,
+      region,
+      zone,
+      url: await cluster.connectionString(id),
+    })),
+  );
+}
+
+export function makeStore(
+  nodes: readonly NodeSpec[],
+  helper: string,
+  more: Partial<PostgresStoreOptions> = {},
+): PostgresStore {
+  const retentionMs = RETENTION_MS;
+  return new PostgresStore({ ...POSTGRES_DEFAULTS, retentionMs, nodes, clock: realClock, helper, ...more });
+}
+
+/** Asks until the answer is yes; a server has no other way to tell. */
+export async function until(what: string, ask: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + POLL_LIMIT_MS;
+  while (!(await ask())) {
+    if (performance.now() > deadline) throw new Error(`${what}: not within ${String(POLL_LIMIT_MS)} ms`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}

@@ -1,0 +1,80 @@
+// Transaction ids and tokens. Owns their binary forms; what a token means is the business of `book.ts`.
+import { usageError } from "./errors.ts";
+import { type Position } from "./wire.ts";
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
+const TOKEN_PREFIX = "hw1_";
+const OTHER_ATTEMPT = 2;
+const KNOWN_FLAGS = 3;
+const MAX_OFFSET_BYTES = 27;
+
+/** A new transaction id: a UUIDv7 of the wall clock and 74 random bits. */
+export function newTransactionId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  let time = Date.now();
+  for (let i = 5; i >= 0; i--) {
+    bytes[i] = time % 256;
+    time = Math.floor(time / 256);
+  }
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
+  return formatUuid(bytes);
+}
+
+/** The id in canonical lower case. Throws `invalid_id` when the text is not a UUIDv7. */
+export function checkTransactionId(text: string): string {
+  if (!UUID_V7.test(text)) throw usageError("invalid_id", `not a UUIDv7: ${text}`);
+  return text.toLowerCase();
+}
+
+function formatUuid(bytes: Uint8Array): string {
+  const hex = hexOf(bytes);
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join(
+    "-",
+  );
+}
+
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export interface TokenContent {
+  readonly id: string;
+  readonly position: Position;
+}
+
+/**
+ * The id and the position that a token carries. The service reads more out of it; a client needs no more to judge it.
+ * Throws `invalid_token`, also for the alternative spellings of a token that base64 and leading zeros would allow.
+ */
+export function decodeToken(token: string): TokenContent {
+  const bytes = token.startsWith(TOKEN_PREFIX) ? fromBase64Url(token.slice(TOKEN_PREFIX.length)) : undefined;
+  const content = bytes === undefined ? undefined : parseToken(bytes);
+  if (content === undefined) throw usageError("invalid_token", "the text is not a token of this service");
+  return content;
+}
+
+function parseToken(bytes: Uint8Array): TokenContent | undefined {
+  const flags = bytes[0] ?? 0xff;
+  if ((flags & ~KNOWN_FLAGS) !== 0) return undefined;
+  const other = (flags & OTHER_ATTEMPT) !== 0;
+  const offsetAt = other ? 49 : 33;
+  const offset = bytes.subarray(offsetAt);
+  if (offset.length < 1 || offset.length > MAX_OFFSET_BYTES) return undefined;
+  if (offset.length > 1 && offset[0] === 0) return undefined;
+  const epoch = formatUuid(bytes.subarray(17, 33));
+  if (other && formatUuid(bytes.subarray(33, 49)) === epoch) return undefined;
+  const position = { epoch, offset: BigInt(`0x${hexOf(offset)}`).toString() };
+  return { id: formatUuid(bytes.subarray(1, 17)), position };
+}
+
+function fromBase64Url(text: string): Uint8Array | undefined {
+  if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length > 160) return undefined;
+  try {
+    const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+    const canonical = btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+    return canonical === text ? Uint8Array.from(binary, (char) => char.charCodeAt(0)) : undefined;
+  } catch {
+    return undefined;
+  }
+}

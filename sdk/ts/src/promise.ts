@@ -1,0 +1,84 @@
+// A promise that the user holds: the token of a committed transaction, and what can be asked of it.
+import { type Entry } from "./book.ts";
+import { callUser } from "./runtime.ts";
+import { type TokenVerdict, type Position } from "./wire.ts";
+import { type Watcher } from "./watcher.ts";
+
+export interface DurableOptions {
+  /** The level to wait for; the transaction's own, or else the client's. */
+  readonly level?: string;
+  /** Milliseconds; 30 seconds unless given. There is no wait without an end. */
+  readonly timeout?: number;
+  readonly signal?: AbortSignal;
+}
+
+export const DURABLE_TIMEOUT_MS = 30_000;
+
+/** What is called when a promise turns out lost or broken. What it throws surfaces as an uncaught error. */
+export type LostListener = (verdict: TokenVerdict) => void;
+
+/**
+ * A committed transaction on its way to durability. The token alone is enough to make one in another process, or
+ * another day: `hw.promise(token)`.
+ */
+export class DurabilityPromise {
+  readonly id: string;
+  /** Opaque; can be stored, and judged by another process later. */
+  readonly token: string;
+  /** Where the transaction committed. It never changes, also when the transaction is carried over to another epoch. */
+  readonly position: Position;
+  /** The level that `durable` and `onLost` mean unless told otherwise. */
+  readonly level: string;
+  /** @internal */
+  readonly entry: Entry;
+  readonly #watcher: Watcher;
+
+  /** @internal */
+  constructor(watcher: Watcher, entry: Entry, options: { position: Position; level: string }) {
+    this.#watcher = watcher;
+    this.entry = entry;
+    this.id = entry.id;
+    this.token = entry.token;
+    this.position = options.position;
+    this.level = options.level;
+  }
+
+  /**
+   * Waits until the transaction is durable at the level, and resolves with that verdict.
+   * Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
+   * `DurabilityTimeoutError`, which is not a loss; the reason of the signal. Ending a wait changes nothing: wait again.
+   */
+  async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
+    const level = options.level ?? this.level;
+    const timeoutMs = options.timeout ?? DURABLE_TIMEOUT_MS;
+    const [verdict] = await this.#watcher.wait([this.entry], { level, timeoutMs, signal: options.signal });
+    if (verdict === undefined) throw new Error("a wait for one promise ended without a verdict");
+    return verdict;
+  }
+
+  /**
+   * Calls back once if the transaction is ever lost before it is durable at the level, with verdict `lost`, or
+   * `broken` when it had been durable without this client knowing. Never called after it was durable.
+   * Returns what takes the listener away. Until one of the three the client keeps its stream open.
+   */
+  onLost(listener: LostListener, options: { level?: string } = {}): () => void {
+    const level = options.level ?? this.level;
+    const known = this.#watcher.known(this.entry, level);
+    if (known !== undefined) {
+      let listening = true;
+      if (known.verdict !== "durable") queueMicrotask(() => listening && callUser(() => listener(known)));
+      return () => {
+        listening = false;
+      };
+    }
+    return this.#watcher.watch(this.entry, level, (settlement) => {
+      const verdict = settlement.kind === "verdict" ? settlement.verdict : undefined;
+      if (verdict?.verdict === "lost" || verdict?.verdict === "broken") callUser(() => listener(verdict));
+    });
+  }
+
+  /** What is known at the level without waiting: a terminal verdict, or undefined while it is pending. */
+  verdict(options: { level?: string } = {}): TokenVerdict | undefined {
+    return this.#watcher.known(this.entry, options.level ?? this.level);
+  }
+}

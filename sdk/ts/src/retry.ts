@@ -1,0 +1,103 @@
+// What to do after a failed attempt. Pure: a table of (error, situation) -> decision, and nothing else.
+import { type HighwaterError, stateError } from "./errors.ts";
+import { fullJitter } from "./runtime.ts";
+import { type Tuning } from "./tuning.ts";
+import { type TransactionStateResponse } from "./wire.ts";
+
+export interface Situation {
+  /** Attempts that have failed before this one. */
+  readonly attempt: number;
+  /** Time that is left for all attempts together. */
+  readonly remainingMs: number;
+  /** An earlier attempt may have been applied: an error of this one says nothing about that one. */
+  readonly uncertain: boolean;
+  /** Another endpoint is there that has not failed lately. */
+  readonly elsewhere: boolean;
+  readonly random: number;
+}
+
+/**
+ * `send`: the same id and body again. `resolve`: ask what became of the id. `throw`: the error is the answer.
+ * `give_up`: the time is over; what is thrown depends on whether an attempt may have been applied.
+ */
+export type Decision =
+  | { readonly action: "send"; readonly delayMs: number }
+  | { readonly action: "resolve"; readonly delayMs: number }
+  | { readonly action: "throw" }
+  | { readonly action: "give_up" };
+
+/** Codes that say more about the endpoint than about the request: another one may do better. */
+const ENDPOINT_AT_FAULT = new Set([
+  "connection_failed",
+  "request_timeout",
+  "bad_answer",
+  "primary_unavailable",
+  "overloaded",
+]);
+
+export function isEndpointFault(error: HighwaterError): boolean {
+  return ENDPOINT_AT_FAULT.has(error.code);
+}
+
+export function decide(error: HighwaterError, situation: Situation, tuning: Tuning): Decision {
+  switch (error.retry) {
+    case "never":
+    case "transaction":
+      // A resend can fail on what its own first attempt did: ask before the caller believes "not applied".
+      if (!situation.uncertain || isSettled(error)) return { action: "throw" };
+      return later("resolve", 0, situation, tuning);
+    case "wait": {
+      const atOnce = isEndpointFault(error) && situation.elsewhere;
+      return later("send", atOnce ? 0 : delay(error, situation, tuning), situation, tuning);
+    }
+    case "resolve_outcome":
+      return later("resolve", delay(error, situation, tuning), situation, tuning);
+  }
+}
+
+/** Errors that are about the id, not about the attempt. */
+function isSettled(error: HighwaterError): boolean {
+  return ["transaction_aborted", "transaction_lost", "id_expired", "client_closed"].includes(error.code);
+}
+
+function delay(error: HighwaterError, situation: Situation, tuning: Tuning): number {
+  const jitterMs = fullJitter(situation.attempt, {
+    baseMs: tuning.backoffBaseMs,
+    maxMs: tuning.backoffMaxMs,
+    random: situation.random,
+  });
+  // On top of the service's own wish, so that those whom it sent away together do not come back together.
+  return (error.retryAfterMs ?? 0) + jitterMs;
+}
+
+function later(action: "send" | "resolve", delayMs: number, situation: Situation, tuning: Tuning): Decision {
+  return delayMs + tuning.attemptMinMs > situation.remainingMs ? { action: "give_up" } : { action, delayMs };
+}
+
+/**
+ * `adopt`: the transaction committed and the state says where. `ask`: not settled yet. `send`: nobody has heard of
+ * the id, so sending it again is its first run or is refused by its receipt. `throw`: settled otherwise.
+ */
+export type Resolution =
+  | { readonly action: "adopt" }
+  | { readonly action: "ask" }
+  | { readonly action: "send" }
+  | { readonly action: "throw"; readonly error: HighwaterError };
+
+/** What the state of an id means for a transaction whose attempt failed; `held` is the definite error of a resend. */
+export function resolve(state: TransactionStateResponse, held: HighwaterError | undefined): Resolution {
+  const error = stateError(state.id, state.state);
+  if (error !== undefined) return { action: "throw", error };
+  switch (state.state) {
+    case "committed":
+    case "pending":
+    case "durable":
+      return state.token !== undefined && state.position !== undefined
+        ? { action: "adopt" }
+        : { action: "ask" };
+    case "unknown":
+      return held === undefined ? { action: "send" } : { action: "throw", error: held };
+    default:
+      return { action: "ask" };
+  }
+}

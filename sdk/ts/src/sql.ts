@@ -1,0 +1,171 @@
+// The `sql` template tag: text with $1, $2, ... and the values beside it, never inside it. Owns the conversion of
+// JavaScript values to what the wire carries; what comes back is decoded in `decode.ts`.
+import { usageError } from "./errors.ts";
+import { hexOf } from "./ids.ts";
+import { type Param, type Statement } from "./wire.ts";
+
+/** What may stand in a `${}` of the template besides another fragment. */
+export type SqlValue =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | Date
+  | Uint8Array
+  | readonly SqlValue[]
+  | { readonly [key: string]: unknown };
+
+type Piece = { readonly text: string } | { readonly param: Param };
+
+/** A piece of SQL with its parameters. Made by `sql`; immutable; can be nested in another one. */
+export class Sql {
+  /** @internal */
+  readonly pieces: readonly Piece[];
+
+  /** @internal */
+  constructor(pieces: readonly Piece[]) {
+    this.pieces = pieces;
+  }
+
+  /** The text, with parameters numbered from $1. */
+  get text(): string {
+    return this.toStatement().sql;
+  }
+
+  /** The parameters in the order of their numbers. */
+  get params(): readonly Param[] {
+    return this.toStatement().params ?? [];
+  }
+
+  /** The statement as the wire carries it. */
+  toStatement(): Statement {
+    const params: Param[] = [];
+    let sql = "";
+    let afterParam = false;
+    for (const piece of this.pieces) {
+      if ("param" in piece) {
+        // "LIMIT$1" would be an identifier, and "$1" followed by "0" another parameter.
+        if (isWordChar(sql.slice(-1))) sql += " ";
+        params.push(piece.param);
+        sql += `$${String(params.length)}`;
+        afterParam = true;
+      } else if (piece.text !== "") {
+        sql += afterParam && isWordChar(piece.text.slice(0, 1)) ? ` ${piece.text}` : piece.text;
+        afterParam = false;
+      }
+    }
+    return params.length === 0 ? { sql } : { sql, params };
+  }
+}
+
+/** Whether PostgreSQL could take the character for a part of an identifier or a number. */
+function isWordChar(char: string): boolean {
+  return /[A-Za-z0-9_$\u0080-\uffff]/.test(char);
+}
+
+function tag(strings: TemplateStringsArray, ...values: readonly (SqlValue | Sql)[]): Sql {
+  const pieces: Piece[] = [{ text: strings[0] ?? "" }];
+  values.forEach((value, index) => {
+    if (value instanceof Sql) pieces.push(...value.pieces);
+    else pieces.push({ param: toParam(value) });
+    pieces.push({ text: strings[index + 1] ?? "" });
+  });
+  return new Sql(pieces);
+}
+
+/** Text that goes into the statement as it is. Never give it anything that a user typed. */
+function raw(text: string): Sql {
+  return new Sql([{ text }]);
+}
+
+/** A quoted identifier; several parts are joined with dots: `sql.ident("public", "account")`. */
+function ident(...parts: readonly string[]): Sql {
+  if (parts.length === 0) throw usageError("invalid_identifier", "an identifier needs at least one part");
+  const quoted = parts.map((part) => {
+    if (part === "" || part.includes("\0"))
+      throw usageError("invalid_identifier", "an identifier must not be empty nor contain a zero character");
+    return `"${part.replaceAll('"', '""')}"`;
+  });
+  return raw(quoted.join("."));
+}
+
+/** Fragments or values with a separator between them: `sql.join([1, 2, 3])` is `$1, $2, $3`. */
+function join(items: readonly (SqlValue | Sql)[], separator: Sql = raw(", ")): Sql {
+  const pieces = items.flatMap((item, index): readonly Piece[] => {
+    const own = item instanceof Sql ? item.pieces : [{ param: toParam(item) }];
+    return index === 0 ? own : [...separator.pieces, ...own];
+  });
+  return new Sql(pieces);
+}
+
+/** A value as JSON text, for json and jsonb parameters. Needed for arrays only, which else become SQL arrays. */
+function json(value: unknown): Sql {
+  return new Sql([{ param: jsonText(value) }]);
+}
+
+/**
+ * Builds a statement from a template: values become parameters, fragments made by `sql` are spliced in.
+ * Shape: string, number, boolean and null pass; bigint and Date as text; Uint8Array as `\x` hex; arrays as
+ * PostgreSQL array text; other objects as JSON text.
+ * Errors: `invalid_parameter` for undefined, functions, symbols and invalid dates.
+ */
+export const sql = Object.assign(tag, { raw, ident, join, json });
+
+/** One value as the wire carries it. */
+export function toParam(value: unknown): Param {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return value;
+    case "number":
+      // JSON has neither NaN nor infinities; PostgreSQL reads their names.
+      return Number.isFinite(value) ? value : String(value);
+    case "bigint":
+      return value.toString();
+    case "object":
+      if (value === null) return null;
+      if (value instanceof Date) return dateText(value);
+      if (value instanceof Uint8Array) return `\\x${hexOf(value)}`;
+      if (Array.isArray(value)) return arrayText(value);
+      return jsonText(value);
+    default:
+      throw usageError(
+        "invalid_parameter",
+        `a parameter must not be ${typeof value}; use null for SQL's NULL`,
+      );
+  }
+}
+
+function dateText(date: Date): string {
+  if (Number.isNaN(date.getTime())) throw usageError("invalid_parameter", "the date is not valid");
+  return date.toISOString();
+}
+
+function jsonText(value: unknown): string {
+  const text = JSON.stringify(value, (_key, inner: unknown) =>
+    typeof inner === "bigint" ? inner.toString() : inner,
+  ) as string | undefined;
+  if (text === undefined) throw usageError("invalid_parameter", "the value has no JSON form");
+  return text;
+}
+
+function arrayText(items: readonly unknown[]): string {
+  const elements = items.map((item) => {
+    if (Array.isArray(item)) return arrayText(item);
+    const param = toParam(item);
+    if (param === null) return "NULL";
+    if (typeof param !== "string") return String(param);
+    return `"${param.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
+  });
+  return `{${elements.join(",")}}`;
+}
+
+/** A statement of a transaction: made by `sql`, or spelled out. */
+export type StatementInput = Sql | { readonly sql: string; readonly params?: readonly SqlValue[] };
+
+export function toStatement(input: StatementInput): Statement {
+  if (input instanceof Sql) return input.toStatement();
+  const params = (input.params ?? []).map(toParam);
+  return params.length === 0 ? { sql: input.sql } : { sql: input.sql, params };
+}

@@ -1,0 +1,124 @@
+// Goal: whatever order events come in, however often, and whenever a wait begins, the book never says `durable` of a
+// transaction that is gone nor `lost` of one that is there, never says `lost` unasked, and in the end leaves nothing open.
+// Method: a made-up history of three epochs that the book cannot see, its events shuffled and repeated, and a tracker
+// that answers from the history, at times only `pending`.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { type Entry, makeEntry, PromiseBook, type Settled } from "../src/book.ts";
+import { newTransactionId } from "../src/index.ts";
+import { type TokenVerdict } from "../src/wire.ts";
+import { E1, E2, E3, epoch, marks, moment, verdictOf } from "./support.ts";
+
+const EPOCHS = [E1, E2, E3] as const;
+const END = 1_000;
+
+interface Truth {
+  /** Where the next epoch's history leaves this one's, by epoch. */
+  readonly forks: readonly number[];
+  /** Above the fork, and there all the same: found by its receipt. */
+  readonly found: boolean;
+}
+
+const history = fc.record({
+  forks: fc.array(fc.integer({ min: 10, max: 90 }), { minLength: 2, maxLength: 2 }),
+  transactions: fc.array(
+    fc.record({
+      epoch: fc.nat(2),
+      offset: fc.integer({ min: 1, max: 100 }),
+      found: fc.boolean(),
+      when: fc.nat(40),
+    }),
+    { minLength: 1, maxLength: 12 },
+  ),
+  marks: fc.array(fc.record({ epoch: fc.nat(2), share: fc.double({ min: 0, max: 1, noNaN: true }) }), {
+    maxLength: 10,
+  }),
+  /** The order of events, repetitions included. */
+  order: fc.array(fc.nat(), { minLength: 20, maxLength: 40 }),
+  reticence: fc.array(fc.boolean(), { maxLength: 30 }),
+});
+
+function survives(truth: Truth, at: { epoch: number; offset: number }): boolean {
+  // A read or an upper bound at 100 of the last epoch is there; an earlier one is if its own successor has it.
+  return at.epoch === EPOCHS.length - 1 || at.offset <= (truth.forks[at.epoch] ?? 0) || truth.found;
+}
+
+test("property: order, repetition and silence change no outcome", () => {
+  fc.assert(
+    fc.property(history, ({ forks, transactions, marks: shares, order, reticence }) => {
+      const book = new PromiseBook();
+      const records = [
+        epoch(E1),
+        epoch(E2, { previous: E1, fork: forks[0] ?? 0, start: 5 }),
+        epoch(E3, { previous: E2, fork: forks[1] ?? 0, start: 5 }),
+      ];
+      const events: (() => Settled[])[] = [
+        ...[1, 2, 3].map((n) => () => book.learnEpochs(records.slice(0, n), moment())),
+        // No promise is violated: marks of an epoch end at or below the successor's fork.
+        ...shares.map((each) => () => {
+          const bound = forks[each.epoch] ?? END;
+          return book.learnMarks(
+            marks(EPOCHS[each.epoch] ?? E1, { region: Math.floor(bound * each.share) }),
+            moment(),
+          );
+        }),
+        () => book.learnMarks(marks(E3, { region: END }), moment()),
+      ];
+      const entries = transactions.map(({ epoch: at, offset, found, when }, n) => ({
+        ...{ at: { epoch: at, offset }, found, when, told: [] as TokenVerdict[] },
+        entry: makeEntry(String(n), {
+          ...{
+            id: newTransactionId(),
+            position: { epoch: EPOCHS[at] ?? E1, offset: String(offset) },
+            nowMs: 0,
+          },
+        }),
+      }));
+      const byEntry = new Map<Entry, (typeof entries)[number]>(entries.map((each) => [each.entry, each]));
+      const note = (settled: readonly Settled[], unasked: boolean): void => {
+        for (const { entry, settlement } of settled) {
+          const each = byEntry.get(entry);
+          assert.ok(each !== undefined && settlement.kind === "verdict");
+          each.told.push(settlement.verdict);
+          if (unasked) assert.equal(settlement.verdict.verdict, "durable");
+        }
+      };
+      const begin = (step: number): void => {
+        for (const { entry, when, told } of entries) {
+          if (when !== step) continue;
+          const known = book.known(entry, "region");
+          if (known === undefined) book.watch(entry, { level: "region", waiter: () => undefined }, moment());
+          else told.push(known);
+        }
+      };
+      const play = [...order, ...events.keys()];
+      for (const [step, choice] of play.entries()) {
+        begin(step);
+        note(events[choice % events.length]?.() ?? [], true);
+      }
+      for (let step = play.length; step <= 41; step++) begin(step);
+      for (let round = 0; book.entries.size > 0; round++) {
+        assert.ok(round < 100, "something hangs");
+        for (const wait of book.takeDue(1e9, 1e9)) {
+          const each = byEntry.get(wait.entry);
+          assert.ok(each !== undefined);
+          const there = survives({ forks, found: each.found }, each.at);
+          const place = { epoch: E3, offset: 7 };
+          const silent = reticence[round] === true;
+          const verdict = silent ? "pending" : there ? "durable" : "lost";
+          const where = there ? place : { epoch: EPOCHS[each.at.epoch] ?? E1, offset: each.at.offset };
+          note(book.judge(wait, verdictOf(wait.entry, verdict, where), moment()), false);
+        }
+      }
+      for (const { at, found, told } of entries) {
+        const expected = survives({ forks, found }, at) ? "durable" : "lost";
+        assert.deepEqual(
+          told.map(({ verdict }) => verdict),
+          [expected],
+        );
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});

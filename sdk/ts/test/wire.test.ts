@@ -1,0 +1,178 @@
+// Goal: the wire types of this package are those of the protocol. Method: the compiler for the types, both ways; for the
+// guards, examples of every message, which the protocol's schemas must accept as well.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as protocol from "@highwater/protocol";
+import type * as wire from "../src/wire.ts";
+import {
+  isEpochEvent,
+  isMarks,
+  isPosition,
+  isProblem,
+  isStallEvent,
+  isTransactionResponse,
+  isTransactionStateResponse,
+  isVerdictsResponse,
+  LIMITS,
+} from "../src/wire.ts";
+import { sql } from "../src/index.ts";
+import { buildRequest } from "../src/transaction.ts";
+import { committed } from "./fake-service.ts";
+import { E1, E2, epoch, marks, token, verdictOf } from "./support.ts";
+
+/** True only where each type can stand for the other. */
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
+
+const sameTypes: {
+  position: Same<wire.Position, protocol.Position>;
+  marks: Same<wire.Marks, protocol.Marks>;
+  epochRecord: Same<wire.EpochRecord, protocol.EpochRecord>;
+  isolation: Same<wire.Isolation, protocol.Isolation>;
+  param: Same<wire.Param, protocol.Param>;
+  statement: Same<wire.Statement, protocol.Statement>;
+  request: Same<wire.TransactionRequest, protocol.TransactionRequest>;
+  result: Same<wire.StatementResult, protocol.StatementResult>;
+  state: Same<wire.TransactionState, protocol.TransactionState>;
+  response: Same<wire.TransactionResponse, protocol.TransactionResponse>;
+  stateResponse: Same<wire.TransactionStateResponse, protocol.TransactionStateResponse>;
+  verdict: Same<wire.Verdict, protocol.Verdict>;
+  tokenVerdict: Same<wire.TokenVerdict, protocol.TokenVerdict>;
+  verdictsRequest: Same<wire.VerdictsRequest, protocol.VerdictsRequest>;
+  verdictsResponse: Same<wire.VerdictsResponse, protocol.VerdictsResponse>;
+  epochEvent: Same<wire.EpochEvent, protocol.EpochEvent>;
+  stallEvent: Same<wire.StallEvent, protocol.StallEvent>;
+  outcome: Same<wire.Outcome, protocol.Outcome>;
+  retry: Same<wire.Retry, protocol.Retry>;
+  // A client reads problems of newer services too, so its `code` is any text: one way only.
+  problem: protocol.Problem extends wire.Problem ? true : false;
+} = {
+  ...{ position: true, marks: true, epochRecord: true, isolation: true, param: true, statement: true },
+  ...{ request: true, result: true, state: true, response: true, stateResponse: true, verdict: true },
+  ...{ tokenVerdict: true, verdictsRequest: true, verdictsResponse: true, epochEvent: true },
+  ...{ stallEvent: true, outcome: true, retry: true, problem: true },
+};
+
+const id = "0198c0de-0000-7000-8000-000000000001";
+const place = { epoch: E1, offset: "12345678901234567890123456789" };
+const about = { id, token: token(E1, 5, id) };
+const result = {
+  ...{
+    command: "SELECT",
+    rowCount: 1,
+    fields: [{ name: "a", oid: 23 }],
+    rows: [["1"], [null]],
+    truncated: true,
+  },
+};
+
+const examples: [string, (value: unknown) => boolean, Parameters<typeof protocol.validate>[0], unknown][] = [
+  ["position", isPosition, protocol.Position, place],
+  ["marks", isMarks, protocol.Marks, marks(E1, { disk: 10n ** 28n, region: 0 })],
+  ["no marks", isMarks, protocol.Marks, marks(E1, {})],
+  ["response", isTransactionResponse, protocol.TransactionResponse, committed({ id })],
+  [
+    "safe response with results",
+    isTransactionResponse,
+    protocol.TransactionResponse,
+    committed({ id }, { state: "durable", level: "region", results: [result as wire.StatementResult] }),
+  ],
+  [
+    "replay",
+    isTransactionResponse,
+    protocol.TransactionResponse,
+    committed({ id }, { results: null, replayed: true, marks: marks(E1, { disk: 1 }) }),
+  ],
+  [
+    "state",
+    isTransactionStateResponse,
+    protocol.TransactionStateResponse,
+    { ...{ id, state: "durable", token: about.token, position: place, level: "region", marks: null } },
+  ],
+  [
+    "unknown state",
+    isTransactionStateResponse,
+    protocol.TransactionStateResponse,
+    { id, state: "unknown", marks: null },
+  ],
+  [
+    "verdicts",
+    isVerdictsResponse,
+    protocol.VerdictsResponse,
+    {
+      verdicts: [
+        verdictOf(about, "pending"),
+        { ...verdictOf(about, "lost"), retriedIn: E2, settledAt: "region" },
+      ],
+      marks: marks(E1, { disk: 1 }),
+    },
+  ],
+  [
+    "epochs",
+    isEpochEvent,
+    protocol.EpochEvent,
+    { epochs: [epoch(E1), epoch(E2, { previous: E1, fork: 7, start: 9 })] },
+  ],
+  ["stall", isStallEvent, protocol.StallEvent, { level: "region", epoch: E1, offset: "1", pending: 3 }],
+];
+
+test("every example is a message of the protocol, and this package accepts it", () => {
+  for (const [name, accepts, schema, example] of examples) {
+    const onTheWire: unknown = JSON.parse(JSON.stringify(example));
+    assert.deepEqual(protocol.validate(schema, onTheWire), { ok: true, value: onTheWire }, name);
+    assert.ok(accepts(onTheWire), name);
+  }
+});
+
+test("a message without one of its required parts is not accepted", () => {
+  const needed: Record<string, string[]> = {
+    position: ["epoch", "offset"],
+    marks: ["epoch", "seq", "levels"],
+    response: ["id", "state", "token", "position", "results"],
+    "unknown state": ["id", "state"],
+    verdicts: ["verdicts"],
+    epochs: ["epochs"],
+  };
+  for (const [name, accepts, , example] of examples) {
+    for (const wrong of [null, undefined, 1, "x", [], {}]) assert.ok(!accepts(wrong), name);
+    for (const key of needed[name] ?? []) {
+      const { [key]: _, ...rest } = example as Record<string, unknown>;
+      assert.ok(!accepts(rest), `${name} without ${key}`);
+    }
+  }
+  assert.ok(!isPosition({ epoch: E1, offset: 5 }), "an offset is text");
+  assert.ok(!isMarks({ epoch: E1, seq: 1, levels: { disk: "05" } }), "an offset is canonical");
+});
+
+test("requests are valid: what the client builds, the service accepts", () => {
+  const limits = { level: "region", waitMs: 10_000, totalMs: 30_000 };
+  const requests = [
+    buildRequest([sql`SELECT ${1}`], { id, ...limits }),
+    buildRequest([sql`SELECT 1`, { sql: "SELECT $1", params: [[1, 2]] }], {
+      ...{
+        id,
+        ...limits,
+        ack: "durable",
+        isolation: "repeatable read",
+        readOnly: true,
+        metadata: { a: "b" },
+      },
+    }),
+    buildRequest([sql`SELECT 1`], { id, ...limits, ack: "durable", maxWaitMs: 1e9, totalMs: 1e9 }),
+  ];
+  for (const request of requests) {
+    const checked = protocol.validate(protocol.TransactionRequest, JSON.parse(JSON.stringify(request)));
+    assert.ok(checked.ok, JSON.stringify(checked));
+  }
+  assert.equal(requests[2]?.maxWaitMs, protocol.LIMITS.waitMs);
+});
+
+test("every error of the catalogue is a problem to this package", () => {
+  for (const code of Object.keys(protocol.ERRORS) as protocol.ErrorCode[])
+    assert.ok(isProblem(JSON.parse(JSON.stringify(new protocol.HighwaterError(code).toProblem()))), code);
+});
+
+test("limits and types are those of the protocol", () => {
+  assert.equal(LIMITS.tokensPerRequest, protocol.LIMITS.tokensPerRequest);
+  assert.equal(LIMITS.waitMs, protocol.LIMITS.waitMs);
+  assert.ok(Object.values(sameTypes).every(Boolean));
+});

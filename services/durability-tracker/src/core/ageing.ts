@@ -1,0 +1,58 @@
+// Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable enough for long enough.
+import { drop, enter, tidyHeaps } from "./ledger.ts";
+import { type Effect, type TrackerState } from "./types.ts";
+import { hasEnded, levelBit } from "./verdict.ts";
+
+const MAX_RETIRED_PER_TICK = 1_000;
+
+export function age(state: TrackerState, effects: Effect[]): void {
+  settleForgotten(state, effects);
+  const { config, nowMs } = state;
+  for (const [key, sinceMs] of state.finished) {
+    if (nowMs - sinceMs < config.keepVerdictMs) break;
+    const entry = state.entries.get(key);
+    if (entry !== undefined) drop(state, entry, effects);
+    else state.finished.delete(key);
+  }
+  retireDurable(state, effects);
+  tidyHeaps(state);
+}
+
+/** Nobody knows how an intent ended. Its gateway may yet withdraw it, or tell its position; then its id is settled. */
+function settleForgotten(state: TrackerState, effects: Effect[]): void {
+  const { standing, config, nowMs } = state;
+  if (standing.kind !== "reigning") return;
+  for (const key of [...state.intents]) {
+    const entry = state.entries.get(key);
+    const ageMs = nowMs - (entry?.atMs ?? nowMs);
+    if (entry === undefined || ageMs < Math.min(config.intentGraceMs, config.intentPatienceMs)) break;
+    // An epoch that is neither may be the next one: a tombstone of this one would deny what commits there.
+    const forgotten = hasEnded(state, entry.attempt)
+      ? Math.min(ageMs, nowMs - state.reignSinceMs) >= config.intentGraceMs
+      : entry.attempt === standing.epoch && ageMs >= config.intentPatienceMs;
+    if (forgotten) enter(state, entry, { kind: "unproven" }, effects);
+  }
+}
+
+/** Goes round and round through the entries, oldest first: those that have to stay must not keep it from the others. */
+function retireDurable(state: TrackerState, effects: Effect[]): void {
+  const { config, nowMs } = state;
+  state.retiring ??= state.entries.values();
+  for (let looked = 0; looked < MAX_RETIRED_PER_TICK; looked++) {
+    const next = state.retiring.next();
+    if (next.done === true || nowMs - next.value.atMs < config.keepDurableMs) {
+      state.retiring = null;
+      return;
+    }
+    const entry = next.value;
+    const beyondPrimary = entry.reached & ~primaryBits(state);
+    if (entry.state.kind === "pending" && beyondPrimary !== 0) drop(state, entry, effects);
+  }
+}
+
+function primaryBits(state: TrackerState): number {
+  return state.config.levels.reduce(
+    (bits, { name, rule }) => ("primary" in rule ? bits | levelBit(state, name) : bits),
+    0,
+  );
+}

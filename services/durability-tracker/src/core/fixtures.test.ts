@@ -1,0 +1,221 @@
+// Builders for the core's tests: a small topology, epoch records, and a tracker that is driven by hand. Holds no tests.
+import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import {
+  type AnnouncedItem,
+  type CoreConfig,
+  type Effect,
+  initialState,
+  judge,
+  type Judgement,
+  type Published,
+  type ReceiptFact,
+  step,
+  type TrackerEvent,
+  type TrackerState,
+} from "./index.ts";
+
+export const epochId = (n: number): EpochId =>
+  `e0000000-0000-4000-8000-${n.toString(16).padStart(12, "0")}` as EpochId;
+export const txnId = (n: number): TxnId =>
+  `01990000-0000-7000-8000-${n.toString(16).padStart(12, "0")}` as TxnId;
+export const off = (n: number | bigint): Offset => BigInt(n) as Offset;
+
+/** `a` and `d` in one region, `b` and `c` in two others. */
+export function configOf(over: Partial<CoreConfig> = {}): CoreConfig {
+  return {
+    nodes: [
+      { id: "a", region: "east", zone: "1" },
+      { id: "b", region: "west", zone: "1" },
+      { id: "c", region: "north", zone: "1" },
+      { id: "d", region: "east", zone: "2" },
+    ],
+    levels: [
+      { name: "disk", rule: { primary: true } },
+      { name: "zone", rule: { replicas: 1, outside: "zone" } },
+      { name: "region", rule: { replicas: 1, outside: "region" } },
+      { name: "global", rule: { regions: "all" } },
+    ],
+    aliveMs: 3_000,
+    publishPatienceMs: 5_000,
+    intentPatienceMs: 90_000,
+    intentGraceMs: 2_000,
+    keepDurableMs: 3_600_000,
+    keepVerdictMs: 86_400_000,
+    batch: 100,
+    ...over,
+  };
+}
+
+export function record(
+  n: number,
+  over: Partial<Omit<EpochRecord, "forkOffset" | "startOffset" | "forkLimit">> & {
+    fork?: number;
+    start?: number;
+    limit?: number | null;
+  } = {},
+): EpochRecord {
+  const { fork = 0, start = 10, limit = null, ...rest } = over;
+  return {
+    id: epochId(n),
+    seq: n,
+    previous: n === 1 ? null : epochId(n - 1),
+    node: "a",
+    cause: n === 1 ? "first" : "crash_recovery",
+    startedAt: "2026-01-01T00:00:00.000000Z",
+    startOffset: String(start),
+    forkOffset: String(fork),
+    forkLimit: limit === null ? null : String(limit),
+    supersedes: [],
+    commanded: false,
+    finalMarks: {},
+    ...rest,
+  };
+}
+
+type Timed<T> = T extends { readonly nowMs: number } ? Omit<T, "nowMs"> : never;
+type Read = Extract<Effect, { kind: "read_receipts" }>;
+
+/** A tracker's core driven by hand: every method sends what a real shell would, at a time that only `sleep` moves on. */
+export class Driven {
+  state: TrackerState;
+  nowMs = 1_000;
+  /** Everything that was published of single transactions. */
+  readonly published: Published[] = [];
+  /** Look-ups that were asked for and not answered. */
+  reads: Read[] = [];
+  readonly effects: Effect[] = [];
+
+  constructor(over: Partial<CoreConfig> = {}) {
+    this.state = initialState(configOf(over), this.nowMs);
+  }
+
+  send(event: Timed<TrackerEvent>): readonly Effect[] {
+    this.nowMs += 1;
+    const { effects } = step(this.state, { ...event, nowMs: this.nowMs } as TrackerEvent);
+    this.effects.push(...effects);
+    for (const effect of effects) {
+      if (effect.kind === "publish_verdict") this.published.push(effect.published);
+      if (effect.kind === "read_receipts") this.reads.push(effect);
+    }
+    return effects;
+  }
+
+  sleep(ms: number): readonly Effect[] {
+    this.nowMs += ms;
+    return this.send({ kind: "ticked" });
+  }
+
+  report(
+    node: string,
+    epochs: readonly EpochRecord[],
+    over: Partial<Omit<Extract<TrackerEvent, { kind: "node_reported" }>, "kind" | "nowMs">> = {},
+  ): readonly Effect[] {
+    return this.send({
+      kind: "node_reported",
+      askedAtMs: this.nowMs,
+      node,
+      role: "replica",
+      incarnation: "1",
+      epochs,
+      unfit: false,
+      upstream: null,
+      ...over,
+    });
+  }
+
+  /** The last of the epochs reigns on its node, which has said so itself. */
+  reign(...epochs: EpochRecord[]): readonly Effect[] {
+    const current = epochs.at(-1) ?? record(1);
+    this.report(current.node, epochs, { role: "primary" });
+    return this.send({ kind: "epoch_reigns", epoch: current.id as EpochId, node: current.node });
+  }
+
+  /** The reigning primary's positions; replicas as `[session, flushed]`. */
+  positions(
+    flushed: number,
+    replicas: Record<string, readonly [string, number]> = {},
+    over: { epoch?: EpochId; node?: string; askedAtMs?: number } = {},
+  ): readonly Effect[] {
+    const { standing } = this.state;
+    return this.send({
+      kind: "positions_reported",
+      askedAtMs: over.askedAtMs ?? this.nowMs,
+      node: over.node ?? (standing.kind === "reigning" ? standing.node : "a"),
+      epoch: over.epoch ?? (standing.kind === "reigning" ? standing.epoch : epochId(1)),
+      flushed: off(flushed),
+      replicas: Object.entries(replicas).map(([node, [session, at]]) => ({
+        node,
+        session,
+        flushed: off(at),
+      })),
+    });
+  }
+
+  /** Makes streams known as those of the current epoch: shown, found with the epoch's row, and shown again. */
+  confirm(flushed: number, replicas: Record<string, readonly [string, number]>): readonly Effect[] {
+    this.positions(flushed, replicas);
+    for (const node of Object.keys(replicas)) this.report(node, this.state.ancestry);
+    return this.positions(flushed, replicas);
+  }
+
+  announce(...items: AnnouncedItem[]): readonly Effect[] {
+    return this.send({ kind: "announced", items });
+  }
+
+  intent(n: number, epoch: number): readonly Effect[] {
+    return this.announce({ kind: "intent", id: txnId(n), epoch: epochId(epoch) });
+  }
+
+  position(n: number, epoch: number, offset: number): readonly Effect[] {
+    return this.announce({ kind: "position", id: txnId(n), epoch: epochId(epoch), offset: off(offset) });
+  }
+
+  present(n: number, epoch: number, offset: number, kind: "read" | "write" = "write"): readonly Effect[] {
+    const place = { epoch: epochId(epoch), offset: off(offset) };
+    return this.send({
+      kind: "token_presented",
+      id: txnId(n),
+      attempt: epochId(epoch),
+      tokenKind: kind,
+      place,
+    });
+  }
+
+  /** Answers the oldest open look-up; ids that are not named are found settled by a tombstone of the kind asked for. */
+  answer(asOf: number, facts: Record<number, ReceiptFact> = {}): readonly Effect[] {
+    const [read] = this.reads.splice(0, 1);
+    if (read === undefined) throw new Error("no look-up is open");
+    const told = new Map(Object.entries(facts).map(([n, fact]) => [txnId(Number(n)), fact]));
+    return this.send({
+      kind: "receipts_read",
+      request: read.request,
+      epoch: read.epoch,
+      asOf: off(asOf),
+      receipts: new Map(
+        read.ids.map((id) => [id, told.get(id) ?? { kind: read.tombstone, epoch: read.epoch }]),
+      ),
+    });
+  }
+
+  judge(
+    n: number,
+    epoch: number,
+    offset: number,
+    level: string,
+    kind: "read" | "write" = "write",
+  ): Judgement {
+    const place = { epoch: epochId(epoch), offset: off(offset) };
+    return judge(this.state, { id: txnId(n), attempt: epochId(epoch), kind, place }, level);
+  }
+
+  verdict(n: number, epoch: number, offset: number, level: string, kind: "read" | "write" = "write"): string {
+    return this.judge(n, epoch, offset, level, kind).verdict;
+  }
+
+  stateOf(n: number, epoch: number): string | undefined {
+    return this.state.entries.get(`${txnId(n)}/${epochId(epoch)}`)?.state.kind;
+  }
+}
+
+export const count = (effects: readonly Effect[], kind: Effect["kind"]): number =>
+  effects.filter((effect) => effect.kind === kind).length;

@@ -1,0 +1,85 @@
+// Where an entry stands by its evidence: waiting for marks, in doubt until its receipt is looked up, or not to be judged yet.
+import { type EpochId } from "@highwater/protocol";
+import { enter } from "./ledger.ts";
+import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
+import { carry, hasEnded, reachedBits } from "./verdict.ts";
+
+/** Puts an entry where its evidence leads: waiting for marks, or to be looked up. */
+export function placeAgain(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
+  if (state.ancestry.at(-1)?.id !== place.epoch) entry.reached |= reachedBits(state, place);
+  if (state.standing.kind !== "reigning") {
+    enter(state, entry, { kind: "pending", place }, effects);
+    return;
+  }
+  // Where it had been carried over to may be a history that was given up, and the one it came from may not be.
+  const carried = carry(state, place) ?? (entry.origin === null ? null : carry(state, entry.origin));
+  if (carried !== null) enter(state, entry, { kind: "pending", place: carried }, effects);
+  else if (!hasEnded(state, place.epoch)) {
+    // An epoch that is unknown here, or not outranked, may be newer than the one that this tracker follows: no verdict.
+    enter(state, entry, { kind: "pending", place }, effects);
+  } else if (entry.kind === "read") proveRead(state, entry, place, effects);
+  else enter(state, entry, { kind: "unproven" }, effects);
+}
+
+/** A read-only transaction left no receipt: beyond the fork, what it read may be gone. */
+function proveRead(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
+  const current = state.ancestry.at(-1);
+  if (current === undefined) return;
+  const start: Place = {
+    epoch: current.id as EpochId,
+    offset: BigInt(current.startOffset) as Place["offset"],
+  };
+  if ([place, entry.origin ?? place].some((at) => isKept(state, at)))
+    enter(state, entry, { kind: "pending", place: start }, effects);
+  else enter(state, entry, { kind: "absent", asOf: start, sinceMs: state.nowMs, retriedIn: null }, effects);
+}
+
+/**
+ * What was on a disk was on the primary's, so the epoch's log had no other records there ever after; and the successor's
+ * history followed that log beyond the place. Without a limit nothing says that it did.
+ */
+function isKept(state: TrackerState, place: Place): boolean {
+  const limit = state.ancestry.find((record) => record.previous === place.epoch)?.forkLimit ?? null;
+  return limit !== null && place.offset <= BigInt(limit) && reachedBits(state, place) !== 0;
+}
+
+/** Entries that could not be placed before: their epoch was unknown, or nobody reigned. */
+export function placeAdrift(state: TrackerState, effects: Effect[]): void {
+  if (state.standing.kind !== "reigning") return;
+  for (const key of [...state.adrift]) {
+    const entry = state.entries.get(key);
+    if (entry?.state.kind === "pending") placeAgain(state, entry, entry.state.place, effects);
+  }
+}
+
+/** A new epoch: everything that is not final is judged again, and what was lost is looked for once more. */
+export function repositionAll(state: TrackerState, effects: Effect[]): void {
+  for (const heap of state.waiting.values()) heap.clear();
+  state.highestPending = 0n as Place["offset"];
+  state.asked.clear();
+  for (const entry of [...state.entries.values()]) {
+    const { state: at, origin } = entry;
+    switch (at.kind) {
+      case "pending":
+        if (origin === null) enter(state, entry, { kind: "unproven" }, effects);
+        else placeAgain(state, entry, at.place, effects);
+        break;
+      case "intent":
+        // Its gateway may yet withdraw it, or tell its position; see age().
+        break;
+      case "asked":
+      case "absent":
+        if (entry.kind === "read" && origin !== null) placeAgain(state, entry, origin, effects);
+        else enter(state, entry, { kind: "unproven" }, effects);
+        break;
+      case "gone":
+        // It may have come back with an old primary; and its id must stay dead in this history too.
+        if (entry.kind === "write") state.unproven.add(entry.key);
+        break;
+      case "unproven":
+      case "expired":
+      case "unknown":
+        break;
+    }
+  }
+}

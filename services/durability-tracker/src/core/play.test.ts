@@ -1,0 +1,594 @@
+// Plays a script of small operations on a world, shows a tracker what it would hear, and holds every verdict against the
+// truth. Holds no tests; world.prop.test.ts chooses the scripts.
+import assert from "node:assert/strict";
+import { type EpochId, type Offset, type TxnId, type Verdict } from "@highwater/protocol";
+import { decodeEntry, encodeEntry } from "../shell/ledger-file.ts";
+import {
+  type CoreConfig,
+  type Effect,
+  initialState,
+  judge,
+  type Published,
+  reachableLevels,
+  restore,
+  step,
+  type TrackerEvent,
+  type TrackerState,
+} from "./index.ts";
+import { type Txn, World, type WorldNode } from "./world.test.ts";
+
+export interface Op {
+  readonly op: (typeof OPS)[number];
+  readonly a: number;
+  readonly b: number;
+}
+
+/** Named more than once: more often. */
+export const OPS = [
+  "rest",
+  ...(["commit", "commit", "commit", "commitAnywhere", "retry", "read", "read", "intent"] as const),
+  ...(["acknowledge", "acknowledge", "acknowledge", "noise", "flush", "flush", "stream", "stream"] as const),
+  ...(["connect", "cut", "linger", "reap", "restartReplica", "clone"] as const),
+  ...(["crash", "cleanRestart", "promote", "command", "mint", "mint"] as const),
+  ...([
+    "reigns",
+    "reigns",
+    "unsettle",
+    "positions",
+    "positions",
+    "positions",
+    "probe",
+    "probe",
+    "probe",
+  ] as const),
+  ...(["holdPositions", "holdProbe", "deliver", "repeat", "announce", "announce", "present"] as const),
+  ...(["answer", "answer", "holdAnswer", "helped", "tick", "restart"] as const),
+  // Whole scenes, so that scripts get anywhere.
+  ...([
+    "look",
+    "look",
+    "look",
+    "catchUp",
+    "catchUp",
+    "failover",
+    "crashOver",
+    "rejoin",
+    "busy",
+    "busy",
+  ] as const),
+];
+
+type Read = Extract<Effect, { kind: "read_receipts" }>;
+type Announced = Extract<TrackerEvent, { kind: "announced" }>["items"][number];
+
+export interface Rules {
+  /** Share of the events that never arrive. */
+  readonly losesEvents: boolean;
+  /** Marks may be lost with the process: then nobody remembers what was promised by them. */
+  readonly forgetsMarks: boolean;
+}
+
+export class Play {
+  readonly world: World;
+  readonly config: CoreConfig;
+  readonly rules: Rules;
+  state: TrackerState;
+  nowMs = 1_000;
+  readonly held: TrackerEvent[] = [];
+  readonly announcements: Announced[] = [];
+  reads: Read[] = [];
+  readonly published: { readonly what: Published; readonly sound: string | null }[] = [];
+  readonly told = new Map<string, Verdict>();
+  /** After a restart of the tracker it may be silent on what it had settled, until it has heard of the epoch again. */
+  hushed = false;
+  amnesia = false;
+  readonly marks = new Map<string, Offset>();
+  readonly saved = {
+    epochs: new Map<string, string>(),
+    marks: new Map<string, { epoch: EpochId; level: string; offset: Offset }>(),
+    entries: new Map<string, string>(),
+  };
+
+  constructor(config: CoreConfig, rules: Rules, unfit: string | null) {
+    this.config = config;
+    this.rules = rules;
+    this.world = new World(config.nodes, unfit);
+    this.state = initialState(config, this.nowMs);
+  }
+
+  // ---- what the tracker hears
+
+  send(event: TrackerEvent): void {
+    const { effects } = step(this.state, event);
+    for (const effect of effects) this.#carryOut(effect);
+    this.#checkMarks();
+  }
+
+  #carryOut(effect: Effect): void {
+    const { saved, state } = this;
+    switch (effect.kind) {
+      case "save":
+        saved.entries.set(effect.entry.key, encodeEntry(effect.entry));
+        return;
+      case "forget":
+        saved.entries.delete(effect.key);
+        return;
+      case "save_epochs":
+        for (const record of effect.records) saved.epochs.set(record.id, JSON.stringify(record));
+        return;
+      case "save_marks":
+        if (this.rules.forgetsMarks && this.nowMs % 3 !== 0) return;
+        for (const [level, offset] of state.marks.get(effect.epoch) ?? [])
+          saved.marks.set(`${effect.epoch}/${level}`, { epoch: effect.epoch, level, offset });
+        return;
+      case "read_receipts":
+        this.reads.push(effect);
+        return;
+      case "publish_verdict":
+        assert.equal(state.standing.kind, "reigning", "nothing is published while nobody reigns");
+        this.published.push({ what: effect.published, sound: this.#unsound(effect.published) });
+        return;
+      case "publish_marks":
+        assert.equal(state.standing.kind, "reigning", "no marks are published while nobody reigns");
+        return;
+      case "publish_epochs":
+      case "help_flush":
+        return;
+    }
+  }
+
+  /** Why a loss should not have been published: it is in the history that reigns, or its id is not settled there. */
+  #unsound(published: Published): string | null {
+    const { standing } = this.state;
+    if (standing.kind !== "reigning") return "nobody reigns";
+    if (Object.values(published.verdicts).includes("broken")) return null;
+    const node = this.world.named(standing.node);
+    const txn = this.world.txns.find(
+      ({ id, attempt }) => id === published.id && attempt === published.attempt,
+    );
+    if (node.epoch !== standing.epoch || txn?.kind === "read") return null;
+    if (txn !== undefined && this.world.contains(node, txn)) return "it is in the history that reigns";
+    return node.receipt(published.id) === undefined ? "its id is not settled" : null;
+  }
+
+  #checkMarks(): void {
+    for (const [epoch, levels] of this.state.marks)
+      for (const [level, offset] of levels) {
+        const key = `${epoch}/${level}`;
+        assert.ok(offset >= (this.marks.get(key) ?? 0n), `the mark of ${level} went down`);
+        this.marks.set(key, offset);
+      }
+  }
+
+  #hear(event: TrackerEvent, hold: boolean): void {
+    if (this.rules.losesEvents && this.nowMs % 5 === 0) return;
+    if (hold) this.held.push(event);
+    else this.send({ ...event, nowMs: ++this.nowMs });
+  }
+
+  probe(node: WorldNode, hold: boolean): void {
+    const { world } = this;
+    this.#hear(
+      {
+        kind: "node_reported",
+        nowMs: this.nowMs,
+        askedAtMs: this.nowMs,
+        node: node.site.id,
+        role: node.role,
+        incarnation: String(node.incarnation),
+        epochs: node.epochs,
+        unfit: node.unfit,
+        upstream: node.role === "replica" ? world.upstreamOf(node) : null,
+      },
+      hold,
+    );
+  }
+
+  positions(hold: boolean): void {
+    const { standing } = this.state;
+    if (standing.kind !== "reigning") return;
+    const node = this.world.named(standing.node);
+    if (node.role !== "primary" || node.epoch === null) return;
+    this.#hear(
+      {
+        kind: "positions_reported",
+        nowMs: this.nowMs,
+        askedAtMs: this.nowMs,
+        node: node.site.id,
+        epoch: node.epoch,
+        flushed: node.flushedEnd as Offset,
+        replicas: this.world.positionsOf(node),
+      },
+      hold,
+    );
+  }
+
+  reigns(): void {
+    const { ruler } = this.world;
+    if (ruler.epoch === null) return;
+    if (!this.state.epochs.has(ruler.epoch)) this.probe(ruler, false);
+    this.#hear({ kind: "epoch_reigns", nowMs: this.nowMs, epoch: ruler.epoch, node: ruler.site.id }, false);
+  }
+
+  answer(hold: boolean): void {
+    const [read] = this.reads.splice(0, 1);
+    if (read === undefined) return;
+    const node = this.world.named(read.node);
+    const { nowMs } = this;
+    if (node.role !== "primary" || node.epoch !== read.epoch) {
+      this.send({ kind: "receipts_unread", nowMs: ++this.nowMs, request: read.request });
+      return;
+    }
+    const receipts = this.world.settle(node, read.ids, read.tombstone);
+    const event: TrackerEvent = {
+      kind: "receipts_read",
+      nowMs,
+      request: read.request,
+      epoch: read.epoch,
+      asOf: node.end as Offset,
+      receipts,
+    };
+    if (hold) this.held.push(event);
+    else this.send({ ...event, nowMs: ++this.nowMs });
+  }
+
+  announce(at: number, again: boolean): void {
+    const item = this.announcements[at % Math.max(1, this.announcements.length)];
+    if (item === undefined) return;
+    if (!again) this.announcements.splice(at % this.announcements.length, 1);
+    this.#hear({ kind: "announced", nowMs: this.nowMs, items: [item] }, false);
+  }
+
+  present(txn: Txn): void {
+    if (txn.offset === null) return;
+    const place = { epoch: txn.attempt, offset: txn.offset };
+    const token = { id: txn.id, attempt: txn.attempt, kind: txn.kind, place };
+    const level = this.config.levels.at(-1)?.name ?? "";
+    if (!judge(this.state, token, level).needsProof) return;
+    const { id, attempt, kind } = txn;
+    this.send({ kind: "token_presented", nowMs: ++this.nowMs, id, attempt, tokenKind: kind, place });
+  }
+
+  restart(): void {
+    const { saved, rules } = this;
+    this.state = restore(this.config, ++this.nowMs, {
+      epochs: [...saved.epochs.values()].map((text) => JSON.parse(text) as never),
+      marks: [...saved.marks.values()],
+      entries: [...saved.entries.values()].map((text) => decodeEntry(text)),
+    });
+    this.reads = [];
+    this.hushed = true;
+    if (rules.forgetsMarks) {
+      this.amnesia = true;
+      this.marks.clear();
+    }
+  }
+
+  // ---- what happens in the world
+
+  play(op: Op): void {
+    if (op.op === "rest") return;
+    this.#do(op);
+    this.world.witness();
+    this.check();
+  }
+
+  /** Whole scenes, so that scripts get anywhere: the same operations, one after the other. */
+  #scene(a: number, b: number, ...names: Op["op"][]): void {
+    for (const [index, op] of names.entries()) this.play({ op, a: a + index, b: b + index });
+  }
+
+  #do({ op, a, b }: Op): void {
+    const { world } = this;
+    const node = world.node(a);
+    switch (op) {
+      case "rest":
+        break;
+      case "commit":
+      case "commitAnywhere":
+      case "retry": {
+        const at = op === "commitAnywhere" ? node : world.ruler;
+        const before = op === "retry" ? world.txns[a % Math.max(1, world.txns.length)] : undefined;
+        const txn = world.commit(at, 1 + (b % 40), before);
+        if (txn !== null && b % 3 !== 0)
+          this.announcements.push({ kind: "intent", id: txn.id, epoch: txn.attempt });
+        break;
+      }
+      case "read":
+        world.read(b % 4 === 0 ? node : world.ruler);
+        break;
+      case "intent":
+        if (world.ruler.epoch !== null)
+          this.announcements.push({ kind: "intent", id: world.newId(), epoch: world.ruler.epoch });
+        break;
+      case "acknowledge": {
+        const open = world.txns.filter(({ offset }) => offset === null);
+        const txn = open[a % Math.max(1, open.length)];
+        if (txn?.kind === undefined || !world.acknowledge(txn) || txn.offset === null) break;
+        if (txn.kind === "write" && b % 4 !== 0)
+          this.announcements.push({ kind: "position", id: txn.id, epoch: txn.attempt, offset: txn.offset });
+        break;
+      }
+      case "noise":
+        world.noise(b % 3 === 0 ? node : world.ruler, 1 + (b % 50));
+        break;
+      case "flush":
+        world.flush(b % 3 === 0 ? node : world.ruler, 1 + (b % 6));
+        break;
+      case "stream":
+        world.stream(node, 1 + (b % 8));
+        break;
+      case "connect":
+        world.connect(node, b % 4 === 0 ? world.node(b) : world.ruler);
+        break;
+      case "cut":
+      case "linger":
+        world.cut(node, op === "linger");
+        break;
+      case "reap":
+        world.reap();
+        break;
+      case "restartReplica":
+        if (node.role === "replica") world.restart(node, true);
+        break;
+      case "clone":
+        world.clone(node, b % 10, b % 2 === 0);
+        break;
+      case "crash":
+      case "cleanRestart":
+        world.restart(b % 4 === 0 && node.role === "primary" ? node : world.ruler, op === "cleanRestart");
+        break;
+      case "promote":
+        // Without a command only a node whose history contains the ruler's newest epoch may follow it.
+        if (node.role === "replica" && node.epochs.some(({ id }) => id === world.ruler.epochs.at(-1)?.id))
+          world.promote(node);
+        break;
+      case "command":
+        if (node !== world.ruler && node.epochs.length > 0) {
+          world.promote(node);
+          this.mint(b, true);
+        }
+        break;
+      case "mint":
+        if (world.ruler.epoch === null || world.ruler.switchPoint !== null) this.mint(b, false);
+        break;
+      case "reigns":
+        this.reigns();
+        break;
+      case "unsettle":
+        this.#hear(
+          { kind: "authority_unsettled", nowMs: this.nowMs, reason: "test", split: b % 2 === 0 },
+          false,
+        );
+        break;
+      case "positions":
+      case "holdPositions":
+        this.positions(op === "holdPositions");
+        break;
+      case "probe":
+      case "holdProbe":
+        this.probe(node, op === "holdProbe");
+        break;
+      case "deliver":
+      case "repeat": {
+        const event = this.held[a % Math.max(1, this.held.length)];
+        if (event === undefined) break;
+        if (op === "deliver") this.held.splice(a % this.held.length, 1);
+        this.send({ ...event, nowMs: ++this.nowMs });
+        break;
+      }
+      case "announce":
+        this.announce(a, b % 4 === 0);
+        break;
+      case "present": {
+        const txn = world.txns[a % Math.max(1, world.txns.length)];
+        if (txn !== undefined) this.present(txn);
+        break;
+      }
+      case "answer":
+      case "holdAnswer":
+        this.answer(op === "holdAnswer");
+        break;
+      case "helped":
+        this.send({ kind: "flush_helped", nowMs: ++this.nowMs });
+        break;
+      case "tick":
+        this.nowMs += b * 3;
+        this.send({ kind: "ticked", nowMs: ++this.nowMs });
+        break;
+      case "restart":
+        this.restart();
+        break;
+      case "look":
+        for (let round = 0; round < 2; round++) {
+          for (const each of world.nodes) this.probe(each, false);
+          this.positions(false);
+        }
+        break;
+      case "catchUp":
+        world.flush(world.ruler, 1_000);
+        for (const each of world.nodes) world.stream(each, 1 + (b % 20));
+        this.positions(false);
+        break;
+      case "failover": {
+        const fit = world.nodes.filter(
+          ({ role, epochs }) => role === "replica" && epochs.at(-1)?.id === world.ruler.epochs.at(-1)?.id,
+        );
+        const next = fit[a % Math.max(1, fit.length)];
+        if (next === undefined) break;
+        world.promote(next);
+        this.#scene(a, b, "noise", "mint", "reigns");
+        break;
+      }
+      case "rejoin":
+        for (const each of world.nodes) {
+          if (each === world.ruler) continue;
+          if (each.role === "primary" || !world.follows(each, world.ruler)) world.clone(each, b % 10, false);
+          world.connect(each, world.ruler);
+        }
+        break;
+      case "crashOver":
+        this.#scene(a, b, "crash", "noise", "mint", "reigns");
+        break;
+      case "busy":
+        this.#scene(
+          a,
+          b,
+          "commit",
+          "read",
+          "commit",
+          "noise",
+          "acknowledge",
+          "acknowledge",
+          "announce",
+          "commit",
+        );
+        break;
+    }
+  }
+
+  mint(b: number, commanded: boolean): void {
+    const { world, state } = this;
+    const previous = world.ruler.epochs.at(-1)?.id;
+    const told = b % 2 === 0 && state.ancestry.at(-1)?.id === previous;
+    const marks = told ? (state.marks.get(previous as EpochId) ?? new Map<string, Offset>()) : new Map();
+    const own = new Set(world.ruler.epochs.map(({ id }) => id));
+    world.mint({
+      share: (b * 7) % 1001,
+      limited: b % 3 !== 0,
+      marks: Object.fromEntries([...marks].map(([level, offset]) => [level, String(offset)])),
+      commanded,
+      supersedes: commanded ? [...world.epochs.keys()].filter((id) => !own.has(id)) : [],
+    });
+    world.ruler.switchPoint = null;
+  }
+
+  // ---- what must hold
+
+  verdict(txn: Txn, level: string): ReturnType<typeof judge> {
+    const place = { epoch: txn.attempt, offset: txn.offset ?? (0n as Offset) };
+    return judge(this.state, { id: txn.id, attempt: txn.attempt, kind: txn.kind, place }, level);
+  }
+
+  check(): void {
+    for (const txn of this.world.txns) {
+      if (txn.offset === null) continue;
+      for (const { name, rule } of this.config.levels) {
+        const { verdict, rule: why } = this.verdict(txn, name);
+        const key = `${txn.id}/${txn.attempt}/${txn.kind}/${name}`;
+        const before = this.told.get(key);
+        const what = `${key}: ${String(before)} -> ${verdict} by ${why}`;
+        if (verdict === "durable" && before !== "durable")
+          assert.ok(this.world.everDurable(txn, rule), `not on the disks that the level asks for: ${what}`);
+        if (verdict === "lost" && txn.kind === "read") this.#checkLostRead(txn, what);
+        if (before !== undefined && verdict !== before) this.#checkChange(before, verdict, why, what);
+        if (verdict !== "pending") this.told.set(key, verdict);
+      }
+    }
+  }
+
+  #checkLostRead(txn: Txn, what: string): void {
+    const successor = this.state.ancestry.find(({ previous }) => previous === txn.attempt);
+    if (successor === undefined || this.state.standing.kind !== "reigning") return;
+    assert.ok((txn.offset ?? 0n) > BigInt(successor.forkOffset), `it was carried over: ${what}`);
+  }
+
+  #checkChange(before: Verdict, verdict: Verdict, why: string, what: string): void {
+    if (verdict === "broken") return;
+    if (verdict === "pending") {
+      assert.ok(
+        this.amnesia || this.hushed || why.startsWith("R5") || why.startsWith("R10"),
+        `taken back: ${what}`,
+      );
+      return;
+    }
+    if (this.amnesia && before === "durable") return;
+    assert.fail(`a verdict changed: ${what}`);
+  }
+
+  checkEnd(): void {
+    const { world, state, config } = this;
+    const { ruler } = world;
+    const reachable = new Set(reachableLevels(state));
+    for (const { what, sound } of this.published)
+      assert.equal(sound, null, `published ${JSON.stringify(what)}`);
+    for (const entry of state.entries.values())
+      assert.ok(
+        !["intent", "unproven", "asked", "absent"].includes(entry.state.kind) ||
+          !state.epochs.has(entry.attempt),
+        `${entry.key} is still ${entry.state.kind}`,
+      );
+    const lost = new Set(
+      this.published.map(({ what }) => `${what.id}/${what.attempt}` as `${TxnId}/${EpochId}`),
+    );
+    for (const txn of world.txns) {
+      if (txn.offset === null || !state.epochs.has(txn.attempt)) continue;
+      const present = world.contains(ruler, txn);
+      for (const { name, rule } of config.levels) {
+        const { verdict, rule: why } = this.verdict(txn, name);
+        const what = `${txn.kind} ${txn.id} of ${txn.attempt} at ${name} is ${verdict} by ${why}`;
+        if (reachable.has(name)) assert.notEqual(verdict, "pending", what);
+        if (txn.kind === "read") continue;
+        if (present) {
+          assert.notEqual(verdict, "lost", `${what}, and in the history`);
+          if (verdict === "broken") assert.ok(lost.has(`${txn.id}/${txn.attempt}`), what);
+        } else if (verdict === "durable") {
+          assert.ok("primary" in rule, `${what}, and not in the history`);
+          assert.ok(this.#movedAway(txn), `${what}, and its own node lost it`);
+        } else if (verdict === "broken")
+          assert.ok(world.everDurable(txn, rule) || lost.has(`${txn.id}/${txn.attempt}`), what);
+      }
+    }
+  }
+
+  #movedAway(txn: Txn): boolean {
+    const born = this.world.epochs.get(txn.attempt)?.record.node;
+    return [...this.world.epochs.values()].some(({ record }) => record.node !== born);
+  }
+
+  /** Peace: everything is delivered, every node follows the ruler, every question is answered. */
+  settleDown(): void {
+    const { world } = this;
+    if (world.ruler.epoch === null || world.ruler.switchPoint !== null) this.mint(500, false);
+    for (const event of this.held.splice(0)) this.send({ ...event, nowMs: ++this.nowMs });
+    world.reap();
+    for (const node of world.nodes) {
+      if (node === world.ruler) continue;
+      if (node.role === "primary" || !world.follows(node, world.ruler)) world.clone(node, 1_000, false);
+      world.connect(node, world.ruler);
+    }
+    for (let round = 0; round < 12; round++) {
+      for (const node of world.nodes) this.#probeSurely(node);
+      if (round < 2) this.#reignsSurely();
+      while (this.announcements.length > 0) {
+        const item = this.announcements.pop();
+        if (item !== undefined) this.send({ kind: "announced", nowMs: ++this.nowMs, items: [item] });
+      }
+      for (const txn of world.txns) this.present(txn);
+      while (this.reads.length > 0) this.answer(false);
+      world.flush(world.ruler, 1_000);
+      for (const node of world.nodes) world.stream(node, 1_000);
+      world.witness();
+      this.nowMs += round === 5 ? this.config.intentPatienceMs : 10;
+      this.#positionsSurely();
+      this.send({ kind: "ticked", nowMs: ++this.nowMs });
+      this.hushed &&= round < 6;
+      this.check();
+    }
+  }
+
+  #probeSurely(node: WorldNode): void {
+    this.nowMs += this.nowMs % 5 === 0 ? 1 : 0;
+    this.probe(node, false);
+  }
+
+  #positionsSurely(): void {
+    this.nowMs += this.nowMs % 5 === 0 ? 1 : 0;
+    this.positions(false);
+  }
+
+  #reignsSurely(): void {
+    this.nowMs += this.nowMs % 5 === 0 ? 1 : 0;
+    this.reigns();
+  }
+}

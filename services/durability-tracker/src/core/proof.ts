@@ -1,0 +1,189 @@
+// What only receipts can prove: asks for them, weighs the answers, and tells of losses once the proof itself is safe.
+import { type Verdict } from "@highwater/protocol";
+import { drop, enter } from "./ledger.ts";
+import { markIn, reachableLevels } from "./marks.ts";
+import {
+  type Effect,
+  type Entry,
+  type Place,
+  type ReceiptFact,
+  type TrackerEvent,
+  type TrackerState,
+} from "./types.ts";
+import { brokenBits, judgeEntry } from "./verdict.ts";
+
+type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
+
+/** Look-ups that may be under way before those that follow have to gather. */
+const MAX_LOOK_UPS = 4;
+
+/** Asks for the receipts of what only they can prove, in batches. */
+export function askForProof(state: TrackerState, effects: Effect[]): void {
+  const { standing } = state;
+  if (standing.kind !== "reigning" || state.unproven.size === 0) return;
+  // Self-clocked: while look-ups are under way the next batch grows, instead of one round trip for each id.
+  if (state.asked.size >= MAX_LOOK_UPS) return;
+  const lost: Entry[] = [];
+  const stray: Entry[] = [];
+  for (const key of state.unproven) {
+    const entry = state.entries.get(key);
+    // In a living epoch nothing was lost: an id without a position there was given up by its gateway.
+    if (entry !== undefined)
+      (entry.attempt === standing.epoch && entry.origin === null ? stray : lost).push(entry);
+  }
+  state.unproven.clear();
+  for (const [entries, tombstone] of [
+    [lost, "lost"],
+    [stray, "aborted"],
+  ] as const) {
+    for (let from = 0; from < entries.length; from += state.config.batch)
+      ask(state, entries.slice(from, from + state.config.batch), tombstone, effects);
+  }
+}
+
+function ask(
+  state: TrackerState,
+  entries: readonly Entry[],
+  tombstone: "lost" | "aborted",
+  effects: Effect[],
+): void {
+  const { standing } = state;
+  if (standing.kind !== "reigning") return;
+  const request = state.nextRequest++;
+  state.asked.set(request, { epoch: standing.epoch, keys: entries.map((entry) => entry.key) });
+  for (const entry of entries) if (entry.state.kind !== "gone") entry.state = { kind: "asked", request };
+  const ids = [...new Set(entries.map((entry) => entry.id))];
+  effects.push({
+    kind: "read_receipts",
+    request,
+    node: standing.node,
+    epoch: standing.epoch,
+    ids,
+    tombstone,
+  });
+}
+
+export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read">, effects: Effect[]): void {
+  const asked = state.asked.get(event.request);
+  state.asked.delete(event.request);
+  const { standing } = state;
+  if (asked === undefined) return;
+  const valid = standing.kind === "reigning" && standing.epoch === event.epoch && asked.epoch === event.epoch;
+  for (const key of asked.keys) {
+    const entry = state.entries.get(key);
+    if (entry === undefined) continue;
+    const mine =
+      entry.state.kind === "gone" || (entry.state.kind === "asked" && entry.state.request === event.request);
+    if (!mine) continue;
+    const fact = event.receipts.get(entry.id);
+    // An answer of another epoch proves nothing in this one.
+    if (!valid || fact === undefined) putBack(state, entry, effects);
+    else applyProof(state, entry, fact, { epoch: event.epoch, offset: event.asOf }, effects);
+  }
+}
+
+export function takeNoReceipts(state: TrackerState, request: number, effects: Effect[]): void {
+  const asked = state.asked.get(request);
+  state.asked.delete(request);
+  for (const key of asked?.keys ?? []) {
+    const entry = state.entries.get(key);
+    if (entry === undefined) continue;
+    if (entry.state.kind === "gone" || (entry.state.kind === "asked" && entry.state.request === request))
+      putBack(state, entry, effects);
+  }
+}
+
+function putBack(state: TrackerState, entry: Entry, effects: Effect[]): void {
+  if (entry.state.kind === "gone") state.unproven.add(entry.key);
+  else enter(state, entry, { kind: "unproven" }, effects);
+}
+
+function applyProof(
+  state: TrackerState,
+  entry: Entry,
+  fact: ReceiptFact,
+  asOf: Place,
+  effects: Effect[],
+): void {
+  const present = fact.kind === "commit" && fact.epoch === entry.attempt;
+  if (entry.state.kind === "gone") {
+    // Told as lost, and here it is: the loud case.
+    if (present && !entry.state.reappeared) {
+      enter(state, entry, { ...entry.state, reappeared: true }, effects);
+      publish(state, entry, effects);
+    }
+    return;
+  }
+  switch (fact.kind) {
+    case "commit":
+      if (present) {
+        entry.origin ??= asOf;
+        enter(state, entry, { kind: "pending", place: asOf }, effects);
+      } else if (entry.origin === null) {
+        // Nobody ever saw this attempt commit, and its client has run it again.
+        drop(state, entry, effects);
+      } else {
+        enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: fact.epoch }, effects);
+      }
+      return;
+    case "lost":
+      // In a living epoch nothing was lost: somebody settled the id for another attempt, and this one never committed.
+      if (entry.origin === null && entry.attempt === asOf.epoch) drop(state, entry, effects);
+      else enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: null }, effects);
+      return;
+    case "aborted":
+      // Without a token of its own it was never committed: its gateway has told its client so.
+      if (entry.origin === null) drop(state, entry, effects);
+      else enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: null }, effects);
+      return;
+    case "expired":
+      enter(state, entry, { kind: "expired" }, effects);
+      return;
+    case "out_of_window":
+      enter(state, entry, { kind: "unknown" }, effects);
+      return;
+    case "absent":
+      // Settling writes a tombstone for the absent: an adapter that says so has not done what it was asked.
+      enter(state, entry, { kind: "unproven" }, effects);
+  }
+}
+
+/** Tells of proven losses once the proof itself is as safe as the survivors can make it. */
+export function publishProven(state: TrackerState, effects: Effect[]): void {
+  const { standing, config } = state;
+  if (standing.kind !== "reigning" || state.absent.size === 0) return;
+  const reachable = reachableLevels(state);
+  for (const key of [...state.absent]) {
+    const entry = state.entries.get(key);
+    if (entry?.state.kind !== "absent") continue;
+    const { asOf, sinceMs, retriedIn } = entry.state;
+    if (asOf.epoch !== standing.epoch) continue;
+    const given = Math.floor((state.nowMs - sinceMs) / config.publishPatienceMs);
+    const level = reachable[Math.max(0, reachable.length - 1 - given)];
+    const mark = level === undefined ? null : markIn(state, standing.epoch, level);
+    if (level === undefined || mark === null || mark < asOf.offset) continue;
+    const broken = brokenBits(state, entry);
+    enter(state, entry, { kind: "gone", settledAt: level, retriedIn, reappeared: false, broken }, effects);
+    publish(state, entry, effects);
+  }
+}
+
+export function publish(state: TrackerState, entry: Entry, effects: Effect[]): void {
+  if (entry.state.kind !== "gone") return;
+  const judged = state.config.levels.map(({ name }) => [name, judgeEntry(state, entry, name)] as const);
+  const verdicts: Record<string, Verdict> = Object.fromEntries(
+    judged.map(([name, judgement]) => [name, judgement.verdict]),
+  );
+  effects.push({
+    kind: "publish_verdict",
+    published: {
+      id: entry.id,
+      attempt: entry.attempt,
+      verdicts,
+      rule: judged.at(-1)?.[1].rule ?? "R6 absent",
+      settledAt: entry.state.settledAt,
+      retriedIn: entry.state.retriedIn,
+      metadata: entry.metadata,
+    },
+  });
+}

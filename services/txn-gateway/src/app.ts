@@ -1,0 +1,68 @@
+// The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
+import Fastify, { type FastifyInstance } from "fastify";
+import { HighwaterError } from "@highwater/protocol";
+import { type Config } from "./config.ts";
+import { type Deps } from "./deps.ts";
+import { Gateway } from "./gateway.ts";
+import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
+import { healthRoutes } from "./routes/health.ts";
+import { transactionRoutes } from "./routes/transactions.ts";
+
+export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
+export { type Deps } from "./deps.ts";
+export { jsonLog, makeDeps } from "./runtime.ts";
+
+/** Requests in flight have so long to end when the service shuts down; then their connections are cut. */
+const DRAIN_MS = 10_000;
+/** A body that trickles in holds a connection no longer than this. */
+const REQUEST_TIMEOUT_MS = 60_000;
+/** Longer than the proxies in front keep their connections, or they would send requests into a closing one. */
+const KEEP_ALIVE_MS = 75_000;
+
+/** Begins to work when the application is ready, and stops its parts when it is closed. */
+export function buildApp(config: Config, deps: Deps): FastifyInstance {
+  const gateway = new Gateway(config, deps);
+  const app: FastifyInstance = Fastify({
+    logger: false,
+    bodyLimit: config.bodyLimitBytes,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // The hook below answers instead, in the shape of all other errors.
+    return503OnClosing: false,
+    frameworkErrors: makeErrorHandler(deps.log),
+    clientErrorHandler: refuseConnection,
+  });
+  // Fastify would read text as well; this service speaks JSON only.
+  app.removeContentTypeParser("text/plain");
+  installErrorHandling(app, deps.log);
+  app.addHook("onRequest", (request, _reply, done) => {
+    if (!gateway.isStopping || !request.url.startsWith("/v1/")) done();
+    else
+      done(
+        new HighwaterError("overloaded", { detail: "The service is shutting down.", retryAfterMs: 1_000 }),
+      );
+  });
+  // A kept-alive connection would hold up the end of the server.
+  app.addHook("onSend", (_request, reply, _payload, done) => {
+    if (gateway.isStopping) void reply.header("connection", "close");
+    done();
+  });
+  transactionRoutes(app, config, gateway);
+  healthRoutes(app, gateway);
+
+  let cancelCut = (): void => undefined;
+  app.addHook("onReady", async () => {
+    gateway.start();
+  });
+  app.addHook("preClose", async () => {
+    gateway.drain();
+    cancelCut = deps.clock.after(DRAIN_MS, () => {
+      app.server.closeAllConnections();
+    });
+  });
+  app.addHook("onClose", async () => {
+    cancelCut();
+    await gateway.stop();
+  });
+  return app;
+}

@@ -1,0 +1,42 @@
+// What the gateway needs from the world: time, chance, the log, the store and the way to the trackers.
+import { type Clock, type Store } from "@highwater/store";
+
+export interface Log {
+  info(event: string, fields?: LogFields): void;
+  warn(event: string, fields?: LogFields): void;
+  error(event: string, fields?: LogFields): void;
+}
+
+/** `cause` is written as its name, code, message and stack; secrets do not belong in any field. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+export interface Rng {
+  /** Evenly distributed in [0, 1). */
+  random(): number;
+}
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+export interface HttpStream {
+  readonly status: number;
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+/** The way to the trackers. Every call rejects when the tracker cannot be reached or asked in time. */
+export interface TrackerTransport {
+  post(url: string, body: string, timeoutMs: number): Promise<HttpAnswer>;
+  /** Resolves at the answer's head; `chunks` ends or throws when the connection does, or when the signal aborts. */
+  open(url: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<HttpStream>;
+  close(): void;
+}
+
+export interface Deps {
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly log: Log;
+  readonly store: Store;
+  readonly transport: TrackerTransport;
+}

@@ -1,0 +1,55 @@
+// When is a committed transaction durable, or lost? Marks of its own epoch say it while that lasts, a tracker afterwards.
+import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
+import { type Clock } from "@highwater/store";
+import { type MarkBoard } from "./marks.ts";
+import { type Verdicts } from "./trackers/verdicts.ts";
+
+export interface Promised {
+  readonly token: string;
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+  readonly level: string;
+}
+
+export type Fate = "durable" | "pending" | "lost" | "broken" | "expired";
+
+export class Durability {
+  readonly #clock: Clock;
+  readonly #marks: MarkBoard;
+  readonly #verdicts: Verdicts;
+
+  constructor(clock: Clock, marks: MarkBoard, verdicts: Verdicts) {
+    this.#clock = clock;
+    this.#marks = marks;
+    this.#verdicts = verdicts;
+  }
+
+  /** For a transaction that this gateway has just committed: `pending` only when the time is over. */
+  async await(promised: Promised, limitMs: number): Promise<Fate> {
+    const deadlineMs = this.#clock.monotonicMs() + limitMs;
+    const end = await this.#marks.wait(promised, limitMs);
+    if (end === "reached") return "durable";
+    if (end === "timeout") return "pending";
+    const leftMs = Math.max(0, deadlineMs - this.#clock.monotonicMs());
+    return fateOf(
+      await this.#verdicts.ask({ token: promised.token, level: promised.level, limitMs: leftMs }),
+    );
+  }
+
+  /** For any transaction: a tracker's word counts more than the marks, which cannot tell of a broken promise. */
+  async judge(promised: Promised, limitMs: number): Promise<Fate> {
+    const deadlineMs = this.#clock.monotonicMs() + limitMs;
+    // The marks that come by themselves save the tracker a long question.
+    const end = await this.#marks.wait(promised, limitMs);
+    const leftMs = end === "ended" ? Math.max(0, deadlineMs - this.#clock.monotonicMs()) : 0;
+    const { token, level } = promised;
+    const verdict = await this.#verdicts.ask({ token, level, limitMs: leftMs });
+    if (verdict !== null && verdict !== "unknown" && verdict !== "pending") return verdict;
+    return this.#marks.reached(promised) ? "durable" : "pending";
+  }
+}
+
+/** Missing evidence is neither a success nor a loss. */
+function fateOf(verdict: Verdict | null): Fate {
+  return verdict === null || verdict === "unknown" ? "pending" : verdict;
+}

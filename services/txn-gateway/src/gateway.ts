@@ -1,0 +1,172 @@
+// The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
+import { ActiveTransactions } from "./active.ts";
+import { Announcer } from "./announcer.ts";
+import { type Config } from "./config.ts";
+import { type Deps } from "./deps.ts";
+import { Durability } from "./durability.ts";
+import { FlushHelp } from "./flush.ts";
+import { Inspection } from "./inspection.ts";
+import { LookUps } from "./look-ups.ts";
+import { MarkBoard } from "./marks.ts";
+import { Metrics } from "./metrics.ts";
+import { Primary } from "./primary.ts";
+import { Settler } from "./settler.ts";
+import { TrackerStream } from "./trackers/stream.ts";
+import { Verdicts } from "./trackers/verdicts.ts";
+import { Transactions } from "./transactions.ts";
+
+/** What a tracker knows of the epochs must come before a first look at the nodes: a zombie may be all that answers. */
+const LEARN_FIRST_MS = 2_000;
+const FLUSH_ANNOUNCEMENTS_MS = 2_000;
+
+export class Gateway {
+  readonly metrics = new Metrics();
+  readonly primary: Primary;
+  readonly marks: MarkBoard;
+  readonly transactions: Transactions;
+  readonly inspection: Inspection;
+  readonly #deps: Deps;
+  readonly #trackers: readonly string[];
+  readonly #announcer: Announcer;
+  readonly #flush: FlushHelp;
+  readonly #verdicts: Verdicts;
+  readonly #settler: Settler;
+  readonly #stream: TrackerStream;
+  readonly #active = new ActiveTransactions();
+  #contactMs: number;
+  #watching = false;
+  #stopping = false;
+
+  constructor(config: Config, deps: Deps) {
+    this.#deps = deps;
+    this.#trackers = config.trackers;
+    this.#contactMs = deps.clock.monotonicMs();
+    const onContact = (): void => {
+      this.#contactMs = deps.clock.monotonicMs();
+    };
+    this.marks = new MarkBoard({
+      clock: deps.clock,
+      isAncestor: (epoch, other) => this.primary.isAncestor(epoch, other),
+    });
+    this.#flush = new FlushHelp(deps, () => {
+      this.primary.nudge();
+    });
+    this.primary = new Primary(deps, {
+      probeIntervalMs: config.probeIntervalMs,
+      trackersSilentMs: () => this.#trackersSilentMs(),
+      onReign: (_reign, ended) => {
+        if (ended === null) return;
+        this.#flush.epochEnded(ended.epoch);
+        this.marks.endEpoch(ended.epoch);
+      },
+    });
+    this.#announcer = new Announcer(deps, {
+      gateway: config.name,
+      trackers: config.trackers,
+      maxPending: config.maxPendingAnnouncements,
+      onContact,
+    });
+    this.#verdicts = new Verdicts(deps, config.trackers, onContact);
+    this.#settler = new Settler(deps, this.primary);
+    this.#stream = new TrackerStream(deps, {
+      trackers: config.trackers,
+      onContact,
+      onEpochs: (ancestry) => {
+        this.primary.learn(ancestry);
+        this.marks.beginEpoch(ancestry);
+        this.#watch();
+      },
+      onMarks: (marks) => {
+        this.marks.advance(marks);
+      },
+      onAllFailed: () => {
+        this.#watch();
+      },
+    });
+    const shared = {
+      active: this.#active,
+      primary: this.primary,
+      lookUps: new LookUps(deps.store, this.primary),
+      marks: this.marks,
+      durability: new Durability(deps.clock, this.marks, this.#verdicts),
+      flush: this.#flush,
+    };
+    this.inspection = new Inspection({ ...shared, clock: deps.clock });
+    this.transactions = new Transactions({
+      ...shared,
+      config,
+      deps,
+      announcer: this.#announcer,
+      settler: this.#settler,
+      metrics: this.metrics,
+    });
+    this.#registerGauges();
+  }
+
+  start(): void {
+    this.#stream.start();
+    if (this.#trackers.length === 0) this.#watch();
+    else
+      this.#deps.clock.after(LEARN_FIRST_MS, () => {
+        this.#watch();
+      });
+  }
+
+  get isStopping(): boolean {
+    return this.#stopping;
+  }
+
+  /** No new work; what only waits for durability is answered now. Work in flight goes on. */
+  drain(): void {
+    this.#stopping = true;
+    this.marks.stop();
+    this.#verdicts.stop();
+    this.#settler.stop();
+  }
+
+  /** After the last answer. */
+  async stop(): Promise<void> {
+    this.drain();
+    const left = await this.#announcer.flush(FLUSH_ANNOUNCEMENTS_MS);
+    if (left > 0) this.#deps.log.error("announcements_not_delivered", { ids: left });
+    this.#announcer.stop();
+    this.#stream.stop();
+    this.#flush.stop();
+    this.primary.stop();
+    this.#deps.transport.close();
+    await this.#deps.store.close();
+  }
+
+  #watch(): void {
+    if (this.#watching || this.#stopping) return;
+    this.#watching = true;
+    this.primary.start();
+  }
+
+  #trackersSilentMs(): number {
+    if (this.#trackers.length === 0) return Number.POSITIVE_INFINITY;
+    if (this.#stream.connected !== null) return 0;
+    return this.#deps.clock.monotonicMs() - this.#contactMs;
+  }
+
+  #registerGauges(): void {
+    const { metrics } = this;
+    const gauge = (name: string, help: string, read: () => number): void => {
+      metrics.gauge(`highwater_gateway_${name}`, help, () => [{ labels: {}, value: read() }]);
+    };
+    metrics.gauge(
+      "highwater_gateway_announcement_queue_length",
+      "Announcements that a tracker has not acknowledged.",
+      () =>
+        this.#announcer.queueLengths().map(({ tracker, length }) => ({ labels: { tracker }, value: length })),
+    );
+    gauge(
+      "unacknowledged_transactions",
+      "Ids that no tracker has acknowledged.",
+      () => this.#announcer.pending,
+    );
+    gauge("active_transactions", "Transactions under way.", () => this.#active.size);
+    gauge("durability_waits", "Safe transactions that wait for a mark.", () => this.marks.waiting);
+    gauge("ready", "1 while there is an authoritative primary.", () => (this.primary.reign === null ? 0 : 1));
+  }
+}

@@ -1,0 +1,68 @@
+// What became of an id: by its receipt, by a tracker's verdict, and by the marks.
+import { formatOffset, type TransactionStateResponse, type TxnId } from "@highwater/protocol";
+import { sleep } from "@highwater/store";
+import { type ActiveTransactions } from "./active.ts";
+import { type Deps } from "./deps.ts";
+import { type Durability } from "./durability.ts";
+import { type FlushHelp } from "./flush.ts";
+import { type LookUps } from "./look-ups.ts";
+import { type MarkBoard } from "./marks.ts";
+import { type Primary } from "./primary.ts";
+import { stateOf, tokenOf } from "./txn/answer.ts";
+import { type Settled } from "./txn/settled.ts";
+
+export interface InspectionParts {
+  readonly clock: Deps["clock"];
+  readonly active: ActiveTransactions;
+  readonly primary: Primary;
+  readonly lookUps: LookUps;
+  readonly marks: MarkBoard;
+  readonly durability: Durability;
+  readonly flush: FlushHelp;
+}
+
+/** Between two reigns a look-up waits at least so long for the next. */
+const AUTHORITY_WAIT_MS = 200;
+
+export class Inspection {
+  readonly #parts: InspectionParts;
+
+  constructor(parts: InspectionParts) {
+    this.#parts = parts;
+  }
+
+  /** With `waitMs`: as soon as it is durable or lost, or when the time is over. */
+  async state(id: TxnId, level: string, waitMs: number): Promise<TransactionStateResponse> {
+    const { clock, primary, lookUps, marks, durability, flush } = this.#parts;
+    const deadlineMs = clock.monotonicMs() + waitMs;
+    const leftMs = (): number => Math.max(0, deadlineMs - clock.monotonicMs());
+    if (!(await this.#isOver(id, waitMs))) return { id, state: "active", marks: marks.newest };
+    const reign = primary.reign ?? (await primary.await(Math.max(AUTHORITY_WAIT_MS, leftMs())));
+    const settled = await lookUps.find(reign, id, "primary_unavailable");
+    if (settled.kind !== "committed")
+      return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
+    const { epoch, offset, attempt } = settled;
+    // The position was read just now: it may lie above what anybody else will bring to disk soon.
+    if (epoch === reign.epoch) flush.committed(reign);
+    const token = tokenOf({ kind: "write", id, epoch, offset, attempt });
+    const fate = await durability.judge({ token, epoch, offset, level }, leftMs());
+    const position = { epoch, offset: formatOffset(offset) };
+    return { id, state: stateOf(fate), token, position, level, marks: marks.newest };
+  }
+
+  /** False when the id is still under way here at the end of the time. */
+  async #isOver(id: TxnId, waitMs: number): Promise<boolean> {
+    const { active, clock } = this.#parts;
+    const ended = active.ended(id);
+    if (ended === null) return true;
+    if (waitMs === 0) return false;
+    const over = new AbortController();
+    await Promise.race([ended, sleep(clock, waitMs, over.signal)]);
+    over.abort();
+    return active.ended(id) === null;
+  }
+}
+
+function stateWithoutCommit(kind: Exclude<Settled["kind"], "committed">): TransactionStateResponse["state"] {
+  return kind === "absent" || kind === "out_of_window" ? "unknown" : kind;
+}

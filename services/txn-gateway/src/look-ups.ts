@@ -1,0 +1,43 @@
+// Looking ids up on the primary, many at a time.
+import { type ErrorCode, HighwaterError, type TxnId } from "@highwater/protocol";
+import { Batcher } from "./batcher.ts";
+import { type Deps } from "./deps.ts";
+import { type Primary, type Reign } from "./primary.ts";
+import { type Settled, settledAs } from "./txn/settled.ts";
+
+const BATCH_MAX = 1_000;
+const RETRY_MS = 500;
+
+export class LookUps {
+  readonly #store: Deps["store"];
+  readonly #primary: Primary;
+  readonly #batchers = new Map<string, Batcher<TxnId, Settled>>();
+
+  constructor(store: Deps["store"], primary: Primary) {
+    this.#store = store;
+    this.#primary = primary;
+  }
+
+  /** Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
+  async find(reign: Reign, id: TxnId, onFailure: ErrorCode): Promise<Settled> {
+    try {
+      return await this.#batcherOf(reign.node).ask(id);
+    } catch (cause) {
+      this.#primary.nudge();
+      if (cause instanceof HighwaterError) throw cause;
+      throw new HighwaterError(onFailure, { transactionId: id, retryAfterMs: RETRY_MS }, { cause });
+    }
+  }
+
+  #batcherOf(node: string): Batcher<TxnId, Settled> {
+    let batcher = this.#batchers.get(node);
+    if (batcher === undefined) {
+      batcher = new Batcher<TxnId, Settled>(async (ids) => {
+        const found = await this.#store.lookUp(node, ids);
+        return (id) => settledAs(id, found);
+      }, BATCH_MAX);
+      this.#batchers.set(node, batcher);
+    }
+    return batcher;
+  }
+}

@@ -1,0 +1,39 @@
+// The process: environment, signals, listening and exit codes; nothing else.
+// Exit codes: 0 after a signal, 1 when it cannot listen or fails, 2 when the configuration is wrong.
+import { readFileSync } from "node:fs";
+import { buildApp } from "./app.ts";
+import { describeConfig, loadConfig } from "./config.ts";
+import { jsonLog, makeDeps } from "./runtime.ts";
+
+const log = jsonLog((line) => process.stderr.write(line));
+const loaded = loadConfig(process.env, (path) => readFileSync(path, "utf8"));
+if (!loaded.ok) {
+  log.error("configuration_refused", { faults: loaded.faults });
+  process.exit(2);
+}
+const { config } = loaded;
+const app = buildApp(config, makeDeps(config, log));
+
+let stopping = false;
+async function stop(signal: string): Promise<void> {
+  if (stopping) return;
+  stopping = true;
+  log.info("stopping", { signal });
+  try {
+    await app.close();
+    process.exit(0);
+  } catch (cause) {
+    log.error("stop_failed", { cause });
+    process.exit(1);
+  }
+}
+for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => void stop(signal));
+
+try {
+  const url = await app.listen({ host: config.host, port: config.port });
+  log.info("listening", { url, ...describeConfig(config) });
+  process.stdout.write(`${JSON.stringify({ service: "txn-gateway", url })}\n`);
+} catch (cause) {
+  log.error("cannot_listen", { cause });
+  process.exit(1);
+}

@@ -1,0 +1,174 @@
+// The newest marks that this gateway has heard of, and the safe transactions that wait for them.
+// A mark stays true within its epoch for ever, so an old one settles waits as well as a new one. No I/O here.
+import { type EpochRecord, type Marks, type Offset, parseOffset } from "@highwater/protocol";
+import { type Clock } from "@highwater/store";
+
+export interface WaitTarget {
+  readonly epoch: string;
+  readonly level: string;
+  readonly offset: Offset;
+}
+
+/** `ended`: the epoch is over, and only a tracker can tell what became of the transaction. */
+export type WaitEnd = "reached" | "ended" | "timeout";
+
+interface Waiter {
+  readonly offset: Offset;
+  readonly settle: (end: WaitEnd) => void;
+}
+
+/** Epochs whose marks are kept: the current one, and a few that tokens in flight may still name. */
+const EPOCHS_KEPT = 8;
+
+export interface MarkBoardOptions {
+  readonly clock: Clock;
+  /** True when the first epoch is, as far as is known, an ancestor of the second. */
+  readonly isAncestor: (epoch: string, other: string) => boolean;
+}
+
+export class MarkBoard {
+  readonly #options: MarkBoardOptions;
+  /** By epoch, oldest first: what was heard, level by level the highest. */
+  readonly #marks = new Map<string, Map<string, Offset>>();
+  /** By epoch and level: lowest offset first, so that a mark settles a prefix. */
+  readonly #waits = new Map<string, Map<string, Waiter[]>>();
+  readonly #ended = new Set<string>();
+  #newest: Marks | null = null;
+  #waiting = 0;
+  #stopped = false;
+
+  constructor(options: MarkBoardOptions) {
+    this.#options = options;
+  }
+
+  /** The newest epoch's marks, for every answer to carry. */
+  get newest(): Marks | null {
+    return this.#newest;
+  }
+
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  reached({ epoch, level, offset }: WaitTarget): boolean {
+    const mark = this.#marks.get(epoch)?.get(level);
+    return mark !== undefined && mark >= offset;
+  }
+
+  /** Takes marks in. An older view than one heard before changes nothing. */
+  advance(marks: Marks): void {
+    const levels = this.#levelsOf(marks.epoch);
+    for (const [level, text] of Object.entries(marks.levels)) {
+      const offset = parseOffset(text);
+      if (offset === undefined) continue;
+      const known = levels.get(level);
+      if (known !== undefined && known >= offset) continue;
+      levels.set(level, offset);
+      this.#settleUpTo(marks.epoch, level, offset);
+    }
+    const current = this.#newest;
+    if (current !== null && current.epoch !== marks.epoch) {
+      if (this.#ended.has(marks.epoch) || this.#options.isAncestor(marks.epoch, current.epoch)) return;
+    }
+    this.#newest = { epoch: marks.epoch, seq: marks.seq, levels: toWire(levels) };
+  }
+
+  /** The current epoch's ancestry, oldest first, itself last: all others are over. */
+  beginEpoch(ancestry: readonly EpochRecord[]): void {
+    const current = ancestry.at(-1);
+    const previous = this.#newest?.epoch;
+    if (current === undefined || this.#ended.has(current.id)) return;
+    for (const record of ancestry.slice(0, -1)) this.endEpoch(record.id);
+    // An operator's choice can end an epoch that is no ancestor of the next.
+    if (previous !== undefined && previous !== current.id) this.endEpoch(previous);
+    if (previous === current.id) return;
+    this.#newest = { epoch: current.id, seq: current.seq, levels: toWire(this.#levelsOf(current.id)) };
+  }
+
+  endEpoch(epoch: string): void {
+    if (this.#ended.has(epoch)) return;
+    this.#ended.add(epoch);
+    const waits = this.#waits.get(epoch);
+    this.#waits.delete(epoch);
+    for (const waiters of waits?.values() ?? []) for (const waiter of waiters) waiter.settle("ended");
+  }
+
+  wait(target: WaitTarget, limitMs: number): Promise<WaitEnd> {
+    if (this.reached(target)) return Promise.resolve("reached");
+    if (this.#ended.has(target.epoch)) return Promise.resolve("ended");
+    if (limitMs <= 0 || this.#stopped) return Promise.resolve("timeout");
+    return new Promise((resolve) => {
+      const waiters = this.#waitersOf(target);
+      const settle = (end: WaitEnd): void => {
+        cancel();
+        this.#waiting--;
+        resolve(end);
+      };
+      const waiter: Waiter = { offset: target.offset, settle };
+      const cancel = this.#options.clock.after(limitMs, () => {
+        const at = waiters.indexOf(waiter, firstNotBelow(waiters, target.offset));
+        if (at >= 0) waiters.splice(at, 1);
+        settle("timeout");
+      });
+      this.#waiting++;
+      waiters.splice(firstAbove(waiters, target.offset), 0, waiter);
+    });
+  }
+
+  /** Ends every wait as if its time were over: the service shuts down, and a timeout is never a loss. */
+  stop(): void {
+    this.#stopped = true;
+    for (const levels of this.#waits.values())
+      for (const waiters of levels.values()) for (const waiter of waiters.splice(0)) waiter.settle("timeout");
+  }
+
+  #settleUpTo(epoch: string, level: string, mark: Offset): void {
+    const waiters = this.#waits.get(epoch)?.get(level);
+    if (waiters === undefined) return;
+    for (const waiter of waiters.splice(0, firstAbove(waiters, mark))) waiter.settle("reached");
+  }
+
+  #waitersOf({ epoch, level }: WaitTarget): Waiter[] {
+    let levels = this.#waits.get(epoch);
+    if (levels === undefined) this.#waits.set(epoch, (levels = new Map<string, Waiter[]>()));
+    let waiters = levels.get(level);
+    if (waiters === undefined) levels.set(level, (waiters = []));
+    return waiters;
+  }
+
+  #levelsOf(epoch: string): Map<string, Offset> {
+    let levels = this.#marks.get(epoch);
+    if (levels !== undefined) return levels;
+    this.#marks.set(epoch, (levels = new Map<string, Offset>()));
+    for (const oldest of this.#marks.keys()) {
+      if (this.#marks.size <= EPOCHS_KEPT) break;
+      this.#marks.delete(oldest);
+    }
+    return levels;
+  }
+}
+
+function toWire(levels: ReadonlyMap<string, Offset>): Record<string, string> {
+  return Object.fromEntries([...levels].map(([level, offset]) => [level, offset.toString(10)]));
+}
+
+function firstAbove(waiters: readonly Waiter[], offset: Offset): number {
+  return lowerBound(waiters, (waiter) => waiter.offset > offset);
+}
+
+function firstNotBelow(waiters: readonly Waiter[], offset: Offset): number {
+  return lowerBound(waiters, (waiter) => waiter.offset >= offset);
+}
+
+/** Index of the first waiter for which `holds`, which must be true for all waiters behind it as well. */
+function lowerBound(waiters: readonly Waiter[], holds: (waiter: Waiter) => boolean): number {
+  let low = 0;
+  let high = waiters.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const waiter = waiters[middle];
+    if (waiter !== undefined && holds(waiter)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}

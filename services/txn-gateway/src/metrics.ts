@@ -1,0 +1,70 @@
+// Counters and gauges in the Prometheus text format.
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Gauge {
+  readonly name: string;
+  readonly help: string;
+  readonly read: () => readonly { readonly labels: Labels; readonly value: number }[];
+}
+
+export class Counter {
+  readonly #values = new Map<string, number>();
+  readonly name: string;
+  readonly help: string;
+
+  constructor(name: string, help: string) {
+    this.name = name;
+    this.help = help;
+  }
+
+  /** Label values must come from a small fixed set. */
+  add(labels: Labels): void {
+    const key = labelText(labels);
+    this.#values.set(key, (this.#values.get(key) ?? 0) + 1);
+  }
+
+  lines(): string[] {
+    return [...this.#values].map(([labels, value]) => `${this.name}${labels} ${String(value)}`);
+  }
+}
+
+export class Metrics {
+  readonly transactions = new Counter(
+    "highwater_gateway_transactions_total",
+    "Transactions by acknowledgement and outcome; the outcome of a failed one is its error code.",
+  );
+  readonly unknownOutcomes = new Counter(
+    "highwater_gateway_unknown_outcomes_total",
+    "Connections that died during COMMIT, by what the id was settled as.",
+  );
+  readonly #gauges: Gauge[] = [];
+
+  gauge(name: string, help: string, read: Gauge["read"]): void {
+    this.#gauges.push({ name, help, read });
+  }
+
+  render(): string {
+    const lines: string[] = [];
+    for (const counter of [this.transactions, this.unknownOutcomes])
+      lines.push(...head(counter.name, counter.help, "counter"), ...counter.lines());
+    for (const { name, help, read } of this.#gauges)
+      lines.push(
+        ...head(name, help, "gauge"),
+        ...read().map(({ labels, value }) => `${name}${labelText(labels)} ${String(value)}`),
+      );
+    return `${lines.join("\n")}\n`;
+  }
+}
+
+function head(name: string, help: string, type: string): string[] {
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
+}
+
+function labelText(labels: Labels): string {
+  const pairs = Object.entries(labels).map(
+    ([key, value]) =>
+      `${key}="${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`,
+  );
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}

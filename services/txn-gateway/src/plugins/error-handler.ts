@@ -1,0 +1,76 @@
+// Every error leaves the service through here, as problem+json with a code of the catalogue.
+import { type Socket } from "node:net";
+import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { type ErrorCode, HighwaterError } from "@highwater/protocol";
+import { type Log } from "../deps.ts";
+
+const RETRY_MS_DEFAULT = 1_000;
+
+const BY_FASTIFY_CODE: Readonly<Record<string, ErrorCode>> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
+  FST_ERR_CTP_BODY_TOO_LARGE: "body_too_large",
+};
+
+export function makeErrorHandler(log: Log) {
+  return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    sendProblem(reply, toHighwaterError(error, { log, request }));
+  };
+}
+
+export function installErrorHandling(app: FastifyInstance, log: Log): void {
+  app.setErrorHandler(makeErrorHandler(log));
+  app.setNotFoundHandler((_request, reply) => {
+    sendProblem(reply, new HighwaterError("not_found"));
+  });
+}
+
+function toHighwaterError(error: unknown, context: { log: Log; request: FastifyRequest }): HighwaterError {
+  const { log, request } = context;
+  if (error instanceof HighwaterError) {
+    if (error.code === "internal") logFault(log, request, error);
+    return error;
+  }
+  const { code = "", statusCode, message } = error as Partial<FastifyError>;
+  const known = BY_FASTIFY_CODE[code];
+  if (known !== undefined) return new HighwaterError(known);
+  // Fastify's own refusals of a request that is malformed; their texts hold nothing of ours.
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
+    return new HighwaterError("invalid_request", { detail: message });
+  logFault(log, request, error);
+  return new HighwaterError("internal");
+}
+
+function logFault(log: Log, request: FastifyRequest, cause: unknown): void {
+  log.error("request_failed", { method: request.method, route: request.routeOptions.url, cause });
+}
+
+export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
+  const problem = error.toProblem();
+  const waits = problem.retry === "wait" || problem.retryAfterMs !== undefined;
+  const retryAfterMs = problem.retryAfterMs ?? RETRY_MS_DEFAULT;
+  if (waits) void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
+  const body = waits ? { ...problem, retryAfterMs } : problem;
+  // As text: the serializer of JSON answers would put its own content type.
+  void reply
+    .code(problem.status)
+    .header("content-type", "application/problem+json")
+    .send(JSON.stringify(body));
+}
+
+/** Bytes that are not a request: there is nobody to route an answer through, so it is written to the socket. */
+export function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const body = JSON.stringify(
+    new HighwaterError("invalid_request", { detail: "Not an HTTP request." }).toProblem(),
+  );
+  const head = [
+    "HTTP/1.1 400 Bad Request",
+    "content-type: application/problem+json",
+    `content-length: ${String(Buffer.byteLength(body))}`,
+    "connection: close",
+  ];
+  socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+}

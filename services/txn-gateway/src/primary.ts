@@ -1,0 +1,219 @@
+// Where transactions run now: the authoritative primary and its epoch, as this gateway sees them.
+// Owns the watcher and what follows from its answers; the rule "who is it?" is the store's.
+import { type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
+import { type Authority, AuthorityWatcher, type NodeReport, type Store } from "@highwater/store";
+import { type Deps, type Log } from "./deps.ts";
+
+/** One node in one epoch. A request runs in the reign in which it arrived, or not at all. */
+export interface Reign {
+  readonly node: string;
+  readonly epoch: EpochId;
+}
+
+export interface PrimaryOptions {
+  readonly probeIntervalMs: number;
+  /** How long no tracker has been reachable; trackers begin epochs, the gateway only in their absence. */
+  readonly trackersSilentMs: () => number;
+  readonly onReign: (reign: Reign, ended: Reign | null) => void;
+}
+
+/** So long the trackers have the first word on a new epoch. */
+const TRACKERS_FIRST_MS = 2_000;
+/** What a client should wait before it asks again; a failover takes seconds. */
+const RETRY_MS = 1_000;
+const NUDGE_PAUSE_MS = 50;
+/** A clock reading of the server that is older says less than the gateway's own clock. */
+const SERVER_TIME_VALID_MS = 10 * 60_000;
+
+type Waiter = (reign: Reign | null) => void;
+
+export class Primary {
+  readonly #clock: Deps["clock"];
+  readonly #log: Log;
+  readonly #store: Store;
+  readonly #options: PrimaryOptions;
+  readonly #watcher: AuthorityWatcher;
+  readonly #waiters = new Set<Waiter>();
+  #authority: Authority = { kind: "none", reason: "the nodes have not been asked yet" };
+  #reign: Reign | null = null;
+  /** The last reign that transactions may have run in; its connections are dropped when another begins. */
+  #lastReign: Reign | null = null;
+  #serverTime: { readonly serverMs: number; readonly atMs: number } | null = null;
+  /** When each node's newest report was asked for. */
+  readonly #askedAtMs = new Map<string, number>();
+  #beginning = false;
+  #nudgedAtMs = Number.NEGATIVE_INFINITY;
+  #begunAtMs = Number.NEGATIVE_INFINITY;
+  #stopped = false;
+
+  constructor(deps: Deps, options: PrimaryOptions) {
+    this.#clock = deps.clock;
+    this.#log = deps.log;
+    this.#store = deps.store;
+    this.#options = options;
+    this.#watcher = new AuthorityWatcher({
+      store: deps.store,
+      clock: deps.clock,
+      intervalMs: options.probeIntervalMs,
+      known: null,
+      onReport: (report, askedAtMs) => {
+        this.#askedAtMs.set(report.node, askedAtMs);
+        this.#noteTime(report, askedAtMs);
+      },
+      onAuthority: (authority) => {
+        this.#follow(authority);
+      },
+    });
+  }
+
+  start(): void {
+    this.#watcher.start();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#watcher.stop();
+    for (const settle of [...this.#waiters]) settle(null);
+  }
+
+  get reign(): Reign | null {
+    return this.#reign;
+  }
+
+  get authority(): Authority {
+    return this.#authority;
+  }
+
+  /** The current reign, waiting a moment for one; otherwise throws what a client should be told. */
+  async await(limitMs: number): Promise<Reign> {
+    if (this.#reign !== null) return this.#reign;
+    const reign = this.#stopped ? null : await this.#nextReign(limitMs);
+    if (reign === null) throw this.refusal();
+    return reign;
+  }
+
+  #nextReign(limitMs: number): Promise<Reign | null> {
+    return new Promise((resolve) => {
+      const settle = (reign: Reign | null): void => {
+        cancel();
+        this.#waiters.delete(settle);
+        resolve(reign);
+      };
+      const cancel = this.#clock.after(limitMs, () => {
+        settle(null);
+      });
+      this.#waiters.add(settle);
+    });
+  }
+
+  /** Why no transaction can run now, as an error of the catalogue. */
+  refusal(): HighwaterError {
+    const { kind } = this.#authority;
+    if (kind === "split")
+      return new HighwaterError("split_brain", { detail: this.reason(), retryAfterMs: RETRY_MS });
+    return new HighwaterError("primary_unavailable", { detail: this.reason(), retryAfterMs: RETRY_MS });
+  }
+
+  reason(): string {
+    switch (this.#authority.kind) {
+      case "primary":
+        return `${this.#authority.node} is the primary`;
+      case "mint":
+        return `the epoch of ${this.#authority.node} has yet to begin`;
+      case "prepare":
+        return `${this.#authority.node} has yet to be prepared`;
+      case "none":
+      case "split":
+        return this.#authority.reason;
+    }
+  }
+
+  /** Something has just failed: ask all nodes now. A server that dies fails a thousand requests; that is one reason to ask. */
+  nudge(): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#nudgedAtMs < NUDGE_PAUSE_MS) return;
+    this.#nudgedAtMs = nowMs;
+    this.#watcher.nudge();
+  }
+
+  /** A tracker's epochs: the current one's ancestry, oldest first, itself last. */
+  learn(ancestry: readonly EpochRecord[]): void {
+    const current = ancestry.at(-1)?.id as EpochId | undefined;
+    this.#watcher.learn(ancestry, current ?? null);
+    if (current !== undefined && current !== this.#reign?.epoch) this.nudge();
+  }
+
+  /** True when `epoch` is, as far as is known, an ancestor of `other`. */
+  isAncestor(epoch: string, other: string): boolean {
+    if (epoch === other) return false;
+    return this.#watcher.graph.ancestry(other as EpochId).some((record) => record.id === epoch);
+  }
+
+  /** The primary's clock, or this host's while the primary's is not known. */
+  serverNowMs(): number {
+    const nowMs = this.#clock.monotonicMs();
+    const heard = this.#serverTime;
+    if (heard === null || nowMs - heard.atMs > SERVER_TIME_VALID_MS) return this.#clock.wallMs();
+    return heard.serverMs + (nowMs - heard.atMs);
+  }
+
+  #noteTime(report: NodeReport, askedAtMs: number): void {
+    const { authority } = this.#watcher;
+    if (authority.kind === "primary" ? report.node !== authority.node : report.role !== "primary") return;
+    // Somewhere between question and answer; the middle is off by half of that at most.
+    this.#serverTime = {
+      serverMs: report.serverTimeMs,
+      atMs: (askedAtMs + this.#clock.monotonicMs()) / 2,
+    };
+  }
+
+  #follow(authority: Authority): void {
+    const before = this.#authority;
+    this.#authority = authority;
+    this.#reign = null;
+    if (authority.kind === "primary") this.#enter({ node: authority.node, epoch: authority.epoch });
+    else if (authority.kind === "mint" || authority.kind === "prepare") {
+      // The last epoch is over: whoever still waits for one of its connections need not wait for a dead host.
+      if (this.#lastReign !== null && before.kind === "primary") this.#store.forget(this.#lastReign.node);
+      void this.#begin(authority);
+    }
+    if (JSON.stringify(before) === JSON.stringify(authority)) return;
+    if (authority.kind === "primary") this.#log.info("authority_changed", { ...authority });
+    else this.#log.warn("authority_changed", { kind: authority.kind, reason: this.reason() });
+  }
+
+  #enter(reign: Reign): void {
+    const ended = this.#lastReign;
+    if (ended?.epoch !== reign.epoch) {
+      // Before anybody can see the new reign: no connection that was opened under another role or epoch may write in it.
+      if (ended !== null) this.#store.forget(ended.node);
+      if (ended?.node !== reign.node) this.#store.forget(reign.node);
+    }
+    this.#reign = reign;
+    this.#lastReign = reign;
+    if (ended?.epoch !== reign.epoch) this.#options.onReign(reign, ended);
+    for (const settle of [...this.#waiters]) settle(reign);
+  }
+
+  /** The trackers' work, done here only while none of them can be reached. The watcher asks again until it is done. */
+  async #begin(authority: Extract<Authority, { kind: "mint" | "prepare" }>): Promise<void> {
+    if (this.#beginning || this.#options.trackersSilentMs() < TRACKERS_FIRST_MS) return;
+    // What was asked for before the last step ended does not show it yet: a command would be carried out twice.
+    if ((this.#askedAtMs.get(authority.node) ?? 0) <= this.#begunAtMs) return;
+    this.#beginning = true;
+    try {
+      if (authority.kind === "prepare") await this.#store.prepare(authority.node);
+      else {
+        const { node, command, supersedes } = authority;
+        const minSeq = this.#watcher.graph.maxSeq + 1;
+        await this.#store.mint(node, { minSeq, command, supersedes, streamed: null, finalMarks: {} });
+      }
+      this.#begunAtMs = this.#clock.monotonicMs();
+      this.nudge();
+    } catch (cause) {
+      this.#log.warn("epoch_not_begun", { step: authority.kind, node: authority.node, cause });
+    } finally {
+      this.#beginning = false;
+    }
+  }
+}

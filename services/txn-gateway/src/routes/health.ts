@@ -1,0 +1,20 @@
+// /healthz: the process runs. /readyz: transactions can commit. /metrics: Prometheus text.
+import { type FastifyInstance } from "fastify";
+import { HighwaterError } from "@highwater/protocol";
+import { type Gateway } from "../gateway.ts";
+
+export function healthRoutes(app: FastifyInstance, gateway: Gateway): void {
+  app.get("/healthz", () => ({ status: "ok" }));
+
+  app.get("/readyz", () => {
+    if (gateway.isStopping)
+      throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
+    const { reign } = gateway.primary;
+    if (reign === null) throw gateway.primary.refusal();
+    return { status: "ready", primary: reign.node, epoch: reign.epoch };
+  });
+
+  app.get("/metrics", (_request, reply) =>
+    reply.header("content-type", "text/plain; version=0.0.4; charset=utf-8").send(gateway.metrics.render()),
+  );
+}

@@ -1,0 +1,50 @@
+// POST /v1/transactions and GET /v1/transactions/{id}: read the request, call, answer.
+import { type FastifyInstance } from "fastify";
+import { HighwaterError, LIMITS } from "@highwater/protocol";
+import { type Config } from "../config.ts";
+import { type Gateway } from "../gateway.ts";
+import { acceptRequest, checkId, checkLevel } from "../txn/request.ts";
+
+export function transactionRoutes(app: FastifyInstance, config: Config, gateway: Gateway): void {
+  const rules = { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs };
+
+  app.post("/v1/transactions", async (request, reply) => {
+    const answer = await gateway.transactions.run(acceptRequest(request.body, rules));
+    return reply.code(answer.status).send(answer.body);
+  });
+
+  app.get<{ Params: { id: string }; Querystring: Record<string, unknown> }>(
+    "/v1/transactions/:id",
+    async (request) => {
+      const { wait, level } = readQuery(request.query);
+      const id = checkId(request.params.id);
+      return gateway.inspection.state(id, checkLevel(level, rules.levels), wait);
+    },
+  );
+}
+
+interface StateQuery {
+  /** Milliseconds. */
+  readonly wait: number;
+  readonly level: string | undefined;
+}
+
+/** `wait` in seconds, fractions allowed. */
+function readQuery(query: Readonly<Record<string, unknown>>): StateQuery {
+  const { wait, level, ...unknown } = query;
+  const waitMs = wait === undefined ? 0 : parseSeconds(wait);
+  const faults = [
+    ...Object.keys(unknown).map((key) => `?${key}: is not a known parameter`),
+    ...(waitMs === undefined ? [`?wait: must be seconds from 0 to ${String(LIMITS.waitMs / 1_000)}`] : []),
+    ...(level === undefined || typeof level === "string" ? [] : ["?level: must be given once"]),
+  ];
+  if (faults.length > 0 || waitMs === undefined)
+    throw new HighwaterError("invalid_request", { detail: faults.join("; "), fields: faults });
+  return { wait: waitMs, level: level as string | undefined };
+}
+
+function parseSeconds(text: unknown): number | undefined {
+  if (typeof text !== "string" || !/^[0-9]{1,5}(\.[0-9]{1,6})?$/.test(text)) return undefined;
+  const ms = Number(text) * 1_000;
+  return ms <= LIMITS.waitMs ? ms : undefined;
+}

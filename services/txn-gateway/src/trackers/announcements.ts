@@ -1,0 +1,175 @@
+// One tracker's announcements: kept in order, sent in batches, resent until the tracker has them on disk.
+// Self-clocked: one batch in flight, everything since then goes in the next.
+import { type Announcement, LIMITS } from "@highwater/protocol";
+import { sleep } from "@highwater/store";
+import { hostOf } from "../config.ts";
+import { type Deps } from "../deps.ts";
+
+/** One announcement, shared by the queues of all trackers. */
+export class Item {
+  readonly announcement: Announcement;
+  readonly #onAcknowledged: () => void;
+  #json: string | null = null;
+  #acknowledged = false;
+
+  constructor(announcement: Announcement, onAcknowledged: () => void) {
+    this.announcement = announcement;
+    this.#onAcknowledged = onAcknowledged;
+  }
+
+  /** Some tracker has it on disk. */
+  get acknowledged(): boolean {
+    return this.#acknowledged;
+  }
+
+  get json(): string {
+    return (this.#json ??= JSON.stringify(this.announcement));
+  }
+
+  acknowledge(): void {
+    if (this.#acknowledged) return;
+    this.#acknowledged = true;
+    this.#onAcknowledged();
+  }
+}
+
+export interface TrackerQueueOptions {
+  readonly gateway: string;
+  readonly url: string;
+  /** Above this length, what another tracker holds is left out here. */
+  readonly trimAbove: number;
+  readonly onContact: () => void;
+}
+
+const SEND_TIMEOUT_MS = 5_000;
+/** Below the usual limit of an HTTP server's request body. */
+const BATCH_BYTES_MAX = 512 * 1_024;
+const BATCH_BYTES_MIN = 8 * 1_024;
+/** Under load a batch every two milliseconds carries more and costs less than one per commit. */
+const BATCH_INTERVAL_MS = 2;
+const BACKOFF_MS_MIN = 50;
+const BACKOFF_MS_MAX = 5_000;
+
+export class TrackerQueue {
+  readonly #deps: Pick<Deps, "clock" | "rng" | "log" | "transport">;
+  readonly #options: TrackerQueueOptions;
+  readonly #stop = new AbortController();
+  #wake = new AbortController();
+  #items: Item[] = [];
+  /** Items at the head that are on their way now. */
+  #sending = 0;
+  #trimAt: number;
+  #batchBytes = BATCH_BYTES_MAX;
+  #failures = 0;
+  #running = false;
+  #idle: (() => void)[] = [];
+
+  constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: TrackerQueueOptions) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#trimAt = options.trimAbove;
+  }
+
+  get length(): number {
+    return this.#items.length;
+  }
+
+  get host(): string {
+    return hostOf(this.#options.url);
+  }
+
+  push(item: Item): void {
+    this.#items.push(item);
+    if (this.#items.length > this.#trimAt) this.#trim();
+    if (!this.#running) void this.#run();
+  }
+
+  /** Resolves when nothing is left to send. A tracker that is being retried is tried again at once. */
+  drained(): Promise<void> {
+    this.#wake.abort();
+    this.#wake = new AbortController();
+    if (this.#items.length === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#wake.abort();
+  }
+
+  /** The ledger of another tracker holds what is left out; what no tracker has acknowledged always stays. */
+  #trim(): void {
+    const before = this.#items.length;
+    this.#items = this.#items.filter((item, index) => index < this.#sending || !item.acknowledged);
+    // Twice what had to stay, so that the cost of trimming is spread over as many pushes.
+    this.#trimAt = Math.max(this.#options.trimAbove, 2 * this.#items.length);
+    const left = before - this.#items.length;
+    if (left > 0) this.#deps.log.warn("announcements_left_to_others", { tracker: this.host, count: left });
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#deps;
+    this.#running = true;
+    // Whatever else this tick commits goes along.
+    await Promise.resolve();
+    while (this.#items.length > 0 && !this.#stop.signal.aborted) {
+      const beganMs = clock.monotonicMs();
+      const batch = this.#takeBatch();
+      this.#sending = batch.length;
+      const sent = await this.#send(batch);
+      this.#sending = 0;
+      if (sent) {
+        this.#items.splice(0, batch.length);
+        for (const item of batch) item.acknowledge();
+      }
+      const pauseMs = sent ? BATCH_INTERVAL_MS - (clock.monotonicMs() - beganMs) : this.#backoffMs();
+      if (this.#items.length > 0 && pauseMs > 0) await sleep(clock, pauseMs, this.#wake.signal);
+    }
+    this.#running = false;
+    if (this.#items.length === 0) this.#trimAt = this.#options.trimAbove;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #takeBatch(): Item[] {
+    let bytes = 0;
+    let count = 0;
+    for (const item of this.#items) {
+      bytes += item.json.length;
+      if (count > 0 && (bytes > this.#batchBytes || count >= LIMITS.announcementsPerBatch)) break;
+      count++;
+    }
+    return this.#items.slice(0, count);
+  }
+
+  async #send(batch: readonly Item[]): Promise<boolean> {
+    const { gateway, url, onContact } = this.#options;
+    const body = `{"gateway":${JSON.stringify(gateway)},"announcements":[${batch.map((item) => item.json).join(",")}]}`;
+    try {
+      const answer = await this.#deps.transport.post(`${url}/internal/announcements`, body, SEND_TIMEOUT_MS);
+      onContact();
+      if (answer.status >= 200 && answer.status < 300) {
+        if (this.#failures > 0) this.#deps.log.info("announcements_resumed", { tracker: this.host });
+        this.#failures = 0;
+        return true;
+      }
+      if (answer.status === 413) this.#batchBytes = Math.max(BATCH_BYTES_MIN, this.#batchBytes / 2);
+      this.#noteFailure({ status: answer.status });
+    } catch (cause) {
+      this.#noteFailure({ cause });
+    }
+    return false;
+  }
+
+  #noteFailure(why: Readonly<Record<string, unknown>>): void {
+    // The first one and then ever fewer: a tracker may be down for hours.
+    this.#failures++;
+    if ((this.#failures & (this.#failures - 1)) !== 0) return;
+    const { log } = this.#deps;
+    log.warn("announcements_held_up", { tracker: this.host, failures: this.#failures, ...why });
+  }
+
+  #backoffMs(): number {
+    const ceiling = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2 ** Math.min(this.#failures, 16));
+    return ceiling * (0.5 + 0.5 * this.#deps.rng.random());
+  }
+}

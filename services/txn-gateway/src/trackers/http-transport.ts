@@ -1,0 +1,79 @@
+// HTTP to the trackers over kept-alive connections. Node's own client: an announcement costs half of what `fetch` takes.
+import {
+  Agent as HttpAgent,
+  type ClientRequest,
+  type IncomingMessage,
+  request as httpRequest,
+} from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { type HttpAnswer, type HttpStream, type TrackerTransport } from "../deps.ts";
+
+/** Answers of trackers are small; a larger one is not from a tracker. */
+const MAX_ANSWER_BYTES = 16 * 1_048_576;
+/** A stream's head comes at once or not at all. */
+const OPEN_TIMEOUT_MS = 5_000;
+
+interface Call {
+  readonly method: "GET" | "POST";
+  readonly headers: Readonly<Record<string, string | number>>;
+  /** A stream holds its connection for life: it must not take one of the agent's places. */
+  readonly stream: boolean;
+  readonly signal: AbortSignal;
+  readonly body?: string;
+}
+
+export class HttpTransport implements TrackerTransport {
+  readonly #http = new HttpAgent({ keepAlive: true, maxSockets: 16 });
+  readonly #https = new HttpsAgent({ keepAlive: true, maxSockets: 16 });
+
+  async post(url: string, body: string, timeoutMs: number): Promise<HttpAnswer> {
+    const signal = AbortSignal.timeout(timeoutMs);
+    const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+    const response = await this.#send(url, { method: "POST", headers, stream: false, signal, body });
+    const parts: Buffer[] = [];
+    let size = 0;
+    for await (const part of response) {
+      const bytes = part as Buffer;
+      size += bytes.length;
+      if (size > MAX_ANSWER_BYTES) throw new Error("the tracker's answer is too large");
+      parts.push(bytes);
+    }
+    return { status: response.statusCode ?? 0, body: Buffer.concat(parts).toString("utf8") };
+  }
+
+  async open(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<HttpStream> {
+    const response = await this.#send(url, { method: "GET", headers, stream: true, signal });
+    return { status: response.statusCode ?? 0, chunks: response as AsyncIterable<Uint8Array> };
+  }
+
+  #send(url: string, call: Call): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const secure = url.startsWith("https:");
+      const { method, headers, stream, signal } = call;
+      const agent = stream ? false : secure ? this.#https : this.#http;
+      const request: ClientRequest = (secure ? httpsRequest : httpRequest)(
+        url,
+        { method, headers, agent, signal },
+        (response) => {
+          request.setTimeout(0);
+          resolve(response);
+        },
+      );
+      if (stream)
+        request.setTimeout(OPEN_TIMEOUT_MS, () => {
+          request.destroy(new Error("the tracker did not answer in time"));
+        });
+      request.on("error", reject);
+      request.end(call.body);
+    });
+  }
+
+  close(): void {
+    this.#http.destroy();
+    this.#https.destroy();
+  }
+}

@@ -1,0 +1,147 @@
+// The one stream of marks and epochs, from the nearest tracker that can be reached.
+// Owns connecting, watching for silence and falling over to the next; what the events mean is for its listeners.
+import { EpochEvent, type EpochRecord, Marks, validate, type Validation } from "@highwater/protocol";
+import { sleep } from "@highwater/store";
+import { hostOf } from "../config.ts";
+import { type Deps } from "../deps.ts";
+import { readSse, type SseEvent } from "./sse.ts";
+
+export interface TrackerStreamOptions {
+  /** Base URLs, nearest first. */
+  readonly trackers: readonly string[];
+  readonly onEpochs: (ancestry: readonly EpochRecord[]) => void;
+  readonly onMarks: (marks: Marks) => void;
+  /** The stream is open, and has just said something. */
+  readonly onContact: () => void;
+  /** Every tracker was tried once, in vain. */
+  readonly onAllFailed: () => void;
+}
+
+/** Trackers send a comment about every five seconds. */
+const SILENCE_MS = 15_000;
+const BACKOFF_MS_MIN = 50;
+const BACKOFF_MS_MAX = 2_000;
+/** A stream from a tracker farther away is given up this often, to see whether a nearer one is back. */
+const NEARER_AFTER_MS = 60_000;
+
+export class TrackerStream {
+  readonly #deps: Pick<Deps, "clock" | "rng" | "log" | "transport">;
+  readonly #options: TrackerStreamOptions;
+  readonly #stop = new AbortController();
+  /** Ids mean something only to the tracker that gave them. */
+  readonly #lastIds = new Map<string, string>();
+  #connected: string | null = null;
+
+  constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: TrackerStreamOptions) {
+    this.#deps = deps;
+    this.#options = options;
+  }
+
+  /** The tracker whose stream is open. */
+  get connected(): string | null {
+    return this.#connected;
+  }
+
+  start(): void {
+    if (this.#options.trackers.length > 0) void this.#run();
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  async #run(): Promise<void> {
+    const { clock, rng } = this.#deps;
+    let failures = 0;
+    while (!this.#stop.signal.aborted) {
+      let delivered = false;
+      for (const [index, tracker] of this.#options.trackers.entries()) {
+        if (this.#stop.signal.aborted) return;
+        delivered = await this.#follow(tracker, index > 0);
+        // It worked and then ended: begin again with the nearest.
+        if (delivered) break;
+      }
+      if (!delivered) this.#options.onAllFailed();
+      failures = delivered ? 0 : failures + 1;
+      const ceiling = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2 ** Math.min(failures, 16));
+      await sleep(clock, ceiling * (0.5 + 0.5 * rng.random()), this.#stop.signal);
+    }
+  }
+
+  /** Follows one tracker to the end of its stream; true when it has said anything. */
+  async #follow(tracker: string, isFar: boolean): Promise<boolean> {
+    const { clock, transport, log } = this.#deps;
+    const connection = new AbortController();
+    const abort = (): void => {
+      connection.abort();
+    };
+    this.#stop.signal.addEventListener("abort", abort, { once: true });
+    const cancelReturn = isFar ? clock.after(NEARER_AFTER_MS, abort) : (): void => undefined;
+    let cancelSilence = clock.after(SILENCE_MS, abort);
+    let delivered = false;
+    try {
+      const lastId = this.#lastIds.get(tracker);
+      const headers = { accept: "text/event-stream", ...(lastId && { "last-event-id": lastId }) };
+      const answer = await transport.open(`${tracker}/v1/durability/stream`, headers, connection.signal);
+      if (answer.status !== 200) {
+        abort();
+        throw new Error(`the tracker answered ${String(answer.status)}`);
+      }
+      log.info("tracker_stream_opened", { tracker: hostOf(tracker) });
+      this.#connected = tracker;
+      const heard = async function* (chunks: AsyncIterable<Uint8Array>, onChunk: () => void) {
+        for await (const chunk of chunks) {
+          onChunk();
+          yield chunk;
+        }
+      };
+      const onChunk = (): void => {
+        delivered = true;
+        cancelSilence();
+        cancelSilence = clock.after(SILENCE_MS, abort);
+        this.#options.onContact();
+      };
+      for await (const event of readSse(heard(answer.chunks, onChunk))) {
+        if (event.id !== undefined) this.#lastIds.set(tracker, event.id);
+        this.#take(event);
+      }
+      throw new Error("the tracker ended the stream");
+    } catch (cause) {
+      if (!this.#stop.signal.aborted && (delivered || this.#connected === tracker))
+        log.warn("tracker_stream_lost", { tracker: hostOf(tracker), cause });
+      return delivered;
+    } finally {
+      this.#connected = null;
+      cancelReturn();
+      cancelSilence();
+      abort();
+      this.#stop.signal.removeEventListener("abort", abort);
+    }
+  }
+
+  #take(event: SseEvent): void {
+    if (event.event === "epoch") {
+      const checked = parse(event.data, (value) => validate(EpochEvent, value));
+      if (checked.ok) this.#options.onEpochs(checked.value.epochs);
+      else this.#refuse(event, checked.faults);
+    } else if (event.event === "mark") {
+      const checked = parse(event.data, (value) => validate(Marks, value));
+      if (checked.ok) this.#options.onMarks(checked.value);
+      else this.#refuse(event, checked.faults);
+    }
+  }
+
+  #refuse(event: SseEvent, faults: readonly string[]): void {
+    this.#deps.log.warn("tracker_event_refused", { event: event.event, faults });
+  }
+}
+
+function parse<T>(text: string, check: (value: unknown) => Validation<T>): Validation<T> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { ok: false, faults: ["/: is not JSON"] };
+  }
+  return check(value);
+}

@@ -1,0 +1,97 @@
+// Asking a tracker what became of transactions: of those whose epoch is over, and of those that are looked up by id.
+// A failover ends all waits at once, so questions travel together; each level has one for now and one that waits.
+import { LIMITS, type Verdict, VerdictsResponse, validate } from "@highwater/protocol";
+import { sleep } from "@highwater/store";
+import { Batcher } from "../batcher.ts";
+import { type Deps } from "../deps.ts";
+
+export interface VerdictQuestion {
+  readonly token: string;
+  readonly level: string;
+  readonly limitMs: number;
+}
+
+/** How long a tracker may wait for verdicts that are still pending. Short: who asks meanwhile waits for the next batch. */
+const WAIT_MS = 500;
+/** For the way there and back; then the next tracker is asked. */
+const GRACE_MS = 2_000;
+const PAUSE_MS = 200;
+
+/** Null: no tracker answers. */
+type Word = Verdict | null;
+
+interface Lanes {
+  readonly now: Batcher<string, Word>;
+  readonly waiting: Batcher<string, Word>;
+}
+
+export class Verdicts {
+  readonly #deps: Pick<Deps, "clock" | "transport">;
+  readonly #trackers: readonly string[];
+  readonly #onContact: () => void;
+  readonly #lanes = new Map<string, Lanes>();
+  readonly #stop = new AbortController();
+
+  constructor(deps: Pick<Deps, "clock" | "transport">, trackers: readonly string[], onContact: () => void) {
+    this.#deps = deps;
+    this.#trackers = trackers;
+    this.#onContact = onContact;
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  /** The verdict, as soon as it is another than `pending`, or `pending` when the time is over. Null: no tracker answers. */
+  async ask({ token, level, limitMs }: VerdictQuestion): Promise<Word> {
+    const { clock } = this.#deps;
+    const deadlineMs = clock.monotonicMs() + limitMs;
+    const { now, waiting } = this.#lanesOf(level);
+    let word = await now.ask(token);
+    for (;;) {
+      const leftMs = deadlineMs - clock.monotonicMs();
+      // A tracker that has not heard of the transaction yet, or of its epoch, may do so in the time that is left.
+      const isFinal = word !== null && word !== "pending" && word !== "unknown";
+      if (isFinal || leftMs <= 0 || this.#stop.signal.aborted) return word;
+      if (word !== "pending") await sleep(clock, Math.min(PAUSE_MS, leftMs), this.#stop.signal);
+      const over = new AbortController();
+      const limit = sleep(clock, leftMs, AbortSignal.any([over.signal, this.#stop.signal]));
+      word = await Promise.race([waiting.ask(token), limit.then(() => word)]);
+      over.abort();
+    }
+  }
+
+  #lanesOf(level: string): Lanes {
+    let lanes = this.#lanes.get(level);
+    if (lanes === undefined) {
+      const lane = (waitMs: number): Batcher<string, Word> =>
+        new Batcher((tokens) => this.#askAnyone(tokens, level, waitMs), LIMITS.tokensPerRequest);
+      lanes = { now: lane(0), waiting: lane(WAIT_MS) };
+      this.#lanes.set(level, lanes);
+    }
+    return lanes;
+  }
+
+  async #askAnyone(
+    tokens: readonly string[],
+    level: string,
+    waitMs: number,
+  ): Promise<(token: string) => Word> {
+    const body = JSON.stringify({ tokens, level, waitMs });
+    for (const tracker of this.#trackers) {
+      try {
+        const url = `${tracker}/v1/durability/verdicts`;
+        const answer = await this.#deps.transport.post(url, body, waitMs + GRACE_MS);
+        if (answer.status !== 200) continue;
+        const checked = validate(VerdictsResponse, JSON.parse(answer.body));
+        if (!checked.ok) continue;
+        this.#onContact();
+        const words = new Map(checked.value.verdicts.map(({ token, verdict }) => [token, verdict]));
+        return (token) => words.get(token) ?? null;
+      } catch {
+        // The next one, then.
+      }
+    }
+    return () => null;
+  }
+}

@@ -1,0 +1,324 @@
+// What is announced, answered and settled when things go wrong, with a store whose every answer the test gives.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  decodeToken,
+  type EpochId,
+  HighwaterError,
+  type Offset,
+  type ProblemDetails,
+  type TxnId,
+} from "@highwater/protocol";
+import { type Execution, type ReceiptsAsOf, type ReceiptState, type Store } from "@highwater/store";
+import {
+  EPOCH_A,
+  EPOCH_B,
+  FakeClock,
+  MemoryLog,
+  newId,
+  ScriptedTransport,
+  settle,
+} from "../test/support/fakes.ts";
+import { type Config, loadConfig } from "./config.ts";
+import { type Deps } from "./deps.ts";
+import { Gateway } from "./gateway.ts";
+import { type Answer } from "./transactions.ts";
+import { type Accepted } from "./txn/request.ts";
+
+const TRACKER = "http://tracker:1";
+
+/** A call of the store that waits for the test's answer. */
+interface Call<T> {
+  readonly resolve: (value: T) => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+function makeConfig(): Config {
+  const nodes = [{ id: "a", region: "r", zone: "z", url: "postgresql://a/app" }];
+  const loaded = loadConfig(
+    {
+      GATEWAY_NAME: "g1",
+      GATEWAY_REGION: "r",
+      GATEWAY_TRACKERS: TRACKER,
+      GATEWAY_POOL_SIZE: "2",
+      GATEWAY_POOL_QUEUE: "1",
+      HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels: { disk: { primary: true } } }),
+    },
+    () => "",
+  );
+  assert.ok(loaded.ok);
+  return loaded.config;
+}
+
+function makeGateway() {
+  const clock = new FakeClock();
+  const transport = new ScriptedTransport();
+  const executions: Call<Execution>[] = [];
+  const lookUps: Call<ReceiptsAsOf>[] = [];
+  const settles: (Call<ReceiptsAsOf> & { epoch: string })[] = [];
+  const primaries = { epoch: EPOCH_A as string | null };
+  const later = <T, E extends object>(list: (Call<T> & E)[], extra: E): Promise<T> =>
+    new Promise((resolve, reject) => list.push({ resolve, reject, ...extra }));
+  const record = (id: string, seq: number, previous: string | null) => ({
+    ...{ id, seq, previous, node: "a", cause: "first" as const, startedAt: "", startOffset: "0" },
+    ...{ forkOffset: "0", forkLimit: null, supersedes: [], commanded: false, finalMarks: {} },
+  });
+  const store = {
+    nodes: [{ id: "a", region: "r", zone: "z" }],
+    probe: (node: string) => {
+      const { epoch } = primaries;
+      if (epoch === null)
+        return Promise.reject(Object.assign(new Error("refused"), { code: "ECONNREFUSED" }));
+      const epochs = [record(EPOCH_A, 1, null), record(EPOCH_B, 2, EPOCH_A)].slice(
+        0,
+        epoch === EPOCH_A ? 1 : 2,
+      );
+      return Promise.resolve({
+        ...{ node, role: "primary" as const, incarnation: epoch, prepared: true, epochs, unfit: null },
+        ...{ current: epoch as EpochId, flushed: 0n as Offset, applied: 0n as Offset, upstream: null },
+        ...{ command: null, serverTimeMs: clock.wallMs() },
+      });
+    },
+    execute: () => later<Execution, object>(executions, {}),
+    lookUp: () => later<ReceiptsAsOf, object>(lookUps, {}),
+    settle: (_node: string, { epoch }: { epoch: string }) => later(settles, { epoch }),
+    helpFlush: () => Promise.resolve(),
+    forget: () => undefined,
+    close: () => Promise.resolve(),
+  } as Partial<Store> as Store;
+  const deps: Deps = { clock, transport, store, log: new MemoryLog(), rng: { random: () => 0.5 } };
+  const gateway = new Gateway(makeConfig(), deps);
+  gateway.start();
+  return { gateway, clock, transport, executions, lookUps, settles, primaries };
+}
+
+type Made = ReturnType<typeof makeGateway>;
+
+const accepted = (id: TxnId, overrides: Partial<Accepted> = {}): Accepted => ({
+  ...{ id, statements: [{ sql: "SELECT 1" }], isolation: "serializable", readOnly: false },
+  ...{ ack: "commit", level: "disk", maxWaitMs: 1_000, metadata: undefined },
+  ...overrides,
+});
+
+const receipt = (id: TxnId, state: ReceiptState, epoch = EPOCH_A): ReceiptsAsOf => ({
+  receipts: new Map([[id, state]]),
+  epoch: epoch as EpochId,
+  asOf: 70n as Offset,
+});
+
+const commitIn = (epoch: string): ReceiptState => ({ kind: "commit", epoch: epoch as EpochId });
+const committed: Execution = { kind: "committed", offset: 50n as Offset, exact: false, results: [] };
+
+/** What became of a request: its answer or the code of its error, once there is one. */
+function watch(promise: Promise<Answer>): { answer?: Answer; code?: string; retry?: ProblemDetails } {
+  const found: { answer?: Answer; code?: string; retry?: ProblemDetails } = {};
+  promise.then(
+    (answer) => (found.answer = answer),
+    (error: unknown) => {
+      assert.ok(error instanceof HighwaterError, String(error));
+      found.code = error.code;
+      found.retry = error.details;
+    },
+  );
+  return found;
+}
+
+/** Kinds announced for the id, in order; every batch is acknowledged on the way. */
+async function announced({ transport, clock }: Made, id: TxnId): Promise<string[]> {
+  for (let round = 0; round < 5; round++) {
+    for (const sent of transport.sent) sent.answer(204);
+    await clock.advance(3);
+  }
+  return transport.sent
+    .flatMap(({ body }) => body.announcements)
+    .filter((one) => one.id === id)
+    .map(({ kind, offset }) => (offset === undefined ? kind : `${kind} ${offset}`));
+}
+
+async function begin(overrides: Partial<Accepted> = {}) {
+  const made = makeGateway();
+  await made.clock.advance(10);
+  assert.notEqual(made.gateway.primary.reign, null);
+  const id = newId(made.clock.wallMs());
+  const found = watch(made.gateway.transactions.run(accepted(id, overrides)));
+  await settle();
+  assert.equal(made.executions.length, 1);
+  return { ...made, id, found };
+}
+
+test("committed: intent, then position", async () => {
+  const made = await begin();
+  made.executions[0]?.resolve(committed);
+  await settle();
+  assert.deepEqual([made.found.answer?.status, made.found.answer?.body.state], [200, "committed"]);
+  assert.deepEqual(await announced(made, made.id), ["intent", "position 50"]);
+});
+
+test("a statement that fails withdraws the intent; no capacity, no primary and a new epoch leave it", async () => {
+  const cases: [HighwaterError, string[]][] = [
+    [new HighwaterError("statement_failed", { sqlstate: "42601", statement: 0 }), ["intent", "withdrawn"]],
+    [new HighwaterError("overloaded", {}), ["intent"]],
+    [new HighwaterError("primary_unavailable", {}), ["intent"]],
+    [new HighwaterError("epoch_changed", {}), ["intent"]],
+  ];
+  for (const [error, expected] of cases) {
+    const made = await begin();
+    made.executions[0]?.reject(error);
+    await settle();
+    assert.equal(made.found.code, error.code);
+    assert.deepEqual(await announced(made, made.id), expected, error.code);
+  }
+});
+
+test("what the store refuses without running it is not announced", async () => {
+  const made = makeGateway();
+  await made.clock.advance(10);
+  const id = newId(made.clock.wallMs());
+  made.executions.push = (call) => {
+    call.reject(new HighwaterError("transaction_control", { statement: 0 }));
+    return 1;
+  };
+  const found = watch(made.gateway.transactions.run(accepted(id)));
+  assert.deepEqual(await announced(made, id), []);
+  assert.equal(found.code, "transaction_control");
+});
+
+test("a replay of a commit of this epoch announces the position that was looked up", async () => {
+  const made = await begin();
+  made.executions[0]?.resolve({ kind: "already_settled" });
+  await settle();
+  made.lookUps[0]?.resolve(receipt(made.id, commitIn(EPOCH_A)));
+  await settle();
+  assert.equal(made.found.answer?.body.replayed, true);
+  assert.equal(made.found.answer.body.results, null);
+  assert.deepEqual(await announced(made, made.id), ["intent", "position 70"]);
+});
+
+test("a replay of a commit of an earlier epoch announces nothing more; its token names both epochs", async () => {
+  const made = await begin();
+  made.executions[0]?.resolve({ kind: "already_settled" });
+  await settle();
+  made.lookUps[0]?.resolve(receipt(made.id, commitIn(EPOCH_B), EPOCH_A));
+  await settle();
+  const token = decodeToken(made.found.answer?.body.token ?? "");
+  assert.deepEqual([token?.epoch, token?.attempt, token?.offset], [EPOCH_A, EPOCH_B, 70n]);
+  assert.deepEqual(await announced(made, made.id), ["intent"]);
+});
+
+test("a replay of an aborted id withdraws, of a lost one does not; of an expired one nobody knows", async () => {
+  const cases: [ReceiptState["kind"], string, string[]][] = [
+    ["aborted", "transaction_aborted", ["intent", "withdrawn"]],
+    ["lost", "transaction_lost", ["intent"]],
+    ["expired", "id_expired", ["intent"]],
+    ["absent", "epoch_changed", ["intent"]],
+  ];
+  for (const [kind, code, expected] of cases) {
+    const made = await begin();
+    made.executions[0]?.resolve({ kind: "already_settled" });
+    await settle();
+    made.lookUps[0]?.resolve(receipt(made.id, { kind, epoch: EPOCH_A } as ReceiptState));
+    await settle();
+    assert.equal(made.found.code, code);
+    assert.deepEqual(await announced(made, made.id), expected, kind);
+  }
+});
+
+test("an unknown outcome is settled: as committed, or with a tombstone", async () => {
+  const cases: [ReceiptState["kind"], string[]][] = [
+    ["commit", ["intent", "position 70"]],
+    ["aborted", ["intent", "withdrawn"]],
+    ["lost", ["intent"]],
+  ];
+  for (const [kind, expected] of cases) {
+    const made = await begin();
+    made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
+    await settle();
+    assert.equal(made.settles[0]?.epoch, EPOCH_A);
+    made.settles[0].resolve(receipt(made.id, { kind, epoch: EPOCH_A } as ReceiptState));
+    await settle();
+    if (kind === "commit") assert.equal(made.found.answer?.body.replayed, true);
+    else assert.equal(made.found.code, `transaction_${kind}`);
+    assert.deepEqual(await announced(made, made.id), expected, kind);
+  }
+});
+
+test("settled in a later epoch: the attempt is told apart, and its position is left to the trackers", async () => {
+  const made = await begin();
+  made.primaries.epoch = null;
+  made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
+  await settle();
+  made.settles[0]?.reject(new Error("connection refused"));
+  await made.clock.advance(1_000);
+  made.primaries.epoch = EPOCH_B;
+  await made.clock.advance(1_000);
+  assert.equal(made.settles[1]?.epoch, EPOCH_B);
+  made.settles[1].resolve(receipt(made.id, commitIn(EPOCH_A), EPOCH_B));
+  await settle();
+  const token = decodeToken(made.found.answer?.body.token ?? "");
+  assert.deepEqual([token?.epoch, token?.attempt], [EPOCH_B, EPOCH_A]);
+  assert.deepEqual(await announced(made, made.id), ["intent"]);
+});
+
+test("without a primary the client is told after ten seconds; the settling goes on, and holds the id", async () => {
+  const made = await begin();
+  made.primaries.epoch = null;
+  made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
+  await settle();
+  made.settles[0]?.reject(new Error("connection lost"));
+  await made.clock.advance(9_000);
+  assert.equal(made.found.code, undefined);
+  await made.clock.advance(1_500);
+  assert.equal(made.found.code, "commit_unconfirmed");
+  const again = watch(made.gateway.transactions.run(accepted(made.id)));
+  await settle();
+  assert.equal(again.code, "transaction_in_progress");
+  made.primaries.epoch = EPOCH_A;
+  await made.clock.advance(1_000);
+  made.settles.at(-1)?.resolve(receipt(made.id, { kind: "aborted", epoch: EPOCH_A as EpochId }));
+  await settle();
+  assert.deepEqual(await announced(made, made.id), ["intent", "withdrawn"]);
+  watch(made.gateway.transactions.run(accepted(made.id)));
+  await settle();
+  assert.equal(made.executions.length, 2, "the id is free again");
+});
+
+test("an unknown outcome of a crowd is settled in one call", async () => {
+  const made = makeGateway();
+  await made.clock.advance(10);
+  const ids = [0, 1, 2].map(() => newId(made.clock.wallMs()));
+  const found = ids.map((id) => watch(made.gateway.transactions.run(accepted(id))));
+  await settle();
+  for (const execution of made.executions) execution.reject(new HighwaterError("commit_unconfirmed"));
+  await settle();
+  assert.equal(made.settles.length, 1);
+  const receipts = new Map(
+    ids.map((id): [TxnId, ReceiptState] => [id, { kind: "aborted", epoch: EPOCH_A as EpochId }]),
+  );
+  made.settles[0]?.resolve({ receipts, epoch: EPOCH_A as EpochId, asOf: 70n as Offset });
+  await settle();
+  assert.deepEqual(
+    found.map(({ code }) => code),
+    ["transaction_aborted", "transaction_aborted", "transaction_aborted"],
+  );
+});
+
+test("more than sessions and queue can hold are refused before they are announced", async () => {
+  const made = makeGateway();
+  await made.clock.advance(10);
+  const last = newId(made.clock.wallMs());
+  const ids = [newId(made.clock.wallMs()), newId(made.clock.wallMs()), newId(made.clock.wallMs()), last];
+  const found = ids.map((id) => watch(made.gateway.transactions.run(accepted(id))));
+  await settle();
+  assert.equal(made.executions.length, 3);
+  assert.equal(found[3]?.code, "overloaded");
+  assert.deepEqual(await announced(made, last), []);
+});
+
+test("a read-only transaction whose connection dies is refused, and never settled", async () => {
+  const made = await begin({ readOnly: true });
+  made.executions[0]?.reject(new HighwaterError("primary_unavailable"));
+  await settle();
+  assert.equal(made.found.code, "primary_unavailable");
+  assert.equal(made.settles.length, 0);
+  assert.deepEqual(await announced(made, made.id), []);
+});

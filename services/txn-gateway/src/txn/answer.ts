@@ -1,0 +1,57 @@
+// The shapes of the answers: tokens, positions and bodies from what is known of a transaction.
+import {
+  encodeToken,
+  type EpochId,
+  formatOffset,
+  type Marks,
+  type Offset,
+  type StatementResult,
+  type TokenKind,
+  type TransactionResponse,
+  type TransactionStateResponse,
+  type TxnId,
+} from "@highwater/protocol";
+import { type Fate } from "../durability.ts";
+
+export interface Committed {
+  readonly kind: TokenKind;
+  readonly id: TxnId;
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+  readonly attempt: EpochId;
+  /** Null for a replay: the original results are not kept. */
+  readonly results: readonly StatementResult[] | null;
+}
+
+export function tokenOf({ kind, id, epoch, offset, attempt }: Omit<Committed, "results">): string {
+  return encodeToken({ kind, id, epoch, offset, attempt });
+}
+
+export function transactionAnswer(
+  committed: Committed,
+  extra: {
+    readonly state: "committed" | "durable" | "pending";
+    readonly token: string;
+    readonly level: string;
+    readonly marks: Marks | null;
+    readonly announced: boolean;
+  },
+): TransactionResponse {
+  const { state, token, level, marks, announced } = extra;
+  return {
+    id: committed.id,
+    state,
+    token,
+    position: { epoch: committed.epoch, offset: formatOffset(committed.offset) },
+    ...(state === "committed" ? {} : { level }),
+    results: committed.results as StatementResult[] | null,
+    marks,
+    announced,
+    ...(committed.results === null ? { replayed: true as const } : {}),
+  };
+}
+
+/** `pending` is the word for a promise; a look-up tells of a transaction, which is then `committed`. */
+export function stateOf(fate: Fate): TransactionStateResponse["state"] {
+  return fate === "pending" ? "committed" : fate;
+}

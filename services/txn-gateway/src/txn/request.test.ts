@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { HighwaterError } from "@highwater/protocol";
+import { newId } from "../../test/support/fakes.ts";
+import { acceptRequest, defaultLevel } from "./request.ts";
+
+const RULES = { levels: ["disk", "region", "global"], maxWaitMs: 30_000 };
+const statements = [{ sql: "SELECT 1" }];
+
+function refusal(body: unknown): HighwaterError {
+  try {
+    acceptRequest(body, RULES);
+  } catch (error) {
+    assert.ok(error instanceof HighwaterError);
+    return error;
+  }
+  return assert.fail("it was accepted");
+}
+
+test("defaults", () => {
+  const id = newId();
+  assert.deepEqual(acceptRequest({ id: id.toUpperCase(), statements }, RULES), {
+    id,
+    statements,
+    isolation: "serializable",
+    readOnly: false,
+    ack: "commit",
+    level: "region",
+    maxWaitMs: 30_000,
+    metadata: undefined,
+  });
+});
+
+test("the default level is `region` where there is one, or else the strongest", () => {
+  assert.equal(defaultLevel(["disk", "region", "global"]), "region");
+  assert.equal(defaultLevel(["disk", "zone"]), "zone");
+});
+
+test("all faults are told at once, unknown fields by name", () => {
+  const error = refusal({ id: newId(), statements: [{ sql: "", shout: true }], ack: "soon", extra: 1 });
+  assert.equal(error.code, "invalid_request");
+  const fields = error.details.fields ?? [];
+  for (const expected of ["/extra:", "/statements/0/shout:", "/statements/0/sql:", "/ack:"])
+    assert.ok(
+      fields.some((field) => field.startsWith(expected)),
+      `${expected} in ${fields.join("; ")}`,
+    );
+  assert.equal(error.details.detail, fields.join("; "));
+});
+
+test("what is refused, and as what", () => {
+  const id = newId();
+  assert.equal(refusal(undefined).code, "invalid_request");
+  assert.equal(refusal([]).code, "invalid_request");
+  assert.equal(refusal({ id, statements: [] }).code, "invalid_request");
+  assert.equal(refusal({ id, statements, maxWaitMs: -1 }).code, "invalid_request");
+  assert.equal(refusal({ id, statements: [{ sql: "SELECT 1\0; COMMIT" }] }).code, "invalid_request");
+  assert.equal(refusal({ id, statements, metadata: { ["x".repeat(65)]: "" } }).code, "invalid_request");
+  assert.equal(refusal({ id, statements, metadata: { "": "" } }).code, "invalid_request");
+  assert.equal(refusal({ id: "order-7", statements }).code, "invalid_id");
+  assert.equal(refusal({ id: "0190b3d2-0000-4000-8000-000000000000", statements }).code, "invalid_id");
+  assert.equal(refusal({ id, statements, level: "galaxy" }).code, "unknown_level");
+});

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
+import { type ReceiptState } from "@highwater/store";
+import { EPOCH_A, EPOCH_B, newId } from "../../test/support/fakes.ts";
+import { provesNothingCommitted, refusalOf, settledAs } from "./settled.ts";
+
+const id = newId();
+const found = (state: ReceiptState) => ({
+  receipts: new Map([[id, state]]),
+  epoch: EPOCH_B as EpochId,
+  asOf: 7n as Offset,
+});
+
+test("a receipt of a commit names its attempt, and a position that was read after it", () => {
+  assert.deepEqual(settledAs(id, found({ kind: "commit", epoch: EPOCH_A as EpochId })), {
+    kind: "committed",
+    attempt: EPOCH_A,
+    epoch: EPOCH_B,
+    offset: 7n,
+  });
+});
+
+test("each other state has its own refusal", () => {
+  const codes = (["aborted", "lost", "expired", "out_of_window", "absent"] as const).map(
+    (kind) => refusalOf(kind, id).code,
+  );
+  assert.deepEqual(codes, [
+    "transaction_aborted",
+    "transaction_lost",
+    "id_expired",
+    "id_out_of_window",
+    "epoch_changed",
+  ]);
+  assert.equal(settledAs(id, found({ kind: "aborted", epoch: EPOCH_A as EpochId })).kind, "aborted");
+  assert.equal(settledAs(newId(), found({ kind: "absent" })).kind, "absent");
+});
+
+test("an intent is withdrawn only for a failure behind the attempt's own receipt", () => {
+  const proves = (error: HighwaterError): boolean => provesNothingCommitted(error);
+  assert.ok(proves(new HighwaterError("statement_failed", { sqlstate: "42601", statement: 0 })));
+  assert.ok(proves(new HighwaterError("statement_timeout", { sqlstate: "57014", statement: 2 })));
+  assert.ok(proves(new HighwaterError("serialization_failure", { sqlstate: "40001" })), "at COMMIT");
+  assert.ok(proves(new HighwaterError("constraint_violation", { sqlstate: "23503" })), "deferred");
+  assert.ok(!proves(new HighwaterError("transaction_in_progress")), "held by another session");
+  assert.ok(!proves(new HighwaterError("overloaded")));
+  assert.ok(!proves(new HighwaterError("primary_unavailable")));
+  assert.ok(!proves(new HighwaterError("epoch_changed")));
+  assert.ok(!proves(new HighwaterError("commit_unconfirmed")));
+});

@@ -1,0 +1,55 @@
+// What an id's receipt means for its transaction, and what to tell a client when it did not commit.
+import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
+import { type ReceiptsAsOf } from "@highwater/store";
+
+export type Settled =
+  | {
+      readonly kind: "committed";
+      /** The epoch that the receipt names. */
+      readonly attempt: EpochId;
+      /** An upper bound, read after the receipt was; `epoch` differs from `attempt` after a failover. */
+      readonly epoch: EpochId;
+      readonly offset: Offset;
+    }
+  | { readonly kind: "aborted" | "lost" | "absent" | "expired" | "out_of_window" };
+
+export function settledAs(id: TxnId, found: ReceiptsAsOf): Settled {
+  const receipt = found.receipts.get(id);
+  if (receipt === undefined) return { kind: "absent" };
+  if (receipt.kind !== "commit") return { kind: receipt.kind };
+  return { kind: "committed", attempt: receipt.epoch, epoch: found.epoch, offset: found.asOf };
+}
+
+/** The answer to a request under an id that is settled, and not as committed. */
+export function refusalOf(kind: Exclude<Settled["kind"], "committed">, id: TxnId): HighwaterError {
+  switch (kind) {
+    case "aborted":
+      return new HighwaterError("transaction_aborted", { transactionId: id });
+    case "lost":
+      return new HighwaterError("transaction_lost", { transactionId: id });
+    case "expired":
+      return new HighwaterError("id_expired", { transactionId: id });
+    case "out_of_window":
+      return new HighwaterError("id_out_of_window", { transactionId: id });
+    case "absent":
+      // The receipt that refused the request is gone: a failover took it back in between.
+      return new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: 100 });
+  }
+}
+
+const AT_COMMIT: ReadonlySet<string> = new Set([
+  "serialization_failure",
+  "constraint_violation",
+  "statement_timeout",
+]);
+
+/**
+ * True when a failed execution proves that the id had not committed before: its receipt went in, and came out again with
+ * the failure. Any other failure says nothing about an earlier attempt under the same id, whose announcement must stay.
+ */
+export function provesNothingCommitted(error: HighwaterError): boolean {
+  if (error.outcome !== "not_applied" || error.details.sqlstate === undefined) return false;
+  if (error.details.statement !== undefined) return true;
+  // In no statement of the user: at COMMIT.
+  return AT_COMMIT.has(error.code);
+}

@@ -1,0 +1,301 @@
+// Announcements, marks and safe transactions: a real gateway and primary, and scripted wire peers in the trackers' place.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { decodeToken, type EpochRecord, type Marks, type TransactionResponse } from "@highwater/protocol";
+import { newId } from "../support/fakes.ts";
+import { problemOf, TestGateway } from "../support/gateway.ts";
+import { TrackerPeer } from "../support/tracker-peer.ts";
+
+let cluster: Cluster;
+let near: TrackerPeer;
+let far: TrackerPeer;
+let gateway: TestGateway;
+let epoch: EpochRecord;
+
+const insert = { statements: [{ sql: "INSERT INTO entry DEFAULT VALUES" }] };
+
+function marks(global: string | bigint, of: EpochRecord = epoch): Marks {
+  return { epoch: of.id, seq: of.seq, levels: { global: global.toString() } };
+}
+
+/** The first epoch's record, as a tracker would know it. */
+async function readEpoch(): Promise<EpochRecord> {
+  const [row] = await cluster.query("a", "SELECT id::text, seq::int, node FROM highwater.epoch");
+  assert.ok(row !== undefined);
+  return {
+    id: String(row["id"]),
+    seq: Number(row["seq"]),
+    previous: null,
+    node: String(row["node"]),
+    cause: "first",
+    startedAt: new Date().toISOString(),
+    startOffset: "0",
+    forkOffset: "0",
+    forkLimit: "0",
+    supersedes: [],
+    commanded: false,
+    finalMarks: {},
+  };
+}
+
+before(async () => {
+  cluster = await startCluster({ nodes: [{ id: "a", region: "us-east" }] });
+  // The peers begin no epochs, so a first gateway without trackers does.
+  const first = await TestGateway.start(cluster);
+  await first.ready();
+  await first.run("CREATE TABLE entry (n serial)");
+  await first.close();
+  epoch = await readEpoch();
+  near = await new TrackerPeer().start();
+  far = await new TrackerPeer().start();
+  near.sendEpochs([epoch]);
+  far.sendEpochs([epoch]);
+  gateway = await TestGateway.start(cluster, { trackers: [near.url, far.url] });
+  await gateway.ready();
+});
+
+after(async () => {
+  await gateway.close();
+  await Promise.all([near.stop(), far.stop()]);
+  await cluster.close();
+});
+
+describe("announcements", () => {
+  it("an intent before, the position after, to every tracker", async () => {
+    const id = newId();
+    const { body } = await gateway.commit({ id, ...insert, metadata: { order: "7" } });
+    for (const peer of [near, far]) {
+      await peer.until(() => peer.kindsOf(id).length === 2);
+      const [intent, position] = peer.announcements.filter((one) => one.id === id);
+      assert.deepEqual(intent, { kind: "intent", id, epoch: epoch.id, metadata: { order: "7" } });
+      assert.deepEqual(position, { kind: "position", id, ...body.position });
+      assert.deepEqual([...peer.gateways], [gateway.name]);
+    }
+    const slow = await gateway.commit({ statements: [{ sql: "SELECT pg_sleep(0.2)" }] });
+    assert.equal(slow.body.announced, true);
+  });
+
+  it("a failed one is withdrawn, a read-only one is not announced, a replay is positioned", async () => {
+    const failed = newId();
+    await gateway.refused({ id: failed, statements: [{ sql: "SELECT 1/0" }] });
+    const refused = newId();
+    await gateway.refused({ id: refused, statements: [{ sql: "COMMIT" }] });
+    const read = newId();
+    await gateway.commit({ id: read, readOnly: true, statements: [{ sql: "SELECT 1" }] });
+    const replayed = newId();
+    await gateway.commit({ id: replayed, ...insert });
+    await gateway.commit({ id: replayed, ...insert });
+    await near.until(() => near.kindsOf(replayed).length === 4);
+    assert.deepEqual(near.kindsOf(failed), ["intent", "withdrawn"]);
+    assert.deepEqual(near.kindsOf(read), []);
+    assert.deepEqual(near.kindsOf(replayed), ["intent", "position", "intent", "position"]);
+    assert.deepEqual(near.kindsOf(refused), [], "nothing was run");
+  });
+
+  it("with the trackers down commits go on, and everything is delivered when they return", async () => {
+    await Promise.all([near.stop(), far.stop()]);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => gateway.commit({ id: newId(), ...insert })),
+    );
+    for (const { status, body } of answers) assert.deepEqual([status, body.announced], [200, false]);
+    assert.equal(await gateway.metric("highwater_gateway_unacknowledged_transactions"), 20);
+    await Promise.all([near.start(), far.start()]);
+    for (const peer of [near, far])
+      await peer.until(() => answers.every(({ body }) => peer.positionOf(body.id) === body.position.offset));
+    for (const { body } of answers) assert.deepEqual(near.kindsOf(body.id), ["intent", "position"]);
+    assert.equal(await gateway.metric("highwater_gateway_unacknowledged_transactions"), 0);
+    await near.until(() => near.streams === 1);
+    assert.ok(near.resumedFrom.length > 0, "the stream is resumed");
+  });
+
+  it("at the bound new fast transactions are refused, and let in again when a tracker is back", async () => {
+    const peer = await new TrackerPeer().start();
+    await peer.stop();
+    const bounded = await TestGateway.start(cluster, {
+      trackers: [peer.url],
+      env: { GATEWAY_MAX_PENDING_ANNOUNCEMENTS: "3" },
+    });
+    await bounded.ready();
+    for (let count = 0; count < 3; count++) await bounded.commit(insert);
+    const problem = await bounded.refused(insert);
+    assert.deepEqual([problem.status, problem.code, problem.outcome], [503, "exposure_limit", "not_applied"]);
+    assert.equal((await bounded.post({ readOnly: true })).status, 200);
+    await peer.start();
+    await peer.until(() => peer.announcements.length === 6);
+    assert.equal((await bounded.commit(insert)).status, 200);
+    await bounded.close();
+    await peer.stop();
+  });
+});
+
+describe("safe transactions", () => {
+  /** Commits, and gives the tracker's mark for it once its position is announced. */
+  async function commitSafely(id = newId()): Promise<TransactionResponse> {
+    const answer = gateway.commit({ id, ...insert, ack: "durable", level: "global" });
+    await near.until(() => near.positionOf(id) !== undefined);
+    near.sendMarks(marks(near.positionOf(id) ?? "0"));
+    const { status, body } = await answer;
+    assert.equal(status, 200);
+    return body;
+  }
+
+  it("is answered when the mark passes it, and every answer carries the newest marks", async () => {
+    const body = await commitSafely();
+    assert.deepEqual([body.state, body.level], ["durable", "global"]);
+    assert.deepEqual(body.marks, marks(body.position.offset));
+    const fast = await gateway.commit(insert);
+    assert.deepEqual(fast.body.marks, body.marks);
+    assert.deepEqual([fast.body.state, fast.body.level], ["committed", undefined]);
+  });
+
+  it("one mark answers any number", async () => {
+    const ids = Array.from({ length: 30 }, () => newId());
+    const answers = ids.map((id) => gateway.commit({ id, ...insert, ack: "durable", level: "global" }));
+    await near.until(() => ids.every((id) => near.positionOf(id) !== undefined));
+    const highest = ids.map((id) => BigInt(near.positionOf(id) ?? 0)).reduce((a, b) => (a > b ? a : b));
+    near.sendMarks(marks(highest));
+    for (const { body } of await Promise.all(answers)) assert.equal(body.state, "durable");
+    assert.equal(await gateway.metric("highwater_gateway_durability_waits"), 0);
+  });
+
+  it("a timeout is a 202, never a loss", async () => {
+    const { status, body } = await gateway.commit({
+      ...insert,
+      ack: "durable",
+      level: "global",
+      maxWaitMs: 50,
+    });
+    assert.deepEqual([status, body.state, body.level], [202, "pending", "global"]);
+    assert.equal(decodeToken(body.token)?.id, body.id);
+  });
+
+  it("brings its log to disk at once, although nothing was committed synchronously", async () => {
+    const { body } = await gateway.commit(insert);
+    const started = performance.now();
+    for (;;) {
+      const [row] = await cluster.query("a", "SELECT (pg_current_wal_flush_lsn() - '0/0')::text AS flushed");
+      if (BigInt(String(row?.["flushed"])) >= BigInt(body.position.offset)) break;
+      assert.ok(performance.now() - started < 150, "the server's own timer is 200 ms");
+    }
+  });
+
+  it("holds no database connection while it waits", async () => {
+    const waiting = Array.from({ length: 24 }, () =>
+      gateway.commit({ ...insert, ack: "durable", level: "global", maxWaitMs: 1_000 }),
+    );
+    // Three times as many as there are connections; a fast one passes them all.
+    await gateway.run("SELECT 1");
+    for (const { status } of await Promise.all(waiting)) assert.equal(status, 202);
+  });
+
+  it("the nearest tracker that can be reached feeds it", async () => {
+    await near.stop();
+    await far.until(() => far.streams === 1);
+    const id = newId();
+    const answer = gateway.commit({ id, ...insert, ack: "durable", level: "global" });
+    await far.until(() => far.positionOf(id) !== undefined);
+    far.sendMarks(marks(far.positionOf(id) ?? "0"));
+    assert.equal((await answer).body.state, "durable");
+    await near.start();
+  });
+
+  it("a read-only transaction can wait as well", async () => {
+    await far.stop();
+    await near.until(() => near.streams === 1);
+    await far.start();
+    const answer = gateway.commit({
+      readOnly: true,
+      statements: [{ sql: "SELECT 1" }],
+      ack: "durable",
+      level: "global",
+    });
+    const [row] = await cluster.query(
+      "a",
+      "SELECT (pg_current_wal_insert_lsn() - '0/0' + 1000000)::text AS above",
+    );
+    near.sendMarks(marks(String(row?.["above"])));
+    const { body } = await answer;
+    assert.equal(body.state, "durable");
+    assert.equal(decodeToken(body.token)?.kind, "read");
+  });
+});
+
+describe("the state of a transaction", () => {
+  it("active, then committed, then durable or lost by a tracker's word", async () => {
+    const id = newId();
+    const running = gateway.commit({ id, statements: [{ sql: "SELECT pg_sleep(0.3)" }] });
+    await near.until(() => near.kindsOf(id).includes("intent"));
+    assert.equal((await gateway.state(id)).state, "active");
+    const waited = await gateway.state(id, "?wait=5&level=global");
+    const { body } = await running;
+    assert.equal(waited.state === "committed" || waited.state === "durable", true);
+    assert.equal(waited.position?.epoch, body.position.epoch);
+
+    for (const verdict of ["durable", "lost", "broken", "pending"] as const) {
+      far.verdict = near.verdict = () => verdict;
+      const expected = verdict === "pending" ? ["committed", "durable"] : [verdict];
+      assert.ok(expected.includes((await gateway.state(id, "?level=global")).state), verdict);
+    }
+    far.verdict = near.verdict = () => "pending";
+  });
+
+  it("a long poll ends with the mark, or with its time", async () => {
+    const id = newId();
+    await gateway.commit({ id, ...insert });
+    await gateway.commit(insert);
+    const [row] = await cluster.query(
+      "a",
+      "SELECT (pg_current_wal_insert_lsn() - '0/0' + 2000000)::text AS above",
+    );
+    const started = performance.now();
+    const early = await gateway.state(id, "?wait=0.1&level=disk");
+    assert.equal(early.state, "committed");
+    assert.ok(performance.now() - started >= 90);
+    const late = gateway.state(id, "?wait=10&level=disk");
+    near.sendMarks({ epoch: epoch.id, seq: epoch.seq, levels: { disk: String(row?.["above"]) } });
+    assert.equal((await late).state, "durable");
+  });
+});
+
+describe("an epoch that ends elsewhere", () => {
+  const next = (): EpochRecord => ({
+    ...epoch,
+    id: crypto.randomUUID(),
+    seq: epoch.seq + 1,
+    previous: epoch.id,
+  });
+
+  it("a tracker's word decides what waits, and a primary that is not in it gets no more traffic", async () => {
+    const other = await TestGateway.start(cluster, { trackers: [near.url] });
+    await other.ready();
+    const cases = ["durable", "lost", "broken"] as const;
+    const pending = cases.map((verdict) => {
+      const id = newId();
+      return { id, verdict, answer: other.post({ id, ...insert, ack: "durable", level: "global" }) };
+    });
+    await near.until(() => pending.every(({ id }) => near.positionOf(id) !== undefined));
+    near.verdict = (token) => pending.find(({ id }) => id === decodeToken(token)?.id)?.verdict ?? "pending";
+    near.sendEpochs([epoch, next()]);
+    const [durable, lost, broken] = await Promise.all(pending.map(({ answer }) => answer));
+    assert.ok(durable !== undefined && lost !== undefined && broken !== undefined);
+    assert.equal(durable.status, 200);
+    assert.equal((durable.body as TransactionResponse).state, "durable");
+    assert.equal(problemOf(lost).code, "transaction_lost");
+    assert.equal(problemOf(broken).code, "transaction_lost");
+    assert.match(problemOf(broken).detail ?? "", /promise was broken/);
+
+    const zombie = await other.refused(insert);
+    assert.deepEqual([zombie.status, zombie.code], [503, "primary_unavailable"]);
+    assert.equal((await fetch(`${other.url}/readyz`)).status, 503);
+    await other.close();
+  });
+
+  it("a gateway that starts beside a zombie learns of the epoch first", async () => {
+    const learner = await TestGateway.start(cluster, { trackers: [near.url] });
+    await near.until(() => near.streams >= 2);
+    const problem = await learner.refused(insert);
+    assert.equal(problem.code, "primary_unavailable");
+    await learner.close();
+  });
+});

@@ -1,0 +1,270 @@
+// Databases that are down, die, hang or fail over, and sessions that are left behind: no outcome is ever guessed.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { type Problem, type TransactionResponse } from "@highwater/protocol";
+import pg from "pg";
+import { newId } from "../support/fakes.ts";
+import { type Answered, problemOf, TestGateway } from "../support/gateway.ts";
+import { TrackerPeer } from "../support/tracker-peer.ts";
+
+let cluster: Cluster;
+let gateway: TestGateway;
+
+const insert = (id: string) => ({ id, statements: [{ sql: "INSERT INTO entry VALUES ($1)", params: [id] }] });
+
+before(async () => {
+  cluster = await startCluster({
+    nodes: [
+      { id: "a", region: "us-east" },
+      { id: "b", region: "us-west" },
+    ],
+    roundTripMs: { "us-east/us-west": 2 },
+  });
+});
+
+after(async () => {
+  await gateway.close();
+  await cluster.close();
+});
+
+/** Ids that the receipts call committed, and ids that have left data, on the node. */
+async function receiptsAndData(node: string): Promise<{ receipts: string[]; data: string[] }> {
+  const receipts = await cluster.query(
+    node,
+    "SELECT r.id::text FROM highwater.receipt r WHERE kind = 'commit' AND EXISTS (SELECT FROM sent s WHERE s.id = r.id) ORDER BY 1",
+  );
+  const data = await cluster.query(
+    node,
+    "SELECT id::text FROM entry WHERE id IN (SELECT id FROM sent) ORDER BY 1",
+  );
+  return { receipts: receipts.map((row) => String(row["id"])), data: data.map((row) => String(row["id"])) };
+}
+
+async function noteSent(node: string, ids: readonly string[]): Promise<void> {
+  await cluster.query(node, "TRUNCATE sent");
+  await cluster.query(node, "INSERT INTO sent SELECT unnest($1::uuid[])", [ids]);
+}
+
+async function untilBlocked(sql: string, limitMs = 5_000): Promise<void> {
+  const untilMs = performance.now() + limitMs;
+  for (;;) {
+    const rows = await cluster.query("a", sql);
+    if (rows.length > 0) return;
+    assert.ok(performance.now() < untilMs, `never: ${sql}`);
+  }
+}
+
+describe("a database that is down", () => {
+  it("at the start: refused until it is there, then served", async () => {
+    await cluster.stop("a");
+    await cluster.stop("b");
+    gateway = await TestGateway.start(cluster, { env: { GATEWAY_STATEMENT_TIMEOUT_MS: "2000" } });
+    const problem = await gateway.refused({});
+    assert.deepEqual([problem.status, problem.code, problem.retry], [503, "primary_unavailable", "wait"]);
+    assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
+    assert.equal((await fetch(`${gateway.url}/healthz`)).status, 200);
+    await cluster.start("b");
+    await cluster.start("a");
+    await gateway.ready();
+    await gateway.run("CREATE TABLE entry (id uuid PRIMARY KEY)", "CREATE TABLE sent (id uuid)");
+    await gateway.run(
+      "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(30); RETURN NULL; END'",
+      "CREATE TABLE slow_commit (id uuid)",
+      "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow_commit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION linger()",
+    );
+  });
+});
+
+describe("a session that is left behind", () => {
+  it("a replay gets past the orphan that holds its id, in bounded time", async () => {
+    const id = newId();
+    const orphan = new pg.Client({ connectionString: await cluster.connectionString("a") });
+    orphan.on("error", () => undefined);
+    await orphan.connect();
+    await orphan.query("BEGIN");
+    await orphan.query(
+      "INSERT INTO highwater.receipt (id, epoch) VALUES ($1, (SELECT id FROM highwater.epoch_sentinel))",
+      [id],
+    );
+    await orphan.query("INSERT INTO entry VALUES ($1)", [id]);
+    const started = performance.now();
+    const problem = await gateway.refused(insert(id));
+    assert.deepEqual(
+      [problem.code, problem.outcome, problem.retry],
+      ["transaction_aborted", "not_applied", "transaction"],
+    );
+    assert.ok(performance.now() - started < 5_000, "the statement's time limit and the patience");
+    await assert.rejects(orphan.query("COMMIT"));
+    assert.equal((await gateway.state(id)).state, "aborted");
+    await noteSent("a", [id]);
+    assert.deepEqual(await receiptsAndData("a"), { receipts: [], data: [] });
+    // Settled for good: the same id never runs any more.
+    assert.equal((await gateway.refused(insert(id))).code, "transaction_aborted");
+  });
+});
+
+describe("a connection that dies during COMMIT", () => {
+  it("before the commit took place: a tombstone, and nothing applied", async () => {
+    const id = newId();
+    const statements = [
+      ...insert(id).statements,
+      { sql: "INSERT INTO slow_commit VALUES ($1)", params: [id] },
+    ];
+    const patient = await TestGateway.start(cluster, { env: { GATEWAY_STATEMENT_TIMEOUT_MS: "60000" } });
+    await patient.ready();
+    const answer = patient.refused({ id, statements });
+    await untilBlocked("SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query = 'COMMIT'");
+    assert.equal((await patient.state(id)).state, "active");
+    await cluster.query(
+      "a",
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'",
+    );
+    const problem = await answer;
+    assert.deepEqual(
+      [problem.status, problem.code, problem.outcome],
+      [409, "transaction_aborted", "not_applied"],
+    );
+    assert.equal((await patient.state(id)).state, "aborted");
+    await noteSent("a", [id]);
+    assert.deepEqual(await receiptsAndData("a"), { receipts: [], data: [] });
+    assert.equal(await patient.metric('highwater_gateway_unknown_outcomes_total{resolution="aborted"}'), 1);
+    await patient.close();
+  });
+
+  it("after the commit took place: found committed by its receipt", async () => {
+    const peer = await new TrackerPeer().start();
+    const far = await TestGateway.start(cluster, { from: "elsewhere", trackers: [peer.url] });
+    await far.ready();
+    await far.commit(insert(newId()));
+    const id = newId();
+    // The server's answers no longer arrive; the request still does.
+    const link = cluster.link("elsewhere", "us-east");
+    await link.cut({ direction: "backward" });
+    const answer = far.commit(insert(id));
+    await untilBlocked(`SELECT FROM entry WHERE id = '${id}'`);
+    await link.cut({ mode: "reset" });
+    await link.heal();
+    const { status, body } = await answer;
+    assert.deepEqual([status, body.state, body.replayed, body.results], [200, "committed", true, null]);
+    await peer.until(() => peer.positionOf(id) === body.position.offset);
+    assert.deepEqual(peer.kindsOf(id), ["intent", "position"]);
+    await far.close();
+    await peer.stop();
+  });
+});
+
+/** Sends transactions without pause until told to stop; answers everything that came back. */
+function load(target: TestGateway, clients: number) {
+  const answers = new Map<string, Answered<unknown>>();
+  let stopped = false;
+  const client = async (): Promise<void> => {
+    while (!stopped) {
+      const id = newId();
+      answers.set(id, await target.post(insert(id)));
+    }
+  };
+  const running = Promise.all(Array.from({ length: clients }, client));
+  return {
+    answers,
+    stop: async () => {
+      stopped = true;
+      await running;
+    },
+  };
+}
+
+const codeOf = ({ status, body }: Answered<unknown>): string =>
+  status < 300 ? (body as TransactionResponse).state : (body as Problem).code;
+
+/** What was refused as not applied has left nothing; receipts and data are the same set. */
+async function checkHistory(
+  node: string,
+  answers: ReadonlyMap<string, Answered<unknown>>,
+): Promise<Map<string, number>> {
+  await noteSent(node, [...answers.keys()]);
+  const { receipts, data } = await receiptsAndData(node);
+  assert.deepEqual(receipts, data);
+  const present = new Set(data);
+  const codes = new Map<string, number>();
+  for (const [id, answered] of answers) {
+    const code = codeOf(answered);
+    codes.set(code, (codes.get(code) ?? 0) + 1);
+    if (answered.status >= 400 && problemOf(answered).outcome === "not_applied")
+      assert.ok(!present.has(id), `${id} was answered ${code} and is there`);
+  }
+  return codes;
+}
+
+describe("a primary that is killed under load", () => {
+  it("and comes back: every outcome is resolved, and receipts and data agree", async () => {
+    const { answers, stop } = load(gateway, 8);
+    await untilBlocked("SELECT FROM entry OFFSET 200 LIMIT 1");
+    await cluster.kill("a");
+    await cluster.start("a");
+    await gateway.ready();
+    const before = answers.size;
+    await untilBlocked(
+      "SELECT FROM highwater.receipt r JOIN highwater.epoch_sentinel s ON s.id = r.epoch WHERE kind = 'commit' OFFSET 50 LIMIT 1",
+    );
+    await stop();
+    assert.ok(answers.size > before);
+    const codes = await checkHistory("a", answers);
+    console.log("killed and restarted:", Object.fromEntries(codes));
+    assert.ok((codes.get("committed") ?? 0) > 50);
+    assert.equal(codes.get("internal"), undefined);
+    assert.equal(codes.get("commit_unconfirmed"), undefined);
+  });
+
+  it("and another takes over: the gateway follows, in the new epoch only", async () => {
+    await cluster.waitForStreaming(["b"]);
+    const old = (await gateway.run("SELECT 1")).position.epoch;
+    const { answers, stop } = load(gateway, 8);
+    await untilBlocked(`SELECT FROM highwater.receipt WHERE epoch = '${old}' OFFSET 200 LIMIT 1`);
+    await cluster.kill("a");
+    await cluster.promote("b");
+    await gateway.ready();
+    const young = (await gateway.run("SELECT 1")).position.epoch;
+    assert.notEqual(young, old);
+    await stop();
+    const codes = await checkHistory("b", answers);
+    console.log("failed over:", Object.fromEntries(codes));
+    assert.equal(codes.get("internal"), undefined);
+    const ready = (await (await fetch(`${gateway.url}/readyz`)).json()) as { primary: string };
+    assert.equal(ready.primary, "b");
+  });
+
+  it("and comes back as a zombie: it gets no traffic", async () => {
+    await cluster.startAsPrimary("a");
+    const before = await cluster.query("a", "SELECT count(*)::int AS n FROM highwater.receipt");
+    const { answers, stop } = load(gateway, 4);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await stop();
+    for (const answered of answers.values()) assert.equal(codeOf(answered), "committed");
+    assert.deepEqual(await cluster.query("a", "SELECT count(*)::int AS n FROM highwater.receipt"), before);
+    await cluster.stop("a");
+  });
+});
+
+describe("shutting down", () => {
+  it("finishes what is in flight, answers what waits, and delivers its announcements", async () => {
+    const peer = await new TrackerPeer().start();
+    const ending = await TestGateway.start(cluster, { trackers: [peer.url] });
+    await ending.ready();
+    const [slow, safe] = [newId(), newId()];
+    const running = ending.commit({ id: slow, statements: [{ sql: "SELECT pg_sleep(0.5)" }] });
+    const waiting = ending.commit({ ...insert(safe), ack: "durable", level: "global" });
+    await peer.until(() => peer.kindsOf(slow).includes("intent") && peer.positionOf(safe) !== undefined);
+    await peer.stop();
+    const started = performance.now();
+    const closing = ending.close();
+    assert.equal((await waiting).status, 202);
+    assert.equal((await running).body.state, "committed");
+    await peer.start();
+    await closing;
+    assert.ok(performance.now() - started < 3_000, "no connection that is kept alive holds it up");
+    assert.deepEqual(peer.kindsOf(slow), ["intent", "position"]);
+    await assert.rejects(fetch(`${ending.url}/healthz`));
+    await peer.stop();
+  });
+});
