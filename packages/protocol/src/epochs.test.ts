@@ -1,0 +1,65 @@
+// Goal: who ends whose reign.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { EpochGraph, type EpochId, type EpochRecord, outranks } from "./index.ts";
+
+const record = (id: string, previous: string | null, more: Partial<EpochRecord> = {}): EpochRecord => ({
+  id,
+  seq: 1,
+  previous,
+  node: "n",
+  cause: "promotion",
+  startedAt: "2026-01-01T00:00:00Z",
+  startOffset: "1",
+  forkOffset: "0",
+  forkLimit: null,
+  supersedes: [],
+  commanded: false,
+  finalMarks: {},
+  ...more,
+});
+
+const A = record("a", null);
+const B = record("b", "a");
+const C = record("c", "a");
+const id = (text: string): EpochId => text as EpochId;
+
+function graphOf(...records: EpochRecord[]): EpochGraph {
+  const graph = new EpochGraph();
+  graph.add(records);
+  return graph;
+}
+
+test("a history outranks what it contains, and not the other way round", () => {
+  const graph = graphOf(A, B);
+  assert.ok(outranks([A, B], id("a"), graph));
+  assert.ok(!outranks([A], id("b"), graph));
+});
+
+test("siblings do not outrank each other, whatever their sequence numbers", () => {
+  const late = { ...C, seq: 99 };
+  const graph = graphOf(A, B, late);
+  assert.ok(!outranks([A, B], id("c"), graph));
+  assert.ok(!outranks([A, late], id("b"), graph));
+});
+
+test("a command behind the last common epoch beats none, and two beat nobody", () => {
+  const chosen = { ...B, commanded: true };
+  assert.ok(outranks([A, chosen], id("c"), graphOf(A, chosen, C)));
+  assert.ok(!outranks([A, C], id("b"), graphOf(A, chosen, C)));
+  const both = { ...C, commanded: true };
+  assert.ok(!outranks([A, chosen], id("c"), graphOf(A, chosen, both)));
+  // A command before they parted chose neither.
+  const root = { ...A, commanded: true };
+  assert.ok(!outranks([root, B], id("c"), graphOf(root, B, C)));
+});
+
+test("superseding is a matter of words", () => {
+  const over = { ...B, supersedes: ["c"] };
+  assert.ok(outranks([A, over], id("c"), graphOf(A, over, C)));
+});
+
+test("a loop of records ends", () => {
+  const graph = graphOf(record("x", "y"), record("y", "x"));
+  assert.ok(graph.ancestry(id("x")).length <= 3);
+});

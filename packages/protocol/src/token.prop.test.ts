@@ -1,0 +1,93 @@
+// Goal: a token survives the round trip, has one spelling, and nothing else is taken for one.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import {
+  decodeToken,
+  encodeToken,
+  type EpochId,
+  makeUuidV7,
+  type Offset,
+  parseOffset,
+  parseTxnId,
+  type TokenContent,
+  txnTimestampMs,
+} from "./index.ts";
+
+const epochs = fc.uuid().map((id) => id as EpochId);
+const offsets = fc.bigInt({ min: 0n, max: 10n ** 64n - 1n }).map((offset) => offset as Offset);
+const ids = fc
+  .tuple(fc.integer({ min: 0, max: 2 ** 48 - 1 }), fc.uint8Array({ minLength: 10, maxLength: 10 }))
+  .map(([ms, random]) => makeUuidV7(ms, random));
+const contents: fc.Arbitrary<TokenContent> = fc
+  .record({
+    kind: fc.constantFrom("write" as const, "read" as const),
+    id: ids,
+    epoch: epochs,
+    offset: offsets,
+    other: fc.option(epochs, { nil: null }),
+  })
+  .map(({ other, ...content }) => ({ ...content, attempt: other ?? content.epoch }));
+
+test("a token says what was put into it", () => {
+  fc.assert(
+    fc.property(contents, (content) => {
+      assert.deepEqual(decodeToken(encodeToken(content)), content);
+    }),
+  );
+});
+
+test("a text that was changed anywhere is another token or none, never the same one", () => {
+  fc.assert(
+    fc.property(contents, fc.nat(), fc.constantFrom(..."Az09-_=. "), (content, at, char) => {
+      const token = encodeToken(content);
+      const index = at % token.length;
+      const changed = token.slice(0, index) + char + token.slice(index + 1);
+      if (changed !== token) assert.notDeepEqual(decodeToken(changed), content);
+    }),
+  );
+});
+
+test("arbitrary text is no token and does no harm", () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.string(),
+        fc.string().map((text) => `hw1_${text}`),
+      ),
+      (text) => {
+        const content = decodeToken(text);
+        if (content !== undefined) assert.equal(encodeToken(content), text);
+      },
+    ),
+  );
+});
+
+test("a UUIDv7 carries its time, and only UUIDv7 are ids", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: 2 ** 48 - 1 }),
+      fc.uint8Array({ minLength: 10, maxLength: 10 }),
+      (ms, random) => {
+        const id = makeUuidV7(ms, random);
+        assert.equal(parseTxnId(id), id);
+        assert.equal(parseTxnId(id.toUpperCase()), id);
+        assert.equal(txnTimestampMs(id), ms);
+      },
+    ),
+  );
+  for (const text of [
+    "",
+    "x",
+    "01a1fc32-3ea4-4303-aeff-248b65d1b72b",
+    "01a1fc323ea47303aeff248b65d1b72b",
+    "01a1fc32-3ea4-7303-1eff-248b65d1b72b",
+  ])
+    assert.equal(parseTxnId(text), undefined, text);
+});
+
+test("offsets are plain decimal numbers of at most 64 digits", () => {
+  for (const text of ["0", "1", "9".repeat(64)]) assert.equal(parseOffset(text)?.toString(), text);
+  for (const text of ["", "-1", "01", "1.0", "1e3", " 1", "0x1", "9".repeat(65)])
+    assert.equal(parseOffset(text), undefined, text);
+});
