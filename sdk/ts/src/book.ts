@@ -153,7 +153,7 @@ export class PromiseBook {
 
   learnEpochs(epochs: readonly EpochRecord[], moment: Moment): Settled[] {
     const settled: Settled[] = [];
-    this.history.learnEpochs(epochs);
+    if (this.history.learnEpochs(epochs)) this.#refile(settled, moment);
     return settled;
   }
 

@@ -271,11 +271,17 @@ test("an aborted wait ends at once with the signal's reason, and leaves no liste
   assert.equal(hw.exposure.count, 0);
   await assert.rejects(tx.durable({ signal: abort.signal }), (error) => error === reason);
   await assert.rejects(tx.durable({ signal: AbortSignal.abort() }), { name: "AbortError" });
+  const unused = new AbortController();
+  const settled = tx.durable({ signal: unused.signal });
+  await streaming(fake);
+  fake.mark(marks(E1, { region: 10 }));
+  await settled;
+  assert.equal(getEventListeners(unused.signal, "abort").length, 0);
 });
 
-test("a wait that was aborted takes its question with it", async (context) => {
+test("a wait that was aborted takes its question with it", { timeout: 5_000 }, async (context) => {
   const fake = await service(context, { ...at(51), verdicts: () => "hang" });
-  const hw = client(context, [fake]);
+  const hw = client(context, [fake], { requestTimeoutMs: 60_000 });
   const tx = await hw.transaction(statement);
   const abort = new AbortController();
   const wait = tx.durable({ signal: abort.signal });

@@ -1,5 +1,6 @@
 // One-shot transactions against a scripted gateway: what is sent, what is sent again, and what the caller is told.
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import {
   Highwater,
@@ -265,6 +266,15 @@ test("an aborted signal ends the call with its reason, in an attempt and between
   await waiting.until(() => waiting.transactions.length === 1);
   setTimeout(() => second.abort(reason), 20);
   await assert.rejects(between, (error) => error === reason);
+});
+
+test("a call that ended by itself leaves no listener on its signal", async (context) => {
+  const fake = await service(context, {
+    transaction: (request, call) => (call === 1 ? problem("overloaded") : ok(committed(request))),
+  });
+  const { signal } = new AbortController();
+  await client(context, [fake]).transaction(statement, { signal });
+  assert.equal(getEventListeners(signal, "abort").length, 0);
 });
 
 test("ack durable: level and wait go along; 200 is durable already, 202 is pending and goes on", async (context) => {
