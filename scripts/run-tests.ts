@@ -20,8 +20,16 @@ chmodSync(temp, 0o755);
 const files = process.argv.slice(2);
 if (files.length === 0) throw new Error("no test files were named");
 const code = await new Promise<number>((resolve) => {
-  const args = ["--test", `--test-concurrency=${String(CONCURRENCY)}`, "--disable-warning=ExperimentalWarning", ...files];
-  const child = spawn(process.execPath, args, { stdio: "inherit", env: { ...process.env, TMPDIR: temp, [MARK]: run } });
+  const args = [
+    "--test",
+    `--test-concurrency=${String(CONCURRENCY)}`,
+    "--disable-warning=ExperimentalWarning",
+    ...files,
+  ];
+  const child = spawn(process.execPath, args, {
+    stdio: "inherit",
+    env: { ...process.env, TMPDIR: temp, [MARK]: run },
+  });
   child.once("exit", (status) => {
     resolve(status ?? 1);
   });
@@ -55,7 +63,8 @@ function survivors(): string[] {
   return pids.flatMap((pid) => {
     try {
       const command = readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ");
-      const ours = command.includes(temp) || readFileSync(`/proc/${pid}/environ`, "latin1").includes(`${MARK}=${run}`);
+      const ours =
+        command.includes(temp) || readFileSync(`/proc/${pid}/environ`, "latin1").includes(`${MARK}=${run}`);
       return ours ? [`${pid} ${command.slice(0, 120)}`] : [];
     } catch {
       return [];

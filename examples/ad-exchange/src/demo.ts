@@ -10,21 +10,23 @@ import { failOver, type Failover, type VerdictTimes, verdictTimes } from "./fail
 import { MODERATE, Publishers } from "./publishers.ts";
 import { quantile, round } from "./quantile.ts";
 import { type Claim, Recorder } from "./recorder.ts";
-import { placePublishers, PUBLISHERS, roundTrips } from "./regions.ts";
+import { endpointsBeside, roundTrips } from "./regions.ts";
 import { withSystem } from "./with-system.ts";
 
 const PRIMARY = "us-east";
 const LOAD_MS = 1_000 * Number(process.env["DEMO_SECONDS"] ?? 20);
 const AFTERWARDS_MS = 3_000;
 
-async function demo(system: System): Promise<boolean> {
-  await placePublishers(system.cluster, PRIMARY);
-  const endpoints = await system.endpoints(PUBLISHERS);
+async function demo(system: System, interrupted: AbortSignal): Promise<boolean> {
+  const endpoints = await endpointsBeside(system, PRIMARY);
   const client = new Highwater({ endpoints, level: "region" });
   const recorder = new Recorder(client);
   await new Exchange(client).createTables();
   const publishers = new Publishers(new Exchange(recorder), MODERATE);
   const display = new Display({ client, recorder, publishers, endpoints });
+  interrupted.addEventListener("abort", () => {
+    display.stop();
+  });
   display.say(
     `${String(MODERATE.publishers)} publishers beside ${PRIMARY} run auctions for ${round(LOAD_MS / 1_000).toString()} s`,
   );

@@ -14,7 +14,7 @@ export interface Load {
   readonly pagesMax: number;
 }
 
-export const MODERATE: Load = { publishers: 5, pauseMs: 250, bidsPerAuction: 4, pagesMax: 16 };
+export const MODERATE: Load = { publishers: 5, pauseMs: 300, bidsPerAuction: 4, pagesMax: 16 };
 
 /** How long an auction takes bids. */
 const BIDDING_MS = 50;

@@ -1,7 +1,7 @@
 // Where everything is, and how far from each other.
-import { type Cluster } from "@highwater/dev-system";
+import { type Endpoint, type System } from "@highwater/dev-system";
 
-/** Where the publishers are: beside the primary, but in no region that could be lost with it. */
+/** Where the publishers are: beside the primary's region, but not lost with it. */
 export const PUBLISHERS = "publishers";
 
 /** Round trips in milliseconds. */
@@ -23,9 +23,18 @@ export function roundTrips(): Record<string, number> {
   return Object.fromEntries(ROUND_TRIPS.map(([a, b, ms]) => [`${a}/${b}`, ms]));
 }
 
-/** Puts the publishers beside a region: no delay to it, and its delays to the others. */
-export async function placePublishers(cluster: Cluster, beside: string): Promise<void> {
-  const regions = new Set(cluster.nodes.map(({ region }) => region));
-  for (const region of regions)
-    await cluster.link(PUBLISHERS, region).setRoundTripMs(roundTripMs(beside, region));
+/**
+ * Puts the publishers beside a region, and says under which addresses they reach the services of all: those of their
+ * neighbour directly, those of the others over links as long as the neighbour's.
+ */
+export async function endpointsBeside(system: System, neighbour: string): Promise<Endpoint[]> {
+  for (const region of system.regions)
+    await system.cluster.link(PUBLISHERS, region).setRoundTripMs(roundTripMs(neighbour, region));
+  const all = await system.endpoints(PUBLISHERS);
+  const nearest = {
+    region: neighbour,
+    gateway: system.gateway(neighbour).url,
+    tracker: system.tracker(neighbour).url,
+  };
+  return [nearest, ...all.filter(({ region }) => region !== neighbour)];
 }

@@ -10,7 +10,7 @@ import { failOver, type Failover, type VerdictTimes, verdictTimes } from "./fail
 import { MODERATE, Publishers } from "./publishers.ts";
 import { quantile, round } from "./quantile.ts";
 import { Recorder } from "./recorder.ts";
-import { placePublishers, PUBLISHERS, roundTrips } from "./regions.ts";
+import { endpointsBeside, roundTrips } from "./regions.ts";
 import { withSystem } from "./with-system.ts";
 
 const REGIONS = ["us-east", "us-central", "us-west", "eu-west"] as const;
@@ -69,10 +69,7 @@ async function rounds(system: System): Promise<boolean> {
 
 /** A client that is beside the primary, as the publishers are. */
 async function clientBeside(system: System, primary: string): Promise<Highwater> {
-  await placePublishers(system.cluster, primary);
-  const endpoints = await system.endpoints(PUBLISHERS);
-  endpoints.sort((a, b) => Number(b.region === primary) - Number(a.region === primary));
-  return new Highwater({ endpoints, level: "region" });
+  return new Highwater({ endpoints: await endpointsBeside(system, primary), level: "region" });
 }
 
 async function runRound(

@@ -55,6 +55,8 @@ test("a second failover right after the first", async () => {
   const lost = await commitKeys(system.gateway(EAST).url, "lost", 5);
   await system.killRegion(EAST);
   await system.cluster.promote(WEST);
+  // A PostgreSQL that is promoted while it is just beginning to receive a new timeline can panic over its first segment.
+  await system.cluster.waitForStreaming([EUROPE]);
   const second = await commitKeys(system.gateway(EUROPE).url, "second", 3);
   await system.killRegion(WEST);
   await system.cluster.promote(EUROPE);

@@ -42,7 +42,7 @@ const REJUDGE_MS = 2;
 export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   const { clock, ledger, log, store } = deps;
   const stream = new MarkStream();
-  const told = { lost: 0, broken: 0 };
+  const told: Told = { lost: 0, broken: 0 };
   const stopping = new AbortController();
   const loop = new TrackerLoop(config, deps, {
     onMarks: () => {
@@ -58,34 +58,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   const app = Fastify({ logger: false, bodyLimit: config.bodyLimitBytes, forceCloseConnections: true });
   installErrors(app, log);
 
-  app.get("/v1/durability/marks", () => ({
-    marks: currentMarks(loop.state),
-    levels: loop.state.config.levels.map(({ name }) => name),
-    epochs: loop.state.ancestry,
-  }));
-  app.get("/v1/durability/stream", (request, reply) => {
-    reply.hijack();
-    stream.add(reply.raw, loop.state);
-    void request;
-  });
-  app.post("/v1/durability/verdicts", (request) => answerVerdicts(request, config, loop, clock));
-  app.post("/internal/announcements", async (request, reply) => {
-    const checked = validate(AnnouncementBatch, request.body);
-    if (!checked.ok) throw invalid(checked.faults);
-    const items = checked.value.announcements.map(announcedItem);
-    loop.dispatch({ kind: "announced", nowMs: clock.monotonicMs(), items });
-    await ledger.flush();
-    return reply.code(204).send();
-  });
-  app.get("/healthz", () => ({ status: "ok" }));
-  app.get("/readyz", (_request, reply) => {
-    const { standing } = loop.state;
-    if (standing.kind === "reigning") return { status: "ready", epoch: standing.epoch, node: standing.node };
-    return reply.code(503).send({ status: "not ready", reason: standing.reason, splitBrain: standing.split });
-  });
-  app.get("/metrics", (_request, reply) =>
-    reply.type("text/plain; version=0.0.4").send(metricsText(loop.state, stream.size, told)),
-  );
+  addRoutes(app, { config, clock, ledger, loop, stream, told });
 
   return {
     app,
@@ -114,7 +87,51 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   };
 }
 
-function tell(published: Published, told: { lost: number; broken: number }, log: Log): void {
+interface Face {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly ledger: LedgerFile;
+  readonly loop: TrackerLoop;
+  readonly stream: MarkStream;
+  readonly told: Told;
+}
+
+interface Told {
+  lost: number;
+  broken: number;
+}
+
+function addRoutes(app: FastifyInstance, { config, clock, ledger, loop, stream, told }: Face): void {
+  app.get("/v1/durability/marks", () => ({
+    marks: currentMarks(loop.state),
+    levels: loop.state.config.levels.map(({ name }) => name),
+    epochs: loop.state.ancestry,
+  }));
+  app.get("/v1/durability/stream", (_request, reply) => {
+    reply.hijack();
+    stream.add(reply.raw, loop.state);
+  });
+  app.post("/v1/durability/verdicts", (request) => answerVerdicts(request, config, loop, clock));
+  app.post("/internal/announcements", async (request, reply) => {
+    const checked = validate(AnnouncementBatch, request.body);
+    if (!checked.ok) throw invalid(checked.faults);
+    const items = checked.value.announcements.map(announcedItem);
+    loop.dispatch({ kind: "announced", nowMs: clock.monotonicMs(), items });
+    await ledger.flush();
+    return reply.code(204).send();
+  });
+  app.get("/healthz", () => ({ status: "ok" }));
+  app.get("/readyz", (_request, reply) => {
+    const { standing } = loop.state;
+    if (standing.kind === "reigning") return { status: "ready", epoch: standing.epoch, node: standing.node };
+    return reply.code(503).send({ status: "not ready", reason: standing.reason, splitBrain: standing.split });
+  });
+  app.get("/metrics", (_request, reply) =>
+    reply.type("text/plain; version=0.0.4").send(metricsText(loop.state, stream.size, told)),
+  );
+}
+
+function tell(published: Published, told: Told, log: Log): void {
   const verdicts = Object.values(published.verdicts);
   if (verdicts.includes("broken")) {
     told.broken++;
