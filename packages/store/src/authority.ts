@@ -83,7 +83,13 @@ function beats(report: NodeReport, rival: NodeReport, graph: EpochGraph): boolea
 
 function mintOn(report: NodeReport, graph: EpochGraph): Authority {
   const own = new Set(report.epochs.map((record) => record.id));
-  const supersedes = report.command === null ? [] : graph.ids().filter((id) => !own.has(id));
+  const supersedes =
+    report.command === null
+      ? []
+      : graph
+          .ids()
+          .filter((id) => !own.has(id))
+          .sort();
   return { kind: "mint", node: report.node, command: report.command, supersedes };
 }
 

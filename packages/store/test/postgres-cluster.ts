@@ -1,8 +1,18 @@
 // Real clusters for this package's tests: fast ones, whose log moves to disk and to the replicas only when it should.
+import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import pg from "pg";
 import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
-import { makeUuidV7, type NodeSpec, type TxnId } from "@highwater/protocol";
+import {
+  type EpochId,
+  HighwaterError,
+  makeUuidV7,
+  type NodeSpec,
+  type Statement,
+  type TxnId,
+} from "@highwater/protocol";
 import { type Clock } from "../src/clock.ts";
+import { type Execution, type TransactionSpec } from "../src/port.ts";
 import { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
 
 /** One retention is one hour: a partition of receipts is a quarter of it. */
@@ -66,4 +76,50 @@ export async function until(what: string, ask: () => Promise<boolean>): Promise<
     if (performance.now() > deadline) throw new Error(`${what}: not within ${String(POLL_LIMIT_MS)} ms`);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
+}
+
+export const MINT = { minSeq: 1, supersedes: [], command: null, streamed: null, finalMarks: {} };
+
+export function specOf(
+  epoch: EpochId,
+  statements: readonly (Statement | string)[],
+  more: Partial<TransactionSpec> = {},
+): TransactionSpec {
+  return {
+    id: newId(),
+    epoch,
+    statements: statements.map((statement) =>
+      typeof statement === "string" ? { sql: statement } : statement,
+    ),
+    isolation: "read committed",
+    readOnly: false,
+    maxRows: 1_000,
+    maxBytes: 1_000_000,
+    ...more,
+  };
+}
+
+export function commitOf(execution: Execution): Extract<Execution, { kind: "committed" }> {
+  assert.ok(execution.kind === "committed", execution.kind);
+  return execution;
+}
+
+export async function errorOf(work: Promise<unknown>): Promise<HighwaterError> {
+  const cause = await work.then(
+    (value) =>
+      assert.fail(
+        `nothing was refused: ${JSON.stringify(value, (_, v: unknown) => (typeof v === "bigint" ? String(v) : v))}`,
+      ),
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(cause instanceof HighwaterError, String(cause));
+  return cause;
+}
+
+/** A session of somebody else. */
+export async function connect(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url });
+  client.on("error", () => undefined);
+  await client.connect();
+  return client;
 }

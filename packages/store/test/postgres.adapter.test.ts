@@ -1,66 +1,32 @@
 // What only PostgreSQL can get wrong: the adapter against a real server, beyond what the conformance suite asks of any store.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import pg from "pg";
+import type pg from "pg";
 import { type Cluster } from "@highwater/dev-cluster";
 import {
   type EpochId,
   type EpochRecord,
-  HighwaterError,
+  type HighwaterError,
   type NodeSpec,
   type Offset,
   type Statement,
   type TxnId,
 } from "@highwater/protocol";
-import { type Execution, type TransactionSpec } from "../src/port.ts";
+import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
-import { makeStore, newId, nodeSpecs, RETENTION_MS, startTestCluster, until } from "./postgres-cluster.ts";
-
-const MINT = { minSeq: 1, supersedes: [], command: null, streamed: null, finalMarks: {} };
-
-function specOf(
-  epoch: EpochId,
-  statements: readonly (Statement | string)[],
-  more: Partial<TransactionSpec> = {},
-): TransactionSpec {
-  return {
-    id: newId(),
-    epoch,
-    statements: statements.map((statement) =>
-      typeof statement === "string" ? { sql: statement } : statement,
-    ),
-    isolation: "read committed",
-    readOnly: false,
-    maxRows: 1_000,
-    maxBytes: 1_000_000,
-    ...more,
-  };
-}
-
-function commitOf(execution: Execution): Extract<Execution, { kind: "committed" }> {
-  assert.ok(execution.kind === "committed", execution.kind);
-  return execution;
-}
-
-async function errorOf(work: Promise<unknown>): Promise<HighwaterError> {
-  const cause = await work.then(
-    (value) =>
-      assert.fail(
-        `nothing was refused: ${JSON.stringify(value, (_, v: unknown) => (typeof v === "bigint" ? String(v) : v))}`,
-      ),
-    (thrown: unknown) => thrown,
-  );
-  assert.ok(cause instanceof HighwaterError, String(cause));
-  return cause;
-}
-
-/** A session of somebody else. */
-async function connect(url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url });
-  client.on("error", () => undefined);
-  await client.connect();
-  return client;
-}
+import {
+  commitOf,
+  connect,
+  errorOf,
+  makeStore,
+  MINT,
+  newId,
+  nodeSpecs,
+  RETENTION_MS,
+  specOf,
+  startTestCluster,
+  until,
+} from "./postgres-cluster.ts";
 
 describe("the PostgreSQL adapter on one server", () => {
   let cluster: Cluster;
@@ -146,6 +112,14 @@ describe("the PostgreSQL adapter on one server", () => {
           [10, true],
           [1, undefined],
         ],
+      );
+      await run(["CREATE TABLE counted (i int)"]);
+      const returning = "INSERT INTO counted SELECT generate_series(1, 100) RETURNING i";
+      const [inserted] = (await run([returning, "DROP TABLE counted"], { maxRows: 10 })).results;
+      assert.deepEqual(
+        [inserted?.command, inserted?.rowCount, inserted?.rows.length, inserted?.truncated],
+        ["INSERT", 100, 10, true],
+        "what was changed is counted whole",
       );
       const byBytes = await run([many, "SELECT 1"], { maxBytes: 100 });
       const [cut] = byBytes.results;
@@ -576,6 +550,22 @@ describe("the PostgreSQL adapter on one server", () => {
       );
       assert.deepEqual([...new Set(codes)].sort(), ["done", "overloaded"]);
       assert.ok(codes.filter((code) => code === "done").length >= 2);
+    });
+
+    it("tells a busy server from one that is not there", async () => {
+      const busy = another("busy", { poolSize: 1, connectTimeoutMs: 100 });
+      const slow = busy.execute(node.id, specOf(epoch, ["SELECT pg_sleep(0.4)"]));
+      const waiting = await errorOf(busy.execute(node.id, specOf(epoch, ["SELECT 1"])));
+      assert.deepEqual([waiting.code, waiting.outcome], ["overloaded", "not_applied"]);
+      commitOf(await slow);
+      const nobody = makeStore([{ ...node, url: "postgresql://postgres@127.0.0.1:1/app" }], "nobody", {
+        poolSize: 2,
+      });
+      others.push(nobody);
+      const refused = await Promise.all(
+        Array.from({ length: 6 }, () => errorOf(nobody.execute(node.id, specOf(epoch, ["SELECT 1"])))),
+      );
+      assert.deepEqual([...new Set(refused.map(({ code }) => code))], ["primary_unavailable"]);
     });
 
     it("is not led astray by a late request of an epoch that has ended", async () => {

@@ -3,9 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster } from "@highwater/dev-cluster";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { makeStore, nodeSpecs, startTestCluster, until } from "./postgres-cluster.ts";
-
-const MINT = { minSeq: 1, supersedes: [], command: null, streamed: null, finalMarks: {} };
+import { makeStore, MINT, nodeSpecs, startTestCluster, until } from "./postgres-cluster.ts";
 
 describe("the PostgreSQL adapter on three servers", () => {
   let cluster: Cluster;

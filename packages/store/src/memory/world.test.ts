@@ -129,7 +129,11 @@ describe("the memory world", () => {
       "but has read nothing of them",
     );
     world.promote("b");
-    assert.ok(world.node("b").end < (seen?.flushed ?? 0n), "and a promotion throws them away");
+    assert.deepEqual(
+      world.node("b").switches,
+      [{ timeline: 1, at: old }],
+      "and a promotion throws them away",
+    );
   });
 
   it("tells two nodes promoted to one timeline apart by their log only", async () => {

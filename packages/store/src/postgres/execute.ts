@@ -7,7 +7,7 @@ import { Pipeline, type PipelineOutcome, type Step } from "./pipeline.ts";
 import { type PreparedStatements } from "./prepared.ts";
 import { codeOf, endsSession, isStalePlan } from "./sqlstate.ts";
 import { COMMIT, COMMIT_EARLY, INSERT_RECEIPT, POSITION } from "./sql.ts";
-import { changesSession, refusal } from "./statement-guard.ts";
+import { changesRows, changesSession, refusal } from "./statement-guard.ts";
 
 const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
   serializable: "SERIALIZABLE",
@@ -20,6 +20,7 @@ const quiet = (sql: string, params: readonly string[] = []): Step => ({
   params,
   describe: false,
   maxRows: 0,
+  countAll: true,
 });
 
 interface Plan {
@@ -53,6 +54,7 @@ function plan(spec: TransactionSpec): Plan {
     params: (statement.params ?? []).map(paramText),
     describe: true,
     maxRows: spec.maxRows,
+    countAll: changesRows(statement.sql),
   }));
   const tail = spec.readOnly
     ? [quiet(COMMIT), quiet(POSITION)]

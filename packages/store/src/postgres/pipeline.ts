@@ -9,8 +9,10 @@ export interface Step {
   readonly params: readonly (string | null)[];
   /** Ask for the names and types of the columns. */
   readonly describe: boolean;
-  /** 0: no limit. More rows are left on the server and the result is marked truncated. */
+  /** 0: no limit. More rows are left out and the result is marked truncated. */
   readonly maxRows: number;
+  /** The rows that are left out are asked for all the same: only then the server tells how many it has changed. */
+  readonly countAll: boolean;
 }
 
 export interface PipelineOutcome {
@@ -89,7 +91,8 @@ export class Pipeline implements Submittable {
       messages.push(serialize.bind({ statement: name, values: step.params as (string | null)[] }));
       if (step.describe) messages.push(DESCRIBE_PORTAL);
       // One row more than wanted: at the limit itself the server would not say whether there is more.
-      messages.push(serialize.execute({ portal: "", rows: step.maxRows === 0 ? 0 : step.maxRows + 1 }));
+      const rows = step.maxRows === 0 || step.countAll ? 0 : step.maxRows + 1;
+      messages.push(serialize.execute({ portal: "", rows }));
     }
     messages.push(SYNC);
     return messages;

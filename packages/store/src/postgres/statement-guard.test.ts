@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { changesSession, leadingWords, refusal } from "./statement-guard.ts";
+import { changesRows, changesSession, leadingWords, refusal } from "./statement-guard.ts";
 
 describe("statements that the service refuses", () => {
   const refused: readonly (readonly [string, string])[] = [
@@ -117,6 +117,27 @@ describe("statements that leave something in their session", () => {
     it(`but not ${JSON.stringify(sql)}`, () => {
       assert.equal(changesSession(sql), false);
     });
+});
+
+describe("statements that change rows", () => {
+  it("are told by their first word, and behind WITH by any", () => {
+    for (const sql of [
+      "INSERT INTO x VALUES (1)",
+      " update x SET a = 1",
+      "/**/DELETE FROM x",
+      "MERGE INTO x",
+    ])
+      assert.equal(changesRows(sql), true, sql);
+    assert.equal(changesRows("WITH y AS (SELECT 1) INSERT INTO x SELECT * FROM y RETURNING *"), true);
+    for (const sql of [
+      "",
+      "SELECT 'UPDATE'",
+      "WITH y AS (SELECT 1) SELECT * FROM y",
+      "VALUES (1)",
+      "CALL p()",
+    ])
+      assert.equal(changesRows(sql), false, sql);
+  });
 });
 
 describe("leading words", () => {

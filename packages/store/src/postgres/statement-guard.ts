@@ -86,3 +86,12 @@ export function changesSession(sql: string): boolean {
   if (!SESSION_WORDS.has(first)) return false;
   return !(first === "SET" && (second === "LOCAL" || second === "TRANSACTION" || second === "CONSTRAINTS"));
 }
+
+const ROW_WORDS = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
+
+/** True when a statement may insert, update or delete rows, and answer with them. */
+export function changesRows(sql: string): boolean {
+  const [first] = leadingWords(sql, 1);
+  if (first === undefined) return false;
+  return ROW_WORDS.has(first) || (first === "WITH" && /\b(?:insert|update|delete|merge)\b/i.test(sql));
+}

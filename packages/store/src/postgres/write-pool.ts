@@ -18,6 +18,8 @@ export interface WritePoolOptions {
 }
 
 const IDLE_SESSION_MS = 60_000;
+/** What pg-pool says to those who have waited in vain for a session; it has no code for it. */
+const POOL_TIMEOUT = "timeout exceeded when trying to connect";
 /** SQLSTATE class of "out of connections" and its like. */
 const OUT_OF_RESOURCES = /^53/;
 
@@ -75,7 +77,7 @@ export class WritePool {
       return await this.#waitFor(pool);
     } catch (cause) {
       if (cause instanceof HighwaterError) throw cause;
-      if (pool.totalCount >= this.#options.size)
+      if (cause instanceof Error && cause.message === POOL_TIMEOUT)
         throw new HighwaterError(
           "overloaded",
           { detail: "No database session became free in time.", retryAfterMs: 1_000 },
