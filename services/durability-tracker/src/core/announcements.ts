@@ -73,7 +73,9 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
  * intent is moved by it; an attempt that is being looked up, or has its verdict, is past it.
  */
 function learnPlace(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
-  entry.origin ??= place;
+  // A look-up alone has found it somewhere in a later epoch; its own token says where it committed.
+  if (entry.origin === null || (entry.origin.epoch !== entry.attempt && place.epoch === entry.attempt))
+    entry.origin = place;
   const reached = reachedBits(state, place);
   const learned = reached & ~entry.reached;
   entry.reached |= reached;

@@ -91,7 +91,7 @@ export class Driven {
 
   send(event: Timed<TrackerEvent>): readonly Effect[] {
     this.nowMs += 1;
-    const { effects } = step(this.state, { ...event, nowMs: this.nowMs } as TrackerEvent);
+    const { effects } = step(this.state, { ...event, nowMs: this.nowMs });
     this.effects.push(...effects);
     for (const effect of effects) {
       if (effect.kind === "publish_verdict") this.published.push(effect.published);

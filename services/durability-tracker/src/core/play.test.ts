@@ -1,13 +1,14 @@
 // Plays a script of small operations on a world, shows a tracker what it would hear, and holds every verdict against the
 // truth. Holds no tests; world.prop.test.ts chooses the scripts.
 import assert from "node:assert/strict";
-import { type EpochId, type Offset, type TxnId, type Verdict } from "@highwater/protocol";
+import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
 import { decodeEntry, encodeEntry } from "../shell/ledger-file.ts";
 import {
   type CoreConfig,
   type Effect,
   initialState,
   judge,
+  markIn,
   type Published,
   reachableLevels,
   restore,
@@ -17,46 +18,68 @@ import {
 } from "./index.ts";
 import { type Txn, World, type WorldNode } from "./world.test.ts";
 
+/** How often each operation is drawn. The first is what a script shrinks to. */
+const WEIGHTS = {
+  rest: 1,
+  // Gateways and their clients.
+  commit: 3,
+  commitAnywhere: 1,
+  retry: 1,
+  read: 2,
+  intent: 1,
+  acknowledge: 3,
+  announce: 2,
+  present: 1,
+  // Nodes and streams.
+  noise: 1,
+  flush: 2,
+  stream: 2,
+  connect: 1,
+  cut: 1,
+  linger: 1,
+  reap: 1,
+  restartReplica: 1,
+  clone: 1,
+  crash: 1,
+  cleanRestart: 1,
+  promote: 1,
+  command: 1,
+  mint: 2,
+  // What the tracker hears, and when.
+  reigns: 2,
+  unsettle: 1,
+  positions: 3,
+  probe: 3,
+  holdPositions: 1,
+  holdProbe: 1,
+  deliver: 1,
+  repeat: 1,
+  answer: 2,
+  holdAnswer: 1,
+  helped: 1,
+  tick: 1,
+  restart: 1,
+  // Whole scenes, so that scripts get anywhere.
+  look: 4,
+  busy: 3,
+  catchUp: 3,
+  failover: 2,
+  crashOver: 2,
+  rejoin: 2,
+  follow: 1,
+  close: 3,
+  revert: 1,
+};
+
 export interface Op {
-  readonly op: (typeof OPS)[number];
+  readonly op: keyof typeof WEIGHTS;
   readonly a: number;
   readonly b: number;
 }
 
-/** Named more than once: more often. */
-export const OPS = [
-  "rest",
-  ...(["commit", "commit", "commit", "commitAnywhere", "retry", "read", "read", "intent"] as const),
-  ...(["acknowledge", "acknowledge", "acknowledge", "noise", "flush", "flush", "stream", "stream"] as const),
-  ...(["connect", "cut", "linger", "reap", "restartReplica", "clone"] as const),
-  ...(["crash", "cleanRestart", "promote", "command", "mint", "mint"] as const),
-  ...([
-    "reigns",
-    "reigns",
-    "unsettle",
-    "positions",
-    "positions",
-    "positions",
-    "probe",
-    "probe",
-    "probe",
-  ] as const),
-  ...(["holdPositions", "holdProbe", "deliver", "repeat", "announce", "announce", "present"] as const),
-  ...(["answer", "answer", "holdAnswer", "helped", "tick", "restart"] as const),
-  // Whole scenes, so that scripts get anywhere.
-  ...([
-    "look",
-    "look",
-    "look",
-    "catchUp",
-    "catchUp",
-    "failover",
-    "crashOver",
-    "rejoin",
-    "busy",
-    "busy",
-  ] as const),
-];
+export const OPS = (Object.entries(WEIGHTS) as [Op["op"], number][]).flatMap(([op, weight]) =>
+  Array.from({ length: weight }, () => op),
+);
 
 type Read = Extract<Effect, { kind: "read_receipts" }>;
 type Announced = Extract<TrackerEvent, { kind: "announced" }>["items"][number];
@@ -141,6 +164,9 @@ export class Play {
   #unsound(published: Published): string | null {
     const { standing } = this.state;
     if (standing.kind !== "reigning") return "nobody reigns";
+    const epoch = this.world.epochs.get(published.attempt);
+    const heirs = this.world.heirsOf(standing.epoch);
+    if (epoch !== undefined && heirs.has(published.attempt)) return "its epoch is a later one";
     if (Object.values(published.verdicts).includes("broken")) return null;
     const node = this.world.named(standing.node);
     const txn = this.world.txns.find(
@@ -148,7 +174,11 @@ export class Play {
     );
     if (node.epoch !== standing.epoch || txn?.kind === "read") return null;
     if (txn !== undefined && this.world.contains(node, txn)) return "it is in the history that reigns";
-    return node.receipt(published.id) === undefined ? "its id is not settled" : null;
+    const proof = node.receipt(published.id);
+    if (proof === undefined) return "its id is not settled";
+    const rule = this.config.levels.find(({ name }) => name === published.settledAt)?.rule;
+    if (rule === undefined || !this.world.everOnDisk(proof, rule)) return "its tombstone is not safe there";
+    return null;
   }
 
   #checkMarks(): void {
@@ -269,16 +299,20 @@ export class Play {
   play(op: Op): void {
     if (op.op === "rest") return;
     this.#do(op);
-    this.world.witness();
     this.check();
   }
 
   /** Whole scenes, so that scripts get anywhere: the same operations, one after the other. */
   #scene(a: number, b: number, ...names: Op["op"][]): void {
-    for (const [index, op] of names.entries()) this.play({ op, a: a + index, b: b + index });
+    for (const [index, op] of names.entries()) this.#do({ op, a: a + index, b: b + index });
   }
 
-  #do({ op, a, b }: Op): void {
+  #do(op: Op): void {
+    this.#happen(op);
+    this.world.witness();
+  }
+
+  #happen({ op, a, b }: Op): void {
     const { world } = this;
     const node = world.node(a);
     switch (op) {
@@ -408,6 +442,7 @@ export class Play {
       case "catchUp":
         world.flush(world.ruler, 1_000);
         for (const each of world.nodes) world.stream(each, 1 + (b % 20));
+        world.witness();
         this.positions(false);
         break;
       case "failover": {
@@ -426,6 +461,18 @@ export class Play {
           if (each.role === "primary" || !world.follows(each, world.ruler)) world.clone(each, b % 10, false);
           world.connect(each, world.ruler);
         }
+        break;
+      case "follow":
+        // Whatever they have on their disks: some of them cannot follow, and look as if they did.
+        for (const each of world.nodes) world.connect(each, world.ruler);
+        break;
+      case "close":
+        // Everything that is open gets its answer.
+        while (this.reads.length > 0) this.answer(false);
+        this.#scene(a, b, "look", "catchUp", "tick");
+        break;
+      case "revert":
+        this.#scene(a, b, "command", "reigns", "rejoin");
         break;
       case "crashOver":
         this.#scene(a, b, "crash", "noise", "mint", "reigns");
@@ -451,7 +498,9 @@ export class Play {
     const { world, state } = this;
     const previous = world.ruler.epochs.at(-1)?.id;
     const told = b % 2 === 0 && state.ancestry.at(-1)?.id === previous;
-    const marks = told ? (state.marks.get(previous as EpochId) ?? new Map<string, Offset>()) : new Map();
+    const marks = told
+      ? (state.marks.get(previous as EpochId) ?? new Map<string, Offset>())
+      : new Map<string, Offset>();
     const own = new Set(world.ruler.epochs.map(({ id }) => id));
     world.mint({
       share: (b * 7) % 1001,
@@ -518,9 +567,8 @@ export class Play {
           !state.epochs.has(entry.attempt),
         `${entry.key} is still ${entry.state.kind}`,
       );
-    const lost = new Set(
-      this.published.map(({ what }) => `${what.id}/${what.attempt}` as `${TxnId}/${EpochId}`),
-    );
+    this.#checkLedger();
+    const lost = new Set(this.published.map(({ what }) => `${what.id}/${what.attempt}`));
     for (const txn of world.txns) {
       if (txn.offset === null || !state.epochs.has(txn.attempt)) continue;
       const present = world.contains(ruler, txn);
@@ -529,6 +577,7 @@ export class Play {
         const what = `${txn.kind} ${txn.id} of ${txn.attempt} at ${name} is ${verdict} by ${why}`;
         if (reachable.has(name)) assert.notEqual(verdict, "pending", what);
         if (txn.kind === "read") continue;
+        if (lost.has(`${txn.id}/${txn.attempt}`) && present) assert.equal(verdict, "broken", what);
         if (present) {
           assert.notEqual(verdict, "lost", `${what}, and in the history`);
           if (verdict === "broken") assert.ok(lost.has(`${txn.id}/${txn.attempt}`), what);
@@ -538,6 +587,21 @@ export class Play {
         } else if (verdict === "broken")
           assert.ok(world.everDurable(txn, rule) || lost.has(`${txn.id}/${txn.attempt}`), what);
       }
+    }
+  }
+
+  /** The ledger has drawn every consequence of the marks, and keeps nothing that waits for nothing. */
+  #checkLedger(): void {
+    const { state, config } = this;
+    for (const { key, state: at, reached } of state.entries.values()) {
+      if (at.kind !== "pending" || at.place.epoch !== state.ancestry.at(-1)?.id) continue;
+      for (const [index, { name }] of config.levels.entries()) {
+        const mark = markIn(state, at.place.epoch, name);
+        if (mark !== null && mark >= at.place.offset)
+          assert.ok((reached & (1 << index)) !== 0, `${key} has reached ${name}, and nobody noticed`);
+      }
+      if (reached === (1 << config.levels.length) - 1)
+        assert.ok(state.finished.has(key), `${key} is done, and stays for ever`);
     }
   }
 

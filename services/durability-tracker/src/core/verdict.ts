@@ -33,7 +33,10 @@ export function judge(
   level: string,
 ): Judgement {
   const held = state.entries.get(entryKey(token.id, token.attempt));
-  if (held !== undefined && held.origin !== null) return judgeEntry(state, held, level);
+  if (held !== undefined && held.origin !== null) {
+    if (!tellsMore(state, held.origin, held.reached, token.place)) return judgeEntry(state, held, level);
+    return { ...plain, verdict: "pending", rule: "R5 being proven", place: held.origin, needsProof: true };
+  }
   const carried = carry(state, token.place);
   if (carried === null) {
     const needsProof = hasEnded(state, token.place.epoch);
@@ -48,6 +51,12 @@ export function judge(
   if (carried !== token.place && (reachedBits(state, token.place) & levelBit(state, level)) !== 0)
     return { ...plain, verdict: "durable", rule: "R2 was durable", place: carried };
   return waitingAt(state, carried, level, carried === token.place ? "R1 mark" : "R3 carried over");
+}
+
+/** What the holder of a token could read off the marks binds, even if the ledger found the attempt by a look-up alone. */
+function tellsMore(state: TrackerState, origin: Place, reached: number, place: Place): boolean {
+  if (origin.epoch === place.epoch && origin.offset === place.offset) return false;
+  return (reachedBits(state, place) & ~reached) !== 0;
 }
 
 export function judgeEntry(state: TrackerState, entry: Entry, level: string): Judgement {

@@ -35,6 +35,9 @@ export interface Txn {
   offset: Offset | null;
 }
 
+/** Enough for every kind of fate; every one of them is judged at every step. */
+const MAX_TXNS = 20;
+
 interface Stream {
   /** The primary's name for it, and the replica's own. */
   readonly session: string;
@@ -143,7 +146,7 @@ export class World {
 
   /** Commits on a primary that has an epoch; under an id that may have been tried before. */
   commit(node: WorldNode, size: number, retry: Txn | undefined): Txn | null {
-    if (node.role !== "primary" || node.epoch === null) return null;
+    if (node.role !== "primary" || node.epoch === null || this.isFull) return null;
     const id = retry?.kind === "write" ? retry.id : txnId(++this.#ids);
     if (node.receipt(id) !== undefined) return null;
     const rec: Rec = {
@@ -159,12 +162,16 @@ export class World {
 
   read(node: WorldNode): Txn | null {
     const rec = node.log.at(-1);
-    if (node.role !== "primary" || node.epoch === null || rec === undefined) return null;
+    if (node.role !== "primary" || node.epoch === null || rec === undefined || this.isFull) return null;
     return this.#txn(node, node.epoch, { id: txnId(++this.#ids), kind: "read", rec });
   }
 
   newId(): TxnId {
     return txnId(++this.#ids);
+  }
+
+  get isFull(): boolean {
+    return this.txns.length >= MAX_TXNS;
   }
 
   #txn(node: WorldNode, attempt: EpochId, about: Pick<Txn, "id" | "kind" | "rec">): Txn {
@@ -316,8 +323,10 @@ export class World {
     // Nothing of that log above what is here and below what is missing; and nothing at all, if no more can be written.
     const highest = stillRuns ? last : missing < 0 ? node.end : (old.log[missing]?.end ?? last + 1n) - 1n;
     const start = BigInt(old.record.startOffset);
-    const fork = start + ((highest - start) * BigInt(share)) / 1000n;
-    if (node.switchPoint !== null) return { fork, limit: node.switchPoint };
+    const { switchPoint } = node;
+    const bound = switchPoint !== null && switchPoint < highest ? switchPoint : highest;
+    const fork = start + ((bound - start) * BigInt(share)) / 1000n;
+    if (switchPoint !== null) return { fork, limit: switchPoint };
     return { fork, limit: node.epoch === null && old.record.node === node.site.id ? node.end : null };
   }
 
@@ -328,12 +337,24 @@ export class World {
 
   /** Whether the nodes that the level's rule asks for have had the transaction on disk in one epoch's history. */
   everDurable(txn: Txn, rule: LevelRule): boolean {
+    return this.everOnDisk(txn.rec, rule);
+  }
+
+  everOnDisk(rec: Rec, rule: LevelRule): boolean {
     for (const { record, onDisk } of this.epochs.values()) {
-      const has = (node: WorldNode): boolean => onDisk.get(node.site.id)?.has(txn.rec) === true;
+      const has = (node: WorldNode): boolean => onDisk.get(node.site.id)?.has(rec) === true;
       const home = this.named(record.node).site;
       if (holds(rule, home, this.nodes, has)) return true;
     }
     return false;
+  }
+
+  /** The epochs whose history contains this one. */
+  heirsOf(epoch: EpochId): Set<EpochId> {
+    const heirs = new Set<EpochId>();
+    for (const [id, { record }] of this.epochs)
+      if (record.previous === epoch || heirs.has(record.previous as EpochId)) heirs.add(id);
+    return heirs;
   }
 
   positionsOf(primary: WorldNode): { node: string; session: string; flushed: Offset }[] {
