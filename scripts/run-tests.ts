@@ -22,6 +22,9 @@ if (files.length === 0) throw new Error("no test files were named");
 const code = await new Promise<number>((resolve) => {
   const args = [
     "--test",
+    // Node 24.21 can spin for ever while it ends by itself, in its clean-up of handles (seen once in a file whose tests had
+    // all passed). What a test leaves running is looked for below, by process and folder.
+    "--test-force-exit",
     `--test-concurrency=${String(CONCURRENCY)}`,
     "--disable-warning=ExperimentalWarning",
     ...files,

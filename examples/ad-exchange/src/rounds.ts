@@ -118,5 +118,5 @@ if (!Number.isInteger(ROUNDS) || ROUNDS < 1) {
   process.exitCode = 2;
 } else {
   const nodes = REGIONS.map((region) => ({ id: region, region }));
-  process.exitCode = await withSystem({ cluster: { nodes, roundTripMs: roundTrips() } }, rounds);
+  process.exit(await withSystem({ cluster: { nodes, roundTripMs: roundTrips() } }, rounds));
 }
