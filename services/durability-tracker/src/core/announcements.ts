@@ -1,10 +1,10 @@
 // What gateways announce and what clients present: from words about an attempt to an entry of the ledger.
 import { type TrackerEvent } from "./types.ts";
-import { drop, enter, entryKey, newEntry } from "./ledger.ts";
+import { complete, drop, enter, entryKey, newEntry } from "./ledger.ts";
 import { placeAgain } from "./placing.ts";
-import { publish } from "./proof.ts";
+import { tell } from "./proof.ts";
 import { type AnnouncedItem, type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { reachedBits } from "./verdict.ts";
+import { allBits, reachedBits } from "./verdict.ts";
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
@@ -84,8 +84,9 @@ function learnPlace(state: TrackerState, entry: Entry, place: Place, effects: Ef
     return;
   }
   effects.push({ kind: "save", entry });
+  if (entry.state.kind === "pending" && entry.reached === allBits(state)) complete(state, entry, effects);
   if (entry.state.kind !== "gone" || learned === 0) return;
   // Told as lost, and now it shows that it had been durable: one of the two words is broken.
   enter(state, entry, { ...entry.state, broken: entry.state.broken | learned }, effects);
-  publish(state, entry, effects);
+  tell(state, entry, effects);
 }

@@ -99,8 +99,9 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
 }
 
 /** Durable everywhere: whoever asks later is answered by the token and the marks, unless only a look-up could place it. */
-function complete(state: TrackerState, entry: Entry, effects: Effect[]): void {
-  if (entry.origin !== null && carry(state, entry.origin) !== null) {
+export function complete(state: TrackerState, entry: Entry, effects: Effect[]): void {
+  const { origin, attempt } = entry;
+  if (origin !== null && origin.epoch === attempt && carry(state, origin) !== null) {
     drop(state, entry, effects);
     return;
   }

@@ -151,7 +151,13 @@ function applyProof(
 /** Tells of proven losses once the proof itself is as safe as the survivors can make it. */
 export function publishProven(state: TrackerState, effects: Effect[]): void {
   const { standing, config } = state;
-  if (standing.kind !== "reigning" || state.absent.size === 0) return;
+  if (standing.kind !== "reigning") return;
+  for (const key of state.untold) {
+    const entry = state.entries.get(key);
+    if (entry !== undefined) publish(state, entry, effects);
+  }
+  state.untold.clear();
+  if (state.absent.size === 0) return;
   const reachable = reachableLevels(state);
   for (const key of [...state.absent]) {
     const entry = state.entries.get(key);
@@ -168,7 +174,13 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
   }
 }
 
-export function publish(state: TrackerState, entry: Entry, effects: Effect[]): void {
+/** Publishes at once, or as soon as somebody reigns. */
+export function tell(state: TrackerState, entry: Entry, effects: Effect[]): void {
+  if (state.standing.kind === "reigning") publish(state, entry, effects);
+  else state.untold.add(entry.key);
+}
+
+function publish(state: TrackerState, entry: Entry, effects: Effect[]): void {
   if (entry.state.kind !== "gone") return;
   const judged = state.config.levels.map(({ name }) => [name, judgeEntry(state, entry, name)] as const);
   const verdicts: Record<string, Verdict> = Object.fromEntries(

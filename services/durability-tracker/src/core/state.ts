@@ -37,6 +37,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     waiting: new Map(config.levels.map(({ name }) => [name, new OffsetHeap<Entry>()])),
     unproven: new Set(),
     absent: new Set(),
+    untold: new Set(),
     adrift: new Set(),
     intents: new Set(),
     finished: new Map(),

@@ -135,6 +135,8 @@ export interface TrackerState {
   readonly waiting: Map<string, OffsetHeap<Entry>>;
   readonly unproven: Set<string>;
   readonly absent: Set<string>;
+  /** Entries whose new verdict was found while nobody reigned; told when somebody does. */
+  readonly untold: Set<string>;
   /** Entries in `pending` that wait in no heap: their epoch does not reign here, or not yet. */
   readonly adrift: Set<string>;
   /** Announced ids without a position, oldest first. */

@@ -38,19 +38,15 @@ export function judge(
     return { ...plain, verdict: "pending", rule: "R5 being proven", place: held.origin, needsProof: true };
   }
   const carried = carry(state, token.place);
-  if (carried === null) {
-    const needsProof = hasEnded(state, token.place.epoch);
+  if (carried === null)
     return {
-      ...plain,
-      verdict: "pending",
-      rule: needsProof ? "R5 being proven" : "R10 unknown epoch",
-      place: token.place,
-      needsProof,
+      ...waitingAt(state, token.place, level, "R1 mark"),
+      needsProof: hasEnded(state, token.place.epoch),
     };
-  }
-  if (carried !== token.place && (reachedBits(state, token.place) & levelBit(state, level)) !== 0)
-    return { ...plain, verdict: "durable", rule: "R2 was durable", place: carried };
-  return waitingAt(state, carried, level, carried === token.place ? "R1 mark" : "R3 carried over");
+  const judged = waitingAt(state, carried, level, carried === token.place ? "R1 mark" : "R3 carried over");
+  if (judged.verdict === "durable" || carried === token.place) return judged;
+  if ((reachedBits(state, token.place) & levelBit(state, level)) === 0) return judged;
+  return { ...plain, verdict: "durable", rule: "R2 was durable", place: carried };
 }
 
 /** What the holder of a token could read off the marks binds, even if the ledger found the attempt by a look-up alone. */
@@ -87,14 +83,12 @@ export function judgeEntry(state: TrackerState, entry: Entry, level: string): Ju
       return { ...plain, verdict: wasDurable ? "durable" : "expired", rule: "R9 expired", place: origin };
     case "unknown":
       return { ...plain, verdict: "unknown", rule: "R10 unknown id", place: origin };
-    case "pending":
-      if (wasDurable) return { ...plain, verdict: "durable", rule: "R2 was durable", place: at.place };
-      return waitingAt(
-        state,
-        at.place,
-        level,
-        at.place.epoch === origin.epoch ? "R1 mark" : "R3 carried over",
-      );
+    case "pending": {
+      const here = at.place.epoch === origin.epoch;
+      const judged = waitingAt(state, at.place, level, here ? "R1 mark" : "R3 carried over");
+      if (judged.verdict === "durable" || !wasDurable) return judged;
+      return { ...plain, verdict: "durable", rule: "R2 was durable", place: at.place };
+    }
     case "absent":
     case "asked":
     case "unproven":
@@ -106,7 +100,11 @@ export function judgeEntry(state: TrackerState, entry: Entry, level: string): Ju
 
 /** Pending or durable by the marks of the place's epoch, in which it is known to be part of the history. */
 function waitingAt(state: TrackerState, place: Place, level: string, rule: string): Judgement {
-  const mark = isCurrent(state, place.epoch) ? markIn(state, place.epoch, level) : null;
+  if (!isCurrent(state, place.epoch)) {
+    const why = isEnded(state, place.epoch) ? "R5 being proven" : "R10 unknown epoch";
+    return { ...plain, verdict: "pending", rule: why, place };
+  }
+  const mark = markIn(state, place.epoch, level);
   if (mark !== null && mark >= place.offset) return { ...plain, verdict: "durable", rule, place };
   return { ...plain, verdict: "pending", rule: "R4 waiting", place };
 }
@@ -118,8 +116,12 @@ function isCurrent(state: TrackerState, epoch: EpochId): boolean {
 
 /** True when the reigning history has ended the epoch: contains it, supersedes it or was chosen over it. */
 export function hasEnded(state: TrackerState, epoch: EpochId): boolean {
-  if (state.standing.kind !== "reigning" || isCurrent(state, epoch) || !state.epochs.has(epoch)) return false;
-  return outranks(state.ancestry, epoch, state.epochs);
+  return state.standing.kind === "reigning" && isEnded(state, epoch);
+}
+
+/** ... or did when somebody last reigned. */
+function isEnded(state: TrackerState, epoch: EpochId): boolean {
+  return !isCurrent(state, epoch) && outranks(state.ancestry, epoch, state.epochs);
 }
 
 /**

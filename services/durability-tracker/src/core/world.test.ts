@@ -14,6 +14,8 @@ import { epochId, off, txnId } from "./fixtures.test.ts";
 
 export type Rec = { readonly end: bigint } & (
   | { readonly kind: "noise" }
+  /** Here a replica was promoted. */
+  | { readonly kind: "switch" }
   | { readonly kind: "epoch"; readonly record: EpochRecord }
   | {
       readonly kind: "receipt";
@@ -58,8 +60,6 @@ export class WorldNode {
   role: "primary" | "replica" = "replica";
   /** The epoch that transactions of this primary commit in. */
   epoch: EpochId | null = null;
-  /** End of the log when this node was promoted. */
-  switchPoint: bigint | null = null;
 
   constructor(site: NodeSite, unfit: boolean) {
     this.site = site;
@@ -72,6 +72,12 @@ export class WorldNode {
 
   get flushedEnd(): bigint {
     return this.log[this.flushed - 1]?.end ?? 0n;
+  }
+
+  /** Where this history first left the log of its newest epoch by a promotion. */
+  get switchPoint(): bigint | null {
+    const newest = this.log.findLastIndex(({ kind }) => kind === "epoch");
+    return this.log.slice(newest + 1).find(({ kind }) => kind === "switch")?.end ?? null;
   }
 
   get epochs(): EpochRecord[] {
@@ -249,7 +255,8 @@ export class World {
   promote(node: WorldNode): void {
     if (node.role === "replica") {
       this.cut(node, true);
-      node.switchPoint = node.end;
+      node.log.push({ kind: "switch", end: node.end });
+      node.flushed = node.log.length;
     }
     node.role = "primary";
     this.ruler = node;
@@ -266,7 +273,6 @@ export class World {
     this.streams = this.streams.filter(({ from }) => from !== node.site.id);
     node.role = "replica";
     node.epoch = null;
-    node.switchPoint = null;
     node.incarnation++;
     node.log = ruler.log.slice(0, Math.min(ruler.flushed, shared + records));
     node.flushed = node.log.length;
@@ -303,7 +309,6 @@ export class World {
     const rec: Rec = { kind: "epoch", record, end: start };
     node.log.push(rec);
     node.epoch = record.id as EpochId;
-    node.switchPoint = null;
     node.flushed = node.log.length;
     this.epochs.set(node.epoch, { record, rec, log: [rec], onDisk: new Map() });
     return record;

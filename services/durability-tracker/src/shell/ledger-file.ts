@@ -1,7 +1,7 @@
 // The ledger on local disk: what the core must find again after a kill. Batches itself: one write in flight, the next
 // takes everything since. Nothing here judges.
 import { Worker } from "node:worker_threads";
-import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
 import { type Entry, type Restored } from "../core/index.ts";
 import type { LedgerOperation, LedgerReply, LedgerRequest } from "./ledger-worker.ts";
 
@@ -131,13 +131,17 @@ const isBigint = (value: unknown): value is bigint => typeof value === "bigint";
 
 export function encodeEntry(entry: Entry): string {
   const state = entry.state.kind === "asked" ? { kind: "unproven" } : entry.state;
-  return JSON.stringify({ ...entry, state }, (_, value: unknown) =>
+  // Metadata are a client's: as a text of their own, whatever they say cannot pass for something of ours.
+  const metadata = entry.metadata === null ? null : JSON.stringify(entry.metadata);
+  return JSON.stringify({ ...entry, state, metadata }, (_, value: unknown) =>
     isBigint(value) ? { $offset: value.toString() } : value,
   );
 }
 
 export function decodeEntry(body: string): Entry {
-  return JSON.parse(body, (_, value: unknown) =>
+  const entry = JSON.parse(body, (_, value: unknown) =>
     typeof value === "object" && value !== null && "$offset" in value ? BigInt(String(value.$offset)) : value,
-  ) as Entry & { id: TxnId };
+  ) as Entry & { metadata: string | null };
+  const metadata = entry.metadata === null ? null : (JSON.parse(entry.metadata) as Entry["metadata"]);
+  return { ...entry, metadata };
 }

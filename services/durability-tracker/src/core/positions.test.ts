@@ -1,0 +1,212 @@
+// Whose position counts in the current epoch. Each test is a way in which a naive reader of positions calls lost data safe.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { count, Driven, epochId, record } from "./fixtures.test.ts";
+import { markIn } from "./index.ts";
+
+const first = record(1);
+const crashed = record(2, { fork: 20, start: 30, limit: 30 });
+
+const mark = (it: Driven, level: string, epoch = 1): number | null => {
+  const offset = markIn(it.state, epochId(epoch), level);
+  return offset === null ? null : Number(offset);
+};
+
+test("a replica counts once its stream was shown, its epoch's row found, and the stream shown again", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.positions(100, { b: ["s1", 90] });
+  assert.equal(mark(it, "region"), null, "shown once");
+  it.report("b", [first]);
+  assert.equal(mark(it, "region"), null, "the row was found");
+  it.positions(100, { b: ["s1", 95] });
+  assert.equal(mark(it, "region"), 95);
+});
+
+test("a replica of another history that streams above the primary's position does not count", () => {
+  const it = new Driven();
+  it.reign(first, crashed);
+  const stranger = [first, record(9, { previous: epochId(1), start: 15 })];
+  for (const history of [stranger, [first], []]) {
+    it.positions(100, { b: ["s1", 9_999] });
+    it.report("b", history);
+    it.positions(100, { b: ["s1", 9_999] });
+    assert.equal(mark(it, "region", 2), null);
+  }
+  assert.equal(mark(it, "disk", 2), 100);
+});
+
+test("a replica whose session changed must be confirmed anew", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 90] });
+  it.positions(200, { b: ["s2", 190] });
+  assert.equal(mark(it, "region"), 90, "the new stream may feed another server");
+  it.positions(200, { b: ["s2", 190] });
+  assert.equal(mark(it, "region"), 90, "showing it twice proves nothing");
+  it.report("b", [first]);
+  it.positions(200, { b: ["s2", 190] });
+  assert.equal(mark(it, "region"), 190);
+});
+
+test("a word of the replica that was asked for before its stream was first seen confirms nothing", () => {
+  const it = new Driven();
+  it.reign(first);
+  const askedAtMs = it.nowMs;
+  it.positions(100, { b: ["s1", 90] });
+  it.report("b", [first], { askedAtMs });
+  it.positions(100, { b: ["s1", 90] });
+  assert.equal(mark(it, "region"), null);
+});
+
+test("a word of the primary that was asked for before the replica's confirms nothing", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.positions(100, { b: ["s1", 90] });
+  const askedAtMs = it.nowMs;
+  it.report("b", [first]);
+  it.positions(100, { b: ["s1", 90] }, { askedAtMs });
+  assert.equal(mark(it, "region"), null, "its content may be older than what the replica said");
+  it.positions(100, { b: ["s1", 91] });
+  assert.equal(mark(it, "region"), 91);
+});
+
+test("a stream that the primary goes on showing after the replica's restart does not count", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 90] });
+  assert.equal(Number(it.state.nodes.get("b")?.streamed), 90);
+  it.report("b", [first], { incarnation: "2" });
+  it.positions(100, { b: ["s1", 90] });
+  it.report("b", [first], { incarnation: "2" });
+  it.positions(100, { b: ["s1", 90] });
+  assert.equal(it.state.nodes.get("b")?.streamed, null, "nothing was seen to arrive in this server's life");
+  assert.equal(mark(it, "region"), 90, "what is on its disk stays");
+  it.positions(120, { b: ["s2", 110] });
+  it.report("b", [first], { incarnation: "2" });
+  it.positions(130, { b: ["s2", 125] });
+  assert.equal(Number(it.state.nodes.get("b")?.streamed), 125);
+});
+
+test("a replica that is cut off keeps the position that it had", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 90] });
+  it.positions(150);
+  it.positions(150, { b: ["s2", 10] });
+  assert.equal(mark(it, "region"), 90);
+  assert.equal(Number(it.state.nodes.get("b")?.position), 90);
+});
+
+test("its own word about a confirmed stream counts when the primary is silent", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 90] });
+  const upstream = (flushed: number) => ({ upstream: { session: "w1", flushed: BigInt(flushed) as never } });
+  it.report("b", [first], upstream(95));
+  it.report("b", [first], upstream(96));
+  assert.equal(mark(it, "region"), 90, "the primary has not confirmed this stream since it was named");
+  it.positions(100, { b: ["s1", 96] });
+  it.report("b", [first], upstream(99));
+  assert.equal(mark(it, "region"), 99);
+  it.report("b", [first], { upstream: { session: "w2", flushed: 500n as never } });
+  it.report("b", [first], { upstream: { session: "w2", flushed: 500n as never } });
+  assert.equal(mark(it, "region"), 99, "another stream, another source");
+});
+
+test("offsets that are reused after a crash on the same timeline are not compared with old tokens", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.position(1, 1, 80);
+  it.positions(40);
+  it.reign(first, crashed);
+  it.positions(500);
+  assert.equal(mark(it, "disk", 2), 500);
+  assert.equal(it.verdict(1, 1, 80, "disk"), "pending", "500 is above 80, and in another epoch");
+  it.answer(510);
+  it.positions(520);
+  assert.equal(it.verdict(1, 1, 80, "disk"), "lost");
+});
+
+test("no position of an earlier epoch counts in a new one", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 90] });
+  it.reign(first, crashed);
+  it.positions(50, { b: ["s1", 90] });
+  assert.equal(mark(it, "region", 2), null);
+  it.positions(100, {}, { epoch: epochId(1) });
+  assert.equal(mark(it, "disk", 2), 50, "a late word about the old epoch");
+  assert.equal(mark(it, "disk", 1), 100);
+});
+
+test("a word from a node that does not reign is not heard", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.positions(300, {}, { node: "b" });
+  assert.equal(mark(it, "disk"), null);
+});
+
+test("a node that becomes unfit stops counting, and what it had stays true", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 90] });
+  it.report("b", [first], { unfit: true });
+  it.positions(200, { b: ["s1", 190] });
+  assert.equal(mark(it, "region"), 90);
+  it.report("a", [first], { role: "primary", unfit: true });
+  it.positions(300, { b: ["s1", 290] });
+  assert.equal(mark(it, "disk"), 200);
+});
+
+test("late, repeated and lower words never lower a mark or a position", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 90] });
+  it.positions(70, { b: ["s1", 60] });
+  assert.deepEqual([mark(it, "disk"), mark(it, "region")], [100, 90]);
+  assert.equal(Number(it.state.nodes.get("b")?.position), 90);
+  assert.equal(Number(it.state.nodes.get("b")?.streamed), 90);
+});
+
+test("marks are published when they rise, and only then", () => {
+  const it = new Driven();
+  it.reign(first);
+  assert.equal(count(it.positions(100), "publish_marks"), 1);
+  assert.equal(count(it.positions(100), "publish_marks"), 0);
+  assert.equal(count(it.positions(90), "publish_marks"), 0);
+});
+
+test("split brain publishes nothing", () => {
+  const it = new Driven();
+  it.reign(first, record(2, { fork: 20, start: 30 }));
+  it.position(1, 1, 80);
+  it.position(2, 2, 90);
+  it.send({ kind: "authority_unsettled", reason: "two", split: true });
+  const from = it.effects.length;
+  it.answer(95);
+  it.positions(500);
+  it.position(3, 1, 80);
+  it.present(4, 1, 80);
+  it.sleep(100_000);
+  it.report("a", [first, crashed], { role: "primary" });
+  const told = it.effects.slice(from).map(({ kind }) => kind);
+  for (const kind of [
+    "publish_marks",
+    "publish_verdict",
+    "publish_epochs",
+    "read_receipts",
+    "help_flush",
+  ] as const)
+    assert.ok(!told.includes(kind), kind);
+  assert.equal(it.verdict(1, 1, 80, "disk"), "pending");
+  assert.equal(it.verdict(2, 2, 90, "disk"), "pending");
+});
+
+test("the reign of an epoch without a record is no reign, and ends the one before", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.send({ kind: "epoch_reigns", epoch: epochId(2), node: "b" });
+  assert.equal(it.state.standing.kind, "unsettled");
+  assert.equal(count(it.positions(100, {}, { node: "a", epoch: epochId(1) }), "publish_marks"), 0);
+});

@@ -1,0 +1,77 @@
+// Read-only transactions leave no receipt: only forks and marks can tell what became of what they saw.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type EpochRecord } from "@highwater/protocol";
+import { Driven, epochId, record } from "./fixtures.test.ts";
+
+const first = record(1);
+
+/** A read of the first epoch at 80, which was durable on the primary's disk or not, judged after a fork. */
+function after(successor: EpochRecord, flushed: number): Driven {
+  const it = new Driven();
+  it.reign(first);
+  it.positions(flushed);
+  it.reign(first, successor);
+  it.present(1, 1, 80, "read");
+  it.positions(200);
+  it.sleep(1);
+  return it;
+}
+
+const verdict = (it: Driven, level: string): string => it.verdict(1, 1, 80, level, "read");
+
+test("a read-only token is carried over across a clean switchover", () => {
+  const it = after(record(2, { node: "b", cause: "promotion", fork: 80, start: 90, limit: 85 }), 0);
+  assert.equal(verdict(it, "disk"), "durable");
+  assert.equal(it.judge(1, 1, 80, "disk", "read").rule, "R3 carried over");
+  assert.equal(it.reads.length, 0);
+});
+
+test("a read-only token beyond the fork is lost", () => {
+  const it = after(record(2, { node: "b", fork: 79, start: 90, limit: 100 }), 0);
+  assert.equal(verdict(it, "disk"), "lost");
+  assert.equal(it.reads.length, 0, "there is no receipt to look for, and no id to settle");
+});
+
+test("a read that was durable, and below the place where its log ended, is carried over beyond a cautious fork", () => {
+  const it = after(record(2, { fork: 40, start: 90, limit: 85 }), 80);
+  assert.equal(verdict(it, "disk"), "durable");
+  assert.equal(verdict(it, "region"), "pending");
+  it.confirm(200, { b: ["s1", 95] });
+  assert.equal(verdict(it, "region"), "durable");
+  assert.equal(verdict(it, "global"), "pending");
+  assert.equal(verdict(it, "region"), "durable", "and it stays so when it is asked again");
+});
+
+test("a durable read above the limit of its log is broken on its own node, and lost where it was not durable", () => {
+  const it = after(record(2, { fork: 40, start: 90, limit: 79 }), 80);
+  assert.equal(verdict(it, "disk"), "broken");
+  assert.equal(verdict(it, "region"), "lost");
+});
+
+test("without a limit nothing says that a durable read was kept", () => {
+  const it = after(record(2, { fork: 40, start: 90, limit: null }), 80);
+  assert.equal(verdict(it, "region"), "lost");
+  it.confirm(200, { b: ["s1", 200] });
+  assert.equal(verdict(it, "region"), "lost");
+});
+
+test("a read that was carried over into a history that is given up goes back to where it came from", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.present(1, 1, 30, "read");
+  it.reign(first, record(2, { node: "b", fork: 40, start: 60 }));
+  it.reign(
+    first,
+    record(3, {
+      node: "c",
+      previous: epochId(1),
+      fork: 35,
+      start: 50,
+      commanded: true,
+      supersedes: [epochId(2)],
+    }),
+  );
+  it.positions(60);
+  assert.equal(it.verdict(1, 1, 30, "disk", "read"), "durable");
+});

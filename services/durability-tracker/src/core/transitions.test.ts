@@ -1,0 +1,180 @@
+// Every state of an entry against everything that can happen: a cell that is missing here does not typecheck, and one that
+// SPEC.md tells otherwise fails.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { Driven, epochId, off, record, txnId } from "./fixtures.test.ts";
+import { type EntryState, type ReceiptFact, type TrackerEvent } from "./index.ts";
+
+type EntryStateKind = EntryState["kind"];
+type EventKind = Exclude<TrackerEvent["kind"], "announced"> | "intent" | "position" | "withdrawn";
+/** `left`: the entry is not in the ledger any more. */
+type Expected = EntryStateKind | "left";
+
+const first = record(1);
+/** A worse replica was promoted: what the first epoch has above 50 is not proven to be here. */
+const second = record(2, { node: "b", fork: 50, start: 60 });
+const third = record(3, { node: "b", fork: 60, start: 90 });
+const nobody: ReceiptFact = { kind: "absent" };
+
+/** Brings entry 1 of the first epoch into the state. */
+const enter: Record<EntryStateKind, (it: Driven) => void> = {
+  intent: (it) => {
+    it.reign(first);
+    it.intent(1, 1);
+  },
+  pending: (it) => {
+    it.reign(first);
+    it.position(1, 1, 80);
+  },
+  unproven: (it) => {
+    enter.asked(it);
+    it.send({ kind: "authority_unsettled", reason: "test", split: false });
+    it.send({ kind: "receipts_unread", request: it.reads.pop()?.request ?? 0 });
+  },
+  asked: (it) => {
+    enter.pending(it);
+    it.reign(first, second);
+  },
+  absent: (it) => {
+    enter.asked(it);
+    it.answer(70);
+  },
+  gone: (it) => {
+    enter.absent(it);
+    it.positions(70);
+  },
+  expired: (it) => {
+    enter.asked(it);
+    it.answer(70, { 1: { kind: "expired" } });
+  },
+  unknown: (it) => {
+    enter.asked(it);
+    it.answer(70, { 1: { kind: "out_of_window" } });
+  },
+};
+
+const happen: Record<EventKind, (it: Driven) => void> = {
+  node_reported: (it) => it.report("c", it.state.ancestry),
+  node_unreachable: (it) => it.send({ kind: "node_unreachable", node: "c" }),
+  // The primary, the only node that is alive, has flushed everything.
+  positions_reported: (it) => it.positions(100),
+  epoch_reigns: (it) => it.reign(first, second, third),
+  authority_unsettled: (it) => it.send({ kind: "authority_unsettled", reason: "test", split: false }),
+  intent: (it) => it.intent(1, 1),
+  position: (it) => it.position(1, 1, 80),
+  withdrawn: (it) => it.announce({ kind: "withdrawn", id: txnId(1), epoch: epochId(1) }),
+  token_presented: (it) => it.present(1, 1, 80),
+  receipts_read: (it) =>
+    it.reads.length > 0
+      ? it.answer(70)
+      : it.send({
+          kind: "receipts_read",
+          request: 999,
+          epoch: it.state.standing.kind === "reigning" ? it.state.standing.epoch : epochId(2),
+          asOf: off(70),
+          receipts: new Map([[txnId(1), nobody]]),
+        }),
+  receipts_unread: (it) => it.send({ kind: "receipts_unread", request: it.reads.shift()?.request ?? 999 }),
+  flush_helped: (it) => it.send({ kind: "flush_helped" }),
+  ticked: (it) => it.sleep(it.state.config.keepVerdictMs),
+};
+
+const same = (state: EntryStateKind): Record<EventKind, Expected> => ({
+  node_reported: state,
+  node_unreachable: state,
+  positions_reported: state,
+  epoch_reigns: state,
+  authority_unsettled: state,
+  intent: state,
+  position: state,
+  withdrawn: state,
+  token_presented: state,
+  receipts_read: state,
+  receipts_unread: state,
+  flush_helped: state,
+  ticked: state,
+});
+
+/** What is unproven while somebody reigns is asked for in the same step, so that `unproven` is only seen while nobody does. */
+const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
+  intent: {
+    node_reported: "intent",
+    node_unreachable: "intent",
+    positions_reported: "intent",
+    epoch_reigns: "intent",
+    authority_unsettled: "intent",
+    intent: "intent",
+    position: "pending",
+    withdrawn: "left",
+    token_presented: "pending",
+    receipts_read: "intent",
+    receipts_unread: "intent",
+    flush_helped: "intent",
+    ticked: "asked",
+  },
+  pending: {
+    node_reported: "pending",
+    node_unreachable: "pending",
+    positions_reported: "left",
+    epoch_reigns: "asked",
+    authority_unsettled: "pending",
+    intent: "pending",
+    position: "pending",
+    withdrawn: "pending",
+    token_presented: "pending",
+    receipts_read: "pending",
+    receipts_unread: "pending",
+    flush_helped: "pending",
+    ticked: "pending",
+  },
+  unproven: { ...same("unproven"), epoch_reigns: "asked" },
+  asked: { ...same("asked"), receipts_read: "absent" },
+  absent: { ...same("absent"), epoch_reigns: "asked", positions_reported: "gone" },
+  gone: { ...same("gone"), ticked: "left" },
+  expired: { ...same("expired"), ticked: "left" },
+  unknown: { ...same("unknown"), ticked: "left" },
+};
+
+const EVENTS = Object.keys(happen) as EventKind[];
+
+for (const [state, row] of Object.entries(TABLE) as [EntryStateKind, Record<EventKind, Expected>][])
+  test(`transitions from ${state}`, () => {
+    for (const event of EVENTS) {
+      // One level, so that the primary's flush alone completes an entry.
+      const it = new Driven({ levels: [{ name: "disk", rule: { primary: true } }] });
+      enter[state](it);
+      assert.equal(it.stateOf(1, 1), state, `the entry is ${state} to begin with`);
+      happen[event](it);
+      assert.equal(it.stateOf(1, 1) ?? "left", row[event], `${state} on ${event}`);
+    }
+  });
+
+const SPEC = readFileSync(new URL("../../SPEC.md", import.meta.url), "utf8");
+
+test("SPEC.md tells the same table", () => {
+  const rows = SPEC.split("\n")
+    .filter((line) => line.startsWith("| `"))
+    .map((line) => line.split("|").map((cell) => cell.trim().replaceAll("`", "")))
+    .map((cells) => cells.slice(1, -1));
+  for (const event of EVENTS) {
+    const told = rows.find((cells) => cells.length === 9 && cells[0] === event);
+    assert.ok(told, `SPEC.md has no row for ${event}`);
+    const expected = Object.entries(TABLE).map(([state, row]) => (row[event] === state ? "·" : row[event]));
+    assert.deepEqual(told.slice(1), expected, event);
+  }
+});
+
+test("SPEC.md names tests that exist", () => {
+  const named = [...SPEC.matchAll(/Tests?: (.*)$/gm)].flatMap(([, list]) =>
+    [...(list ?? "").matchAll(/"([^"]+)"/g)].map(([, name]) => name ?? ""),
+  );
+  assert.ok(named.length > 10);
+  const files = ["marks", "positions", "epochs", "reads", "ledger", "transitions"].map(
+    (name) => `${name}.test.ts`,
+  );
+  const sources = [...files, "world.prop.test.ts", "marks.prop.test.ts", "restore.prop.test.ts"]
+    .map((name) => readFileSync(new URL(name, import.meta.url), "utf8"))
+    .join("\n");
+  for (const name of named) assert.ok(sources.includes(`"${name}"`), `no test is called "${name}"`);
+});
