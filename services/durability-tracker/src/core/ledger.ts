@@ -3,7 +3,7 @@
 import { type EpochId, maxOffset, type TxnId } from "@highwater/protocol";
 import { markIn, reachableLevels } from "./marks.ts";
 import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { allBits, carry, levelBit } from "./verdict.ts";
+import { allBits, carry, levelBit, reachedBits } from "./verdict.ts";
 
 export function entryKey(id: TxnId, attempt: EpochId): string {
   return `${id}/${attempt}`;
@@ -98,15 +98,20 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
   }
 }
 
-/** Durable everywhere: whoever asks later is answered by the token and the marks, unless only a look-up could place it. */
+/** Durable everywhere: whoever asks later is answered by the token and the marks, unless a look-up had its part in it. */
 export function complete(state: TrackerState, entry: Entry, effects: Effect[]): void {
-  const { origin, attempt } = entry;
-  if (origin !== null && origin.epoch === attempt && carry(state, origin) !== null) {
+  if (isToldByToken(state, entry)) {
     drop(state, entry, effects);
     return;
   }
   if (!state.finished.has(entry.key)) state.finished.set(entry.key, state.nowMs);
   effects.push({ kind: "save", entry });
+}
+
+function isToldByToken(state: TrackerState, { origin, attempt }: Entry): boolean {
+  if (origin?.epoch !== attempt) return false;
+  if (state.ancestry.at(-1)?.id === attempt) return true;
+  return carry(state, origin) !== null && reachedBits(state, origin) === allBits(state);
 }
 
 /** Drops what has moved on from the heaps, once that is most of what they hold: a level may be out of reach for long. */

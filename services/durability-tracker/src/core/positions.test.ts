@@ -154,6 +154,12 @@ test("a node that becomes unfit stops counting, and what it had stays true", () 
   it.report("b", [first], { unfit: true });
   it.positions(200, { b: ["s1", 190] });
   assert.equal(mark(it, "region"), 90);
+  it.report("b", [first]);
+  assert.equal(
+    mark(it, "region"),
+    90,
+    "what it seemed to flush while it was unfit does not count afterwards",
+  );
   it.report("a", [first], { role: "primary", unfit: true });
   it.positions(300, { b: ["s1", 290] });
   assert.equal(mark(it, "disk"), 200);
