@@ -2,9 +2,9 @@
 import { type TrackerEvent } from "./types.ts";
 import { complete, drop, enter, entryKey, newEntry } from "./ledger.ts";
 import { placeAgain } from "./placing.ts";
-import { tell } from "./proof.ts";
+import { reappear, tell } from "./proof.ts";
 import { type AnnouncedItem, type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { allBits, reachedBits } from "./verdict.ts";
+import { allBits, hasReappeared, reachedBits } from "./verdict.ts";
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
@@ -85,7 +85,9 @@ function learnPlace(state: TrackerState, entry: Entry, place: Place, effects: Ef
   }
   effects.push({ kind: "save", entry });
   if (entry.state.kind === "pending" && entry.reached === allBits(state)) complete(state, entry, effects);
-  if (entry.state.kind !== "gone" || learned === 0) return;
+  // Told as lost, and its place shows that it is here again: broken at every level.
+  if (hasReappeared(state, entry, place)) reappear(state, entry, effects);
+  if (entry.state.kind !== "gone" || entry.state.reappeared || learned === 0) return;
   // Told as lost, and now it shows that it had been durable: one of the two words is broken.
   enter(state, entry, { ...entry.state, broken: entry.state.broken | learned }, effects);
   tell(state, entry, effects);

@@ -27,7 +27,8 @@ export function newEntry(
 
 /** Moves an entry to a state, keeps the indexes true and saves it. */
 export function enter(state: TrackerState, entry: Entry, next: Entry["state"], effects: Effect[]): void {
-  state.unproven.delete(entry.key);
+  // What is told anew of one that is gone is no answer to the question whether its id is settled in this history.
+  if (next.kind !== "gone") state.unproven.delete(entry.key);
   state.absent.delete(entry.key);
   state.intents.delete(entry.key);
   state.adrift.delete(entry.key);

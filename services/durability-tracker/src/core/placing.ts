@@ -1,8 +1,9 @@
 // Where an entry stands by its evidence: waiting for marks, in doubt until its receipt is looked up, or not to be judged yet.
 import { type EpochId } from "@highwater/protocol";
 import { enter } from "./ledger.ts";
+import { reappear } from "./proof.ts";
 import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { carry, hasEnded, reachedBits } from "./verdict.ts";
+import { carry, hasEnded, hasReappeared, reachedBits } from "./verdict.ts";
 
 /** Puts an entry where its evidence leads: waiting for marks, or to be looked up. */
 export function placeAgain(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
@@ -73,6 +74,7 @@ export function repositionAll(state: TrackerState, effects: Effect[]): void {
         else enter(state, entry, { kind: "unproven" }, effects);
         break;
       case "gone":
+        if (origin !== null && hasReappeared(state, entry, origin)) reappear(state, entry, effects);
         // It may have come back with an old primary; and its id must stay dead in this history too.
         if (entry.kind === "write") state.unproven.add(entry.key);
         break;

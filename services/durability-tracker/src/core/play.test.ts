@@ -16,70 +16,8 @@ import {
   type TrackerEvent,
   type TrackerState,
 } from "./index.ts";
+import { type Op } from "./ops.test.ts";
 import { type Txn, World, type WorldNode } from "./world.test.ts";
-
-/** How often each operation is drawn. The first is what a script shrinks to. */
-const WEIGHTS = {
-  rest: 1,
-  // Gateways and their clients.
-  commit: 3,
-  commitAnywhere: 1,
-  retry: 1,
-  read: 2,
-  intent: 1,
-  acknowledge: 3,
-  announce: 2,
-  present: 1,
-  // Nodes and streams.
-  noise: 1,
-  flush: 2,
-  stream: 2,
-  connect: 1,
-  cut: 1,
-  linger: 1,
-  reap: 1,
-  restartReplica: 1,
-  clone: 1,
-  crash: 1,
-  cleanRestart: 1,
-  promote: 1,
-  command: 1,
-  mint: 2,
-  // What the tracker hears, and when.
-  reigns: 2,
-  unsettle: 1,
-  positions: 3,
-  probe: 3,
-  holdPositions: 1,
-  holdProbe: 1,
-  deliver: 1,
-  repeat: 1,
-  answer: 2,
-  holdAnswer: 1,
-  helped: 1,
-  tick: 1,
-  restart: 1,
-  // Whole scenes, so that scripts get anywhere.
-  look: 4,
-  busy: 3,
-  catchUp: 3,
-  failover: 2,
-  crashOver: 2,
-  rejoin: 2,
-  follow: 1,
-  close: 3,
-  revert: 1,
-};
-
-export interface Op {
-  readonly op: keyof typeof WEIGHTS;
-  readonly a: number;
-  readonly b: number;
-}
-
-export const OPS = (Object.entries(WEIGHTS) as [Op["op"], number][]).flatMap(([op, weight]) =>
-  Array.from({ length: weight }, () => op),
-);
 
 type Read = Extract<Effect, { kind: "read_receipts" }>;
 type Announced = Extract<TrackerEvent, { kind: "announced" }>["items"][number];
@@ -151,6 +89,7 @@ export class Play {
       case "publish_verdict":
         assert.equal(state.standing.kind, "reigning", "nothing is published while nobody reigns");
         this.published.push({ what: effect.published, sound: this.#unsound(effect.published) });
+        this.#noteTold(effect.published);
         return;
       case "publish_marks":
         assert.equal(state.standing.kind, "reigning", "no marks are published while nobody reigns");
@@ -185,6 +124,25 @@ export class Play {
     const rule = this.config.levels.find(({ name }) => name === published.settledAt)?.rule;
     if (rule === undefined || !this.world.everOnDisk(proof, rule)) return "its tombstone is not safe there";
     return null;
+  }
+
+  /**
+   * What a webhook says binds like an answer to whoever asks. It cannot know what a client has read off the marks while
+   * the ledger did not know the place that its token tells (SPEC, R7): then both were said, and only `broken` is left.
+   */
+  #noteTold({ id, attempt, verdicts }: Published): void {
+    for (const txn of this.world.txns) {
+      if (txn.id !== id || txn.attempt !== attempt) continue;
+      for (const [level, verdict] of Object.entries(verdicts)) {
+        const key = `${id}/${attempt}/${txn.kind}/${level}`;
+        const before = this.told.get(key) ?? verdict;
+        const origin = this.state.entries.get(`${id}/${attempt}`)?.origin;
+        const isPlaced = origin?.epoch === attempt && origin.offset === txn.offset;
+        const what = `${key}: ${before} -> ${verdict} as published`;
+        if (verdict !== before && isPlaced) this.#checkChange(before, verdict, "", what);
+        if (verdict === "broken" || before !== "durable") this.told.set(key, verdict);
+      }
+    }
   }
 
   #checkMarks(): void {

@@ -107,11 +107,7 @@ function applyProof(
 ): void {
   const present = fact.kind === "commit" && fact.epoch === entry.attempt;
   if (entry.state.kind === "gone") {
-    // Told as lost, and here it is: the loud case.
-    if (present && !entry.state.reappeared) {
-      enter(state, entry, { ...entry.state, reappeared: true }, effects);
-      publish(state, entry, effects);
-    }
+    if (present) reappear(state, entry, effects);
     return;
   }
   switch (fact.kind) {
@@ -146,6 +142,13 @@ function applyProof(
       // Settling writes a tombstone for the absent: an adapter that says so has not done what it was asked.
       enter(state, entry, { kind: "unproven" }, effects);
   }
+}
+
+/** Told as lost, and here it is: the loud case. */
+export function reappear(state: TrackerState, entry: Entry, effects: Effect[]): void {
+  if (entry.state.kind !== "gone" || entry.state.reappeared) return;
+  enter(state, entry, { ...entry.state, reappeared: true }, effects);
+  tell(state, entry, effects);
 }
 
 /** Tells of proven losses once the proof itself is as safe as the survivors can make it. */

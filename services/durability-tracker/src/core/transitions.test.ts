@@ -170,7 +170,7 @@ test("SPEC.md names tests that exist", () => {
     [...(list ?? "").matchAll(/"([^"]+)"/g)].map(([, name]) => name ?? ""),
   );
   assert.ok(named.length > 10);
-  const files = ["marks", "positions", "epochs", "reads", "ledger", "transitions"].map(
+  const files = ["marks", "positions", "epochs", "reappear", "reads", "ledger", "transitions"].map(
     (name) => `${name}.test.ts`,
   );
   const sources = [...files, "world.prop.test.ts", "marks.prop.test.ts", "restore.prop.test.ts"]

@@ -33,9 +33,11 @@ export function judge(
   level: string,
 ): Judgement {
   const held = state.entries.get(entryKey(token.id, token.attempt));
-  if (held !== undefined && held.origin !== null) {
-    if (!tellsMore(state, held.origin, held.reached, token.place)) return judgeEntry(state, held, level);
-    return { ...plain, verdict: "pending", rule: "R5 being proven", place: held.origin, needsProof: true };
+  // What was told as lost binds, even if nobody ever learned where it had committed.
+  if (held !== undefined && (held.origin !== null || held.state.kind === "gone")) {
+    if (!tellsMore(state, held, token.place)) return judgeEntry(state, held, level);
+    const place = held.origin ?? token.place;
+    return { ...plain, verdict: "pending", rule: "R5 being proven", place, needsProof: true };
   }
   const carried = carry(state, token.place);
   if (carried === null)
@@ -50,9 +52,15 @@ export function judge(
 }
 
 /** What the holder of a token could read off the marks binds, even if the ledger found the attempt by a look-up alone. */
-function tellsMore(state: TrackerState, origin: Place, reached: number, place: Place): boolean {
-  if (origin.epoch === place.epoch && origin.offset === place.offset) return false;
-  return (reachedBits(state, place) & ~reached) !== 0;
+function tellsMore(state: TrackerState, held: Entry, place: Place): boolean {
+  const { origin, reached } = held;
+  if (origin?.epoch === place.epoch && origin.offset === place.offset) return false;
+  return hasReappeared(state, held, place) || (reachedBits(state, place) & ~reached) !== 0;
+}
+
+/** Told as lost, and its place is proven to be in the history that reigns now: no look-up has to say so. */
+export function hasReappeared(state: TrackerState, { state: at }: Entry, place: Place): boolean {
+  return at.kind === "gone" && !at.reappeared && carry(state, place) !== null;
 }
 
 export function judgeEntry(state: TrackerState, entry: Entry, level: string): Judgement {

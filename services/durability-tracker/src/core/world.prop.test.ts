@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { configOf } from "./fixtures.test.ts";
-import { type Op, OPS, Play, type Rules } from "./play.test.ts";
+import { type Op, OPS } from "./ops.test.ts";
+import { Play, type Rules } from "./play.test.ts";
 
 const SEED = 20_260_101;
 const RUNS = Number(process.env["RUNS"] ?? 400);

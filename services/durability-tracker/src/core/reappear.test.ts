@@ -1,0 +1,128 @@
+// Goal: what becomes of a word that was said of a transaction when the history that has it is given up, and reigns again.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type EpochRecord } from "@highwater/protocol";
+import { Driven, epochId, record } from "./fixtures.test.ts";
+
+const first = record(1);
+/** A worse replica took over; above 50 nothing is proven. */
+const second = record(2, { node: "b", fork: 50, start: 60 });
+const LEVELS = ["disk", "zone", "region", "global"];
+const BROKEN = ["broken", "broken", "broken", "broken"];
+
+/** The first epoch's node was chosen over the second epoch's. `fork`: up to where the first epoch's log is proven to be here. */
+const back = (fork: number): EpochRecord =>
+  record(3, {
+    node: "a",
+    previous: epochId(1),
+    fork,
+    start: 95,
+    commanded: true,
+    supersedes: [epochId(2)],
+  });
+
+const verdicts = (it: Driven, kind: "read" | "write" = "write"): string[] =>
+  LEVELS.map((level) => it.verdict(1, 1, 80, level, kind));
+
+/** An id of the first epoch, of which no position was ever announced, was told as lost in the second. */
+function lostUnplaced(): Driven {
+  const it = new Driven();
+  it.reign(first);
+  it.intent(1, 1);
+  it.reign(first, second);
+  it.sleep(5_000);
+  it.answer(75);
+  it.positions(80);
+  assert.equal(it.published[0]?.verdicts["disk"], "lost");
+  return it;
+}
+
+test("what was told as lost before anybody knew its place stays so for whoever holds its token", () => {
+  const it = lostUnplaced();
+  assert.deepEqual(verdicts(it), ["lost", "lost", "lost", "lost"]);
+  it.reign(first, back(50));
+  it.positions(100);
+  it.answer(99, { 1: { kind: "commit", epoch: epochId(1) } });
+  assert.deepEqual(verdicts(it), BROKEN);
+});
+
+test("a token that is carried over does not make what was told as lost durable", () => {
+  const it = lostUnplaced();
+  it.reign(first, back(80));
+  it.positions(100);
+  assert.equal(it.judge(1, 1, 80, "disk").rule, "R5 being proven");
+  assert.equal(it.judge(1, 1, 80, "disk").needsProof, true);
+  it.present(1, 1, 80);
+  assert.deepEqual(verdicts(it), BROKEN);
+  assert.equal(it.published.length, 2);
+  it.answer(99, { 1: { kind: "commit", epoch: epochId(1) } });
+  assert.equal(it.published.length, 2, "once");
+});
+
+test("a lost one whose place is carried over has reappeared before any look-up says so", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.position(1, 1, 80);
+  it.reign(first, second);
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it), ["lost", "lost", "lost", "lost"]);
+  it.reign(first, back(80));
+  assert.deepEqual(verdicts(it), BROKEN);
+  assert.equal(it.judge(1, 1, 80, "disk").rule, "R8 reappeared");
+  assert.equal(it.published.length, 2);
+  assert.equal(it.reads.length, 1, "its id is settled in this history like any other's");
+});
+
+test("a lost read is broken when what it read reigns again", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.present(1, 1, 80, "read");
+  it.reign(first, second);
+  it.positions(80);
+  assert.deepEqual(verdicts(it, "read"), ["lost", "lost", "lost", "lost"]);
+  it.reign(first, back(80));
+  assert.deepEqual(verdicts(it, "read"), BROKEN);
+  assert.equal(it.published.length, 2);
+});
+
+test("what is back before its loss was told was never lost", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 100] });
+  it.position(1, 1, 80);
+  const before = verdicts(it);
+  assert.deepEqual(before, ["durable", "durable", "durable", "pending"]);
+  it.reign(first, second);
+  it.answer(75);
+  assert.equal(it.stateOf(1, 1), "absent");
+  assert.deepEqual(verdicts(it), ["pending", "pending", "pending", "pending"]);
+  it.reign(first, back(50));
+  it.answer(99, { 1: { kind: "commit", epoch: epochId(1) } });
+  assert.deepEqual(verdicts(it), before);
+  assert.equal(it.published.length, 0);
+});
+
+test("a place that is learned does not end the watch over an id that is gone", () => {
+  const it = new Driven({ batch: 1 });
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 100] });
+  for (let n = 1; n <= 6; n++) it.intent(n, 1);
+  it.reign(first, second);
+  it.sleep(5_000);
+  while (it.reads.length > 0) it.answer(75);
+  it.positions(80);
+  assert.equal(it.published.length, 6);
+  it.reign(first, second, record(3, { node: "c", fork: 60, start: 90 }));
+  const [unread] = it.reads.splice(0, 1);
+  it.send({ kind: "receipts_unread", request: unread?.request ?? 0 });
+  assert.equal(it.reads.length, 5, "too many are under way for another one");
+  it.present(1, 1, 80);
+  assert.equal(it.published.length, 7, "a broken promise");
+  while (it.reads.length > 0) {
+    const ids = it.reads.map((read) => read.ids[0]);
+    if (ids.includes(unread?.ids[0] ?? ("" as never))) return;
+    it.answer(95);
+  }
+  assert.fail("it was never settled in the third epoch");
+});
