@@ -2,5 +2,8 @@
 export * from "./port.ts";
 export * from "./authority.ts";
 export { type Clock, sleep } from "./clock.ts";
+export * from "./keys.ts";
 export { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
 export { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "./postgres/adapter.ts";
+export { PostgresKeys, type PostgresKeysOptions } from "./postgres/keys.ts";
+export { isHashablePassword } from "./postgres/scram.ts";

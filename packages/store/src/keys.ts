@@ -1,0 +1,83 @@
+// API keys as the store keeps them, and the port through which gateways read them and an operator changes them.
+// What a key's text looks like, and what a holder may do with it, is the gateway's.
+import { type StoreNode } from "./port.ts";
+
+export const SCOPES = ["read", "write", "admin"] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** Each is a number above zero, or null: the service's default. */
+export interface KeyLimits {
+  readonly ratePerSecond: number | null;
+  /** Requests that may come at once after a pause. */
+  readonly burst: number | null;
+  /** Requests in flight. */
+  readonly concurrency: number | null;
+  readonly openTransactions: number | null;
+  readonly idleTimeoutMs: number | null;
+  readonly totalTimeoutMs: number | null;
+  readonly statementTimeoutMs: number | null;
+  readonly lockTimeoutMs: number | null;
+}
+
+export const DEFAULT_LIMITS: KeyLimits = Object.freeze({
+  ratePerSecond: null,
+  burst: null,
+  concurrency: null,
+  openTransactions: null,
+  idleTimeoutMs: null,
+  totalTimeoutMs: null,
+  statementTimeoutMs: null,
+  lockTimeoutMs: null,
+});
+
+export interface NewApiKey {
+  readonly id: string;
+  /** SHA-256 of the secret. The secret itself is nowhere but with its holder. */
+  readonly secretHash: Uint8Array;
+  readonly name: string;
+  /** Keys of one owner see each other's transactions. */
+  readonly owner: string;
+  /** The database's login role. */
+  readonly role: string;
+  readonly scopes: readonly Scope[];
+  readonly limits: KeyLimits;
+  readonly expiresAtMs: number | null;
+}
+
+export interface ApiKey extends NewApiKey {
+  readonly createdAtMs: number;
+  readonly revokedAtMs: number | null;
+  /** Larger than that of every change before it in the same history. */
+  readonly changed: bigint;
+}
+
+export interface KeyReader {
+  readonly nodes: readonly StoreNode[];
+  /** The keys that were created or changed after `after`, or all of them. Rejects when the node cannot be asked in time. */
+  readKeys(node: string, after: bigint | null): Promise<readonly ApiKey[]>;
+  close(): void;
+}
+
+/** What a database says of one of its roles, as far as it matters to a key. */
+export interface RoleFacts {
+  readonly canLogin: boolean;
+  /** It has the rights of the role that may write receipts. */
+  readonly isApplication: boolean;
+  /** It is a superuser, may become one, or has an attribute or a membership that is worth as much. */
+  readonly isPrivileged: boolean;
+  /** It may read keys, or change what the service keeps, or become the role that owns that. */
+  readonly reachesService: boolean;
+}
+
+export interface KeyAdmin extends KeyReader {
+  /** Whether the node has the table of keys at all. */
+  hasKeys(node: string): Promise<boolean>;
+  insertKey(node: string, key: NewApiKey): Promise<ApiKey>;
+  /** The key as it is then, or null when there is none. What is revoked stays revoked, since when it was first. */
+  revokeKey(node: string, id: string): Promise<ApiKey | null>;
+  expireKey(node: string, id: string, expiresAtMs: number): Promise<ApiKey | null>;
+  /** Null: there is no such role. */
+  readRole(node: string, role: string): Promise<RoleFacts | null>;
+  /** A login role with the rights of an application and no other. The password is hashed before it is sent. */
+  createRole(node: string, role: string, password: string | null): Promise<void>;
+}

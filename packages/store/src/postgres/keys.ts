@@ -1,0 +1,204 @@
+// API keys in PostgreSQL, and the login roles that they are mapped to. One connection to each node, opened when it is needed.
+import pg from "pg";
+import { type NodeSpec } from "@highwater/protocol";
+import { type Clock } from "../clock.ts";
+import {
+  type ApiKey,
+  DEFAULT_LIMITS,
+  type KeyAdmin,
+  type KeyLimits,
+  type NewApiKey,
+  type RoleFacts,
+  type Scope,
+} from "../keys.ts";
+import { type StoreNode } from "../port.ts";
+import { Channel } from "./channel.ts";
+import { scramVerifier } from "./scram.ts";
+
+const COLUMNS = `id, secret_hash, name, owner, role, scopes, limits,
+  floor(extract(epoch FROM created_at) * 1000)::text AS created_at_ms,
+  floor(extract(epoch FROM expires_at) * 1000)::text AS expires_at_ms,
+  floor(extract(epoch FROM revoked_at) * 1000)::text AS revoked_at_ms,
+  (extract(epoch FROM changed_at) * 1000000)::bigint::text AS changed`;
+
+/** $1 microseconds since 1970, or NULL for all. */
+const READ = `SELECT ${COLUMNS} FROM highwater.api_key
+WHERE $1::bigint IS NULL OR (extract(epoch FROM changed_at) * 1000000)::bigint > $1::bigint ORDER BY changed_at`;
+
+const INSERT = `INSERT INTO highwater.api_key (id, secret_hash, name, owner, role, scopes, limits, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, to_timestamp($8::float8 / 1000)) RETURNING ${COLUMNS}`;
+
+const REVOKE = `UPDATE highwater.api_key SET revoked_at = coalesce(revoked_at, clock_timestamp())
+WHERE id = $1 RETURNING ${COLUMNS}`;
+
+const EXPIRE = `UPDATE highwater.api_key SET expires_at = to_timestamp($2::float8 / 1000)
+WHERE id = $1 RETURNING ${COLUMNS}`;
+
+/**
+ * $1 role. MEMBER, not USAGE, where it is about danger: SET ROLE is open to a member that does not inherit. Roles with these
+ * attributes, and members of these predefined roles, can make themselves anything.
+ */
+const ROLE = `SELECT r.rolcanlogin AS can_login,
+  coalesce(pg_has_role(r.oid, (SELECT a.oid FROM pg_roles a WHERE a.rolname = 'highwater_app'), 'USAGE'), false) AS is_application,
+  r.rolreplication OR r.rolcreaterole OR EXISTS (SELECT FROM pg_roles s WHERE pg_has_role(r.oid, s.oid, 'MEMBER')
+    AND (s.rolsuper OR s.rolreplication OR s.rolcreaterole OR s.rolname IN
+      ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files'))) AS is_privileged,
+  EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace('highwater') AND c.relkind IN ('r', 'p')
+    AND (pg_has_role(r.oid, c.relowner, 'MEMBER') OR has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE')
+      OR (c.relname = 'api_key' AND has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE')))) AS reaches_service
+FROM pg_roles r WHERE r.rolname = $1`;
+
+const TABLE = "SELECT to_regclass('highwater.api_key') IS NOT NULL AS present";
+
+export interface PostgresKeysOptions {
+  readonly nodes: readonly NodeSpec[];
+  readonly clock: Clock;
+  /** Names this process to the server. */
+  readonly helper: string;
+  readonly connectTimeoutMs: number;
+  readonly callTimeoutMs: number;
+}
+
+export class PostgresKeys implements KeyAdmin {
+  readonly nodes: readonly StoreNode[];
+  readonly #channels: ReadonlyMap<string, Channel>;
+
+  constructor({ nodes, clock, helper, connectTimeoutMs, callTimeoutMs }: PostgresKeysOptions) {
+    this.nodes = nodes.map(({ id, region, zone }) => ({ id, region, zone }));
+    const name = `highwater:${helper}:keys`.slice(0, 63);
+    const settings = {
+      search_path: "pg_catalog",
+      synchronous_commit: "local",
+      default_transaction_isolation: "read\\ committed",
+      default_transaction_read_only: "off",
+      lock_timeout: "0",
+      statement_timeout: String(callTimeoutMs),
+    };
+    this.#channels = new Map(
+      nodes.map(({ id, url }) => [
+        id,
+        new Channel({ url, name, settings, connectTimeoutMs, callTimeoutMs, clock }),
+      ]),
+    );
+  }
+
+  async #query<Row extends pg.QueryResultRow>(
+    node: string,
+    text: string,
+    values: readonly unknown[] = [],
+  ): Promise<Row[]> {
+    const channel = this.#channels.get(node);
+    if (channel === undefined) throw new Error(`node ${node} is not configured`);
+    return (await channel.run((client) => client.query<Row>(text, [...values]))).rows;
+  }
+
+  async hasKeys(node: string): Promise<boolean> {
+    const [row] = await this.#query<{ present: boolean }>(node, TABLE);
+    return row?.present === true;
+  }
+
+  async readKeys(node: string, after: bigint | null): Promise<readonly ApiKey[]> {
+    const rows = await this.#query<KeyRow>(node, READ, [after === null ? null : String(after)]);
+    return rows.map(apiKey);
+  }
+
+  async insertKey(node: string, key: NewApiKey): Promise<ApiKey> {
+    const { id, secretHash, name, owner, role, scopes, limits, expiresAtMs } = key;
+    const kept = Object.entries(limits).filter(([, value]) => value !== null);
+    const [row] = await this.#query<KeyRow>(node, INSERT, [
+      id,
+      Buffer.from(secretHash),
+      name,
+      owner,
+      role,
+      scopes,
+      JSON.stringify(Object.fromEntries(kept)),
+      expiresAtMs,
+    ]);
+    if (row === undefined) throw new Error("the key was not written");
+    return apiKey(row);
+  }
+
+  async revokeKey(node: string, id: string): Promise<ApiKey | null> {
+    const [row] = await this.#query<KeyRow>(node, REVOKE, [id]);
+    return row === undefined ? null : apiKey(row);
+  }
+
+  async expireKey(node: string, id: string, expiresAtMs: number): Promise<ApiKey | null> {
+    const [row] = await this.#query<KeyRow>(node, EXPIRE, [id, expiresAtMs]);
+    return row === undefined ? null : apiKey(row);
+  }
+
+  async readRole(node: string, role: string): Promise<RoleFacts | null> {
+    const [row] = await this.#query<RoleRow>(node, ROLE, [role]);
+    if (row === undefined) return null;
+    return {
+      canLogin: row.can_login,
+      isApplication: row.is_application,
+      isPrivileged: row.is_privileged,
+      reachesService: row.reaches_service,
+    };
+  }
+
+  async createRole(node: string, role: string, password: string | null): Promise<void> {
+    // One message, so one transaction: there is never a role that only half exists. A server that logs statements gets to
+    // see no more of the password than it stores.
+    const secret = password === null ? "" : ` PASSWORD ${pg.escapeLiteral(scramVerifier(password))}`;
+    const name = pg.escapeIdentifier(role);
+    const channel = this.#channels.get(node);
+    if (channel === undefined) throw new Error(`node ${node} is not configured`);
+    await channel.run((client) =>
+      client.query(`CREATE ROLE ${name} LOGIN${secret}; GRANT highwater_app TO ${name}`),
+    );
+  }
+
+  close(): void {
+    for (const channel of this.#channels.values()) channel.close();
+  }
+}
+
+interface KeyRow {
+  id: string;
+  secret_hash: Buffer;
+  name: string;
+  owner: string;
+  role: string;
+  scopes: Scope[];
+  limits: Partial<Record<string, number>>;
+  created_at_ms: string;
+  expires_at_ms: string | null;
+  revoked_at_ms: string | null;
+  changed: string;
+}
+
+interface RoleRow {
+  can_login: boolean;
+  is_application: boolean;
+  is_privileged: boolean;
+  reaches_service: boolean;
+}
+
+function apiKey(row: KeyRow): ApiKey {
+  return {
+    id: row.id,
+    secretHash: row.secret_hash,
+    name: row.name,
+    owner: row.owner,
+    role: row.role,
+    scopes: row.scopes,
+    limits: keyLimits(row.limits),
+    createdAtMs: Number(row.created_at_ms),
+    expiresAtMs: row.expires_at_ms === null ? null : Number(row.expires_at_ms),
+    revokedAtMs: row.revoked_at_ms === null ? null : Number(row.revoked_at_ms),
+    changed: BigInt(row.changed),
+  };
+}
+
+/** The table takes numbers only; a limit of another version of the service is of no use here. */
+function keyLimits(kept: Partial<Record<string, number>>): KeyLimits {
+  const limits = Object.keys(DEFAULT_LIMITS).map((name): [string, number | null] => [
+    name,
+    kept[name] ?? null,
+  ]);
+  return Object.fromEntries(limits) as unknown as KeyLimits;
+}

@@ -1,0 +1,267 @@
+// What a real server does with keys and roles: what it keeps and refuses, in which order changes appear, and who may look.
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import pg from "pg";
+import { type Cluster } from "@highwater/dev-cluster";
+import { type ApiKey, DEFAULT_LIMITS, type NewApiKey } from "../src/keys.ts";
+import { PostgresKeys } from "../src/postgres/keys.ts";
+import {
+  connect,
+  makeStore,
+  MINT,
+  nodeSpecs,
+  realClock,
+  startTestCluster,
+  until,
+} from "./postgres-cluster.ts";
+
+const PRIMARY = "us-east";
+const REPLICA = "us-west";
+let cluster: Cluster;
+let keys: PostgresKeys;
+
+before(async () => {
+  cluster = await startTestCluster({
+    nodes: [
+      { id: PRIMARY, region: "us-east" },
+      { id: REPLICA, region: "us-west" },
+    ],
+    settings: { wal_writer_delay: "10ms" },
+  });
+  const nodes = await nodeSpecs(cluster);
+  const store = makeStore(nodes, "keys-test");
+  const options = {
+    nodes,
+    clock: realClock,
+    helper: "keys-test",
+    connectTimeoutMs: 2_000,
+    callTimeoutMs: 5_000,
+  };
+  keys = new PostgresKeys(options);
+  assert.equal(await keys.hasKeys(PRIMARY), false);
+  await store.prepare(PRIMARY);
+  await store.mint(PRIMARY, MINT);
+  await store.close();
+  assert.equal(await keys.hasKeys(PRIMARY), true);
+});
+
+after(async () => {
+  keys.close();
+  await cluster.close();
+});
+
+const query = (sql: string): Promise<Record<string, unknown>[]> => cluster.query(PRIMARY, sql);
+
+let made = 0;
+function newKey(more: Partial<NewApiKey> = {}): NewApiKey {
+  const id = `key${String(++made)}`;
+  return {
+    id,
+    secretHash: randomBytes(32),
+    name: "orders",
+    owner: id,
+    role: "app_orders",
+    scopes: ["read", "write"],
+    limits: { ...DEFAULT_LIMITS, ratePerSecond: 0.5, concurrency: 7 },
+    expiresAtMs: null,
+    ...more,
+  };
+}
+
+function changedOf(key: ApiKey | null): bigint {
+  assert.ok(key !== null);
+  return key.changed;
+}
+
+describe("a key", () => {
+  it("comes back as it was written, from the primary and from a replica", async () => {
+    const expiresAtMs = 1_900_000_000_123;
+    const key = newKey({ expiresAtMs, scopes: ["admin"] });
+    const written = await keys.insertKey(PRIMARY, key);
+    const { createdAtMs, revokedAtMs, changed, ...rest } = written;
+    assert.deepEqual({ ...rest, secretHash: Buffer.from(rest.secretHash) }, key);
+    assert.equal(revokedAtMs, null);
+    assert.ok(Math.abs(createdAtMs - Date.now()) < 3_600_000 && changed > 0n);
+    const find = async (node: string) => (await keys.readKeys(node, null)).find(({ id }) => id === key.id);
+    assert.deepEqual(await find(PRIMARY), written);
+    await until("the replica has it", async () => (await find(REPLICA)) !== undefined);
+    assert.deepEqual(await find(REPLICA), written);
+  });
+
+  it("is revoked once and for all, and can be made to expire", async () => {
+    const { id } = await keys.insertKey(PRIMARY, newKey());
+    const expiring = await keys.expireKey(PRIMARY, id, 1_800_000_000_000);
+    assert.equal(expiring?.expiresAtMs, 1_800_000_000_000);
+    const first = await keys.revokeKey(PRIMARY, id);
+    const second = await keys.revokeKey(PRIMARY, id);
+    assert.ok(first !== null && first.revokedAtMs !== null);
+    assert.equal(second?.revokedAtMs, first.revokedAtMs);
+    assert.equal(await keys.revokeKey(PRIMARY, "nobody00"), null);
+    assert.equal(await keys.expireKey(PRIMARY, "nobody00", 1), null);
+  });
+
+  it("is refused when it is malformed", async () => {
+    const bad: Partial<NewApiKey>[] = [
+      { secretHash: randomBytes(31) },
+      { scopes: ["read", "root" as "admin"] },
+      { owner: "" },
+      { limits: { ...DEFAULT_LIMITS, burst: 0 } },
+      { limits: { ...DEFAULT_LIMITS, burst: "9" as unknown as number } },
+    ];
+    for (const more of bad) {
+      const refused = keys.insertKey(PRIMARY, newKey(more));
+      await assert.rejects(
+        refused,
+        (cause: { code?: string }) => cause.code === "23514",
+        JSON.stringify(more),
+      );
+    }
+  });
+});
+
+describe("changes", () => {
+  it("are read from where one left off", async () => {
+    const older = await keys.insertKey(PRIMARY, newKey());
+    const newer = await keys.insertKey(PRIMARY, newKey());
+    const idsAfter = async (changed: bigint) => (await keys.readKeys(PRIMARY, changed)).map(({ id }) => id);
+    assert.deepEqual(await idsAfter(older.changed), [newer.id]);
+    const revoked = changedOf(await keys.revokeKey(PRIMARY, older.id));
+    assert.deepEqual(await idsAfter(newer.changed), [older.id]);
+    assert.deepEqual(await idsAfter(revoked), []);
+  });
+
+  it("are stamped in the order in which they become visible", async () => {
+    const { id } = await keys.insertKey(PRIMARY, newKey());
+    const slow = await connect(await cluster.connectionString(PRIMARY));
+    await slow.query("BEGIN");
+    await slow.query("UPDATE highwater.api_key SET name = 'slow' WHERE id = $1", [id]);
+    // A second change must not overtake: whoever had read up to it would never see the first.
+    const overtaking = keys.insertKey(PRIMARY, newKey());
+    await until("the second change waits", async () => {
+      const waiting = await query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+      return waiting.length > 0;
+    });
+    await slow.query("COMMIT");
+    await slow.end();
+    const { changed } = await overtaking;
+    const [first] = (await keys.readKeys(PRIMARY, null)).filter((key) => key.id === id);
+    assert.ok(first !== undefined && first.name === "slow" && first.changed < changed);
+  });
+
+  it("are stamped later than all before them even when the clock is behind", async () => {
+    const ahead = newKey();
+    await keys.insertKey(PRIMARY, ahead);
+    await query("ALTER TABLE highwater.api_key DISABLE TRIGGER stamp");
+    await query(
+      `UPDATE highwater.api_key SET changed_at = clock_timestamp() + interval '1 day' WHERE id = '${ahead.id}'`,
+    );
+    await query("ALTER TABLE highwater.api_key ENABLE TRIGGER stamp");
+    const [before] = (await keys.readKeys(PRIMARY, null)).filter((key) => key.id === ahead.id);
+    const { changed } = await keys.insertKey(PRIMARY, newKey());
+    assert.equal(changed, (before?.changed ?? 0n) + 1n);
+  });
+});
+
+describe("an application's role", () => {
+  it("cannot read, change or add keys", async () => {
+    await keys.createRole(PRIMARY, "app_plain", null);
+    const client = await connect(await cluster.connectionString(PRIMARY, { user: "app_plain" }));
+    const denied = (cause: { code?: string }): boolean => cause.code === "42501";
+    for (const sql of [
+      "SELECT secret_hash FROM highwater.api_key",
+      "SELECT count(*) FROM highwater.api_key",
+      "UPDATE highwater.api_key SET revoked_at = NULL",
+      "INSERT INTO highwater.api_key (id) VALUES ('x')",
+      "DELETE FROM highwater.api_key",
+    ])
+      await assert.rejects(client.query(sql), denied, sql);
+    await client.end();
+  });
+
+  it("logs in with the password of which only a hash was sent", async () => {
+    const password = "p@ss:w/rd%#? '\\";
+    await query("ALTER SYSTEM SET log_statement = 'all'");
+    await query("SELECT pg_reload_conf()");
+    await keys.createRole(PRIMARY, 'App "Quoted"', password);
+    await query("ALTER SYSTEM RESET log_statement");
+    await query("SELECT pg_reload_conf()");
+    const log = readFileSync(`${cluster.dir}/logs/${PRIMARY}.log`, "utf8");
+    assert.match(log, /CREATE ROLE "App ""Quoted"""/, "the statement was logged");
+    assert.ok(!log.includes("p@ss:w/rd"), "the password was not");
+
+    await demandPasswordOf('App "Quoted"');
+    const url = new URL(await cluster.connectionString(PRIMARY, { user: 'App "Quoted"' }));
+    const logIn = async (secret: string): Promise<unknown> => {
+      url.password = encodeURIComponent(secret);
+      const client = new pg.Client({ connectionString: String(url) });
+      await client.connect();
+      const { rows } = await client.query<{ who: string }>("SELECT current_user AS who");
+      await client.end();
+      return rows[0]?.who;
+    };
+    assert.equal(await logIn(password), 'App "Quoted"');
+    await assert.rejects(logIn("guess"), (cause: { code?: string }) => cause.code === "28P01");
+  });
+
+  it("is told from one that is worth more", async () => {
+    await query("CREATE ROLE cannot_login IN ROLE highwater_app");
+    await query("CREATE ROLE no_member LOGIN");
+    await query("CREATE ROLE no_inherit LOGIN NOINHERIT");
+    await query("GRANT highwater_app TO no_inherit");
+    await query("CREATE ROLE boss LOGIN SUPERUSER");
+    await query("CREATE ROLE hidden_boss LOGIN NOINHERIT IN ROLE highwater_app, boss");
+    await query("CREATE ROLE copier LOGIN REPLICATION IN ROLE highwater_app");
+    await query("CREATE ROLE shell LOGIN IN ROLE highwater_app, pg_execute_server_program");
+    await query("CREATE ROLE reader LOGIN IN ROLE highwater_app, pg_read_all_data");
+    await query("CREATE ROLE forger LOGIN IN ROLE highwater_app");
+    await query("GRANT DELETE ON highwater.receipt TO forger");
+    const facts = async (role: string): Promise<string> => {
+      const read = await keys.readRole(PRIMARY, role);
+      if (read === null) return "absent";
+      return Object.entries(read)
+        .flatMap(([fact, holds]) => (holds === true ? [fact] : []))
+        .join(" ");
+    };
+    assert.equal(await facts("nobody_at_all"), "absent");
+    assert.equal(await facts("app_plain"), "canLogin isApplication");
+    assert.equal(await facts("cannot_login"), "isApplication");
+    assert.equal(await facts("no_member"), "canLogin");
+    assert.equal(await facts("boss"), "canLogin isApplication isPrivileged reachesService");
+    assert.match(await facts("hidden_boss"), /isPrivileged/);
+    assert.equal(await facts("copier"), "canLogin isApplication isPrivileged");
+    assert.equal(await facts("shell"), "canLogin isApplication isPrivileged");
+    assert.equal(await facts("reader"), "canLogin isApplication reachesService");
+    assert.equal(await facts("forger"), "canLogin isApplication reachesService");
+    assert.equal(await facts("no_inherit"), "canLogin", "the rights must be there without SET ROLE");
+  });
+
+  it("is not half made when it exists already", async () => {
+    await query("CREATE ROLE taken LOGIN");
+    const again = keys.createRole(PRIMARY, "taken", null);
+    await assert.rejects(again, (cause: { code?: string }) => cause.code === "42710");
+    assert.equal((await keys.readRole(PRIMARY, "taken"))?.isApplication, false);
+  });
+});
+
+/** The cluster trusts everybody; from now on not this role. */
+async function demandPasswordOf(role: string): Promise<void> {
+  const node = cluster.nodes.find(({ id }) => id === PRIMARY);
+  const path = `${node?.dataDir ?? ""}/pg_hba.conf`;
+  const quoted = `"${role.replaceAll('"', '""')}"`;
+  const before = readFileSync(path, "utf8");
+  writeFileSync(path, `host all ${quoted} all scram-sha-256\n${before}`);
+  chmodSync(path, 0o644);
+  await query("SELECT pg_reload_conf()");
+  await until("the rule is in force", async () => {
+    const client = new pg.Client({
+      connectionString: await cluster.connectionString(PRIMARY, { user: role }),
+    });
+    client.on("error", () => undefined);
+    return client.connect().then(
+      () => client.end().then(() => false),
+      () => true,
+    );
+  });
+}
