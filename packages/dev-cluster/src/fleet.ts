@@ -13,6 +13,7 @@ import { type PostgresNode } from "./postgres-node.ts";
 import {
   commandAuthority,
   promoteNode,
+  readEpochs,
   readNode,
   readReceived,
   type Reading,
@@ -21,6 +22,7 @@ import {
 import { descendants, signal } from "./processes.ts";
 import { querySql } from "./sql.ts";
 import {
+  type AuthorizeOptions,
   type ClusterOptions,
   type NodeInfo,
   type NodeStatus,
@@ -118,7 +120,7 @@ export class Fleet {
     await promoteNode(node);
     node.upstreamId = undefined;
     this.#primaryId = id;
-    if (options.command ?? true) await commandAuthority(node, options.reason ?? "promoted");
+    if (options.command ?? true) await this.#command(node, options.reason ?? "promoted", []);
     if (options.repoint ?? true) {
       const others = this.nodes.filter((other) => other !== node && other.isReady && other.upstreamId);
       // A replica that cannot be told keeps its upstream; the promotion stands all the same.
@@ -126,11 +128,19 @@ export class Fleet {
     }
   }
 
-  async authorize(id: string, reason: string | undefined): Promise<void> {
+  async authorize(id: string, options: AuthorizeOptions): Promise<void> {
     const node = this.#requireReady(id);
-    if (!(await commandAuthority(node, reason ?? "authorized")))
+    if (!(await this.#command(node, options.reason ?? "authorized", options.overrules ?? [])))
       throw new DevClusterError("BAD_STATE", `node ${id} has no table highwater.authority_command`);
     this.#primaryId = id;
+  }
+
+  /** As an operator does it: first ask all nodes what there is to overrule. */
+  async #command(node: PostgresNode, reason: string, known: readonly string[]): Promise<boolean> {
+    const ready = this.nodes.filter((other) => other.isReady);
+    const answers = await Promise.allSettled(ready.map((other) => readEpochs(other, statusLimitMs)));
+    const told = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+    return commandAuthority(node, { reason, overrules: [...new Set([...known, ...told])] });
   }
 
   async follow(id: string, upstreamId: string): Promise<void> {

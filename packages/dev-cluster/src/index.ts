@@ -65,8 +65,11 @@ export interface Cluster extends AsyncDisposable {
   resume(nodeId: string): Promise<void>;
   /** Resolves when the node is writable and the other replicas have been told; not when they stream. */
   promote(nodeId: string, options?: PromoteOptions): Promise<void>;
-  /** The operator's word that this node is the primary: a row in `highwater.authority_command`. */
-  authorize(nodeId: string, reason?: string): Promise<void>;
+  /**
+   * The operator's word that this node is the primary: a row in `highwater.authority_command`. It overrules the epochs of
+   * all nodes that answer now, and those given.
+   */
+  authorize(nodeId: string, reason?: string, options?: { overrules?: readonly string[] }): Promise<void>;
   /** Resolves when the running replica has been told, not when it streams: see waitForStreaming. */
   follow(nodeId: string, upstreamId: string): Promise<void>;
   mostAdvancedReplica(candidates?: readonly string[]): Promise<string>;
@@ -189,8 +192,11 @@ class RemoteCluster implements Cluster {
     return this.#supervisor.call("promote", nodeId, options);
   }
 
-  authorize(nodeId: string, reason?: string): Promise<void> {
-    return this.#supervisor.call("authorize", nodeId, reason);
+  authorize(nodeId: string, reason?: string, options: { overrules?: readonly string[] } = {}): Promise<void> {
+    return this.#supervisor.call("authorize", nodeId, {
+      ...(reason !== undefined && { reason }),
+      ...options,
+    });
   }
 
   follow(nodeId: string, upstreamId: string): Promise<void> {

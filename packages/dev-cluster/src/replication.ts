@@ -70,18 +70,37 @@ export async function promoteNode(target: SqlTarget): Promise<void> {
   });
 }
 
-/** False if the table does not exist. A hung standby must not hold the operator's word up: local commit. */
-export async function commandAuthority(target: SqlTarget, reason: string): Promise<boolean> {
+/** Epochs that the node's history tells of; none if it cannot be asked or has no such table. */
+export async function readEpochs(target: SqlTarget, limitMs: number): Promise<string[]> {
+  return withClient(target, { limitMs }, async (client) => {
+    const found = await client.query<{ exists: boolean }>(
+      "SELECT to_regclass('highwater.epoch') IS NOT NULL AS exists",
+    );
+    if (found.rows[0]?.exists !== true) return [];
+    return (await client.query<{ id: string }>("SELECT id::text FROM highwater.epoch")).rows.map(
+      ({ id }) => id,
+    );
+  });
+}
+
+/**
+ * `overrules`: epochs that the operator knows of and gives up, should the node's history lack them.
+ * False if the table does not exist. A hung standby must not hold the operator's word up: local commit.
+ */
+export async function commandAuthority(
+  target: SqlTarget,
+  command: { readonly reason: string; readonly overrules: readonly string[] },
+): Promise<boolean> {
   return withClient(target, { limitMs: 10_000 }, async (client) => {
     const found = await client.query<{ exists: boolean }>(
       "SELECT to_regclass('highwater.authority_command') IS NOT NULL AS exists",
     );
     if (found.rows[0]?.exists !== true) return false;
     await client.query("SET synchronous_commit = local");
-    await client.query("INSERT INTO highwater.authority_command (node, reason) VALUES ($1, $2)", [
-      target.id,
-      reason,
-    ]);
+    await client.query(
+      "INSERT INTO highwater.authority_command (node, reason, overrules) VALUES ($1, $2, $3)",
+      [target.id, command.reason, command.overrules],
+    );
     return true;
   });
 }

@@ -100,6 +100,12 @@ export interface PromoteOptions {
   command?: boolean;
 }
 
+export interface AuthorizeOptions {
+  reason?: string;
+  /** Epochs to overrule besides those that nodes tell of now. */
+  overrules?: readonly string[];
+}
+
 export type StopMode = "fast" | "smart" | "immediate";
 export type Row = Record<string, unknown>;
 
@@ -129,7 +135,7 @@ export interface SupervisorApi {
   pause(nodeId: string): Promise<void>;
   resume(nodeId: string): Promise<void>;
   promote(nodeId: string, options: PromoteOptions): Promise<void>;
-  authorize(nodeId: string, reason: string | undefined): Promise<void>;
+  authorize(nodeId: string, options: AuthorizeOptions): Promise<void>;
   follow(nodeId: string, upstreamId: string): Promise<void>;
   mostAdvancedReplica(candidates: readonly string[] | undefined): Promise<string>;
   rejoin(nodeId: string, upstreamId: string | undefined): Promise<void>;

@@ -191,7 +191,7 @@ describe("a default cluster", () => {
     await cluster.query("us-east", "CREATE SCHEMA highwater");
     await cluster.query(
       "us-east",
-      "CREATE TABLE highwater.authority_command (id int GENERATED ALWAYS AS IDENTITY, node text, reason text)",
+      "CREATE TABLE highwater.authority_command (id int GENERATED ALWAYS AS IDENTITY, node text, reason text, overrules uuid[])",
     );
     await reaches("us-west", "SELECT to_regclass('highwater.authority_command') IS NOT NULL");
     await cluster.kill("us-east");

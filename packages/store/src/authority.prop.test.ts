@@ -23,6 +23,7 @@ const step = fc.record({
     "follow",
     "rejoin",
     "authorize",
+    "command blindly",
     "begin",
     "begin",
     "begin",
@@ -55,6 +56,7 @@ class Run {
     else if (verb === "restart") world.cleanRestart(node);
     else if (verb === "rejoin" && node !== other) world.rejoin(node, other);
     else if (isPrimary && verb === "authorize") world.authorize(node);
+    else if (isPrimary && verb === "command blindly") world.command(node, []);
     else if (isPrimary && verb === "begin") await this.begin(node, null, []);
     else if (!isPrimary && verb === "replicate") world.replicate(node);
     else if (!isPrimary && verb === "promote") world.promote(node);

@@ -43,6 +43,10 @@ function report(node: string, epochs: readonly EpochRecord[], more: Partial<Node
   };
 }
 
+const command = (name: string, ...overrules: string[]): Pick<NodeReport, "command"> => ({
+  command: { id: name, overrules: overrules.map(id) },
+});
+
 const unminted = { current: null };
 const replica = { role: "replica", current: null } as const;
 const blank = { prepared: false, current: null };
@@ -217,27 +221,77 @@ const cases: readonly Case[] = [
 
   {
     title: "a command settles a split brain",
-    reports: [report("east", [e1, crashed2]), report("west", [e1, promoted2], { command: "c1" })],
+    reports: [report("east", [e1, crashed2]), report("west", [e1, promoted2], command("c1", "a2"))],
     known: "a2",
     expected: mint("west", "c1", ["a2"]),
   },
   {
     title: "a command on the node that reigns anyway",
-    reports: [report("east", [e1], { command: "c1" })],
+    reports: [report("east", [e1], command("c1"))],
     known: "e1",
     expected: mint("east", "c1"),
   },
   {
     title: "a command brings a zombie back",
-    reports: [report("east", [e1], { command: "c1" }), report("west", [e1, promoted2])],
+    reports: [report("east", [e1], command("c1", "b2")), report("west", [e1, promoted2])],
     known: "b2",
     expected: mint("east", "c1", ["b2"]),
   },
   {
     title: "commands on two nodes",
-    reports: [report("east", [e1], { command: "c1" }), report("west", [e1, promoted2], { command: "c2" })],
+    reports: [report("east", [e1], command("c1", "b2")), report("west", [e1, promoted2], command("c2"))],
     known: "e1",
     expected: split("east", "west"),
+  },
+  {
+    title: "a command that was given before somebody else began an epoch",
+    reports: [report("east", [e1], command("c1")), report("west", [e1, promoted2])],
+    known: "e1",
+    expected: primary("west", "b2"),
+  },
+  {
+    title: "a command that was given before another was carried out",
+    reports: [
+      report("east", [e1, crashed2], command("c1", "b2")),
+      report("west", [e1, promoted2, commanded3]),
+    ],
+    known: "b3",
+    expected: primary("west", "b3"),
+  },
+  {
+    title: "a command that was given before another one, which has outlived its node on a replica",
+    reports: [
+      report("east", [e1, crashed2], command("c1", "b2")),
+      report("west", [e1, promoted2, commanded3], replica),
+    ],
+    known: "b3",
+    seen: [promoted2, commanded3],
+    expected: none,
+  },
+  {
+    title: "a command that does not name an epoch which only this process remembers",
+    reports: [report("east", [e1], command("c1"))],
+    known: "b2",
+    seen: [e1, promoted2],
+    expected: none,
+  },
+  {
+    title: "a command over an epoch includes what followed it by itself",
+    reports: [
+      report("east", [e1, crashed2], command("c1", "b2")),
+      report("west", [e1, promoted2, epoch("b3", "b2"), epoch("b4", "b3")]),
+    ],
+    known: "b4",
+    expected: mint("east", "c1", ["b2", "b3", "b4"]),
+  },
+  {
+    title: "two commands of which the later one knew more",
+    reports: [
+      report("east", [e1, crashed2], command("c1")),
+      report("west", [e1, promoted2], command("c2", "a2")),
+    ],
+    known: "e1",
+    expected: mint("west", "c2", ["a2"]),
   },
   {
     title: "a command that was carried out beats none, for those who knew the loser",

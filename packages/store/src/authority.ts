@@ -2,6 +2,7 @@
 // A node outranks another if and only if its history contains the other's current epoch, or an operator chose it.
 // Never by sequence number, never by timeline, never by log position.
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
+import { isStale, unnamedBy } from "./authority-command.ts";
 import { type NodeReport } from "./port.ts";
 
 export type Authority =
@@ -30,10 +31,8 @@ export function decideAuthority(
   const primaries = reports.filter((report) => report.role === "primary");
   if (primaries.length === 0) return { kind: "none", reason: "no writable node answers" };
 
-  const commanded = primaries.filter((report) => report.command !== null);
-  if (commanded.length > 1) return split(commanded, "operator's commands name more than one node");
-  const [chosen] = commanded;
-  if (chosen !== undefined) return mintOn(chosen, graph);
+  const commanded = obeyed(primaries, reports, graph);
+  if (commanded !== null) return commanded;
 
   const prepared = primaries.filter((report) => report.prepared && report.epochs.length > 0);
   if (prepared.length === 0) return firstContact(primaries, reports, known);
@@ -81,16 +80,35 @@ function beats(report: NodeReport, rival: NodeReport, graph: EpochGraph): boolea
   return outranks(report.epochs, last, graph);
 }
 
-function mintOn(report: NodeReport, graph: EpochGraph): Authority {
+/** What an operator's commands on the writable nodes decide; null when there is none that still counts. */
+export function obeyed(
+  primaries: readonly NodeReport[],
+  reports: readonly NodeReport[],
+  graph: EpochGraph,
+): Authority | null {
+  const commanded = primaries.filter((report) => report.command !== null && !isStale(report, reports, graph));
+  if (commanded.length > 1) return split(commanded, "operator's commands name more than one node");
+  const [chosen] = commanded;
+  if (chosen === undefined) return null;
+  const unnamed = unnamedBy(chosen, graph.ids(), graph);
+  if (unnamed.length === 0) return mintOn(chosen, graph);
+  // Nobody who answers has them, so others may follow the command; to go against those would be worse than to wait.
+  const reason = `the operator's command on ${chosen.node} does not name epoch ${unnamed.join(", ")} among those that it overrules`;
+  return { kind: "none", reason };
+}
+
+export function mintOn(report: NodeReport, graph: EpochGraph): Authority {
+  const supersedes = report.command === null ? [] : strangersTo(report, graph);
+  return { kind: "mint", node: report.node, command: report.command?.id ?? null, supersedes };
+}
+
+/** Known epochs outside the node's history. */
+export function strangersTo(report: NodeReport, graph: EpochGraph): EpochId[] {
   const own = new Set(report.epochs.map((record) => record.id));
-  const supersedes =
-    report.command === null
-      ? []
-      : graph
-          .ids()
-          .filter((id) => !own.has(id))
-          .sort();
-  return { kind: "mint", node: report.node, command: report.command, supersedes };
+  return graph
+    .ids()
+    .filter((id) => !own.has(id))
+    .sort();
 }
 
 function firstContact(

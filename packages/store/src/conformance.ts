@@ -1,7 +1,7 @@
 // What every adapter of the store port must do, as one suite of tests over a harness that can break its cluster.
 // Knows positions, epochs and receipts, and nothing of how an adapter keeps them.
 import { describe } from "node:test";
-import { type Statement, type TxnId } from "@highwater/protocol";
+import { type EpochId, type Statement, type TxnId } from "@highwater/protocol";
 import { authorityTests } from "./conformance/authority.ts";
 import { copyTests } from "./conformance/copies.ts";
 import { promotionTests } from "./conformance/promotions.ts";
@@ -52,8 +52,8 @@ export interface ConformanceHarness {
   follow(replica: string, upstream: string): Promise<void>;
   cut(replica: string): Promise<void>;
   heal(replica: string): Promise<void>;
-  /** An operator's word that this writable node is the primary. */
-  authorize(node: string): Promise<void>;
+  /** An operator's word that this writable node is the primary, over all epochs that nodes tell of now, and those given. */
+  authorize(node: string, overrules?: readonly EpochId[]): Promise<void>;
   /** A copy of the node's disk, running or not. */
   snapshot(node: string): Promise<unknown>;
   /** Puts the copy in place of a stopped node's data and starts the node. */

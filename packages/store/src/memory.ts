@@ -86,9 +86,7 @@ export class MemoryStore implements Store {
         applied: on.applied,
         unfit: on.unfit,
         upstream: isPrimary || stream === null ? null : { session: stream.session, flushed: stream.flushed },
-        command: isPrimary
-          ? (history.commands.findLast((command) => command.node === node)?.id ?? null)
-          : null,
+        command: isPrimary ? history.pendingCommand(node) : null,
         serverTimeMs: this.#world.wallMs(),
       };
     });

@@ -16,6 +16,13 @@ export interface StoreNode {
   readonly zone: string;
 }
 
+/** An operator's word that a node is the primary. */
+export interface OperatorCommand {
+  readonly id: string;
+  /** Epochs outside the node's history that the operator knows of and gives up. */
+  readonly overrules: readonly EpochId[];
+}
+
 /** What one node says of itself. A report is evidence of the moment at which it was asked for, never of later ones. */
 export interface NodeReport {
   readonly node: string;
@@ -36,8 +43,8 @@ export interface NodeReport {
   readonly unfit: string | null;
   /** The replica's own view of the stream that feeds it; `session` names one uninterrupted stream. */
   readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
-  /** Id of an operator's command that names this node as the primary and has not been carried out yet. */
-  readonly command: string | null;
+  /** An operator's command that names this node as the primary and has not been carried out yet. */
+  readonly command: OperatorCommand | null;
   readonly serverTimeMs: number;
 }
 

@@ -82,7 +82,7 @@ export async function makeMemoryHarness(): Promise<ConformanceHarness> {
       now(() => {
         world.heal(node);
       }),
-    authorize: (node) => now(() => world.authorize(node)),
+    authorize: (node, overrules = []) => now(() => world.authorize(node, overrules)),
     snapshot: (node) => Promise.resolve(world.snapshot(node)),
     restore: (node, snapshot, as) =>
       now(() => {

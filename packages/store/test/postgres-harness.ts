@@ -46,7 +46,7 @@ export async function makePostgresHarness(): Promise<ConformanceHarness> {
     follow: (node, upstream) => cluster.follow(node, upstream),
     cut: (node) => onLinks(cluster, node, (link) => link.cut({ mode: "reset" })),
     heal: (node) => onLinks(cluster, node, (link) => link.heal()),
-    authorize: (node) => cluster.authorize(node),
+    authorize: (node, overrules = []) => cluster.authorize(node, "authorized", { overrules }),
     snapshot: (node) => cluster.snapshot(node),
     restore: async (node, snapshot, as) => {
       const how = as === "primary" ? ({ as } as const) : ({ as: "replica", upstream: as.replicaOf } as const);

@@ -9,6 +9,10 @@ export function authorityTests(makeHarness: MakeHarness): void {
   describe("authority", () => {
     it("ignores a zombie, until an operator reinstates it", () => Bench.with(makeHarness, zombie));
     it("stops at a split brain, until an operator settles it", () => Bench.with(makeHarness, splitBrain));
+    it("does not carry out a command that waited while another was", () =>
+      Bench.with(makeHarness, staleCommand));
+    it("does not carry out a command that came along with a copy", () =>
+      Bench.with(makeHarness, inheritedCommand));
   });
 }
 
@@ -98,4 +102,69 @@ async function splitBrain(bench: Bench): Promise<void> {
   const later = await bench.mint(primary, { minSeq: 1_000 });
   assert.ok(later.seq > settled.seq);
   for (const known of [null, settled.id as EpochId]) assert.deepEqual(await bench.authority(known), winner);
+}
+
+/** The first command is given on a node that no process reaches; then another node is chosen, and the first one returns. */
+async function staleCommand(bench: Bench): Promise<void> {
+  const { store, harness, primary } = bench;
+  const [heir] = harness.replicas;
+  const first = await bench.begin();
+  await store.helpFlush(primary, first);
+  await harness.catchUp(heir);
+  await harness.authorize(primary);
+  await harness.stop(primary);
+  await harness.promote(heir);
+  await harness.authorize(heir);
+  const commanded = await bench.authority(first);
+  assert.ok(commanded.kind === "mint" && commanded.node === heir && commanded.command !== null);
+  const second = await bench.obey(commanded);
+  const kept = await bench.commit(heir, second.id as EpochId);
+
+  await harness.start(primary);
+  store.forget(primary);
+  const { role, command } = await store.probe(primary);
+  assert.ok(role === "primary" && command !== null, "the first command is still there");
+  const heirs = { kind: "primary", node: heir, epoch: second.id };
+  for (const known of [null, first, second.id as EpochId])
+    assert.deepEqual(await bench.authority(known), heirs);
+  await harness.cleanRestart(heir);
+  const restarted = await bench.authority(second.id as EpochId);
+  assert.ok(restarted.kind === "mint" && restarted.node === heir && restarted.command === null);
+  const third = await bench.obey(restarted);
+  assert.equal(await bench.isPresent(heir, kept), true);
+
+  // Alone it is no better, to those who remember; they say what a command would have to name.
+  await harness.kill(heir);
+  const alone = await bench.authority(third.id as EpochId);
+  assert.ok(alone.kind === "none" && alone.reason.includes(third.id), JSON.stringify(alone));
+  await harness.authorize(primary, [second.id as EpochId]);
+  const again = await bench.authority(third.id as EpochId);
+  assert.ok(again.kind === "mint" && again.node === primary && again.command !== command.id);
+  assert.deepEqual([...again.supersedes].sort(), [second.id, third.id].sort());
+  const fourth = await bench.obey(again);
+  assert.deepEqual([fourth.previous, fourth.commanded], [first, true]);
+  assert.equal((await store.probe(primary)).command, null, "the later command has settled the earlier one");
+}
+
+/** A replica inherits the row that names its primary, is promoted, and the old primary is cloned from it. */
+async function inheritedCommand(bench: Bench): Promise<void> {
+  const { store, harness, primary } = bench;
+  const [heir] = harness.replicas;
+  const first = await bench.begin();
+  await store.helpFlush(primary, first);
+  await harness.authorize(primary);
+  await harness.catchUp(heir);
+  await harness.kill(primary);
+  await harness.promote(heir);
+  const second = await bench.obey(await bench.authority(first));
+  assert.deepEqual([second.node, second.commanded], [heir, false], "the row names another node");
+  await harness.restore(primary, await harness.snapshot(heir), { replicaOf: heir });
+  await harness.catchUp(primary);
+  await harness.kill(heir);
+  await harness.promote(primary);
+  store.forget(primary);
+  const asked = await bench.authority(second.id as EpochId);
+  assert.deepEqual(asked, { kind: "mint", node: primary, command: null, supersedes: [] });
+  const third = await bench.obey(asked);
+  assert.deepEqual([third.previous, third.commanded], [second.id, false]);
 }

@@ -71,7 +71,7 @@ async function cleanCopy(bench: Bench): Promise<void> {
   const asked = await bench.authority(second.id as EpochId);
   assert.equal(asked.kind, "none", "to those who know the later epoch it is a zombie");
 
-  await harness.authorize(primary);
+  await harness.authorize(primary, [second.id as EpochId]);
   const commanded = await bench.authority(second.id as EpochId);
   assert.ok(commanded.kind === "mint" && commanded.supersedes.includes(second.id as EpochId));
   const third = await bench.obey(commanded);

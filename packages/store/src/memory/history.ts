@@ -7,7 +7,7 @@ import {
   txnTimestampMs,
   ZERO,
 } from "@highwater/protocol";
-import { type Receipt } from "../port.ts";
+import { type OperatorCommand, type Receipt } from "../port.ts";
 
 export type Change =
   | { readonly kind: "prepared" }
@@ -15,9 +15,15 @@ export type Change =
   | { readonly kind: "receipt"; readonly id: TxnId; readonly receipt: Receipt }
   | { readonly kind: "epoch"; readonly record: EpochRecord; readonly timeline: number }
   | { readonly kind: "witness"; readonly helper: string; readonly epoch: EpochId; readonly reached: Offset }
-  | { readonly kind: "command_issued"; readonly id: string; readonly node: string }
-  | { readonly kind: "command_done"; readonly node: string }
+  | ({ readonly kind: "command_issued" } & StoredCommand)
+  | { readonly kind: "command_done"; readonly id: string }
   | { readonly kind: "window"; readonly expiredBeforeMs: number; readonly ceilingMs: number };
+
+export interface StoredCommand extends OperatorCommand {
+  readonly node: string;
+  /** Number of epochs in this history when the command was given. */
+  readonly afterEpochs: number;
+}
 
 /** One atomic entry of a log. Its identity is the object itself: two logs share a prefix if and only if they share records. */
 export interface LogRecord {
@@ -59,7 +65,7 @@ export class History {
   readonly epochs: StoredEpoch[] = [];
   readonly witnesses = new Map<string, { readonly epoch: EpochId; readonly reached: Offset }>();
   /** Operator's commands that nobody has carried out, oldest first. */
-  commands: { readonly id: string; readonly node: string }[] = [];
+  commands: StoredCommand[] = [];
   window = { expiredBeforeMs: 0, ceilingMs: 0 };
 
   static of(records: readonly LogRecord[]): History {
@@ -90,10 +96,10 @@ export class History {
         this.witnesses.set(change.helper, { epoch: change.epoch, reached: change.reached });
         return;
       case "command_issued":
-        this.commands.push({ id: change.id, node: change.node });
+        this.commands.push(change);
         return;
       case "command_done":
-        this.commands = this.commands.filter((command) => command.node !== change.node);
+        this.#carryOut(change.id);
         return;
       case "window":
         this.window = { expiredBeforeMs: change.expiredBeforeMs, ceilingMs: change.ceilingMs };
@@ -101,6 +107,25 @@ export class History {
           if (txnTimestampMs(id) < change.expiredBeforeMs) this.receipts.delete(id);
         return;
     }
+  }
+
+  /** Those that were given before it are settled with it; one that was given since still waits. */
+  #carryOut(id: string): void {
+    const at = this.commands.findIndex((command) => command.id === id);
+    const node = this.commands[at]?.node;
+    this.commands = this.commands.filter((command, index) => index > at || command.node !== node);
+  }
+
+  /** The newest command for the node, unless this history has since gone on elsewhere or under another command. */
+  pendingCommand(node: string): OperatorCommand | null {
+    const pending = this.commands.findLast(
+      (command) =>
+        command.node === node &&
+        this.epochs
+          .slice(command.afterEpochs)
+          .every(({ record }) => record.node === node && !record.commanded),
+    );
+    return pending === undefined ? null : { id: pending.id, overrules: pending.overrules };
   }
 
   get newest(): StoredEpoch | undefined {

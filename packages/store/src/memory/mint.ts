@@ -22,11 +22,11 @@ export function mintEpoch(
   const previous = history.newest;
   const isCurrent = previous !== undefined && node.epoch === previous.record.id;
   if (isCurrent && isSettled(node, request)) {
-    if (request.command !== null) write(node, [{ kind: "command_done", node: node.spec.id }]);
+    if (request.command !== null) write(node, [{ kind: "command_done", id: request.command }]);
     return previous.record;
   }
   const changes: Change[] = [];
-  if (request.command !== null) changes.push({ kind: "command_done", node: node.spec.id });
+  if (request.command !== null) changes.push({ kind: "command_done", id: request.command });
   const record = nextRecord(node, request, fresh);
   // The record tells where it ends itself; its size does not depend on what it tells.
   const bytes = sizeOf([...changes, { kind: "epoch", record, timeline: node.timeline }]);

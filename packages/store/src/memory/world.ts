@@ -2,7 +2,7 @@
 // Nothing moves by itself: the caller flushes, replicates, replays, cuts and crashes. Deterministic, without a timer.
 // The physics are PostgreSQL's where they decide a verdict: offsets are reused after a crash, a timeline is a mere number, a
 // replica of another history goes on to report positions, and a copy of a cleanly stopped node starts without a recovery.
-import { type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { type StoreNode } from "../port.ts";
 import { MemoryNode, type MemorySnapshot } from "./node.ts";
 
@@ -265,13 +265,22 @@ export class MemoryWorld {
     this.#interrupt(id);
   }
 
-  /** An operator's word that the node is the primary; returns the command's id. */
-  authorize(id: string): string {
+  /** An operator's word that the node is the primary, over all epochs that running nodes tell of, and those given. */
+  authorize(id: string, known: readonly EpochId[] = []): void {
+    this.command(id, [...new Set([...known, ...this.#epochsOfAll()])]);
+  }
+
+  /** The same word, over these epochs only. */
+  command(id: string, overrules: readonly EpochId[]): void {
     const node = this.#running(id, "primary");
-    const command = this.newUuid();
-    node.append([{ kind: "command_issued", id: command, node: id }]);
+    const afterEpochs = node.history.epochs.length;
+    node.append([{ kind: "command_issued", id: this.newUuid(), node: id, overrules, afterEpochs }]);
     node.flush();
-    return command;
+  }
+
+  #epochsOfAll(): EpochId[] {
+    const running = this.nodes.map(({ id }) => this.node(id)).filter(({ isUp }) => isUp);
+    return running.flatMap(({ history }) => history.epochs.map(({ record }) => record.id as EpochId));
   }
 
   #running(id: string, role?: "primary" | "replica"): MemoryNode {

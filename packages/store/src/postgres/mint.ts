@@ -33,7 +33,7 @@ export async function mintEpoch(
     const [sentinel] = (await client.query<SentinelRow>(SENTINEL)).rows;
     if (previous !== undefined && isCurrent(sentinel, previous, here) && settled(epochs, request)) {
       // Somebody else was faster, or an operator has confirmed the primary that reigns already.
-      if (request.command !== null) await carryOut(client, node, previous.id);
+      if (request.command !== null) await carryOut(client, request.command, previous.id);
       return epochRecord(previous);
     }
     const fork = await findFork(client, { previous, sentinel, here, request });
@@ -158,7 +158,7 @@ async function append(
   // Read after the record's commit: everything of the previous epoch, and the record itself, is at or below.
   const { end: start } = await readLogEnd(client);
   await client.query("UPDATE highwater.epoch SET start_offset = $2 WHERE id = $1", [id, formatLsn(start)]);
-  if (request.command !== null) await carryOut(client, node, id);
+  if (request.command !== null) await carryOut(client, request.command, id);
   await openEpoch(client, id, here);
   const rows = (await client.query<EpochRow>(EPOCHS)).rows;
   const mine = rows.find((row) => row.id === id);
@@ -167,16 +167,18 @@ async function append(
 }
 
 /** The command may come after the epoch that it confirms: the record says so from then on, in every later comparison. */
-async function carryOut(client: ClientBase, node: string, epoch: string): Promise<void> {
-  await client.query(
-    `UPDATE highwater.epoch SET command = c.id FROM highwater.authority_command c
-     WHERE epoch.id = $2 AND epoch.command IS NULL AND c.node = $1 AND c.epoch IS NULL`,
-    [node, epoch],
-  );
-  await client.query("UPDATE highwater.authority_command SET epoch = $2 WHERE node = $1 AND epoch IS NULL", [
-    node,
+async function carryOut(client: ClientBase, command: string, epoch: string): Promise<void> {
+  await client.query("UPDATE highwater.epoch SET command = $1 WHERE id = $2 AND command IS NULL", [
+    command,
     epoch,
   ]);
+  // Those that were given before it are settled with it; one that was given since may overrule more, and still waits.
+  await client.query(
+    `UPDATE highwater.authority_command SET epoch = $2 FROM highwater.authority_command c
+     WHERE c.id = $1 AND authority_command.node = c.node AND authority_command.epoch IS NULL
+       AND authority_command.issued_at <= c.issued_at`,
+    [command, epoch],
+  );
 }
 
 /** From here on transactions can commit in the epoch. */

@@ -58,7 +58,7 @@ interface State {
   readonly epochs: readonly EpochRow[];
   readonly position: Pick<NodeReport, "flushed" | "applied" | "upstream">;
   readonly sentinel: SentinelRow | undefined;
-  readonly command: string | null;
+  readonly command: NodeReport["command"];
 }
 
 interface SentinelRow {
@@ -81,14 +81,18 @@ async function readState(client: ClientBase, node: string, { primary, prepared }
     primary ? primaryPosition(client, node) : replicaPosition(client),
     primary && prepared ? client.query<SentinelRow>({ name: "sentinel", text: SENTINEL }) : null,
     primary && prepared
-      ? client.query<{ id: string }>({ name: "command", text: PENDING_COMMAND, values: [node] })
+      ? client.query<{ id: string; overrules: EpochId[] }>({
+          name: "command",
+          text: PENDING_COMMAND,
+          values: [node],
+        })
       : null,
   ]);
   return {
     epochs: epochs?.rows ?? [],
     position,
     sentinel: sentinel?.rows[0],
-    command: command?.rows[0]?.id ?? null,
+    command: command?.rows[0] ?? null,
   };
 }
 

@@ -40,8 +40,14 @@ export const EPOCHS = `SELECT seq::text, id::text, previous::text, node, cause, 
   fork_offset::text, fork_limit::text, supersedes::text[] AS supersedes, command IS NOT NULL AS commanded, final_marks
 FROM highwater.epoch WHERE start_offset IS NOT NULL ORDER BY epoch.seq`;
 
-export const PENDING_COMMAND = `SELECT id::text FROM highwater.authority_command
-WHERE node = $1 AND epoch IS NULL ORDER BY issued_at DESC LIMIT 1`;
+/**
+ * $1 node. A command is spent when its history has since gone on elsewhere, or under another command: a replica inherits
+ * the row, and the node may be cloned back from it much later.
+ */
+export const PENDING_COMMAND = `SELECT c.id::text, c.overrules::text[] AS overrules FROM highwater.authority_command c
+WHERE c.node = $1 AND c.epoch IS NULL AND NOT EXISTS (
+  SELECT FROM highwater.epoch e WHERE e.seq > c.after_seq AND e.start_offset IS NOT NULL AND (e.node <> c.node OR e.command IS NOT NULL))
+ORDER BY c.issued_at DESC LIMIT 1`;
 
 /** The sentinel as it stands, valid or not. */
 export const SENTINEL = `SELECT s.id::text, s.system_identifier::text,

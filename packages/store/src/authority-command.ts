@@ -1,0 +1,26 @@
+// Does an operator's command still count? It was given against a world that the operator knew; when it is found on a node that
+// could not be reached for a while, that world may be over. (docs/decisions/0010-a-command-names-what-it-overrules.md)
+import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
+import { type NodeReport } from "./port.ts";
+
+/** A node that answers tells of an epoch that the command knows nothing of. Whoever sees these answers can tell. */
+export function isStale(report: NodeReport, reports: readonly NodeReport[], graph: EpochGraph): boolean {
+  const told = reports.flatMap((each) => each.epochs.map((record) => record.id as EpochId));
+  return unnamedBy(report, told, graph).length > 0;
+}
+
+/** Those of the epochs that neither the node's history ends nor its command gives up. */
+export function unnamedBy(report: NodeReport, epochs: readonly EpochId[], graph: EpochGraph): EpochId[] {
+  const named = new Set<string>(report.command?.overrules);
+  const own = new Set(report.epochs.map((record) => record.id));
+  const isGivenUp = (id: EpochId): boolean => {
+    // With an epoch goes what followed it by itself, a restart for instance; but not what another command has begun.
+    for (const record of graph.ancestry(id)) {
+      if (named.has(record.id)) return true;
+      if (own.has(record.id) || record.commanded) return false;
+    }
+    return false;
+  };
+  const unnamed = new Set(epochs.filter((id) => !outranks(report.epochs, id, graph) && !isGivenUp(id)));
+  return [...unnamed].sort();
+}
