@@ -7,7 +7,7 @@ STAMP := node_modules/.installed
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency bench-gateway test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ failover-rounds: $(STAMP) ## N failovers in a row (N=20), every verdict checked
 
 latency: $(STAMP) ## Commit and durability latency over the default links, against the bar
 	@$(NODE) packages/dev-system/src/latency.ts
+
+bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the bars (PROFILE=folder profiles it)
+	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile $(PROFILE))
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 

@@ -51,6 +51,7 @@ export default tseslint.config(
       "packages/dev-cluster/**",
       "packages/dev-system/**",
       "examples/**",
+      "loadtests/**",
       "scripts/**",
       "sdk/ts/**",
       "**/*.test.ts",

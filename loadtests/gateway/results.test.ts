@@ -1,0 +1,95 @@
+// The arithmetic of the benchmark: medians over rounds, ratios, and which bar is missed.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  CLIENTS,
+  median,
+  type Sample,
+  SERIES,
+  type Series,
+  summarize,
+  tableOf,
+  verdictOf,
+} from "./results.ts";
+import { quantile } from "./segment.ts";
+
+const TPS: Readonly<Record<Series, number>> = {
+  gateway: 600,
+  direct_async: 500,
+  direct_sync: 100,
+  gateway_with_tracker: 540,
+};
+
+function sample(series: Series, clients: Sample["clients"], p50Ms: number, slower = 1): Sample {
+  return {
+    series,
+    clients,
+    segment: { committed: 2 * TPS[series], conflicts: 0, elapsedMs: 2_000 * slower, p50Ms, p99Ms: 9 },
+    cpu: { gateway: series.startsWith("gateway") ? 60 : null, generator: 90, database: 120 },
+  };
+}
+
+/** Three rounds, of which one was disturbed. */
+function samples(p50Ms: Readonly<Record<"gateway" | "direct", number>>): Sample[] {
+  return SERIES.flatMap((series) =>
+    CLIENTS.flatMap((clients) =>
+      [1, 7, 1].map((slower) =>
+        sample(series, clients, slower * p50Ms[series.startsWith("gateway") ? "gateway" : "direct"], slower),
+      ),
+    ),
+  );
+}
+
+test("a disturbed round changes nothing, and ratios are those of the medians", () => {
+  const result = summarize(samples({ gateway: 1.5, direct: 1 }));
+  assert.deepEqual(result.gateway.c8, {
+    p50_ms: 1.5,
+    p99_ms: 9,
+    tps: 600,
+    conflicts: 0,
+    cpu_us: { gateway: 50, generator: 75, database: 100 },
+  });
+  assert.equal(result.direct_async.c1.cpu_us.gateway, null);
+  assert.equal(result.ratios.tps_to_direct_async.c64, 1.2);
+  assert.equal(result.ratios.tps_to_direct_sync.c64, 6);
+  assert.equal(result.ratios.with_tracker_tps_to_gateway.c64, 0.9);
+  assert.deepEqual(
+    result.bars.map((bar) => [bar.measured, bar.met]),
+    [
+      [0.5, true],
+      [1.2, true],
+    ],
+  );
+});
+
+test("a missed bar is called missed", () => {
+  const { bars } = summarize(samples({ gateway: 1.7, direct: 1 }));
+  assert.deepEqual(
+    bars.map((bar) => bar.met),
+    [false, true],
+  );
+  assert.match(
+    bars.map(verdictOf).join("\n"),
+    /^MISSED gateway p50 at 1 client .*: 0\.7\nmet {4}gateway throughput/,
+  );
+});
+
+test("a cell without a sample is an error, not a gap", () => {
+  const all = samples({ gateway: 1, direct: 1 }).filter(({ series }) => series !== "direct_sync");
+  assert.throws(() => summarize(all), /not measured/);
+});
+
+test("the table has a line for every series and number of clients, all of one width", () => {
+  const lines = tableOf(summarize(samples({ gateway: 1, direct: 1 }))).split("\n");
+  assert.equal(lines.length, 1 + SERIES.length * CLIENTS.length);
+  assert.equal(new Set(lines.map((line) => line.length)).size, 1);
+});
+
+test("median and quantiles", () => {
+  assert.equal(median([3, 1, 2]), 2);
+  assert.equal(median([4, 1, 2, 3]), 2.5);
+  const sorted = Array.from({ length: 100 }, (_, at) => at);
+  assert.equal(quantile(sorted, 0.5), 50);
+  assert.equal(quantile(sorted, 0.99), 99);
+  assert.ok(Number.isNaN(quantile([], 0.5)));
+});
