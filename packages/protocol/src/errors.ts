@@ -85,6 +85,38 @@ export const ERRORS = {
     "transaction",
     "This id was settled as aborted; use a new id.",
   ),
+  id_reused: entry(
+    422,
+    "not_applied",
+    "transaction",
+    "The id was used for another transaction; use a new id.",
+  ),
+  transaction_expired: entry(
+    410,
+    "not_applied",
+    "transaction",
+    "The open transaction outlived a time limit and was rolled back.",
+  ),
+  transaction_not_open: entry(
+    404,
+    "not_applied",
+    "transaction",
+    "No transaction is open under this id here.",
+  ),
+  out_of_sequence: entry(
+    409,
+    "not_applied",
+    "never",
+    "The call's number does not follow the last one; nothing was run.",
+  ),
+  result_too_large: entry(422, "not_applied", "never", "A result is over a limit of the service."),
+  too_many_open: entry(503, "not_applied", "wait", "Too many transactions are open."),
+  promise_broken: entry(
+    409,
+    "unknown",
+    "never",
+    "The transaction was durable at the level and was lost all the same: the promise was broken.",
+  ),
   transaction_lost: entry(
     409,
     "not_applied",
@@ -127,6 +159,8 @@ export interface ProblemDetails {
   readonly retryAfterMs?: number | undefined;
   readonly outcome?: Outcome | undefined;
   readonly fields?: readonly string[] | undefined;
+  /** The limit that was met, by its name, and its value. */
+  readonly limit?: { readonly name: string; readonly value: number } | undefined;
   readonly transactionId?: string | undefined;
 }
 

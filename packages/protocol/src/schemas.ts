@@ -88,20 +88,66 @@ export const Metadata = Type.Record(
   { maxProperties: LIMITS.metadataEntries },
 );
 
+/** The id of a transaction, chosen by its client: a UUIDv7. */
+const IdText = Type.String({ minLength: 1, maxLength: 64 });
+const TokenText = Type.String({ minLength: 1, maxLength: 200 });
+const Seq = Type.Integer({ minimum: 1, maximum: 1_000_000_000 });
+const Statements = Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements });
+const SomeStatements = Type.Array(Statement, { maxItems: LIMITS.statements });
+
+/** How a transaction runs. */
+const Manner = {
+  /** `serializable` unless given; `repeatable read` for a read that may run on a replica. */
+  isolation: Type.Optional(Isolation),
+  readOnly: Type.Optional(Type.Boolean()),
+  /** With `serializable` and `readOnly`: waits for a snapshot that no later transaction can make unsafe. */
+  deferrable: Type.Optional(Type.Boolean()),
+};
+
+/** When a commit is answered. */
+const Acknowledgement = {
+  /** `commit` unless given: answered at the commit point. `durable`: answered at the durability point of the level. */
+  ack: Type.Optional(Type.Union([Type.Literal("commit"), Type.Literal("durable")])),
+  level: Type.Optional(LevelName),
+  /** How long a durable answer may take behind the commit; then it is 202 `pending`, which is no loss. */
+  maxWaitMs: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.waitMs })),
+};
+
 export const TransactionRequest = Type.Object(
   {
-    id: Type.String({ minLength: 1, maxLength: 64 }),
-    statements: Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements }),
-    isolation: Type.Optional(Isolation),
-    readOnly: Type.Optional(Type.Boolean()),
-    ack: Type.Optional(Type.Union([Type.Literal("commit"), Type.Literal("durable")])),
-    level: Type.Optional(LevelName),
-    maxWaitMs: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.waitMs })),
+    id: IdText,
+    statements: Statements,
+    ...Manner,
+    ...Acknowledgement,
+    /** Read-only: the snapshot has everything that this token's transaction wrote and saw. */
+    after: Type.Optional(TokenText),
+    /** Read-only: where it runs. `local`: on a replica in the gateway's region, if one can serve it. */
+    mode: Type.Optional(Type.Union([Type.Literal("primary"), Type.Literal("local")])),
     metadata: Type.Optional(Metadata),
   },
   closed,
 );
 export type TransactionRequest = Static<typeof TransactionRequest>;
+
+/** Opens an interactive transaction. Statements may ride along. */
+export const BeginRequest = Type.Object(
+  { id: IdText, statements: Type.Optional(SomeStatements), ...Manner, metadata: Type.Optional(Metadata) },
+  closed,
+);
+export type BeginRequest = Static<typeof BeginRequest>;
+
+/** The calls of one transaction are numbered 1, 2, 3 …; a repeated number gets the answer that it had. */
+export const StatementsRequest = Type.Object({ seq: Seq, statements: Statements }, closed);
+export type StatementsRequest = Static<typeof StatementsRequest>;
+
+export const CommitRequest = Type.Object(
+  { seq: Seq, statements: Type.Optional(SomeStatements), ...Acknowledgement },
+  closed,
+);
+export type CommitRequest = Static<typeof CommitRequest>;
+
+export const RollbackRequest = Type.Object({ seq: Seq }, closed);
+export type RollbackRequest = Static<typeof RollbackRequest>;
 
 export const StatementResult = Type.Object(
   {
@@ -110,7 +156,7 @@ export const StatementResult = Type.Object(
     fields: Type.Array(Type.Object({ name: Type.String(), oid: Type.Integer() }, closed)),
     /** PostgreSQL text, or null; decoding is the client's. */
     rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),
-    /** Present when rows were left out because of a limit of the service. */
+    /** Present when rows were left out because of a limit of the service; a committed write is not undone for that. */
     truncated: Type.Optional(Type.Literal(true)),
   },
   closed,
@@ -130,6 +176,20 @@ export const TransactionState = Type.Union([
 ]);
 export type TransactionState = Static<typeof TransactionState>;
 
+/** Which node served a read, and how far its snapshot may be behind the primary, as the gateway last saw that. */
+export const Served = Type.Object(
+  {
+    node: Type.String(),
+    region: Type.String(),
+    role: Type.Union([Type.Literal("primary"), Type.Literal("replica")]),
+    /** Bytes of log and milliseconds; zero on the primary, null while it is not known. */
+    behindBytes: Type.Union([OffsetText, Type.Null()]),
+    behindMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
+  },
+  closed,
+);
+export type Served = Static<typeof Served>;
+
 export const TransactionResponse = Type.Object(
   {
     id: Uuid,
@@ -144,10 +204,31 @@ export const TransactionResponse = Type.Object(
     /** A tracker had the announcement on disk when this was answered. */
     announced: Type.Boolean(),
     replayed: Type.Optional(Type.Literal(true)),
+    /** Present for a read that asked for `after` or `mode`. */
+    served: Type.Optional(Served),
   },
   closed,
 );
 export type TransactionResponse = Static<typeof TransactionResponse>;
+
+/** An interactive transaction that is open. It is rolled back at `expiresAt` unless another call comes before. */
+export const OpenTransactionResponse = Type.Object(
+  {
+    id: Uuid,
+    state: Type.Literal("active"),
+    /** Number of the call that this answers; 0 for begin. */
+    seq: Type.Integer({ minimum: 0 }),
+    results: Type.Array(StatementResult),
+    /** RFC 3339, by the gateway's clock. */
+    expiresAt: Type.String(),
+    marks: Type.Union([Marks, Type.Null()]),
+  },
+  closed,
+);
+export type OpenTransactionResponse = Static<typeof OpenTransactionResponse>;
+
+export const RollbackResponse = Type.Object({ id: Uuid, state: Type.Literal("aborted") }, closed);
+export type RollbackResponse = Static<typeof RollbackResponse>;
 
 export const TransactionStateResponse = Type.Object(
   {

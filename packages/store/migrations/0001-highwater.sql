@@ -28,10 +28,13 @@ CREATE UNLOGGED TABLE highwater.epoch_sentinel (
 
 -- The proof that a transaction is in this history: written by the transaction itself, or as a tombstone.
 -- Partitioned by ranges of the UUIDv7 itself, so that the primary key holds over all of them and expiry drops a table.
+-- `owner`: whose transaction it was. `digest`: of what it ran, so that a replay with another body is told so. 0: not known.
 CREATE TABLE highwater.receipt (
-  id    uuid NOT NULL PRIMARY KEY,
-  epoch uuid NOT NULL,
-  kind  text NOT NULL DEFAULT 'commit' CHECK (kind IN ('commit', 'aborted', 'lost'))
+  id     uuid NOT NULL PRIMARY KEY,
+  epoch  uuid NOT NULL,
+  owner  bigint NOT NULL DEFAULT 0,
+  digest bigint NOT NULL DEFAULT 0,
+  kind   text NOT NULL DEFAULT 'commit' CHECK (kind IN ('commit', 'aborted', 'lost'))
 ) PARTITION BY RANGE (id);
 
 CREATE TABLE highwater.retention (
@@ -67,5 +70,26 @@ $$;
 
 -- Applications may write receipts of their own commits, and nothing else: `kind` is left to its default.
 GRANT USAGE ON SCHEMA highwater TO highwater_app;
-GRANT INSERT (id, epoch) ON highwater.receipt TO highwater_app;
+GRANT INSERT (id, epoch, owner, digest) ON highwater.receipt TO highwater_app;
 GRANT SELECT ON highwater.epoch_sentinel TO highwater_app;
+
+-- Which history the snapshot of a replica belongs to, and how far it goes. In the snapshot of the query that calls it:
+-- `epoch` the newest one; `is_on_timeline` false or NULL when the log comes from elsewhere than that epoch's timeline, as it
+-- does between a promotion and the next epoch's record; `has_after` whether `after_epoch`'s log is in it up to `after_offset`,
+-- as a witness's row or a later epoch's record says. (The log's own positions could not say so: after a crash they are used
+-- again, over what was lost, before there is a record.) `replayed` is read behind the snapshot: nothing it shows lies above.
+CREATE FUNCTION highwater.replica_snapshot(after_epoch uuid, after_offset pg_lsn)
+RETURNS TABLE (in_recovery boolean, epoch uuid, is_on_timeline boolean, replayed pg_lsn, has_after boolean, age_ms float8)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+  SELECT pg_is_in_recovery(), newest.id,
+    (SELECT newest.timeline = received_tli FROM pg_stat_get_wal_receiver() WHERE status = 'streaming'),
+    pg_last_wal_replay_lsn(),
+    EXISTS (SELECT FROM highwater.witness w WHERE w.epoch = after_epoch AND w.reached >= after_offset)
+      OR EXISTS (SELECT FROM highwater.epoch later WHERE later.previous = after_epoch
+        AND later.start_offset IS NOT NULL AND later.fork_offset >= after_offset),
+    extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000
+  FROM highwater.epoch newest WHERE newest.start_offset IS NOT NULL ORDER BY newest.seq DESC LIMIT 1
+$$;
+REVOKE EXECUTE ON FUNCTION highwater.replica_snapshot(uuid, pg_lsn) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION highwater.replica_snapshot(uuid, pg_lsn) TO highwater_app;

@@ -4,21 +4,26 @@ import {
   type EpochId,
   type EpochRecord,
   HighwaterError,
+  type Offset,
   type TxnId,
   txnTimestampMs,
 } from "@highwater/protocol";
 import { type Change } from "./memory/history.ts";
 import { mintEpoch } from "./memory/mint.ts";
 import { type MemoryNode } from "./memory/node.ts";
+import { MemoryTransaction } from "./memory/open-transaction.ts";
 import { isSlow, run } from "./memory/statements.ts";
 import { type MemoryWorld } from "./memory/world.ts";
 import {
   type Execution,
   type MintRequest,
   type NodeReport,
+  type Opening,
   type PositionsReport,
   type ReceiptsAsOf,
   type ReceiptState,
+  type ReplicaRead,
+  type ReplicaReading,
   type RetentionReport,
   type Store,
   type StoreNode,
@@ -49,11 +54,11 @@ export class MemoryStore implements Store {
   }
 
   /** Runs `work` inside the call; what the caller hears of it is the world's to decide. */
-  async #call<T>(node: string, verb: string, work: (node: MemoryNode) => T): Promise<T> {
+  async #call<T>(node: string, verb: string, work: (node: MemoryNode) => T | Promise<T>): Promise<T> {
     const found = this.#world.node(node);
     const fate = this.#world.fate({ helper: this.#helper, node, verb });
     if (!found.isUp || fate === "unreachable") throw new Unreachable(node);
-    const answer = work(found);
+    const answer = await work(found);
     if (fate === "answer_lost") throw new AnswerLost(node);
     return answer;
   }
@@ -139,7 +144,8 @@ export class MemoryStore implements Store {
     const { changes, results } = run(on.history.rows, spec);
     const commit = (): Execution => {
       if (!spec.readOnly) {
-        const receipt = { kind: "commit", epoch: spec.epoch } as const;
+        const { epoch, owner = 0n, digest = 0n } = spec;
+        const receipt = { kind: "commit", epoch, owner, digest } as const;
         on.append([...changes, { kind: "receipt", id: spec.id, receipt }]);
         this.#world.afterCommit(on.spec.id);
       }
@@ -165,6 +171,33 @@ export class MemoryStore implements Store {
     return null;
   }
 
+  async begin(node: string, spec: TransactionSpec): Promise<Opening> {
+    return await this.#call(node, "begin", async (on): Promise<Opening> => {
+      if (!spec.readOnly && this.#admitReceipt(on, spec) !== null) return { kind: "already_settled" };
+      if (on.epoch !== spec.epoch) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
+      const transaction = new MemoryTransaction({
+        id: spec.id,
+        evaluate: (statements) => run(on.history.rows, { ...spec, statements }).results,
+        commit: (statements) => this.execute(node, { ...spec, statements }),
+      });
+      return { kind: "open", transaction, results: await transaction.run(spec.statements) };
+    });
+  }
+
+  readReplica(node: string, read: ReplicaRead): Promise<ReplicaReading> {
+    return this.#call(node, "readReplica", (on): ReplicaReading => {
+      const { newest } = on.history;
+      const isFed = on.role === "replica" && this.#world.streamOf(node) !== null;
+      // Fed from another timeline than the newest epoch's, its log runs on over what that epoch may have lost.
+      if (!isFed || newest?.timeline !== on.timeline) return { kind: "behind" };
+      if (read.after !== null && !hasInHistory(on, read.after)) return { kind: "behind" };
+      const { record } = newest;
+      const { results } = run(on.history.rows, { ...read, id: record.id as TxnId, readOnly: true });
+      const position = { epoch: record.id as EpochId, offset: on.applied };
+      return { kind: "read", results, position, ageMs: null };
+    });
+  }
+
   helpFlush(node: string, epoch: EpochId): Promise<void> {
     return this.#call(node, "helpFlush", (on) => {
       if (on.epoch !== epoch) throw new HighwaterError("epoch_changed");
@@ -188,7 +221,7 @@ export class MemoryStore implements Store {
         if (on.epoch !== request.epoch) throw new HighwaterError("epoch_changed");
         // There is no time here, so patience is at its end at once.
         for (const id of absent) terminate(on, id);
-        const receipt = { kind: request.tombstone, epoch: request.epoch };
+        const receipt = { kind: request.tombstone, epoch: request.epoch, owner: 0n, digest: 0n };
         on.append([...absent].map((id): Change => ({ kind: "receipt", id, receipt })));
         on.flush();
       }
@@ -241,6 +274,20 @@ class AnswerLost extends Error {
   constructor(node: string) {
     super(`the connection to node ${node} ended before its answer`);
   }
+}
+
+/** The epoch's log is in the node's history up to the offset, as that history itself says. */
+function hasInHistory(
+  { history }: MemoryNode,
+  { epoch, offset }: { readonly epoch: EpochId; readonly offset: Offset },
+): boolean {
+  const witnessed = [...history.witnesses.values()].some(
+    (witness) => witness.epoch === epoch && witness.reached >= offset,
+  );
+  return (
+    witnessed ||
+    history.epochs.some(({ record }) => record.previous === epoch && BigInt(record.forkOffset) >= offset)
+  );
 }
 
 function requirePrimary(node: MemoryNode): void {

@@ -76,21 +76,49 @@ export interface MintRequest {
   readonly finalMarks: Readonly<Record<string, string>>;
 }
 
-export interface TransactionSpec {
+/** How much of the results is kept. */
+export interface ResultLimits {
+  /** Per statement. */
+  readonly maxRows: number;
+  /** Of all results together. */
+  readonly maxBytes: number;
+  /** The columns' tables and types in full, not only names and type ids. */
+  readonly fieldDetails?: boolean;
+}
+
+/** A column, when `fieldDetails` were asked for. */
+export interface FieldDetails {
+  readonly name: string;
+  readonly oid: number;
+  readonly tableOid: number;
+  readonly columnNumber: number;
+  readonly typeSize: number;
+  readonly typeModifier: number;
+}
+
+export interface TransactionSpec extends ResultLimits {
   readonly id: TxnId;
   /** The epoch in which the request arrived; it runs in this one or not at all. */
   readonly epoch: EpochId;
   readonly statements: readonly Statement[];
   readonly isolation: Isolation;
   readonly readOnly: boolean;
-  readonly maxRows: number;
-  readonly maxBytes: number;
+  /** Waits for a safe snapshot; only with `serializable` and `readOnly`. */
+  readonly deferrable?: boolean;
+  /** The database's login role that runs it; the service's application role when null or absent. */
+  readonly role?: string | null;
+  /** Whose transaction it is, and a digest of what it runs: both are kept in the receipt. Signed 64-bit; 0 when absent. */
+  readonly owner?: bigint;
+  readonly digest?: bigint;
+  /** The service's own when null or absent. */
+  readonly statementTimeoutMs?: number | null;
+  readonly lockTimeoutMs?: number | null;
 }
 
 export type Execution =
   | {
       readonly kind: "committed";
-      /** `offset` is an upper bound of the commit record's place, unless `exact`. */
+      /** `offset` is an upper bound of the commit record's place, unless `exact`; of a read: of everything that it could see. */
       readonly offset: Offset;
       readonly exact: boolean;
       readonly results: readonly StatementResult[];
@@ -98,9 +126,60 @@ export type Execution =
   /** A receipt with this id exists: nothing was run, the original outcome counts. */
   | { readonly kind: "already_settled" };
 
+/**
+ * A transaction that stays open between calls; one call at a time. It holds a session until it has ended: by `commit`, by
+ * `rollback`, or by an error that `isOver` tells of.
+ */
+export interface OpenTransaction {
+  /** True when nothing is open any more: it has ended, or its session is lost and with it everything it did. */
+  readonly isOver: boolean;
+  /**
+   * One round trip. After a failed statement only a ROLLBACK TO SAVEPOINT runs in it.
+   * Errors: HighwaterError; `transaction_aborted` when the session is lost.
+   */
+  run(statements: readonly Statement[], signal?: AbortSignal): Promise<readonly StatementResult[]>;
+  /** Ends it. `results` are those of the statements that rode along. Errors as those of `execute`. */
+  commit(statements: readonly Statement[], signal?: AbortSignal): Promise<Execution>;
+  /** Ends it, whatever is running in it. Never rejects. */
+  rollback(): Promise<void>;
+}
+
+export type Opening =
+  | {
+      readonly kind: "open";
+      readonly transaction: OpenTransaction;
+      readonly results: readonly StatementResult[];
+    }
+  | { readonly kind: "already_settled" };
+
+export interface ReplicaRead extends ResultLimits {
+  readonly statements: readonly Statement[];
+  /** A replica has no serializable snapshots. */
+  readonly isolation: Exclude<Isolation, "serializable">;
+  readonly role?: string | null;
+  /** The snapshot has to contain this epoch's log up to here. */
+  readonly after: { readonly epoch: EpochId; readonly offset: Offset } | null;
+  readonly statementTimeoutMs?: number | null;
+}
+
+export type ReplicaReading =
+  | {
+      readonly kind: "read";
+      readonly results: readonly StatementResult[];
+      /** Upper bound of everything that the snapshot shows: the newest epoch in it, and what had been replayed behind it. */
+      readonly position: { readonly epoch: EpochId; readonly offset: Offset };
+      /** Age of the newest commit that it has replayed; null when it has replayed none since it started. */
+      readonly ageMs: number | null;
+    }
+  /** The node has not got `after` yet, or cannot tell which history it is on, or is no replica. Nothing was run. */
+  | { readonly kind: "behind" };
+
 export interface Receipt {
   readonly kind: "commit" | "aborted" | "lost";
   readonly epoch: EpochId;
+  /** As the transaction said; 0 for a tombstone. */
+  readonly owner: bigint;
+  readonly digest: bigint;
 }
 
 /** `absent`: no receipt, and none was written. `expired`: older than the receipts that are kept. */
@@ -135,10 +214,18 @@ export interface Store {
   /** Begins the epoch of a primary that has none, or returns the one that somebody else has just begun. */
   mint(node: string, request: MintRequest): Promise<EpochRecord>;
   /**
-   * Runs a whole transaction in one round trip.
+   * Runs a whole transaction in one round trip. The signal cancels what is running, unless it has committed by then; what
+   * became of the transaction is answered all the same.
    * Errors: HighwaterError; `outcome: unknown` when the connection died with the COMMIT on its way.
    */
-  execute(node: string, spec: TransactionSpec): Promise<Execution>;
+  execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution>;
+  /**
+   * Opens an interactive transaction; the statements ride along.
+   * Errors: HighwaterError; nothing has been applied, and nothing is open.
+   */
+  begin(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Opening>;
+  /** Runs a read-only transaction on a replica. Errors: HighwaterError. */
+  readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading>;
   /** Brings everything committed so far to the primary's disk and wakes the streams to the replicas. */
   helpFlush(node: string, epoch: EpochId): Promise<void>;
   lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf>;

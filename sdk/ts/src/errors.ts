@@ -123,6 +123,8 @@ const BY_CODE: Readonly<Record<string, new (message: string, details: ErrorDetai
   transaction_aborted: TransactionAbortedError,
   transaction_lost: TransactionLostError,
   id_expired: UnknownOutcomeError,
+  promise_broken: PromiseBrokenError,
+  transaction_expired: TransactionAbortedError,
 };
 
 /** The typed error of a problem answer. A code that this version does not know is typed by its retry rule. */

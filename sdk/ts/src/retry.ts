@@ -55,9 +55,19 @@ export function decide(error: HighwaterError, situation: Situation, tuning: Tuni
   }
 }
 
+const SETTLED = new Set([
+  "transaction_aborted",
+  "transaction_expired",
+  "transaction_lost",
+  "promise_broken",
+  "id_expired",
+  "id_reused",
+  "client_closed",
+]);
+
 /** Errors that are about the id, not about the attempt. */
 function isSettled(error: HighwaterError): boolean {
-  return ["transaction_aborted", "transaction_lost", "id_expired", "client_closed"].includes(error.code);
+  return SETTLED.has(error.code);
 }
 
 function delay(error: HighwaterError, situation: Situation, tuning: Tuning): number {

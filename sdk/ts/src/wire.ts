@@ -53,9 +53,12 @@ export interface TransactionRequest {
   statements: Statement[];
   isolation?: Isolation;
   readOnly?: boolean;
+  deferrable?: boolean;
   ack?: "commit" | "durable";
   level?: string;
   maxWaitMs?: number;
+  after?: string;
+  mode?: "primary" | "local";
   metadata?: Record<string, string>;
 }
 
@@ -65,6 +68,15 @@ export interface StatementResult {
   fields: { name: string; oid: number }[];
   rows: (string | null)[][];
   truncated?: true;
+}
+
+/** Which node served a read, and how far its snapshot may be behind the primary. */
+export interface Served {
+  node: string;
+  region: string;
+  role: "primary" | "replica";
+  behindBytes: string | null;
+  behindMs: number | null;
 }
 
 export type TransactionState =
@@ -81,6 +93,7 @@ export interface TransactionResponse {
   marks: Marks | null;
   announced: boolean;
   replayed?: true;
+  served?: Served;
 }
 
 export interface TransactionStateResponse {

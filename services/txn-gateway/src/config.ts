@@ -127,6 +127,26 @@ const SETTINGS = {
     max: 60_000,
   }),
   statementTimeoutMs: integer("GATEWAY_STATEMENT_TIMEOUT_MS", { fallback: 30_000, min: 1, max: HOUR_MS }),
+  /** How long a statement waits for a lock. */
+  lockTimeoutMs: integer("GATEWAY_LOCK_TIMEOUT_MS", {
+    fallback: POSTGRES_DEFAULTS.lockTimeoutMs,
+    min: 1,
+    max: HOUR_MS,
+  }),
+  /** Sessions of each key's login role to each node. */
+  rolePoolSize: integer("GATEWAY_ROLE_POOL_SIZE", {
+    fallback: POSTGRES_DEFAULTS.rolePoolSize,
+    min: 1,
+    max: 1_000,
+  }),
+  /** Interactive transactions: all of them, and of one key. Each holds a database session. */
+  maxOpen: integer("GATEWAY_MAX_OPEN", { fallback: 64, min: 0, max: 100_000 }),
+  maxOpenPerKey: integer("GATEWAY_MAX_OPEN_PER_KEY", { fallback: 8, min: 0, max: 100_000 }),
+  /** An open transaction is rolled back when no call has come for so long, and when it has been open for so long. */
+  idleTimeoutMs: integer("GATEWAY_IDLE_TIMEOUT_MS", { fallback: 10_000, min: 1, max: HOUR_MS }),
+  totalTimeoutMs: integer("GATEWAY_TOTAL_TIMEOUT_MS", { fallback: 60_000, min: 1, max: HOUR_MS }),
+  /** Safe transactions that may wait for their marks at a time; more are refused before they run. */
+  maxWaiting: integer("GATEWAY_MAX_WAITING", { fallback: 20_000, min: 1, max: 1_000_000 }),
   bodyLimitBytes: integer("GATEWAY_BODY_LIMIT_BYTES", {
     fallback: 4 * MEBIBYTE,
     min: 1_024,

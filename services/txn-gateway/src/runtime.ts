@@ -57,6 +57,8 @@ export function makeStore(config: Config, clock: Clock): PostgresStore {
     connectTimeoutMs: config.connectTimeoutMs,
     callTimeoutMs: LIVENESS_TIMEOUT_MS,
     statementTimeoutMs: config.statementTimeoutMs,
+    lockTimeoutMs: config.lockTimeoutMs,
+    rolePoolSize: config.rolePoolSize,
   });
 }
 

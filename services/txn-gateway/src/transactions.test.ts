@@ -106,7 +106,12 @@ const receipt = (id: TxnId, state: ReceiptState, epoch = EPOCH_A): ReceiptsAsOf 
   asOf: 70n as Offset,
 });
 
-const commitIn = (epoch: string): ReceiptState => ({ kind: "commit", epoch: epoch as EpochId });
+const commitIn = (epoch: string): ReceiptState => ({
+  kind: "commit",
+  epoch: epoch as EpochId,
+  owner: 0n,
+  digest: 0n,
+});
 const committed: Execution = { kind: "committed", offset: 50n as Offset, exact: false, results: [] };
 
 /** What became of a request: its answer or the code of its error, once there is one. */
@@ -274,7 +279,9 @@ test("without a primary the client is told after ten seconds; the settling goes 
   assert.equal(again.code, "transaction_in_progress");
   made.primaries.epoch = EPOCH_A;
   await made.clock.advance(1_000);
-  made.settles.at(-1)?.resolve(receipt(made.id, { kind: "aborted", epoch: EPOCH_A as EpochId }));
+  made.settles
+    .at(-1)
+    ?.resolve(receipt(made.id, { kind: "aborted", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n }));
   await settle();
   assert.deepEqual(await announced(made, made.id), ["intent", "withdrawn"]);
   watch(made.gateway.transactions.run(accepted(made.id)));
@@ -292,7 +299,10 @@ test("an unknown outcome of a crowd is settled in one call", async () => {
   await settle();
   assert.equal(made.settles.length, 1);
   const receipts = new Map(
-    ids.map((id): [TxnId, ReceiptState] => [id, { kind: "aborted", epoch: EPOCH_A as EpochId }]),
+    ids.map((id): [TxnId, ReceiptState] => [
+      id,
+      { kind: "aborted", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n },
+    ]),
   );
   made.settles[0]?.resolve({ receipts, epoch: EPOCH_A as EpochId, asOf: 70n as Offset });
   await settle();

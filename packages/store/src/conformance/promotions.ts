@@ -48,8 +48,8 @@ async function promotion(bench: Bench): Promise<void> {
 
   const request = { epoch, ids: [kept.id, lost.id], tombstone: "lost", patienceMs: PATIENCE_MS } as const;
   const { receipts } = await store.settle(heir, request);
-  assert.deepEqual(receipts.get(kept.id), { kind: "commit", epoch: ended });
-  assert.deepEqual(receipts.get(lost.id), { kind: "lost", epoch });
+  assert.deepEqual(receipts.get(kept.id), { kind: "commit", epoch: ended, owner: 0n, digest: 0n });
+  assert.deepEqual(receipts.get(lost.id), { kind: "lost", epoch, owner: 0n, digest: 0n });
   const retried = bench.spec(epoch, [harness.statements.put(lost.key, "2")], { id: lost.id });
   assert.equal((await store.execute(heir, retried)).kind, "already_settled", "a lost id never commits again");
   await refusedWith(bench.commit(heir, ended), "epoch_changed");

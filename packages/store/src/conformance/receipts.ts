@@ -40,9 +40,9 @@ async function everyState(bench: Bench, epoch: EpochId): Promise<void> {
   assert.deepEqual(
     ids.map((id) => found.receipts.get(id)),
     [
-      { kind: "commit", epoch },
-      { kind: "aborted", epoch },
-      { kind: "lost", epoch },
+      { kind: "commit", epoch, owner: 0n, digest: 0n },
+      { kind: "aborted", epoch, owner: 0n, digest: 0n },
+      { kind: "lost", epoch, owner: 0n, digest: 0n },
       { kind: "absent" },
       { kind: "expired" },
       { kind: "out_of_window" },
@@ -66,13 +66,17 @@ async function settleAbsent(bench: Bench, epoch: EpochId): Promise<void> {
   const spec = bench.spec(epoch, [harness.statements.put(key, "1")]);
   const request = { epoch, ids: [spec.id], patienceMs: PATIENCE_MS };
   const settled = await store.settle(primary, { ...request, tombstone: "lost" });
-  assert.deepEqual(settled.receipts.get(spec.id), { kind: "lost", epoch });
+  assert.deepEqual(settled.receipts.get(spec.id), { kind: "lost", epoch, owner: 0n, digest: 0n });
   const flushed = (await store.positions(primary))?.flushed ?? 0n;
   assert.ok(flushed >= settled.asOf, "a tombstone is durable on the primary when it is reported");
   assert.deepEqual(await store.execute(primary, spec), { kind: "already_settled" });
   assert.equal((await bench.read(primary, epoch, key)).value, null);
   const again = await store.settle(primary, { ...request, tombstone: "aborted" });
-  assert.deepEqual(again.receipts.get(spec.id), { kind: "lost", epoch }, "the first word stands");
+  assert.deepEqual(
+    again.receipts.get(spec.id),
+    { kind: "lost", epoch, owner: 0n, digest: 0n },
+    "the first word stands",
+  );
 }
 
 async function settleCommitted(bench: Bench, epoch: EpochId): Promise<void> {
@@ -80,7 +84,7 @@ async function settleCommitted(bench: Bench, epoch: EpochId): Promise<void> {
   const transaction = await bench.commit(primary, epoch);
   const request = { epoch, ids: [transaction.id], tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
   const { receipts, asOf } = await store.settle(primary, request);
-  assert.deepEqual(receipts.get(transaction.id), { kind: "commit", epoch });
+  assert.deepEqual(receipts.get(transaction.id), { kind: "commit", epoch, owner: 0n, digest: 0n });
   assert.ok(asOf >= transaction.offset);
   assert.ok(await bench.isPresent(primary, transaction));
 }
@@ -114,7 +118,7 @@ async function settleHeld(bench: Bench, epoch: EpochId): Promise<void> {
   await harness.untilSlowRuns(primary);
   const request = { epoch, ids: [spec.id], tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
   const { receipts } = await harness.otherStore.settle(primary, request);
-  assert.deepEqual(receipts.get(spec.id), { kind: "aborted", epoch });
+  assert.deepEqual(receipts.get(spec.id), { kind: "aborted", epoch, owner: 0n, digest: 0n });
   await outcome;
   assert.equal((await bench.read(primary, epoch, key)).value, null);
 }

@@ -96,7 +96,7 @@ async function crash(bench: Bench): Promise<void> {
   const ids = lost.map(({ id }) => id);
   const request = { epoch, ids, tombstone: "lost", patienceMs: PATIENCE_MS } as const;
   const { receipts } = await store.settle(primary, request);
-  for (const id of ids) assert.deepEqual(receipts.get(id), { kind: "lost", epoch });
+  for (const id of ids) assert.deepEqual(receipts.get(id), { kind: "lost", epoch, owner: 0n, digest: 0n });
 }
 
 async function crashAfterFlush(bench: Bench): Promise<void> {

@@ -12,21 +12,29 @@ import {
   type Execution,
   type MintRequest,
   type NodeReport,
+  type Opening,
   type PositionsReport,
   type ReceiptsAsOf,
+  type ReplicaRead,
+  type ReplicaReading,
   type RetentionReport,
   type Store,
   type StoreNode,
   type TransactionSpec,
 } from "../port.ts";
 import { Channel, destroy, startupOptions } from "./channel.ts";
-import { executeOn, leavesTraces, refuseControl } from "./execute.ts";
+import { executeOn } from "./execute.ts";
 import { readLogEnd } from "./log-end.ts";
 import { mintEpoch } from "./mint.ts";
+import { openOn } from "./open-transaction.ts";
+import { leavesTraces, refuseControl } from "./plan.ts";
 import { maintainPartitions, migrate, type RetentionConfig } from "./prepare.ts";
 import { type LastSeen, probeNode, readPositions } from "./probe.ts";
-import { settleReceipts, lookUpReceipts } from "./receipts.ts";
-import { HELP_FLUSH, RETENTION } from "./sql.ts";
+import { ReadPositions } from "./read-positions.ts";
+import { lookUpReceipts, settleReceipts } from "./receipts.ts";
+import { readOn } from "./replica-read.ts";
+import { type Canceller } from "./session.ts";
+import { CANCEL, HELP_FLUSH, RETENTION } from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
@@ -40,6 +48,11 @@ export interface PostgresStoreOptions {
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
   readonly statementTimeoutMs: number;
+  readonly lockTimeoutMs: number;
+  /** The sessions of each login role, other than the service's own application role, to each node. */
+  readonly rolePoolSize: number;
+  /** A node's connection string for one of those roles. */
+  readonly roleUrl?: (nodeUrl: string, role: string) => string;
 }
 
 export const POSTGRES_DEFAULTS = {
@@ -49,6 +62,8 @@ export const POSTGRES_DEFAULTS = {
   connectTimeoutMs: 2_000,
   callTimeoutMs: 2_000,
   statementTimeoutMs: 30_000,
+  lockTimeoutMs: 10_000,
+  rolePoolSize: 8,
 } as const;
 
 /** Calls that may have to wait for somebody else's transaction get this many times the usual limit. */
@@ -64,8 +79,16 @@ interface NodeConnections {
   readonly lookUp: Channel;
   readonly settle: Channel;
   readonly rescue: Channel;
-  readonly writes: WritePool;
+  readonly canceller: Canceller;
+  readonly readPositions: ReadPositions;
+  /** By login role; under the empty name, the service's own. */
+  readonly writes: Map<string, WritePool>;
+  readonly reads: Map<string, WritePool>;
 }
+
+const OWN_ROLE = "";
+/** What is read on a replica does not depend on the epoch that writes: those sessions are told by their own snapshots. */
+const ANY_EPOCH = "" as EpochId;
 
 export class PostgresStore implements Store {
   readonly nodes: readonly StoreNode[];
@@ -89,6 +112,7 @@ export class PostgresStore implements Store {
         callTimeoutMs: timeoutMs,
         clock,
       });
+    const rescue = channel("rescue");
     return {
       spec,
       seen: { primary: false, prepared: false },
@@ -97,16 +121,34 @@ export class PostgresStore implements Store {
       flush: channel("flush"),
       lookUp: channel("look-up"),
       settle: channel("settle", SLOW_CALLS * callTimeoutMs),
-      rescue: channel("rescue"),
-      writes: new WritePool({
-        url: spec.appUrl ?? spec.url,
-        name: applicationName(helper),
-        size: this.#options.poolSize,
-        queue: this.#options.poolQueue,
-        connectTimeoutMs,
-        statementTimeoutMs: this.#options.statementTimeoutMs,
-      }),
+      rescue,
+      canceller: {
+        clock,
+        cancelBackend: (processId) => rescue.run((client) => client.query(CANCEL, [processId])),
+      },
+      readPositions: new ReadPositions(),
+      writes: new Map(),
+      reads: new Map(),
     };
+  }
+
+  /** The sessions of one role; made when first wanted. */
+  #poolOf(node: NodeConnections, kind: "writes" | "reads", role: string | null | undefined): WritePool {
+    const name = role ?? OWN_ROLE;
+    let pool = node[kind].get(name);
+    if (pool !== undefined) return pool;
+    const { poolSize, rolePoolSize, poolQueue, roleUrl = unknownRole, helper } = this.#options;
+    const { connectTimeoutMs, statementTimeoutMs, lockTimeoutMs } = this.#options;
+    const { url, appUrl } = node.spec;
+    pool = new WritePool({
+      url: name === OWN_ROLE ? (appUrl ?? url) : roleUrl(url, name),
+      name: applicationName(helper),
+      size: name === OWN_ROLE ? poolSize : rolePoolSize,
+      queue: poolQueue,
+      ...{ connectTimeoutMs, statementTimeoutMs, lockTimeoutMs, onReplica: kind === "reads" },
+    });
+    node[kind].set(name, pool);
+    return pool;
   }
 
   #of(node: string): NodeConnections {
@@ -135,18 +177,48 @@ export class PostgresStore implements Store {
     return this.#withFreshSession(node, (client) => mintEpoch(client, node, request));
   }
 
-  async execute(node: string, spec: TransactionSpec): Promise<Execution> {
-    refuseControl(spec);
-    const { writes } = this.#of(node);
+  async execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution> {
+    refuseControl(spec.statements, spec.id);
+    const on = this.#of(node);
+    const { canceller, readPositions } = on;
+    const how = { resetAfter: leavesTraces(spec.statements), signal };
     try {
-      return await writes.use(spec.epoch, leavesTraces(spec), (session) => executeOn(session, spec));
+      return await this.#poolOf(on, "writes", spec.role).use(spec.epoch, how, (session) =>
+        executeOn(session, spec, { canceller, readPositions, signal }),
+      );
     } catch (cause) {
-      if (!(cause instanceof HighwaterError) || cause.code !== "id_out_of_window") throw cause;
-      // A receipt that was dropped may have been there: such an id is of unknown outcome, and must not be told to run anew.
-      const { receipts } = await this.lookUp(node, [spec.id]);
-      if (receipts.get(spec.id)?.kind !== "expired") throw cause;
-      throw new HighwaterError("id_expired", { transactionId: spec.id }, { cause });
+      throw await this.#outOfWindow(node, spec.id, cause);
     }
+  }
+
+  async begin(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Opening> {
+    refuseControl(spec.statements, spec.id);
+    const on = this.#of(node);
+    const { canceller, readPositions } = on;
+    const pool = this.#poolOf(on, "writes", spec.role);
+    try {
+      return await openOn(await pool.acquire(spec.epoch, signal), spec, { canceller, readPositions }, signal);
+    } catch (cause) {
+      if (cause instanceof HighwaterError && cause.code === "epoch_changed") pool.ended(spec.epoch);
+      throw await this.#outOfWindow(node, spec.id, cause);
+    }
+  }
+
+  /** A receipt that was dropped may have been there: such an id is of unknown outcome, and must not be told to run anew. */
+  async #outOfWindow(node: string, id: TxnId, cause: unknown): Promise<unknown> {
+    if (!(cause instanceof HighwaterError) || cause.code !== "id_out_of_window") return cause;
+    const { receipts } = await this.lookUp(node, [id]);
+    if (receipts.get(id)?.kind !== "expired") return cause;
+    return new HighwaterError("id_expired", { transactionId: id }, { cause });
+  }
+
+  async readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading> {
+    refuseControl(read.statements);
+    const on = this.#of(node);
+    const how = { resetAfter: leavesTraces(read.statements), signal };
+    return this.#poolOf(on, "reads", read.role).use(ANY_EPOCH, how, (session) =>
+      readOn(session, read, on.canceller, signal),
+    );
   }
 
   async helpFlush(node: string, epoch: EpochId): Promise<void> {
@@ -177,15 +249,16 @@ export class PostgresStore implements Store {
   }
 
   forget(node: string): void {
-    const { flush, lookUp, settle, rescue, positions, writes } = this.#of(node);
+    const { flush, lookUp, settle, rescue, positions, writes, reads } = this.#of(node);
     for (const channel of [flush, lookUp, settle, rescue, positions]) channel.reset();
-    writes.reset();
+    for (const pool of [...writes.values(), ...reads.values()]) pool.reset();
   }
 
   async close(): Promise<void> {
-    for (const { probe, positions, flush, lookUp, settle, rescue, writes } of this.#connections.values()) {
+    for (const on of this.#connections.values()) {
+      const { probe, positions, flush, lookUp, settle, rescue, writes, reads } = on;
       for (const channel of [probe, positions, flush, lookUp, settle, rescue]) channel.close();
-      writes.close();
+      for (const pool of [...writes.values(), ...reads.values()]) pool.close();
     }
     return Promise.resolve();
   }
@@ -216,6 +289,10 @@ export class PostgresStore implements Store {
       destroy(client);
     }
   }
+}
+
+function unknownRole(_nodeUrl: string, role: string): never {
+  throw new Error(`this process has no way to log in as ${role}`);
 }
 
 function applicationName(helper: string, purpose?: string): string {

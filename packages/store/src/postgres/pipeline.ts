@@ -2,6 +2,7 @@
 import { type Connection, type DatabaseError, type Submittable } from "pg";
 import { serialize } from "pg-protocol";
 import { type StatementResult } from "@highwater/protocol";
+import { type FieldDetails } from "../port.ts";
 import { type PreparedStatements } from "./prepared.ts";
 
 export interface Step {
@@ -40,6 +41,7 @@ export class Pipeline implements Submittable {
   readonly #steps: readonly Step[];
   readonly #prepared: PreparedStatements;
   readonly #maxBytes: number;
+  readonly #fieldDetails: boolean;
   readonly #results: StatementResult[] = [];
   #settle!: { resolve: (outcome: PipelineOutcome) => void; reject: (cause: unknown) => void };
   #current = freshResult();
@@ -47,10 +49,15 @@ export class Pipeline implements Submittable {
   #bytes = 0;
   #detach: () => void = () => undefined;
 
-  constructor(steps: readonly Step[], prepared: PreparedStatements, maxBytes: number) {
+  constructor(
+    steps: readonly Step[],
+    prepared: PreparedStatements,
+    limits: { readonly maxBytes: number; readonly fieldDetails: boolean },
+  ) {
     this.#steps = steps;
     this.#prepared = prepared;
-    this.#maxBytes = maxBytes;
+    this.#maxBytes = limits.maxBytes;
+    this.#fieldDetails = limits.fieldDetails;
     this.done = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
@@ -110,8 +117,10 @@ export class Pipeline implements Submittable {
     this.#current = freshResult();
   }
 
-  handleRowDescription(message: { fields: { name: string; dataTypeID: number }[] }): void {
-    this.#current.fields = message.fields.map((field) => ({ name: field.name, oid: field.dataTypeID }));
+  handleRowDescription(message: { fields: RowField[] }): void {
+    this.#current.fields = this.#fieldDetails
+      ? message.fields.map(detailed)
+      : message.fields.map((field) => ({ name: field.name, oid: field.dataTypeID }));
   }
 
   handleDataRow(message: { fields: (string | null)[]; length: number }): void {
@@ -170,6 +179,26 @@ export class Pipeline implements Submittable {
   handleCopyData(): void {
     // COPY TO is refused before it is sent; a function cannot start one.
   }
+}
+
+interface RowField {
+  readonly name: string;
+  readonly tableID: number;
+  readonly columnID: number;
+  readonly dataTypeID: number;
+  readonly dataTypeSize: number;
+  readonly dataTypeModifier: number;
+}
+
+function detailed(field: RowField): FieldDetails {
+  return {
+    name: field.name,
+    oid: field.dataTypeID,
+    tableOid: field.tableID,
+    columnNumber: field.columnID,
+    typeSize: field.dataTypeSize,
+    typeModifier: field.dataTypeModifier,
+  };
 }
 
 function freshResult(): Building {

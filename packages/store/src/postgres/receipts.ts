@@ -14,6 +14,14 @@ interface SettleRequest {
   readonly patienceMs: number;
 }
 
+interface ReceiptRow {
+  readonly id: TxnId;
+  readonly epoch: EpochId;
+  readonly kind: Receipt["kind"];
+  readonly owner: string;
+  readonly digest: string;
+}
+
 interface Window {
   readonly expiredBeforeMs: number;
   readonly ceilingMs: number;
@@ -104,12 +112,13 @@ async function readWindow(client: ClientBase): Promise<Window> {
 }
 
 async function readReceipts(client: ClientBase, ids: readonly TxnId[]): Promise<Map<TxnId, Receipt>> {
-  const { rows } = await client.query<{ id: TxnId; epoch: EpochId; kind: Receipt["kind"] }>({
-    name: "receipts",
-    text: RECEIPTS,
-    values: [ids],
-  });
-  return new Map(rows.map((row) => [row.id, { kind: row.kind, epoch: row.epoch }]));
+  const { rows } = await client.query<ReceiptRow>({ name: "receipts", text: RECEIPTS, values: [ids] });
+  return new Map(
+    rows.map(({ id, kind, epoch, owner, digest }) => [
+      id,
+      { kind, epoch, owner: BigInt(owner), digest: BigInt(digest) },
+    ]),
+  );
 }
 
 function classify(

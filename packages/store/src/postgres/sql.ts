@@ -12,10 +12,10 @@ const SEGMENT_BYTES = "pg_size_bytes(current_setting('wal_segment_size'))::text"
 export const ADMISSION = `SELECT pg_is_in_recovery() AS in_recovery, ${SEGMENT_BYTES} AS segment_bytes`;
 
 /** $1 id, $2 the epoch in which the request arrived. In any other epoch the NULL violates NOT NULL, and nothing commits. */
-export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, epoch)
+export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, epoch, owner, digest)
 VALUES ($1, (SELECT s.id FROM highwater.epoch_sentinel s
   WHERE s.started_at OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time()
-    AND s.id OPERATOR(pg_catalog.=) $2))`;
+    AND s.id OPERATOR(pg_catalog.=) $2), $3, $4)`;
 
 /** User code may have changed it; no lock may outlive the commit point. */
 export const COMMIT_EARLY = "SET LOCAL synchronous_commit TO off";
@@ -23,6 +23,18 @@ export const COMMIT = "COMMIT";
 
 /** Read after COMMIT on the same connection: an upper bound of the commit record's place. */
 export const POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text, ${SENTINEL_EPOCH}::pg_catalog.text`;
+
+/**
+ * What a snapshot can show lies below: the log's end is read after the snapshot was taken, within one statement. Two equal
+ * snapshots show the same transactions.
+ */
+export const SNAPSHOT_POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text,
+  ${SENTINEL_EPOCH}::pg_catalog.text, pg_catalog.pg_current_snapshot()::pg_catalog.text`;
+
+/** $1 epoch, $2 offset that have to be in the snapshot, or NULL. The function is the migration's; so are the reasons. */
+export const REPLICA_SNAPSHOT = `SELECT in_recovery::pg_catalog.text, epoch::pg_catalog.text, is_on_timeline::pg_catalog.text,
+  replayed::pg_catalog.text, has_after::pg_catalog.text, age_ms::pg_catalog.text
+FROM highwater.replica_snapshot($1, $2)`;
 
 export const FACTS = `SELECT pg_is_in_recovery() AS in_recovery,
   to_regclass('highwater.receipt') IS NOT NULL AS prepared,
@@ -81,7 +93,7 @@ ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.re
 
 export const WITNESSED = `SELECT max(reached)::text AS reached FROM highwater.witness WHERE epoch = $1`;
 
-export const RECEIPTS = `SELECT id::text, epoch::text, kind FROM highwater.receipt WHERE id = ANY ($1::uuid[])`;
+export const RECEIPTS = `SELECT id::text, epoch::text, owner::text, digest::text, kind FROM highwater.receipt WHERE id = ANY ($1::uuid[])`;
 
 /** $1 ids, $2 epoch, $3 kind. Sorted, so that two trackers with overlapping batches cannot deadlock. */
 export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, epoch, kind)
@@ -102,3 +114,6 @@ FROM highwater.retention`;
 export const TERMINATE_BLOCKERS = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
 WHERE a.pid = ANY (pg_blocking_pids($1))
   AND NOT (a.usename = current_user AND a.application_name LIKE 'highwater:%:settle')`;
+
+/** $1 the backend whose statement is to end. */
+export const CANCEL = `SELECT pg_cancel_backend($1)`;

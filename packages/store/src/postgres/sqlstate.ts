@@ -4,6 +4,7 @@ import { type ErrorCode } from "@highwater/protocol";
 const BY_STATE: Readonly<Record<string, ErrorCode>> = {
   "40001": "serialization_failure",
   "40P01": "serialization_failure",
+  "40003": "serialization_failure",
   "57014": "statement_timeout",
   "55P03": "statement_timeout",
   "25P03": "statement_timeout",
@@ -18,6 +19,11 @@ export function codeOf(sqlstate: string): ErrorCode {
   return (
     BY_STATE[sqlstate] ?? (sqlstate.startsWith(INTEGRITY_CLASS) ? "constraint_violation" : "statement_failed")
   );
+}
+
+/** No savepoint can mend it: the transaction is to be run again from its beginning. */
+export function isTransactionOver(sqlstate: string | undefined): boolean {
+  return sqlstate !== undefined && codeOf(sqlstate) === "serialization_failure";
 }
 
 /** The server ended the session: whatever was on its way is of unknown outcome. */

@@ -3,8 +3,8 @@
 import pg from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { destroy, startupOptions } from "./channel.ts";
-import { type Session } from "./execute.ts";
 import { PreparedStatements } from "./prepared.ts";
+import { type Session } from "./session.ts";
 import { ADMISSION } from "./sql.ts";
 
 export interface WritePoolOptions {
@@ -15,6 +15,21 @@ export interface WritePoolOptions {
   readonly queue: number;
   readonly connectTimeoutMs: number;
   readonly statementTimeoutMs: number;
+  readonly lockTimeoutMs: number;
+  /** Sessions of a node in recovery are wanted, instead of those of a primary. */
+  readonly onReplica?: boolean;
+}
+
+/** A session that one transaction has to itself. It must be released, once. */
+export interface SessionLease {
+  readonly session: Session;
+  /** `keep`: the session is in a known state and idle. `scrub`: what it was used for may have left traces in it. */
+  release(how: { readonly keep: boolean; readonly scrub: boolean }): void;
+}
+
+export interface UseOptions {
+  readonly resetAfter: boolean;
+  readonly signal: AbortSignal | undefined;
 }
 
 const IDLE_SESSION_MS = 60_000;
@@ -42,31 +57,53 @@ export class WritePool {
    * Runs `work` on a session; a session that `work` leaves by an error of unknown outcome is ended.
    * Errors: `overloaded`, `primary_unavailable`, `epoch_changed`; none of them has applied anything.
    */
-  async use<T>(epoch: EpochId, resetAfter: boolean, work: (session: Session) => Promise<T>): Promise<T> {
-    const client = await this.#checkOut(epoch);
+  async use<T>(epoch: EpochId, how: UseOptions, work: (session: Session) => Promise<T>): Promise<T> {
+    const lease = await this.acquire(epoch, how.signal);
     let keep = false;
-    this.#inUse.add(client);
     try {
-      const session = this.#sessions.get(client) ?? (await this.#admit(client));
-      const result = await work(session);
+      const result = await work(lease.session);
       keep = true;
       return result;
     } catch (cause) {
-      if (cause instanceof HighwaterError && cause.code === "epoch_changed") this.#ended.add(epoch);
-      keep =
-        cause instanceof HighwaterError &&
-        cause.outcome === "not_applied" &&
-        cause.code !== "primary_unavailable";
+      if (cause instanceof HighwaterError) {
+        if (cause.code === "epoch_changed") this.ended(epoch);
+        keep = cause.outcome === "not_applied" && cause.code !== "primary_unavailable";
+      }
       throw cause;
     } finally {
-      this.#inUse.delete(client);
-      if (!keep) client.release(true);
-      else if (resetAfter) void this.#scrub(client);
-      else client.release();
+      lease.release({ keep, scrub: how.resetAfter });
     }
   }
 
-  async #checkOut(epoch: EpochId): Promise<pg.PoolClient> {
+  /** Errors as those of `use`, and the signal's reason when it aborts the waiting. */
+  async acquire(epoch: EpochId, signal?: AbortSignal): Promise<SessionLease> {
+    const client = await this.#checkOut(epoch, signal);
+    this.#inUse.add(client);
+    let session: Session;
+    try {
+      session = this.#sessions.get(client) ?? (await this.#admit(client));
+    } catch (cause) {
+      this.#inUse.delete(client);
+      client.release(true);
+      throw cause;
+    }
+    return {
+      session,
+      release: ({ keep, scrub }) => {
+        this.#inUse.delete(client);
+        if (!keep || session.isLost || session.wasCancelled) client.release(true);
+        else if (scrub) void this.#scrub(client);
+        else client.release();
+      },
+    };
+  }
+
+  /** The server has refused the epoch. */
+  ended(epoch: EpochId): void {
+    this.#ended.add(epoch);
+  }
+
+  async #checkOut(epoch: EpochId, signal: AbortSignal | undefined): Promise<pg.PoolClient> {
     const pool = this.#poolOf(epoch);
     if (pool.waitingCount >= this.#options.queue)
       throw new HighwaterError("overloaded", {
@@ -74,7 +111,7 @@ export class WritePool {
         retryAfterMs: 1_000,
       });
     try {
-      return await this.#waitFor(pool);
+      return await this.#waitFor(pool, signal);
     } catch (cause) {
       if (cause instanceof HighwaterError) throw cause;
       if (cause instanceof Error && cause.message === POOL_TIMEOUT)
@@ -93,16 +130,24 @@ export class WritePool {
   }
 
   /** A session, unless the pool is thrown away first: who waits has sent nothing, and need not wait for a dead host. */
-  #waitFor(pool: pg.Pool): Promise<pg.PoolClient> {
+  #waitFor(pool: pg.Pool, signal: AbortSignal | undefined): Promise<pg.PoolClient> {
     return new Promise((resolve, reject) => {
       const giveUp = reject;
+      const onAbort = (): void => {
+        if (this.#waiting.delete(giveUp)) reject(signal?.reason as Error);
+      };
       this.#waiting.add(giveUp);
+      signal?.addEventListener("abort", onAbort, { once: true });
+      if (signal?.aborted === true) onAbort();
       pool.connect().then(
         (client) => {
+          signal?.removeEventListener("abort", onAbort);
           if (this.#waiting.delete(giveUp)) resolve(client);
-          else client.release(true);
+          // It waited in vain, and the session is as good as new, unless the whole pool was thrown away.
+          else client.release(this.#pool !== pool);
         },
         (cause: Error) => {
+          signal?.removeEventListener("abort", onAbort);
           this.#waiting.delete(giveUp);
           reject(cause);
         },
@@ -119,7 +164,7 @@ export class WritePool {
   }
 
   #open(): pg.Pool {
-    const { url, name, size, connectTimeoutMs, statementTimeoutMs } = this.#options;
+    const { url, name, size, connectTimeoutMs, statementTimeoutMs, lockTimeoutMs } = this.#options;
     const pool = new pg.Pool({
       connectionString: url,
       application_name: name,
@@ -130,6 +175,7 @@ export class WritePool {
       options: startupOptions({
         synchronous_commit: "off",
         statement_timeout: String(statementTimeoutMs),
+        lock_timeout: String(lockTimeoutMs),
         idle_in_transaction_session_timeout: String(2 * statementTimeoutMs),
       }),
     });
@@ -146,8 +192,19 @@ export class WritePool {
     try {
       const { rows } = await client.query<{ in_recovery: boolean; segment_bytes: string }>(ADMISSION);
       const [row] = rows;
-      if (row === undefined || row.in_recovery) throw new Error("the node is a replica");
-      const session = { client, prepared: new PreparedStatements(), segmentBytes: BigInt(row.segment_bytes) };
+      const { onReplica = false } = this.#options;
+      if (row?.in_recovery !== onReplica)
+        throw new Error(`the node is ${onReplica ? "no longer" : "still"} a replica`);
+      const session: Session = {
+        client,
+        prepared: new PreparedStatements(),
+        segmentBytes: BigInt(row.segment_bytes),
+        wasCancelled: false,
+        isLost: false,
+      };
+      client.on("end", () => {
+        session.isLost = true;
+      });
       this.#sessions.set(client, session);
       return session;
     } catch (cause) {

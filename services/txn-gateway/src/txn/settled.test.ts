@@ -13,12 +13,15 @@ const found = (state: ReceiptState) => ({
 });
 
 test("a receipt of a commit names its attempt, and a position that was read after it", () => {
-  assert.deepEqual(settledAs(id, found({ kind: "commit", epoch: EPOCH_A as EpochId })), {
-    kind: "committed",
-    attempt: EPOCH_A,
-    epoch: EPOCH_B,
-    offset: 7n,
-  });
+  assert.deepEqual(
+    settledAs(id, found({ kind: "commit", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n })),
+    {
+      kind: "committed",
+      attempt: EPOCH_A,
+      epoch: EPOCH_B,
+      offset: 7n,
+    },
+  );
 });
 
 test("each other state has its own refusal", () => {
@@ -32,7 +35,10 @@ test("each other state has its own refusal", () => {
     "id_out_of_window",
     "epoch_changed",
   ]);
-  assert.equal(settledAs(id, found({ kind: "aborted", epoch: EPOCH_A as EpochId })).kind, "aborted");
+  assert.equal(
+    settledAs(id, found({ kind: "aborted", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n })).kind,
+    "aborted",
+  );
   assert.equal(settledAs(newId(), found({ kind: "absent" })).kind, "absent");
 });
 

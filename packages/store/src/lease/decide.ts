@@ -1,0 +1,55 @@
+// Who is the primary under a lease? Exactly the node that the lease names, while the lease as it was read is valid; nobody
+// otherwise. What other writable nodes say of themselves counts for nothing. (docs/decisions/0011-authority-from-a-lease.md)
+import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
+import { type Authority, strangersTo } from "../authority.ts";
+import { type NodeReport } from "../port.ts";
+import { type LeaseView } from "./view.ts";
+
+export interface LeaseEvidence {
+  readonly view: LeaseView;
+  readonly failure: string | null;
+  readonly nowMs: number;
+}
+
+/** `known`: the epoch that this process last took for current. A holder whose history lacks it begins a new one over it. */
+export function decideByLease(
+  lease: LeaseEvidence,
+  reports: readonly NodeReport[],
+  known: EpochId | null,
+  graph: EpochGraph,
+): Authority {
+  const { view } = lease;
+  if (view.kind !== "held" || lease.nowMs >= view.validUntilMs) return nobody(whyNobodyHolds(lease));
+  const { node } = view.term;
+  const holder = reports.find((report) => report.node === node);
+  if (holder === undefined) return nobody(`${node} holds the lease, and no such node answers`);
+  if (holder.role !== "primary") return nobody(`${node} holds the lease, and is not writable`);
+  if (!holder.prepared || holder.epochs.length === 0) return firstContact(holder, reports, known);
+  const isFollowed = known === null || outranks(holder.epochs, known, graph);
+  if (holder.current !== null && isFollowed) return { kind: "primary", node, epoch: holder.current };
+  // What this history does not end by itself, the lease ends.
+  const supersedes = strangersTo(holder, graph).filter((id) => !outranks(holder.epochs, id, graph));
+  return { kind: "mint", node, command: null, supersedes };
+}
+
+function whyNobodyHolds({ view, failure }: LeaseEvidence): string {
+  if (view.kind === "free") return "nobody holds the lease";
+  if (failure !== null) return `the lease cannot be read: ${failure}`;
+  return view.kind === "unread" ? "the lease has not been read yet" : "the lease has expired";
+}
+
+function firstContact(
+  holder: NodeReport,
+  reports: readonly NodeReport[],
+  known: EpochId | null,
+): Authority {
+  if (known !== null || reports.some((report) => report.epochs.length > 0))
+    return nobody(`${holder.node} holds the lease and has no history, others have one`);
+  return holder.prepared
+    ? { kind: "mint", node: holder.node, command: null, supersedes: [] }
+    : { kind: "prepare", node: holder.node };
+}
+
+function nobody(reason: string): Authority {
+  return { kind: "none", reason };
+}

@@ -1,0 +1,109 @@
+// Reads a leader key and its lease again and again. Owns the loop, and how long an answer may be trusted.
+import { type Clock, sleep } from "../clock.ts";
+import { type EtcdClient, type EtcdKey } from "./etcd.ts";
+import { type LeaseSource, type LeaseTerm, type LeaseView } from "./view.ts";
+
+export interface LeaseReaderOptions {
+  readonly etcd: Pick<EtcdClient, "readKey" | "remainingMs">;
+  readonly key: string;
+  readonly clock: Clock;
+  readonly pollMs: number;
+  /** Node ids by the names that the key uses; a name that is not here is a node id itself. */
+  readonly members: Readonly<Record<string, string>>;
+}
+
+/** Two clocks may run at different speeds, and a commit that has just begun takes a moment. */
+export const LEASE_MARGIN_MS = 250;
+/** While there is nobody to follow, every moment is downtime. */
+const IMPATIENT_MS = 100;
+
+export class LeaseReader implements LeaseSource {
+  readonly #options: LeaseReaderOptions;
+  readonly #stop = new AbortController();
+  #wake = new AbortController();
+  #view: LeaseView = { kind: "unread" };
+  #failure: string | null = null;
+  #onChange: () => void = () => undefined;
+
+  constructor(options: LeaseReaderOptions) {
+    this.#options = options;
+  }
+
+  get view(): LeaseView {
+    return this.#view;
+  }
+
+  get failure(): string | null {
+    return this.#failure;
+  }
+
+  start(onChange: () => void): void {
+    this.#onChange = onChange;
+    void this.#poll();
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#wake.abort();
+  }
+
+  nudge(): void {
+    if (this.#stop.signal.aborted) return;
+    this.#wake.abort();
+    this.#wake = new AbortController();
+  }
+
+  async confirm(term: LeaseTerm): Promise<boolean> {
+    const { etcd, key } = this.#options;
+    try {
+      const found = await etcd.readKey(key);
+      if (found !== null && isSame(this.#termOf(found), term)) return true;
+    } catch {
+      // The loop meets the same failure and keeps its reason.
+    }
+    this.nudge();
+    return false;
+  }
+
+  async #poll(): Promise<void> {
+    const { clock, pollMs } = this.#options;
+    while (!this.#stop.signal.aborted) {
+      // Taken before the question: whoever calls meanwhile wants an answer that is newer.
+      const { signal } = this.#wake;
+      await this.#read();
+      if (this.#stop.signal.aborted) return;
+      this.#onChange();
+      const isHeld = this.#view.kind === "held" && clock.monotonicMs() < this.#view.validUntilMs;
+      await sleep(clock, isHeld && this.#failure === null ? pollMs : Math.min(pollMs, IMPATIENT_MS), signal);
+    }
+  }
+
+  async #read(): Promise<void> {
+    const { etcd, key, clock } = this.#options;
+    const askedAtMs = clock.monotonicMs();
+    try {
+      const found = await etcd.readKey(key);
+      const remainingMs = found?.lease == null ? null : await etcd.remainingMs(found.lease);
+      this.#failure = null;
+      if (found === null) this.#view = { kind: "free", askedAtMs };
+      // Counted from the question, not from the answer: the time under way was the holder's too.
+      else this.#take(found, askedAtMs, askedAtMs + (remainingMs ?? 0) - LEASE_MARGIN_MS);
+    } catch (cause) {
+      // What was read before stays true as long as it said.
+      this.#failure = cause instanceof Error ? cause.message : String(cause);
+    }
+  }
+
+  #take(found: EtcdKey, askedAtMs: number, validUntilMs: number): void {
+    this.#view = { kind: "held", term: this.#termOf(found), askedAtMs, validUntilMs };
+  }
+
+  #termOf({ value, createRevision }: EtcdKey): LeaseTerm {
+    const { members } = this.#options;
+    return { node: Object.hasOwn(members, value) ? (members[value] ?? value) : value, revision: createRevision };
+  }
+}
+
+function isSame(one: LeaseTerm, other: LeaseTerm): boolean {
+  return one.node === other.node && one.revision === other.revision;
+}

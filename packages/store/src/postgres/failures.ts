@@ -1,0 +1,57 @@
+// What a refusal of the server means for a transaction, as an error of the catalogue.
+import { type DatabaseError } from "pg";
+import { HighwaterError, type TxnId } from "@highwater/protocol";
+import { codeOf } from "./sqlstate.ts";
+
+/** What the server said of a statement: of the user's own at `statement`, or of one of the service's. */
+export function failureOf(
+  error: DatabaseError,
+  about: { readonly id: TxnId | undefined; readonly statement: number | undefined },
+): HighwaterError {
+  return new HighwaterError(
+    codeOf(error.code ?? ""),
+    {
+      detail: error.message,
+      sqlstate: error.code,
+      constraint: error.constraint,
+      statement: about.statement,
+      transactionId: about.id,
+    },
+    { cause: error },
+  );
+}
+
+/** The receipt could not be written. Null: one with this id exists. */
+export function receiptRefusal(error: DatabaseError, id: TxnId): HighwaterError | null {
+  switch (error.code) {
+    case "23505":
+      return null;
+    case "23502":
+    case "25006":
+      return new HighwaterError("epoch_changed", { transactionId: id }, { cause: error });
+    case "57014":
+    case "55P03":
+      // The insert waited for another transaction that has written the same receipt and has not ended.
+      return new HighwaterError(
+        "transaction_in_progress",
+        { transactionId: id, retryAfterMs: 1_000 },
+        { cause: error },
+      );
+    case "23514":
+      return new HighwaterError("id_out_of_window", { transactionId: id }, { cause: error });
+    default:
+      return failureOf(error, { id, statement: undefined });
+  }
+}
+
+/** The connection died, or was ended, with the COMMIT on its way: nobody can tell from here how far the server came. */
+export function unconfirmed(id: TxnId, readOnly: boolean, cause: unknown): HighwaterError {
+  const code = readOnly ? "primary_unavailable" : "commit_unconfirmed";
+  return new HighwaterError(code, { transactionId: id }, { cause });
+}
+
+/** The connection died while no COMMIT had been sent: everything in the transaction is undone. */
+export function sessionLost(id: TxnId | undefined, cause: unknown): HighwaterError {
+  const detail = "The database session was lost, and with it everything that the transaction had done.";
+  return new HighwaterError("transaction_aborted", { detail, transactionId: id }, { cause });
+}

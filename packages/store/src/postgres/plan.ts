@@ -1,0 +1,117 @@
+// The steps of a transaction: what is sent before, behind and around the statements of a request. Pure.
+import { HighwaterError, type Isolation, type Param, type Statement, type TxnId } from "@highwater/protocol";
+import { type ResultLimits, type TransactionSpec } from "../port.ts";
+import { type Step } from "./pipeline.ts";
+import { COMMIT, COMMIT_EARLY, INSERT_RECEIPT, POSITION, SNAPSHOT_POSITION } from "./sql.ts";
+import { changesRows, changesSession, refusal } from "./statement-guard.ts";
+
+const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
+  serializable: "SERIALIZABLE",
+  "repeatable read": "REPEATABLE READ",
+  "read committed": "READ COMMITTED",
+};
+
+/** A step of the service's own: its answer is never cut, and nobody wants its columns. */
+export function quiet(sql: string, params: readonly (string | null)[] = []): Step {
+  return { sql, params, describe: false, maxRows: 0, countAll: true };
+}
+
+const COMMIT_STEPS: readonly Step[] = [quiet(COMMIT_EARLY), quiet(COMMIT), quiet(POSITION)];
+const END_STEPS: readonly Step[] = [quiet(COMMIT)];
+const SNAPSHOT_STEP = quiet(SNAPSHOT_POSITION);
+const RECEIPT_INDEX = 1;
+
+export type Manner = Omit<TransactionSpec, "statements">;
+
+export interface Head {
+  readonly steps: readonly Step[];
+  /** Index of the receipt's insert; null for a read. */
+  readonly receipt: number | null;
+  /** Index of the step that reads the position behind the snapshot; null where there is no such snapshot. */
+  readonly snapshot: number | null;
+}
+
+/** What comes before the first statement. The receipt goes first: a replay is then refused before it runs anything. */
+export function headOf(spec: Manner): Head {
+  const { isolation, readOnly, deferrable = false } = spec;
+  const begin = quiet(
+    `BEGIN ISOLATION LEVEL ${ISOLATION_SQL[isolation]} READ ${readOnly ? "ONLY" : "WRITE"}${deferrable ? " DEFERRABLE" : ""}`,
+  );
+  const limits = limitSteps(spec);
+  if (!readOnly) {
+    const receipt = quiet(INSERT_RECEIPT, [
+      spec.id,
+      spec.epoch,
+      String(spec.owner ?? 0n),
+      String(spec.digest ?? 0n),
+    ]);
+    return { steps: [begin, receipt, ...limits], receipt: RECEIPT_INDEX, snapshot: null };
+  }
+  // In READ COMMITTED every statement has a snapshot of its own; only what is read behind the last one bounds them all.
+  if (isolation === "read committed") return { steps: [begin, ...limits], receipt: null, snapshot: null };
+  const steps = [begin, ...limits, SNAPSHOT_STEP];
+  return { steps, receipt: null, snapshot: steps.length - 1 };
+}
+
+/** For this transaction only; sent by value, because each key has few. */
+export function limitSteps(limits: {
+  readonly statementTimeoutMs?: number | null;
+  readonly lockTimeoutMs?: number | null;
+}): Step[] {
+  const steps: Step[] = [];
+  for (const [name, value] of [
+    ["statement_timeout", limits.statementTimeoutMs],
+    ["lock_timeout", limits.lockTimeoutMs],
+  ] as const)
+    if (value != null) steps.push(quiet(`SET LOCAL ${name} TO ${String(Math.floor(value))}`));
+  return steps;
+}
+
+export interface Tail {
+  readonly steps: readonly Step[];
+  /** Index in `steps` of COMMIT, and of the step that reads the position, if any. */
+  readonly commit: number;
+  readonly position: number | null;
+}
+
+const WRITE_TAIL: Tail = { steps: COMMIT_STEPS, commit: 1, position: 2 };
+const READ_TAIL: Tail = { steps: END_STEPS, commit: 0, position: null };
+const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, position: 1 };
+
+/** What comes behind the last statement. */
+export function tailOf({ readOnly, isolation }: Pick<Manner, "readOnly" | "isolation">): Tail {
+  if (!readOnly) return WRITE_TAIL;
+  return isolation === "read committed" ? LATE_READ_TAIL : READ_TAIL;
+}
+
+export function bodyOf(statements: readonly Statement[], limits: ResultLimits): Step[] {
+  return statements.map((statement) => ({
+    sql: statement.sql,
+    params: statement.params === undefined ? [] : statement.params.map(paramText),
+    describe: true,
+    maxRows: limits.maxRows,
+    countAll: changesRows(statement.sql),
+  }));
+}
+
+function paramText(value: Param): string | null {
+  return value === null ? null : String(value);
+}
+
+/** Throws `transaction_control` for a statement that the service cannot run inside its transaction. */
+export function refuseControl(statements: readonly Statement[], id?: TxnId): void {
+  for (const [index, statement] of statements.entries()) {
+    const refused = refusal(statement.sql);
+    if (refused === null) continue;
+    const detail =
+      refused.keyword === "COPY"
+        ? "COPY is not supported; use INSERT or SELECT."
+        : `Statement ${String(index)} starts with ${refused.keyword}; the service begins and ends the transaction itself.`;
+    throw new HighwaterError("transaction_control", { detail, statement: index, transactionId: id });
+  }
+}
+
+/** True when the session must be reset before another transaction uses it. */
+export function leavesTraces(statements: readonly Statement[]): boolean {
+  return statements.some((statement) => changesSession(statement.sql));
+}
