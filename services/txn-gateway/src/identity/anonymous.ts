@@ -1,0 +1,24 @@
+// No authentication: everybody is the same one, and may do everything that the service's own role may.
+import { type Authenticator, DEFAULT_LIMITS, NOBODY, type Principal, SCOPES } from "./principal.ts";
+
+export const ANYBODY: Principal = Object.freeze({
+  id: "anybody",
+  owner: NOBODY,
+  role: null,
+  scopes: new Set(SCOPES),
+  limits: DEFAULT_LIMITS,
+});
+
+export class AnonymousAuthenticator implements Authenticator {
+  authenticate(): Promise<Principal> {
+    return Promise.resolve(ANYBODY);
+  }
+
+  start(): void {
+    // There is nothing to read.
+  }
+
+  stop(): void {
+    // Nothing was started.
+  }
+}

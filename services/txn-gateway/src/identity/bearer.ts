@@ -1,0 +1,36 @@
+// Keys and tokens side by side: which of the two authenticators a credential is for shows in its first characters.
+import { KEY_PREFIX } from "./key-text.ts";
+import { type Authenticator, bearerOf, type Principal, unauthenticated } from "./principal.ts";
+
+export interface BearerOptions {
+  /** Null: not accepted here. */
+  readonly keys: Authenticator | null;
+  readonly tokens: Authenticator | null;
+}
+
+export class BearerAuthenticator implements Authenticator {
+  readonly #keys: Authenticator | null;
+  readonly #tokens: Authenticator | null;
+
+  constructor({ keys, tokens }: BearerOptions) {
+    this.#keys = keys;
+    this.#tokens = tokens;
+  }
+
+  async authenticate(authorization: string | undefined): Promise<Principal> {
+    const isKey = bearerOf(authorization).startsWith(KEY_PREFIX);
+    const authenticator = isKey ? this.#keys : this.#tokens;
+    if (authenticator !== null) return authenticator.authenticate(authorization);
+    throw unauthenticated(`This service accepts no ${isKey ? "API keys" : "JSON Web Tokens"}.`);
+  }
+
+  start(): void {
+    this.#keys?.start();
+    this.#tokens?.start();
+  }
+
+  stop(): void {
+    this.#keys?.stop();
+    this.#tokens?.stop();
+  }
+}

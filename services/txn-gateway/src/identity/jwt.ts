@@ -1,0 +1,151 @@
+// JSON Web Tokens as bearer credentials: signed by one issuer whose public keys are read from its key set (JWKS).
+// Owns what is demanded of a token and what becomes of its claims; signatures and key sets are the library's.
+import {
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type JWTPayload,
+  jwtVerify,
+  type JWTVerifyGetKey,
+} from "jose";
+import { HighwaterError } from "@highwater/protocol";
+import { type Clock } from "@highwater/store";
+import { TokenCache } from "./token-cache.ts";
+import { jwtPrincipal, type TokenClaims } from "./jwt-claims.ts";
+import {
+  type Authenticator,
+  authenticationUnavailable,
+  bearerOf,
+  type Principal,
+  unauthenticated,
+} from "./principal.ts";
+
+export interface JwtOptions extends TokenClaims {
+  readonly jwksUrl: string;
+  /** One of them must be in the token's `aud`. */
+  readonly audiences: readonly string[];
+  readonly clockToleranceMs: number;
+  readonly jwksTimeoutMs: number;
+  /** After the key set was read, a token signed by another key is refused for so long before the set is read again. */
+  readonly jwksCooldownMs: number;
+  /** A key that the issuer has withdrawn is trusted at most so long; a token that was verified with it, so long again. */
+  readonly jwksMaxAgeMs: number;
+  /** Verified tokens that are remembered. */
+  readonly cacheSize: number;
+  readonly clock: Clock;
+}
+
+/**
+ * Asymmetric ones only. With a shared secret every gateway could make tokens; and where both kinds are allowed, the public
+ * key can be passed off as the secret.
+ */
+const ALGORITHMS = [
+  ...["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
+  ...["ES256", "ES384", "ES512", "EdDSA", "Ed25519"],
+];
+/** A key set that could not be read is not asked for again at once, however many tokens come. */
+const FAILED_PAUSE_MS = 1_000;
+
+export class JwtAuthenticator implements Authenticator {
+  readonly #options: JwtOptions;
+  readonly #cache: TokenCache;
+  readonly #verifying = new Map<string, Promise<Principal>>();
+  readonly #key: JWTVerifyGetKey;
+  #failedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: JwtOptions) {
+    this.#options = options;
+    this.#cache = new TokenCache(options.cacheSize);
+    this.#key = this.#keySet();
+  }
+
+  start(): void {
+    // The key set is read when the first token comes.
+  }
+
+  stop(): void {
+    // Nothing runs by itself.
+  }
+
+  /** Verified tokens that are remembered now. */
+  get cached(): number {
+    return this.#cache.size;
+  }
+
+  async authenticate(authorization: string | undefined): Promise<Principal> {
+    const token = bearerOf(authorization);
+    const key = TokenCache.keyOf(token);
+    const known = this.#cache.get(key, this.#options.clock.wallMs());
+    if (known !== null) return known;
+    // Requests that come at once with one new token have it verified once.
+    let verifying = this.#verifying.get(key);
+    if (verifying === undefined) {
+      verifying = this.#verify(token, key).finally(() => {
+        this.#verifying.delete(key);
+      });
+      this.#verifying.set(key, verifying);
+    }
+    return verifying;
+  }
+
+  async #verify(token: string, cacheKey: string): Promise<Principal> {
+    const { issuer, audiences, clockToleranceMs, jwksMaxAgeMs, clock } = this.#options;
+    const nowMs = clock.wallMs();
+    let payload: JWTPayload;
+    try {
+      ({ payload } = await jwtVerify(token, this.#key, {
+        issuer,
+        audience: [...audiences],
+        algorithms: ALGORITHMS,
+        clockTolerance: clockToleranceMs / 1_000,
+        currentDate: new Date(nowMs),
+        requiredClaims: ["exp", "sub"],
+      }));
+    } catch (cause) {
+      throw cause instanceof HighwaterError ? cause : unauthenticated(refusal(cause), cause);
+    }
+    const principal = jwtPrincipal(payload, this.#options);
+    const expiresAtMs = (payload.exp ?? 0) * 1_000 + clockToleranceMs;
+    this.#cache.put(cacheKey, principal, Math.min(expiresAtMs, nowMs + jwksMaxAgeMs));
+    return principal;
+  }
+
+  /** That a key cannot be had is no fault of the token: its holder shall wait, not throw it away. */
+  #keySet(): JWTVerifyGetKey {
+    const { jwksUrl, jwksTimeoutMs, jwksCooldownMs, jwksMaxAgeMs, clock } = this.#options;
+    const keySet = createRemoteJWKSet(new URL(jwksUrl), {
+      timeoutDuration: jwksTimeoutMs,
+      cooldownDuration: jwksCooldownMs,
+      cacheMaxAge: jwksMaxAgeMs,
+      [customFetch]: async (url, options) => {
+        if (clock.monotonicMs() - this.#failedAtMs < FAILED_PAUSE_MS)
+          throw new Error("the key set could not be read a moment ago");
+        return fetch(url, options);
+      },
+    });
+    return async (header, token) => {
+      try {
+        return await keySet(header, token);
+      } catch (cause) {
+        if (isAboutToken(cause)) throw cause;
+        if (clock.monotonicMs() - this.#failedAtMs >= FAILED_PAUSE_MS) this.#failedAtMs = clock.monotonicMs();
+        throw authenticationUnavailable("The key set of the tokens' issuer cannot be read now.", cause);
+      }
+    };
+  }
+}
+
+/** The key set was read, and has no one key that fits the token. */
+function isAboutToken(cause: unknown): boolean {
+  return cause instanceof errors.JWKSNoMatchingKey || cause instanceof errors.JWKSMultipleMatchingKeys;
+}
+
+/** Enough for an honest holder; the library's own words may quote the token. */
+function refusal(cause: unknown): string {
+  if (cause instanceof errors.JWTExpired) return "The token has expired.";
+  if (cause instanceof errors.JWTClaimValidationFailed)
+    return `The token's claim ${cause.claim} is missing or not what this service accepts.`;
+  if (cause instanceof errors.JOSEAlgNotAllowed) return "The token is signed in a way that is not accepted.";
+  if (isAboutToken(cause)) return "The token's key is not in the issuer's key set.";
+  return "The token is malformed, or its signature is wrong.";
+}

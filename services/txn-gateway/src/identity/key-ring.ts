@@ -1,0 +1,216 @@
+// All API keys in memory, kept up to date from the store: a request costs a look-up and a hash, and no database.
+// What is changed takes effect here within one refresh. While the store cannot be asked, what was last known goes on working.
+import { type ApiKey, type Clock, type KeyReader, sleep } from "@highwater/store";
+import { type Log } from "../deps.ts";
+import { isSecret, type KeyText, parseKeyText } from "./key-text.ts";
+import {
+  type Authenticator,
+  authenticationUnavailable,
+  bearerOf,
+  ownerTag,
+  type Principal,
+  unauthenticated,
+} from "./principal.ts";
+
+export interface KeyRingOptions {
+  /** The ring closes it when it stops. */
+  readonly reader: KeyReader;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The authoritative primary and its epoch, as the gateway sees them now. */
+  readonly reign: () => { readonly node: string; readonly epoch: string } | null;
+  readonly refreshMs: number;
+}
+
+/** Reading only what has changed would never notice a row that is gone, nor one that was changed behind the service's back. */
+const WHOLE_REFRESH_MS = 60_000;
+/** However many unknown keys come: for their sake the store is asked no more often. */
+const UNKNOWN_KEY_PAUSE_MS = 250;
+const UNKNOWN_KEY_WAIT_MS = 3_000;
+const UNKNOWN_KEYS_WAITING_MAX = 1_000;
+
+interface Entry {
+  readonly key: ApiKey;
+  readonly principal: Principal;
+  readonly isRevoked: boolean;
+}
+
+/** Where the keys were last read, and how far. */
+interface Progress {
+  readonly node: string;
+  readonly epoch: string | null;
+  readonly after: bigint;
+  readonly wholeAtMs: number;
+}
+
+export class KeyRing implements Authenticator {
+  readonly #options: KeyRingOptions;
+  readonly #stop = new AbortController();
+  #entries = new Map<string, Entry>();
+  #progress: Progress | null = null;
+  #refreshing: Promise<boolean> | null = null;
+  #refreshedAtMs = Number.NEGATIVE_INFINITY;
+  /** The refresh that those wait for whose key is not known. It has not begun yet: one that has may have missed the key. */
+  #next: Promise<boolean> | null = null;
+  #waiting = 0;
+  #isFailing = false;
+
+  constructor(options: KeyRingOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    void this.#run();
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#options.reader.close();
+  }
+
+  /** The keys have been read at least once. */
+  get isLoaded(): boolean {
+    return this.#progress !== null;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  async authenticate(authorization: string | undefined): Promise<Principal> {
+    const text = parseKeyText(bearerOf(authorization));
+    if (text === null) throw unauthenticated("The credential is not an API key.");
+    return this.#check(text, this.#entries.get(text.id) ?? (await this.#lookAgain(text.id)));
+  }
+
+  #check({ secret }: KeyText, { key, principal, isRevoked }: Entry): Principal {
+    // Ids are no secret, so it need not take the same time for one that does not exist.
+    if (!isSecret(secret, key.secretHash)) throw unknownKey();
+    if (isRevoked) throw unauthenticated(`The key ${key.id} was revoked.`);
+    if (key.expiresAtMs !== null && this.#options.clock.wallMs() >= key.expiresAtMs)
+      throw unauthenticated(`The key ${key.id} has expired.`);
+    return principal;
+  }
+
+  /** A key may have been created a moment ago. */
+  async #lookAgain(id: string): Promise<Entry> {
+    const unreadable = (): Error => authenticationUnavailable("The keys cannot be read now.");
+    if (this.#waiting >= UNKNOWN_KEYS_WAITING_MAX) throw unreadable();
+    const enough = new AbortController();
+    this.#waiting++;
+    try {
+      this.#next ??= this.#refreshNext();
+      const { clock } = this.#options;
+      const tooLate = sleep(clock, UNKNOWN_KEY_WAIT_MS, enough.signal).then(() => false);
+      const isCertain = await Promise.race([this.#next, tooLate]);
+      const entry = this.#entries.get(id);
+      if (entry !== undefined) return entry;
+      throw isCertain ? unknownKey() : unreadable();
+    } finally {
+      this.#waiting--;
+      enough.abort();
+    }
+  }
+
+  async #refreshNext(): Promise<boolean> {
+    const { clock } = this.#options;
+    for (;;) {
+      if (this.#refreshing !== null) {
+        await this.#refreshing;
+        continue;
+      }
+      const pauseMs = this.#refreshedAtMs + UNKNOWN_KEY_PAUSE_MS - clock.monotonicMs();
+      if (pauseMs <= 0 || this.#stop.signal.aborted) break;
+      await sleep(clock, pauseMs, this.#stop.signal);
+    }
+    this.#next = null;
+    return this.#refresh();
+  }
+
+  async #run(): Promise<void> {
+    const { clock, refreshMs } = this.#options;
+    while (!this.#stop.signal.aborted) {
+      await this.#refresh();
+      await sleep(clock, refreshMs, this.#stop.signal);
+    }
+  }
+
+  /** One at a time. True when the primary has answered: then a key that is not there does not exist. Never rejects. */
+  #refresh(): Promise<boolean> {
+    if (this.#stop.signal.aborted) return Promise.resolve(false);
+    this.#refreshing ??= this.#read().finally(() => {
+      this.#refreshing = null;
+    });
+    return this.#refreshing;
+  }
+
+  async #read(): Promise<boolean> {
+    const { clock, log, reader } = this.#options;
+    const reign = this.#options.reign();
+    this.#refreshedAtMs = clock.monotonicMs();
+    let failure: unknown = null;
+    for (const node of this.#inOrder(reign?.node)) {
+      const epoch = node === reign?.node ? reign.epoch : null;
+      const before = this.#progressOn(node, epoch);
+      try {
+        const keys = await reader.readKeys(node, before?.after ?? null);
+        this.#take(keys, { node, epoch, before });
+        if (this.#isFailing) log.info("keys_readable", { node });
+        this.#isFailing = false;
+        return epoch !== null;
+      } catch (cause) {
+        failure = cause;
+      }
+      if (this.#stop.signal.aborted) return false;
+    }
+    if (!this.#isFailing) log.warn("keys_unreadable", { known: this.#entries.size, cause: failure });
+    this.#isFailing = true;
+    return false;
+  }
+
+  /** The primary, then the node that has answered last, then the others. */
+  #inOrder(primary: string | undefined): readonly string[] {
+    const others = this.#options.reader.nodes.map(({ id }) => id);
+    return [...new Set([primary, this.#progress?.node, ...others])].filter((node) => node !== undefined);
+  }
+
+  /** Null when all keys have to be read: another node or another epoch is another history, whose stamps mean nothing here. */
+  #progressOn(node: string, epoch: string | null): Progress | null {
+    const last = this.#progress;
+    if (last === null || last.node !== node || last.epoch !== epoch) return null;
+    return this.#options.clock.monotonicMs() - last.wholeAtMs < WHOLE_REFRESH_MS ? last : null;
+  }
+
+  #take(
+    keys: readonly ApiKey[],
+    from: { readonly node: string; readonly epoch: string | null; readonly before: Progress | null },
+  ): void {
+    const { node, epoch, before } = from;
+    const isPrimary = epoch !== null;
+    // Only the primary's silence means that a key is gone; a replica may be behind.
+    const entries = isPrimary && before === null ? new Map<string, Entry>() : this.#entries;
+    for (const key of keys) {
+      const known = this.#entries.get(key.id);
+      if (known !== undefined && !isPrimary && key.changed < known.key.changed) continue;
+      // A revocation that a failover has lost is not taken back here.
+      const isRevoked = key.revokedAtMs !== null || known?.isRevoked === true;
+      entries.set(key.id, { key, principal: principalOf(key), isRevoked });
+    }
+    this.#entries = entries;
+    const after = keys.reduce((max, { changed }) => (changed > max ? changed : max), before?.after ?? 0n);
+    this.#progress = {
+      node,
+      epoch,
+      after,
+      wholeAtMs: before?.wholeAtMs ?? this.#options.clock.monotonicMs(),
+    };
+  }
+}
+
+function principalOf({ id, owner, role, scopes, limits }: ApiKey): Principal {
+  return Object.freeze({ id, owner: ownerTag(owner), role, scopes: new Set(scopes), limits });
+}
+
+function unknownKey(): Error {
+  return unauthenticated("The key is not known.");
+}

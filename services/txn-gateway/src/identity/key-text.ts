@@ -1,0 +1,37 @@
+// The text of an API key: `hwk_ID_SECRET`. The id names the key wherever that may be seen; the secret is only its holder's.
+import { hash, randomBytes, timingSafeEqual } from "node:crypto";
+
+/** 32 characters, none that is easily taken for another: an id is typed by hand when a key is revoked. */
+const ID_CHARS = "abcdefghijkmnpqrstuvwxyz23456789";
+const ID_LENGTH = 8;
+const SECRET_BYTES = 32;
+const KEY = /^hwk_([a-z2-9]{8})_([A-Za-z0-9_-]{43})$/;
+
+export const KEY_PREFIX = "hwk_";
+
+export interface KeyText {
+  readonly id: string;
+  readonly secret: string;
+}
+
+export function makeKeyText(): KeyText & { readonly text: string } {
+  // 32 characters, so that every one is as likely as the others.
+  const id = Array.from(randomBytes(ID_LENGTH), (byte) => ID_CHARS[byte % ID_CHARS.length]).join("");
+  const secret = randomBytes(SECRET_BYTES).toString("base64url");
+  return { id, secret, text: `${KEY_PREFIX}${id}_${secret}` };
+}
+
+export function parseKeyText(text: string): KeyText | null {
+  const match = KEY.exec(text);
+  return match?.[1] === undefined || match[2] === undefined ? null : { id: match[1], secret: match[2] };
+}
+
+/** What is stored. A secret of 256 random bits cannot be guessed from it, so a slow hash would protect nothing more. */
+export function hashSecret(secret: string): Buffer {
+  return hash("sha256", secret, "buffer");
+}
+
+/** In a time that does not tell how much of it is right. */
+export function isSecret(secret: string, secretHash: Uint8Array): boolean {
+  return timingSafeEqual(hashSecret(secret), secretHash);
+}

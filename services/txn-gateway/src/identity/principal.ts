@@ -1,0 +1,58 @@
+// Who a request comes from, what that one may do, and how a request says so. How it is proved is in the files beside this.
+import { hash } from "node:crypto";
+import { HighwaterError } from "@highwater/protocol";
+import { type KeyLimits, type Scope } from "@highwater/store";
+
+export { DEFAULT_LIMITS, type KeyLimits, type Scope, SCOPES } from "@highwater/store";
+
+export interface Principal {
+  /** What logs and metrics may show. Unique: the limits count by it. */
+  readonly id: string;
+  /** Receipts and tokens carry it; all keys of one owner have the same. NOBODY only where nobody is authenticated. */
+  readonly owner: bigint;
+  /** The database's login role; null: the service's own. */
+  readonly role: string | null;
+  readonly scopes: ReadonlySet<Scope>;
+  readonly limits: KeyLimits;
+}
+
+export interface Authenticator {
+  /** Errors: HighwaterError `unauthenticated`, `authentication_unavailable`, `forbidden`. */
+  authenticate(authorization: string | undefined): Promise<Principal>;
+  start(): void;
+  stop(): void;
+}
+
+export const NOBODY = 0n;
+
+/** Signed 64 bits of the owner's name: a stranger's tag is the same by chance once in 2^64. */
+export function ownerTag(owner: string): bigint {
+  const tag = hash("sha256", owner, "buffer").readBigInt64BE(0);
+  return tag === NOBODY ? 1n : tag;
+}
+
+/** Each scope stands for itself; `admin` does not include the others. */
+export function requireScope(principal: Principal, scope: Scope): void {
+  if (principal.scopes.has(scope)) return;
+  throw new HighwaterError("forbidden", { detail: `The credential lacks the scope ${scope}.` });
+}
+
+/** RFC 6750, section 2.1. */
+const BEARER = /^bearer +([a-z0-9\-._~+/]+=*) *$/i;
+
+/** The credential of an Authorization header. */
+export function bearerOf(authorization: string | undefined): string {
+  if (authorization === undefined) throw unauthenticated("The request has no Authorization header.");
+  const credential = BEARER.exec(authorization)?.[1];
+  if (credential === undefined)
+    throw unauthenticated("The Authorization header must be the word Bearer and a key or token.");
+  return credential;
+}
+
+export function unauthenticated(detail: string, cause?: unknown): HighwaterError {
+  return new HighwaterError("unauthenticated", { detail }, { cause });
+}
+
+export function authenticationUnavailable(detail: string, cause?: unknown): HighwaterError {
+  return new HighwaterError("authentication_unavailable", { detail, retryAfterMs: 1_000 }, { cause });
+}
