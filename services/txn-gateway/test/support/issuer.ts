@@ -1,0 +1,84 @@
+// An issuer of tokens: real keys, and a real HTTP server for their key set, which can be changed, broken and counted.
+import { createServer, type Server } from "node:http";
+import { type AddressInfo } from "node:net";
+import {
+  type CryptoKey,
+  exportJWK,
+  exportSPKI,
+  generateKeyPair,
+  type JWK,
+  type JWTPayload,
+  SignJWT,
+} from "jose";
+
+export interface IssuerKey {
+  readonly kid: string;
+  readonly algorithm: string;
+  readonly privateKey: CryptoKey;
+  readonly publicPem: string;
+  readonly jwk: JWK;
+}
+
+export type Claims = Readonly<Record<string, unknown>>;
+
+export async function makeKey(kid: string, algorithm = "ES256"): Promise<IssuerKey> {
+  const { privateKey, publicKey } = await generateKeyPair(algorithm, { extractable: true });
+  const jwk = { ...(await exportJWK(publicKey)), kid, alg: algorithm, use: "sig" };
+  return { kid, algorithm, privateKey, publicPem: await exportSPKI(publicKey), jwk };
+}
+
+export class TestIssuer {
+  readonly name = "https://idp.example.com/realms/shop";
+  /** What the key set holds. */
+  keys: readonly IssuerKey[] = [];
+  /** How the key set is answered. `hang`: not at all. */
+  mode: "well" | "error" | "garbage" | "redirect" | "hang" = "well";
+  reads = 0;
+  readonly #server: Server;
+  #port = 0;
+
+  constructor() {
+    this.#server = createServer((_request, response) => {
+      this.reads++;
+      if (this.mode === "hang") return;
+      if (this.mode === "error") response.writeHead(500).end("no");
+      else if (this.mode === "redirect") response.writeHead(302, { location: this.jwksUrl }).end();
+      else
+        response.end(
+          this.mode === "garbage" ? "<html>" : JSON.stringify({ keys: this.keys.map(({ jwk }) => jwk) }),
+        );
+    });
+  }
+
+  get jwksUrl(): string {
+    return `http://127.0.0.1:${String(this.#port)}/jwks`;
+  }
+
+  async start(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, "127.0.0.1", resolve));
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  async stop(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  /** A token that is good for a minute from `nowMs`, unless its claims say otherwise; undefined leaves a claim out. */
+  sign(key: IssuerKey, nowMs: number, claims: Claims = {}): Promise<string> {
+    const payload = {
+      iss: this.name,
+      aud: "highwater",
+      sub: "alice",
+      exp: Math.floor(nowMs / 1_000) + 60,
+      scope: "read write",
+      highwater_role: "app_orders",
+      ...claims,
+    };
+    const header = { alg: key.algorithm, kid: key.kid };
+    return new SignJWT(JSON.parse(JSON.stringify(payload)) as JWTPayload)
+      .setProtectedHeader(header)
+      .sign(key.privateKey);
+  }
+}
