@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, EpochGraph, type EpochRecord } from "@highwater/protocol";
 import { type Authority, decideAuthority } from "./authority.ts";
+import { decideByOperator } from "./authority-operator.ts";
 import { type NodeReport } from "./port.ts";
 
 /** Epochs by name, so that a case reads like its story. */
@@ -364,19 +365,118 @@ const cases: readonly Case[] = [
   },
 ];
 
-describe("who is the primary", () => {
-  for (const { title, reports, known = null, seen = [], expected } of cases)
+/** Here only an operator makes a primary. */
+const byOperator: readonly Case[] = [
+  {
+    title: "first contact",
+    reports: [report("east", [], blank)],
+    expected: { kind: "prepare", node: "east" },
+  },
+  {
+    title: "the first epoch needs no command",
+    reports: [report("east", [], unminted)],
+    expected: mint("east"),
+  },
+  {
+    title: "the node that began with the store",
+    reports: [report("east", [e1])],
+    known: "e1",
+    expected: primary("east", "e1"),
+  },
+  {
+    title: "its restart is followed",
+    reports: [report("east", [e1], unminted)],
+    known: "e1",
+    expected: mint("east"),
+  },
+  {
+    title: "and the epoch that follows from it",
+    reports: [report("east", [e1, crashed2])],
+    known: "e1",
+    expected: primary("east", "a2"),
+  },
+  {
+    title: "a promotion beside it is not",
+    reports: [report("east", [e1]), report("west", [e1], unminted)],
+    known: "e1",
+    expected: primary("east", "e1"),
+  },
+  {
+    title: "nor one that has begun an epoch, by some other rule",
+    reports: [report("east", [e1, crashed2]), report("west", [e1, { ...promoted2, node: "west" }])],
+    known: "a2",
+    expected: primary("east", "a2"),
+  },
+  {
+    title: "nor one without a rival",
+    reports: [report("west", [e1], unminted), report("east", [e1], replica)],
+    known: "e1",
+    expected: none,
+  },
+  {
+    title: "a command on the promoted node",
+    reports: [report("east", [e1]), report("west", [e1], { ...unminted, ...command("c1") })],
+    known: "e1",
+    expected: mint("west", "c1"),
+  },
+  {
+    title: "the node that a command has chosen, through its restarts",
+    reports: [
+      report("east", [e1]),
+      report(
+        "west",
+        [e1, epoch("b2", "e1", { node: "west", commanded: true }), epoch("b3", "b2", { node: "west" })],
+        unminted,
+      ),
+    ],
+    known: "b3",
+    expected: mint("west"),
+  },
+  {
+    title: "a node that was promoted after the chosen one, without a command",
+    reports: [
+      report("east", [
+        e1,
+        epoch("b2", "e1", { node: "west", commanded: true }),
+        epoch("a3", "b2", { node: "east" }),
+      ]),
+    ],
+    known: "b2",
+    expected: none,
+  },
+];
+
+function check(all: readonly Case[], decide: typeof decideAuthority): void {
+  for (const { title, reports, known = null, seen = [], expected } of all)
     it(title, () => {
       // No answer may depend on the order in which the nodes were asked.
       for (const order of [reports, [...reports].reverse()]) {
         const graph = new EpochGraph();
         graph.add(seen);
         for (const each of order) graph.add(each.epochs);
-        const authority = decideAuthority(order, known === null ? null : id(known), graph);
+        const authority = decide(order, known === null ? null : id(known), graph);
         assert.equal(authority.kind, expected.kind, JSON.stringify(authority));
         if (authority.kind === "split" && expected.kind === "split")
           assert.deepEqual([...authority.nodes].sort(), [...expected.nodes].sort());
         else if (expected.kind !== "none") assert.deepEqual(authority, expected);
       }
     });
+}
+
+describe("who is the primary", () => {
+  check(cases, decideAuthority);
+});
+
+describe("who is the primary where only operators say so", () => {
+  check(byOperator, decideByOperator);
+
+  it("says which promotion it does not follow", () => {
+    const graph = new EpochGraph();
+    graph.add([e1]);
+    const authority = decideByOperator([report("west", [e1], unminted)], id("e1"), graph);
+    assert.ok(
+      authority.kind === "none" &&
+        authority.reason.startsWith("west: writable without an operator's command"),
+    );
+  });
 });

@@ -3,7 +3,15 @@ export * from "./port.ts";
 export * from "./authority.ts";
 export { type Clock, sleep } from "./clock.ts";
 export * from "./keys.ts";
-export { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
+export { type AuthorityRule, AuthorityWatcher, type Tenure, type WatcherOptions } from "./watch.ts";
+export {
+  AUTHORITY_VARIABLES,
+  type AuthoritySettings,
+  describeAuthority,
+  makeAuthorityRule,
+  readAuthority,
+} from "./lease/settings.ts";
+export { type LeaseSource, type LeaseTerm, type LeaseView } from "./lease/view.ts";
 export { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "./postgres/adapter.ts";
 export { PostgresKeys, type PostgresKeysOptions } from "./postgres/keys.ts";
 export { isHashablePassword } from "./postgres/scram.ts";

@@ -2,47 +2,10 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
 import { type Authority } from "./authority.ts";
-import { type Clock } from "./clock.ts";
 import { type NodeReport, type Store } from "./port.ts";
+import { FakeClock, settled } from "../test/fake-clock.ts";
+import { ScriptedLease } from "../test/scripted-lease.ts";
 import { AuthorityWatcher, type WatcherOptions } from "./watch.ts";
-
-/** Time that only the test moves. */
-class FakeClock implements Clock {
-  nowMs = 0;
-  readonly #timers = new Set<{ readonly atMs: number; readonly callback: () => void }>();
-
-  monotonicMs(): number {
-    return this.nowMs;
-  }
-
-  wallMs(): number {
-    return this.nowMs;
-  }
-
-  after(delayMs: number, callback: () => void): () => void {
-    const timer = { atMs: this.nowMs + delayMs, callback };
-    this.#timers.add(timer);
-    return () => this.#timers.delete(timer);
-  }
-
-  get pending(): number {
-    return this.#timers.size;
-  }
-
-  async advance(ms: number): Promise<void> {
-    this.nowMs += ms;
-    for (const timer of [...this.#timers]) {
-      if (timer.atMs > this.nowMs || !this.#timers.delete(timer)) continue;
-      timer.callback();
-    }
-    await settled();
-  }
-}
-
-/** Lets every promise that can go on go on. */
-async function settled(): Promise<void> {
-  for (let i = 0; i < 20; i++) await Promise.resolve();
-}
 
 const INTERVAL_MS = 100;
 const NODES = ["east", "west"].map((id) => ({ id, region: id, zone: `${id}-a` }));
@@ -289,5 +252,78 @@ describe("the authority watcher", () => {
     await clock.advance(10 * INTERVAL_MS);
     assert.equal(asked.length, before);
     assert.equal(clock.pending, 0);
+  });
+
+  it("under a lease follows the node that it names, and nobody once it has expired", async () => {
+    const lease = new ScriptedLease();
+    answers.set("west", report("west", "primary", [e1, e2], "e2"));
+    const watching = watcher({ rule: { kind: "lease", lease } });
+    watching.start();
+    await settled();
+    assert.equal(watching.authority.kind, "none");
+    lease.names("east", 1_000);
+    assert.deepEqual(decided.at(-1), { kind: "primary", node: "east", epoch: "e1" });
+    assert.equal(watching.validUntilMs, 1_000);
+    lease.names("east", 1_500);
+    await clock.advance(1_499);
+    assert.equal(watching.authority.kind, "primary", "it was prolonged");
+    answers.clear();
+    await clock.advance(1);
+    assert.deepEqual(decided.at(-1), { kind: "none", reason: "the lease has expired" });
+    answers.set("west", report("west", "primary", [e1, e2], "e2"));
+    await clock.advance(2 * INTERVAL_MS);
+    lease.names("west", 9_000, "2");
+    assert.deepEqual(decided.at(-1), { kind: "primary", node: "west", epoch: "e2" });
+    watching.nudge();
+    watching.stop();
+    assert.deepEqual([lease.nudges, lease.isStopped], [1, true]);
+    const before = decided.length;
+    lease.names("east", 9_000, "3");
+    await settled();
+    assert.deepEqual([decided.length, clock.pending], [before, 0]);
+  });
+
+  it("a process that was held up finds its lease expired before any timer has said so", async () => {
+    const lease = new ScriptedLease();
+    const watching = watcher({ rule: { kind: "lease", lease } });
+    watching.start();
+    await settled();
+    lease.names("east", 1_000);
+    clock.nowMs = 1_000;
+    assert.equal(watching.authority.kind, "primary", "nothing has happened yet");
+    assert.equal(watching.authorityNow().kind, "none");
+    assert.equal(decided.at(-1)?.kind, "none");
+    watching.stop();
+  });
+
+  it("under a lease learns epochs from others, but not which one is current", async () => {
+    const lease = new ScriptedLease();
+    const watching = watcher({ rule: { kind: "lease", lease } });
+    watching.start();
+    await settled();
+    lease.names("east", 1_000);
+    watching.learn([e1, e2], "e2" as EpochId);
+    assert.equal(watching.known, "e1");
+    assert.ok(watching.graph.has("e2" as EpochId));
+    assert.equal(watching.authority.kind, "primary");
+    watching.stop();
+  });
+
+  it("confirms what a node said only under the lease that named it, and without a lease always", async () => {
+    const lease = new ScriptedLease();
+    const watching = watcher({ rule: { kind: "lease", lease } });
+    assert.equal(watching.tenure, null);
+    assert.equal(await watching.confirm("east", watching.tenure), false);
+    lease.names("east", 1_000);
+    const { tenure } = watching;
+    assert.equal(await watching.confirm("west", tenure), false);
+    assert.deepEqual(lease.confirmed, []);
+    assert.equal(await watching.confirm("east", tenure), true);
+    lease.names("east", 1_000, "2");
+    assert.equal(await watching.confirm("east", tenure), false);
+    assert.equal(lease.confirmed.length, 2);
+    const free = watcher();
+    assert.equal(await free.confirm("east", free.tenure), true);
+    assert.equal(free.validUntilMs, Number.POSITIVE_INFINITY);
   });
 });

@@ -2,13 +2,27 @@
 // Owns the loop and what was seen; the rule is in authority.ts, and what follows from it is the service's.
 import { EpochGraph, type EpochId, type EpochRecord } from "@highwater/protocol";
 import { type Authority, decideAuthority } from "./authority.ts";
+import { decideByOperator } from "./authority-operator.ts";
 import { type Clock, sleep } from "./clock.ts";
+import { decideByLease } from "./lease/decide.ts";
+import { type LeaseSource, type LeaseTerm } from "./lease/view.ts";
 import { type NodeReport, type Store } from "./port.ts";
+
+/** What makes a node the primary. Every process of a system has to use the same rule. */
+export type AuthorityRule =
+  | { readonly kind: "ancestry" }
+  | { readonly kind: "operator" }
+  | { readonly kind: "lease"; readonly lease: LeaseSource };
+
+/** What positions were asked for under; null: under no lease, and they need no confirmation. */
+export type Tenure = LeaseTerm | null;
 
 export interface WatcherOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly intervalMs: number;
+  /** Default: ancestry. */
+  readonly rule?: AuthorityRule;
   /** Epoch that was current when this process last ran; a history without it is not followed. */
   readonly known: EpochId | null;
   /** Called for every report, before the authority that follows from it; `askedAtMs` is when the question was sent. */
@@ -33,10 +47,41 @@ export class AuthorityWatcher {
   #known: EpochId | null;
   #authority: Authority = { kind: "none", reason: "no node has answered yet" };
   #asked = new Set<string>();
+  readonly #lease: LeaseSource | null;
+  #cancelExpiry: () => void = () => undefined;
 
   constructor(options: WatcherOptions) {
     this.#options = options;
     this.#known = options.known;
+    this.#lease = options.rule?.kind === "lease" ? options.rule.lease : null;
+  }
+
+  /** The answer holds until then, whether or not anything happens. */
+  get validUntilMs(): number {
+    if (this.#lease === null) return Number.POSITIVE_INFINITY;
+    const { view } = this.#lease;
+    return view.kind === "held" ? view.validUntilMs : Number.NEGATIVE_INFINITY;
+  }
+
+  /** The authority now: a process that was held up finds its lease expired before any timer has told it. */
+  authorityNow(): Authority {
+    if (this.#authority.kind === "primary" && this.#options.clock.monotonicMs() >= this.validUntilMs)
+      this.#decide();
+    return this.#authority;
+  }
+
+  /** Take it before asking for positions; they count if `confirm`, called after the answer, says so. */
+  get tenure(): Tenure {
+    return this.#lease?.view.kind === "held" ? this.#lease.view.term : null;
+  }
+
+  /**
+   * True when what the node said under the tenure was said before anybody else could have been chosen. Under a lease it
+   * asks: a primary that was cut off goes on collecting positions that its successor never heard of.
+   */
+  async confirm(node: string, tenure: Tenure): Promise<boolean> {
+    if (this.#lease === null) return true;
+    return tenure?.node === node && (await this.#lease.confirm(tenure));
   }
 
   get authority(): Authority {
@@ -54,24 +99,31 @@ export class AuthorityWatcher {
   }
 
   start(): void {
+    this.#lease?.start(() => {
+      this.#decide();
+    });
     for (const node of this.#options.store.nodes) void this.#follow(node.id);
   }
 
   stop(): void {
     this.#stop.abort();
     this.#wake.abort();
+    this.#lease?.stop();
+    this.#cancelExpiry();
   }
 
   /** Asks all nodes now; for when something has just failed. */
   nudge(): void {
     this.#wake.abort();
     this.#wake = new AbortController();
+    this.#lease?.nudge();
   }
 
   /** Epoch records heard from somebody else; with `current`, the epoch that they take for current. */
   learn(records: readonly EpochRecord[], current: EpochId | null): void {
     this.graph.add(records);
-    if (current === null || current === this.#known) return;
+    // Under a lease nobody's word but the lease's own makes an epoch current.
+    if (current === null || current === this.#known || this.#lease !== null) return;
     // Only a successor moves `known`: somebody whose view is older has nothing to teach.
     const ancestors = this.graph.ancestry(current).map((record) => record.id);
     const chain = this.graph.ancestry(current);
@@ -112,12 +164,39 @@ export class AuthorityWatcher {
   #decide(): void {
     // The first answer alone could be a zombie's: every node gets its chance to speak, or to be silent, once.
     if (this.#asked.size < this.#options.store.nodes.length) return;
-    const next = decideAuthority([...this.#reports.values()], this.#known, this.graph);
+    if (this.#stop.signal.aborted) return;
+    const next = this.#apply([...this.#reports.values()]);
+    this.#armExpiry();
     const acted = next.kind === "mint" || next.kind === "prepare";
     const same = JSON.stringify(next) === JSON.stringify(this.#authority);
     this.#authority = next;
     if (next.kind === "primary") this.#known = next.epoch;
     if (!same || acted) this.#options.onAuthority(next);
+  }
+
+  #apply(reports: readonly NodeReport[]): Authority {
+    const { rule = { kind: "ancestry" }, clock } = this.#options;
+    switch (rule.kind) {
+      case "ancestry":
+        return decideAuthority(reports, this.#known, this.graph);
+      case "operator":
+        return decideByOperator(reports, this.#known, this.graph);
+      case "lease": {
+        const { view, failure } = rule.lease;
+        const evidence = { view, failure, nowMs: clock.monotonicMs() };
+        return decideByLease(evidence, reports, this.#known, this.graph);
+      }
+    }
+  }
+
+  /** An expiry is no event that anybody reports. */
+  #armExpiry(): void {
+    this.#cancelExpiry();
+    const leftMs = this.validUntilMs - this.#options.clock.monotonicMs();
+    if (!Number.isFinite(leftMs) || leftMs <= 0) return;
+    this.#cancelExpiry = this.#options.clock.after(leftMs, () => {
+      this.#decide();
+    });
   }
 }
 

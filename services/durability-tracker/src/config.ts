@@ -1,6 +1,7 @@
 // The environment as a frozen Config; every fault is reported at once.
 import { readFileSync } from "node:fs";
 import { Topology, topologyFaults, validate } from "@highwater/protocol";
+import { type AuthoritySettings, readAuthority } from "@highwater/store";
 
 export interface Config {
   readonly host: string;
@@ -10,6 +11,7 @@ export interface Config {
   /** The file that holds the ledger; its folder must exist. */
   readonly ledgerFile: string;
   readonly topology: Topology;
+  readonly authority: AuthoritySettings;
   readonly probeIntervalMs: number;
   /** Pause between two looks at the positions while something is pending, and while nothing is. */
   readonly busyPollMs: number;
@@ -52,6 +54,8 @@ export function loadConfig(env: Env): Config {
     return value;
   };
   const day = 86_400_000;
+  const authority = readAuthority(env);
+  faults.push(...authority.faults);
   const config: Config = {
     host: text("TRACKER_HOST", "127.0.0.1"),
     port: number("TRACKER_PORT", 0, 0, 65_535),
@@ -59,6 +63,7 @@ export function loadConfig(env: Env): Config {
     region: text("TRACKER_REGION"),
     ledgerFile: text("TRACKER_LEDGER"),
     topology: loadTopology(env.HIGHWATER_TOPOLOGY, faults),
+    authority: authority.settings,
     probeIntervalMs: number("TRACKER_PROBE_INTERVAL_MS", 150, 10, 60_000),
     busyPollMs: number("TRACKER_BUSY_POLL_MS", 2, 0, 1_000),
     idlePollMs: number("TRACKER_IDLE_POLL_MS", 100, 1, 60_000),

@@ -1,6 +1,12 @@
 // The environment as a frozen Config: every variable in one table, every fault reported at once, no fault quoting a value.
 import { Topology, topologyFaults, validate } from "@highwater/protocol";
-import { POSTGRES_DEFAULTS } from "@highwater/store";
+import {
+  AUTHORITY_VARIABLES,
+  type AuthoritySettings,
+  describeAuthority,
+  POSTGRES_DEFAULTS,
+  readAuthority,
+} from "@highwater/store";
 
 type Read<T> = (text: string | undefined, readFile: ReadFile) => T;
 export type ReadFile = (path: string) => string;
@@ -177,10 +183,18 @@ const SETTINGS = {
   maxWaitMs: integer("GATEWAY_MAX_WAIT_MS", { fallback: 30_000, min: 0, max: 60_000 }),
 } as const;
 
-export type Config = { readonly [Key in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Key]["read"]> };
+export type Config = {
+  readonly [Key in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Key]["read"]>;
+} & {
+  /** What makes a node the primary; told by several variables together. */
+  readonly authority: AuthoritySettings;
+};
 
 /** Every variable that the service reads, in the order of the table; for documentation. */
-export const VARIABLES: readonly string[] = Object.values(SETTINGS).map((setting) => setting.variable);
+export const VARIABLES: readonly string[] = [
+  ...Object.values(SETTINGS).map((setting) => setting.variable),
+  ...AUTHORITY_VARIABLES,
+];
 
 export type LoadedConfig =
   { readonly ok: true; readonly config: Config } | { readonly ok: false; readonly faults: string[] };
@@ -200,14 +214,18 @@ export function loadConfig(
       faults.push(...cause.faults.map((fault) => `${setting.variable} ${fault}`));
     }
   }
+  const authority = readAuthority(env);
+  faults.push(...authority.faults);
+  values.authority = authority.settings;
   return faults.length > 0 ? { ok: false, faults } : { ok: true, config: Object.freeze(values) as Config };
 }
 
 /** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
 export function describeConfig(config: Config): Record<string, unknown> {
-  const { topology: cluster, trackers: urls, ...rest } = config;
+  const { topology: cluster, trackers: urls, authority, ...rest } = config;
   return {
     ...rest,
+    authority: describeAuthority(authority),
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),
     trackers: urls.map(hostOf),

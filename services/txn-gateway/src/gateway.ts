@@ -1,4 +1,5 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
+import { makeAuthorityRule } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
 import { type Config } from "./config.ts";
@@ -52,6 +53,7 @@ export class Gateway {
       this.primary.nudge();
     });
     this.primary = new Primary(deps, {
+      rule: makeAuthorityRule(config.authority, deps.clock),
       probeIntervalMs: config.probeIntervalMs,
       trackersSilentMs: () => this.#trackersSilentMs(),
       onReign: (_reign, ended) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochId, type EpochRecord, HighwaterError, type Offset } from "@highwater/protocol";
-import { type NodeReport, type Store } from "@highwater/store";
+import { type LeaseSource, type LeaseView, type NodeReport, type Store } from "@highwater/store";
 import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../test/support/fakes.ts";
 import { type Deps } from "./deps.ts";
 import { Primary, type Reign } from "./primary.ts";
@@ -37,8 +37,25 @@ const report = (node: string, epochs: EpochRecord[], overrides: Partial<NodeRepo
   ...overrides,
 });
 
-function makePrimary(options: { silentMs?: number } = {}) {
-  const clock = new FakeClock();
+/** Its timers come too late, as they do in a process that was held up. */
+class LateClock extends FakeClock {
+  heldUpMs = 0;
+  override monotonicMs(): number {
+    return super.monotonicMs() + this.heldUpMs;
+  }
+}
+
+class ScriptedLease implements LeaseSource {
+  view: LeaseView = { kind: "unread" };
+  failure = null;
+  start = (): void => undefined;
+  stop = (): void => undefined;
+  nudge = (): void => undefined;
+  confirm = (): Promise<boolean> => Promise.resolve(false);
+}
+
+function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {
+  const clock = new LateClock();
   const nodes = new Map<string, NodeReport | null>();
   const calls: string[] = [];
   const reigns: [string, string | null][] = [];
@@ -71,6 +88,7 @@ function makePrimary(options: { silentMs?: number } = {}) {
   } as Partial<Store> as Store;
   const deps = { clock, store, log: new MemoryLog() } as Partial<Deps> as Deps;
   const primary: Primary = new Primary(deps, {
+    ...(options.lease === undefined ? {} : { rule: { kind: "lease", lease: options.lease } }),
     probeIntervalMs: 100,
     trackersSilentMs: () => trackers.silentMs,
     onReign: (reign: Reign, ended: Reign | null) => {
@@ -194,4 +212,33 @@ test("the time is the primary's, and goes on between its reports", async () => {
   assert.equal(primary.serverNowMs(), 1_800_000_060_000);
   await clock.advance(20 * 60_000);
   assert.equal(primary.serverNowMs(), clock.wallMs(), "an old reading is not trusted");
+});
+
+test("a reign ends with the lease at the moment a request starts, whatever has become of the timers", async () => {
+  const lease = new ScriptedLease();
+  const { primary, nodes, clock } = makePrimary({ lease });
+  nodes.set("a", report("a", [record(EPOCH_A, 1)]));
+  nodes.set("b", report("b", [record(EPOCH_A, 1), record(EPOCH_B, 2, EPOCH_A)]));
+  const held = (node: string, revision: string): LeaseView => ({
+    kind: "held",
+    term: { node, revision },
+    askedAtMs: 0,
+    validUntilMs: clock.monotonicMs() + 5_000,
+  });
+  lease.view = held("a", "1");
+  primary.start();
+  await settle();
+  assert.deepEqual(primary.reign, { node: "a", epoch: EPOCH_A }, "not the one whose history is longer");
+  clock.heldUpMs = 4_999;
+  assert.notEqual(primary.reign, null);
+  clock.heldUpMs = 5_000;
+  assert.equal(primary.reign, null);
+  assert.equal(primary.reason(), "the lease has expired");
+  const refused = refusalCode(primary.await(10));
+  await clock.advance(10);
+  assert.equal(await refused, "primary_unavailable");
+  lease.view = held("b", "2");
+  await clock.advance(200);
+  assert.deepEqual(primary.reign, { node: "b", epoch: EPOCH_B });
+  primary.stop();
 });

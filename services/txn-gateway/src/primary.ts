@@ -1,7 +1,13 @@
 // Where transactions run now: the authoritative primary and its epoch, as this gateway sees them.
 // Owns the watcher and what follows from its answers; the rule "who is it?" is the store's.
 import { type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
-import { type Authority, AuthorityWatcher, type NodeReport, type Store } from "@highwater/store";
+import {
+  type Authority,
+  type AuthorityRule,
+  AuthorityWatcher,
+  type NodeReport,
+  type Store,
+} from "@highwater/store";
 import { type Deps, type Log } from "./deps.ts";
 
 /** One node in one epoch. A request runs in the reign in which it arrived, or not at all. */
@@ -11,6 +17,8 @@ export interface Reign {
 }
 
 export interface PrimaryOptions {
+  /** Default: ancestry. */
+  readonly rule?: AuthorityRule;
   readonly probeIntervalMs: number;
   /** How long no tracker has been reachable; trackers begin epochs, the gateway only in their absence. */
   readonly trackersSilentMs: () => number;
@@ -56,6 +64,7 @@ export class Primary {
       clock: deps.clock,
       intervalMs: options.probeIntervalMs,
       known: null,
+      ...(options.rule === undefined ? {} : { rule: options.rule }),
       onReport: (report, askedAtMs) => {
         this.#askedAtMs.set(report.node, askedAtMs);
         this.#noteTime(report, askedAtMs);
@@ -76,8 +85,15 @@ export class Primary {
     for (const settle of [...this.#waiters]) settle(null);
   }
 
+  /** Asked whenever a request starts: a lease ends without an event, also for a process that was just held up. */
   get reign(): Reign | null {
+    this.#watcher.authorityNow();
     return this.#reign;
+  }
+
+  /** What the nodes that can be asked said last. */
+  get reports(): readonly NodeReport[] {
+    return [...this.#watcher.reports.values()];
   }
 
   get authority(): Authority {
@@ -86,7 +102,8 @@ export class Primary {
 
   /** The current reign, waiting a moment for one; otherwise throws what a client should be told. */
   async await(limitMs: number): Promise<Reign> {
-    if (this.#reign !== null) return this.#reign;
+    const current = this.reign;
+    if (current !== null) return current;
     const reign = this.#stopped ? null : await this.#nextReign(limitMs);
     if (reign === null) throw this.refusal();
     return reign;

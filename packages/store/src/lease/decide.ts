@@ -38,11 +38,7 @@ function whyNobodyHolds({ view, failure }: LeaseEvidence): string {
   return view.kind === "unread" ? "the lease has not been read yet" : "the lease has expired";
 }
 
-function firstContact(
-  holder: NodeReport,
-  reports: readonly NodeReport[],
-  known: EpochId | null,
-): Authority {
+function firstContact(holder: NodeReport, reports: readonly NodeReport[], known: EpochId | null): Authority {
   if (known !== null || reports.some((report) => report.epochs.length > 0))
     return nobody(`${holder.node} holds the lease and has no history, others have one`);
   return holder.prepared

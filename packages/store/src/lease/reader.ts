@@ -48,7 +48,8 @@ export class LeaseReader implements LeaseSource {
   }
 
   nudge(): void {
-    if (this.#stop.signal.aborted) return;
+    // While it cannot be read it is tried often enough.
+    if (this.#stop.signal.aborted || this.#failure !== null) return;
     this.#wake.abort();
     this.#wake = new AbortController();
   }
@@ -100,7 +101,10 @@ export class LeaseReader implements LeaseSource {
 
   #termOf({ value, createRevision }: EtcdKey): LeaseTerm {
     const { members } = this.#options;
-    return { node: Object.hasOwn(members, value) ? (members[value] ?? value) : value, revision: createRevision };
+    return {
+      node: Object.hasOwn(members, value) ? (members[value] ?? value) : value,
+      revision: createRevision,
+    };
   }
 }
 

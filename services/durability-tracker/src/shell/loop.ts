@@ -4,6 +4,7 @@ import {
   type Authority,
   AuthorityWatcher,
   type Clock,
+  makeAuthorityRule,
   type NodeReport,
   sleep,
   type Store,
@@ -85,6 +86,7 @@ export class TrackerLoop {
       store,
       clock,
       intervalMs: this.#config.probeIntervalMs,
+      rule: makeAuthorityRule(this.#config.authority, clock),
       known: saved.reigning,
       onReport: (report, askedAtMs) => {
         this.#report(report, askedAtMs);
@@ -141,7 +143,8 @@ export class TrackerLoop {
       incarnation: report.incarnation,
       epochs: report.epochs,
       unfit: report.unfit !== null,
-      upstream: report.upstream,
+      // A replica's own word needs no primary, and so nobody to confirm that its source still reigned.
+      upstream: this.#config.authority.kind === "lease" ? null : report.upstream,
     });
   }
 
@@ -319,10 +322,14 @@ export class TrackerLoop {
       let pauseMs = this.#config.idlePollMs;
       if (standing.kind === "reigning") {
         const askedAtMs = clock.monotonicMs();
+        const tenure = this.#watcher?.tenure ?? null;
         try {
           const report = await store.positions(standing.node);
           if (reign.aborted) return;
-          if (report === null || report.epoch !== standing.epoch) {
+          const isCurrent = report !== null && report.epoch === standing.epoch;
+          const isConfirmed = isCurrent && (await this.#watcher?.confirm(standing.node, tenure));
+          if (reign.aborted) return;
+          if (!isCurrent || isConfirmed !== true) {
             this.#watcher?.nudge();
           } else {
             this.dispatch({ kind: "positions_reported", nowMs: clock.monotonicMs(), askedAtMs, ...report });

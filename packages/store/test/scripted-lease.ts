@@ -1,0 +1,41 @@
+// A lease that says what the test has set; a real one is in lease.etcd.test.ts.
+import { type LeaseSource, type LeaseTerm, type LeaseView } from "../src/lease/view.ts";
+
+export class ScriptedLease implements LeaseSource {
+  view: LeaseView = { kind: "unread" };
+  failure: string | null = null;
+  nudges = 0;
+  confirmed: LeaseTerm[] = [];
+  isStopped = false;
+  #onChange: () => void = () => undefined;
+
+  start(onChange: () => void): void {
+    this.#onChange = onChange;
+  }
+
+  stop(): void {
+    this.isStopped = true;
+  }
+
+  nudge(): void {
+    this.nudges++;
+  }
+
+  confirm(term: LeaseTerm): Promise<boolean> {
+    this.confirmed.push(term);
+    const { view } = this;
+    return Promise.resolve(
+      view.kind === "held" && view.term.node === term.node && view.term.revision === term.revision,
+    );
+  }
+
+  /** The next answer. */
+  says(view: LeaseView): void {
+    this.view = view;
+    this.#onChange();
+  }
+
+  names(node: string, validUntilMs: number, revision = "1"): void {
+    this.says({ kind: "held", term: { node, revision }, askedAtMs: 0, validUntilMs });
+  }
+}
