@@ -7,6 +7,7 @@ import { copyTests } from "./conformance/copies.ts";
 import { promotionTests } from "./conformance/promotions.ts";
 import { receiptTests } from "./conformance/receipts.ts";
 import { restartTests } from "./conformance/restarts.ts";
+import { sessionTests } from "./conformance/sessions.ts";
 import { transactionTests } from "./conformance/transactions.ts";
 import { type Store } from "./port.ts";
 
@@ -67,6 +68,7 @@ export type MakeHarness = () => Promise<ConformanceHarness>;
 export function storeConformance(name: string, makeHarness: MakeHarness): void {
   describe(`${name}: store conformance`, () => {
     transactionTests(makeHarness);
+    sessionTests(makeHarness);
     receiptTests(makeHarness);
     restartTests(makeHarness);
     promotionTests(makeHarness);

@@ -46,6 +46,8 @@ export class MemoryStore implements Store {
   readonly nodes: readonly StoreNode[];
   readonly #world: MemoryWorld;
   readonly #helper: string;
+  /** How often the sessions to a node were dropped: none survives that. */
+  readonly #sessions = new Map<string, number>();
 
   constructor(options: MemoryStoreOptions) {
     this.#world = options.world;
@@ -172,15 +174,29 @@ export class MemoryStore implements Store {
   }
 
   async begin(node: string, spec: TransactionSpec): Promise<Opening> {
-    return await this.#call(node, "begin", async (on): Promise<Opening> => {
+    const opened = this.#call(node, "begin", async (on): Promise<Opening> => {
+      if (on.role !== "primary") throw new HighwaterError("primary_unavailable", { transactionId: spec.id });
       if (!spec.readOnly && this.#admitReceipt(on, spec) !== null) return { kind: "already_settled" };
       if (on.epoch !== spec.epoch) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
+      const { incarnation } = on;
+      const sessions = this.#sessions.get(node);
       const transaction = new MemoryTransaction({
         id: spec.id,
         evaluate: (statements) => run(on.history.rows, { ...spec, statements }).results,
         commit: (statements) => this.execute(node, { ...spec, statements }),
+        isLost: () =>
+          !on.isUp ||
+          on.incarnation !== incarnation ||
+          on.epoch !== spec.epoch ||
+          this.#sessions.get(node) !== sessions,
       });
       return { kind: "open", transaction, results: await transaction.run(spec.statements) };
+    });
+    return opened.catch((cause: unknown) => {
+      if (cause instanceof Unreachable) throw new HighwaterError("primary_unavailable", {}, { cause });
+      if (cause instanceof AnswerLost)
+        throw new HighwaterError("transaction_aborted", { transactionId: spec.id }, { cause });
+      throw cause;
     });
   }
 
@@ -249,6 +265,7 @@ export class MemoryStore implements Store {
 
   /** The server does not notice: what it was asked to run goes on, and nobody hears how it ends. */
   forget(node: string): void {
+    this.#sessions.set(node, (this.#sessions.get(node) ?? 0) + 1);
     for (const transaction of this.#world.node(node).open.values()) {
       if (transaction.helper !== this.#helper) continue;
       transaction.client?.reject(new Error("the connection was dropped"));

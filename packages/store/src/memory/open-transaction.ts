@@ -8,44 +8,73 @@ export interface MemoryTransactionParts {
   /** What the statements answer, all of them from the first on. Throws as a database would refuse them. */
   readonly evaluate: (statements: readonly Statement[]) => readonly StatementResult[];
   readonly commit: (statements: readonly Statement[]) => Promise<Execution>;
+  /** The session that it had is gone. */
+  readonly isLost: () => boolean;
 }
 
 export class MemoryTransaction implements OpenTransaction {
   readonly #parts: MemoryTransactionParts;
   #statements: readonly Statement[] = [];
-  #isOver = false;
+  #hasFailed = false;
+  #hasEnded = false;
 
   constructor(parts: MemoryTransactionParts) {
     this.#parts = parts;
   }
 
   get isOver(): boolean {
-    return this.#isOver;
+    return this.#hasEnded || this.#parts.isLost();
   }
 
   async run(statements: readonly Statement[]): Promise<readonly StatementResult[]> {
     const before = this.#before();
-    const results = this.#parts.evaluate([...before, ...statements]);
+    const results = await this.#relative(before, async () => {
+      if (this.#hasFailed && statements.length > 0) throw this.#failedBefore();
+      return Promise.resolve(this.#parts.evaluate([...before, ...statements]));
+    });
     this.#statements = [...before, ...statements];
-    return Promise.resolve(results.slice(before.length));
+    return results.slice(before.length);
   }
 
   async commit(statements: readonly Statement[]): Promise<Execution> {
     const before = this.#before();
-    this.#isOver = true;
-    const execution = await this.#parts.commit([...before, ...statements]);
+    this.#hasEnded = true;
+    if (this.#hasFailed) throw this.#failedBefore();
+    const execution = await this.#relative(before, () => this.#parts.commit([...before, ...statements]));
     return execution.kind === "committed"
       ? { ...execution, results: execution.results.slice(before.length) }
       : execution;
   }
 
   async rollback(): Promise<void> {
-    this.#isOver = true;
+    this.#hasEnded = true;
     return Promise.resolve();
   }
 
   #before(): readonly Statement[] {
-    if (this.#isOver) throw new HighwaterError("transaction_aborted", { transactionId: this.#parts.id });
+    if (this.isOver) throw new HighwaterError("transaction_aborted", { transactionId: this.#parts.id });
     return this.#statements;
+  }
+
+  /** Of a refusal the caller hears which of the call's own statements is at fault. */
+  async #relative<T>(before: readonly Statement[], work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (cause) {
+      this.#hasFailed = true;
+      if (!(cause instanceof HighwaterError) || cause.details.statement === undefined) throw cause;
+      const statement = cause.details.statement - before.length;
+      throw new HighwaterError(cause.code, { ...cause.details, statement }, { cause });
+    }
+  }
+
+  /** This store has no savepoints, so nothing mends it. */
+  #failedBefore(): HighwaterError {
+    const detail = "A statement has failed before; the transaction can only be rolled back.";
+    return new HighwaterError("statement_failed", {
+      detail,
+      sqlstate: "25P02",
+      transactionId: this.#parts.id,
+    });
   }
 }
