@@ -152,9 +152,13 @@ export class Driven {
   }
 
   /** Makes streams known as those of the current epoch: shown, found with the epoch's row, and shown again. */
-  confirm(flushed: number, replicas: Record<string, readonly [string, number]>): readonly Effect[] {
+  confirm(
+    flushed: number,
+    replicas: Record<string, readonly [string, number]>,
+    over: Parameters<Driven["report"]>[2] = {},
+  ): readonly Effect[] {
     this.positions(flushed, replicas);
-    for (const node of Object.keys(replicas)) this.report(node, this.state.ancestry);
+    for (const node of Object.keys(replicas)) this.report(node, this.state.ancestry, over);
     return this.positions(flushed, replicas);
   }
 

@@ -3,6 +3,9 @@ import { type EpochId, maxOffset, type Offset } from "@highwater/protocol";
 import { markOf } from "./marks.ts";
 import { type Effect, type NodeState, type TrackerEvent, type TrackerState } from "./types.ts";
 
+/** Dead streams of one node that a primary can be expected to show at the same time. */
+const MAX_ENDED_FEEDS = 16;
+
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
 /** A node's word about itself: is it of the current epoch's history, and which stream feeds it? True when it told of new epochs. */
@@ -16,11 +19,14 @@ export function takeReport(state: TrackerState, event: EventOf<"node_reported">,
 }
 
 function describe(state: TrackerState, node: NodeState, event: EventOf<"node_reported">): void {
+  // A word that was overtaken by a later one: the server may have been started anew in between.
+  if (event.askedAtMs < node.askedAtMs) return;
   node.heardAtMs = event.nowMs;
   node.alive = true;
   node.role = event.role;
   node.unfit = event.unfit;
   if (node.incarnation !== event.incarnation) beginLife(node, event.incarnation);
+  node.askedAtMs = event.askedAtMs;
   const { standing } = state;
   const newest = event.epochs.at(-1)?.id;
   if (standing.kind !== "reigning" || event.role !== "replica" || newest !== standing.epoch || event.unfit) {
@@ -43,13 +49,18 @@ function beginLife(node: NodeState, incarnation: string): void {
   node.streamed = null;
   node.ownStream = null;
   node.candidateFeed = null;
-  node.endedFeed = node.confirmedFeed ?? node.endedFeed;
+  // Shown before the earlier life was last heard of: that life's, confirmed or not.
+  const shown = node.feed !== null && node.feed.sinceMs <= node.askedAtMs ? node.feed.session : null;
+  const ended = [node.confirmedFeed, shown].filter((session) => session !== null);
+  node.endedFeeds = [...node.endedFeeds, ...ended].slice(-MAX_ENDED_FEEDS);
   node.confirmedFeed = null;
 }
 
 function isUnconfirmed(node: NodeState, session: string): boolean {
   return (
-    node.confirmedFeed !== session && node.endedFeed !== session && node.candidateFeed?.session !== session
+    node.confirmedFeed !== session &&
+    !node.endedFeeds.includes(session) &&
+    node.candidateFeed?.session !== session
   );
 }
 
@@ -60,7 +71,8 @@ function takeOwnStream(node: NodeState, event: EventOf<"node_reported">): void {
     return;
   }
   if (node.ownStream?.session !== upstream.session) {
-    node.ownStream = { session: upstream.session, seenAtMs: event.nowMs, confirmed: false };
+    const { session, flushed } = upstream;
+    node.ownStream = { session, seenAtMs: event.nowMs, hadThen: flushed, confirmed: false };
     return;
   }
   // The same stream as one that the reigning primary has confirmed: a stream never changes its source, so it counts even
@@ -102,9 +114,12 @@ export function takePositions(state: TrackerState, event: EventOf<"positions_rep
       node.streamed = null;
     }
     if (node.confirmedFeed === replica.session && !node.unfit) raise(node, replica.flushed);
+    // A node has one stream at a time, but the primary may go on showing a dead one beside another that feeds the node
+    // from elsewhere. One that has brought more than the node had when it named its own is that very one.
     if (
       node.ownStream !== null &&
       node.ownStream.seenAtMs <= event.askedAtMs &&
+      node.ownStream.hadThen < replica.flushed &&
       node.confirmedFeed === replica.session
     )
       node.ownStream.confirmed = true;

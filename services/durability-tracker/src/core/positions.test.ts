@@ -114,6 +114,46 @@ test("its own word about a confirmed stream counts when the primary is silent", 
   assert.equal(mark(it, "region"), 99, "another stream, another source");
 });
 
+test("a dead stream that the primary goes on showing does not vouch for one that feeds the node from elsewhere", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 90] });
+  // It now follows a node that was promoted and has no epoch of its own yet: the newest row is still this epoch's.
+  const elsewhere = (flushed: number) => ({
+    upstream: { session: "w2", flushed: BigInt(flushed) as never },
+  });
+  it.report("b", [first], elsewhere(90));
+  it.positions(100, { b: ["s1", 90] });
+  it.report("b", [first], elsewhere(500));
+  it.positions(600, { b: ["s1", 90] });
+  it.report("b", [first], elsewhere(550));
+  assert.equal(mark(it, "region"), 90);
+});
+
+test("a stream of an earlier life does not count after the restart, even if it was never confirmed", () => {
+  const it = new Driven();
+  it.reign(first);
+  // A replica of another history streams, and looks as if it could follow; then it is cloned anew.
+  it.positions(100, { b: ["s1", 1_000] });
+  it.report("b", [crashed]);
+  it.report("b", [first], { incarnation: "2" });
+  it.positions(2_000, { b: ["s1", 1_000] });
+  it.positions(2_000, { b: ["s1", 1_000] });
+  assert.equal(mark(it, "region"), null);
+});
+
+test("a word of an earlier life that arrives late does not end the streams of this one", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.report("b", [first]);
+  const before = it.nowMs;
+  it.report("b", [first], { incarnation: "2" });
+  it.confirm(100, { b: ["s1", 90] }, { incarnation: "2" });
+  it.report("b", [first], { incarnation: "1", askedAtMs: before });
+  it.positions(120, { b: ["s1", 110] });
+  assert.equal(mark(it, "region"), 110);
+});
+
 test("offsets that are reused after a crash on the same timeline are not compared with old tokens", () => {
   const it = new Driven();
   it.reign(first);

@@ -52,6 +52,8 @@ export interface NodeState {
   role: "primary" | "replica" | null;
   unfit: boolean;
   incarnation: string | null;
+  /** When the last of its words that was heard was asked for. */
+  askedAtMs: number;
   /** Highest position on the node's disk that is known to be of the current epoch's log. */
   position: Offset | null;
   /** Up to where a confirmed stream has brought this very server process the current epoch's log. */
@@ -62,10 +64,13 @@ export interface NodeState {
   confirmedFeed: string | null;
   /** A feed that is confirmed as soon as the primary, asked after `seenAtMs`, shows it once more. */
   candidateFeed: { session: string; seenAtMs: number } | null;
-  /** A confirmed feed of an earlier life of this server. The primary may go on showing it for a while. */
-  endedFeed: string | null;
-  /** The node's own name for its stream: seen with the epoch's row, then confirmed by a later word of the primary. */
-  ownStream: { session: string; seenAtMs: number; confirmed: boolean } | null;
+  /** The latest feeds of earlier lives of this server. The primary may go on showing them for a while. */
+  endedFeeds: readonly string[];
+  /**
+   * The node's own name for its stream, seen with the epoch's row, and what it had on disk then. Confirmed by a later word
+   * of the primary that shows more: of two streams only the one that is alive gets there.
+   */
+  ownStream: { session: string; seenAtMs: number; hadThen: Offset; confirmed: boolean } | null;
 }
 
 export type EntryState =
