@@ -4,6 +4,8 @@ SHELL := /bin/bash
 NODE := node_modules/.bin/node
 BIN := node_modules/.bin
 STAMP := node_modules/.installed
+VENV := .venv/.installed
+REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
@@ -15,6 +17,13 @@ help: ## List the commands
 $(STAMP): package.json package-lock.json $(wildcard packages/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json)
 	@node -e 'if (+process.versions.node.split(".")[0] < 20) { console.error("Node 20 or newer is needed to install; this is " + process.version); process.exit(1) }'
 	npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Tests of authority by lease run a real etcd and a real Patroni, which come as Python packages.
+$(VENV): $(REQUIREMENTS)
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "The tests need Python 3.9 or newer with venv (Debian: python3-venv)"; exit 1; }
+	python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(REQUIREMENTS)
 	@touch $@
 
 setup: $(STAMP) ## Install what package-lock.json pins
@@ -36,7 +45,7 @@ bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the 
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 
-check: $(STAMP) fmt-check lint typecheck
+check: $(STAMP) $(VENV) fmt-check lint typecheck
 	$(NODE) scripts/run-tests.ts $(TEST_FILES)
 
 test-unit: $(STAMP) ## Only the tests that start no server
@@ -56,4 +65,4 @@ typecheck: $(STAMP) ## tsc --noEmit
 	$(BIN)/tsc -p tsconfig.json
 
 clean: ## Remove what was installed or built
-	rm -rf node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules
+	rm -rf .venv node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules

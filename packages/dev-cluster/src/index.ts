@@ -20,6 +20,7 @@ import {
 import { chooseIdentity, makeClusterDir } from "./unprivileged.ts";
 
 export { DevClusterError, type DevClusterErrorCode } from "./errors.ts";
+export { Etcd, type HeldKey } from "./etcd.ts";
 export { type CutDirection, type CutMode, defaultRoundTripMs } from "./link.ts";
 export {
   type ClusterOptions,

