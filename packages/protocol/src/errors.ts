@@ -78,6 +78,13 @@ export const ERRORS = {
     "never",
     "A statement ran into a time limit and was cancelled.",
   ),
+  cancelled: entry(
+    499,
+    "not_applied",
+    "transaction",
+    "The client went away before the transaction had committed; it was cancelled.",
+  ),
+  wrong_gateway: entry(421, "not_applied", "wait", "The open transaction is on another gateway."),
   transaction_in_progress: entry(409, "unknown", "wait", "A transaction with this id is still running."),
   transaction_aborted: entry(
     409,
@@ -162,6 +169,8 @@ export interface ProblemDetails {
   /** The limit that was met, by its name, and its value. */
   readonly limit?: { readonly name: string; readonly value: number } | undefined;
   readonly transactionId?: string | undefined;
+  /** Of an interactive transaction: whether it is still open. */
+  readonly open?: boolean | undefined;
 }
 
 /** RFC 9457 body of an error answer. */

@@ -6,3 +6,4 @@ export * from "./schemas.ts";
 export * from "./epochs.ts";
 export * from "./topology.ts";
 export { validate, type Validation } from "./validate.ts";
+export { type Static, type TSchema } from "typebox";

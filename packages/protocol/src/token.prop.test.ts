@@ -26,8 +26,13 @@ const contents: fc.Arbitrary<TokenContent> = fc
     epoch: epochs,
     offset: offsets,
     other: fc.option(epochs, { nil: null }),
+    owner: fc.option(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), { nil: 0n }),
   })
-  .map(({ other, ...content }) => ({ ...content, attempt: other ?? content.epoch }));
+  .map(({ other, owner, ...content }) => ({
+    ...content,
+    attempt: other ?? content.epoch,
+    ...(owner === 0n ? {} : { owner }),
+  }));
 
 test("a token says what was put into it", () => {
   fc.assert(

@@ -15,27 +15,44 @@ export interface TokenContent {
    * later, by a look-up in a successor's history; a receipt of any other epoch belongs to another attempt.
    */
   readonly attempt: EpochId;
+  /** Whose transaction it is: the signed 64-bit tag that its receipt has; 0 where nobody is authenticated. */
+  readonly owner?: bigint;
 }
 
 const PREFIX = "hw1_";
 const READ = 1;
 const OTHER_ATTEMPT = 2;
-const KNOWN_FLAGS = READ | OTHER_ATTEMPT;
+const OWNED = 4;
+const KNOWN_FLAGS = READ | OTHER_ATTEMPT | OWNED;
+const ATTEMPT_AT = 33;
+const UUID_BYTES = 16;
+const OWNER_BYTES = 8;
 const MAX_OFFSET_BYTES = 27; // 64 decimal digits, the most that an offset may have, fit in 27 bytes.
 
-/** The token as an opaque string: `hw1_` and base64url of flags, id, epoch, other attempt's epoch if any, offset (big-endian). */
+/**
+ * The token as an opaque string: `hw1_` and base64url of flags, id, epoch, other attempt's epoch if any, owner if any,
+ * offset (big-endian).
+ */
 export function encodeToken(content: TokenContent): string {
+  const { owner = 0n } = content;
   const other = content.attempt !== content.epoch;
-  const flags = (content.kind === "read" ? READ : 0) | (other ? OTHER_ATTEMPT : 0);
+  const flags = (content.kind === "read" ? READ : 0) | (other ? OTHER_ATTEMPT : 0) | (owner === 0n ? 0 : OWNED);
   const hex = content.offset.toString(16);
   const parts = [
     Uint8Array.of(flags),
     uuidBytes(content.id),
     uuidBytes(content.epoch),
     other ? uuidBytes(content.attempt) : new Uint8Array(0),
+    owner === 0n ? new Uint8Array(0) : ownerBytes(owner),
     Buffer.from(hex.length % 2 === 0 ? hex : `0${hex}`, "hex"),
   ];
   return PREFIX + Buffer.concat(parts).toString("base64url");
+}
+
+function ownerBytes(owner: bigint): Buffer {
+  const bytes = Buffer.alloc(OWNER_BYTES);
+  bytes.writeBigInt64BE(owner);
+  return bytes;
 }
 
 /** What a token says, or undefined when the text is not a token that this version wrote. */
@@ -45,16 +62,18 @@ export function decodeToken(text: string): TokenContent | undefined {
   const flags = body[0] ?? 0xff;
   if ((flags & ~KNOWN_FLAGS) !== 0) return undefined;
   const other = (flags & OTHER_ATTEMPT) !== 0;
-  const offsetAt = other ? 49 : 33;
+  const ownerAt = ATTEMPT_AT + (other ? UUID_BYTES : 0);
+  const offsetAt = ownerAt + ((flags & OWNED) !== 0 ? OWNER_BYTES : 0);
   const offsetBytes = body.length - offsetAt;
   if (offsetBytes < 1 || offsetBytes > MAX_OFFSET_BYTES) return undefined;
-  const epoch = formatUuid(body.subarray(17, 33)) as EpochId;
+  const epoch = formatUuid(body.subarray(17, ATTEMPT_AT)) as EpochId;
   const content: TokenContent = {
     kind: (flags & READ) !== 0 ? "read" : "write",
     id: formatUuid(body.subarray(1, 17)) as TxnId,
     epoch,
     offset: BigInt(`0x${body.subarray(offsetAt).toString("hex")}`) as Offset,
-    attempt: other ? (formatUuid(body.subarray(33, 49)) as EpochId) : epoch,
+    attempt: other ? (formatUuid(body.subarray(ATTEMPT_AT, ownerAt)) as EpochId) : epoch,
+    ...(offsetAt === ownerAt ? {} : { owner: body.readBigInt64BE(ownerAt) }),
   };
   // One transaction position has one token: base64 and leading zeros must not give it aliases.
   return encodeToken(content) === text ? content : undefined;

@@ -5,7 +5,11 @@ import { type Position } from "./wire.ts";
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 const TOKEN_PREFIX = "hw1_";
 const OTHER_ATTEMPT = 2;
-const KNOWN_FLAGS = 3;
+const OWNED = 4;
+const KNOWN_FLAGS = 7;
+const ATTEMPT_AT = 33;
+const UUID_BYTES = 16;
+const OWNER_BYTES = 8;
 const MAX_OFFSET_BYTES = 27;
 
 /** A new transaction id: a UUIDv7 of the wall clock and 74 random bits. */
@@ -58,12 +62,15 @@ function parseToken(bytes: Uint8Array): TokenContent | undefined {
   const flags = bytes[0] ?? 0xff;
   if ((flags & ~KNOWN_FLAGS) !== 0) return undefined;
   const other = (flags & OTHER_ATTEMPT) !== 0;
-  const offsetAt = other ? 49 : 33;
+  const ownerAt = ATTEMPT_AT + (other ? UUID_BYTES : 0);
+  const offsetAt = ownerAt + ((flags & OWNED) !== 0 ? OWNER_BYTES : 0);
   const offset = bytes.subarray(offsetAt);
   if (offset.length < 1 || offset.length > MAX_OFFSET_BYTES) return undefined;
   if (offset.length > 1 && offset[0] === 0) return undefined;
-  const epoch = formatUuid(bytes.subarray(17, 33));
-  if (other && formatUuid(bytes.subarray(33, 49)) === epoch) return undefined;
+  if (bytes.subarray(ownerAt, offsetAt).length > 0 && bytes.subarray(ownerAt, offsetAt).every((byte) => byte === 0))
+    return undefined;
+  const epoch = formatUuid(bytes.subarray(17, ATTEMPT_AT));
+  if (other && formatUuid(bytes.subarray(ATTEMPT_AT, ownerAt)) === epoch) return undefined;
   const position = { epoch, offset: BigInt(`0x${hexOf(offset)}`).toString() };
   return { id: formatUuid(bytes.subarray(1, 17)), position };
 }

@@ -1,11 +1,13 @@
 // The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
 import Fastify, { type FastifyInstance } from "fastify";
-import { HighwaterError } from "@highwater/protocol";
+import { HighwaterError, parseTxnId } from "@highwater/protocol";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
 import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
+import { installCallers } from "./plugins/caller.ts";
 import { healthRoutes } from "./routes/health.ts";
+import { interactiveRoutes } from "./routes/interactive.ts";
 import { transactionRoutes } from "./routes/transactions.ts";
 
 export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
@@ -36,7 +38,7 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
   app.removeContentTypeParser("text/plain");
   installErrorHandling(app, deps.log);
   app.addHook("onRequest", (request, _reply, done) => {
-    if (!gateway.isStopping || !request.url.startsWith("/v1/")) done();
+    if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) done();
     else
       done(
         new HighwaterError("overloaded", { detail: "The service is shutting down.", retryAfterMs: 1_000 }),
@@ -47,7 +49,12 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
     if (gateway.isStopping) void reply.header("connection", "close");
     done();
   });
-  transactionRoutes(app, config, gateway);
+  void app.register((scope, _options, done) => {
+    installCallers(scope, gateway.callers);
+    transactionRoutes(scope, config, gateway);
+    interactiveRoutes(scope, config, gateway);
+    done();
+  });
   healthRoutes(app, gateway);
 
   let cancelCut = (): void => undefined;
@@ -56,6 +63,8 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
   });
   app.addHook("preClose", async () => {
     gateway.drain();
+    // While the server still listens: a client may have to connect anew to end what it has open.
+    await gateway.finishOpen(DRAIN_MS);
     cancelCut = deps.clock.after(DRAIN_MS, () => {
       app.server.closeAllConnections();
     });
@@ -65,4 +74,16 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
     await gateway.stop();
   });
   return app;
+}
+
+function isWork(url: string): boolean {
+  return url.startsWith("/v1/") || url.startsWith("/sql");
+}
+
+/** What has been begun may be ended also while the service shuts down. */
+function isOfOpenTransaction(url: string, gateway: Gateway): boolean {
+  const id = parseTxnId(
+    /^\/v1\/transactions\/([^/?]+)\/(?:statements|commit|rollback)$/.exec(url)?.[1] ?? "",
+  );
+  return id !== undefined && gateway.interactive.isOpen(id);
 }

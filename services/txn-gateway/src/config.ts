@@ -8,6 +8,13 @@ import {
   readAuthority,
 } from "@highwater/store";
 
+import {
+  describeIdentity,
+  IDENTITY_VARIABLES,
+  type IdentitySettings,
+  readIdentity,
+} from "./identity/settings.ts";
+
 type Read<T> = (text: string | undefined, readFile: ReadFile) => T;
 export type ReadFile = (path: string) => string;
 
@@ -188,12 +195,14 @@ export type Config = {
 } & {
   /** What makes a node the primary; told by several variables together. */
   readonly authority: AuthoritySettings;
+  readonly identity: IdentitySettings;
 };
 
 /** Every variable that the service reads, in the order of the table; for documentation. */
 export const VARIABLES: readonly string[] = [
   ...Object.values(SETTINGS).map((setting) => setting.variable),
   ...AUTHORITY_VARIABLES,
+  ...IDENTITY_VARIABLES,
 ];
 
 export type LoadedConfig =
@@ -216,16 +225,20 @@ export function loadConfig(
   }
   const authority = readAuthority(env);
   faults.push(...authority.faults);
-  values.authority = authority.settings;
+  values["authority"] = authority.settings;
+  const identity = readIdentity(env, values["host"], readFile);
+  faults.push(...identity.faults);
+  values["identity"] = identity.settings;
   return faults.length > 0 ? { ok: false, faults } : { ok: true, config: Object.freeze(values) as Config };
 }
 
 /** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
 export function describeConfig(config: Config): Record<string, unknown> {
-  const { topology: cluster, trackers: urls, authority, ...rest } = config;
+  const { topology: cluster, trackers: urls, authority, identity, ...rest } = config;
   return {
     ...rest,
     authority: describeAuthority(authority),
+    identity: describeIdentity(identity),
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),
     trackers: urls.map(hostOf),

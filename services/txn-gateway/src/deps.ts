@@ -1,5 +1,5 @@
 // What the gateway needs from the world: time, chance, the log, the store and the way to the trackers.
-import { type Clock, type Store } from "@highwater/store";
+import { type Clock, type KeyReader, type Store } from "@highwater/store";
 
 export interface Log {
   info(event: string, fields?: LogFields): void;
@@ -39,4 +39,6 @@ export interface Deps {
   readonly log: Log;
   readonly store: Store;
   readonly transport: TrackerTransport;
+  /** Opens the store of the API keys; wanted only where keys are accepted. */
+  readonly keys: () => KeyReader;
 }

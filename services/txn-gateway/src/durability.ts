@@ -37,10 +37,10 @@ export class Durability {
   }
 
   /** For any transaction: a tracker's word counts more than the marks, which cannot tell of a broken promise. */
-  async judge(promised: Promised, limitMs: number): Promise<Fate> {
+  async judge(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<Fate> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
     // The marks that come by themselves save the tracker a long question.
-    const end = await this.#marks.wait(promised, limitMs);
+    const end = await this.#marks.wait(promised, limitMs, signal);
     const leftMs = end === "ended" ? Math.max(0, deadlineMs - this.#clock.monotonicMs()) : 0;
     const { token, level } = promised;
     const verdict = await this.#verdicts.ask({ token, level, limitMs: leftMs });

@@ -1,16 +1,22 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
-import { makeAuthorityRule } from "@highwater/store";
+import { makeAuthorityRule, sleep } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
+import { Callers } from "./callers.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Durability } from "./durability.ts";
 import { FlushHelp } from "./flush.ts";
+import { Admission } from "./identity/admission.ts";
+import { makeAuthenticator } from "./identity/authenticator.ts";
 import { Inspection } from "./inspection.ts";
+import { Interactive } from "./interactive/interactive.ts";
 import { LookUps } from "./look-ups.ts";
 import { MarkBoard } from "./marks.ts";
 import { Metrics } from "./metrics.ts";
+import { Outcomes } from "./outcomes.ts";
 import { Primary } from "./primary.ts";
+import { Reads } from "./reads.ts";
 import { Settler } from "./settler.ts";
 import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
@@ -19,13 +25,16 @@ import { Transactions } from "./transactions.ts";
 /** What a tracker knows of the epochs must come before a first look at the nodes: a zombie may be all that answers. */
 const LEARN_FIRST_MS = 2_000;
 const FLUSH_ANNOUNCEMENTS_MS = 2_000;
+const OPEN_POLL_MS = 20;
 
 export class Gateway {
   readonly metrics = new Metrics();
   readonly primary: Primary;
   readonly marks: MarkBoard;
   readonly transactions: Transactions;
+  readonly interactive: Interactive;
   readonly inspection: Inspection;
+  readonly callers: Callers;
   readonly #deps: Deps;
   readonly #trackers: readonly string[];
   readonly #announcer: Announcer;
@@ -33,7 +42,7 @@ export class Gateway {
   readonly #verdicts: Verdicts;
   readonly #settler: Settler;
   readonly #stream: TrackerStream;
-  readonly #active = new ActiveTransactions();
+  readonly #active: ActiveTransactions;
   #contactMs: number;
   #watching = false;
   #stopping = false;
@@ -42,6 +51,7 @@ export class Gateway {
     this.#deps = deps;
     this.#trackers = config.trackers;
     this.#contactMs = deps.clock.monotonicMs();
+    this.#active = new ActiveTransactions(deps.clock);
     const onContact = (): void => {
       this.#contactMs = deps.clock.monotonicMs();
     };
@@ -56,8 +66,9 @@ export class Gateway {
       rule: makeAuthorityRule(config.authority, deps.clock),
       probeIntervalMs: config.probeIntervalMs,
       trackersSilentMs: () => this.#trackersSilentMs(),
-      onReign: (_reign, ended) => {
+      onReign: (reign, ended) => {
         if (ended === null) return;
+        this.interactive.failedOver(reign);
         this.#flush.epochEnded(ended.epoch);
         this.marks.endEpoch(ended.epoch);
       },
@@ -86,26 +97,23 @@ export class Gateway {
       },
     });
     const shared = {
-      active: this.#active,
-      primary: this.primary,
+      ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
+      ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
       lookUps: new LookUps(deps.store, this.primary),
-      marks: this.marks,
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
-      flush: this.#flush,
     };
+    const outcomes = new Outcomes(shared);
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
-    this.transactions = new Transactions({
-      ...shared,
-      config,
-      deps,
-      announcer: this.#announcer,
-      settler: this.#settler,
-      metrics: this.metrics,
-    });
+    this.transactions = new Transactions({ ...shared, outcomes, reads: new Reads(shared) });
+    this.interactive = new Interactive({ ...shared, outcomes });
+    const authenticator = makeAuthenticator(config.identity, deps, () => this.primary.reign);
+    const admission = new Admission({ clock: deps.clock, defaults: config.identity.limits });
+    this.callers = new Callers(authenticator, admission, this.metrics);
     this.#registerGauges();
   }
 
   start(): void {
+    this.callers.start();
     this.#stream.start();
     if (this.#trackers.length === 0) this.#watch();
     else
@@ -126,12 +134,22 @@ export class Gateway {
     this.#settler.stop();
   }
 
+  /** Until every open transaction has been ended by its client, or the limit is over; then the rest is rolled back. */
+  async finishOpen(limitMs: number): Promise<void> {
+    const { clock } = this.#deps;
+    const untilMs = clock.monotonicMs() + limitMs;
+    while (this.interactive.size > 0 && clock.monotonicMs() < untilMs) await sleep(clock, OPEN_POLL_MS);
+    await this.interactive.stop();
+  }
+
   /** After the last answer. */
   async stop(): Promise<void> {
     this.drain();
     const left = await this.#announcer.flush(FLUSH_ANNOUNCEMENTS_MS);
     if (left > 0) this.#deps.log.error("announcements_not_delivered", { ids: left });
     this.#announcer.stop();
+    await this.interactive.stop();
+    this.callers.stop();
     this.#stream.stop();
     this.#flush.stop();
     this.primary.stop();
@@ -167,6 +185,7 @@ export class Gateway {
       "Ids that no tracker has acknowledged.",
       () => this.#announcer.pending,
     );
+    gauge("open_transactions", "Interactive transactions that are open.", () => this.interactive.size);
     gauge("active_transactions", "Transactions under way.", () => this.#active.size);
     gauge("durability_waits", "Safe transactions that wait for a mark.", () => this.marks.waiting);
     gauge("ready", "1 while there is an authoritative primary.", () => (this.primary.reign === null ? 0 : 1));

@@ -9,6 +9,7 @@ import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
 import { type Primary } from "./primary.ts";
 import { stateOf, tokenOf } from "./txn/answer.ts";
+import { type Caller } from "./txn/caller.ts";
 import { type Settled } from "./txn/settled.ts";
 
 export interface InspectionParts {
@@ -32,34 +33,41 @@ export class Inspection {
   }
 
   /** With `waitMs`: as soon as it is durable or lost, or when the time is over. */
-  async state(id: TxnId, level: string, waitMs: number): Promise<TransactionStateResponse> {
+  async state(
+    id: TxnId,
+    { level, waitMs }: { readonly level: string; readonly waitMs: number },
+    { principal, signal }: Caller,
+  ): Promise<TransactionStateResponse> {
     const { clock, primary, lookUps, marks, durability, flush } = this.#parts;
     const deadlineMs = clock.monotonicMs() + waitMs;
     const leftMs = (): number => Math.max(0, deadlineMs - clock.monotonicMs());
-    if (!(await this.#isOver(id, waitMs))) return { id, state: "active", marks: marks.newest };
+    // Who is an administrator sees everybody's.
+    const owner = principal.scopes.has("admin") ? null : principal.owner;
+    if (!(await this.#isOver(id, owner, waitMs))) return { id, state: "active", marks: marks.newest };
     const reign = primary.reign ?? (await primary.await(Math.max(AUTHORITY_WAIT_MS, leftMs())));
     const settled = await lookUps.find(reign, id, "primary_unavailable");
     if (settled.kind !== "committed")
       return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
+    if (owner !== null && settled.owner !== owner) return { id, state: "unknown", marks: marks.newest };
     const { epoch, offset, attempt } = settled;
     // The position was read just now: it may lie above what anybody else will bring to disk soon.
     if (epoch === reign.epoch) flush.committed(reign);
-    const token = tokenOf({ kind: "write", id, epoch, offset, attempt });
-    const fate = await durability.judge({ token, epoch, offset, level }, leftMs());
+    const token = tokenOf({ kind: "write", id, epoch, offset, attempt, owner: settled.owner });
+    const fate = await durability.judge({ token, epoch, offset, level }, leftMs(), signal);
     const position = { epoch, offset: formatOffset(offset) };
     return { id, state: stateOf(fate), token, position, level, marks: marks.newest };
   }
 
   /** False when the id is still under way here at the end of the time. */
-  async #isOver(id: TxnId, waitMs: number): Promise<boolean> {
+  async #isOver(id: TxnId, owner: bigint | null, waitMs: number): Promise<boolean> {
     const { active, clock } = this.#parts;
-    const ended = active.ended(id);
+    const ended = active.ended(id, owner);
     if (ended === null) return true;
     if (waitMs === 0) return false;
     const over = new AbortController();
     await Promise.race([ended, sleep(clock, waitMs, over.signal)]);
     over.abort();
-    return active.ended(id) === null;
+    return active.ended(id, owner) === null;
   }
 }
 

@@ -93,23 +93,28 @@ export class MarkBoard {
     for (const waiters of waits?.values() ?? []) for (const waiter of waiters) waiter.settle("ended");
   }
 
-  wait(target: WaitTarget, limitMs: number): Promise<WaitEnd> {
+  /** The signal ends the waiting as if its time were over. */
+  wait(target: WaitTarget, limitMs: number, signal?: AbortSignal): Promise<WaitEnd> {
     if (this.reached(target)) return Promise.resolve("reached");
     if (this.#ended.has(target.epoch)) return Promise.resolve("ended");
-    if (limitMs <= 0 || this.#stopped) return Promise.resolve("timeout");
+    if (limitMs <= 0 || this.#stopped || signal?.aborted === true) return Promise.resolve("timeout");
     return new Promise((resolve) => {
       const waiters = this.#waitersOf(target);
       const settle = (end: WaitEnd): void => {
         cancel();
+        signal?.removeEventListener("abort", giveUp);
         this.#waiting--;
         resolve(end);
       };
       const waiter: Waiter = { offset: target.offset, settle };
-      const cancel = this.#options.clock.after(limitMs, () => {
+      const giveUp = (): void => {
         const at = waiters.indexOf(waiter, firstNotBelow(waiters, target.offset));
-        if (at >= 0) waiters.splice(at, 1);
+        if (at < 0) return;
+        waiters.splice(at, 1);
         settle("timeout");
-      });
+      };
+      const cancel = this.#options.clock.after(limitMs, giveUp);
+      signal?.addEventListener("abort", giveUp, { once: true });
       this.#waiting++;
       waiters.splice(firstAbove(waiters, target.offset), 0, waiter);
     });

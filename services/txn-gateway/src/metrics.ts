@@ -38,6 +38,18 @@ export class Metrics {
     "highwater_gateway_unknown_outcomes_total",
     "Connections that died during COMMIT, by what the id was settled as.",
   );
+  readonly reads = new Counter(
+    "highwater_gateway_nearby_reads_total",
+    "Reads that a replica of this region was asked for, by the role of the node that served them.",
+  );
+  readonly openEnds = new Counter(
+    "highwater_gateway_open_transactions_ended_total",
+    "Interactive transactions by how they ended.",
+  );
+  readonly refusals = new Counter(
+    "highwater_gateway_refusals_total",
+    "Requests that were refused before they reached a transaction, by error code.",
+  );
   readonly #gauges: Gauge[] = [];
 
   gauge(name: string, help: string, read: Gauge["read"]): void {
@@ -46,7 +58,7 @@ export class Metrics {
 
   render(): string {
     const lines: string[] = [];
-    for (const counter of [this.transactions, this.unknownOutcomes])
+    for (const counter of [this.transactions, this.unknownOutcomes, this.reads, this.openEnds, this.refusals])
       lines.push(...head(counter.name, counter.help, "counter"), ...counter.lines());
     for (const { name, help, read } of this.#gauges)
       lines.push(

@@ -1,7 +1,8 @@
 // The real clock, chance, log, store and network. The only file of this service that touches them.
-import { type Clock, PostgresStore } from "@highwater/store";
+import { type Clock, PostgresKeys, PostgresStore } from "@highwater/store";
 import { type Config } from "./config.ts";
 import { type Deps, type Log, type LogFields } from "./deps.ts";
+import { roleUrl } from "./identity/role-url.ts";
 import { HttpTransport } from "./trackers/http-transport.ts";
 
 const LIVENESS_TIMEOUT_MS = 2_000;
@@ -59,6 +60,7 @@ export function makeStore(config: Config, clock: Clock): PostgresStore {
     statementTimeoutMs: config.statementTimeoutMs,
     lockTimeoutMs: config.lockTimeoutMs,
     rolePoolSize: config.rolePoolSize,
+    roleUrl: (nodeUrl, role) => roleUrl(nodeUrl, role, config.identity.rolePasswords.get(role)),
   });
 }
 
@@ -69,5 +71,13 @@ export function makeDeps(config: Config, log: Log): Deps {
     log,
     store: makeStore(config, realClock),
     transport: new HttpTransport(),
+    keys: () =>
+      new PostgresKeys({
+        nodes: config.topology.nodes,
+        clock: realClock,
+        helper: config.name,
+        connectTimeoutMs: config.connectTimeoutMs,
+        callTimeoutMs: LIVENESS_TIMEOUT_MS,
+      }),
   };
 }

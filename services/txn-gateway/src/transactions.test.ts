@@ -23,6 +23,8 @@ import { type Config, loadConfig } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
 import { type Answer } from "./transactions.ts";
+import { ANYBODY } from "./identity/anonymous.ts";
+import { type Caller } from "./txn/caller.ts";
 import { type Accepted } from "./txn/request.ts";
 
 const TRACKER = "http://tracker:1";
@@ -86,7 +88,14 @@ function makeGateway() {
     forget: () => undefined,
     close: () => Promise.resolve(),
   } as Partial<Store> as Store;
-  const deps: Deps = { clock, transport, store, log: new MemoryLog(), rng: { random: () => 0.5 } };
+  const deps: Deps = {
+    clock,
+    transport,
+    store,
+    log: new MemoryLog(),
+    rng: { random: () => 0.5 },
+    keys: () => assert.fail("no keys here"),
+  };
   const gateway = new Gateway(makeConfig(), deps);
   gateway.start();
   return { gateway, clock, transport, executions, lookUps, settles, primaries };
@@ -94,9 +103,11 @@ function makeGateway() {
 
 type Made = ReturnType<typeof makeGateway>;
 
+const caller: Caller = { principal: ANYBODY };
+
 const accepted = (id: TxnId, overrides: Partial<Accepted> = {}): Accepted => ({
   ...{ id, statements: [{ sql: "SELECT 1" }], isolation: "serializable", readOnly: false },
-  ...{ ack: "commit", level: "disk", maxWaitMs: 1_000, metadata: undefined },
+  ...{ ack: "commit", level: "disk", maxWaitMs: 1_000, metadata: undefined, deferrable: false, place: null },
   ...overrides,
 });
 
@@ -145,7 +156,7 @@ async function begin(overrides: Partial<Accepted> = {}) {
   await made.clock.advance(10);
   assert.notEqual(made.gateway.primary.reign, null);
   const id = newId(made.clock.wallMs());
-  const found = watch(made.gateway.transactions.run(accepted(id, overrides)));
+  const found = watch(made.gateway.transactions.run(accepted(id, overrides), caller));
   await settle();
   assert.equal(made.executions.length, 1);
   return { ...made, id, found };
@@ -183,7 +194,7 @@ test("what the store refuses without running it is not announced", async () => {
     call.reject(new HighwaterError("transaction_control", { statement: 0 }));
     return 1;
   };
-  const found = watch(made.gateway.transactions.run(accepted(id)));
+  const found = watch(made.gateway.transactions.run(accepted(id), caller));
   assert.deepEqual(await announced(made, id), []);
   assert.equal(found.code, "transaction_control");
 });
@@ -221,7 +232,7 @@ test("a replay of an aborted id withdraws, of a lost one does not; of an expired
     const made = await begin();
     made.executions[0]?.resolve({ kind: "already_settled" });
     await settle();
-    made.lookUps[0]?.resolve(receipt(made.id, { kind, epoch: EPOCH_A } as ReceiptState));
+    made.lookUps[0]?.resolve(receipt(made.id, { ...commitIn(EPOCH_A), kind } as ReceiptState));
     await settle();
     assert.equal(made.found.code, code);
     assert.deepEqual(await announced(made, made.id), expected, kind);
@@ -239,7 +250,7 @@ test("an unknown outcome is settled: as committed, or with a tombstone", async (
     made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
     await settle();
     assert.equal(made.settles[0]?.epoch, EPOCH_A);
-    made.settles[0].resolve(receipt(made.id, { kind, epoch: EPOCH_A } as ReceiptState));
+    made.settles[0].resolve(receipt(made.id, { ...commitIn(EPOCH_A), kind } as ReceiptState));
     await settle();
     if (kind === "commit") assert.equal(made.found.answer?.body.replayed, true);
     else assert.equal(made.found.code, `transaction_${kind}`);
@@ -274,7 +285,7 @@ test("without a primary the client is told after ten seconds; the settling goes 
   assert.equal(made.found.code, undefined);
   await made.clock.advance(1_500);
   assert.equal(made.found.code, "commit_unconfirmed");
-  const again = watch(made.gateway.transactions.run(accepted(made.id)));
+  const again = watch(made.gateway.transactions.run(accepted(made.id), caller));
   await settle();
   assert.equal(again.code, "transaction_in_progress");
   made.primaries.epoch = EPOCH_A;
@@ -284,7 +295,7 @@ test("without a primary the client is told after ten seconds; the settling goes 
     ?.resolve(receipt(made.id, { kind: "aborted", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n }));
   await settle();
   assert.deepEqual(await announced(made, made.id), ["intent", "withdrawn"]);
-  watch(made.gateway.transactions.run(accepted(made.id)));
+  watch(made.gateway.transactions.run(accepted(made.id), caller));
   await settle();
   assert.equal(made.executions.length, 2, "the id is free again");
 });
@@ -293,7 +304,7 @@ test("an unknown outcome of a crowd is settled in one call", async () => {
   const made = makeGateway();
   await made.clock.advance(10);
   const ids = [0, 1, 2].map(() => newId(made.clock.wallMs()));
-  const found = ids.map((id) => watch(made.gateway.transactions.run(accepted(id))));
+  const found = ids.map((id) => watch(made.gateway.transactions.run(accepted(id), caller)));
   await settle();
   for (const execution of made.executions) execution.reject(new HighwaterError("commit_unconfirmed"));
   await settle();
@@ -317,7 +328,7 @@ test("more than sessions and queue can hold are refused before they are announce
   await made.clock.advance(10);
   const last = newId(made.clock.wallMs());
   const ids = [newId(made.clock.wallMs()), newId(made.clock.wallMs()), newId(made.clock.wallMs()), last];
-  const found = ids.map((id) => watch(made.gateway.transactions.run(accepted(id))));
+  const found = ids.map((id) => watch(made.gateway.transactions.run(accepted(id), caller)));
   await settle();
   assert.equal(made.executions.length, 3);
   assert.equal(found[3]?.code, "overloaded");

@@ -1,15 +1,20 @@
-// POST /v1/transactions and GET /v1/transactions/{id}: read the request, call, answer.
+// One-shot transactions and what became of an id: read the request, call, answer.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, LIMITS } from "@highwater/protocol";
 import { type Config } from "../config.ts";
 import { type Gateway } from "../gateway.ts";
-import { acceptRequest, checkId, checkLevel } from "../txn/request.ts";
+import { callerOf } from "../plugins/caller.ts";
+import { acceptRequest, checkId, checkLevel, type RequestRules } from "../txn/request.ts";
+
+export function rulesOf(config: Config): RequestRules {
+  return { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs };
+}
 
 export function transactionRoutes(app: FastifyInstance, config: Config, gateway: Gateway): void {
-  const rules = { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs };
+  const rules = rulesOf(config);
 
   app.post("/v1/transactions", async (request, reply) => {
-    const answer = await gateway.transactions.run(acceptRequest(request.body, rules));
+    const answer = await gateway.transactions.run(acceptRequest(request.body, rules), callerOf(request));
     return reply.code(answer.status).send(answer.body);
   });
 
@@ -18,7 +23,8 @@ export function transactionRoutes(app: FastifyInstance, config: Config, gateway:
     async (request) => {
       const { wait, level } = readQuery(request.query);
       const id = checkId(request.params.id);
-      return gateway.inspection.state(id, checkLevel(level, rules.levels), wait);
+      const asked = { level: checkLevel(level, rules.levels), waitMs: wait };
+      return gateway.inspection.state(id, asked, callerOf(request));
     },
   );
 }

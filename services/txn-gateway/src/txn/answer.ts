@@ -5,6 +5,7 @@ import {
   formatOffset,
   type Marks,
   type Offset,
+  type Served,
   type StatementResult,
   type TokenKind,
   type TransactionResponse,
@@ -19,12 +20,13 @@ export interface Committed {
   readonly epoch: EpochId;
   readonly offset: Offset;
   readonly attempt: EpochId;
+  readonly owner: bigint;
   /** Null for a replay: the original results are not kept. */
   readonly results: readonly StatementResult[] | null;
 }
 
-export function tokenOf({ kind, id, epoch, offset, attempt }: Omit<Committed, "results">): string {
-  return encodeToken({ kind, id, epoch, offset, attempt });
+export function tokenOf({ kind, id, epoch, offset, attempt, owner }: Omit<Committed, "results">): string {
+  return encodeToken({ kind, id, epoch, offset, attempt, owner });
 }
 
 export function transactionAnswer(
@@ -35,9 +37,10 @@ export function transactionAnswer(
     readonly level: string;
     readonly marks: Marks | null;
     readonly announced: boolean;
+    readonly served?: Served | undefined;
   },
 ): TransactionResponse {
-  const { state, token, level, marks, announced } = extra;
+  const { state, token, level, marks, announced, served } = extra;
   return {
     id: committed.id,
     state,
@@ -48,6 +51,7 @@ export function transactionAnswer(
     marks,
     announced,
     ...(committed.results === null ? { replayed: true as const } : {}),
+    ...(served === undefined ? {} : { served }),
   };
 }
 

@@ -24,10 +24,12 @@ test("defaults", () => {
     statements,
     isolation: "serializable",
     readOnly: false,
+    deferrable: false,
     ack: "commit",
     level: "region",
     maxWaitMs: 30_000,
     metadata: undefined,
+    place: null,
   });
 });
 

@@ -1,25 +1,61 @@
 // From a request body to an accepted transaction: schema, defaults and the rules that need neither clock nor database.
 import {
+  BeginRequest,
+  CommitRequest,
+  decodeToken,
   HighwaterError,
   type Isolation,
   parseTxnId,
+  RollbackRequest,
   type Statement,
+  StatementsRequest,
+  type Static,
+  type TokenContent,
   TransactionRequest,
+  type TSchema,
   type TxnId,
   validate,
 } from "@highwater/protocol";
 
 export type Ack = "commit" | "durable";
 
-export interface Accepted {
+/** How a transaction runs. */
+export interface Manner {
   readonly id: TxnId;
-  readonly statements: readonly Statement[];
   readonly isolation: Isolation;
   readonly readOnly: boolean;
+  readonly deferrable: boolean;
+  readonly metadata: Readonly<Record<string, string>> | undefined;
+}
+
+/** When its commit is answered. */
+export interface Acknowledgement {
   readonly ack: Ack;
   readonly level: string;
   readonly maxWaitMs: number;
-  readonly metadata: Readonly<Record<string, string>> | undefined;
+}
+
+/** Where a read may run. `local`: in the gateway's region, if what it must contain has got there. */
+export interface Place {
+  readonly after: TokenContent | null;
+  readonly mode: "primary" | "local";
+}
+
+export interface Accepted extends Manner, Acknowledgement {
+  readonly statements: readonly Statement[];
+  /** Null for a transaction that says nothing of it: the primary runs it. */
+  readonly place: Place | null;
+  /** The columns in full; for wires that show them. */
+  readonly fieldDetails?: true;
+}
+
+export interface AcceptedBegin extends Manner {
+  readonly statements: readonly Statement[];
+}
+
+export interface AcceptedCommit extends Acknowledgement {
+  readonly seq: number;
+  readonly statements: readonly Statement[];
 }
 
 export interface RequestRules {
@@ -53,23 +89,96 @@ export function checkId(text: string): TxnId {
   return id;
 }
 
-/** Throws `invalid_request` with every fault, `invalid_id` or `unknown_level`. */
+/** Throws `invalid_request` with every fault, `invalid_id`, `invalid_token` or `unknown_level`. */
 export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
-  const checked = validate(TransactionRequest, body);
-  if (!checked.ok) throw invalid(checked.faults);
-  const request = checked.value;
-  const faults = [...statementFaults(request.statements), ...metadataFaults(request.metadata)];
+  const request = checked(TransactionRequest, body);
+  const isPlaced = request.after !== undefined || request.mode !== undefined;
+  refuse([
+    ...mannerFaults(request),
+    ...statementFaults(request.statements),
+    ...(isPlaced && request.readOnly !== true
+      ? ["/readOnly: must be true with `after` or `mode`; what writes runs on the primary"]
+      : []),
+  ]);
+  return {
+    ...mannerOf(request, request.mode === "primary" || !isPlaced ? "serializable" : "repeatable read"),
+    ...acknowledgementOf(request, rules),
+    statements: request.statements,
+    place: isPlaced ? { after: tokenOf(request.after), mode: request.mode ?? "local" } : null,
+  };
+}
+
+export function acceptBegin(body: unknown): AcceptedBegin {
+  const request = checked(BeginRequest, body);
+  const statements = request.statements ?? [];
+  refuse([...mannerFaults(request), ...statementFaults(statements)]);
+  return { ...mannerOf(request, "serializable"), statements };
+}
+
+export function acceptStatements(body: unknown): StatementsRequest {
+  const request = checked(StatementsRequest, body);
+  refuse(statementFaults(request.statements));
+  return request;
+}
+
+export function acceptCommit(body: unknown, rules: RequestRules): AcceptedCommit {
+  const request = checked(CommitRequest, body);
+  const statements = request.statements ?? [];
+  refuse(statementFaults(statements));
+  return { seq: request.seq, statements, ...acknowledgementOf(request, rules) };
+}
+
+export function acceptRollback(body: unknown): RollbackRequest {
+  return checked(RollbackRequest, body);
+}
+
+function checked<Schema extends TSchema>(schema: Schema, body: unknown): Static<Schema> {
+  const found = validate(schema, body);
+  if (!found.ok) throw invalid(found.faults);
+  return found.value;
+}
+
+function refuse(faults: readonly string[]): void {
   if (faults.length > 0) throw invalid(faults);
+}
+
+function mannerOf(request: Omit<BeginRequest, "statements">, isolation: Isolation): Manner {
   return {
     id: checkId(request.id),
-    statements: request.statements,
-    isolation: request.isolation ?? "serializable",
+    isolation: request.isolation ?? isolation,
     readOnly: request.readOnly ?? false,
+    deferrable: request.deferrable ?? false,
+    metadata: request.metadata,
+  };
+}
+
+function acknowledgementOf(
+  request: Pick<TransactionRequest, "ack" | "level" | "maxWaitMs">,
+  rules: RequestRules,
+): Acknowledgement {
+  return {
     ack: request.ack ?? "commit",
     level: checkLevel(request.level, rules.levels),
     maxWaitMs: request.maxWaitMs ?? rules.maxWaitMs,
-    metadata: request.metadata,
   };
+}
+
+function tokenOf(text: string | undefined): TokenContent | null {
+  if (text === undefined) return null;
+  const content = decodeToken(text);
+  if (content === undefined) throw new HighwaterError("invalid_token");
+  return content;
+}
+
+function mannerFaults(request: Omit<BeginRequest, "statements" | "id">): string[] {
+  const { deferrable = false, readOnly = false, isolation = "serializable" } = request;
+  const isUseful = readOnly && isolation === "serializable";
+  return [
+    ...metadataFaults(request.metadata),
+    ...(deferrable && !isUseful
+      ? ["/deferrable: only a serializable read-only transaction can wait for a safe snapshot"]
+      : []),
+  ];
 }
 
 /** PostgreSQL's wire ends a text at its first zero character: what follows would be read as something else. */

@@ -20,6 +20,8 @@ test("a receipt of a commit names its attempt, and a position that was read afte
       attempt: EPOCH_A,
       epoch: EPOCH_B,
       offset: 7n,
+      owner: 0n,
+      digest: 0n,
     },
   );
 });

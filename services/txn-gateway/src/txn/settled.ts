@@ -10,6 +10,8 @@ export type Settled =
       /** An upper bound, read after the receipt was; `epoch` differs from `attempt` after a failover. */
       readonly epoch: EpochId;
       readonly offset: Offset;
+      readonly owner: bigint;
+      readonly digest: bigint;
     }
   | { readonly kind: "aborted" | "lost" | "absent" | "expired" | "out_of_window" };
 
@@ -17,7 +19,17 @@ export function settledAs(id: TxnId, found: ReceiptsAsOf): Settled {
   const receipt = found.receipts.get(id);
   if (receipt === undefined) return { kind: "absent" };
   if (receipt.kind !== "commit") return { kind: receipt.kind };
-  return { kind: "committed", attempt: receipt.epoch, epoch: found.epoch, offset: found.asOf };
+  const { epoch: attempt, owner, digest } = receipt;
+  return { kind: "committed", attempt, epoch: found.epoch, offset: found.asOf, owner, digest };
+}
+
+/** Whether a committed transaction is the one that is asked for: the same owner's, and the same body where both are known. */
+export function isSame(
+  committed: { readonly owner: bigint; readonly digest: bigint },
+  asked: { readonly owner: bigint; readonly digest: bigint },
+): boolean {
+  if (committed.owner !== asked.owner) return false;
+  return committed.digest === 0n || asked.digest === 0n || committed.digest === asked.digest;
 }
 
 /** The answer to a request under an id that is settled, and not as committed. */

@@ -1,0 +1,63 @@
+// The bounds of one request: how long it may run, and how much it may answer.
+import { HighwaterError, type StatementResult } from "@highwater/protocol";
+import { type ActiveTransactions } from "./active.ts";
+import { type Config } from "./config.ts";
+
+/** A read that was cut short is refused: nothing is undone by that. What has written is answered, and says `truncated`. */
+export function refuseTruncated(
+  results: readonly StatementResult[],
+  config: Pick<Config, "maxRows" | "maxResultBytes">,
+): void {
+  const statement = results.findIndex(({ truncated }) => truncated === true);
+  if (statement < 0) return;
+  const isRows = (results[statement]?.rows.length ?? 0) >= config.maxRows;
+  const limit = isRows
+    ? { name: "maxRows", value: config.maxRows }
+    : { name: "maxResultBytes", value: config.maxResultBytes };
+  throw new HighwaterError("result_too_large", {
+    detail: `The result of statement ${String(statement)} is over the limit ${limit.name} of ${String(limit.value)}.`,
+    statement,
+    limit,
+  });
+}
+
+export interface TimeBounds {
+  readonly signal: AbortSignal;
+  /** The error itself, or, when it only says that the statement was cancelled, why it was. */
+  reasonFor(cause: unknown): unknown;
+  end(): void;
+}
+
+/** Cancels when the client goes away, or when the time is over, whatever time limits the statements have set for themselves. */
+export function withinTime(
+  active: ActiveTransactions,
+  totalTimeoutMs: number,
+  client: AbortSignal | undefined,
+): TimeBounds {
+  const over = new AbortController();
+  const onGone = (): void => {
+    over.abort(new HighwaterError("cancelled", { detail: "The client went away." }));
+  };
+  client?.addEventListener("abort", onGone, { once: true });
+  if (client?.aborted === true) onGone();
+  const callOff = active.limit(totalTimeoutMs, () => {
+    over.abort(
+      new HighwaterError("statement_timeout", {
+        detail: `The transaction ran longer than ${String(totalTimeoutMs)} ms in all.`,
+        limit: { name: "totalTimeoutMs", value: totalTimeoutMs },
+      }),
+    );
+  });
+  return {
+    signal: over.signal,
+    reasonFor: (cause) => {
+      const isOurs =
+        over.signal.aborted && cause instanceof HighwaterError && cause.code === "statement_timeout";
+      return isOurs ? (over.signal.reason as HighwaterError) : cause;
+    },
+    end: () => {
+      client?.removeEventListener("abort", onGone);
+      callOff();
+    },
+  };
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env node
+// The command `keys`: environment, standard streams and exit codes; nothing else.
+// Exit codes: 0 done, 1 not done (or not known to be), 2 wrong arguments or configuration.
+import { readFileSync } from "node:fs";
+import { HighwaterError } from "@highwater/protocol";
+import { AUTHORITY_VARIABLES, makeAuthorityRule, PostgresKeys } from "@highwater/store";
+import { loadConfig } from "../../config.ts";
+import { makeStore, realClock } from "../../runtime.ts";
+import { parseKeysCommand, USAGE } from "./parse.ts";
+import { runKeys } from "./run.ts";
+
+/** The services' own settings that this command shares; the others are not its business. */
+const SHARED = ["HIGHWATER_TOPOLOGY", "HIGHWATER_RETENTION_MS", "GATEWAY_CONNECT_TIMEOUT_MS"];
+const CALL_TIMEOUT_MS = 5_000;
+
+function fail(lines: readonly string[], code: number): never {
+  for (const line of lines) process.stderr.write(`keys: ${line}\n`);
+  process.exit(code);
+}
+
+async function main(): Promise<void> {
+  const command = parseKeysCommand(process.argv.slice(2));
+  if (command.kind === "help") {
+    process.stdout.write(`${USAGE}\n`);
+    return;
+  }
+  const readFile = (path: string): string => readFileSync(path, "utf8");
+  const env: Record<string, string | undefined> = { GATEWAY_NAME: "keys", GATEWAY_REGION: "keys" };
+  for (const variable of [...SHARED, ...AUTHORITY_VARIABLES]) env[variable] = process.env[variable];
+  const loaded = loadConfig(env, readFile);
+  if (!loaded.ok) fail(loaded.faults, 2);
+  const { config } = loaded;
+  const store = makeStore(config, realClock);
+  const keys = new PostgresKeys({
+    nodes: config.topology.nodes,
+    clock: realClock,
+    helper: config.name,
+    connectTimeoutMs: config.connectTimeoutMs,
+    callTimeoutMs: CALL_TIMEOUT_MS,
+  });
+  try {
+    await runKeys(command, {
+      ...{ store, keys, clock: realClock, rule: makeAuthorityRule(config.authority, realClock), readFile },
+      print: (text) => process.stdout.write(`${text}\n`),
+      note: (text) => process.stderr.write(`${text}\n`),
+      readStdin: () => readFileSync(0, "utf8"),
+    });
+  } finally {
+    keys.close();
+    await store.close();
+  }
+}
+
+try {
+  await main();
+} catch (cause) {
+  if (!(cause instanceof HighwaterError)) throw cause;
+  const lines = cause.details.fields ?? [`${cause.code}: ${cause.message}`];
+  fail(lines, cause.code === "invalid_request" ? 2 : 1);
+}
+process.exit(0);

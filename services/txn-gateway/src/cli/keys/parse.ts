@@ -1,0 +1,241 @@
+// The arguments of the command `keys`, as data. Every fault is named; nothing is asked or done here.
+import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
+import { HighwaterError } from "@highwater/protocol";
+import { type KeyLimits, type Scope, SCOPES } from "@highwater/store";
+
+/** A moment: on the server's clock, or so long after now. */
+export type Moment = { readonly atMs: number } | { readonly inMs: number };
+
+export interface CreateCommand {
+  readonly kind: "create";
+  readonly name: string;
+  readonly role: string;
+  /** Null: the key's own id. */
+  readonly owner: string | null;
+  readonly scopes: readonly Scope[];
+  readonly limits: KeyLimits;
+  readonly expires: Moment | null;
+  readonly createRole: boolean;
+  readonly password: { readonly kind: "none" | "stdin" } | { readonly kind: "file"; readonly path: string };
+  readonly json: boolean;
+}
+
+export type KeysCommand =
+  | CreateCommand
+  | { readonly kind: "list"; readonly json: boolean }
+  | { readonly kind: "revoke"; readonly id: string; readonly json: boolean }
+  | { readonly kind: "expire"; readonly id: string; readonly when: Moment; readonly json: boolean }
+  | { readonly kind: "help" };
+
+export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    prints the new key, once
+       keys list
+       keys revoke ID
+       keys expire ID --at TIME | --in DURATION
+
+create:
+  --name NAME              what it is for
+  --role ROLE              the database's login role that its transactions run as
+  --create-role            create the role if it does not exist: LOGIN, with the rights of highwater_app and no other
+  --password-stdin         the new role's password is on standard input
+  --password-file FILE     or in a file; without either it has none
+  --scopes LIST            of ${SCOPES.join(", ")}, separated by commas (default read,write)
+  --owner NAME             keys of one owner see each other's transactions (default: the key's own id)
+  --expires WHEN           a duration or a time (default: never)
+  --rate N                 requests per second
+  --burst N                requests that may come at once after a pause (default: one second's worth)
+  --concurrency N          requests in flight
+  --open-transactions N    interactive transactions that are open
+  --idle-timeout DURATION, --total-timeout DURATION    of an interactive transaction
+  --statement-timeout DURATION, --lock-timeout DURATION
+
+all: --json                the answer as JSON
+
+DURATION is a whole number with a unit: 500ms, 30s, 15m, 12h, 90d. TIME is 2030-01-31 or 2030-01-31T12:00:00Z.
+The environment names the databases: HIGHWATER_TOPOLOGY, and HIGHWATER_AUTHORITY where that is not ancestry.`;
+
+const TEXT = { type: "string" } as const;
+const FLAG = { type: "boolean" } as const;
+
+const OPTIONS: Readonly<Record<string, ParseArgsOptionsConfig>> = {
+  create: {
+    ...{ name: TEXT, role: TEXT, owner: TEXT, scopes: TEXT, expires: TEXT },
+    ...{ rate: TEXT, burst: TEXT, concurrency: TEXT, "open-transactions": TEXT },
+    ...{ "idle-timeout": TEXT, "total-timeout": TEXT, "statement-timeout": TEXT, "lock-timeout": TEXT },
+    ...{ "create-role": FLAG, "password-stdin": FLAG, "password-file": TEXT, json: FLAG },
+  },
+  list: { json: FLAG },
+  revoke: { json: FLAG },
+  expire: { at: TEXT, in: TEXT, json: FLAG },
+};
+
+type Values = Readonly<Record<string, string | boolean | undefined>>;
+
+/** Errors: `invalid_request` with every fault in `fields`. */
+export function parseKeysCommand(args: readonly string[]): KeysCommand {
+  const [word, ...rest] = args;
+  if (word === undefined || word === "help" || args.includes("--help") || args.includes("-h"))
+    return { kind: "help" };
+  const options = Object.hasOwn(OPTIONS, word) ? OPTIONS[word] : undefined;
+  if (options === undefined) throw badInput(["the command must be create, list, revoke or expire"]);
+  const { values, positionals } = readArgs(rest, options);
+  const faults: string[] = [];
+  const json = values["json"] === true;
+  const wanted = word === "revoke" || word === "expire" ? 1 : 0;
+  if (positionals.length !== wanted)
+    faults.push(wanted === 1 ? "exactly one key id is needed" : `${positionals[0] ?? ""} is not expected`);
+  const id = positionals[0] ?? "";
+  if (wanted === 1 && id.includes("_")) faults.push("the id is the part of a key between the underscores");
+  const command = ((): KeysCommand => {
+    switch (word) {
+      case "create":
+        return readCreate(values, json, faults);
+      case "revoke":
+        return { kind: "revoke", id, json };
+      case "expire":
+        return { kind: "expire", id, when: readWhen(values, faults), json };
+      default:
+        return { kind: "list", json };
+    }
+  })();
+  if (faults.length > 0) throw badInput(faults);
+  return command;
+}
+
+export function badInput(fields: readonly string[]): HighwaterError {
+  return new HighwaterError("invalid_request", { detail: fields.join("; "), fields });
+}
+
+function readArgs(
+  args: string[],
+  options: ParseArgsOptionsConfig,
+): { values: Values; positionals: readonly string[] } {
+  try {
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+    return { values: values as Values, positionals };
+  } catch (cause) {
+    throw badInput([cause instanceof Error ? cause.message : String(cause)]);
+  }
+}
+
+/** Printable, so that it neither breaks a list nor hides in it. */
+const NAME = /^[^\p{C}]{1,100}$/u;
+/** Without `#`, which owners of tokens have: see jwt-claims.ts. */
+const OWNER = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/;
+
+function readCreate(values: Values, json: boolean, faults: string[]): CreateCommand {
+  const text = (option: string): string | null => {
+    const value = values[option];
+    return typeof value === "string" ? value : null;
+  };
+  const name = text("name") ?? "";
+  const role = text("role") ?? "";
+  const owner = text("owner");
+  if (!NAME.test(name)) faults.push("--name is needed, of at most 100 printable characters");
+  // The server would cut a longer name off, and then it is another role's.
+  if (role === "" || role.includes("\0") || Buffer.byteLength(role) > 63)
+    faults.push("--role is needed, of at most 63 bytes");
+  if (owner !== null && !OWNER.test(owner))
+    faults.push("--owner must be letters, digits, '.', '_', '@' and '-', beginning with a letter or digit");
+  const expires = text("expires");
+  return {
+    kind: "create",
+    ...{ name, role, owner, json },
+    scopes: readScopes(text("scopes") ?? "read,write", faults),
+    limits: readLimits(text, faults),
+    expires: expires === null || expires === "never" ? null : readMoment("--expires", expires, faults),
+    createRole: values["create-role"] === true,
+    password: readPassword(values, faults),
+  };
+}
+
+function readPassword(values: Values, faults: string[]): CreateCommand["password"] {
+  const path = values["password-file"];
+  const isOnStdin = values["password-stdin"] === true;
+  if (typeof path === "string" && isOnStdin)
+    faults.push("--password-stdin and --password-file exclude each other");
+  if ((typeof path === "string" || isOnStdin) && values["create-role"] !== true)
+    faults.push("a password is only set with --create-role");
+  if (typeof path === "string") return { kind: "file", path };
+  return { kind: isOnStdin ? "stdin" : "none" };
+}
+
+function readScopes(text: string, faults: string[]): readonly Scope[] {
+  const words = text
+    .split(",")
+    .map((word) => word.trim())
+    .filter((word) => word !== "");
+  const unknown = words.filter((word) => !(SCOPES as readonly string[]).includes(word));
+  if (words.length === 0 || unknown.length > 0)
+    faults.push(`--scopes must be some of ${SCOPES.join(", ")}, separated by commas`);
+  return SCOPES.filter((scope) => words.includes(scope));
+}
+
+const COUNT_MAX = 1_000_000;
+
+function readLimits(text: (option: string) => string | null, faults: string[]): KeyLimits {
+  const number = (option: string, isWhole: boolean): number | null => {
+    const given = text(option);
+    if (given === null) return null;
+    const value = Number(given);
+    const isNumber = isWhole ? /^[0-9]+$/.test(given) : /^[0-9]+(\.[0-9]+)?$/.test(given);
+    if (!isNumber || value <= 0 || value > COUNT_MAX)
+      faults.push(
+        `--${option} must be a ${isWhole ? "whole " : ""}number above 0, at most ${String(COUNT_MAX)}`,
+      );
+    return value;
+  };
+  const duration = (option: string): number | null => {
+    const given = text(option);
+    if (given === null) return null;
+    const value = readDuration(given);
+    if (value === null) faults.push(`--${option} must be a duration like 30s`);
+    return value;
+  };
+  return {
+    ratePerSecond: number("rate", false),
+    burst: number("burst", true),
+    concurrency: number("concurrency", true),
+    openTransactions: number("open-transactions", true),
+    idleTimeoutMs: duration("idle-timeout"),
+    totalTimeoutMs: duration("total-timeout"),
+    statementTimeoutMs: duration("statement-timeout"),
+    lockTimeoutMs: duration("lock-timeout"),
+  };
+}
+
+function readWhen(values: Values, faults: string[]): Moment {
+  const { at, in: after } = values;
+  if (typeof at === "string" && after === undefined) return readMoment("--at", at, faults);
+  if (typeof after === "string" && at === undefined) return readMoment("--in", after, faults);
+  faults.push("either --at TIME or --in DURATION is needed");
+  return { atMs: 0 };
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+const DURATION_MS_MAX = 100 * 366 * 86_400_000;
+const TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
+
+function readDuration(text: string): number | null {
+  const match = /^([0-9]{1,12})(ms|s|m|h|d)$/.exec(text);
+  const value = Number(match?.[1]) * (UNIT_MS[match?.[2] ?? ""] ?? Number.NaN);
+  return value > 0 && value <= DURATION_MS_MAX ? value : null;
+}
+
+function readMoment(option: string, text: string, faults: string[]): Moment {
+  const inMs = option === "--at" ? null : readDuration(text);
+  if (inMs !== null) return { inMs };
+  // A time without a zone would mean something else on every machine.
+  const atMs = option !== "--in" && TIME.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(atMs)) {
+    const kinds = { "--at": "a time like 2030-01-31T12:00:00Z", "--in": "a duration like 90d" };
+    const kind = kinds[option as keyof typeof kinds] ?? `${kinds["--in"]} or ${kinds["--at"]}`;
+    faults.push(`${option} must be ${kind}`);
+  }
+  return { atMs };
+}

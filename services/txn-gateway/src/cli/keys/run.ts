@@ -1,0 +1,174 @@
+// Carries a command out: what is checked before, what is written, and what the operator is told.
+import { HighwaterError } from "@highwater/protocol";
+import {
+  type ApiKey,
+  type AuthorityRule,
+  type Clock,
+  isHashablePassword,
+  type KeyAdmin,
+  type RoleFacts,
+  type Store,
+} from "@highwater/store";
+import { hashSecret, makeKeyText } from "../../identity/key-text.ts";
+import { badInput, type CreateCommand, type KeysCommand, type Moment } from "./parse.ts";
+import { awaitReplicas, findPrimary, type Primary } from "./primary.ts";
+import { describeKey, keyTable } from "./print.ts";
+
+export interface KeysDeps {
+  readonly store: Store;
+  readonly keys: KeyAdmin;
+  readonly clock: Clock;
+  readonly rule: AuthorityRule;
+  /** The answer: a key, a list. */
+  readonly print: (text: string) => void;
+  /** What else there is to know. */
+  readonly note: (text: string) => void;
+  readonly readFile: (path: string) => string;
+  readonly readStdin: () => string;
+}
+
+type ActingCommand = Exclude<KeysCommand, { kind: "help" }>;
+
+/** Errors: HighwaterError. */
+export async function runKeys(command: ActingCommand, deps: KeysDeps): Promise<void> {
+  try {
+    const primary = await findPrimary(deps.store, deps.clock, deps.rule);
+    await carryOut(command, primary, deps);
+  } catch (cause) {
+    throw asHighwaterError(cause);
+  }
+}
+
+async function carryOut(command: ActingCommand, primary: Primary, deps: KeysDeps): Promise<void> {
+  const { store, keys } = deps;
+  // An older version of the service may have prepared the store, or none yet.
+  if (!(await keys.hasKeys(primary.node))) await store.prepare(primary.node);
+  switch (command.kind) {
+    case "create":
+      await create(command, primary, deps);
+      return;
+    case "list": {
+      const found = await keys.readKeys(primary.node, null);
+      const described = found.map((key) => describeKey(key, primary.serverTimeMs));
+      deps.print(command.json ? JSON.stringify(described, null, 2) : keyTable(described));
+      return;
+    }
+    case "revoke":
+      await change(await keys.revokeKey(primary.node, command.id), command, primary, deps);
+      return;
+    case "expire": {
+      const atMs = momentMs(command.when, primary);
+      await change(await keys.expireKey(primary.node, command.id, atMs), command, primary, deps);
+    }
+  }
+}
+
+async function create(command: CreateCommand, primary: Primary, deps: KeysDeps): Promise<void> {
+  const { name, role, scopes, limits } = command;
+  const expiresAtMs = command.expires === null ? null : momentMs(command.expires, primary);
+  if (expiresAtMs !== null && expiresAtMs <= primary.serverTimeMs)
+    throw badInput(["--expires is not in the future"]);
+  await requireRole(command, primary.node, deps);
+  const { id, secret, text } = makeKeyText();
+  const owner = command.owner ?? id;
+  const secretHash = hashSecret(secret);
+  const key = await deps.keys.insertKey(primary.node, {
+    ...{ id, secretHash, name, owner, role, scopes, limits, expiresAtMs },
+  });
+  // At once: should the process end while it waits below, the key would be lost, and it is written nowhere else.
+  const described = describeKey(key, primary.serverTimeMs);
+  deps.print(command.json ? JSON.stringify({ key: text, ...described }, null, 2) : text);
+  deps.note(`The key ${id} was created. It is shown this once only: the service keeps no more than a hash.`);
+  await tellReplication("the key", primary, deps);
+}
+
+async function change(
+  key: ApiKey | null,
+  command: { readonly kind: "revoke" | "expire"; readonly id: string; readonly json: boolean },
+  primary: Primary,
+  deps: KeysDeps,
+): Promise<void> {
+  if (key === null)
+    throw new HighwaterError("not_found", { detail: `There is no key with the id ${command.id}.` });
+  const described = describeKey(key, primary.serverTimeMs);
+  deps.print(command.json ? JSON.stringify(described, null, 2) : keyTable([described]));
+  deps.note("Gateways hear of it with their next refresh, by default within a second.");
+  await tellReplication("the change", primary, deps);
+}
+
+/** A change that only the primary has is gone after a failover; a revocation above all should not be. */
+async function tellReplication(what: string, primary: Primary, deps: KeysDeps): Promise<void> {
+  const replication = await awaitReplicas(deps.store, deps.clock, primary.node);
+  if (replication === null) {
+    deps.note(
+      `No service has begun an epoch yet, so it is not known which other nodes have ${what} on disk.`,
+    );
+    return;
+  }
+  const { have, lack } = replication;
+  if (lack.length === 0) deps.note(`All nodes have ${what} on disk: ${have.join(", ")}.`);
+  else
+    deps.note(
+      `WARNING: only ${have.join(", ")} told in time of having ${what} on disk. A failover to ${lack.join(" or ")} may undo it: look at the list again after one.`,
+    );
+}
+
+async function requireRole(command: CreateCommand, node: string, deps: KeysDeps): Promise<void> {
+  const { role } = command;
+  let facts = await deps.keys.readRole(node, role);
+  if (facts === null && command.createRole) {
+    await deps.keys.createRole(node, role, readPassword(command, deps));
+    facts = await deps.keys.readRole(node, role);
+    deps.note(
+      `The role ${role} was created. It may write receipts, and nothing else until you grant it more.`,
+    );
+  } else if (facts !== null && command.password.kind !== "none")
+    throw badInput([`the role ${role} exists already, and its password is not changed here`]);
+  if (facts === null) throw badInput([`the role ${role} does not exist (--create-role creates it)`]);
+  const faults = roleFaults(facts);
+  if (faults.length > 0) throw badInput(faults.map((fault) => `the role ${role} ${fault}`));
+}
+
+export function roleFaults(facts: RoleFacts): string[] {
+  const faults: string[] = [];
+  if (!facts.canLogin) faults.push("cannot log in (ALTER ROLE … LOGIN)");
+  if (facts.isPrivileged) faults.push("is a superuser, or can become one: a key must not be worth that much");
+  else if (facts.reachesService)
+    faults.push("can read keys, or change what the service keeps in the database");
+  if (!facts.isApplication) faults.push("lacks the rights of highwater_app (GRANT highwater_app TO …)");
+  return faults;
+}
+
+function readPassword({ password }: CreateCommand, deps: KeysDeps): string | null {
+  if (password.kind === "none") return null;
+  const text = password.kind === "file" ? readPasswordFile(password.path, deps) : deps.readStdin();
+  const line = text.replace(/\r?\n$/, "");
+  if (!isHashablePassword(line))
+    throw badInput(["the password must be one line of printable ASCII characters"]);
+  return line;
+}
+
+function readPasswordFile(path: string, deps: KeysDeps): string {
+  try {
+    return deps.readFile(path);
+  } catch (cause) {
+    throw badInput([
+      `the file of the password cannot be read: ${String((cause as { code?: unknown }).code)}`,
+    ]);
+  }
+}
+
+function momentMs(moment: Moment, { serverTimeMs }: Primary): number {
+  return "atMs" in moment ? moment.atMs : serverTimeMs + moment.inMs;
+}
+
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+
+function asHighwaterError(cause: unknown): HighwaterError {
+  if (cause instanceof HighwaterError) return cause;
+  const { code, message } = cause as { code?: unknown; message?: unknown };
+  const detail = String(message);
+  if (typeof code === "string" && SQLSTATE.test(code))
+    return new HighwaterError("statement_failed", { sqlstate: code, detail }, { cause });
+  return new HighwaterError("primary_unavailable", { detail, outcome: "unknown" }, { cause });
+}

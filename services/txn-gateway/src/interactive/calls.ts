@@ -1,0 +1,58 @@
+// The calls of one interactive transaction: numbered, one at a time, and a repeated one gets the answer that it had.
+import { hash } from "node:crypto";
+import { HighwaterError } from "@highwater/protocol";
+
+interface Call<T> {
+  readonly seq: number;
+  readonly body: string;
+  readonly outcome: Promise<T>;
+  isRunning: boolean;
+}
+
+const RETRY_MS = 200;
+
+export class Calls<T> {
+  #last: Call<T> | null = null;
+
+  get isRunning(): boolean {
+    return this.#last?.isRunning ?? false;
+  }
+
+  get lastSeq(): number {
+    return this.#last?.seq ?? 0;
+  }
+
+  /**
+   * Runs a call whose number follows the last one's, or answers as the last one was answered.
+   * Errors: `transaction_in_progress` while one runs; `out_of_sequence` for any other number, or for another call under the
+   * last number. What a call itself throws, it throws again when it is repeated.
+   */
+  async take(seq: number, body: unknown, run: () => Promise<T>): Promise<T> {
+    const last = this.#last;
+    if (last?.isRunning === true)
+      throw new HighwaterError("transaction_in_progress", {
+        detail: `Call ${String(last.seq)} of this transaction is still running.`,
+        outcome: "not_applied",
+        retryAfterMs: RETRY_MS,
+        open: true,
+      });
+    const digest = hash("sha256", JSON.stringify(body));
+    if (last?.seq === seq) {
+      if (last.body !== digest) throw outOfSequence(`Call ${String(seq)} was another one.`);
+      return last.outcome;
+    }
+    if (seq !== this.lastSeq + 1)
+      throw outOfSequence(`Call ${String(seq)} came behind call ${String(this.lastSeq)}.`);
+    const call: Call<T> = { seq, body: digest, outcome: run(), isRunning: true };
+    this.#last = call;
+    try {
+      return await call.outcome;
+    } finally {
+      call.isRunning = false;
+    }
+  }
+}
+
+function outOfSequence(detail: string): HighwaterError {
+  return new HighwaterError("out_of_sequence", { detail, open: true });
+}

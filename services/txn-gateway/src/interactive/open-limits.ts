@@ -1,0 +1,58 @@
+// How many transactions may be open: in all, of one key, and of one login role, whose sessions one-shot transactions need too.
+import { HighwaterError } from "@highwater/protocol";
+import { type Config } from "../config.ts";
+import { type Principal } from "../identity/principal.ts";
+
+/** Of a role's sessions open transactions may hold so much, and one at least. */
+const SHARE_OF_POOL = 0.75;
+const RETRY_MS = 1_000;
+
+export class OpenLimits {
+  readonly #config: Config;
+  readonly #byKey = new Map<string, number>();
+  readonly #byRole = new Map<string, number>();
+  #all = 0;
+
+  constructor(config: Config) {
+    this.#config = config;
+  }
+
+  /** The function that gives the place back, to be called once. Errors: `too_many_open`, which names the limit. */
+  enter({ id, role, limits }: Principal): () => void {
+    const { maxOpen, maxOpenPerKey, poolSize, rolePoolSize } = this.#config;
+    const roleName = role ?? "";
+    const size = role === null ? poolSize : rolePoolSize;
+    // Where nobody is authenticated there is but one key.
+    const perKey = limits.openTransactions ?? (role === null ? maxOpen : maxOpenPerKey);
+    refuseAbove("maxOpen", maxOpen, this.#all);
+    refuseAbove("openTransactions", perKey, this.#byKey.get(id) ?? 0);
+    refuseAbove(
+      "openTransactionsOfRole",
+      Math.max(1, Math.floor(size * SHARE_OF_POOL)),
+      this.#byRole.get(roleName) ?? 0,
+    );
+    this.#all++;
+    add(this.#byKey, id, 1);
+    add(this.#byRole, roleName, 1);
+    return () => {
+      this.#all--;
+      add(this.#byKey, id, -1);
+      add(this.#byRole, roleName, -1);
+    };
+  }
+}
+
+function refuseAbove(name: string, value: number, open: number): void {
+  if (open < value) return;
+  throw new HighwaterError("too_many_open", {
+    detail: `The limit ${name} is ${String(value)}, and so many transactions are open.`,
+    limit: { name, value },
+    retryAfterMs: RETRY_MS,
+  });
+}
+
+function add(counts: Map<string, number>, key: string, change: number): void {
+  const count = (counts.get(key) ?? 0) + change;
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
+}

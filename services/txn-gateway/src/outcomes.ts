@@ -1,0 +1,202 @@
+// From an attempt's end to its answer: what a failed or unknown execution means, what a used id stands for, and when the
+// answer may say `durable`. One-shot and interactive transactions end here alike.
+import {
+  type EpochId,
+  HighwaterError,
+  type Offset,
+  type StatementResult,
+  type TxnId,
+} from "@highwater/protocol";
+import { type Served, type TransactionResponse } from "@highwater/protocol";
+import { type Execution, sleep } from "@highwater/store";
+import { type Announced } from "./announcer.ts";
+import { type Deps } from "./deps.ts";
+import { type Durability } from "./durability.ts";
+import { type FlushHelp } from "./flush.ts";
+import { type LookUps } from "./look-ups.ts";
+import { type MarkBoard } from "./marks.ts";
+import { type Metrics } from "./metrics.ts";
+import { type Primary, type Reign } from "./primary.ts";
+import { type Settler } from "./settler.ts";
+import { type Committed, tokenOf, transactionAnswer } from "./txn/answer.ts";
+import { type Acknowledgement } from "./txn/request.ts";
+import { isSame, provesNothingCommitted, refusalOf, type Settled } from "./txn/settled.ts";
+
+export interface OutcomeParts {
+  readonly deps: Deps;
+  readonly primary: Primary;
+  readonly marks: MarkBoard;
+  readonly durability: Durability;
+  readonly flush: FlushHelp;
+  readonly lookUps: LookUps;
+  readonly settler: Settler;
+  readonly metrics: Metrics;
+}
+
+/** One run of a transaction in the reign in which it arrived. */
+export interface Attempt {
+  readonly id: TxnId;
+  readonly reign: Reign;
+  readonly readOnly: boolean;
+  readonly owner: bigint;
+  readonly digest: bigint;
+  /** Null for a read-only transaction: there is nothing that could be lost. */
+  announced: Announced | null;
+}
+
+export interface Answer {
+  /** 202: committed, and not yet known to be durable. */
+  readonly status: 200 | 202;
+  readonly body: TransactionResponse;
+}
+
+/** Keeps an id from being used again until the promise has settled. */
+export type Hold = (until: Promise<unknown>) => void;
+
+/** How long a client waits for an unknown outcome to be settled; the settling itself goes on for longer. */
+const SETTLE_ANSWER_MS = 10_000;
+const RETRY_MS = 500;
+
+export class Outcomes {
+  readonly #parts: OutcomeParts;
+
+  constructor(parts: OutcomeParts) {
+    this.#parts = parts;
+  }
+
+  /** The attempt's transaction, or why there is none. `executing` is what the store answers to its COMMIT. */
+  async conclude(attempt: Attempt, executing: Promise<Execution>, hold: Hold): Promise<Committed> {
+    const { primary } = this.#parts;
+    let execution: Execution;
+    try {
+      execution = await executing;
+    } catch (cause) {
+      if (!(cause instanceof HighwaterError)) throw cause;
+      if (cause.outcome === "unknown") return this.#resolve(attempt, hold, cause);
+      if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.nudge();
+      if (provesNothingCommitted(cause)) attempt.announced?.withdraw();
+      throw cause;
+    }
+    return execution.kind === "committed" ? this.#committed(attempt, execution) : this.replay(attempt);
+  }
+
+  #committed(attempt: Attempt, execution: Extract<Execution, { kind: "committed" }>): Committed {
+    const { id, reign, announced, readOnly, owner } = attempt;
+    const { offset, results } = execution;
+    announced?.position(offset);
+    if (!readOnly) this.#parts.flush.committed(reign);
+    const { epoch } = reign;
+    return { kind: readOnly ? "read" : "write", id, epoch, offset, attempt: epoch, owner, results };
+  }
+
+  /** The id has been used before: the original outcome counts, and nothing was run. */
+  async replay(attempt: Attempt): Promise<Committed> {
+    const settled = await this.#parts.lookUps.find(attempt.reign, attempt.id, "commit_unconfirmed");
+    this.#announceSettled(attempt, settled);
+    return this.#fromReceipt(attempt, settled);
+  }
+
+  /** The connection died during COMMIT, or another session holds the id: find out, or make it so that it never commits. */
+  async #resolve(attempt: Attempt, hold: Hold, cause: HighwaterError): Promise<Committed> {
+    const { deps, primary } = this.#parts;
+    const { id } = attempt;
+    deps.log.warn("outcome_unknown", { transactionId: id, epoch: attempt.reign.epoch, cause });
+    primary.nudge();
+    const settling = this.#settle(attempt);
+    hold(settling);
+    const over = new AbortController();
+    const limit = sleep(deps.clock, SETTLE_ANSWER_MS, over.signal).then(() => null);
+    const settled = await Promise.race([settling, limit]).finally(() => {
+      over.abort();
+    });
+    if (settled !== null) return this.#fromReceipt(attempt, settled);
+    const details = { transactionId: id, retryAfterMs: 2 * RETRY_MS };
+    throw new HighwaterError("commit_unconfirmed", details, { cause });
+  }
+
+  /** Announces what it finds, also when the client has been answered meanwhile. Never rejects. */
+  async #settle(attempt: Attempt): Promise<Settled | null> {
+    const { settler, metrics, deps } = this.#parts;
+    const settled = await settler.settle(attempt.id);
+    const resolution = settled?.kind ?? "unsettled";
+    metrics.unknownOutcomes.add({ resolution });
+    deps.log.info("outcome_settled", { transactionId: attempt.id, resolution });
+    if (settled !== null) this.#announceSettled(attempt, settled);
+    return settled;
+  }
+
+  /**
+   * A position may be announced only in the epoch that the receipt names; what was carried over since then the trackers
+   * know from the original's announcement. `lost` is their own word, which a withdrawal must not undo.
+   */
+  #announceSettled({ announced, reign }: Attempt, settled: Settled): void {
+    if (settled.kind === "aborted") announced?.withdraw();
+    if (settled.kind !== "committed") return;
+    if (settled.attempt === reign.epoch && settled.epoch === reign.epoch) announced?.position(settled.offset);
+  }
+
+  #fromReceipt(attempt: Attempt, settled: Settled): Committed {
+    const { id } = attempt;
+    if (settled.kind !== "committed") throw refusalOf(settled.kind, id);
+    if (!isSame(settled, attempt)) throw new HighwaterError("id_reused", { transactionId: id });
+    const { reign } = this.#parts.primary;
+    // The position was read after the receipt; nothing need be there yet that would bring it to disk.
+    if (reign?.epoch === settled.epoch) this.#parts.flush.committed(reign);
+    const { epoch, offset, owner } = settled;
+    return { kind: "write", id, epoch, offset, attempt: settled.attempt, owner, results: null };
+  }
+
+  /** Answers at the commit point or at the durability point, as it was asked. */
+  async answer(
+    committed: Committed,
+    announced: Announced | null,
+    how: Acknowledgement & { readonly served?: Served | undefined },
+  ): Promise<Answer> {
+    const { marks, durability } = this.#parts;
+    const { ack, level, served } = how;
+    const token = tokenOf(committed);
+    const answer = (state: "committed" | "durable" | "pending"): Answer => ({
+      status: state === "pending" ? 202 : 200,
+      body: transactionAnswer(committed, {
+        state,
+        token,
+        level,
+        marks: marks.newest,
+        announced: announced?.reached ?? false,
+        served,
+      }),
+    });
+    if (ack === "commit") return answer("committed");
+    const { epoch, offset } = committed;
+    const promised = { token, epoch, offset, level };
+    // A read has brought nothing to the log; what it saw may still need help to get to disk, but only then.
+    const { reign } = this.#parts.primary;
+    if (committed.kind === "read" && reign?.epoch === epoch && !marks.reached(promised))
+      this.#parts.flush.committed(reign);
+    const fate = await durability.await(promised, how.maxWaitMs);
+    switch (fate) {
+      case "durable":
+        return answer("durable");
+      case "pending":
+      case "expired":
+        return answer("pending");
+      case "lost":
+        throw new HighwaterError("transaction_lost", { transactionId: committed.id });
+      case "broken":
+        throw new HighwaterError("promise_broken", { transactionId: committed.id });
+    }
+  }
+}
+
+/** What a read on a replica comes to: nothing of it is anywhere but in this answer. */
+export function readAt(
+  id: TxnId,
+  owner: bigint,
+  read: {
+    readonly position: { readonly epoch: EpochId; readonly offset: Offset };
+    readonly results: readonly StatementResult[];
+  },
+): Committed {
+  const { epoch, offset } = read.position;
+  return { kind: "read", id, epoch, offset, attempt: epoch, owner, results: read.results };
+}

@@ -1,0 +1,171 @@
+// Reads near the user: which replica may serve one, and whether what it showed may be believed. Everything that is in doubt
+// goes to the primary.
+import { HighwaterError, type Offset, type Served, type TokenContent } from "@highwater/protocol";
+import { type NodeReport, type ReplicaReading } from "@highwater/store";
+import { type ActiveTransactions } from "./active.ts";
+import { refuseTruncated, withinTime } from "./bounds.ts";
+import { type Config } from "./config.ts";
+import { type Deps } from "./deps.ts";
+import { type FlushHelp } from "./flush.ts";
+import { type Metrics } from "./metrics.ts";
+import { readAt } from "./outcomes.ts";
+import { type Primary, type Reign } from "./primary.ts";
+import { type Committed } from "./txn/answer.ts";
+import { type Caller } from "./txn/caller.ts";
+import { type Accepted, type Place } from "./txn/request.ts";
+
+export interface ReadParts {
+  readonly config: Config;
+  readonly deps: Deps;
+  readonly primary: Primary;
+  readonly flush: FlushHelp;
+  readonly active: ActiveTransactions;
+  readonly metrics: Metrics;
+}
+
+export interface NearbyRead {
+  readonly committed: Committed;
+  readonly served: Served;
+}
+
+const AUTHORITY_WAIT_MS = 200;
+const RETRY_MS = 200;
+
+export class Reads {
+  readonly #parts: ReadParts;
+
+  constructor(parts: ReadParts) {
+    this.#parts = parts;
+  }
+
+  /** Null: the primary has to serve it. Errors: those of the statements, `forbidden`, `epoch_changed`. */
+  async nearby(request: Accepted, place: Place, caller: Caller): Promise<NearbyRead | null> {
+    const { primary, flush, metrics } = this.#parts;
+    const { after } = place;
+    const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
+    if (after !== null) this.#checkAfter(after, reign, caller);
+    const replica = place.mode === "local" ? this.#replicaFor(request, reign) : null;
+    if (replica === null) return null;
+    const read = await this.#readOn(replica, request, after, caller);
+    if (read === null || !(await this.#mayBelieve(read, replica, request))) {
+      metrics.reads.add({ served: "primary" });
+      // The next one may find its proof on the replica.
+      if (after?.epoch === reign.epoch) flush.committed(reign);
+      return null;
+    }
+    refuseTruncated(read.results, this.#parts.config);
+    metrics.reads.add({ served: "replica" });
+    const committed = readAt(request.id, caller.principal.owner, read);
+    return { committed, served: this.#servedBy(replica, read) };
+  }
+
+  /** A primary whose epoch is no successor of the token's may lack what the token stands for. */
+  #checkAfter(after: TokenContent, reign: Reign, { principal }: Caller): void {
+    const { primary } = this.#parts;
+    if ((after.owner ?? 0n) !== principal.owner && !principal.scopes.has("admin"))
+      throw new HighwaterError("forbidden", { detail: "`after` is another owner's token." });
+    if (after.epoch === reign.epoch || primary.isAncestor(after.epoch, reign.epoch)) return;
+    primary.nudge();
+    throw new HighwaterError("epoch_changed", {
+      detail: "`after` is of an epoch that this gateway has not heard of.",
+      retryAfterMs: RETRY_MS,
+    });
+  }
+
+  /** A replica in this region, unless the primary is in it as well. A replica has no serializable snapshots. */
+  #replicaFor({ isolation }: Accepted, reign: Reign): NodeReport | null {
+    const { config, primary } = this.#parts;
+    if (isolation === "serializable") return null;
+    const here = new Set(
+      config.topology.nodes.filter(({ region }) => region === config.region).map(({ id }) => id),
+    );
+    if (here.has(reign.node)) return null;
+    const fed = primary.reports.filter(
+      ({ node, role, upstream }) => here.has(node) && role === "replica" && upstream !== null,
+    );
+    return fed.reduce<NodeReport | null>(
+      (best, report) => (best === null || report.applied > best.applied ? report : best),
+      null,
+    );
+  }
+
+  async #readOn(
+    replica: NodeReport,
+    request: Accepted,
+    after: TokenContent | null,
+    { principal, signal }: Caller,
+  ): Promise<Extract<ReplicaReading, { kind: "read" }> | null> {
+    const { deps, config, active } = this.#parts;
+    const { isolation, statements, fieldDetails = false } = request;
+    if (isolation === "serializable") return null;
+    const bounds = withinTime(active, config.totalTimeoutMs, signal);
+    try {
+      const reading = await deps.store.readReplica(
+        replica.node,
+        {
+          ...{ statements, isolation, after, role: principal.role, fieldDetails },
+          ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes },
+          statementTimeoutMs: principal.limits.statementTimeoutMs,
+        },
+        bounds.signal,
+      );
+      return reading.kind === "read" ? reading : null;
+    } catch (cause) {
+      const why = bounds.reasonFor(cause);
+      // The replica's own trouble, not that of the statements: the primary may do better.
+      if (why instanceof HighwaterError && ELSEWHERE.has(why.code)) return null;
+      throw why;
+    } finally {
+      bounds.end();
+    }
+  }
+
+  /**
+   * A promise of durability needs more than the replica's word: the primary, asked after the snapshot was taken, is still in
+   * the epoch that the snapshot names, and feeds this very replica.
+   */
+  async #mayBelieve(
+    read: Extract<ReplicaReading, { kind: "read" }>,
+    replica: NodeReport,
+    { ack }: Accepted,
+  ): Promise<boolean> {
+    const { deps, primary } = this.#parts;
+    const { reign } = primary;
+    if (reign?.epoch !== read.position.epoch) return false;
+    if (ack === "commit") return true;
+    const positions = await deps.store.positions(reign.node).catch(() => null);
+    return (
+      positions?.epoch === read.position.epoch && positions.replicas.some(({ node }) => node === replica.node)
+    );
+  }
+
+  #servedBy(replica: NodeReport, read: Extract<ReplicaReading, { kind: "read" }>): Served {
+    const end = this.#primaryEnd();
+    const behind = end === null ? null : end - read.position.offset;
+    const behindBytes = behind === null ? null : String(behind > 0n ? behind : 0n);
+    return {
+      node: replica.node,
+      region: this.#regionOf(replica.node),
+      role: "replica",
+      behindBytes,
+      // The age of its newest commit says how old its data is only while there is something that it has not got.
+      behindMs: behindBytes === "0" ? 0 : read.ageMs,
+    };
+  }
+
+  #primaryEnd(): Offset | null {
+    const { primary } = this.#parts;
+    return primary.reports.find(({ node }) => node === primary.reign?.node)?.applied ?? null;
+  }
+
+  servedByPrimary(reign: Reign): Served {
+    const region = this.#regionOf(reign.node);
+    return { node: reign.node, region, role: "primary", behindBytes: "0", behindMs: 0 };
+  }
+
+  #regionOf(node: string): string {
+    return this.#parts.config.topology.nodes.find(({ id }) => id === node)?.region ?? "";
+  }
+}
+
+const ELSEWHERE: ReadonlySet<string> = new Set(["primary_unavailable", "overloaded", "epoch_changed"]);

@@ -1,0 +1,60 @@
+// The calls of interactive transactions: begin, statements, commit, rollback.
+import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { HighwaterError, type TxnId } from "@highwater/protocol";
+import { type Config } from "../config.ts";
+import { type Gateway } from "../gateway.ts";
+import { type CallAnswer } from "../interactive/interactive.ts";
+import { SESSION_HEADER } from "../interactive/session-header.ts";
+import { callerOf } from "../plugins/caller.ts";
+import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
+import { rulesOf } from "./transactions.ts";
+
+type Call = FastifyRequest<{ Params: { id: string } }>;
+
+const RETRY_MS = 100;
+
+export function interactiveRoutes(app: FastifyInstance, config: Config, gateway: Gateway): void {
+  const { interactive } = gateway;
+  const rules = rulesOf(config);
+
+  /** The transaction that the address and the header name together. */
+  const pinned = (request: Call, reply: FastifyReply): TxnId => {
+    const id = checkId(request.params.id);
+    const header = request.headers[SESSION_HEADER];
+    if (typeof header !== "string")
+      throw new HighwaterError("invalid_request", {
+        detail: `The header ${SESSION_HEADER} of the transaction's begin is missing.`,
+        transactionId: id,
+      });
+    const read = interactive.headers.read(header);
+    if (read?.id !== id) throw new HighwaterError("transaction_not_open", { transactionId: id });
+    if (!interactive.headers.isOurs(read))
+      throw new HighwaterError("wrong_gateway", { transactionId: id, retryAfterMs: RETRY_MS });
+    void reply.header(SESSION_HEADER, header);
+    return id;
+  };
+  const send = (reply: FastifyReply, answer: CallAnswer): FastifyReply =>
+    reply.code(answer.status).send(answer.body);
+
+  app.post("/v1/transactions/begin", async (request, reply) => {
+    const begin = acceptBegin(request.body);
+    const answer = await interactive.begin(begin, callerOf(request));
+    if (interactive.isOpen(begin.id)) void reply.header(SESSION_HEADER, interactive.headers.of(begin.id));
+    return send(reply, answer);
+  });
+
+  app.post("/v1/transactions/:id/statements", async (request: Call, reply) => {
+    const id = pinned(request, reply);
+    return send(reply, await interactive.statements(id, acceptStatements(request.body), callerOf(request)));
+  });
+
+  app.post("/v1/transactions/:id/commit", async (request: Call, reply) => {
+    const id = pinned(request, reply);
+    return send(reply, await interactive.commit(id, acceptCommit(request.body, rules), callerOf(request)));
+  });
+
+  app.post("/v1/transactions/:id/rollback", async (request: Call, reply) => {
+    const id = pinned(request, reply);
+    return send(reply, await interactive.rollback(id, acceptRollback(request.body), callerOf(request)));
+  });
+}

@@ -1,0 +1,88 @@
+// POST /sql: the Neon serverless HTTP wire. Read the request, call, answer, in the wire's own shapes; neon/ has the rules.
+import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { HighwaterError, type TransactionResponse, type TxnId } from "@highwater/protocol";
+import { type Log } from "../deps.ts";
+import { type Principal } from "../identity/principal.ts";
+import { neonAnswer, type TransactionPart, transactionPart } from "../neon/answer.ts";
+import { neonError, type NeonErrorAnswer, rowsMissing } from "../neon/error.ts";
+import { authorizationOf } from "../neon/headers.ts";
+import { readRequest } from "../neon/request.ts";
+import { type Caller } from "../txn/caller.ts";
+import { type Accepted, type RequestRules } from "../txn/request.ts";
+
+export interface NeonParts {
+  readonly run: (request: Accepted, caller: Caller) => Promise<{ readonly body: TransactionResponse }>;
+  readonly authenticate: (authorization: string | undefined) => Promise<Principal>;
+  readonly rules: RequestRules;
+  /** An id for a transaction whose client has chosen none. */
+  readonly newId: () => TxnId;
+  readonly log: Pick<Log, "error">;
+}
+
+/** In a scope of its own: the driver's body is text to Fastify, and errors have another shape than elsewhere. */
+export function neonRoutes(app: FastifyInstance, parts: NeonParts): void {
+  void app.register((scope, _options, done) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", { parseAs: "string" }, (_request, body, parsed) => {
+      parsed(null, body);
+    });
+    scope.setErrorHandler((cause, _request, reply) => {
+      sendError(reply, neonError(toHighwaterError(cause, parts.log), null));
+    });
+    scope.post("/sql", (request, reply) => answer(request, reply, parts));
+    done();
+  });
+}
+
+async function answer(request: FastifyRequest, reply: FastifyReply, parts: NeonParts): Promise<FastifyReply> {
+  const { headers, body, signal } = request;
+  // First of all: what comes from strangers is not even parsed.
+  const principal = await parts.authenticate(authorizationOf(headers));
+  const mayWrite = principal.scopes.has("write");
+  const asked = readRequest({ headers, body, mayWrite }, { ...parts.rules, newId: parts.newId });
+  const { accepted } = asked;
+  let response: TransactionResponse;
+  try {
+    response = (await parts.run(accepted, { principal, signal })).body;
+  } catch (cause) {
+    // With the id, by which it can be asked about: only this answer tells of one that the service has chosen.
+    return sendError(reply, neonError(toHighwaterError(cause, parts.log), accepted.id));
+  }
+  const transaction = transactionPart(response);
+  nameTransaction(reply, transaction);
+  const { results } = response;
+  if (results === null) return sendError(reply, rowsMissing("replayed", transaction, null));
+  const truncated = results.findIndex((result) => result.truncated === true);
+  if (truncated >= 0) return sendError(reply, rowsMissing("truncated", transaction, truncated));
+  return reply
+    .code(200)
+    .headers(asked.echo)
+    .send(neonAnswer(response, results, asked.shape));
+}
+
+/** In headers too, where a wrapper of the driver's fetch finds them without reading the body. */
+function nameTransaction(reply: FastifyReply, { id, state, token }: TransactionPart): void {
+  void reply.headers({
+    "highwater-transaction-id": id,
+    "highwater-state": state,
+    "highwater-token": token,
+  });
+}
+
+function sendError(reply: FastifyReply, { status, body }: NeonErrorAnswer): FastifyReply {
+  const { retryAfterMs } = body.highwater;
+  if (retryAfterMs !== null)
+    void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
+  return reply.code(status).send(body);
+}
+
+function toHighwaterError(cause: unknown, log: Pick<Log, "error">): HighwaterError {
+  if (cause instanceof HighwaterError && cause.code !== "internal") return cause;
+  const { code, statusCode, message } = cause as Partial<FastifyError>;
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return new HighwaterError("body_too_large");
+  // Fastify's own refusals of a request that is malformed; their texts hold nothing of ours.
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
+    return new HighwaterError("invalid_request", { detail: message });
+  log.error("request_failed", { method: "POST", route: "/sql", cause });
+  return cause instanceof HighwaterError ? cause : new HighwaterError("internal");
+}

@@ -1,0 +1,285 @@
+// Goal: an operator creates, lists, revokes and expires keys, and gateways follow, also through a failover. Method: the real
+// command as a process, a real cluster of three nodes, and the key ring that a gateway has.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import pg from "pg";
+import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { decideAuthority, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
+import { KeyRing } from "../../src/identity/key-ring.ts";
+import { ownerTag, type Principal } from "../../src/identity/principal.ts";
+import { roleUrl } from "../../src/identity/role-url.ts";
+import { realClock } from "../../src/runtime.ts";
+import { MemoryLog } from "../support/fakes.ts";
+
+const MAIN = fileURLToPath(new URL("../../src/cli/keys/main.ts", import.meta.url));
+const LIMIT_MS = 30_000;
+let cluster: Cluster;
+let nodes: readonly NodeSpec[];
+let store: PostgresStore;
+let ring: KeyRing;
+let reign = { node: "a", epoch: "first" };
+const graph = new EpochGraph();
+const folder = mkdtempSync(join(tmpdir(), "highwater-keys-"));
+
+before(async () => {
+  cluster = await startCluster({
+    nodes: ["a", "b", "c"].map((id) => ({ id, region: id })),
+    settings: { wal_writer_delay: "10ms" },
+  });
+  nodes = await Promise.all(
+    cluster.nodes.map(async ({ id, region, zone }) => ({
+      id,
+      region,
+      zone,
+      url: await cluster.connectionString(id),
+    })),
+  );
+  const options = { nodes, clock: realClock, helper: "keys-test" };
+  store = new PostgresStore({ ...POSTGRES_DEFAULTS, ...options });
+  const reader = new PostgresKeys({ ...options, connectTimeoutMs: 2_000, callTimeoutMs: 5_000 });
+  ring = new KeyRing({ reader, clock: realClock, log: new MemoryLog(), reign: () => reign, refreshMs: 100 });
+});
+
+after(async () => {
+  ring.stop();
+  await store.close();
+  await cluster.close();
+  rmSync(folder, { recursive: true });
+});
+
+interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function keys(line: string, stdin = ""): Promise<Ran> {
+  const topology = JSON.stringify({ nodes, levels: { disk: { primary: true } } });
+  const env = { PATH: process.env["PATH"] ?? "", HIGHWATER_TOPOLOGY: topology };
+  const child = spawn(process.execPath, [MAIN, ...line.split(" ")], { env });
+  child.stdin.end(stdin);
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const [code] = (await once(child, "close")) as [number];
+  return { code, stdout: stdout.trim(), stderr };
+}
+
+/** The new key. */
+async function create(line: string, stdin = ""): Promise<string> {
+  const { code, stdout, stderr } = await keys(`create ${line}`, stdin);
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /^hwk_[a-z2-9]{8}_[A-Za-z0-9_-]{43}$/);
+  return stdout;
+}
+
+const idOf = (key: string): string => key.slice(4, 12);
+
+async function outcome(key: string): Promise<Principal | string> {
+  try {
+    return await ring.authenticate(`Bearer ${key}`);
+  } catch (cause) {
+    assert.ok(cause instanceof HighwaterError);
+    return cause.code;
+  }
+}
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const deadlineMs = performance.now() + LIMIT_MS;
+  while (!(await holds())) {
+    if (performance.now() > deadlineMs) throw new Error(`${what}: not within ${String(LIMIT_MS)} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** What a tracker would do: begins the epoch of the node that is the authority. */
+async function mint(): Promise<string> {
+  const answers = await Promise.allSettled(nodes.map(({ id }) => store.probe(id)));
+  const reports = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+  for (const report of reports) graph.add(report.epochs);
+  const authority = decideAuthority(reports, null, graph);
+  assert.ok(authority.kind === "mint", JSON.stringify(authority));
+  const { node, command, supersedes } = authority;
+  const minSeq = graph.maxSeq + 1;
+  return (await store.mint(node, { minSeq, supersedes, command, streamed: null, finalMarks: {} })).id;
+}
+
+describe("the command keys", () => {
+  it("prepares a store that no service has seen yet", async () => {
+    const { code, stdout, stderr } = await keys("list");
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^id +state +name/);
+    await mint();
+    ring.start();
+  });
+
+  it("creates a key that a gateway knows at once, and a list that shows no secret", async () => {
+    const key = await create("--name orders --role app_orders --create-role --rate 200 --concurrency 50");
+    const principal = await outcome(key);
+    assert.ok(typeof principal === "object");
+    assert.equal(principal.id, idOf(key));
+    assert.equal(principal.owner, ownerTag(idOf(key)));
+    assert.equal(principal.role, "app_orders");
+    assert.deepEqual([...principal.scopes], ["read", "write"]);
+    assert.deepEqual(
+      [principal.limits.ratePerSecond, principal.limits.concurrency, principal.limits.burst],
+      [200, 50, null],
+    );
+    const { stdout } = await keys("list --json");
+    const [listed] = JSON.parse(stdout) as { id: string; state: string; limits: unknown }[];
+    assert.deepEqual(
+      [listed?.id, listed?.state, listed?.limits],
+      [idOf(key), "active", { ratePerSecond: 200, concurrency: 50 }],
+    );
+    assert.ok(!stdout.includes(key.slice(13)));
+    const [row] = await cluster.query("a", "SELECT k::text AS kept FROM highwater.api_key k");
+    assert.ok(!String(row?.["kept"]).includes(key.slice(13)), "the database holds no secret either");
+  });
+
+  it("revokes: within a refresh the key is refused, and it stays so", async () => {
+    const key = await create("--name old --role app_orders");
+    assert.equal(typeof (await outcome(key)), "object");
+    const { code, stdout, stderr } = await keys(`revoke ${idOf(key)}`);
+    assert.equal(code, 0);
+    assert.match(stdout, /revoked/);
+    assert.match(stderr, /All nodes have the change on disk: a, b, c\./);
+    await until("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
+    await assert.rejects(ring.authenticate(`Bearer ${key}`), /was revoked/);
+    assert.equal((await keys(`revoke ${idOf(key)}`)).code, 0, "to revoke twice is no error");
+  });
+
+  it("expires a key, and creates one that expires by itself", async () => {
+    const key = await create("--name brief --role app_orders");
+    assert.equal(typeof (await outcome(key)), "object");
+    assert.equal((await keys(`expire ${idOf(key)} --at 2020-01-01`)).code, 0);
+    await until("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
+    await assert.rejects(ring.authenticate(`Bearer ${key}`), /has expired/);
+    assert.equal((await keys(`expire ${idOf(key)} --in 1h`)).code, 0);
+    await until("it is good again", async () => typeof (await outcome(key)) === "object");
+    const fleeting = await create("--name fleeting --role app_orders --expires 1500ms");
+    await until("its time is over", async () => (await outcome(fleeting)) === "unauthenticated");
+  });
+
+  it("gives a key and its successor one owner", async () => {
+    const first = await create("--name one --role app_orders");
+    const second = await create(`--name two --role app_orders --owner ${idOf(first)}`);
+    const [a, b] = [await outcome(first), await outcome(second)];
+    assert.ok(typeof a === "object" && typeof b === "object");
+    assert.equal(a.owner, b.owner);
+    assert.notEqual(a.id, b.id);
+  });
+
+  it("refuses roles that are not fit, wrong arguments and unknown keys, each with its code", async () => {
+    await cluster.query("a", "CREATE ROLE boss LOGIN SUPERUSER");
+    await cluster.query("a", "CREATE ROLE outsider LOGIN");
+    const cases: [string, number, RegExp][] = [
+      ["create --name x --role nobody_here", 2, /the role nobody_here does not exist/],
+      ["create --name x --role boss", 2, /is a superuser/],
+      ["create --name x --role outsider", 2, /lacks the rights of highwater_app/],
+      ["create --name x --role app_orders --create-role --password-stdin", 2, /exists already/],
+      ["create --name x --role app_orders --expires 2020-01-01", 2, /not in the future/],
+      ["create --name x --role pg_forbidden --create-role", 1, /statement_failed/],
+      ["create --role app_orders", 2, /--name is needed/],
+      ["revoke nobody22", 1, /not_found: There is no key with the id nobody22/],
+      ["destroy", 2, /create, list, revoke or expire/],
+    ];
+    const before = (await keys("list --json")).stdout;
+    for (const [line, code, pattern] of cases) {
+      const ran = await keys(line);
+      assert.equal(ran.code, code, `${line}: ${ran.stderr}`);
+      assert.match(ran.stderr, pattern);
+      assert.equal(ran.stdout, "");
+    }
+    assert.equal((await keys("list --json")).stdout, before);
+    assert.match((await keys("--help")).stdout, /^Usage: keys create/);
+  });
+
+  it("takes a role's password from standard input or a file, and tells nobody", async () => {
+    const secret = "p@ss word:1%";
+    writeFileSync(join(folder, "password"), `${secret}\n`);
+    const ran = [
+      await keys("create --name s --role app_stdin --create-role --password-stdin", `${secret}\n`),
+      await keys(`create --name f --role app_file --create-role --password-file ${join(folder, "password")}`),
+    ];
+    for (const { code, stdout, stderr } of ran) {
+      assert.equal(code, 0, stderr);
+      assert.ok(!`${stdout}${stderr}`.includes(secret));
+    }
+    const rows = await cluster.query(
+      "a",
+      "SELECT rolpassword FROM pg_authid WHERE rolname IN ('app_stdin', 'app_file')",
+    );
+    assert.equal(rows.length, 2);
+    for (const row of rows) assert.match(String(row["rolpassword"]), /^SCRAM-SHA-256\$4096:/);
+    const missing = await keys(
+      `create --name f --role app_new --create-role --password-file ${join(folder, "none")}`,
+    );
+    assert.equal(missing.code, 2);
+    assert.match(missing.stderr, /ENOENT/);
+  });
+});
+
+describe("a key's role", () => {
+  it("logs in as itself, and the database's grants decide", async () => {
+    await cluster.query("a", "CREATE TABLE open_table (id int)");
+    await cluster.query("a", "CREATE TABLE closed_table (id int)");
+    await cluster.query("a", "GRANT SELECT ON open_table TO app_orders");
+    const [node] = nodes;
+    const client = new pg.Client({ connectionString: roleUrl(node?.url ?? "", "app_orders", undefined) });
+    await client.connect();
+    await client.query("SELECT * FROM open_table");
+    const denied = (cause: { code?: string }): boolean => cause.code === "42501";
+    await assert.rejects(client.query("SELECT * FROM closed_table"), denied);
+    await assert.rejects(client.query("SELECT * FROM highwater.api_key"), denied);
+    await assert.rejects(client.query("SET ROLE postgres"), denied);
+    await client.end();
+  });
+});
+
+describe("a failover", () => {
+  it("takes the keys along, and the command follows", async () => {
+    const key = await create("--name survivor --role app_orders");
+    await cluster.kill("a");
+    assert.equal(
+      typeof (await outcome(key)),
+      "object",
+      "while nobody answers, what was known goes on working",
+    );
+    await cluster.promote("b");
+    reign = { node: "b", epoch: await mint() };
+    await cluster.waitForStreaming(["c"]);
+    const { code, stdout, stderr } = await keys(`revoke ${idOf(key)}`);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /revoked/);
+    assert.match(stderr, /WARNING: only b, c told in time .* A failover to a may undo it/);
+    await until("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
+  });
+
+  it("never lets the command change a zombie", async () => {
+    await cluster.kill("b");
+    await cluster.start("a");
+    await until("the old primary is writable", async () => {
+      const [row] = await cluster.query("a", "SELECT pg_is_in_recovery() AS replica").catch(() => []);
+      return row?.["replica"] === false;
+    });
+    const { code, stderr } = await keys("create --name x --role app_orders");
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /primary_unavailable: a is writable, but c knows an epoch that it does not/);
+  });
+
+  it("leaves nothing to change when no node answers, and says so", async () => {
+    await cluster.kill("a");
+    await cluster.kill("c");
+    const { code, stderr } = await keys("list");
+    assert.equal(code, 1);
+    assert.match(stderr, /primary_unavailable: no writable node answers/);
+  });
+});
