@@ -1,0 +1,167 @@
+// Goal: under a lease a tracker believes positions only if the primary that told them had not been given up meanwhile.
+// Method: the tracker's own loop on a memory world and a real etcd; the lease moves while an answer is on its way.
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { Etcd, type HeldKey } from "@highwater/dev-cluster";
+import { type EpochId, makeUuidV7, type Offset } from "@highwater/protocol";
+import { type PositionsReport } from "@highwater/store";
+import { MemoryStore, MemoryWorld } from "@highwater/store/memory";
+import { loadConfig } from "../../src/config.ts";
+import { markIn } from "../../src/core/index.ts";
+import { clock } from "../../src/runtime.ts";
+import { LedgerFile } from "../../src/shell/ledger-file.ts";
+import { TrackerLoop } from "../../src/shell/loop.ts";
+
+const NODES = ["east", "west"].map((id) => ({
+  id,
+  region: id,
+  zone: `${id}-a`,
+  url: `postgresql://${id}/app`,
+}));
+const LIMIT_MS = 20_000;
+/** No test waits for it to run out. */
+const TTL_S = 60;
+const silent = { info: () => undefined, warn: () => undefined, error: () => undefined };
+
+/** Answers as the memory store does, but lets the test step in between the answer and its arrival. */
+class SlowStore extends MemoryStore {
+  onWay: () => Promise<void> = () => Promise.resolve();
+
+  override async positions(node: string): Promise<PositionsReport | null> {
+    await this.beforeAnswer(node);
+    const report = await super.positions(node);
+    const { onWay } = this;
+    this.onWay = () => Promise.resolve();
+    await onWay();
+    return report;
+  }
+
+  /** What happens on the node before it is asked. */
+  beforeAnswer: (node: string) => Promise<void> = () => Promise.resolve();
+}
+
+let etcd: Etcd;
+let dir: string;
+
+before(async () => {
+  etcd = await Etcd.start();
+  dir = await mkdtemp(join(tmpdir(), "highwater-lease-"));
+});
+
+after(async () => {
+  await etcd.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+async function eventually(what: string, is: () => boolean): Promise<void> {
+  const deadline = performance.now() + LIMIT_MS;
+  while (!is()) {
+    if (performance.now() > deadline) throw new Error(`not within ${String(LIMIT_MS)} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+test("positions that were told by a primary which is given up before they arrive do not count", async () => {
+  const world = new MemoryWorld({ nodes: NODES, wallMs: () => Date.now(), retentionMs: 3_600_000 });
+  const [store, writer] = [
+    new SlowStore({ world, helper: "tracker" }),
+    new MemoryStore({ world, helper: "gateway" }),
+  ];
+  const key = "/service/shop/leader";
+  const config = loadConfig({
+    TRACKER_NAME: "east",
+    TRACKER_REGION: "east",
+    TRACKER_LEDGER: join(dir, "ledger.sqlite"),
+    TRACKER_PROBE_INTERVAL_MS: "20",
+    TRACKER_IDLE_POLL_MS: "20",
+    HIGHWATER_TOPOLOGY: JSON.stringify({ nodes: NODES, levels: { disk: { primary: true } } }),
+    HIGHWATER_AUTHORITY: "lease",
+    HIGHWATER_LEASE_ETCD: etcd.url,
+    HIGHWATER_LEASE_SCOPE: "shop",
+    HIGHWATER_LEASE_POLL_MS: "1000",
+  });
+  const ledger = new LedgerFile(config.ledgerFile, (cause) => {
+    throw cause;
+  });
+  const loop = new TrackerLoop(
+    config,
+    { store, clock, ledger, log: silent },
+    { onMarks: () => undefined, onEpochs: () => undefined, onVerdict: () => undefined },
+  );
+  let held: HeldKey = await etcd.hold(key, "east", TTL_S);
+  try {
+    await loop.start();
+    const reigning = (): { node: string; epoch: EpochId } | null =>
+      loop.state.standing.kind === "reigning" ? loop.state.standing : null;
+    await eventually("east reigns", () => reigning()?.node === "east");
+    const epoch = reigning()?.epoch;
+    assert.ok(epoch !== undefined);
+    const mark = (): Offset => markIn(loop.state, epoch, "disk") ?? (0n as Offset);
+    const commit = async (node: string, inEpoch: EpochId): Promise<Offset> => {
+      const done = await writer.execute(node, {
+        id: makeUuidV7(Date.now(), randomBytes(10)),
+        epoch: inEpoch,
+        statements: [{ sql: "put $1 $2", params: ["key", String(Math.random())] }],
+        isolation: "read committed",
+        readOnly: false,
+        maxRows: 1,
+        maxBytes: 1_000,
+      });
+      world.flush(node);
+      assert.ok(done.kind === "committed");
+      return done.offset;
+    };
+    const first = await commit("east", epoch);
+    await eventually("what east has is believed", () => mark() >= first);
+
+    const moveTo = async (node: string): Promise<void> => {
+      await held.revoke();
+      held = await etcd.hold(key, node, TTL_S);
+    };
+    let second = 0n as Offset;
+    // The commit is there when the node is asked; the lease moves while its answer is on its way.
+    const told = new Promise<void>((resolve) => {
+      store.beforeAnswer = async (node) => {
+        store.beforeAnswer = () => Promise.resolve();
+        second = await commit(node, epoch);
+        store.onWay = async () => {
+          await moveTo("west");
+          resolve();
+        };
+      };
+    });
+    await told;
+    await eventually("the tracker notices", () => reigning() === null);
+    assert.ok(loop.state.standing.kind === "unsettled");
+    assert.match(loop.state.standing.reason, /west holds the lease, and is not writable/);
+    assert.ok(second > first && mark() < second, `${String(mark())} is below ${String(second)}`);
+
+    // The same holder again is another term: what was told in the last one does not count either, what it tells now does.
+    await moveTo("east");
+    await eventually("east reigns again", () => reigning()?.node === "east");
+    assert.equal(reigning()?.epoch, epoch, "its log was never interrupted");
+    await eventually("it tells again", () => mark() >= second);
+
+    world.replicate("west");
+    world.promote("west");
+    await moveTo("west");
+    await eventually("west reigns", () => reigning()?.node === "west");
+    const next = reigning()?.epoch;
+    assert.ok(next !== undefined && next !== epoch);
+    const last = mark();
+    // The old primary is writable still, and nobody follows it.
+    assert.ok((await commit("east", epoch)) > last);
+    const third = await commit("west", next);
+    await eventually("what west has is believed", () => (markIn(loop.state, next, "disk") ?? 0n) >= third);
+    assert.deepEqual([mark(), reigning()?.node], [last, "west"]);
+  } finally {
+    loop.stop();
+    held.abandon();
+    await ledger.close();
+    await store.close();
+  }
+});
