@@ -22,7 +22,10 @@ export class Bench {
     this.#postmaster = system.postmaster;
   }
 
-  async run(subject: Subject, clients: ClientCount, durationMs: number): Promise<Sample> {
+  async run(
+    subject: Subject,
+    { round, clients, durationMs }: { round: number; clients: ClientCount; durationMs: number },
+  ): Promise<Sample> {
     const { series, target } = subject;
     const generator = this.#generatorOf(series);
     const synchronous = target.kind === "direct" && target.synchronousCommit === "on";
@@ -39,7 +42,7 @@ export class Bench {
       return from === null || to === null ? null : to - from;
     };
     const cpu = { gateway: spent("gateway"), generator: spent("generator"), database: spent("database") };
-    return { series, clients, segment, cpu };
+    return { round, series, clients, segment, cpu };
   }
 
   /** One process for each series: code that has been optimized for one kind of client would be slower with another. */

@@ -10,7 +10,7 @@ import { BenchSystem } from "./bench-system.ts";
 import { CLIENTS, type Sample, summarize, tableOf, verdictOf } from "./results.ts";
 
 const RESULTS = new URL("../results/", import.meta.url);
-const WARM_UP_MS = 1_200;
+const WARM_UP_MS = 1_500;
 
 const { values } = parseArgs({
   options: {
@@ -27,11 +27,11 @@ if (!(rounds >= 1 && rounds <= 50 && durationMs >= 100 && durationMs <= 60_000))
 /** Every subject with every number of clients, in turns; what comes before the compiler has seen it all does not count. */
 async function measure(bench: Bench, subjects: readonly Subject[]): Promise<Sample[]> {
   for (const subject of subjects)
-    for (const clients of CLIENTS) await bench.run(subject, clients, WARM_UP_MS);
+    for (const clients of CLIENTS) await bench.run(subject, { round: 0, clients, durationMs: WARM_UP_MS });
   const samples: Sample[] = [];
-  for (let round = 0; round < rounds; round++)
+  for (let round = 1; round <= rounds; round++)
     for (const clients of CLIENTS)
-      for (const subject of subjects) samples.push(await bench.run(subject, clients, durationMs));
+      for (const subject of subjects) samples.push(await bench.run(subject, { round, clients, durationMs }));
   return samples;
 }
 

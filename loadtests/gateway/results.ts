@@ -15,6 +15,7 @@ export interface Cpu {
 }
 
 export interface Sample {
+  readonly round: number;
   readonly series: Series;
   readonly clients: ClientCount;
   readonly segment: Segment;
@@ -45,6 +46,7 @@ export interface Bar {
 }
 
 export interface Result extends Readonly<Record<Series, Cells>> {
+  /** Within a round, whose segments lie close together, and then the median of all rounds: a slow minute slows both sides. */
   readonly ratios: {
     readonly tps_to_direct_async: Readonly<Record<Column, number>>;
     readonly tps_to_direct_sync: Readonly<Record<Column, number>>;
@@ -65,15 +67,19 @@ export function summarize(samples: readonly Sample[]): Result {
     cellsOf("direct_sync"),
     cellsOf("gateway_with_tracker"),
   ];
-  const throughput = (of: Cells, to: Cells): Readonly<Record<Column, number>> =>
-    columns((clients) => round(of[`c${clients}`].tps / to[`c${clients}`].tps));
   const ratios = {
-    tps_to_direct_async: throughput(gateway, direct_async),
-    tps_to_direct_sync: throughput(gateway, direct_sync),
-    p50_ms_above_direct_async: columns((clients) =>
-      round(gateway[`c${clients}`].p50_ms - direct_async[`c${clients}`].p50_ms),
+    tps_to_direct_async: paired(samples, "gateway", "direct_async", (of, to) => tpsOf(of) / tpsOf(to)),
+    tps_to_direct_sync: paired(samples, "gateway", "direct_sync", (of, to) => tpsOf(of) / tpsOf(to)),
+    p50_ms_above_direct_async: paired(
+      samples,
+      "gateway",
+      "direct_async",
+      (of, to) => of.segment.p50Ms - to.segment.p50Ms,
     ),
-    with_tracker_tps_to_gateway: throughput(gateway_with_tracker, gateway),
+    // Of the medians, because the gateway with a tracker is measured later.
+    with_tracker_tps_to_gateway: columns((clients) =>
+      round(gateway_with_tracker[`c${clients}`].tps / gateway[`c${clients}`].tps),
+    ),
   };
   const added = ratios.p50_ms_above_direct_async.c1;
   const multiple = ratios.tps_to_direct_async.c64;
@@ -92,6 +98,27 @@ export function summarize(samples: readonly Sample[]): Result {
   return { gateway, direct_async, direct_sync, gateway_with_tracker, ratios, bars };
 }
 
+function paired(
+  samples: readonly Sample[],
+  of: Series,
+  to: Series,
+  compare: (of: Sample, to: Sample) => number,
+): Readonly<Record<Column, number>> {
+  return columns((clients) => {
+    const here = samples.filter((sample) => sample.clients === clients);
+    const compared = here.flatMap((sample) => {
+      if (sample.series !== of) return [];
+      const other = here.find((each) => each.series === to && each.round === sample.round);
+      return other === undefined ? [] : [compare(sample, other)];
+    });
+    return round(median(compared));
+  });
+}
+
+function tpsOf({ segment }: Sample): number {
+  return (1_000 * segment.committed) / segment.elapsedMs;
+}
+
 function columns<T>(value: (clients: ClientCount) => T): Readonly<Record<Column, T>> {
   return { c1: value(1), c8: value(8), c64: value(64) };
 }
@@ -108,7 +135,7 @@ function cellOf(samples: readonly Sample[]): Cell {
   return {
     p50_ms: round(middle(({ segment }) => segment.p50Ms)),
     p99_ms: round(middle(({ segment }) => segment.p99Ms)),
-    tps: Math.round(middle(({ segment }) => (1_000 * segment.committed) / segment.elapsedMs)),
+    tps: Math.round(middle(tpsOf)),
     conflicts: round(
       middle(({ segment }) => segment.conflicts / (segment.conflicts + segment.committed)),
       5,
