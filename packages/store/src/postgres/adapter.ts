@@ -34,7 +34,7 @@ import { ReadPositions } from "./read-positions.ts";
 import { lookUpReceipts, settleReceipts } from "./receipts.ts";
 import { readOn } from "./replica-read.ts";
 import { type Canceller } from "./session.ts";
-import { CANCEL, HELP_FLUSH, RETENTION } from "./sql.ts";
+import { CANCEL, HELP_FLUSH, RETENTION, TERMINATE } from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
@@ -125,6 +125,7 @@ export class PostgresStore implements Store {
       canceller: {
         clock,
         cancelBackend: (processId) => rescue.run((client) => client.query(CANCEL, [processId])),
+        terminateBackend: (processId) => rescue.run((client) => client.query(TERMINATE, [processId])),
       },
       readPositions: new ReadPositions(),
       writes: new Map(),

@@ -4,14 +4,17 @@ import { type EpochId, HighwaterError, type StatementResult } from "@highwater/p
 import { type Execution, type TransactionSpec } from "../port.ts";
 import { failureOf, receiptRefusal, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
-import { bodyOf, type Head, headOf, type Manner, type Tail, tailOf } from "./plan.ts";
+import { bodyOf, type Head, headOf, type Manner, quiet, type Tail, tailOf } from "./plan.ts";
 import { type ReadPositions } from "./read-positions.ts";
-import { type Canceller, runPipeline, type Session } from "./session.ts";
+import { type Canceller, rollBack, runPipeline, type Session } from "./session.ts";
+import { POSITION } from "./sql.ts";
 import { endsSession, isStalePlan } from "./sqlstate.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 
 /** Statements prepared before a change of the schema may fail once; somebody may change it again at once. */
 const MAX_REPLANS = 3;
+/** A cancellation that comes late may hit the reading of the position, too. */
+const MAX_POSITION_READS = 3;
 
 export interface ExecutionParts {
   readonly canceller: Canceller;
@@ -59,10 +62,10 @@ async function attemptOn(
     // Everything was in one write, COMMIT included: nobody can tell from here how far the server came.
     throw unconfirmed(spec.id, spec.readOnly, cause);
   }
-  if (outcome.status !== "I") await rollback(session);
-  const { results, error } = outcome;
+  if (outcome.status !== "I") await rollBack(session, parts.canceller);
   const first = head.steps.length;
   const tailAt = first + spec.statements.length;
+  const { results, error } = await withPosition(session, parts.canceller, outcome, tailAt + tail.commit);
   if (error !== null) {
     if (isUndone(session, error, results.length <= tailAt + tail.commit)) return { kind: "stale" };
     return refused(spec, error, { head, failed: results.length, commit: tailAt + tail.commit });
@@ -135,7 +138,28 @@ export function endedAt(
   return readPositions.tighten({ epoch: epoch as EpochId, snapshot: snapshotText, offset });
 }
 
-/** Ends a failed transaction; should even that fail, the pool finds a session that is not idle and ends it. */
-export async function rollback(session: Session): Promise<void> {
-  await session.client.query("ROLLBACK").catch(() => undefined);
+/**
+ * When COMMIT was answered and only the position behind it was refused (a cancellation came late, or the transaction has left
+ * its session with a role that may not ask), the position is read again, in a session without its traces.
+ */
+export async function withPosition(
+  session: Session,
+  canceller: Canceller,
+  outcome: PipelineOutcome,
+  commitAt: number,
+): Promise<PipelineOutcome> {
+  const { error, results } = outcome;
+  if (error === null || results.length !== commitAt + 1 || endsSession(error.severity)) return outcome;
+  const reading = { steps: [quiet(POSITION)], maxBytes: 0, fieldDetails: false, signal: undefined };
+  for (let attempt = 0; attempt < MAX_POSITION_READS && !session.isLost; attempt++) {
+    try {
+      await session.client.query("DISCARD ALL");
+      session.prepared.clear();
+      const again = await runPipeline(session, canceller, reading);
+      if (again.error === null) return { ...again, results: [...results, ...again.results] };
+    } catch {
+      // The same cancellation may have come in between; a connection that has ended says so above.
+    }
+  }
+  return outcome;
 }

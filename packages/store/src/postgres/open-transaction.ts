@@ -2,11 +2,11 @@
 import { type DatabaseError } from "pg";
 import { HighwaterError, type Statement, type StatementResult } from "@highwater/protocol";
 import { type Execution, type Opening, type OpenTransaction, type TransactionSpec } from "../port.ts";
-import { endedAt, type ExecutionParts } from "./execute.ts";
+import { endedAt, type ExecutionParts, withPosition } from "./execute.ts";
 import { failureOf, receiptRefusal, sessionLost, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome, type Step } from "./pipeline.ts";
-import { bodyOf, headOf, leavesTraces, refuseControl, tailOf } from "./plan.ts";
-import { runPipeline } from "./session.ts";
+import { bodyOf, dropsPrepared, headOf, leavesTraces, refuseControl, tailOf } from "./plan.ts";
+import { rollBack, runPipeline } from "./session.ts";
 import { endsSession, isStalePlan, isTransactionOver } from "./sqlstate.ts";
 import { type SessionLease } from "./write-pool.ts";
 
@@ -32,7 +32,10 @@ class PostgresTransaction implements OpenTransaction {
   #snapshot: StatementResult | undefined;
   #leavesTraces = false;
   #hasEnded = false;
-  #running: Promise<unknown> | null = null;
+  /** The server has said that nothing is open in the session. */
+  #isIdle = false;
+  /** The last call, from its first word to its last use of the session. */
+  #call: Promise<unknown> = Promise.resolve();
   /** Cuts short what is running when the transaction is rolled back meanwhile. */
   readonly #ending = new AbortController();
 
@@ -40,6 +43,7 @@ class PostgresTransaction implements OpenTransaction {
     this.#lease = lease;
     this.#spec = spec;
     this.#parts = parts;
+    lease.session.client.once("end", this.#onLost);
   }
 
   get isOver(): boolean {
@@ -68,7 +72,30 @@ class PostgresTransaction implements OpenTransaction {
     return null;
   }
 
-  async run(statements: readonly Statement[], signal?: AbortSignal): Promise<readonly StatementResult[]> {
+  run(statements: readonly Statement[], signal?: AbortSignal): Promise<readonly StatementResult[]> {
+    return this.#follow(this.#run(statements, signal));
+  }
+
+  commit(statements: readonly Statement[], signal?: AbortSignal): Promise<Execution> {
+    return this.#follow(this.#commit(statements, signal));
+  }
+
+  async rollback(): Promise<void> {
+    if (this.#hasEnded) return;
+    this.#ending.abort();
+    await this.#call.catch(() => undefined);
+    await this.#end(true);
+  }
+
+  #follow<T>(call: Promise<T>): Promise<T> {
+    this.#call = call;
+    return call;
+  }
+
+  async #run(
+    statements: readonly Statement[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly StatementResult[]> {
     const { id } = this.#spec;
     this.#refuse(statements);
     const { results, error } = await this.#send([], statements, [], signal).catch((cause: unknown) => {
@@ -85,38 +112,32 @@ class PostgresTransaction implements OpenTransaction {
     throw failure;
   }
 
-  async commit(statements: readonly Statement[], signal?: AbortSignal): Promise<Execution> {
+  async #commit(statements: readonly Statement[], signal: AbortSignal | undefined): Promise<Execution> {
     const { id, readOnly } = this.#spec;
     this.#refuse(statements);
     const tail = tailOf(this.#spec);
-    const { results, error } = await this.#send([], statements, tail.steps, signal).catch(
-      (cause: unknown) => {
-        throw unconfirmed(id, readOnly, cause);
-      },
-    );
+    const outcome = await this.#send([], statements, tail.steps, signal).catch((cause: unknown) => {
+      throw unconfirmed(id, readOnly, cause);
+    });
+    const { session } = this.#lease;
+    const { canceller, readPositions } = this.#parts;
+    const commitAt = statements.length + tail.commit;
+    const { results, error } = await withPosition(session, canceller, outcome, commitAt);
     const isSessionOver = error !== null && endsSession(error.severity);
     try {
       if (error === null) {
-        const offset = endedAt(this.#lease.session, this.#spec, this.#parts.readPositions, {
+        const offset = endedAt(session, this.#spec, readPositions, {
           tail,
           results: results.slice(statements.length),
           snapshot: this.#snapshot,
         });
         return { kind: "committed", offset, exact: false, results: results.slice(0, statements.length) };
       }
-      if (isSessionOver || results.length > statements.length + tail.commit)
-        throw unconfirmed(id, readOnly, error);
+      if (isSessionOver || results.length > commitAt) throw unconfirmed(id, readOnly, error);
       throw this.#failure(error, results.length, statements);
     } finally {
       await this.#end(!isSessionOver);
     }
-  }
-
-  async rollback(): Promise<void> {
-    if (this.#hasEnded) return;
-    this.#ending.abort();
-    await this.#running?.catch(() => undefined);
-    await this.#end(true);
   }
 
   /** Nothing has been sent when this throws. */
@@ -133,22 +154,26 @@ class PostgresTransaction implements OpenTransaction {
     tail: readonly Step[],
     signal: AbortSignal | undefined,
   ): Promise<PipelineOutcome> {
+    const { session } = this.#lease;
+    const hasToReplan = dropsPrepared(statements);
     this.#leavesTraces ||= leavesTraces(statements);
+    // Cleared before, each text is sent anew, also behind the statement that drops them all.
+    if (hasToReplan) session.prepared.clear();
     const ending = this.#ending.signal;
-    const running = runPipeline(this.#lease.session, this.#parts.canceller, {
-      steps: [...head, ...bodyOf(statements, this.#spec), ...tail],
-      maxBytes: this.#spec.maxBytes,
-      fieldDetails: this.#spec.fieldDetails ?? false,
-      signal: signal === undefined ? ending : AbortSignal.any([signal, ending]),
-    });
-    this.#running = running;
     try {
-      return await running;
+      const outcome = await runPipeline(session, this.#parts.canceller, {
+        steps: [...head, ...bodyOf(statements, this.#spec), ...tail],
+        maxBytes: this.#spec.maxBytes,
+        fieldDetails: this.#spec.fieldDetails ?? false,
+        signal: signal === undefined ? ending : AbortSignal.any([signal, ending]),
+      });
+      this.#isIdle = outcome.status === "I";
+      return outcome;
     } catch (cause) {
       await this.#end(false);
       throw cause;
     } finally {
-      this.#running = null;
+      if (hasToReplan) session.prepared.clear();
     }
   }
 
@@ -170,16 +195,15 @@ class PostgresTransaction implements OpenTransaction {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     const { session } = this.#lease;
+    session.client.off("end", this.#onLost);
     // Once cancelled it goes away, and its transaction with it.
-    const keep = isUsable && !session.isLost && !session.wasCancelled && (await isRolledBack(session.client));
+    const isWhole = isUsable && !session.isLost && !session.wasCancelled;
+    const keep = isWhole && (this.#isIdle || (await rollBack(session, this.#parts.canceller)));
     this.#lease.release({ keep, scrub: this.#leavesTraces });
   }
-}
 
-/** ROLLBACK where nothing is open is a mere warning. */
-async function isRolledBack(client: { query(sql: string): Promise<unknown> }): Promise<boolean> {
-  return client.query("ROLLBACK").then(
-    () => true,
-    () => false,
-  );
+  /** Others need not wait for the session until somebody calls again. */
+  readonly #onLost = (): void => {
+    void this.#end(false);
+  };
 }

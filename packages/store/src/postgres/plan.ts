@@ -3,7 +3,7 @@ import { HighwaterError, type Isolation, type Param, type Statement, type TxnId 
 import { type ResultLimits, type TransactionSpec } from "../port.ts";
 import { type Step } from "./pipeline.ts";
 import { COMMIT, COMMIT_EARLY, INSERT_RECEIPT, POSITION, SNAPSHOT_POSITION } from "./sql.ts";
-import { changesRows, changesSession, refusal } from "./statement-guard.ts";
+import { changesRows, changesSession, leadingWords, refusal } from "./statement-guard.ts";
 
 const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
   serializable: "SERIALIZABLE",
@@ -19,6 +19,8 @@ export function quiet(sql: string, params: readonly (string | null)[] = []): Ste
 const COMMIT_STEPS: readonly Step[] = [quiet(COMMIT_EARLY), quiet(COMMIT), quiet(POSITION)];
 const END_STEPS: readonly Step[] = [quiet(COMMIT)];
 const SNAPSHOT_STEP = quiet(SNAPSHOT_POSITION);
+/** Only before its first snapshot can a transaction that reads be turned into one that writes, and writes no receipt. */
+const FIRST_SNAPSHOT_STEP = quiet("SELECT");
 const RECEIPT_INDEX = 1;
 
 export type Manner = Omit<TransactionSpec, "statements">;
@@ -48,7 +50,8 @@ export function headOf(spec: Manner): Head {
     return { steps: [begin, receipt, ...limits], receipt: RECEIPT_INDEX, snapshot: null };
   }
   // In READ COMMITTED every statement has a snapshot of its own; only what is read behind the last one bounds them all.
-  if (isolation === "read committed") return { steps: [begin, ...limits], receipt: null, snapshot: null };
+  if (isolation === "read committed")
+    return { steps: [begin, ...limits, FIRST_SNAPSHOT_STEP], receipt: null, snapshot: null };
   const steps = [begin, ...limits, SNAPSHOT_STEP];
   return { steps, receipt: null, snapshot: steps.length - 1 };
 }
@@ -63,7 +66,8 @@ export function limitSteps(limits: {
     ["statement_timeout", limits.statementTimeoutMs],
     ["lock_timeout", limits.lockTimeoutMs],
   ] as const)
-    if (value != null) steps.push(quiet(`SET LOCAL ${name} TO ${String(Math.floor(value))}`));
+    // Zero would be no limit at all.
+    if (value != null) steps.push(quiet(`SET LOCAL ${name} TO ${String(Math.max(1, Math.floor(value)))}`));
   return steps;
 }
 
@@ -114,4 +118,9 @@ export function refuseControl(statements: readonly Statement[], id?: TxnId): voi
 /** True when the session must be reset before another transaction uses it. */
 export function leavesTraces(statements: readonly Statement[]): boolean {
   return statements.some((statement) => changesSession(statement.sql));
+}
+
+/** True when a statement may drop prepared statements of its session, the service's own among them. */
+export function dropsPrepared(statements: readonly Statement[]): boolean {
+  return statements.some(({ sql }) => ["DEALLOCATE", "DISCARD"].includes(leadingWords(sql, 1)[0] ?? ""));
 }

@@ -15,14 +15,17 @@ export interface Session {
   isLost: boolean;
 }
 
-/** Asks the server, over another connection, to cancel what the backend is running. */
+/** Asks the server, over another connection, to cancel what the backend is running, or to end it altogether. */
 export interface Canceller {
   readonly clock: Clock;
   cancelBackend(processId: number): Promise<unknown>;
+  terminateBackend(processId: number): Promise<unknown>;
 }
 
-/** What was cancelled answers so soon; otherwise the connection is cut. */
+/** What was cancelled answers so soon; otherwise the backend is ended and the connection is cut. */
 const CANCEL_PATIENCE_MS = 2_000;
+const CANCEL_AGAIN_MS = 50;
+const ROLLBACK_PATIENCE_MS = 2_000;
 
 export interface PipelineRun {
   readonly steps: readonly Step[];
@@ -43,14 +46,10 @@ export async function runPipeline(
     session.client.query(pipeline);
     return pipeline.done;
   }
-  let cancelCut = (): void => undefined;
+  let stopCancelling = (): void => undefined;
   const cancel = (): void => {
     session.wasCancelled = true;
-    cancelCut = canceller.clock.after(CANCEL_PATIENCE_MS, () => {
-      destroy(session.client);
-    });
-    const { processID } = session.client as unknown as { processID: number };
-    canceller.cancelBackend(processID).catch(() => undefined);
+    stopCancelling = insistOnCancel(session, canceller);
   };
   signal.addEventListener("abort", cancel, { once: true });
   try {
@@ -59,6 +58,47 @@ export async function runPipeline(
     return await pipeline.done;
   } finally {
     signal.removeEventListener("abort", cancel);
-    cancelCut();
+    stopCancelling();
+  }
+}
+
+/**
+ * Asks until it is stopped: a request that reaches the backend between two statements, or before the first, is void.
+ * A function can swallow every cancellation of what it runs, but not the end of its backend.
+ */
+function insistOnCancel({ client }: Session, canceller: Canceller): () => void {
+  const { clock } = canceller;
+  const { processID } = client as unknown as { processID: number };
+  let isStopped = false;
+  let stopWaiting = (): void => undefined;
+  const ask = async (): Promise<void> => {
+    await canceller.cancelBackend(processID).catch(() => undefined);
+    if (!isStopped) stopWaiting = clock.after(CANCEL_AGAIN_MS, () => void ask());
+  };
+  void ask();
+  const stopCut = clock.after(CANCEL_PATIENCE_MS, () => {
+    canceller.terminateBackend(processID).catch(() => undefined);
+    destroy(client);
+  });
+  return () => {
+    isStopped = true;
+    stopWaiting();
+    stopCut();
+  };
+}
+
+/** Ends what is open in the session. False when that failed: nobody may use the session any more. */
+export async function rollBack({ client }: Session, { clock }: Pick<Canceller, "clock">): Promise<boolean> {
+  // Cut, the server undoes it all the same; and nobody need wait for a host that is gone.
+  const stopCut = clock.after(ROLLBACK_PATIENCE_MS, () => {
+    destroy(client);
+  });
+  try {
+    await client.query("ROLLBACK");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    stopCut();
   }
 }

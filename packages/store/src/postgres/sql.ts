@@ -117,3 +117,5 @@ WHERE a.pid = ANY (pg_blocking_pids($1))
 
 /** $1 the backend whose statement is to end. */
 export const CANCEL = `SELECT pg_cancel_backend($1)`;
+/** $1 the backend that is to end itself. */
+export const TERMINATE = `SELECT pg_terminate_backend($1)`;
