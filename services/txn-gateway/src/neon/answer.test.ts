@@ -10,7 +10,7 @@ const SELECT: StatementResult = {
   command: "SELECT",
   rowCount: 2,
   fields: [
-    { name: "id", oid: 23, ...detail } as StatementResult["fields"][number],
+    { name: "id", oid: 23, ...detail },
     { name: "note", oid: 25 },
   ],
   rows: [

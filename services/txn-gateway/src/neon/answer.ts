@@ -95,7 +95,10 @@ function rowsAs({ fields, rows }: StatementResult, { rawText, arrayMode }: Forma
   if (rawText && arrayMode) return rows;
   const decoders = fields.map(({ oid }) => (rawText ? null : decoderOf(oid)));
   const decoded = rows.map((row) =>
-    row.map((text, column) => (text === null ? null : (decoders[column]?.(text) ?? text))),
+    row.map((text, column) => {
+      const decode = decoders[column] ?? null;
+      return text === null || decode === null ? text : decode(text);
+    }),
   );
   if (arrayMode) return decoded;
   // fromEntries, not assignment: a column may be called __proto__. Of columns with one name the last one stays.

@@ -5,7 +5,7 @@ import { newId } from "../../test/support/fakes.ts";
 import { authorizationOf, type RequestHeaders } from "./headers.ts";
 import { type Asked, readRequest } from "./request.ts";
 
-const RULES = { levels: ["disk", "region"], maxWaitMs: 30_000, newId: () => newId() };
+const RULES = { rules: { levels: ["disk", "region"], maxWaitMs: 30_000 }, newId: () => newId() };
 
 function ask(body: unknown, headers: RequestHeaders = {}, mayWrite = true): Asked {
   return readRequest(

@@ -26,7 +26,8 @@ export interface AnswerShape {
   readonly formats: readonly Format[];
 }
 
-export interface NeonRules extends RequestRules {
+export interface NeonRules {
+  readonly rules: RequestRules;
   readonly newId: () => TxnId;
 }
 
@@ -45,9 +46,9 @@ export interface Asking {
 }
 
 /** Throws `invalid_request` with every fault, `invalid_id` or `unknown_level`. */
-export function readRequest({ headers, body, mayWrite }: Asking, rules: NeonRules): Asked {
+export function readRequest({ headers, body, mayWrite }: Asking, { rules, newId }: NeonRules): Asked {
   const { isBatch, queries } = queriesOf(body);
-  const { readOnly: wishesReadOnly = false, id = rules.newId(), ...acknowledgement } = wishesOf(headers);
+  const { readOnly: wishesReadOnly = false, id = newId(), ...acknowledgement } = wishesOf(headers);
   const manner = isBatch
     ? batchMannerOf(headers)
     : { isolation: DEFAULT_ISOLATION, readOnly: false, deferrable: false, echo: {} };

@@ -8,7 +8,8 @@ import { decoderOf } from "./values.ts";
 
 const same = (text: string): string => text;
 const decoded = (oid: number, text: string): unknown => {
-  const value = decoderOf(oid)?.(text) ?? text;
+  const decode = decoderOf(oid);
+  const value = decode === null ? text : decode(text);
   return JSON.parse(JSON.stringify(value)) as unknown;
 };
 

@@ -1,26 +1,45 @@
 // POST /sql: the Neon serverless HTTP wire. Read the request, call, answer, in the wire's own shapes; neon/ has the rules.
+import { randomBytes } from "node:crypto";
+import { type ServerResponse } from "node:http";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { HighwaterError, type TransactionResponse, type TxnId } from "@highwater/protocol";
-import { type Log } from "../deps.ts";
-import { type Principal } from "../identity/principal.ts";
+import { HighwaterError, makeUuidV7, type TransactionResponse, type TxnId } from "@highwater/protocol";
+import { type Config } from "../config.ts";
+import { type Deps, type Log } from "../deps.ts";
+import { type Gateway } from "../gateway.ts";
 import { neonAnswer, type TransactionPart, transactionPart } from "../neon/answer.ts";
 import { neonError, type NeonErrorAnswer, rowsMissing } from "../neon/error.ts";
 import { authorizationOf } from "../neon/headers.ts";
 import { readRequest } from "../neon/request.ts";
 import { type Caller } from "../txn/caller.ts";
 import { type Accepted, type RequestRules } from "../txn/request.ts";
+import { rulesOf } from "./transactions.ts";
 
 export interface NeonParts {
   readonly run: (request: Accepted, caller: Caller) => Promise<{ readonly body: TransactionResponse }>;
-  readonly authenticate: (authorization: string | undefined) => Promise<Principal>;
+  /** The caller of a request by its credential; told to be gone when the response is. */
+  readonly enter: (authorization: string | undefined, response: ServerResponse) => Promise<Caller>;
   readonly rules: RequestRules;
   /** An id for a transaction whose client has chosen none. */
   readonly newId: () => TxnId;
   readonly log: Pick<Log, "error">;
 }
 
+const ID_RANDOM_BYTES = 10;
+
+export function neonParts(config: Config, deps: Pick<Deps, "log">, gateway: Gateway): NeonParts {
+  return {
+    run: (request, caller) => gateway.transactions.run(request, caller),
+    enter: (authorization, response) => gateway.callers.enter(authorization, response),
+    rules: rulesOf(config),
+    // By the clock by which the id will be judged.
+    newId: () => makeUuidV7(gateway.primary.serverNowMs(), randomBytes(ID_RANDOM_BYTES)),
+    log: deps.log,
+  };
+}
+
 /** In a scope of its own: the driver's body is text to Fastify, and errors have another shape than elsewhere. */
 export function neonRoutes(app: FastifyInstance, parts: NeonParts): void {
+  const callers = new WeakMap<FastifyRequest, Caller>();
   void app.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", { parseAs: "string" }, (_request, body, parsed) => {
@@ -29,21 +48,30 @@ export function neonRoutes(app: FastifyInstance, parts: NeonParts): void {
     scope.setErrorHandler((cause, _request, reply) => {
       sendError(reply, neonError(toHighwaterError(cause, parts.log), null));
     });
-    scope.post("/sql", (request, reply) => answer(request, reply, parts));
+    // Before the body: what comes from strangers is not even read.
+    scope.addHook("onRequest", async (request, reply) => {
+      callers.set(request, await parts.enter(authorizationOf(request.headers), reply.raw));
+    });
+    scope.post("/sql", (request, reply) => {
+      const caller = callers.get(request);
+      if (caller === undefined) throw new Error("a request without a caller");
+      return answer(request, reply, { ...parts, caller });
+    });
     done();
   });
 }
 
-async function answer(request: FastifyRequest, reply: FastifyReply, parts: NeonParts): Promise<FastifyReply> {
-  const { headers, body, signal } = request;
-  // First of all: what comes from strangers is not even parsed.
-  const principal = await parts.authenticate(authorizationOf(headers));
-  const mayWrite = principal.scopes.has("write");
-  const asked = readRequest({ headers, body, mayWrite }, { ...parts.rules, newId: parts.newId });
+async function answer(
+  { headers, body }: FastifyRequest,
+  reply: FastifyReply,
+  { caller, ...parts }: NeonParts & { readonly caller: Caller },
+): Promise<FastifyReply> {
+  const mayWrite = caller.principal.scopes.has("write");
+  const asked = readRequest({ headers, body, mayWrite }, parts);
   const { accepted } = asked;
   let response: TransactionResponse;
   try {
-    response = (await parts.run(accepted, { principal, signal })).body;
+    response = (await parts.run(accepted, caller)).body;
   } catch (cause) {
     // With the id, by which it can be asked about: only this answer tells of one that the service has chosen.
     return sendError(reply, neonError(toHighwaterError(cause, parts.log), accepted.id));
