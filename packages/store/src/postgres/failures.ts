@@ -31,7 +31,9 @@ export function receiptRefusal(error: DatabaseError, id: TxnId): HighwaterError 
       return new HighwaterError("epoch_changed", { transactionId: id }, { cause: error });
     case "57014":
     case "55P03":
-      // The insert waited for another transaction that has written the same receipt and has not ended.
+      // Only of a wait for another row's transaction the server tells where it was: it has written the same receipt and has
+      // not ended. Cancelled anywhere else, the insert has met nobody.
+      if (error.where === undefined) return failureOf(error, { id, statement: undefined });
       return new HighwaterError(
         "transaction_in_progress",
         { transactionId: id, retryAfterMs: 1_000 },

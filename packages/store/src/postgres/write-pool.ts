@@ -75,7 +75,7 @@ export class WritePool {
     }
   }
 
-  /** Errors as those of `use`, and the signal's reason when it aborts the waiting. */
+  /** Errors as those of `use`; and when the signal aborts the waiting its reason, if that is one of ours, or `cancelled`. */
   async acquire(epoch: EpochId, signal?: AbortSignal): Promise<SessionLease> {
     const client = await this.#checkOut(epoch, signal);
     this.#inUse.add(client);
@@ -134,7 +134,7 @@ export class WritePool {
     return new Promise((resolve, reject) => {
       const giveUp = reject;
       const onAbort = (): void => {
-        if (this.#waiting.delete(giveUp)) reject(signal?.reason as Error);
+        if (this.#waiting.delete(giveUp)) reject(cancelledFor(signal?.reason));
       };
       this.#waiting.add(giveUp);
       signal?.addEventListener("abort", onAbort, { once: true });
@@ -241,4 +241,13 @@ export class WritePool {
     this.#closed = true;
     this.reset();
   }
+}
+
+function cancelledFor(reason: unknown): HighwaterError {
+  if (reason instanceof HighwaterError) return reason;
+  return new HighwaterError(
+    "cancelled",
+    { detail: "It was cancelled before it had a session." },
+    { cause: reason },
+  );
 }
