@@ -121,6 +121,8 @@ export type Execution =
       /** `offset` is an upper bound of the commit record's place, unless `exact`; of a read: of everything that it could see. */
       readonly offset: Offset;
       readonly exact: boolean;
+      /** Of a read: what it could see was on the primary's disk already, so there is nothing to help along. */
+      readonly isFlushed?: boolean;
       readonly results: readonly StatementResult[];
     }
   /** A receipt with this id exists: nothing was run, the original outcome counts. */

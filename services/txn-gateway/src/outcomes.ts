@@ -86,7 +86,17 @@ export class Outcomes {
     announced?.position(offset);
     if (!readOnly) this.#parts.flush.committed(reign);
     const { epoch } = reign;
-    return { kind: readOnly ? "read" : "write", id, epoch, offset, attempt: epoch, owner, results };
+    const isFlushed = readOnly && execution.isFlushed === true;
+    return {
+      kind: readOnly ? "read" : "write",
+      id,
+      epoch,
+      offset,
+      attempt: epoch,
+      owner,
+      isFlushed,
+      results,
+    };
   }
 
   /** The id has been used before: the original outcome counts, and nothing was run. */
@@ -142,8 +152,8 @@ export class Outcomes {
     const { reign } = this.#parts.primary;
     // The position was read after the receipt; nothing need be there yet that would bring it to disk.
     if (reign?.epoch === settled.epoch) this.#parts.flush.committed(reign);
-    const { epoch, offset, owner } = settled;
-    return { kind: "write", id, epoch, offset, attempt: settled.attempt, owner, results: null };
+    const { epoch, offset, owner, attempt: run } = settled;
+    return { kind: "write", id, epoch, offset, attempt: run, owner, isFlushed: false, results: null };
   }
 
   /** Answers at the commit point or at the durability point, as it was asked. */
@@ -169,9 +179,10 @@ export class Outcomes {
     if (ack === "commit") return answer("committed");
     const { epoch, offset } = committed;
     const promised = { token, epoch, offset, level };
-    // A read has brought nothing to the log; what it saw may still need help to get to disk, but only then.
+    // What a read saw may still need help to get to disk; help where none is needed would be a commit that the next read sees
+    // and has to wait for.
     const { reign } = this.#parts.primary;
-    if (committed.kind === "read" && reign?.epoch === epoch && !marks.reached(promised))
+    if (committed.kind === "read" && !committed.isFlushed && reign?.epoch === epoch)
       this.#parts.flush.committed(reign);
     const fate = await durability.await(promised, how.maxWaitMs);
     switch (fate) {
@@ -198,5 +209,6 @@ export function readAt(
   },
 ): Committed {
   const { epoch, offset } = read.position;
-  return { kind: "read", id, epoch, offset, attempt: epoch, owner, results: read.results };
+  // A replica gets nothing that the primary has not flushed.
+  return { kind: "read", id, epoch, offset, attempt: epoch, owner, isFlushed: true, results: read.results };
 }

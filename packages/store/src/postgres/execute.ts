@@ -1,6 +1,6 @@
 // A whole transaction in one round trip: BEGIN, receipt, statements, COMMIT and the position behind it, in one write.
 import { type DatabaseError } from "pg";
-import { type EpochId, HighwaterError, type StatementResult } from "@highwater/protocol";
+import { type EpochId, HighwaterError, type Offset, type StatementResult } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "../port.ts";
 import { failureOf, receiptRefusal, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
@@ -76,7 +76,7 @@ async function attemptOn(
     results: results.slice(tailAt),
     snapshot,
   });
-  return { kind: "committed", offset: ended, exact: false, results: results.slice(first, tailAt) };
+  return { kind: "committed", exact: false, ...ended, results: results.slice(first, tailAt) };
 }
 
 function isUndone(session: Session, error: DatabaseError, isBeforeCommit: boolean): boolean {
@@ -117,7 +117,7 @@ export function endedAt(
     readonly results: readonly StatementResult[];
     readonly snapshot: StatementResult | undefined;
   },
-): ReturnType<typeof endOfLog> {
+): { readonly offset: Offset; readonly isFlushed?: boolean } {
   const { tail, results, snapshot } = answered;
   const tag = results[tail.commit]?.command;
   if (tag !== "COMMIT")
@@ -126,7 +126,7 @@ export function endedAt(
       transactionId: spec.id,
     });
   const position = tail.position === null ? snapshot : results[tail.position];
-  const [lsn, epoch, snapshotText] = position?.rows[0] ?? [];
+  const [lsn, epoch, snapshotText, flushed] = position?.rows[0] ?? [];
   if (epoch !== (spec.epoch as string) || lsn == null) {
     // A write has asserted its epoch with its receipt, so only its position is in doubt; a read has asserted nothing.
     if (spec.readOnly) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
@@ -134,8 +134,9 @@ export function endedAt(
     throw unconfirmed(spec.id, false, found);
   }
   const offset = endOfLog(parseLsn(lsn), session.segmentBytes);
-  if (!spec.readOnly || snapshotText == null) return offset;
-  return readPositions.tighten({ epoch: epoch as EpochId, snapshot: snapshotText, offset });
+  if (!spec.readOnly || snapshotText == null || flushed == null) return { offset };
+  const tightened = readPositions.tighten({ epoch: epoch as EpochId, snapshot: snapshotText, offset });
+  return { offset: tightened, isFlushed: parseLsn(flushed) >= tightened };
 }
 
 /**

@@ -126,12 +126,12 @@ class PostgresTransaction implements OpenTransaction {
     const isSessionOver = error !== null && endsSession(error.severity);
     try {
       if (error === null) {
-        const offset = endedAt(session, this.#spec, readPositions, {
+        const ended = endedAt(session, this.#spec, readPositions, {
           tail,
           results: results.slice(statements.length),
           snapshot: this.#snapshot,
         });
-        return { kind: "committed", offset, exact: false, results: results.slice(0, statements.length) };
+        return { kind: "committed", exact: false, ...ended, results: results.slice(0, statements.length) };
       }
       if (isSessionOver || results.length > commitAt) throw unconfirmed(id, readOnly, error);
       throw this.#failure(error, results.length, statements);

@@ -29,7 +29,8 @@ export const POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catal
  * snapshots show the same transactions.
  */
 export const SNAPSHOT_POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text,
-  ${SENTINEL_EPOCH}::pg_catalog.text, pg_catalog.pg_current_snapshot()::pg_catalog.text`;
+  ${SENTINEL_EPOCH}::pg_catalog.text, pg_catalog.pg_current_snapshot()::pg_catalog.text,
+  pg_catalog.pg_current_wal_flush_lsn()::pg_catalog.text`;
 
 /** $1 epoch, $2 offset that have to be in the snapshot, or NULL. The function is the migration's; so are the reasons. */
 export const REPLICA_SNAPSHOT = `SELECT in_recovery::pg_catalog.text, epoch::pg_catalog.text, is_on_timeline::pg_catalog.text,

@@ -49,6 +49,8 @@ export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
   const waits = problem.retry === "wait" || problem.retryAfterMs !== undefined;
   const retryAfterMs = problem.retryAfterMs ?? RETRY_MS_DEFAULT;
   if (waits) void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
+  // RFC 9110, section 15.5.2: such an answer says how to authenticate.
+  if (problem.status === 401) void reply.header("www-authenticate", "Bearer");
   const body = waits ? { ...problem, retryAfterMs } : problem;
   // As text: the serializer of JSON answers would put its own content type.
   void reply

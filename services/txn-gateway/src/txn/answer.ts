@@ -21,11 +21,13 @@ export interface Committed {
   readonly offset: Offset;
   readonly attempt: EpochId;
   readonly owner: bigint;
+  /** Everything below the offset is on the primary's disk; true when that is not known to be otherwise. */
+  readonly isFlushed: boolean;
   /** Null for a replay: the original results are not kept. */
   readonly results: readonly StatementResult[] | null;
 }
 
-export function tokenOf({ kind, id, epoch, offset, attempt, owner }: Omit<Committed, "results">): string {
+export function tokenOf({ kind, id, epoch, offset, attempt, owner }: Omit<Committed, "results" | "isFlushed">): string {
   return encodeToken({ kind, id, epoch, offset, attempt, owner });
 }
 

@@ -1,0 +1,141 @@
+// Goal: a read near the user sees what it must and promises what is true, and a safe read waits for nothing it did not see.
+// Method: the whole product over three regions with delayed links; replication is held back where the test needs it.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type TransactionRequest, type TransactionResponse } from "@highwater/protocol";
+import { System } from "../src/index.ts";
+import { commit, createTable, eventually, newId, put } from "./support.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+
+async function ask(url: string, request: Partial<TransactionRequest>): Promise<TransactionResponse> {
+  const response = await fetch(`${url}/v1/transactions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      id: newId(),
+      readOnly: true,
+      statements: [{ sql: "SELECT key FROM kv" }],
+      ...request,
+    }),
+  });
+  const body = (await response.json()) as TransactionResponse;
+  assert.ok(response.status < 300, JSON.stringify(body));
+  return body;
+}
+
+const keysOf = (answer: TransactionResponse): string[] =>
+  (answer.results?.[0]?.rows ?? []).map(([key]) => key ?? "");
+
+test("a read near the user: served by its replica once that has the token's transaction, by the primary until then", async () => {
+  await using system = await System.start();
+  const { cluster } = system;
+  await createTable(system, EAST);
+  const west = system.gateway(WEST).url;
+
+  const first = await commit(system.gateway(EAST).url, [put("first")], { ack: "durable", level: "global" });
+  const local = await eventually("the replica serves it", async () => {
+    const answer = await ask(west, { after: first.token });
+    return answer.served?.role === "replica" ? answer : undefined;
+  });
+  assert.deepEqual(keysOf(local), ["first"]);
+  assert.deepEqual([local.served?.node, local.served?.region], [WEST, WEST]);
+  assert.match(local.served?.behindBytes ?? "", /^[0-9]+$/);
+
+  // The replica stands still: what is new is read on the primary, and what is old on the replica all the same.
+  await cluster.query(WEST, "SELECT pg_wal_replay_pause()");
+  await eventually("the replay is paused", async () => {
+    const [row] = await cluster.query(WEST, "SELECT pg_get_wal_replay_pause_state() AS state");
+    return row?.["state"] === "paused";
+  });
+  const second = await commit(system.gateway(EAST).url, [put("second")]);
+  const fresh = await ask(west, { after: second.token });
+  assert.equal(fresh.served?.role, "primary");
+  assert.deepEqual(keysOf(fresh).sort(), ["first", "second"]);
+  const stale = await ask(west, { mode: "local" });
+  assert.equal(stale.served?.role, "replica");
+  assert.deepEqual(keysOf(stale), ["first"]);
+  const before = await ask(west, { after: first.token });
+  assert.deepEqual([before.served?.role, keysOf(before)], ["replica", ["first"]]);
+  await cluster.query(WEST, "SELECT pg_wal_replay_resume()");
+  const caughtUp = await eventually("the replica has caught up", async () => {
+    const answer = await ask(west, { after: second.token });
+    return answer.served?.role === "replica" ? answer : undefined;
+  });
+  assert.deepEqual(keysOf(caughtUp).sort(), ["first", "second"]);
+
+  // Serializable snapshots are the primary's, and so is everything where the primary is near.
+  assert.equal((await ask(west, { mode: "local", isolation: "serializable" })).served?.role, "primary");
+  assert.equal((await ask(system.gateway(EAST).url, { mode: "local" })).served?.role, "primary");
+  assert.equal((await ask(west, { mode: "primary", after: second.token })).served?.role, "primary");
+  assert.equal((await ask(west, {})).served, undefined);
+});
+
+test("a safe read on a replica waits until what it shows is durable at the level", async () => {
+  await using system = await System.start();
+  const { cluster } = system;
+  await createTable(system, EAST);
+  const west = system.gateway(WEST).url;
+  await commit(system.gateway(EAST).url, [put("old")], { ack: "durable", level: "global" });
+  const safe = await eventually("the replica serves a safe read", async () => {
+    const answer = await ask(west, { mode: "local", ack: "durable", level: "global" });
+    return answer.served?.role === "replica" ? answer : undefined;
+  });
+  assert.equal(safe.state, "durable");
+
+  // Europe hears nothing more: the west shows what is not everywhere yet, and says so.
+  await cluster.isolate(EUROPE);
+  const shown = await commit(system.gateway(EAST).url, [put("new")]);
+  const pending = await eventually("the west shows it", async () => {
+    const answer = await ask(west, { mode: "local", ack: "durable", level: "global", maxWaitMs: 200 });
+    return answer.served?.role === "replica" && keysOf(answer).includes("new") ? answer : undefined;
+  });
+  assert.equal(pending.state, "pending");
+  const regional = await ask(west, { mode: "local", ack: "durable", level: "region", maxWaitMs: 20_000 });
+  assert.deepEqual([regional.state, regional.served?.role], ["durable", "replica"]);
+  assert.ok(shown.token.length > 0);
+  await cluster.healAll();
+  const durable = await ask(west, { mode: "local", ack: "durable", level: "global", maxWaitMs: 30_000 });
+  assert.equal(durable.state, "durable");
+});
+
+test("a safe read on an idle database answers at once, and a bulk load that nobody can see yet holds none up", async () => {
+  await using system = await System.start();
+  const { cluster } = system;
+  await createTable(system, EAST);
+  const east = system.gateway(EAST).url;
+  await commit(east, [put("old")], { ack: "durable", level: "global" });
+  const safe = { ack: "durable", level: "global", maxWaitMs: 0 } as const;
+  const settled = await eventually("everything has come to rest", async () => {
+    const answer = await ask(east, safe);
+    return answer.state === "durable" ? answer : undefined;
+  });
+  // From here on each one is answered without waiting: a read writes nothing that the next would have to wait for.
+  for (let n = 0; n < 20; n++) {
+    const answer = await ask(east, safe);
+    assert.equal(answer.state, "durable", `read ${String(n)}`);
+    assert.deepEqual(answer.position, settled.position);
+  }
+  await cluster.isolate(EUROPE);
+  await cluster.query(EAST, "CREATE TABLE bulk (text text)");
+  const visible = await ask(east, safe);
+  assert.equal(visible.state, "pending", "the new table is visible, and not everywhere yet");
+  await cluster.healAll();
+  await eventually("that is durable as well", async () => (await ask(east, safe)).state === "durable");
+  const begun = await ask(east, safe);
+  const load = cluster.query(
+    EAST,
+    "INSERT INTO bulk SELECT repeat('x', 1000) FROM generate_series(1, 20000) UNION ALL SELECT pg_sleep(3)::text",
+  );
+  await eventually("the load has written", async () => {
+    const [row] = await cluster.query(
+      EAST,
+      "SELECT pg_current_wal_insert_lsn() - '0/0' > $1::numeric + 10000000 AS much",
+      [begun.position.offset],
+    );
+    return row?.["much"] === true;
+  });
+  const during = await ask(east, safe);
+  assert.equal(during.state, "durable");
+  await load;
+});
