@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { decodeToken, type EpochRecord, type Marks, type TransactionResponse } from "@highwater/protocol";
+import { readEpoch } from "../support/cluster.ts";
 import { newId } from "../support/fakes.ts";
 import { problemOf, TestGateway } from "../support/gateway.ts";
 import { TrackerPeer } from "../support/tracker-peer.ts";
@@ -19,26 +20,6 @@ function marks(global: string | bigint, of: EpochRecord = epoch): Marks {
   return { epoch: of.id, seq: of.seq, levels: { global: global.toString() } };
 }
 
-/** The first epoch's record, as a tracker would know it. */
-async function readEpoch(): Promise<EpochRecord> {
-  const [row] = await cluster.query("a", "SELECT id::text, seq::int, node FROM highwater.epoch");
-  assert.ok(row !== undefined);
-  return {
-    id: String(row["id"]),
-    seq: Number(row["seq"]),
-    previous: null,
-    node: String(row["node"]),
-    cause: "first",
-    startedAt: new Date().toISOString(),
-    startOffset: "0",
-    forkOffset: "0",
-    forkLimit: "0",
-    supersedes: [],
-    commanded: false,
-    finalMarks: {},
-  };
-}
-
 before(async () => {
   cluster = await startCluster({ nodes: [{ id: "a", region: "us-east" }] });
   // The peers begin no epochs, so a first gateway without trackers does.
@@ -46,7 +27,7 @@ before(async () => {
   await first.ready();
   await first.run("CREATE TABLE entry (n serial)");
   await first.close();
-  epoch = await readEpoch();
+  epoch = await readEpoch(cluster, "a");
   near = await new TrackerPeer().start();
   far = await new TrackerPeer().start();
   near.sendEpochs([epoch]);

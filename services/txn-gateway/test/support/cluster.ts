@@ -1,0 +1,36 @@
+// What a test asks the database itself, behind the gateway's back.
+import assert from "node:assert/strict";
+import { type Cluster } from "@highwater/dev-cluster";
+import { type EpochRecord } from "@highwater/protocol";
+
+const POLL_MS = 20;
+const LIMIT_MS = 30_000;
+
+/** The node's only epoch, as a tracker would know it. */
+export async function readEpoch(cluster: Cluster, node: string): Promise<EpochRecord> {
+  const [row] = await cluster.query(node, "SELECT id::text, seq::int, node FROM highwater.epoch");
+  assert.ok(row !== undefined);
+  return {
+    id: String(row["id"]),
+    seq: Number(row["seq"]),
+    previous: null,
+    node: String(row["node"]),
+    cause: "first",
+    startedAt: new Date().toISOString(),
+    startOffset: "0",
+    forkOffset: "0",
+    forkLimit: "0",
+    supersedes: [],
+    commanded: false,
+    finalMarks: {},
+  };
+}
+
+/** Asks until the answer is yes; a server has no other way to tell. */
+export async function until(what: string, ask: () => Promise<boolean>, limitMs = LIMIT_MS): Promise<void> {
+  const deadline = performance.now() + limitMs;
+  while (!(await ask())) {
+    if (performance.now() > deadline) throw new Error(`${what}: not within ${String(limitMs)} ms`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
