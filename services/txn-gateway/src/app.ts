@@ -8,6 +8,7 @@ import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plug
 import { installCallers } from "./plugins/caller.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
+import { neonParts, neonRoutes } from "./routes/neon.ts";
 import { transactionRoutes } from "./routes/transactions.ts";
 
 export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
@@ -55,6 +56,7 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
     interactiveRoutes(scope, config, gateway);
     done();
   });
+  neonRoutes(app, neonParts(config, deps, gateway));
   healthRoutes(app, gateway);
 
   let cancelCut = (): void => undefined;
@@ -80,10 +82,10 @@ function isWork(url: string): boolean {
   return url.startsWith("/v1/") || url.startsWith("/sql");
 }
 
-/** What has been begun may be ended also while the service shuts down. */
+/** What has been begun may be ended, and its end asked for again, also while the service shuts down. */
 function isOfOpenTransaction(url: string, gateway: Gateway): boolean {
   const id = parseTxnId(
     /^\/v1\/transactions\/([^/?]+)\/(?:statements|commit|rollback)$/.exec(url)?.[1] ?? "",
   );
-  return id !== undefined && gateway.interactive.isOpen(id);
+  return id !== undefined && gateway.interactive.isKnown(id);
 }

@@ -1,5 +1,5 @@
 // The bounds of one request: how long it may run, and how much it may answer.
-import { HighwaterError, type StatementResult } from "@highwater/protocol";
+import { HighwaterError, type StatementResult, type TxnId } from "@highwater/protocol";
 import { type ActiveTransactions } from "./active.ts";
 import { type Config } from "./config.ts";
 
@@ -7,6 +7,7 @@ import { type Config } from "./config.ts";
 export function refuseTruncated(
   results: readonly StatementResult[],
   config: Pick<Config, "maxRows" | "maxResultBytes">,
+  about: { readonly transactionId?: TxnId; readonly open?: boolean } = {},
 ): void {
   const statement = results.findIndex(({ truncated }) => truncated === true);
   if (statement < 0) return;
@@ -18,6 +19,7 @@ export function refuseTruncated(
     detail: `The result of statement ${String(statement)} is over the limit ${limit.name} of ${String(limit.value)}.`,
     statement,
     limit,
+    ...about,
   });
 }
 
@@ -51,9 +53,11 @@ export function withinTime(
   return {
     signal: over.signal,
     reasonFor: (cause) => {
-      const isOurs =
-        over.signal.aborted && cause instanceof HighwaterError && cause.code === "statement_timeout";
-      return isOurs ? (over.signal.reason as HighwaterError) : cause;
+      if (!over.signal.aborted || !(cause instanceof HighwaterError) || cause.code !== "statement_timeout")
+        return cause;
+      const reason = over.signal.reason as HighwaterError;
+      // What the server said stays: that it undid this very transaction says that no other had its id.
+      return new HighwaterError(reason.code, { ...cause.details, ...reason.details }, { cause });
     },
     end: () => {
       client?.removeEventListener("abort", onGone);

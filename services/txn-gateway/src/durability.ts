@@ -24,16 +24,15 @@ export class Durability {
     this.#verdicts = verdicts;
   }
 
-  /** For a transaction that this gateway has just committed: `pending` only when the time is over. */
-  async await(promised: Promised, limitMs: number): Promise<Fate> {
+  /** For a transaction that this gateway has just committed: `pending` only when the time is over, or the client is gone. */
+  async await(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<Fate> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
-    const end = await this.#marks.wait(promised, limitMs);
+    const end = await this.#marks.wait(promised, limitMs, signal);
     if (end === "reached") return "durable";
     if (end === "timeout") return "pending";
     const leftMs = Math.max(0, deadlineMs - this.#clock.monotonicMs());
-    return fateOf(
-      await this.#verdicts.ask({ token: promised.token, level: promised.level, limitMs: leftMs }),
-    );
+    const { token, level } = promised;
+    return fateOf(await this.#verdicts.ask({ token, level, limitMs: leftMs, signal }));
   }
 
   /** For any transaction: a tracker's word counts more than the marks, which cannot tell of a broken promise. */
@@ -43,7 +42,7 @@ export class Durability {
     const end = await this.#marks.wait(promised, limitMs, signal);
     const leftMs = end === "ended" ? Math.max(0, deadlineMs - this.#clock.monotonicMs()) : 0;
     const { token, level } = promised;
-    const verdict = await this.#verdicts.ask({ token, level, limitMs: leftMs });
+    const verdict = await this.#verdicts.ask({ token, level, limitMs: leftMs, signal });
     if (verdict !== null && verdict !== "unknown" && verdict !== "pending") return verdict;
     return this.#marks.reached(promised) ? "durable" : "pending";
   }

@@ -188,6 +188,9 @@ export class Gateway {
     gauge("open_transactions", "Interactive transactions that are open.", () => this.interactive.size);
     gauge("active_transactions", "Transactions under way.", () => this.#active.size);
     gauge("durability_waits", "Safe transactions that wait for a mark.", () => this.marks.waiting);
+    gauge("split_brain", "1 while two primaries claim authority and all writes are stopped.", () =>
+      this.primary.authority.kind === "split" ? 1 : 0,
+    );
     gauge("ready", "1 while there is an authoritative primary.", () => (this.primary.reign === null ? 0 : 1));
   }
 }

@@ -72,7 +72,7 @@ export class Outcomes {
       execution = await executing;
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
-      if (cause.outcome === "unknown") return this.#resolve(attempt, hold, cause);
+      if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause);
       if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.nudge();
       if (provesNothingCommitted(cause)) attempt.announced?.withdraw();
       throw cause;
@@ -106,8 +106,11 @@ export class Outcomes {
     return this.#fromReceipt(attempt, settled);
   }
 
-  /** The connection died during COMMIT, or another session holds the id: find out, or make it so that it never commits. */
-  async #resolve(attempt: Attempt, hold: Hold, cause: HighwaterError): Promise<Committed> {
+  /**
+   * The connection died during COMMIT, or another session holds the id, or did so for a process that is gone: find out, or
+   * make it so that it never commits. Errors: `commit_unconfirmed` when that takes too long; those of a settled id.
+   */
+  async resolve(attempt: Attempt, hold: Hold, cause: HighwaterError): Promise<Committed> {
     const { deps, primary } = this.#parts;
     const { id } = attempt;
     deps.log.warn("outcome_unknown", { transactionId: id, epoch: attempt.reign.epoch, cause });
@@ -156,11 +159,11 @@ export class Outcomes {
     return { kind: "write", id, epoch, offset, attempt: run, owner, isFlushed: false, results: null };
   }
 
-  /** Answers at the commit point or at the durability point, as it was asked. */
+  /** Answers at the commit point or at the durability point, as it was asked; a client that is gone waits for nothing. */
   async answer(
     committed: Committed,
     announced: Announced | null,
-    how: Acknowledgement & { readonly served?: Served | undefined },
+    how: Acknowledgement & { readonly served?: Served | undefined; readonly signal?: AbortSignal | undefined },
   ): Promise<Answer> {
     const { marks, durability } = this.#parts;
     const { ack, level, served } = how;
@@ -184,7 +187,7 @@ export class Outcomes {
     const { reign } = this.#parts.primary;
     if (committed.kind === "read" && !committed.isFlushed && reign?.epoch === epoch)
       this.#parts.flush.committed(reign);
-    const fate = await durability.await(promised, how.maxWaitMs);
+    const fate = await durability.await(promised, how.maxWaitMs, how.signal);
     switch (fate) {
       case "durable":
         return answer("durable");

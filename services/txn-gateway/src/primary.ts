@@ -196,6 +196,8 @@ export class Primary {
     }
     if (JSON.stringify(before) === JSON.stringify(authority)) return;
     if (authority.kind === "primary") this.#log.info("authority_changed", { ...authority });
+    else if (authority.kind === "split")
+      this.#log.error("split_brain", { nodes: authority.nodes, reason: this.reason() });
     else this.#log.warn("authority_changed", { kind: authority.kind, reason: this.reason() });
   }
 

@@ -71,12 +71,12 @@ export class Transactions {
       });
     if (request.place !== null) {
       const read = await reads.nearby(request, request.place, caller);
-      if (read !== null) return outcomes.answer(read.committed, null, { ...request, served: read.served });
+      if (read !== null) return outcomes.answer(read.committed, null, { ...request, served: read.served, signal: caller.signal });
     }
     const { committed, attempt } = await this.#runOnce(request, caller);
     if (request.readOnly) refuseTruncated(committed.results ?? [], config);
     const served = request.place === null ? undefined : reads.servedByPrimary(attempt.reign);
-    return outcomes.answer(committed, attempt.announced, { ...request, served });
+    return outcomes.answer(committed, attempt.announced, { ...request, served, signal: caller.signal });
   }
 
   async #runOnce(request: Accepted, caller: Caller): Promise<{ committed: Committed; attempt: Attempt }> {

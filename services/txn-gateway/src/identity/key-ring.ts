@@ -49,7 +49,9 @@ export class KeyRing implements Authenticator {
   #entries = new Map<string, Entry>();
   #progress: Progress | null = null;
   #refreshing: Promise<boolean> | null = null;
+  /** When the last refresh began, and whether it was the primary that answered. */
   #refreshedAtMs = Number.NEGATIVE_INFINITY;
+  #wasCertain = false;
   /** The refresh that those wait for whose key is not known. It has not begun yet: one that has may have missed the key. */
   #next: Promise<boolean> | null = null;
   #waiting = 0;
@@ -112,12 +114,15 @@ export class KeyRing implements Authenticator {
     }
   }
 
+  /** The outcome of the first refresh that begins after this; one that comes by itself will do. */
   async #refreshNext(): Promise<boolean> {
     const { clock } = this.#options;
+    const askedAtMs = clock.monotonicMs();
     for (;;) {
-      if (this.#refreshing !== null) {
-        await this.#refreshing;
-        continue;
+      await this.#refreshing;
+      if (this.#refreshedAtMs > askedAtMs) {
+        this.#next = null;
+        return this.#wasCertain;
       }
       const pauseMs = this.#refreshedAtMs + UNKNOWN_KEY_PAUSE_MS - clock.monotonicMs();
       if (pauseMs <= 0 || this.#stop.signal.aborted) break;
@@ -138,8 +143,10 @@ export class KeyRing implements Authenticator {
   /** One at a time. True when the primary has answered: then a key that is not there does not exist. Never rejects. */
   #refresh(): Promise<boolean> {
     if (this.#stop.signal.aborted) return Promise.resolve(false);
-    this.#refreshing ??= this.#read().finally(() => {
+    this.#refreshing ??= this.#read().then((isCertain) => {
       this.#refreshing = null;
+      this.#wasCertain = isCertain;
+      return isCertain;
     });
     return this.#refreshing;
   }

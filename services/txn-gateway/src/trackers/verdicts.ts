@@ -9,6 +9,8 @@ export interface VerdictQuestion {
   readonly token: string;
   readonly level: string;
   readonly limitMs: number;
+  /** Nobody waits for the answer any more: the last word will do. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** How long a tracker may wait for verdicts that are still pending. Short: who asks meanwhile waits for the next batch. */
@@ -43,19 +45,20 @@ export class Verdicts {
   }
 
   /** The verdict, as soon as it is another than `pending`, or `pending` when the time is over. Null: no tracker answers. */
-  async ask({ token, level, limitMs }: VerdictQuestion): Promise<Word> {
+  async ask({ token, level, limitMs, signal }: VerdictQuestion): Promise<Word> {
     const { clock } = this.#deps;
     const deadlineMs = clock.monotonicMs() + limitMs;
     const { now, waiting } = this.#lanesOf(level);
+    const stop = signal === undefined ? this.#stop.signal : AbortSignal.any([signal, this.#stop.signal]);
     let word = await now.ask(token);
     for (;;) {
       const leftMs = deadlineMs - clock.monotonicMs();
       // A tracker that has not heard of the transaction yet, or of its epoch, may do so in the time that is left.
       const isFinal = word !== null && word !== "pending" && word !== "unknown";
-      if (isFinal || leftMs <= 0 || this.#stop.signal.aborted) return word;
-      if (word !== "pending") await sleep(clock, Math.min(PAUSE_MS, leftMs), this.#stop.signal);
+      if (isFinal || leftMs <= 0 || stop.aborted) return word;
+      if (word !== "pending") await sleep(clock, Math.min(PAUSE_MS, leftMs), stop);
       const over = new AbortController();
-      const limit = sleep(clock, leftMs, AbortSignal.any([over.signal, this.#stop.signal]));
+      const limit = sleep(clock, leftMs, AbortSignal.any([over.signal, stop]));
       word = await Promise.race([waiting.ask(token), limit.then(() => word)]);
       over.abort();
     }

@@ -53,6 +53,7 @@ const AT_COMMIT: ReadonlySet<string> = new Set([
   "serialization_failure",
   "constraint_violation",
   "statement_timeout",
+  "cancelled",
 ]);
 
 /**

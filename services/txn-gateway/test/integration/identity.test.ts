@@ -1,0 +1,255 @@
+// Goal: what a key may touch is decided by the database's own grants, and nobody sees what is another's. Method: real keys in
+// a real store, each with a login role of its own, against a whole gateway.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { decodeToken, type Problem, type TransactionResponse } from "@highwater/protocol";
+import { DEFAULT_LIMITS, type KeyLimits, PostgresKeys, type Scope } from "@highwater/store";
+import { hashSecret, makeKeyText } from "../../src/identity/key-text.ts";
+import { ownerTag } from "../../src/identity/principal.ts";
+import { realClock } from "../../src/runtime.ts";
+import { until } from "../support/cluster.ts";
+import { newId } from "../support/fakes.ts";
+import { TestGateway } from "../support/gateway.ts";
+
+const KEY_REFRESH_MS = 50;
+let cluster: Cluster;
+let gateway: TestGateway;
+let store: PostgresKeys;
+
+interface KeyOptions {
+  readonly role: string;
+  readonly owner?: string;
+  readonly scopes?: readonly Scope[];
+  readonly limits?: Partial<KeyLimits>;
+}
+
+/** A new key: its text, and what a client that has it would send. */
+class Client {
+  readonly text: string;
+  readonly id: string;
+
+  private constructor(text: string, id: string) {
+    this.text = text;
+    this.id = id;
+  }
+
+  static async make({ role, owner, scopes = ["read", "write"], limits = {} }: KeyOptions): Promise<Client> {
+    const { id, secret, text } = makeKeyText();
+    const secretHash = hashSecret(secret);
+    const key = { id, secretHash, name: role, owner: owner ?? id, role, scopes, expiresAtMs: null };
+    await store.insertKey("a", { ...key, limits: { ...DEFAULT_LIMITS, ...limits } });
+    return new Client(text, id);
+  }
+
+  async post<T = TransactionResponse & Partial<Problem>>(
+    path: string,
+    body: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<{ status: number; headers: Headers; body: T }> {
+    const response = await fetch(`${gateway.url}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${this.text}`, ...headers },
+      body: JSON.stringify(body),
+    });
+    return { status: response.status, headers: response.headers, body: (await response.json()) as T };
+  }
+
+  run(...sql: string[]) {
+    return this.post("/v1/transactions", { id: newId(), statements: sql.map((text) => ({ sql: text })) });
+  }
+
+  async get(path: string): Promise<{ status: number; body: Record<string, unknown> }> {
+    const response = await fetch(`${gateway.url}${path}`, {
+      headers: { authorization: `Bearer ${this.text}` },
+    });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  }
+}
+
+before(async () => {
+  cluster = await startCluster({ nodes: [{ id: "a", region: "us-east" }] });
+  const first = await TestGateway.start(cluster);
+  await first.ready();
+  await first.close();
+  for (const sql of [
+    "CREATE ROLE shop LOGIN IN ROLE highwater_app",
+    "CREATE ROLE bank LOGIN IN ROLE highwater_app",
+    "CREATE TABLE goods (name text)",
+    "CREATE TABLE money (amount int)",
+    "GRANT ALL ON goods TO shop",
+    "GRANT ALL ON money TO bank",
+  ])
+    await cluster.query("a", sql);
+  const url = await cluster.connectionString("a");
+  store = new PostgresKeys({
+    nodes: [{ id: "a", region: "us-east", zone: "a", url }],
+    ...{ clock: realClock, helper: "identity-test", connectTimeoutMs: 2_000, callTimeoutMs: 5_000 },
+  });
+  gateway = await TestGateway.start(cluster, {
+    env: {
+      GATEWAY_AUTH: "keys",
+      GATEWAY_KEY_REFRESH_MS: String(KEY_REFRESH_MS),
+      GATEWAY_ROLE_POOL_SIZE: "4",
+    },
+  });
+  await gateway.ready();
+});
+
+after(async () => {
+  await gateway.close();
+  store.close();
+  await cluster.close();
+});
+
+describe("who may come in", () => {
+  it("nobody without a key, with another's, or with one that was revoked", async () => {
+    const response = await fetch(`${gateway.url}/v1/transactions`, { method: "POST", body: "{}" });
+    assert.equal(response.status, 401);
+    assert.equal(response.headers.get("www-authenticate"), "Bearer");
+    assert.equal(((await response.json()) as Problem).code, "unauthenticated");
+    const key = await Client.make({ role: "shop" });
+    assert.equal((await key.run("SELECT 1")).status, 200);
+    const forged = Object.assign(Object.create(Client.prototype) as Client, {
+      text: `hwk_${key.id}_${"A".repeat(43)}`,
+    });
+    assert.equal((await forged.run("SELECT 1")).status, 401);
+    await store.revokeKey("a", key.id);
+    await until("the revocation is known", async () => (await key.run("SELECT 1")).status === 401);
+    assert.equal((await fetch(`${gateway.url}/healthz`)).status, 200, "probes need no key");
+  });
+
+  it("for what its scopes say", async () => {
+    const reader = await Client.make({ role: "shop", scopes: ["read"] });
+    const refused = await reader.run("INSERT INTO goods VALUES ('x')");
+    assert.deepEqual([refused.status, refused.body.code], [403, "forbidden"]);
+    const read = { id: newId(), readOnly: true, statements: [{ sql: "SELECT count(*) FROM goods" }] };
+    assert.equal((await reader.post("/v1/transactions", read)).status, 200);
+    const begin = await reader.post("/v1/transactions/begin", { id: newId() });
+    assert.equal(begin.body.code, "forbidden");
+  });
+});
+
+describe("what a key may touch", () => {
+  it("is what the database has granted to its role, whatever the statements try", async () => {
+    const shop = await Client.make({ role: "shop" });
+    const bank = await Client.make({ role: "bank" });
+    assert.equal((await shop.run("INSERT INTO goods VALUES ('tea')")).status, 200);
+    assert.equal((await bank.run("INSERT INTO money VALUES (1)")).status, 200);
+    for (const attempt of [
+      ["SELECT * FROM money"],
+      ["RESET ROLE", "SELECT * FROM money"],
+      ["SET SESSION AUTHORIZATION DEFAULT", "SELECT * FROM money"],
+      ["SELECT * FROM highwater.api_key"],
+      ["DELETE FROM highwater.receipt"],
+    ]) {
+      const { status, body } = await shop.run(...attempt);
+      assert.deepEqual([status, body.sqlstate], [422, "42501"], attempt.join("; "));
+    }
+    const others = await shop.run("SET ROLE bank");
+    assert.equal(others.body.sqlstate, "42501");
+    const who = await shop.run("SELECT current_user, session_user");
+    assert.deepEqual(who.body.results?.[0]?.rows, [["shop", "shop"]]);
+  });
+});
+
+describe("what a key can see", () => {
+  it("its own transactions, and no other key's: neither by id, nor by token, nor by an id of its own", async () => {
+    const shop = await Client.make({ role: "shop" });
+    const bank = await Client.make({ role: "bank" });
+    const id = newId();
+    const statements = [{ sql: "INSERT INTO goods VALUES ('milk')" }];
+    const { body } = await shop.post("/v1/transactions", { id, statements });
+    assert.equal(decodeToken(body.token)?.owner, ownerTag(shop.id));
+    assert.equal((await shop.get(`/v1/transactions/${id}`)).body["state"], "committed");
+    assert.equal((await bank.get(`/v1/transactions/${id}`)).body["state"], "unknown");
+    const reused = await bank.post("/v1/transactions", { id, statements: [{ sql: "SELECT 1" }] });
+    assert.deepEqual([reused.status, reused.body.code], [422, "id_reused"]);
+    const read = { id: newId(), readOnly: true, after: body.token, statements: [{ sql: "SELECT 1" }] };
+    const after = await bank.post("/v1/transactions", read);
+    assert.deepEqual([after.status, after.body.code], [403, "forbidden"]);
+    assert.equal((await shop.post("/v1/transactions", { ...read, id: newId() })).status, 200);
+    const admin = await Client.make({ role: "shop", scopes: ["admin"] });
+    assert.equal((await admin.get(`/v1/transactions/${id}`)).body["state"], "committed");
+  });
+
+  it("another's open transaction neither, even with its header", async () => {
+    const shop = await Client.make({ role: "shop" });
+    const bank = await Client.make({ role: "bank" });
+    const id = newId();
+    const begun = await shop.post("/v1/transactions/begin", { id });
+    const header = { "highwater-session": begun.headers.get("highwater-session") ?? "" };
+    const call = { seq: 1, statements: [{ sql: "SELECT 1" }] };
+    const stolen = await bank.post(`/v1/transactions/${id}/statements`, call, header);
+    assert.deepEqual([stolen.status, stolen.body.code], [404, "transaction_not_open"]);
+    assert.equal((await bank.get(`/v1/transactions/${id}`)).body["state"], "unknown");
+    assert.equal((await shop.get(`/v1/transactions/${id}`)).body["state"], "active");
+    assert.equal((await shop.post(`/v1/transactions/${id}/statements`, call, header)).status, 200);
+    assert.equal((await shop.post(`/v1/transactions/${id}/rollback`, { seq: 2 }, header)).status, 200);
+  });
+
+  it("the transactions of a key that it has succeeded", async () => {
+    const old = await Client.make({ role: "shop", owner: "team-shop" });
+    const next = await Client.make({ role: "shop", owner: "team-shop" });
+    const { body } = await old.run("INSERT INTO goods VALUES ('salt')");
+    assert.equal((await next.get(`/v1/transactions/${body.id}`)).body["state"], "committed");
+  });
+});
+
+describe("the limits of a key", () => {
+  it("a rate, with the limit's name and when to come again", async () => {
+    const slow = await Client.make({ role: "shop", limits: { ratePerSecond: 1, burst: 2 } });
+    const answers = await Promise.all(Array.from({ length: 6 }, () => slow.run("SELECT 1")));
+    const limited = answers.find(({ status }) => status === 429);
+    assert.ok(limited !== undefined);
+    assert.deepEqual(
+      [limited.body.code, limited.body.limit],
+      ["rate_limited", { name: "ratePerSecond", value: 1 }],
+    );
+    assert.ok(Number(limited.headers.get("retry-after")) >= 1);
+    const other = await Client.make({ role: "shop" });
+    assert.equal((await other.run("SELECT 1")).status, 200, "a limit is one key's own");
+  });
+
+  it("requests in flight, and what is in flight ends all the same", async () => {
+    const narrow = await Client.make({ role: "shop", limits: { concurrency: 1 } });
+    const one = narrow.run("SELECT 1 FROM pg_sleep(0.5)");
+    await until("it runs", async () => (await gateway.metric("highwater_gateway_active_transactions")) >= 1);
+    const refused = await narrow.run("SELECT 1");
+    assert.deepEqual([refused.status, refused.body.code], [429, "concurrency_limited"]);
+    assert.equal((await one).status, 200);
+    assert.equal((await narrow.run("SELECT 1")).status, 200);
+  });
+
+  it("its statements' time, for a lock and in all", async () => {
+    const hasty = await Client.make({ role: "shop", limits: { statementTimeoutMs: 100, lockTimeoutMs: 50 } });
+    const slept = await hasty.run("SELECT pg_sleep(30)");
+    assert.deepEqual([slept.status, slept.body.code], [422, "statement_timeout"]);
+    assert.match(slept.body.detail ?? "", /statement timeout/);
+    const patient = await Client.make({ role: "shop" });
+    const { body } = await patient.run("SHOW statement_timeout");
+    assert.equal(body.results?.[0]?.rows[0]?.[0], "30s");
+  });
+
+  it("open transactions", async () => {
+    const client = await Client.make({ role: "bank", limits: { openTransactions: 1 } });
+    const id = newId();
+    const begun = await client.post("/v1/transactions/begin", { id });
+    const second = await client.post("/v1/transactions/begin", { id: newId() });
+    assert.deepEqual(
+      [second.status, second.body.code, second.body.limit],
+      [503, "too_many_open", { name: "openTransactions", value: 1 }],
+    );
+    const header = { "highwater-session": begun.headers.get("highwater-session") ?? "" };
+    assert.equal((await client.post(`/v1/transactions/${id}/rollback`, { seq: 1 }, header)).status, 200);
+    assert.equal((await client.post("/v1/transactions/begin", { id: newId() })).status, 200);
+  });
+});
+
+it("no key, and no part of one, is ever written to the log", async () => {
+  const key = await Client.make({ role: "shop" });
+  await key.run("SELECT 1");
+  await key.run("SELECT wrong");
+  const log = gateway.logLines.join("");
+  assert.ok(!log.includes(key.text) && !log.includes(key.text.slice(-20)));
+});
