@@ -21,6 +21,7 @@ import { chooseIdentity, makeClusterDir } from "./unprivileged.ts";
 
 export { DevClusterError, type DevClusterErrorCode } from "./errors.ts";
 export { Etcd, type HeldKey } from "./etcd.ts";
+export { PatroniCluster, type PatroniOptions } from "./patroni.ts";
 export { type CutDirection, type CutMode, defaultRoundTripMs } from "./link.ts";
 export {
   type ClusterOptions,

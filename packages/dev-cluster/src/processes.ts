@@ -67,6 +67,15 @@ export async function isAlive(pid: number): Promise<boolean> {
   return (await listProcesses()).some((entry) => entry.pid === pid && !entry.isZombie);
 }
 
+/** Processes whose command line contains the text; none where there is no /proc. */
+export async function processesNaming(text: string): Promise<number[]> {
+  const pids = (await readdir("/proc").catch(() => [])).filter((name) => /^\d+$/.test(name)).map(Number);
+  const lines = await Promise.all(
+    pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")),
+  );
+  return pids.filter((pid, index) => pid !== process.pid && lines[index]?.includes(text));
+}
+
 export function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);

@@ -9,6 +9,8 @@ const connectTimeoutMs = 10_000;
 export interface SqlTarget {
   id: string;
   port: number;
+  /** Default: app. */
+  database?: string;
 }
 
 export interface SqlLimits {
@@ -29,7 +31,7 @@ export async function withClient<T>(
     host: "127.0.0.1",
     port: target.port,
     user: "postgres",
-    database: "app",
+    database: target.database ?? "app",
     application_name: "dev-cluster",
     connectionTimeoutMillis: limits.limitMs ?? connectTimeoutMs,
     ...(limits.limitMs !== undefined && { query_timeout: limits.limitMs }),
