@@ -163,7 +163,10 @@ export class Outcomes {
   async answer(
     committed: Committed,
     announced: Announced | null,
-    how: Acknowledgement & { readonly served?: Served | undefined; readonly signal?: AbortSignal | undefined },
+    how: Acknowledgement & {
+      readonly served?: Served | undefined;
+      readonly signal?: AbortSignal | undefined;
+    },
   ): Promise<Answer> {
     const { marks, durability } = this.#parts;
     const { ack, level, served } = how;

@@ -71,7 +71,12 @@ export class Transactions {
       });
     if (request.place !== null) {
       const read = await reads.nearby(request, request.place, caller);
-      if (read !== null) return outcomes.answer(read.committed, null, { ...request, served: read.served, signal: caller.signal });
+      if (read !== null)
+        return outcomes.answer(read.committed, null, {
+          ...request,
+          served: read.served,
+          signal: caller.signal,
+        });
     }
     const { committed, attempt } = await this.#runOnce(request, caller);
     if (request.readOnly) refuseTruncated(committed.results ?? [], config);

@@ -14,35 +14,36 @@ const RETRY_MS = 200;
 export class Calls<T> {
   #last: Call<T> | null = null;
 
-  get isRunning(): boolean {
-    return this.#last?.isRunning ?? false;
-  }
-
   get lastSeq(): number {
     return this.#last?.seq ?? 0;
+  }
+
+  /** True when `take` would run a call of this number, instead of answering as before or refusing it. */
+  wouldRun(seq: number): boolean {
+    return this.#last?.isRunning !== true && seq === this.lastSeq + 1;
   }
 
   /**
    * Runs a call whose number follows the last one's, or answers as the last one was answered.
    * Errors: `transaction_in_progress` while one runs; `out_of_sequence` for any other number, or for another call under the
-   * last number. What a call itself throws, it throws again when it is repeated.
+   * last number. What a call itself throws, it throws again when it is repeated. `run` null: the transaction has ended.
    */
-  async take(seq: number, body: unknown, run: () => Promise<T>): Promise<T> {
+  async take(seq: number, body: unknown, run: (() => Promise<T>) | null): Promise<T> {
     const last = this.#last;
     if (last?.isRunning === true)
       throw new HighwaterError("transaction_in_progress", {
         detail: `Call ${String(last.seq)} of this transaction is still running.`,
         outcome: "not_applied",
         retryAfterMs: RETRY_MS,
-        open: true,
+        open: run !== null,
       });
     const digest = hash("sha256", JSON.stringify(body));
     if (last?.seq === seq) {
-      if (last.body !== digest) throw outOfSequence(`Call ${String(seq)} was another one.`);
+      if (last.body !== digest) throw outOfSequence(`Call ${String(seq)} was another one.`, run !== null);
       return last.outcome;
     }
-    if (seq !== this.lastSeq + 1)
-      throw outOfSequence(`Call ${String(seq)} came behind call ${String(this.lastSeq)}.`);
+    if (run === null || seq !== this.lastSeq + 1)
+      throw outOfSequence(`Call ${String(seq)} came behind call ${String(this.lastSeq)}.`, run !== null);
     const call: Call<T> = { seq, body: digest, outcome: run(), isRunning: true };
     this.#last = call;
     try {
@@ -53,6 +54,6 @@ export class Calls<T> {
   }
 }
 
-function outOfSequence(detail: string): HighwaterError {
-  return new HighwaterError("out_of_sequence", { detail, open: true });
+function outOfSequence(detail: string, open: boolean): HighwaterError {
+  return new HighwaterError("out_of_sequence", { detail, open });
 }

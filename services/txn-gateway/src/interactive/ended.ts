@@ -1,21 +1,34 @@
 // What is remembered of interactive transactions that have ended: how, and the calls that may yet be repeated.
-import { HighwaterError, type TxnId } from "@highwater/protocol";
+import { HighwaterError, type StatementResult, type TxnId } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 
 export interface End {
-  readonly how: "committed" | "rolled_back" | "expired" | "aborted";
+  /** `unknown`: its COMMIT was sent, and the answer did not come; only its receipt tells. */
+  readonly how: "committed" | "rolled_back" | "expired" | "aborted" | "unknown";
   readonly detail: string;
   readonly limit?: { readonly name: string; readonly value: number } | undefined;
 }
 
-/** For a client that comes back late; docs/reference/http.md promises it. */
+interface Ended<T> {
+  readonly entry: T;
+  readonly end: End;
+  readonly atMs: number;
+  readonly bytes: number;
+}
+
+/** For a client that comes back late. Who comes still later is told by the receipt. */
 const KEEP_MS = 5 * 60_000;
-/** The oldest go first when there are more. */
+/** The oldest go first when there are more, or when the answers that are kept with them have become too large. */
 const KEPT_MAX = 20_000;
+const KEPT_BYTES_MAX = 64 * 1_048_576;
+/** What an entry costs besides the text in it. */
+const ENTRY_BYTES = 1_024;
+const CELL_BYTES = 16;
 
 export class EndedTransactions<T> {
   readonly #clock: Clock;
-  readonly #ended = new Map<TxnId, { readonly entry: T; readonly end: End; readonly atMs: number }>();
+  readonly #ended = new Map<TxnId, Ended<T>>();
+  #bytes = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -25,26 +38,53 @@ export class EndedTransactions<T> {
     return this.#ended.size;
   }
 
-  add(id: TxnId, entry: T, end: End): void {
+  /** `results`: those of the answer that is kept. */
+  add(id: TxnId, entry: T, end: End, results: readonly StatementResult[]): void {
     const nowMs = this.#clock.monotonicMs();
+    const bytes = bytesOf(results);
+    this.#delete(id);
+    this.#ended.set(id, { entry, end, atMs: nowMs, bytes });
+    this.#bytes += bytes;
     for (const [oldest, { atMs }] of this.#ended) {
-      if (nowMs - atMs < KEEP_MS && this.#ended.size < KEPT_MAX) break;
-      this.#ended.delete(oldest);
+      const isFull = this.#ended.size > KEPT_MAX || this.#bytes > KEPT_BYTES_MAX;
+      if (nowMs - atMs < KEEP_MS && !isFull) break;
+      this.#delete(oldest);
     }
-    this.#ended.delete(id);
-    this.#ended.set(id, { entry, end, atMs: nowMs });
   }
 
   get(id: TxnId): { readonly entry: T; readonly end: End } | undefined {
     const ended = this.#ended.get(id);
     return ended !== undefined && this.#clock.monotonicMs() - ended.atMs < KEEP_MS ? ended : undefined;
   }
+
+  #delete(id: TxnId): void {
+    const ended = this.#ended.get(id);
+    if (ended === undefined) return;
+    this.#bytes -= ended.bytes;
+    this.#ended.delete(id);
+  }
+}
+
+function bytesOf(results: readonly StatementResult[]): number {
+  let bytes = ENTRY_BYTES;
+  for (const { rows } of results)
+    for (const row of rows) for (const value of row) bytes += CELL_BYTES + 2 * (value?.length ?? 0);
+  return bytes;
 }
 
 /** What a call to a transaction is told that has ended, unless it repeats the last one. */
 export function goneError(id: TxnId, { how, detail, limit }: End): HighwaterError {
   const about = { detail, limit, transactionId: id, open: false };
-  if (how === "expired") return new HighwaterError("transaction_expired", about);
-  if (how === "aborted") return new HighwaterError("transaction_aborted", about);
-  return new HighwaterError("out_of_sequence", about);
+  switch (how) {
+    case "expired":
+      return new HighwaterError("transaction_expired", about);
+    case "aborted":
+      return new HighwaterError("transaction_aborted", about);
+    case "rolled_back":
+      return new HighwaterError("out_of_sequence", about);
+    case "committed":
+      return new HighwaterError("out_of_sequence", { ...about, outcome: "applied" });
+    case "unknown":
+      return new HighwaterError("commit_unconfirmed", about);
+  }
 }

@@ -2,65 +2,36 @@
 // Owns that none is left behind with its session; how a commit ends is in outcomes.ts.
 import {
   HighwaterError,
-  type OpenTransactionResponse,
   type RollbackRequest,
-  type RollbackResponse,
   type StatementResult,
   type StatementsRequest,
-  type TransactionResponse,
   type TxnId,
 } from "@highwater/protocol";
-import { type Opening, type OpenTransaction } from "@highwater/store";
-import { type ActiveTransactions } from "../active.ts";
-import { type Announcer } from "../announcer.ts";
-import { refuseTruncated, withinTime } from "../bounds.ts";
-import { type Config } from "../config.ts";
-import { type Deps } from "../deps.ts";
+import { type Opening } from "@highwater/store";
+import { refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
 import { type Principal, requireScope } from "../identity/principal.ts";
-import { type MarkBoard } from "../marks.ts";
-import { type Metrics } from "../metrics.ts";
-import { type Attempt, type Outcomes } from "../outcomes.ts";
-import { type Primary, type Reign } from "../primary.ts";
+import { type Attempt } from "../outcomes.ts";
+import { type Reign } from "../primary.ts";
+import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { checkIdWindow } from "../txn/id-window.ts";
 import { type AcceptedBegin, type AcceptedCommit } from "../txn/request.ts";
 import { Calls } from "./calls.ts";
 import { type End, EndedTransactions, goneError } from "./ended.ts";
-import { Lifetime } from "./lifetime.ts";
+import { resolveLate } from "./late-calls.ts";
+import { Lifetime, type LifetimeLimits } from "./lifetime.ts";
+import {
+  type CallAnswer,
+  digestOfBegin,
+  type Done,
+  type InteractiveParts,
+  type Known,
+  type Open,
+} from "./open.ts";
 import { OpenLimits } from "./open-limits.ts";
+import { openOn } from "./opening.ts";
 import { SessionHeaders } from "./session-header.ts";
-
-export interface CallAnswer {
-  readonly status: 200 | 202;
-  readonly body: OpenTransactionResponse | TransactionResponse | RollbackResponse;
-}
-
-export interface InteractiveParts {
-  readonly config: Config;
-  readonly deps: Deps;
-  readonly primary: Primary;
-  readonly announcer: Announcer;
-  readonly marks: MarkBoard;
-  readonly active: ActiveTransactions;
-  readonly outcomes: Outcomes;
-  readonly metrics: Metrics;
-}
-
-interface Open {
-  readonly principal: Principal;
-  readonly request: AcceptedBegin;
-  readonly attempt: Attempt;
-  readonly transaction: OpenTransaction;
-  readonly calls: Calls<CallAnswer>;
-  readonly lifetime: Lifetime;
-  /** What the begin was answered, until the first call shows that the answer arrived. */
-  opened: readonly StatementResult[] | null;
-  /** From here on only the database's word ends it. */
-  isCommitting: boolean;
-  /** Frees the id and the place among the open ones. */
-  readonly leave: () => void;
-}
 
 const AUTHORITY_WAIT_MS = 200;
 const RETRY_MS = 500;
@@ -70,7 +41,7 @@ export class Interactive {
   readonly #parts: InteractiveParts;
   readonly #limits: OpenLimits;
   readonly #open = new Map<TxnId, Open>();
-  readonly #ended: EndedTransactions<Open>;
+  readonly #ended: EndedTransactions<Known>;
   /** Ends that give their sessions back only now. */
   readonly #ending = new Set<Promise<void>>();
 
@@ -86,8 +57,9 @@ export class Interactive {
     return this.#open.size;
   }
 
-  isOpen(id: TxnId): boolean {
-    return this.#open.has(id);
+  /** True while it is open, and as long as its calls are remembered. */
+  isKnown(id: TxnId): boolean {
+    return this.#open.has(id) || this.#ended.get(id) !== undefined;
   }
 
   /**
@@ -95,28 +67,27 @@ export class Interactive {
    * Errors: HighwaterError. The same begin again, before any other call, gets the same answer.
    */
   async begin(request: AcceptedBegin, caller: Caller): Promise<CallAnswer> {
+    const { id } = request;
     const { principal } = caller;
     requireScope(principal, request.readOnly ? "read" : "write");
-    const open = this.#open.get(request.id);
-    if (open?.opened != null && open.principal.owner === principal.owner) {
-      if (JSON.stringify(open.request) !== JSON.stringify(request))
-        throw new HighwaterError("id_reused", { transactionId: request.id, open: true });
-      return this.#active(request.id, open, { seq: 0, results: open.opened });
+    const open = this.#open.get(id);
+    if (open?.opened != null && open.known.owner === principal.owner) {
+      if (open.beginDigest !== digestOfBegin(request))
+        throw new HighwaterError("id_reused", { transactionId: id, open: true });
+      return this.#active(id, open, { seq: 0, results: open.opened });
     }
     const { config, primary } = this.#parts;
-    checkIdWindow(request.id, {
+    checkIdWindow(id, {
       nowMs: primary.serverNowMs(),
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });
-    const leave = this.#enter(request.id, principal);
-    let isOpen = false;
+    const leave = this.#enter(id, principal);
     try {
-      const answer = await this.#begin(request, caller, leave);
-      isOpen = this.#open.has(request.id);
-      return answer;
-    } finally {
-      if (!isOpen) leave();
+      return await this.#begin(request, caller, leave);
+    } catch (cause) {
+      leave();
+      throw cause;
     }
   }
 
@@ -140,72 +111,51 @@ export class Interactive {
     }
   }
 
+  /** `leave` is called here unless this throws. */
   async #begin(request: AcceptedBegin, caller: Caller, leave: () => void): Promise<CallAnswer> {
-    const { primary, outcomes } = this.#parts;
+    const { primary, outcomes, config } = this.#parts;
     const { id, readOnly } = request;
-    const { owner } = caller.principal;
+    const { owner, limits } = caller.principal;
+    const lifetimeLimits = {
+      idleTimeoutMs: limits.idleTimeoutMs ?? config.idleTimeoutMs,
+      totalTimeoutMs: limits.totalTimeoutMs ?? config.totalTimeoutMs,
+    };
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
     const digest = readOnly ? 0n : INTERACTIVE;
     const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null };
-    const opening = await this.#openOn(reign, request, caller);
-    if (opening.kind === "already_settled") {
-      const committed = await outcomes.replay(attempt);
-      return outcomes.answer(committed, null, { ack: "commit", level: "", maxWaitMs: 0 });
-    }
-    return this.#register({ attempt, request, leave, opening, principal: caller.principal });
-  }
-
-  async #openOn(reign: Reign, request: AcceptedBegin, { principal, signal }: Caller): Promise<Opening> {
-    const { deps, config, active, primary } = this.#parts;
-    const { role, owner, limits } = principal;
-    const bounds = withinTime(active, config.totalTimeoutMs, signal);
-    const spec = {
-      ...{ id: request.id, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
-      ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest: INTERACTIVE },
-      ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
-      ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes },
-    };
-    try {
-      return await deps.store.begin(reign.node, spec, bounds.signal);
-    } catch (cause) {
-      const why = bounds.reasonFor(cause);
-      if (
-        why instanceof HighwaterError &&
-        (why.code === "primary_unavailable" || why.code === "epoch_changed")
-      )
-        primary.nudge();
-      throw why;
-    } finally {
-      bounds.end();
-    }
+    const opening = await openOn(reign, request, caller, { ...this.#parts, limits: lifetimeLimits });
+    if (opening.kind === "open")
+      return this.#register({ attempt, request, leave, opening, limits: lifetimeLimits });
+    const committed = await outcomes.replay(attempt);
+    const answer = await outcomes.answer(committed, null, { ack: "commit", level: "", maxWaitMs: 0 });
+    leave();
+    return answer;
   }
 
   #register(opened: {
     readonly attempt: Attempt;
     readonly request: AcceptedBegin;
-    readonly principal: Principal;
     readonly opening: Extract<Opening, { kind: "open" }>;
     readonly leave: () => void;
+    readonly limits: LifetimeLimits;
   }): CallAnswer {
-    const { deps, config, primary } = this.#parts;
-    const { attempt, request, principal, opening, leave } = opened;
-    const { id } = request;
-    const limits = {
-      idleTimeoutMs: principal.limits.idleTimeoutMs ?? config.idleTimeoutMs,
-      totalTimeoutMs: principal.limits.totalTimeoutMs ?? config.totalTimeoutMs,
-    };
-    const lifetime = new Lifetime(deps.clock, limits, (limit) => {
+    const { deps, primary } = this.#parts;
+    const { attempt, request, opening, leave } = opened;
+    const { id, owner } = attempt;
+    const lifetime = new Lifetime(deps.clock, opened.limits, (limit) => {
       const detail = `The limit ${limit.name} is ${String(limit.value)} ms; the transaction was rolled back.`;
-      void this.#end(id, entry, { how: "expired", detail, limit });
+      void this.#end(id, open, { how: "expired", detail, limit });
     });
-    const entry: Open = {
-      ...{ principal, request, attempt, transaction: opening.transaction, leave, lifetime },
-      ...{ calls: new Calls<CallAnswer>(), opened: opening.results, isCommitting: false },
+    const open: Open = {
+      known: { owner, attempt, calls: new Calls<Done>() },
+      ...{ beginDigest: digestOfBegin(request), metadata: request.metadata, lifetime, leave },
+      transaction: opening.transaction,
+      ...{ opened: opening.results, results: [], isCommitting: false },
     };
-    this.#open.set(id, entry);
+    this.#open.set(id, open);
     // The reign may have ended while it was being opened.
     if (primary.reign !== null && primary.reign.epoch !== attempt.reign.epoch) this.failedOver(primary.reign);
-    return this.#active(id, entry, { seq: 0, results: opening.results });
+    return this.#active(id, open, { seq: 0, results: opening.results });
   }
 
   #active(
@@ -222,62 +172,99 @@ export class Interactive {
     };
   }
 
-  statements(id: TxnId, request: StatementsRequest, caller: Caller): Promise<CallAnswer> {
-    return this.#call(id, request, caller, async (open) => {
-      const results = await this.#whileBusy(id, open, caller, (signal) =>
+  async statements(id: TxnId, request: StatementsRequest, caller: Caller): Promise<CallAnswer> {
+    const done = await this.#call(id, request, caller, async (open) => {
+      const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
         open.transaction.run(request.statements, signal),
       );
-      refuseTruncated(results, this.#parts.config);
-      return this.#active(id, open, { seq: request.seq, results });
+      refuseTruncated(results, this.#parts.config, { transactionId: id, open: true });
+      open.results = results;
+      return { kind: "answered", answer: this.#active(id, open, { seq: request.seq, results }) };
     });
+    return answered(id, done);
   }
 
-  commit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<CallAnswer> {
-    return this.#call(id, request, caller, async (open) => {
-      const { announcer, outcomes } = this.#parts;
-      const { attempt } = open;
-      const slow = attempt.readOnly ? null : announcer.admit(request.ack);
-      if (slow !== null) await slow;
-      const committed = await this.#commit(id, open, request);
-      return outcomes.answer(committed, attempt.announced, request);
-    });
+  /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
+  async commit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<CallAnswer> {
+    const { outcomes } = this.#parts;
+    const slow = this.#admit(id, request);
+    const done = await this.#call(id, request, caller, (open) => this.#commit(id, open, request, slow));
+    if (done.kind === "answered") return done.answer;
+    return outcomes.answer(done.committed, done.announced, { ...request, signal: caller.signal });
   }
 
   /** Nobody can cancel it any more but the hard limit of time, whose outcome is looked up. */
-  async #commit(id: TxnId, open: Open, request: AcceptedCommit): ReturnType<Outcomes["conclude"]> {
+  async #commit(id: TxnId, open: Open, request: AcceptedCommit, slow: Promise<void> | null): Promise<Done> {
     const { announcer, outcomes, active, config } = this.#parts;
-    const { attempt, transaction, lifetime } = open;
-    const bounds = withinTime(active, config.totalTimeoutMs, undefined);
+    const { transaction, lifetime } = open;
+    const { attempt } = open.known;
     const held: Promise<unknown>[] = [];
     open.isCommitting = true;
-    lifetime.busy();
+    lifetime.hold();
+    if (slow !== null) await slow;
+    const bounds = withinTime(active, lifetime.limits.totalTimeoutMs, undefined);
     try {
       const executing = transaction.commit(request.statements, bounds.signal);
       // As for a one-shot transaction: what is refused without being sent is not announced, everything else is, at once.
       await Promise.race([executing, Promise.resolve()]);
-      if (!attempt.readOnly)
-        attempt.announced = announcer.announce(id, attempt.reign.epoch, open.request.metadata);
+      if (!attempt.readOnly) attempt.announced = announcer.announce(id, attempt.reign.epoch, open.metadata);
       const committed = await outcomes.conclude(attempt, executing, (until) => held.push(until));
+      open.results = committed.results ?? [];
       await this.#end(id, open, { how: "committed", detail: "The transaction has committed." });
-      return committed;
+      if (attempt.readOnly) refuseTruncated(open.results, config, { transactionId: id, open: false });
+      return { kind: "committed", committed, announced: attempt.announced };
     } catch (cause) {
-      const why = bounds.reasonFor(cause);
-      open.isCommitting = false;
-      if (transaction.isOver) {
-        const detail = why instanceof Error ? why.message : "The commit failed.";
-        await this.#end(id, open, { how: "aborted", detail }, Promise.all(held));
-      } else lifetime.idle();
-      throw withOpen(why, this.#open.has(id));
+      throw await this.#notCommitted(id, open, bounds.reasonFor(cause), held);
     } finally {
       bounds.end();
     }
   }
 
-  rollback(id: TxnId, request: RollbackRequest, caller: Caller): Promise<CallAnswer> {
-    return this.#call(id, request, caller, async (open) => {
+  /** The error to answer. */
+  async #notCommitted(
+    id: TxnId,
+    open: Open,
+    why: unknown,
+    held: readonly Promise<unknown>[],
+  ): Promise<unknown> {
+    open.isCommitting = false;
+    if (!open.transaction.isOver) open.lifetime.idle();
+    else {
+      const how = why instanceof HighwaterError && why.outcome === "not_applied" ? "aborted" : "unknown";
+      const detail = why instanceof Error ? why.message : "The commit failed.";
+      await this.#end(id, open, { how, detail }, Promise.all(held));
+    }
+    return withOpen(why, this.#open.has(id));
+  }
+
+  /**
+   * What the commit has to wait before it may begin.
+   * Errors: `exposure_limit`, `overloaded`; the call has then not been made, and may come again under its number.
+   */
+  #admit(id: TxnId, { seq, ack }: AcceptedCommit): Promise<void> | null {
+    const { announcer, marks, config } = this.#parts;
+    const known = this.#open.get(id)?.known;
+    if (known?.calls.wouldRun(seq) !== true) return null;
+    const value = config.maxWaiting;
+    if (ack === "durable" && marks.waiting >= value)
+      throw new HighwaterError("overloaded", {
+        detail: "Too many safe transactions wait to become durable.",
+        ...{ limit: { name: "maxWaiting", value }, retryAfterMs: RETRY_MS, open: true },
+      });
+    try {
+      return known.attempt.readOnly ? null : announcer.admit(ack);
+    } catch (cause) {
+      throw withOpen(cause, true);
+    }
+  }
+
+  async rollback(id: TxnId, request: RollbackRequest, caller: Caller): Promise<CallAnswer> {
+    const done = await this.#call(id, request, caller, async (open) => {
+      open.results = [];
       await this.#end(id, open, { how: "rolled_back", detail: "The transaction was rolled back." });
-      return { status: 200, body: { id, state: "aborted" } };
+      return { kind: "answered", answer: { status: 200, body: { id, state: "aborted" } } };
     });
+    return answered(id, done);
   }
 
   /** The client's signal cancels what is running, and with it the transaction. */
@@ -285,19 +272,21 @@ export class Interactive {
     id: TxnId,
     open: Open,
     { signal }: Caller,
-    work: (signal: AbortSignal) => Promise<T>,
+    work: (bounds: TimeBounds) => Promise<T>,
   ): Promise<T> {
-    const { active, config } = this.#parts;
     const { lifetime, transaction } = open;
-    const bounds = withinTime(active, config.totalTimeoutMs, signal);
+    const bounds = withinTime(this.#parts.active, lifetime.limits.totalTimeoutMs, signal);
     lifetime.busy();
     try {
-      return await work(bounds.signal);
+      const result = await work(bounds);
+      // A request to cancel is on its way, and would hit whatever came next.
+      bounds.signal.throwIfAborted();
+      return result;
     } catch (cause) {
       const why = bounds.reasonFor(cause);
       const ended = this.#ended.get(id);
       // It was ended from outside while this ran, and that is why this failed.
-      if (ended?.entry === open) throw goneError(id, ended.end);
+      if (ended?.entry === open.known) throw goneError(id, ended.end);
       if (transaction.isOver || bounds.signal.aborted) {
         const detail = why instanceof Error ? why.message : "A statement failed.";
         await this.#end(id, open, { how: "aborted", detail });
@@ -305,33 +294,33 @@ export class Interactive {
       throw withOpen(why, this.#open.has(id));
     } finally {
       bounds.end();
-      if (this.#open.get(id) === open) lifetime.idle();
+      lifetime.idle();
     }
   }
 
-  #call(
+  async #call(
     id: TxnId,
     request: { readonly seq: number },
     caller: Caller,
-    run: (open: Open) => Promise<CallAnswer>,
-  ): Promise<CallAnswer> {
+    run: (open: Open) => Promise<Done>,
+  ): Promise<Done> {
     const { owner } = caller.principal;
     const open = this.#open.get(id);
     const ended = open === undefined ? this.#ended.get(id) : undefined;
-    const entry = open ?? ended?.entry;
-    if (entry !== undefined && entry.principal.owner !== owner)
+    const known = open?.known ?? ended?.entry;
+    if (known !== undefined && known.owner !== owner)
       throw new HighwaterError("transaction_not_open", { transactionId: id });
-    if (entry === undefined)
-      throw new HighwaterError("transaction_expired", {
-        detail:
-          "It was open here, has not been for a while, and was rolled back unless its commit was answered.",
-        transactionId: id,
-        open: false,
-      });
-    if (ended !== undefined && entry.calls.lastSeq !== request.seq) throw goneError(id, ended.end);
-    return entry.calls.take(request.seq, request, () => {
-      entry.opened = null;
-      return run(entry);
+    if (known === undefined || ended?.end.how === "unknown") {
+      const committed: Committed = await resolveLate(id, owner, this.#parts);
+      return { kind: "committed", committed, announced: known?.attempt.announced ?? null };
+    }
+    if (open === undefined) {
+      if (ended !== undefined && known.calls.lastSeq !== request.seq) throw goneError(id, ended.end);
+      return known.calls.take(request.seq, request, null);
+    }
+    return known.calls.take(request.seq, request, () => {
+      open.opened = null;
+      return run(open);
     });
   }
 
@@ -339,7 +328,7 @@ export class Interactive {
   #end(id: TxnId, open: Open, end: End, until: Promise<unknown> = Promise.resolve()): Promise<void> {
     if (this.#open.get(id) !== open) return Promise.resolve();
     this.#open.delete(id);
-    this.#ended.add(id, open, end);
+    this.#ended.add(id, open.known, end, open.results);
     open.lifetime.stop();
     this.#parts.metrics.openEnds.add({ how: end.how });
     const ending = open.transaction.rollback().then(() => {
@@ -353,12 +342,12 @@ export class Interactive {
   /** Another reign has begun: what was open in the old one is gone with its sessions. */
   failedOver(reign: Reign): void {
     for (const [id, open] of this.#open) {
-      if (open.attempt.reign.epoch === reign.epoch || open.isCommitting) continue;
+      if (open.known.attempt.reign.epoch === reign.epoch || open.isCommitting) continue;
       void this.#end(id, open, { how: "aborted", detail: "The store failed over; everything was undone." });
     }
   }
 
-  /** Rolls back whatever is open, as at a shutdown. What is committing is waited for. */
+  /** Rolls back whatever is open, as at a shutdown, but nothing that is committing. */
   async stop(): Promise<void> {
     for (const [id, open] of this.#open) {
       if (open.isCommitting) continue;
@@ -366,6 +355,12 @@ export class Interactive {
     }
     await Promise.all(this.#ending);
   }
+}
+
+/** Only a commit is answered from what was committed; to any other call the transaction is gone. */
+function answered(id: TxnId, done: Done): CallAnswer {
+  if (done.kind === "answered") return done.answer;
+  throw goneError(id, { how: "committed", detail: "The transaction has committed." });
 }
 
 /** The same error, saying whether the transaction is still open. */

@@ -11,25 +11,25 @@ export interface LimitMet {
   readonly value: number;
 }
 
+type CallOff = () => void;
+const NOTHING: CallOff = () => undefined;
+
 export class Lifetime {
+  readonly limits: LifetimeLimits;
   readonly #clock: Clock;
-  readonly #limits: LifetimeLimits;
   readonly #onExpire: (limit: LimitMet) => void;
   readonly #endsAtMs: number;
-  readonly #callOffEnd: () => void;
-  #callOffIdle: () => void = () => undefined;
+  /** Null while it is on hold. */
+  #callOffEnd: CallOff | null = null;
+  #callOffIdle = NOTHING;
   #idleAtMs = Number.POSITIVE_INFINITY;
+  #isStopped = false;
 
   constructor(clock: Clock, limits: LifetimeLimits, onExpire: (limit: LimitMet) => void) {
-    const { totalTimeoutMs } = limits;
     this.#clock = clock;
-    this.#limits = limits;
+    this.limits = limits;
     this.#onExpire = onExpire;
-    this.#endsAtMs = clock.monotonicMs() + totalTimeoutMs;
-    this.#callOffEnd = clock.after(totalTimeoutMs, () => {
-      this.stop();
-      onExpire({ name: "totalTimeoutMs", value: totalTimeoutMs });
-    });
+    this.#endsAtMs = clock.monotonicMs() + limits.totalTimeoutMs;
     this.idle();
   }
 
@@ -45,18 +45,32 @@ export class Lifetime {
     this.#idleAtMs = Number.POSITIVE_INFINITY;
   }
 
-  idle(): void {
-    const { idleTimeoutMs } = this.#limits;
+  /** A commit begins, which nothing here may end: neither limit counts until it is idle again. */
+  hold(): void {
     this.busy();
-    this.#idleAtMs = this.#clock.monotonicMs() + idleTimeoutMs;
-    this.#callOffIdle = this.#clock.after(idleTimeoutMs, () => {
-      this.stop();
-      this.#onExpire({ name: "idleTimeoutMs", value: idleTimeoutMs });
-    });
+    this.#callOffEnd?.();
+    this.#callOffEnd = null;
+  }
+
+  idle(): void {
+    if (this.#isStopped) return;
+    this.busy();
+    const nowMs = this.#clock.monotonicMs();
+    this.#callOffEnd ??= this.#expireIn(this.#endsAtMs - nowMs, "totalTimeoutMs");
+    this.#idleAtMs = nowMs + this.limits.idleTimeoutMs;
+    this.#callOffIdle = this.#expireIn(this.limits.idleTimeoutMs, "idleTimeoutMs");
   }
 
   stop(): void {
+    this.#isStopped = true;
     this.#callOffIdle();
-    this.#callOffEnd();
+    this.#callOffEnd?.();
+  }
+
+  #expireIn(delayMs: number, name: LimitMet["name"]): CallOff {
+    return this.#clock.after(Math.max(0, delayMs), () => {
+      this.stop();
+      this.#onExpire({ name, value: this.limits[name] });
+    });
   }
 }

@@ -1,5 +1,6 @@
 // The header that pins an interactive transaction to its gateway: `<gateway>.<id>.<mac>`. A proxy routes on its first part;
-// only the gateway that knows the secret can make one, so nobody gets at a transaction by guessing its id.
+// only a gateway that knows the secret can make one, so nobody gets at a transaction by guessing its id; and it is worth
+// nothing to anybody but the transaction's owner.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { parseTxnId, type TxnId } from "@highwater/protocol";
 
@@ -23,17 +24,17 @@ export class SessionHeaders {
     this.#secret = secret ?? randomBytes(32);
   }
 
-  of(id: TxnId): string {
+  of(id: TxnId, owner: bigint): string {
     const pinned = `${this.#gateway}.${id}`;
-    return `${pinned}.${this.#mac(pinned).toString("base64url")}`;
+    return `${pinned}.${this.#mac(pinned, owner).toString("base64url")}`;
   }
 
-  /** What the header says, or null when no gateway with this secret wrote it. */
-  read(header: string): Pinned | null {
+  /** What the header says, or null when no gateway with this secret wrote it for this owner. */
+  read(header: string, owner: bigint): Pinned | null {
     const macAt = header.lastIndexOf(".");
     const pinned = header.slice(0, Math.max(0, macAt));
     const mac = Buffer.from(header.slice(macAt + 1), "base64url");
-    const expected = this.#mac(pinned);
+    const expected = this.#mac(pinned, owner);
     if (mac.length !== expected.length || !timingSafeEqual(mac, expected)) return null;
     const idAt = pinned.lastIndexOf(".");
     const id = parseTxnId(pinned.slice(idAt + 1));
@@ -44,7 +45,8 @@ export class SessionHeaders {
     return gateway === this.#gateway;
   }
 
-  #mac(pinned: string): Buffer {
-    return createHmac("sha256", this.#secret).update(pinned).digest().subarray(0, MAC_BYTES);
+  #mac(pinned: string, owner: bigint): Buffer {
+    const signed = `${pinned}.${owner.toString(10)}`;
+    return createHmac("sha256", this.#secret).update(signed).digest().subarray(0, MAC_BYTES);
   }
 }

@@ -3,7 +3,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fa
 import { HighwaterError, type TxnId } from "@highwater/protocol";
 import { type Config } from "../config.ts";
 import { type Gateway } from "../gateway.ts";
-import { type CallAnswer } from "../interactive/interactive.ts";
+import { type CallAnswer } from "../interactive/open.ts";
 import { SESSION_HEADER } from "../interactive/session-header.ts";
 import { callerOf } from "../plugins/caller.ts";
 import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
@@ -17,8 +17,8 @@ export function interactiveRoutes(app: FastifyInstance, config: Config, gateway:
   const { interactive } = gateway;
   const rules = rulesOf(config);
 
-  /** The transaction that the address and the header name together. */
-  const pinned = (request: Call, reply: FastifyReply): TxnId => {
+  /** The transaction that the address and the header name together. `unknown`: the call may follow a commit. */
+  const pinned = (request: Call, reply: FastifyReply, outcome?: "unknown"): TxnId => {
     const id = checkId(request.params.id);
     const header = request.headers[SESSION_HEADER];
     if (typeof header !== "string")
@@ -26,10 +26,10 @@ export function interactiveRoutes(app: FastifyInstance, config: Config, gateway:
         detail: `The header ${SESSION_HEADER} of the transaction's begin is missing.`,
         transactionId: id,
       });
-    const read = interactive.headers.read(header);
-    if (read?.id !== id) throw new HighwaterError("transaction_not_open", { transactionId: id });
+    const read = interactive.headers.read(header, callerOf(request).principal.owner);
+    if (read?.id !== id) throw new HighwaterError("transaction_not_open", { transactionId: id, outcome });
     if (!interactive.headers.isOurs(read))
-      throw new HighwaterError("wrong_gateway", { transactionId: id, retryAfterMs: RETRY_MS });
+      throw new HighwaterError("wrong_gateway", { transactionId: id, outcome, retryAfterMs: RETRY_MS });
     void reply.header(SESSION_HEADER, header);
     return id;
   };
@@ -38,8 +38,10 @@ export function interactiveRoutes(app: FastifyInstance, config: Config, gateway:
 
   app.post("/v1/transactions/begin", async (request, reply) => {
     const begin = acceptBegin(request.body);
-    const answer = await interactive.begin(begin, callerOf(request));
-    if (interactive.isOpen(begin.id)) void reply.header(SESSION_HEADER, interactive.headers.of(begin.id));
+    const caller = callerOf(request);
+    const answer = await interactive.begin(begin, caller);
+    if (answer.body.state === "active")
+      void reply.header(SESSION_HEADER, interactive.headers.of(begin.id, caller.principal.owner));
     return send(reply, answer);
   });
 
@@ -49,7 +51,7 @@ export function interactiveRoutes(app: FastifyInstance, config: Config, gateway:
   });
 
   app.post("/v1/transactions/:id/commit", async (request: Call, reply) => {
-    const id = pinned(request, reply);
+    const id = pinned(request, reply, "unknown");
     return send(reply, await interactive.commit(id, acceptCommit(request.body, rules), callerOf(request)));
   });
 

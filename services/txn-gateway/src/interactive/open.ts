@@ -1,0 +1,69 @@
+// What the gateway keeps of an interactive transaction that is open, and what its calls come to.
+import { hash } from "node:crypto";
+import {
+  type OpenTransactionResponse,
+  type RollbackResponse,
+  type StatementResult,
+  type TransactionResponse,
+} from "@highwater/protocol";
+import { type OpenTransaction } from "@highwater/store";
+import { type ActiveTransactions } from "../active.ts";
+import { type Announced, type Announcer } from "../announcer.ts";
+import { type Config } from "../config.ts";
+import { type Deps } from "../deps.ts";
+import { type MarkBoard } from "../marks.ts";
+import { type Metrics } from "../metrics.ts";
+import { type Attempt, type Outcomes } from "../outcomes.ts";
+import { type Primary } from "../primary.ts";
+import { type Committed } from "../txn/answer.ts";
+import { type AcceptedBegin } from "../txn/request.ts";
+import { type Calls } from "./calls.ts";
+import { type Lifetime } from "./lifetime.ts";
+
+export interface InteractiveParts {
+  readonly config: Config;
+  readonly deps: Deps;
+  readonly primary: Primary;
+  readonly announcer: Announcer;
+  readonly marks: MarkBoard;
+  readonly active: ActiveTransactions;
+  readonly outcomes: Outcomes;
+  readonly metrics: Metrics;
+}
+
+export interface CallAnswer {
+  readonly status: 200 | 202;
+  readonly body: OpenTransactionResponse | TransactionResponse | RollbackResponse;
+}
+
+/** What a call came to. A commit is answered from it anew each time: how durable it is by then is no part of it. */
+export type Done =
+  | { readonly kind: "answered"; readonly answer: CallAnswer }
+  | { readonly kind: "committed"; readonly committed: Committed; readonly announced: Announced | null };
+
+/** What outlives the transaction, for calls that come late. */
+export interface Known {
+  readonly owner: bigint;
+  readonly attempt: Attempt;
+  readonly calls: Calls<Done>;
+}
+
+export interface Open {
+  readonly known: Known;
+  readonly beginDigest: string;
+  readonly metadata: AcceptedBegin["metadata"];
+  readonly transaction: OpenTransaction;
+  readonly lifetime: Lifetime;
+  /** What the begin was answered, until the first call shows that the answer arrived. */
+  opened: readonly StatementResult[] | null;
+  /** Of the last call. */
+  results: readonly StatementResult[];
+  /** From here on only the database's word ends it. */
+  isCommitting: boolean;
+  /** Frees the id and the place among the open ones. */
+  readonly leave: () => void;
+}
+
+export function digestOfBegin(request: AcceptedBegin): string {
+  return hash("sha256", JSON.stringify(request));
+}

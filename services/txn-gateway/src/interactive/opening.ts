@@ -1,0 +1,50 @@
+// The opening of an interactive transaction on the database, within the time and for as long as its client is there.
+import { HighwaterError } from "@highwater/protocol";
+import { type Opening } from "@highwater/store";
+import { refuseTruncated, withinTime } from "../bounds.ts";
+import { type Reign } from "../primary.ts";
+import { type Caller } from "../txn/caller.ts";
+import { INTERACTIVE } from "../txn/digest.ts";
+import { type AcceptedBegin } from "../txn/request.ts";
+import { type LifetimeLimits } from "./lifetime.ts";
+import { type InteractiveParts } from "./open.ts";
+
+/** Errors: HighwaterError; nothing is open then. */
+export async function openOn(
+  reign: Reign,
+  request: AcceptedBegin,
+  { principal, signal }: Caller,
+  { limits, ...parts }: InteractiveParts & { readonly limits: LifetimeLimits },
+): Promise<Opening> {
+  const { deps, config, active, primary } = parts;
+  const { role, owner } = principal;
+  const bounds = withinTime(active, limits.totalTimeoutMs, signal);
+  const spec = {
+    ...{ id: request.id, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
+    ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest: INTERACTIVE },
+    statementTimeoutMs: principal.limits.statementTimeoutMs,
+    lockTimeoutMs: principal.limits.lockTimeoutMs,
+    ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes },
+  };
+  try {
+    const opening = await deps.store.begin(reign.node, spec, bounds.signal);
+    if (opening.kind === "already_settled") return opening;
+    try {
+      // A request to cancel is on its way, and would hit whatever came next.
+      bounds.signal.throwIfAborted();
+      refuseTruncated(opening.results, config, { transactionId: request.id, open: false });
+    } catch (cause) {
+      await opening.transaction.rollback();
+      throw cause;
+    }
+    return opening;
+  } catch (cause) {
+    const why = bounds.reasonFor(cause);
+    const isStoreGone =
+      why instanceof HighwaterError && (why.code === "primary_unavailable" || why.code === "epoch_changed");
+    if (isStoreGone) primary.nudge();
+    throw why;
+  } finally {
+    bounds.end();
+  }
+}
