@@ -2,7 +2,7 @@
 // what the driver never sends plain requests, against a real gateway on a real primary.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { neon, neonConfig, NeonDbError, type NeonQueryFunction } from "@neondatabase/serverless";
+import { neon, neonConfig, NeonDbError, type NeonQueryFunction, Pool } from "@neondatabase/serverless";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { decodeToken, parseTxnId } from "@highwater/protocol";
 import { PostgresKeys, DEFAULT_LIMITS, type Scope } from "@highwater/store";
@@ -180,7 +180,9 @@ describe("the driver", () => {
       sql`SHOW transaction_deferrable`,
     ];
     const manner = async (options?: Parameters<typeof sql.transaction>[1]): Promise<unknown[]> =>
-      (await sql.transaction(shown, { ...options, arrayMode: true, fullResults: false })).flat(2);
+      (
+        (await sql.transaction(shown, { ...options, arrayMode: true, fullResults: false })) as unknown[][]
+      ).flat(2);
     assert.deepEqual(await manner(), ["read committed", "off", "off"]);
     assert.deepEqual(await manner({ isolationLevel: "ReadUncommitted" }), ["read committed", "off", "off"]);
     assert.deepEqual(await manner({ isolationLevel: "RepeatableRead" }), ["repeatable read", "off", "off"]);
@@ -200,6 +202,20 @@ describe("the driver", () => {
     assert.deepEqual(await sql.query("SHOW transaction_isolation", [], { arrayMode: true }), [
       ["read committed"],
     ]);
+  });
+});
+
+describe("the driver's pool", () => {
+  after(() => {
+    neonConfig.poolQueryViaFetch = false;
+  });
+
+  it("sends its queries this way when it is told to", async () => {
+    neonConfig.poolQueryViaFetch = true;
+    const pool = new Pool({ connectionString: CONNECTION });
+    const { rows, command } = await pool.query("SELECT $1::int AS n", [7]);
+    assert.deepEqual([rows, command, answered.length], [[{ n: 7 }], "SELECT", 1]);
+    await pool.end();
   });
 });
 
