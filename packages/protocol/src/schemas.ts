@@ -2,30 +2,47 @@
 import Type, { type Static } from "typebox";
 
 const closed = { additionalProperties: false } as const;
-const Uuid = Type.String({
+export const Uuid = Type.String({
   pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
 });
-/** Non-negative decimal integer of at most 64 digits. */
-const OffsetText = Type.String({ pattern: "^(0|[1-9][0-9]{0,63})$" });
-const LevelName = Type.String({ minLength: 1, maxLength: 63 });
+export const OffsetText = Type.String({
+  pattern: "^(0|[1-9][0-9]{0,63})$",
+  description: "A place in one epoch's log: a non-negative decimal integer of at most 64 digits, as text.",
+});
+export const LevelName = Type.String({
+  minLength: 1,
+  maxLength: 63,
+  description: "Name of a configured level, such as `disk`, `region` or `global`.",
+});
 
 export const LIMITS = {
   statements: 256,
   params: 65535,
   metadataEntries: 16,
   metadataChars: 256,
+  metadataNameChars: 64,
   tokensPerRequest: 10_000,
   announcementsPerBatch: 10_000,
   waitMs: 60_000,
 } as const;
 
-export const Position = Type.Object({ epoch: Uuid, offset: OffsetText }, closed);
+export const Position = Type.Object(
+  { epoch: Uuid, offset: OffsetText },
+  { ...closed, description: "Offsets of different epochs must not be compared." },
+);
 export type Position = Static<typeof Position>;
 
-/** What is durable now, by level, in the current epoch. A level that was never observed is absent, not zero. */
 export const Marks = Type.Object(
-  { epoch: Uuid, seq: Type.Integer({ minimum: 1 }), levels: Type.Record(LevelName, OffsetText) },
-  closed,
+  {
+    epoch: Uuid,
+    seq: Type.Integer({ minimum: 1, description: "Number of the epoch." }),
+    levels: Type.Record(LevelName, OffsetText),
+  },
+  {
+    ...closed,
+    description:
+      "What is durable now, by level, in the epoch: everything at or below the offset. A level that was never observed is absent, not zero.",
+  },
 );
 export type Marks = Static<typeof Marks>;
 
@@ -63,19 +80,24 @@ export const EpochRecord = Type.Object(
 );
 export type EpochRecord = Static<typeof EpochRecord>;
 
-export const Isolation = Type.Union([
-  Type.Literal("serializable"),
-  Type.Literal("repeatable read"),
-  Type.Literal("read committed"),
-]);
+export const Isolation = Type.Union(
+  [Type.Literal("serializable"), Type.Literal("repeatable read"), Type.Literal("read committed")],
+  {
+    description:
+      "`serializable` unless given; `repeatable read` for a read with `after` or `mode: local`, which may run on a replica.",
+  },
+);
 export type Isolation = Static<typeof Isolation>;
 
-export const Param = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()]);
+export const Param = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()], {
+  description:
+    "A value as PostgreSQL's text. A number that a 64-bit float cannot hold exactly must be sent as a string.",
+});
 export type Param = Static<typeof Param>;
 
 export const Statement = Type.Object(
   {
-    sql: Type.String({ minLength: 1 }),
+    sql: Type.String({ minLength: 1, description: "One statement; `$1`, `$2` … stand for the parameters." }),
     params: Type.Optional(Type.Array(Param, { maxItems: LIMITS.params })),
   },
   closed,
@@ -83,34 +105,73 @@ export const Statement = Type.Object(
 export type Statement = Static<typeof Statement>;
 
 export const Metadata = Type.Record(
-  Type.String({ minLength: 1, maxLength: 64 }),
+  Type.String(),
   Type.String({ maxLength: LIMITS.metadataChars }),
-  { maxProperties: LIMITS.metadataEntries },
+  // Closed: a name with a line break does not match the library's own pattern, and its value would not be looked at.
+  {
+    ...closed,
+    maxProperties: LIMITS.metadataEntries,
+    propertyNames: {
+      minLength: 1,
+      maxLength: LIMITS.metadataNameChars,
+      pattern: "^[^\\r\\n\\u2028\\u2029]*$",
+    },
+    description: "The application's own words; trackers hand them to webhooks.",
+  },
 );
 
-/** The id of a transaction, chosen by its client: a UUIDv7. */
-const IdText = Type.String({ minLength: 1, maxLength: 64 });
-const TokenText = Type.String({ minLength: 1, maxLength: 200 });
-const Seq = Type.Integer({ minimum: 1, maximum: 1_000_000_000 });
+/** What is no UUIDv7 gets an error of its own. */
+export const IdText = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  description: "The transaction's id, chosen by its client: a UUIDv7, with the time in it.",
+});
+export const TokenText = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  description:
+    "What a client holds for a committed transaction: enough, with marks, to judge it later. Opaque.",
+});
+const Seq = Type.Integer({
+  minimum: 1,
+  maximum: 1_000_000_000,
+  description:
+    "The calls of one transaction are numbered 1, 2, 3 …; a repeated number gets its answer again.",
+});
 const Statements = Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements });
 const SomeStatements = Type.Array(Statement, { maxItems: LIMITS.statements });
 
 /** How a transaction runs. */
 const Manner = {
-  /** `serializable` unless given; `repeatable read` for a read that may run on a replica. */
   isolation: Type.Optional(Isolation),
-  readOnly: Type.Optional(Type.Boolean()),
-  /** With `serializable` and `readOnly`: waits for a snapshot that no later transaction can make unsafe. */
-  deferrable: Type.Optional(Type.Boolean()),
+  readOnly: Type.Optional(Type.Boolean({ default: false })),
+  deferrable: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description:
+        "Only with `serializable` and `readOnly`: waits for a snapshot that no later transaction can make unsafe.",
+    }),
+  ),
 };
 
 /** When a commit is answered. */
 const Acknowledgement = {
-  /** `commit` unless given: answered at the commit point. `durable`: answered at the durability point of the level. */
-  ack: Type.Optional(Type.Union([Type.Literal("commit"), Type.Literal("durable")])),
+  ack: Type.Optional(
+    Type.Union([Type.Literal("commit"), Type.Literal("durable")], {
+      default: "commit",
+      description:
+        "`commit`: answered at the commit point. `durable`: answered at the durability point of the level.",
+    }),
+  ),
   level: Type.Optional(LevelName),
-  /** How long a durable answer may take behind the commit; then it is 202 `pending`, which is no loss. */
-  maxWaitMs: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.waitMs })),
+  maxWaitMs: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: LIMITS.waitMs,
+      description:
+        "Milliseconds that a durable answer may take behind the commit; then it is 202 `pending`, which is no loss.",
+    }),
+  ),
 };
 
 export const TransactionRequest = Type.Object(
@@ -119,10 +180,14 @@ export const TransactionRequest = Type.Object(
     statements: Statements,
     ...Manner,
     ...Acknowledgement,
-    /** Read-only: the snapshot has everything that this token's transaction wrote and saw. */
+    /** Only with `readOnly`: the snapshot has everything that this token's transaction wrote and saw. */
     after: Type.Optional(TokenText),
-    /** Read-only: where it runs. `local`: on a replica in the gateway's region, if one can serve it. */
-    mode: Type.Optional(Type.Union([Type.Literal("primary"), Type.Literal("local")])),
+    mode: Type.Optional(
+      Type.Union([Type.Literal("primary"), Type.Literal("local")], {
+        description:
+          "Only with `readOnly`: where it runs. `local`: on a replica in the gateway's region, if one can serve it. `local` unless given where there is `after`.",
+      }),
+    ),
     metadata: Type.Optional(Metadata),
   },
   closed,
@@ -136,7 +201,6 @@ export const BeginRequest = Type.Object(
 );
 export type BeginRequest = Static<typeof BeginRequest>;
 
-/** The calls of one transaction are numbered 1, 2, 3 …; a repeated number gets the answer that it had. */
 export const StatementsRequest = Type.Object({ seq: Seq, statements: Statements }, closed);
 export type StatementsRequest = Static<typeof StatementsRequest>;
 
@@ -151,13 +215,20 @@ export type RollbackRequest = Static<typeof RollbackRequest>;
 
 export const StatementResult = Type.Object(
   {
-    command: Type.String(),
-    rowCount: Type.Integer({ minimum: 0 }),
-    fields: Type.Array(Type.Object({ name: Type.String(), oid: Type.Integer() }, closed)),
-    /** PostgreSQL text, or null; decoding is the client's. */
-    rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),
-    /** Present when rows were left out because of a limit of the service; a committed write is not undone for that. */
-    truncated: Type.Optional(Type.Literal(true)),
+    command: Type.String({ description: "PostgreSQL's command tag without its numbers, such as `UPDATE`." }),
+    rowCount: Type.Integer({ minimum: 0, description: "Rows that were read or changed." }),
+    fields: Type.Array(
+      Type.Object({ name: Type.String(), oid: Type.Integer({ description: "PostgreSQL's type." }) }, closed),
+    ),
+    rows: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()])), {
+      description: "PostgreSQL's text of each value, or null; decoding is the client's.",
+    }),
+    truncated: Type.Optional(
+      Type.Literal(true, {
+        description:
+          "Rows were left out because of a limit of the service; a committed write is not undone for that.",
+      }),
+    ),
   },
   closed,
 );
@@ -176,34 +247,48 @@ export const TransactionState = Type.Union([
 ]);
 export type TransactionState = Static<typeof TransactionState>;
 
-/** Which node served a read, and how far its snapshot may be behind the primary, as the gateway last saw that. */
 export const Served = Type.Object(
   {
     node: Type.String(),
     region: Type.String(),
     role: Type.Union([Type.Literal("primary"), Type.Literal("replica")]),
-    /** Bytes of log and milliseconds; zero on the primary, null while it is not known. */
-    behindBytes: Type.Union([OffsetText, Type.Null()]),
-    behindMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
+    behindBytes: Type.Union([OffsetText, Type.Null()], {
+      description: "Bytes of log; 0 on the primary, null while it is not known.",
+    }),
+    behindMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+      description: "Age of the newest commit in it; 0 on the primary, null while it is not known.",
+    }),
   },
-  closed,
+  {
+    ...closed,
+    description:
+      "Which node served a read, and how far its snapshot may be behind the primary, as the gateway last saw that.",
+  },
 );
 export type Served = Static<typeof Served>;
+
+const NewestMarks = Type.Union([Marks, Type.Null()], {
+  description: "The newest marks that the gateway knows; null before it knows any.",
+});
 
 export const TransactionResponse = Type.Object(
   {
     id: Uuid,
     state: TransactionState,
-    token: Type.String(),
+    token: TokenText,
     position: Position,
     /** Level of a `durable` or `pending` state. */
     level: Type.Optional(LevelName),
-    /** Null for a replay: the original results are not kept. */
-    results: Type.Union([Type.Array(StatementResult), Type.Null()]),
-    marks: Type.Union([Marks, Type.Null()]),
-    /** A tracker had the announcement on disk when this was answered. */
-    announced: Type.Boolean(),
-    replayed: Type.Optional(Type.Literal(true)),
+    results: Type.Union([Type.Array(StatementResult), Type.Null()], {
+      description: "One for each statement; null for a replay, whose original results are not kept.",
+    }),
+    marks: NewestMarks,
+    announced: Type.Boolean({
+      description: "A tracker had the announcement on disk when this was answered.",
+    }),
+    replayed: Type.Optional(
+      Type.Literal(true, { description: "The id had committed before, and nothing was run now." }),
+    ),
     /** Present for a read that asked for `after` or `mode`. */
     served: Type.Optional(Served),
   },
@@ -211,19 +296,19 @@ export const TransactionResponse = Type.Object(
 );
 export type TransactionResponse = Static<typeof TransactionResponse>;
 
-/** An interactive transaction that is open. It is rolled back at `expiresAt` unless another call comes before. */
 export const OpenTransactionResponse = Type.Object(
   {
     id: Uuid,
     state: Type.Literal("active"),
-    /** Number of the call that this answers; 0 for begin. */
-    seq: Type.Integer({ minimum: 0 }),
+    seq: Type.Integer({ minimum: 0, description: "Number of the call that this answers; 0 for begin." }),
     results: Type.Array(StatementResult),
-    /** RFC 3339, by the gateway's clock. */
-    expiresAt: Type.String(),
-    marks: Type.Union([Marks, Type.Null()]),
+    expiresAt: Type.String({
+      description:
+        "RFC 3339, by the gateway's clock: it is rolled back then unless another call comes before.",
+    }),
+    marks: NewestMarks,
   },
-  closed,
+  { ...closed, description: "An interactive transaction that is open." },
 );
 export type OpenTransactionResponse = Static<typeof OpenTransactionResponse>;
 
@@ -234,10 +319,11 @@ export const TransactionStateResponse = Type.Object(
   {
     id: Uuid,
     state: TransactionState,
-    token: Type.Optional(Type.String()),
+    token: Type.Optional(TokenText),
     position: Type.Optional(Position),
+    /** Level of a `durable`, `lost` or `broken` state, and the one that was asked about. */
     level: Type.Optional(LevelName),
-    marks: Type.Union([Marks, Type.Null()]),
+    marks: NewestMarks,
   },
   closed,
 );

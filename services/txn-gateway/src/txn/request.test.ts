@@ -59,6 +59,14 @@ test("what is refused, and as what", () => {
   assert.equal(refusal({ id, statements: [{ sql: "SELECT 1\0; COMMIT" }] }).code, "invalid_request");
   assert.equal(refusal({ id, statements, metadata: { ["x".repeat(65)]: "" } }).code, "invalid_request");
   assert.equal(refusal({ id, statements, metadata: { "": "" } }).code, "invalid_request");
+  // A name with a line break would otherwise carry a value of any kind past the schema.
+  assert.equal(refusal({ id, statements, metadata: { "a\nb": 3 } }).code, "invalid_request");
+  // Half of a surrogate pair would arrive as another character.
+  assert.equal(refusal({ id, statements: [{ sql: "SELECT '\ud800'" }] }).code, "invalid_request");
+  const params = ["whole: \u{1f600}", "half: \udfff"];
+  assert.deepEqual(refusal({ id, statements: [{ sql: "SELECT $1, $2", params }] }).details.fields, [
+    "/statements/0/params/1: must not have half of a surrogate pair",
+  ]);
   assert.equal(refusal({ id: "order-7", statements }).code, "invalid_id");
   assert.equal(refusal({ id: "0190b3d2-0000-4000-8000-000000000000", statements }).code, "invalid_id");
   assert.equal(refusal({ id, statements, level: "galaxy" }).code, "unknown_level");

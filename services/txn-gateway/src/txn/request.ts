@@ -65,7 +65,8 @@ export interface RequestRules {
 }
 
 const PREFERRED_LEVEL = "region";
-const METADATA_KEY_CHARS = 64;
+const HALF_A_PAIR = "must not have half of a surrogate pair";
+const FAULTS_MAX = 20;
 
 /** The level of a request that names none: `region` where it exists, or else the strongest. */
 export function defaultLevel(levels: readonly string[]): string {
@@ -174,26 +175,27 @@ function mannerFaults(request: Omit<BeginRequest, "statements" | "id">): string[
   const { deferrable = false, readOnly = false, isolation = "serializable" } = request;
   const isUseful = readOnly && isolation === "serializable";
   return [
-    ...metadataFaults(request.metadata),
     ...(deferrable && !isUseful
       ? ["/deferrable: only a serializable read-only transaction can wait for a safe snapshot"]
       : []),
   ];
 }
 
-/** PostgreSQL's wire ends a text at its first zero character: what follows would be read as something else. */
+/**
+ * PostgreSQL's wire ends a text at its first zero character, and half of a surrogate pair has no UTF-8: with either, another
+ * text would arrive than the one that was sent.
+ */
 function statementFaults(statements: readonly Statement[]): string[] {
-  return statements.flatMap(({ sql }, index) =>
-    sql.includes("\0") ? [`/statements/${String(index)}/sql: must not have a zero character`] : [],
-  );
-}
-
-function metadataFaults(metadata: Readonly<Record<string, string>> | undefined): string[] {
-  return Object.keys(metadata ?? {}).flatMap((key) =>
-    key.length < 1 || key.length > METADATA_KEY_CHARS
-      ? [`/metadata: a key must have 1 to ${String(METADATA_KEY_CHARS)} characters`]
-      : [],
-  );
+  const faults: string[] = [];
+  for (const [index, { sql, params = [] }] of statements.entries()) {
+    const path = `/statements/${String(index)}`;
+    if (sql.includes("\0")) faults.push(`${path}/sql: must not have a zero character`);
+    if (!sql.isWellFormed()) faults.push(`${path}/sql: ${HALF_A_PAIR}`);
+    for (const [at, param] of params.entries())
+      if (typeof param === "string" && !param.isWellFormed())
+        faults.push(`${path}/params/${String(at)}: ${HALF_A_PAIR}`);
+  }
+  return faults.slice(0, FAULTS_MAX);
 }
 
 function invalid(faults: readonly string[]): HighwaterError {
