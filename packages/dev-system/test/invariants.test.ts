@@ -68,6 +68,8 @@ test("split brain: two primaries of which neither knows the other's epoch stop a
       return body.code === "split_brain" ? body : undefined;
     });
     assert.equal(refused.outcome, "not_applied");
+    const gauges = await (await fetch(`${system.gateway(region).url}/metrics`)).text();
+    assert.match(gauges, /^highwater_gateway_split_brain 1$/m);
     const ready = await fetch(`${system.tracker(region).url}/readyz`);
     assert.equal(ready.status, 503);
     assert.equal(((await ready.json()) as { splitBrain: boolean }).splitBrain, true);

@@ -66,8 +66,3 @@ export function formatUuid(bytes: Uint8Array): string {
     "-",
   );
 }
-
-export function uuidBytes(uuid: string): Uint8Array {
-  const hex = uuid.replaceAll("-", "");
-  return Uint8Array.from({ length: 16 }, (_, i) => Number.parseInt(hex.slice(2 * i, 2 * i + 2), 16));
-}

@@ -1,5 +1,5 @@
 // The token: all that is needed, with marks, to judge a committed transaction without any server-side state.
-import { type EpochId, formatUuid, type Offset, type TxnId, uuidBytes } from "./ids.ts";
+import { type EpochId, formatUuid, type Offset, type TxnId } from "./ids.ts";
 
 /** `write`: a receipt can prove it. `read`: a read-only transaction, which leaves no receipt. */
 export type TokenKind = "write" | "read";
@@ -37,22 +37,12 @@ export function encodeToken(content: TokenContent): string {
   const { owner = 0n } = content;
   const other = content.attempt !== content.epoch;
   const flags = (content.kind === "read" ? READ : 0) | (other ? OTHER_ATTEMPT : 0) | (owner === 0n ? 0 : OWNED);
-  const hex = content.offset.toString(16);
-  const parts = [
-    Uint8Array.of(flags),
-    uuidBytes(content.id),
-    uuidBytes(content.epoch),
-    other ? uuidBytes(content.attempt) : new Uint8Array(0),
-    owner === 0n ? new Uint8Array(0) : ownerBytes(owner),
-    Buffer.from(hex.length % 2 === 0 ? hex : `0${hex}`, "hex"),
-  ];
-  return PREFIX + Buffer.concat(parts).toString("base64url");
-}
-
-function ownerBytes(owner: bigint): Buffer {
-  const bytes = Buffer.alloc(OWNER_BYTES);
-  bytes.writeBigInt64BE(owner);
-  return bytes;
+  const offset = content.offset.toString(16);
+  // As one text, because a token is made for every transaction, and a buffer for each part costs ten times as much.
+  const uuids = `${content.id}${content.epoch}${other ? content.attempt : ""}`.replaceAll("-", "");
+  const whose = owner === 0n ? "" : BigInt.asUintN(64, owner).toString(16).padStart(16, "0");
+  const hex = `0${flags.toString(16)}${uuids}${whose}${offset.length % 2 === 0 ? offset : `0${offset}`}`;
+  return PREFIX + Buffer.from(hex, "hex").toString("base64url");
 }
 
 /** What a token says, or undefined when the text is not a token that this version wrote. */

@@ -28,13 +28,17 @@ CREATE UNLOGGED TABLE highwater.epoch_sentinel (
 
 -- The proof that a transaction is in this history: written by the transaction itself, or as a tombstone.
 -- Partitioned by ranges of the UUIDv7 itself, so that the primary key holds over all of them and expiry drops a table.
+-- A type for `kind`, not a check: PostgreSQL parses a check's expression anew in every insert, a tenth of what a small
+-- transaction costs.
+CREATE TYPE highwater.receipt_kind AS ENUM ('commit', 'aborted', 'lost');
+
 -- `owner`: whose transaction it was. `digest`: of what it ran, so that a replay with another body is told so. 0: not known.
 CREATE TABLE highwater.receipt (
   id     uuid NOT NULL PRIMARY KEY,
   epoch  uuid NOT NULL,
   owner  bigint NOT NULL DEFAULT 0,
   digest bigint NOT NULL DEFAULT 0,
-  kind   text NOT NULL DEFAULT 'commit' CHECK (kind IN ('commit', 'aborted', 'lost'))
+  kind   highwater.receipt_kind NOT NULL DEFAULT 'commit'
 ) PARTITION BY RANGE (id);
 
 CREATE TABLE highwater.retention (

@@ -6,6 +6,7 @@ import { authorityTests } from "./conformance/authority.ts";
 import { copyTests } from "./conformance/copies.ts";
 import { promotionTests } from "./conformance/promotions.ts";
 import { receiptTests } from "./conformance/receipts.ts";
+import { replicaReadTests } from "./conformance/replica-reads.ts";
 import { restartTests } from "./conformance/restarts.ts";
 import { sessionTests } from "./conformance/sessions.ts";
 import { transactionTests } from "./conformance/transactions.ts";
@@ -69,6 +70,7 @@ export function storeConformance(name: string, makeHarness: MakeHarness): void {
   describe(`${name}: store conformance`, () => {
     transactionTests(makeHarness);
     sessionTests(makeHarness);
+    replicaReadTests(makeHarness);
     receiptTests(makeHarness);
     restartTests(makeHarness);
     promotionTests(makeHarness);

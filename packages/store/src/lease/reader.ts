@@ -55,10 +55,13 @@ export class LeaseReader implements LeaseSource {
   }
 
   async confirm(term: LeaseTerm): Promise<boolean> {
-    const { etcd, key } = this.#options;
+    const { etcd, key, clock } = this.#options;
+    const askedAtMs = clock.monotonicMs();
     try {
       const found = await etcd.readKey(key);
       if (found !== null && isSame(this.#termOf(found), term)) return true;
+      this.#see(found, askedAtMs);
+      this.#onChange();
     } catch {
       // The loop meets the same failure and keeps its reason.
     }
@@ -84,18 +87,28 @@ export class LeaseReader implements LeaseSource {
     const askedAtMs = clock.monotonicMs();
     try {
       const found = await etcd.readKey(key);
+      this.#see(found, askedAtMs);
       const remainingMs = found?.lease == null ? null : await etcd.remainingMs(found.lease);
       this.#failure = null;
-      if (found === null) this.#view = { kind: "free", askedAtMs };
       // Counted from the question, not from the answer: the time under way was the holder's too.
-      else this.#take(found, askedAtMs, askedAtMs + (remainingMs ?? 0) - LEASE_MARGIN_MS);
+      if (found !== null) this.#trust(found, askedAtMs, askedAtMs + (remainingMs ?? 0) - LEASE_MARGIN_MS);
     } catch (cause) {
       // What was read before stays true as long as it said.
       this.#failure = cause instanceof Error ? cause.message : String(cause);
     }
   }
 
-  #take(found: EtcdKey, askedAtMs: number, validUntilMs: number): void {
+  /** A key that has moved ends what was believed of it, before anything is known of the new holder's time. */
+  #see(found: EtcdKey | null, askedAtMs: number): void {
+    const view = this.#view;
+    if (view.kind !== "unread" && view.askedAtMs > askedAtMs) return;
+    if (found === null) this.#view = { kind: "free", askedAtMs };
+    else if (view.kind !== "held" || !isSame(view.term, this.#termOf(found)))
+      this.#trust(found, askedAtMs, askedAtMs);
+  }
+
+  #trust(found: EtcdKey, askedAtMs: number, validUntilMs: number): void {
+    if (this.#view.kind !== "unread" && this.#view.askedAtMs > askedAtMs) return;
     this.#view = { kind: "held", term: this.#termOf(found), askedAtMs, validUntilMs };
   }
 

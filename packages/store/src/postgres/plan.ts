@@ -3,7 +3,7 @@ import { HighwaterError, type Isolation, type Param, type Statement, type TxnId 
 import { type ResultLimits, type TransactionSpec } from "../port.ts";
 import { type Step } from "./pipeline.ts";
 import { COMMIT, COMMIT_EARLY, INSERT_RECEIPT, POSITION, SNAPSHOT_POSITION } from "./sql.ts";
-import { changesRows, changesSession, leadingWords, refusal } from "./statement-guard.ts";
+import { factsOf, leadingWords } from "./statement-guard.ts";
 
 const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
   serializable: "SERIALIZABLE",
@@ -94,7 +94,7 @@ export function bodyOf(statements: readonly Statement[], limits: ResultLimits): 
     params: statement.params === undefined ? [] : statement.params.map(paramText),
     describe: true,
     maxRows: limits.maxRows,
-    countAll: changesRows(statement.sql),
+    countAll: factsOf(statement.sql).changesRows,
   }));
 }
 
@@ -105,7 +105,7 @@ function paramText(value: Param): string | null {
 /** Throws `transaction_control` for a statement that the service cannot run inside its transaction. */
 export function refuseControl(statements: readonly Statement[], id?: TxnId): void {
   for (const [index, statement] of statements.entries()) {
-    const refused = refusal(statement.sql);
+    const refused = factsOf(statement.sql).refusal;
     if (refused === null) continue;
     const detail =
       refused.keyword === "COPY"
@@ -117,7 +117,7 @@ export function refuseControl(statements: readonly Statement[], id?: TxnId): voi
 
 /** True when the session must be reset before another transaction uses it. */
 export function leavesTraces(statements: readonly Statement[]): boolean {
-  return statements.some((statement) => changesSession(statement.sql));
+  return statements.some((statement) => factsOf(statement.sql).changesSession);
 }
 
 /** True when a statement may drop prepared statements of its session, the service's own among them. */

@@ -11,7 +11,7 @@ const epoch = "00000000-0000-4000-8000-000000000001";
 function expiringServer(id: string): { client: ClientBase; asked: string[] } {
   const asked: string[] = [];
   const answers: Record<string, (isFirst: boolean) => unknown[]> = {
-    receipts: (isFirst) => (isFirst ? [{ id, epoch, kind: "commit" }] : []),
+    receipts: (isFirst) => (isFirst ? [{ id, epoch, kind: "commit", owner: "0", digest: "0" }] : []),
     window: (isFirst) => [
       {
         expired_before_ms: String(isFirst ? NOW_MS - 1_000 : NOW_MS + 1_000),

@@ -5,7 +5,7 @@ import { formatLsn, parseLsn } from "./lsn.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
 import { failureOf } from "./failures.ts";
 import { bodyOf, limitSteps, quiet } from "./plan.ts";
-import { type Canceller, runPipeline, type Session } from "./session.ts";
+import { type Canceller, rollBack, runPipeline, type Session } from "./session.ts";
 import { endsSession, isStalePlan } from "./sqlstate.ts";
 import { REPLICA_SNAPSHOT } from "./sql.ts";
 
@@ -57,35 +57,49 @@ async function attemptOn(
   const check = quiet(REPLICA_SNAPSHOT, wanted);
   const head = [quiet(`BEGIN ISOLATION LEVEL ${level} READ ONLY`), ...limits, check];
   const opened = await send(head);
+  let isOpen = opened.status !== "I";
   try {
-    if (opened.error !== null) throw refusal(opened, 0, 0);
-    const snapshot = snapshotOf(opened.results.at(-1)?.rows[0]);
-    if (snapshot === null || (after !== null && !snapshot.hasAfter)) return { kind: "behind" };
+    if (isUnprepared(opened.error)) return { kind: "behind" };
+    if (opened.error !== null) throw refusal(opened, 0);
+    const first = snapshotOf(opened.results.at(-1)?.rows[0]);
+    if (first === null || (after !== null && !first.hasAfter)) return { kind: "behind" };
     // In READ COMMITTED every statement has a snapshot of its own: what the last one showed lies below a last look.
     const body = bodyOf(statements, read);
     const ended = await send([...body, check, quiet("COMMIT")]);
-    if (ended.error !== null) throw refusal(ended, 0, body.length);
+    isOpen = ended.status !== "I";
+    if (ended.error !== null) throw refusal(ended, body.length);
     const last = snapshotOf(ended.results[body.length]?.rows[0]);
-    if (last?.position.epoch !== snapshot.position.epoch) return { kind: "behind" };
-    const { position } = isolation === "repeatable read" ? snapshot : last;
-    return { kind: "read", results: ended.results.slice(0, body.length), position, ageMs: last.ageMs };
+    if (last?.epoch !== first.epoch) return { kind: "behind" };
+    const { epoch, ageMs } = last;
+    const offset = boundOf(isolation === "repeatable read" ? first : last, last);
+    return { kind: "read", results: ended.results.slice(0, body.length), position: { epoch, offset }, ageMs };
   } finally {
-    // After a COMMIT this is a mere warning; everywhere else nothing may stay open.
-    if (!session.isLost) await session.client.query("ROLLBACK").catch(() => undefined);
+    if (isOpen && !session.isLost) await rollBack(session, canceller);
   }
 }
 
-function refusal({ error, results }: PipelineOutcome, first: number, count: number): Error {
+/** `count`: of the caller's statements, which come first. */
+function refusal({ error, results }: PipelineOutcome, count: number): Error {
   if (error === null) return new Error("nothing was refused");
   if (endsSession(error.severity))
     return new HighwaterError("primary_unavailable", { detail: error.message }, { cause: error });
   if (error.code !== undefined && isStalePlan(error.code, error.routine)) return new StalePlan();
-  const failed = results.length - first;
+  const failed = results.length;
   return failureOf(error, { id: undefined, statement: failed < count ? failed : undefined });
 }
 
+/** The service's tables have not come this far yet: there is no such schema, or no such function. */
+function isUnprepared(error: PipelineOutcome["error"]): boolean {
+  return error?.code === "3F000" || error?.code === "42883";
+}
+
 interface Snapshot {
-  readonly position: { readonly epoch: EpochId; readonly offset: Offset };
+  readonly epoch: EpochId;
+  /** Replayed when it was asked for behind the snapshot, and when it was asked for once more. */
+  readonly replayed: Offset;
+  readonly replayedNext: Offset;
+  /** On the replica's disk, as of the second question. */
+  readonly received: Offset;
   readonly hasAfter: boolean;
   readonly ageMs: number | null;
 }
@@ -95,11 +109,26 @@ interface Snapshot {
  * the newest epoch's. That is so between a promotion and the next epoch's record.
  */
 function snapshotOf(row: readonly (string | null)[] | undefined): Snapshot | null {
-  const [inRecovery, epoch, isOnTimeline, replayed, hasAfter, ageMs] = row ?? [];
+  const [inRecovery, epoch, isOnTimeline, replayed, hasAfter, ageMs, next, received] = row ?? [];
   if (inRecovery !== "true" || isOnTimeline !== "true" || epoch == null || replayed == null) return null;
   return {
-    position: { epoch: epoch as EpochId, offset: parseLsn(replayed) },
+    epoch: epoch as EpochId,
+    replayed: parseLsn(replayed),
+    replayedNext: parseLsn(next ?? replayed),
+    received: parseLsn(received ?? replayed),
     hasAfter: hasAfter === "true",
     ageMs: ageMs == null ? null : Math.max(0, Math.round(Number(ageMs))),
   };
+}
+
+/**
+ * Above everything that the snapshot shows. A commit can be seen before its record counts as replayed, for as long as it has
+ * files to remove: what was replayed behind the snapshot may be that one record short. Once replay has moved on, it is in;
+ * and it cannot lie above what had been received.
+ */
+function boundOf(snapshot: Snapshot, last: Snapshot): Offset {
+  const { replayed, replayedNext, received } = snapshot;
+  if (replayedNext > replayed) return replayedNext;
+  if (last.replayed > replayed) return last.replayed;
+  return received > replayed ? received : replayed;
 }

@@ -32,9 +32,13 @@ export const SNAPSHOT_POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn():
   ${SENTINEL_EPOCH}::pg_catalog.text, pg_catalog.pg_current_snapshot()::pg_catalog.text,
   pg_catalog.pg_current_wal_flush_lsn()::pg_catalog.text`;
 
-/** $1 epoch, $2 offset that have to be in the snapshot, or NULL. The function is the migration's; so are the reasons. */
+/**
+ * $1 epoch, $2 offset that have to be in the snapshot, or NULL. The function is the migration's; so are the reasons. The last
+ * two columns are read behind it; see replica-read.ts.
+ */
 export const REPLICA_SNAPSHOT = `SELECT in_recovery::pg_catalog.text, epoch::pg_catalog.text, is_on_timeline::pg_catalog.text,
-  replayed::pg_catalog.text, has_after::pg_catalog.text, age_ms::pg_catalog.text
+  replayed::pg_catalog.text, has_after::pg_catalog.text, age_ms::pg_catalog.text,
+  pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, pg_catalog.pg_last_wal_receive_lsn()::pg_catalog.text
 FROM highwater.replica_snapshot($1, $2)`;
 
 export const FACTS = `SELECT pg_is_in_recovery() AS in_recovery,
@@ -98,7 +102,8 @@ export const RECEIPTS = `SELECT id::text, epoch::text, owner::text, digest::text
 
 /** $1 ids, $2 epoch, $3 kind. Sorted, so that two trackers with overlapping batches cannot deadlock. */
 export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, epoch, kind)
-SELECT t.id, (SELECT s.id FROM highwater.epoch_sentinel s WHERE s.started_at = pg_postmaster_start_time() AND s.id = $2), $3
+SELECT t.id, (SELECT s.id FROM highwater.epoch_sentinel s WHERE s.started_at = pg_postmaster_start_time() AND s.id = $2),
+  $3::highwater.receipt_kind
 FROM unnest($1::uuid[]) AS t (id) ORDER BY t.id ON CONFLICT (id) DO NOTHING`;
 
 export const LOG_END = `SELECT pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes,

@@ -95,3 +95,26 @@ export function changesRows(sql: string): boolean {
   if (first === undefined) return false;
   return ROW_WORDS.has(first) || (first === "WITH" && /\b(?:insert|update|delete|merge)\b/i.test(sql));
 }
+
+/** What the service has to know of a statement before it runs it. */
+export interface StatementFacts {
+  readonly refusal: Refusal;
+  readonly changesSession: boolean;
+  readonly changesRows: boolean;
+}
+
+const FACTS_KEPT = 1_024;
+/** Longer texts are seldom repeated. */
+const KEPT_CHARS = 16_384;
+const known = new Map<string, StatementFacts>();
+
+/** The same texts come again and again, and each is looked at once; when the memory is full it begins anew. */
+export function factsOf(sql: string): StatementFacts {
+  const found = known.get(sql);
+  if (found !== undefined) return found;
+  const facts = { refusal: refusal(sql), changesSession: changesSession(sql), changesRows: changesRows(sql) };
+  if (sql.length > KEPT_CHARS) return facts;
+  if (known.size >= FACTS_KEPT) known.clear();
+  known.set(sql, facts);
+  return facts;
+}

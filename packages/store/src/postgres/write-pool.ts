@@ -16,7 +16,7 @@ export interface WritePoolOptions {
   readonly connectTimeoutMs: number;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
-  /** Sessions of a node in recovery are wanted, instead of those of a primary. */
+  /** Sessions of a node in recovery will do: nothing is written in them. */
   readonly onReplica?: boolean;
 }
 
@@ -193,8 +193,8 @@ export class WritePool {
       const { rows } = await client.query<{ in_recovery: boolean; segment_bytes: string }>(ADMISSION);
       const [row] = rows;
       const { onReplica = false } = this.#options;
-      if (row?.in_recovery !== onReplica)
-        throw new Error(`the node is ${onReplica ? "no longer" : "still"} a replica`);
+      // One that only reads asks with each snapshot where it is.
+      if (row === undefined || (row.in_recovery && !onReplica)) throw new Error("the node is still a replica");
       const session: Session = {
         client,
         prepared: new PreparedStatements(),
