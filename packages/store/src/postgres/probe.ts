@@ -1,6 +1,6 @@
 // What a node says of itself, and the positions of a primary and its replicas.
 import { type ClientBase } from "pg";
-import { type EpochId, ZERO } from "@highwater/protocol";
+import { type EpochId, maxOffset, ZERO } from "@highwater/protocol";
 import { type NodeReport, type PositionsReport } from "../port.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
@@ -134,7 +134,8 @@ async function replicaPosition(
   const received = row?.received == null ? ZERO : parseLsn(row.received);
   const upstream =
     row?.session != null && row.streamed != null && row.status === "streaming"
-      ? { session: row.session, flushed: parseLsn(row.streamed) }
+      ? // A stream that has brought nothing yet names the start of a segment, below what the node has.
+        { session: row.session, flushed: maxOffset(parseLsn(row.streamed), applied) }
       : null;
   // What was replayed had been flushed before.
   return { applied, flushed: received > applied ? received : applied, upstream };
