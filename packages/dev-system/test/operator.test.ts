@@ -1,0 +1,46 @@
+// Goal: where only operators make a primary, the product follows their words and the restarts of the node that they chose, and no
+// promotion that somebody else has made. Method: three regions on real PostgreSQL; a restart, two promotions, one command.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { System } from "../src/index.ts";
+import {
+  assertTruth,
+  commitKeys,
+  createTable,
+  epochAfter,
+  eventually,
+  marksOf,
+  put,
+  send,
+} from "./support.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+
+test("a promotion is followed only with an operator's command, a restart without one", async () => {
+  await using system = await System.start({ env: { HIGHWATER_AUTHORITY: "operator" } });
+  const { cluster } = system;
+  await createTable(system, EAST);
+  const written = await commitKeys(system.gateway(WEST).url, "first", 3);
+  const first = (await marksOf(system.tracker(EAST).url)).marks?.epoch ?? "";
+  await cluster.restart(EAST);
+  const second = (await epochAfter(system.tracker(WEST).url, first)).marks?.epoch ?? "";
+  written.push(...(await commitKeys(system.gateway(WEST).url, "restarted", 3)));
+  await assertTruth(system, { tracker: system.tracker(WEST).url, node: EAST, level: "global" }, written);
+
+  await system.killRegion(EAST);
+  await cluster.promote(WEST, { command: false });
+  for (const region of [WEST, EUROPE]) {
+    await eventually(`the gateway of ${region} says why`, async () => {
+      const { status, body } = await send(system.gateway(region).url, [
+        put(`refused-${String(Math.random())}`),
+      ]);
+      return status === 503 && /^us-west: writable without an operator's command/.test(body.detail ?? "");
+    });
+    assert.equal((await fetch(`${system.tracker(region).url}/readyz`)).status, 503);
+  }
+  await cluster.authorize(WEST, "the east has burned down");
+  const third = await epochAfter(system.tracker(WEST).url, second);
+  assert.equal(third.epochs.at(-1)?.node, WEST);
+  written.push(...(await commitKeys(system.gateway(EUROPE).url, "authorized", 3)));
+  await assertTruth(system, { tracker: system.tracker(WEST).url, node: WEST }, written);
+});
