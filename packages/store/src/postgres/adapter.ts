@@ -81,12 +81,11 @@ interface NodeConnections {
   readonly rescue: Channel;
   readonly canceller: Canceller;
   readonly readPositions: ReadPositions;
-  /** By login role; under the empty name, the service's own. */
-  readonly writes: Map<string, WritePool>;
-  readonly reads: Map<string, WritePool>;
+  /** By login role; under null, the service's own. */
+  readonly writes: Map<string | null, WritePool>;
+  readonly reads: Map<string | null, WritePool>;
 }
 
-const OWN_ROLE = "";
 /** What is read on a replica does not depend on the epoch that writes: those sessions are told by their own snapshots. */
 const ANY_EPOCH = "" as EpochId;
 
@@ -135,16 +134,17 @@ export class PostgresStore implements Store {
 
   /** The sessions of one role; made when first wanted. */
   #poolOf(node: NodeConnections, kind: "writes" | "reads", role: string | null | undefined): WritePool {
-    const name = role ?? OWN_ROLE;
+    const name = role ?? null;
     let pool = node[kind].get(name);
     if (pool !== undefined) return pool;
     const { poolSize, rolePoolSize, poolQueue, roleUrl = unknownRole, helper } = this.#options;
     const { connectTimeoutMs, statementTimeoutMs, lockTimeoutMs } = this.#options;
     const { url, appUrl } = node.spec;
     pool = new WritePool({
-      url: name === OWN_ROLE ? (appUrl ?? url) : roleUrl(url, name),
+      url: name === null ? (appUrl ?? url) : roleUrl(url, name),
       name: applicationName(helper),
-      size: name === OWN_ROLE ? poolSize : rolePoolSize,
+      role: name,
+      size: name === null ? poolSize : rolePoolSize,
       queue: poolQueue,
       ...{ connectTimeoutMs, statementTimeoutMs, lockTimeoutMs, onReplica: kind === "reads" },
     });

@@ -10,6 +10,8 @@ import { ADMISSION } from "./sql.ts";
 export interface WritePoolOptions {
   readonly url: string;
   readonly name: string;
+  /** The login role that the caller asked for; null for the service's own. */
+  readonly role: string | null;
   readonly size: number;
   /** Transactions that may wait for a session. */
   readonly queue: number;
@@ -37,6 +39,10 @@ const IDLE_SESSION_MS = 60_000;
 const POOL_TIMEOUT = "timeout exceeded when trying to connect";
 /** SQLSTATE class of "out of connections" and its like. */
 const OUT_OF_RESOURCES = /^53/;
+/** SQLSTATE class of an invalid authorization, and a database to which the role may not connect. */
+const REFUSES_LOGIN = /^(?:28...|42501)$/;
+/** What node-postgres says when the server asks for a password and there is none, or it proves nothing; it has no code for it. */
+const REFUSED_PASSWORD = /^SASL: /;
 
 export class WritePool {
   readonly #options: WritePoolOptions;
@@ -55,7 +61,7 @@ export class WritePool {
 
   /**
    * Runs `work` on a session; a session that `work` leaves by an error of unknown outcome is ended.
-   * Errors: `overloaded`, `primary_unavailable`, `epoch_changed`; none of them has applied anything.
+   * Errors: `overloaded`, `primary_unavailable`, `epoch_changed`, `forbidden`; none of them has applied anything.
    */
   async use<T>(epoch: EpochId, how: UseOptions, work: (session: Session) => Promise<T>): Promise<T> {
     const lease = await this.acquire(epoch, how.signal);
@@ -120,13 +126,22 @@ export class WritePool {
           { detail: "No database session became free in time.", retryAfterMs: 1_000 },
           { cause },
         );
-      const full = OUT_OF_RESOURCES.test(String((cause as { code?: unknown }).code));
-      throw new HighwaterError(
-        full ? "overloaded" : "primary_unavailable",
-        { retryAfterMs: 1_000 },
-        { cause },
-      );
+      throw this.#refused(cause as { code?: unknown; message?: unknown });
     }
+  }
+
+  /** No connection could be opened. */
+  #refused(cause: { readonly code?: unknown; readonly message?: unknown }): HighwaterError {
+    const { role, onReplica = false } = this.#options;
+    const sqlstate = String(cause.code);
+    const isLogin = REFUSES_LOGIN.test(sqlstate) || REFUSED_PASSWORD.test(String(cause.message));
+    // To wait would not help; but a replica may only not have heard of the role yet.
+    if (isLogin && role !== null && !onReplica) {
+      const detail = `The database does not let the role ${role} log in.`;
+      return new HighwaterError("forbidden", { detail }, { cause });
+    }
+    const code = OUT_OF_RESOURCES.test(sqlstate) ? "overloaded" : "primary_unavailable";
+    return new HighwaterError(code, { retryAfterMs: 1_000 }, { cause });
   }
 
   /** A session, unless the pool is thrown away first: who waits has sent nothing, and need not wait for a dead host. */

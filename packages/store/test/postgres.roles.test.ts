@@ -1,0 +1,190 @@
+// Login roles: whose rights a transaction has, what it cannot get beyond them, and a role that may not log in.
+import assert from "node:assert/strict";
+import path from "node:path";
+import { after, before, describe, it } from "node:test";
+import { type Cluster } from "@highwater/dev-cluster";
+import { type EpochId, type NodeSpec, type TxnId } from "@highwater/protocol";
+import { type TransactionSpec } from "../src/port.ts";
+import { type PostgresStore } from "../src/postgres/adapter.ts";
+import {
+  commitOf,
+  errorOf,
+  makeStore,
+  MINT,
+  nodeSpecs,
+  specOf,
+  startTestCluster,
+  until,
+} from "./postgres-cluster.ts";
+
+describe("login roles on PostgreSQL", () => {
+  let cluster: Cluster;
+  let node: NodeSpec;
+  let store: PostgresStore;
+  let epoch: EpochId;
+  const passwords = new Map<string, string>();
+
+  before(async () => {
+    cluster = await startTestCluster({ nodes: [{ id: "us-east", region: "us-east" }] });
+    [node] = (await nodeSpecs(cluster)) as [NodeSpec];
+    store = makeStore([node], "one", {
+      rolePoolSize: 2,
+      roleUrl: (nodeUrl, role) => {
+        const url = new URL(nodeUrl);
+        url.username = encodeURIComponent(role);
+        url.password = encodeURIComponent(passwords.get(role) ?? "");
+        return url.href;
+      },
+    });
+    await store.prepare(node.id);
+    epoch = (await store.mint(node.id, MINT)).id as EpochId;
+    await sql("CREATE TABLE kv (key text PRIMARY KEY, value text NOT NULL)");
+    for (const role of ["shop", "bank"]) {
+      await sql(`CREATE ROLE ${role} LOGIN IN ROLE highwater_app`);
+      await sql(`CREATE TABLE ${role}_data (id int)`);
+      await sql(`GRANT ALL ON kv, ${role}_data TO ${role}`);
+    }
+  });
+
+  after(async () => {
+    await store.close();
+    await cluster.close();
+  });
+
+  const sql = (text: string, params?: readonly unknown[]): Promise<Record<string, unknown>[]> =>
+    cluster.query(node.id, text, params);
+
+  const spec = (
+    role: string | null,
+    texts: readonly string[],
+    more: Partial<TransactionSpec> = {},
+  ): TransactionSpec => specOf(epoch, texts, { role, ...more });
+
+  const run = async (role: string | null, ...texts: string[]) =>
+    commitOf(await store.execute(node.id, spec(role, texts))).results.map(({ rows }) => rows[0]?.[0]);
+
+  const receiptOf = async (id: TxnId) => (await store.lookUp(node.id, [id])).receipts.get(id);
+
+  const WHO = "SELECT session_user || '/' || current_user";
+
+  it("run a transaction as themselves, and the service's own is another", async () => {
+    assert.deepEqual(await run("shop", WHO), ["shop/shop"]);
+    assert.deepEqual(await run("bank", WHO), ["bank/bank"]);
+    assert.deepEqual(await run(null, WHO), ["postgres/postgres"]);
+    const opening = await store.begin(node.id, spec("shop", [WHO]));
+    assert.ok(opening.kind === "open");
+    assert.deepEqual(opening.results[0]?.rows, [["shop/shop"]]);
+    await opening.transaction.rollback();
+    commitOf(await store.execute(node.id, spec("shop", [WHO], { readOnly: true })));
+  });
+
+  it("have their own rights, and cannot get others", async () => {
+    await run("shop", "INSERT INTO shop_data VALUES (1)");
+    const greedy = [
+      "SELECT * FROM bank_data",
+      "SET ROLE postgres",
+      "SET ROLE bank",
+      "SET SESSION AUTHORIZATION bank",
+      "SELECT set_config('role', 'bank', false)",
+      "SELECT * FROM highwater.receipt",
+      "SELECT * FROM highwater.epoch",
+      "UPDATE highwater.receipt SET kind = 'lost'",
+      "INSERT INTO highwater.witness (helper, epoch, reached) VALUES ('me', gen_random_uuid(), 'F/0')",
+    ];
+    for (const text of greedy) {
+      const error = await errorOf(store.execute(node.id, spec("shop", [text])));
+      assert.deepEqual([error.code, error.details.sqlstate, text], ["statement_failed", "42501", text]);
+    }
+    for (const reset of ["RESET ROLE", "RESET SESSION AUTHORIZATION", "SET ROLE NONE", "RESET ALL"])
+      assert.deepEqual((await run("shop", reset, WHO))[1], "shop/shop");
+    assert.deepEqual((await run("shop", "SET ROLE highwater_app", WHO))[1], "shop/highwater_app");
+    const inBetween = await Promise.all([run("shop", WHO), run("shop", WHO)]);
+    assert.deepEqual(inBetween, [["shop/shop"], ["shop/shop"]], "and nothing of it is left in the session");
+  });
+
+  it("write whose transaction it was, and what it ran, into the receipt", async () => {
+    const most = 2n ** 63n - 1n;
+    for (const [owner, digest] of [
+      [most, -most - 1n],
+      [7n, 0n],
+    ] as const) {
+      const oneShot = spec("shop", ["SELECT 1"], { owner, digest });
+      commitOf(await store.execute(node.id, oneShot));
+      const interactive = spec("shop", [], { owner, digest });
+      const opening = await store.begin(node.id, interactive);
+      assert.ok(opening.kind === "open");
+      commitOf(await opening.transaction.commit([]));
+      for (const { id } of [oneShot, interactive])
+        assert.deepEqual(await receiptOf(id), { kind: "commit", epoch, owner, digest });
+    }
+    const without = spec(null, ["SELECT 1"]);
+    commitOf(await store.execute(node.id, without));
+    assert.deepEqual(await receiptOf(without.id), { kind: "commit", epoch, owner: 0n, digest: 0n });
+    const tombstone = specOf(epoch, []).id;
+    await store.settle(node.id, { epoch, ids: [tombstone], tombstone: "aborted", patienceMs: 100 });
+    assert.deepEqual(await receiptOf(tombstone), { kind: "aborted", epoch, owner: 0n, digest: 0n });
+  });
+
+  it("that are not in highwater_app write nothing", async () => {
+    await sql("CREATE ROLE outsider LOGIN");
+    await sql("GRANT ALL ON kv TO outsider");
+    const outside = spec("outsider", ["INSERT INTO kv VALUES ('outside', '1')"]);
+    const error = await errorOf(store.execute(node.id, outside));
+    assert.deepEqual(
+      [error.code, error.outcome, error.details.sqlstate],
+      ["statement_failed", "not_applied", "42501"],
+    );
+    assert.deepEqual([await sql("SELECT FROM kv"), (await receiptOf(outside.id))?.kind], [[], "absent"]);
+  });
+
+  it("that may not log in are told so, and not to wait", async () => {
+    await sql("CREATE ROLE sleeper NOLOGIN IN ROLE highwater_app");
+    await sql("CREATE ROLE guarded LOGIN PASSWORD 'right' IN ROLE highwater_app");
+    const hba = path.join(cluster.nodes[0]?.dataDir ?? "", "pg_hba.conf");
+    const rules =
+      "host all guarded 127.0.0.1/32 scram-sha-256\nhost all locked_out 127.0.0.1/32 reject\nhost all all 127.0.0.1/32 trust";
+    await sql(`COPY (SELECT unnest(string_to_array($q$${rules}$q$, chr(10)))) TO '${hba}'`);
+    await sql("SELECT pg_reload_conf()");
+    await until(
+      "the rules are read",
+      async () => (await sql("SELECT FROM pg_hba_file_rules WHERE 'guarded' = ANY (user_name)")).length === 1,
+    );
+    const isRefused = async (role: string): Promise<void> => {
+      for (const readOnly of [false, true])
+        for (const verb of ["execute", "begin"] as const) {
+          const error = await errorOf(store[verb](node.id, spec(role, ["SELECT 1"], { readOnly })));
+          assert.deepEqual([error.code, error.outcome, role], ["forbidden", "not_applied", role]);
+          assert.ok(error.message.includes(role) && error.details.retryAfterMs === undefined, error.message);
+          assert.ok(!JSON.stringify(error.toProblem()).includes("wrong"), "no password is told");
+        }
+    };
+    for (const role of ["nobody_of_that_name", "sleeper", "locked_out", "guarded", ""]) await isRefused(role);
+    passwords.set("guarded", "wrong");
+    store.forget(node.id);
+    await isRefused("guarded");
+    await run("shop", "SELECT 1");
+  });
+
+  it("log in with their password", async () => {
+    passwords.set("guarded", "right");
+    const another = makeStore([node], "two", {
+      roleUrl: (nodeUrl, role) => nodeUrl.replace("postgres@", `${role}:${passwords.get(role) ?? ""}@`),
+    });
+    try {
+      const { results } = commitOf(await another.execute(node.id, spec("guarded", [WHO])));
+      assert.deepEqual(results[0]?.rows, [["guarded/guarded"]]);
+    } finally {
+      await another.close();
+    }
+  });
+
+  it("without a free connection are told to wait", async () => {
+    await sql("CREATE ROLE narrow LOGIN CONNECTION LIMIT 1 IN ROLE highwater_app");
+    const opening = await store.begin(node.id, spec("narrow", ["SELECT 1"]));
+    assert.ok(opening.kind === "open");
+    const error = await errorOf(store.execute(node.id, spec("narrow", ["SELECT 1"])));
+    assert.deepEqual([error.code, error.outcome], ["overloaded", "not_applied"]);
+    await opening.transaction.rollback();
+    commitOf(await store.execute(node.id, spec("narrow", ["SELECT 1"])));
+  });
+});
