@@ -46,6 +46,9 @@ bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the 
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
 	@$(NODE) services/txn-gateway/src/cli/keys/main.ts $(ARGS)
 
+resume: $(STAMP) ## How long after a new primary accepts writes the service commits again
+	@$(NODE) packages/dev-system/src/resume.ts
+
 test: check ## Everything that CI runs: format, lint, types, all tests
 
 check: $(STAMP) $(VENV) fmt-check lint typecheck
