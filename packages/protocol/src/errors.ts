@@ -42,6 +42,12 @@ export const ERRORS = {
   ),
   id_expired: entry(410, "unknown", "never", "The id is older than the receipts that are kept."),
   not_found: entry(404, "not_applied", "never", "There is no such resource."),
+  method_not_allowed: entry(
+    405,
+    "not_applied",
+    "never",
+    "The resource does not have this method; Allow names those that it has.",
+  ),
   unauthenticated: entry(
     401,
     "not_applied",

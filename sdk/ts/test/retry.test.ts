@@ -29,6 +29,7 @@ const TABLE: Record<ErrorCode, Row> = {
   id_out_of_window: ["InvalidRequestError", "throw", "resolve"],
   id_expired: ["UnknownOutcomeError", "throw", "throw"],
   not_found: ["InvalidRequestError", "throw", "resolve"],
+  method_not_allowed: ["InvalidRequestError", "throw", "resolve"],
   unauthenticated: ["InvalidRequestError", "throw", "resolve"],
   authentication_unavailable: ["UnavailableError", "send", "send"],
   forbidden: ["InvalidRequestError", "throw", "resolve"],

@@ -6,6 +6,8 @@ import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
 import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
 import { installCallers } from "./plugins/caller.ts";
+import { installJsonBody } from "./plugins/json-body.ts";
+import { installRouteTable } from "./plugins/route-table.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
 import { neonParts, neonRoutes } from "./routes/neon.ts";
@@ -35,9 +37,9 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
     frameworkErrors: makeErrorHandler(deps.log),
     clientErrorHandler: refuseConnection,
   });
-  // Fastify would read text as well; this service speaks JSON only.
-  app.removeContentTypeParser("text/plain");
   installErrorHandling(app, deps.log);
+  installRouteTable(app);
+  installJsonBody(app);
   app.addHook("onRequest", (request, _reply, done) => {
     if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) done();
     else

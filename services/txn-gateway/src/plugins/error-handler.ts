@@ -51,6 +51,8 @@ export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
   if (waits) void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
   // RFC 9110, section 15.5.2: such an answer says how to authenticate.
   if (problem.status === 401) void reply.header("www-authenticate", "Bearer");
+  // RFC 6750, section 3: how to come with a credential.
+  if (problem.status === 401) void reply.header("www-authenticate", "Bearer");
   const body = waits ? { ...problem, retryAfterMs } : problem;
   // As text: the serializer of JSON answers would put its own content type.
   void reply
@@ -59,15 +61,20 @@ export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
     .send(JSON.stringify(body));
 }
 
+/** What Node says of a request that it could not read; everything else is not HTTP. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: "The request's headers are over the limit of 16 KiB.",
+  ERR_HTTP_REQUEST_TIMEOUT: "The request did not arrive in time.",
+};
+
 /** Bytes that are not a request: there is nobody to route an answer through, so it is written to the socket. */
 export function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy();
     return;
   }
-  const body = JSON.stringify(
-    new HighwaterError("invalid_request", { detail: "Not an HTTP request." }).toProblem(),
-  );
+  const detail = UNREADABLE[error.code ?? ""] ?? "Not an HTTP request.";
+  const body = JSON.stringify(new HighwaterError("invalid_request", { detail }).toProblem());
   const head = [
     "HTTP/1.1 400 Bad Request",
     "content-type: application/problem+json",

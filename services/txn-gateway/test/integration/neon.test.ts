@@ -434,12 +434,12 @@ describe("plain requests", () => {
       [status, body.message, body.highwater.code],
       [400, "The body is not JSON.", "invalid_request"],
     );
-    assert.equal((await fetch(`${gateway.url}/sql`)).status, 404);
+    assert.equal((await fetch(`${gateway.url}/sql`)).status, 405);
     const preflight = await fetch(`${gateway.url}/sql`, {
       method: "OPTIONS",
       headers: { origin: "https://shop.example.test", "access-control-request-method": "POST" },
     });
-    assert.equal(preflight.status, 404);
+    assert.equal(preflight.status, 405);
     assert.equal(preflight.headers.get("access-control-allow-origin"), null);
   });
 

@@ -1,0 +1,24 @@
+// Bodies are JSON in UTF-8, as they are: nothing is unpacked, converted or repaired on the way to the database.
+import { isUtf8 } from "node:buffer";
+import { type FastifyInstance } from "fastify";
+import { HighwaterError } from "@highwater/protocol";
+
+export function installJsonBody(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser("error", "error");
+  // Fastify's own would read text as well, and put a replacement character where the bytes are no UTF-8.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser<Buffer>("application/json", { parseAs: "buffer" }, (request, body, parsed) => {
+    if (!isUtf8(body)) parsed(new HighwaterError("invalid_request", { detail: "The body is not UTF-8." }));
+    else void parse(request, body.toString("utf8"), parsed);
+  });
+  app.addHook("onRequest", (request, _reply, done) => {
+    const coding = request.headers["content-encoding"];
+    if (coding === undefined || coding.toLowerCase() === "identity") done();
+    else
+      done(
+        new HighwaterError("unsupported_media_type", {
+          detail: "The body must not be compressed (Content-Encoding).",
+        }),
+      );
+  });
+}

@@ -1,0 +1,59 @@
+// Which paths there are, and under which methods: for the answers to everything else, and for the documentation.
+import { type FastifyInstance } from "fastify";
+import { HighwaterError } from "@highwater/protocol";
+
+export interface Route {
+  readonly method: string;
+  /** With `:name` for its parameters. */
+  readonly path: string;
+}
+
+interface Path {
+  readonly path: string;
+  readonly segments: readonly string[];
+  readonly methods: Set<string>;
+}
+
+const tables = new WeakMap<FastifyInstance, ReadonlyMap<string, Path>>();
+
+/** To be installed before the routes: 404 for a path that there is not, 405 for a method that the path has not. */
+export function installRouteTable(app: FastifyInstance): void {
+  const paths = new Map<string, Path>();
+  tables.set(app, paths);
+  app.addHook("onRoute", ({ method, url }) => {
+    const known = paths.get(url) ?? { path: url, segments: url.split("/"), methods: new Set<string>() };
+    paths.set(url, known);
+    for (const one of [method].flat()) known.methods.add(one);
+  });
+  // Before anything else of the request is looked at: who asks, and what the body is, does not matter here.
+  app.addHook("onRequest", (request, reply, done) => {
+    if (!request.is404) {
+      done();
+      return;
+    }
+    const asked = request.url.replace(/[?#].*$/s, "").split("/");
+    const methods = [...paths.values()]
+      .filter((path) => fits(path, asked))
+      .flatMap((path) => [...path.methods]);
+    if (methods.length === 0) {
+      done(new HighwaterError("not_found"));
+      return;
+    }
+    void reply.header("allow", [...new Set(methods)].sort().join(", "));
+    done(new HighwaterError("method_not_allowed"));
+  });
+}
+
+/** Every route of the application, HEAD among them where there is GET. */
+export function routesOf(app: FastifyInstance): Route[] {
+  return [...(tables.get(app)?.values() ?? [])].flatMap(({ path, methods }) =>
+    [...methods].map((method) => ({ method, path })),
+  );
+}
+
+function fits({ segments }: Path, asked: readonly string[]): boolean {
+  return (
+    segments.length === asked.length &&
+    segments.every((segment, at) => (segment.startsWith(":") ? asked[at] !== "" : segment === asked[at]))
+  );
+}
