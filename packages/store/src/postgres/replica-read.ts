@@ -123,12 +123,13 @@ function snapshotOf(row: readonly (string | null)[] | undefined): Snapshot | nul
 
 /**
  * Above everything that the snapshot shows. A commit can be seen before its record counts as replayed, for as long as it has
- * files to remove: what was replayed behind the snapshot may be that one record short. Once replay has moved on, it is in;
- * and it cannot lie above what had been received.
+ * files to remove: what was replayed behind the snapshot may be that one record short. The record cannot lie above what had
+ * been received, and once replay has moved on, it is in: each of these bounds it, and the lowest is the best.
  */
-function boundOf(snapshot: Snapshot, last: Snapshot): Offset {
-  const { replayed, replayedNext, received } = snapshot;
-  if (replayedNext > replayed) return replayedNext;
-  if (last.replayed > replayed) return last.replayed;
-  return received > replayed ? received : replayed;
+function boundOf({ replayed, replayedNext, received }: Snapshot, last: Snapshot): Offset {
+  const moved = [replayedNext, last.replayed].filter((offset) => offset > replayed);
+  return moved.reduce(
+    (lowest, offset) => (offset < lowest ? offset : lowest),
+    received > replayed ? received : replayed,
+  );
 }
