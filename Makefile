@@ -9,7 +9,7 @@ REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency bench-gateway keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume bench-gateway keys test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
