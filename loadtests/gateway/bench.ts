@@ -1,8 +1,8 @@
 // Runs segments one at a time: who is asked for load, what it cost each process, and whether the table agrees at the end.
 import { type BenchSystem } from "./bench-system.ts";
-import { cpuOf, cpuOfServer } from "./cpu.ts";
+import { cpuOf, cpuOfServer, type Spent, spentBetween } from "./cpu.ts";
 import { Generator, type Target } from "./generator.ts";
-import { type ClientCount, type Cpu, type Sample, type Series } from "./results.ts";
+import { type ClientCount, type Sample, type Series } from "./results.ts";
 
 export interface Subject {
   readonly series: Series;
@@ -31,17 +31,16 @@ export class Bench {
     const synchronous = target.kind === "direct" && target.synchronousCommit === "on";
     if (synchronous) await this.#system.setSynchronous(true);
     this.#committed += await generator.open(target, clients);
-    const before = this.#cpu(subject, generator);
+    const read = { gateway: cpuOf(subject.pid), generator: cpuOf(generator.pid), database: this.#database() };
     const segment = await generator.run(durationMs);
-    const after = this.#cpu(subject, generator);
+    const cpu = {
+      gateway: spentBetween(read.gateway, cpuOf(subject.pid)),
+      generator: spentBetween(read.generator, cpuOf(generator.pid)),
+      database: spentBetween(read.database, this.#database()),
+    };
     this.#committed += segment.committed;
     await generator.close();
     if (synchronous) await this.#system.setSynchronous(false);
-    const spent = (part: keyof Cpu): number | null => {
-      const [from, to] = [before[part], after[part]];
-      return from === null || to === null ? null : to - from;
-    };
-    const cpu = { gateway: spent("gateway"), generator: spent("generator"), database: spent("database") };
     return { round, series, clients, segment, cpu };
   }
 
@@ -52,12 +51,8 @@ export class Bench {
     return generator;
   }
 
-  #cpu({ pid }: Subject, generator: Generator): Cpu {
-    return {
-      gateway: cpuOf(pid),
-      generator: cpuOf(generator.pid),
-      database: cpuOfServer(this.#postmaster),
-    };
+  #database(): Spent {
+    return cpuOfServer(this.#postmaster);
   }
 
   /** The table counts what has changed it: nothing was called committed that was not, and nothing ran twice. */

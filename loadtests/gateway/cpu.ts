@@ -3,38 +3,56 @@ import { readdirSync, readFileSync } from "node:fs";
 
 /** Of USER_HZ, which is 100 on every Linux that Node runs on. */
 const TICK_MS = 10;
+const NS_PER_MS = 1e6;
 
-interface Stat {
-  readonly parent: number;
-  readonly ownMs: number;
-  /** Of children that have ended and were waited for. */
-  readonly childrenMs: number;
+/** What a process has spent so far, by its id; empty where it cannot be told. */
+export type Spent = ReadonlyMap<number, number>;
+
+/** Of a process with all its threads, in whole ticks. */
+export function cpuOf(pid: number | undefined): Spent {
+  const fields = pid === undefined ? null : statOf(pid);
+  if (pid === undefined || fields === null) return new Map();
+  return new Map([[pid, TICK_MS * (Number(fields[11]) + Number(fields[12]))]]);
 }
 
-function readStat(pid: number): Stat | null {
+/**
+ * Of a server and its backends, each a single thread. In nanoseconds and not in ticks: 64 young backends that have spent
+ * less than a tick each would seem to have spent nothing.
+ */
+export function cpuOfServer(postmaster: number): Spent {
+  const spent = new Map<number, number>();
+  for (const pid of pids()) {
+    if (pid !== postmaster && Number(statOf(pid)?.[1]) !== postmaster) continue;
+    const text = read(`/proc/${String(pid)}/schedstat`);
+    if (text !== null) spent.set(pid, Number(text.split(" ")[0]) / NS_PER_MS);
+  }
+  return spent;
+}
+
+/** Milliseconds from one reading to the next; what a process spent that ended in between is not known. */
+export function spentBetween(before: Spent, after: Spent): number | null {
+  if (after.size === 0) return null;
+  return [...after].reduce((sum, [pid, ms]) => sum + ms - (before.get(pid) ?? 0), 0);
+}
+
+function pids(): number[] {
   try {
-    const text = readFileSync(`/proc/${String(pid)}/stat`, "latin1");
-    // The name before it may hold blanks.
-    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-    const at = (index: number): number => Number(fields[index]);
-    return { parent: at(1), ownMs: TICK_MS * (at(11) + at(12)), childrenMs: TICK_MS * (at(13) + at(14)) };
+    return readdirSync("/proc").map(Number).filter(Number.isInteger);
   } catch {
-    return null;
+    return [];
   }
 }
 
-/** Null where it cannot be told. */
-export function cpuOf(pid: number | undefined): number | null {
-  return pid === undefined ? null : (readStat(pid)?.ownMs ?? null);
+/** The fields behind the name, which may hold blanks: state, parent, ... */
+function statOf(pid: number): string[] | null {
+  const text = read(`/proc/${String(pid)}/stat`);
+  return text === null ? null : text.slice(text.lastIndexOf(")") + 2).split(" ");
 }
 
-/** A server and its backends, those that have ended included. */
-export function cpuOfServer(postmaster: number): number | null {
-  const server = readStat(postmaster);
-  if (server === null) return null;
-  return readdirSync("/proc")
-    .filter((name) => /^[0-9]+$/.test(name))
-    .map((name) => readStat(Number(name)))
-    .filter((stat) => stat?.parent === postmaster)
-    .reduce((sum, stat) => sum + (stat?.ownMs ?? 0), server.ownMs + server.childrenMs);
+function read(path: string): string | null {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return null;
+  }
 }
