@@ -19,6 +19,8 @@ export { jsonLog, makeDeps } from "./runtime.ts";
 
 /** Requests in flight have so long to end when the service shuts down; then their connections are cut. */
 const DRAIN_MS = 10_000;
+/** Fastify gives up on closing after this; it must outlast the draining of what is open and of what is in flight. */
+const CLOSE_LIMIT_MS = 60_000;
 /** A body that trickles in holds a connection no longer than this. */
 const REQUEST_TIMEOUT_MS = 60_000;
 /** Longer than the proxies in front keep their connections, or they would send requests into a closing one. */
@@ -32,6 +34,7 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
     bodyLimit: config.bodyLimitBytes,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    pluginTimeout: CLOSE_LIMIT_MS,
     // The hook below answers instead, in the shape of all other errors.
     return503OnClosing: false,
     frameworkErrors: makeErrorHandler(deps.log),

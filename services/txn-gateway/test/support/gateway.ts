@@ -2,14 +2,20 @@
 import assert from "node:assert/strict";
 import { type Cluster } from "@highwater/dev-cluster";
 import {
+  type BeginRequest,
+  type CommitRequest,
   type LevelRule,
+  type NodeSpec,
+  OpenTransactionResponse,
   type Problem,
+  RollbackResponse,
   type TransactionRequest,
   TransactionResponse,
   TransactionStateResponse,
   validate,
 } from "@highwater/protocol";
 import { buildApp, jsonLog, loadConfig, makeDeps } from "../../src/app.ts";
+import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { newId } from "./fakes.ts";
 
 export interface Answered<T> {
@@ -23,11 +29,30 @@ export interface GatewayOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Where the gateway is; its connections go through the link from there. */
   readonly from?: string;
+  /** Of the cluster's only node, where the gateway shall not reach it directly. */
+  readonly url?: string;
 }
 
 const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, global: { regions: "all" } };
 const READY_MS = 15_000;
 let gateways = 0;
+
+/** The environment of a gateway process. */
+export function gatewayEnv(
+  name: string,
+  nodes: readonly NodeSpec[],
+  options: GatewayOptions,
+): Record<string, string> {
+  return {
+    GATEWAY_NAME: name,
+    GATEWAY_REGION: "us-east",
+    HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels: LEVELS }),
+    GATEWAY_TRACKERS: (options.trackers ?? []).join(","),
+    GATEWAY_PROBE_INTERVAL_MS: "50",
+    GATEWAY_POOL_SIZE: "8",
+    ...options.env,
+  };
+}
 
 export class TestGateway {
   readonly name: string;
@@ -35,7 +60,7 @@ export class TestGateway {
   readonly logLines: string[];
   readonly #close: () => Promise<void>;
 
-  private constructor(name: string, url: string, logLines: string[], close: () => Promise<void>) {
+  constructor(name: string, url: string, logLines: string[], close: () => Promise<void>) {
     this.name = name;
     this.url = url;
     this.logLines = logLines;
@@ -43,25 +68,14 @@ export class TestGateway {
   }
 
   static async start(cluster: Cluster, options: GatewayOptions = {}): Promise<TestGateway> {
-    const name = `gateway-${String(++gateways)}`;
+    const name = options.env?.["GATEWAY_NAME"] ?? `gateway-${String(++gateways)}`;
     const nodes = await Promise.all(
       cluster.nodes.map(async ({ id, region, zone }) => {
         const from = options.from === undefined ? {} : { from: options.from };
-        return { id, region, zone, url: await cluster.connectionString(id, from) };
+        return { id, region, zone, url: options.url ?? (await cluster.connectionString(id, from)) };
       }),
     );
-    const loaded = loadConfig(
-      {
-        GATEWAY_NAME: name,
-        GATEWAY_REGION: "us-east",
-        HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels: LEVELS }),
-        GATEWAY_TRACKERS: (options.trackers ?? []).join(","),
-        GATEWAY_PROBE_INTERVAL_MS: "50",
-        GATEWAY_POOL_SIZE: "8",
-        ...options.env,
-      },
-      () => "",
-    );
+    const loaded = loadConfig(gatewayEnv(name, nodes, options), () => "");
     assert.ok(loaded.ok, loaded.ok ? "" : loaded.faults.join("\n"));
     const logLines: string[] = [];
     const log = jsonLog((line) => {
@@ -87,11 +101,21 @@ export class TestGateway {
     }
   }
 
-  async send(body: string, headers: Record<string, string> = {}): Promise<Answered<unknown>> {
-    const response = await fetch(`${this.url}/v1/transactions`, {
+  send(body: string, headers: Record<string, string> = {}): Promise<Answered<unknown>> {
+    return this.call("", body, { headers });
+  }
+
+  /** A call below `/v1/transactions`. When the signal aborts, its connection is cut. */
+  async call(
+    path: string,
+    body: unknown,
+    how: { readonly headers?: Record<string, string>; readonly signal?: AbortSignal } = {},
+  ): Promise<Answered<unknown>> {
+    const response = await fetch(`${this.url}/v1/transactions${path}`, {
       method: "POST",
-      headers: { "content-type": "application/json", ...headers },
-      body,
+      headers: { "content-type": "application/json", ...how.headers },
+      body: typeof body === "string" ? body : JSON.stringify(body),
+      ...(how.signal === undefined ? {} : { signal: how.signal }),
     });
     const answered = { status: response.status, headers: response.headers, body: await response.json() };
     const type = response.headers.get("content-type") ?? "";
@@ -105,10 +129,7 @@ export class TestGateway {
   }
 
   async commit(request: Partial<TransactionRequest>): Promise<Answered<TransactionResponse>> {
-    const answered = await this.post(request);
-    const checked = validate(TransactionResponse, answered.body);
-    assert.ok(checked.ok, `${String(answered.status)} ${JSON.stringify(answered.body)}`);
-    return { ...answered, body: checked.value };
+    return checkedCommit(await this.post(request));
   }
 
   async refused(request: Partial<TransactionRequest>): Promise<Problem> {
@@ -117,6 +138,20 @@ export class TestGateway {
 
   async run(...sql: string[]): Promise<TransactionResponse> {
     return (await this.commit({ statements: sql.map((text) => ({ sql: text })) })).body;
+  }
+
+  /** Begins an interactive transaction; an id is made up unless given. */
+  async open(request: Partial<BeginRequest> = {}): Promise<TestTransaction> {
+    const id = request.id ?? newId();
+    return this.opened(id, await this.call("/begin", { id, ...request }));
+  }
+
+  /** The transaction that the answer to a begin tells of. */
+  opened(id: string, answered: Answered<unknown>): TestTransaction {
+    const body = checkedOpen(answered, { id, seq: 0 });
+    const session = answered.headers.get(SESSION_HEADER);
+    assert.ok(session !== null && session.startsWith(`${this.name}.`), "a proxy can route on the header");
+    return new TestTransaction(this, { id, session, begun: body });
   }
 
   async state(id: string, query = ""): Promise<TransactionStateResponse> {
@@ -133,6 +168,83 @@ export class TestGateway {
     const line = text.split("\n").find((one) => one.startsWith(`${sample} `));
     return Number(line?.slice(sample.length + 1));
   }
+}
+
+type Begun = ReturnType<typeof checkedOpen>;
+export type CallName = "statements" | "commit" | "rollback";
+
+/** The client of one interactive transaction; it counts its calls. */
+export class TestTransaction {
+  readonly gateway: TestGateway;
+  readonly id: string;
+  readonly session: string;
+  readonly begun: Begun;
+  /** Of the last call. */
+  seq = 0;
+
+  constructor(gateway: TestGateway, known: { id: string; session: string; begun: Begun }) {
+    this.gateway = gateway;
+    this.id = known.id;
+    this.session = known.session;
+    this.begun = known.begun;
+  }
+
+  /** The next call, whatever its answer; with a `seq` of its own in the body it is not counted. */
+  send(
+    name: CallName,
+    body: Readonly<Record<string, unknown>> = {},
+    how: { readonly signal?: AbortSignal; readonly on?: TestGateway; readonly session?: string | null } = {},
+  ): Promise<Answered<unknown>> {
+    const { session = this.session, on = this.gateway, signal } = how;
+    const numbered = "seq" in body ? body : { seq: ++this.seq, ...body };
+    return on.call(`/${this.id}/${name}`, numbered, {
+      ...(session === null ? {} : { headers: { [SESSION_HEADER]: session } }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  }
+
+  async run(...sql: string[]): Promise<Begun> {
+    const answered = await this.send("statements", statementsOf(sql));
+    assert.equal(answered.headers.get(SESSION_HEADER), this.session);
+    return checkedOpen(answered, { id: this.id, seq: this.seq });
+  }
+
+  async commit(request: Partial<CommitRequest> = {}): Promise<Answered<TransactionResponse>> {
+    return checkedCommit(await this.send("commit", request));
+  }
+
+  async rollback(): Promise<RollbackResponse> {
+    const answered = await this.send("rollback");
+    const checked = validate(RollbackResponse, answered.body);
+    assert.ok(checked.ok, `${String(answered.status)} ${JSON.stringify(answered.body)}`);
+    return checked.value;
+  }
+
+  async refused(name: CallName, body: Readonly<Record<string, unknown>> = {}): Promise<Problem> {
+    return problemOf(await this.send(name, body));
+  }
+}
+
+export function statementsOf(sql: readonly string[]): { statements: { sql: string }[] } {
+  return { statements: sql.map((text) => ({ sql: text })) };
+}
+
+export function checkedCommit(answered: Answered<unknown>): Answered<TransactionResponse> {
+  const checked = validate(TransactionResponse, answered.body);
+  assert.ok(checked.ok, `${String(answered.status)} ${JSON.stringify(answered.body)}`);
+  return { ...answered, body: checked.value };
+}
+
+function checkedOpen(
+  answered: Answered<unknown>,
+  expected: { readonly id: string; readonly seq: number },
+): OpenTransactionResponse {
+  const checked = validate(OpenTransactionResponse, answered.body);
+  assert.ok(checked.ok, `${String(answered.status)} ${JSON.stringify(answered.body)}`);
+  const { id, seq, expiresAt } = checked.value;
+  assert.deepEqual([answered.status, id, seq], [200, expected.id, expected.seq]);
+  assert.ok(Date.parse(expiresAt) > 0);
+  return checked.value;
 }
 
 export function problemOf(answered: Answered<unknown>): Problem {
