@@ -1,0 +1,47 @@
+// The schema of an error's body, with the codes of the catalogue. Answers to clients are written from errors.ts, not from here.
+import Type from "typebox";
+import { type ErrorCode, ERRORS, type Outcome, type Retry } from "./errors.ts";
+
+const texts = <T extends string>(values: readonly T[], description: string) =>
+  Type.Unsafe<T>(Type.String({ enum: values, description }));
+
+const CODES = Object.keys(ERRORS) as ErrorCode[];
+const OUTCOMES: readonly Outcome[] = ["not_applied", "applied", "unknown"];
+const RETRIES: readonly Retry[] = ["never", "transaction", "resolve_outcome", "wait"];
+
+export const ProblemBody = Type.Object(
+  {
+    type: Type.String({ pattern: "^urn:highwater:error:[a-z_]+$" }),
+    title: Type.String(),
+    status: Type.Integer({ minimum: 400, maximum: 599 }),
+    code: texts(CODES, "Stable; docs/reference/errors.md has them all."),
+    outcome: texts(OUTCOMES, "What became of the transaction that the request was about."),
+    retry: texts(
+      RETRIES,
+      "`never`: the request is wrong. `transaction`: run the whole body again under a new id. `resolve_outcome`: ask for the state, or send the same id again. `wait`: send the same again later.",
+    ),
+    detail: Type.Optional(Type.String({ description: "For people; may change." })),
+    sqlstate: Type.Optional(Type.String({ description: "PostgreSQL's, where there is one." })),
+    statement: Type.Optional(
+      Type.Integer({ minimum: 0, description: "Index of the statement at fault, from 0." }),
+    ),
+    constraint: Type.Optional(Type.String({ description: "Name of the constraint that was violated." })),
+    retryAfterMs: Type.Optional(
+      Type.Number({ minimum: 0, description: "Milliseconds; Retry-After has them as whole seconds." }),
+    ),
+    fields: Type.Optional(
+      Type.Array(Type.String(), { description: "What is wrong with the request, one text for each fault." }),
+    ),
+    limit: Type.Optional(
+      Type.Object(
+        { name: Type.String(), value: Type.Number() },
+        { additionalProperties: false, description: "The limit that was met." },
+      ),
+    ),
+    transactionId: Type.Optional(Type.String()),
+    open: Type.Optional(
+      Type.Boolean({ description: "Of an interactive transaction: whether it is still open." }),
+    ),
+  },
+  { additionalProperties: false, description: "RFC 9457." },
+);

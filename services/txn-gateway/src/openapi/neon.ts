@@ -1,0 +1,120 @@
+// POST /sql, the Neon serverless HTTP wire.
+import Type from "typebox";
+import { IdText, LevelName, LIMITS, TokenText, TransactionState } from "@highwater/protocol";
+import { NeonAnswer, NeonRequest } from "./neon-schemas.ts";
+import {
+  CALLER_ERRORS,
+  type Operation,
+  type Parameter,
+  PRIMARY_ERRORS,
+  type ResponseHeader,
+  STATEMENT_ERRORS,
+} from "./operation.ts";
+import { COMMITTED, UPDATE } from "./sample.ts";
+import { ENDINGS } from "./transactions.ts";
+
+const header = (name: string, description: string, schema: Type.TSchema = Type.String()): Parameter => ({
+  ...{ name, in: "header", required: false },
+  ...{ description, schema },
+});
+
+const answered = (name: string, description: string, schema: Type.TSchema): ResponseHeader => ({
+  ...{ name, required: true, description, schema },
+});
+
+const { results: _results, ...transaction } = COMMITTED;
+
+export const NEON_OPERATIONS: readonly Operation[] = [
+  {
+    method: "post",
+    path: "/sql",
+    id: "runSql",
+    tag: "Neon wire",
+    summary: "Run a query or a batch, as Neon's serverless driver sends it",
+    description:
+      "One transaction. The body is JSON under any content type. Isolation is `read committed` unless a batch says otherwise. docs/reference/neon.md has the details.",
+    security: ["bearer", "connectionString"],
+    parameters: [
+      header(
+        "Neon-Raw-Text-Output",
+        "`true`: values as PostgreSQL's text. Anything else: decoded where JSON can hold them.",
+      ),
+      header("Neon-Array-Mode", "`true`: rows as arrays. Anything else: as objects."),
+      header(
+        "Neon-Batch-Isolation-Level",
+        "Of a batch: `ReadUncommitted`, `ReadCommitted` (unless given), `RepeatableRead` or `Serializable`.",
+      ),
+      header("Neon-Batch-Read-Only", "`true`: the batch is read-only."),
+      header("Neon-Batch-Deferrable", "`true`: a serializable read-only batch waits for a safe snapshot."),
+      header("Highwater-Transaction-Id", "Unless given, the gateway makes one.", IdText),
+      header(
+        "Highwater-Ack",
+        "As `ack` of POST /v1/transactions.",
+        Type.Union([Type.Literal("commit"), Type.Literal("durable")]),
+      ),
+      header("Highwater-Level", "As `level` of POST /v1/transactions.", LevelName),
+      header(
+        "Highwater-Max-Wait-Ms",
+        "As `maxWaitMs` of POST /v1/transactions; the answer behind it is 200 with the state `pending`.",
+        Type.Integer({ minimum: 0, maximum: LIMITS.waitMs }),
+      ),
+      header(
+        "Highwater-Read-Only",
+        "`true`: read-only.",
+        Type.Union([Type.Literal("true"), Type.Literal("false")]),
+      ),
+    ],
+    request: NeonRequest,
+    successes: {
+      200: {
+        description: "Committed. `transaction.state` says whether it is known to be durable.",
+        schema: NeonAnswer,
+        headers: [
+          answered("Highwater-Transaction-Id", "The transaction's id.", IdText),
+          answered("Highwater-State", "Its state.", TransactionState),
+          answered("Highwater-Token", "Its token.", TokenText),
+        ],
+        example: {
+          fields: [
+            {
+              ...{ name: "balance", dataTypeID: 23, tableID: 16_412, columnID: 2 },
+              ...{ dataTypeSize: 4, dataTypeModifier: -1, format: "text" },
+            },
+          ],
+          ...{ rows: [{ balance: 90 }], command: "UPDATE", rowCount: 1, rowAsArray: false },
+          transaction,
+        },
+      },
+    },
+    errorShape: "neon",
+    errors: [
+      ...CALLER_ERRORS,
+      ...STATEMENT_ERRORS,
+      ...PRIMARY_ERRORS,
+      ...ENDINGS,
+      ...(["invalid_request", "invalid_id", "unknown_level", "promise_broken", "exposure_limit"] as const),
+      ...(["body_too_large", "unsupported_media_type"] as const),
+    ],
+    examples: [
+      {
+        name: "query",
+        summary: "One query",
+        given: "nothing",
+        body: { query: UPDATE.sql, params: UPDATE.params },
+        status: 200,
+      },
+      {
+        name: "batch",
+        summary: "A batch, rows as arrays",
+        given: "nothing",
+        body: {
+          queries: [
+            { query: UPDATE.sql, params: UPDATE.params, arrayMode: true },
+            { query: "SELECT sum(balance) FROM account", params: [], arrayMode: true },
+          ],
+        },
+        status: 200,
+      },
+    ],
+  },
+];

@@ -1,0 +1,167 @@
+// The calls of one-shot transactions, and what became of an id.
+import Type from "typebox";
+import {
+  type ErrorCode,
+  IdText,
+  LevelName,
+  LIMITS,
+  TransactionRequest,
+  TransactionResponse,
+  TransactionStateResponse,
+} from "@highwater/protocol";
+import {
+  BODY_ERRORS,
+  CALLER_ERRORS,
+  type Operation,
+  type Parameter,
+  PRIMARY_ERRORS,
+  STATEMENT_ERRORS,
+} from "./operation.ts";
+import { COMMITTED, MARKS, SAMPLE, UPDATE } from "./sample.ts";
+
+export const ID_IN_PATH: Parameter = {
+  name: "id",
+  in: "path",
+  required: true,
+  description: "The transaction's id.",
+  schema: IdText,
+};
+
+/** How an attempt under an id can end, or have ended. */
+export const ENDINGS: readonly ErrorCode[] = [
+  ...(["id_expired", "id_out_of_window", "id_reused", "transaction_in_progress"] as const),
+  ...(["transaction_aborted", "transaction_lost", "commit_unconfirmed"] as const),
+];
+
+const runTransaction: Operation = {
+  method: "post",
+  path: "/v1/transactions",
+  id: "runTransaction",
+  tag: "transactions",
+  summary: "Run a transaction",
+  description:
+    "All statements, in one transaction, in one round trip to the database. The same id again never runs again: the answer is the original outcome, with `replayed`. Scope `write`, or `read` for `readOnly`.",
+  security: ["bearer"],
+  parameters: [],
+  request: TransactionRequest,
+  successes: {
+    200: {
+      description: "Committed (`committed`), or durable at the level (`durable`).",
+      schema: TransactionResponse,
+      links: {
+        state: { operationId: "getTransaction", parameters: { "path.id": "$response.body#/id" } },
+      },
+      example: COMMITTED,
+    },
+    202: {
+      description: "Committed, and not yet known to be durable at the level (`pending`). This is no loss.",
+      schema: TransactionResponse,
+      example: { ...COMMITTED, state: "pending", level: "region" },
+    },
+  },
+  errorShape: "problem",
+  errors: [
+    ...CALLER_ERRORS,
+    ...BODY_ERRORS,
+    ...STATEMENT_ERRORS,
+    ...PRIMARY_ERRORS,
+    ...ENDINGS,
+    ...(["invalid_id", "invalid_token", "unknown_level", "promise_broken", "exposure_limit"] as const),
+  ],
+  examples: [
+    {
+      name: "fast",
+      summary: "Answered at the commit point",
+      given: "nothing",
+      body: { id: SAMPLE.id, statements: [UPDATE] },
+      status: 200,
+    },
+    {
+      name: "safe",
+      summary: "Answered when another region has it on disk",
+      given: "nothing",
+      body: {
+        id: SAMPLE.id,
+        statements: [UPDATE],
+        ...{ isolation: "read committed", ack: "durable", level: "region", maxWaitMs: 5_000 },
+        metadata: { order: "7" },
+      },
+      status: 200,
+    },
+    {
+      name: "readNearby",
+      summary: "Read one's own write on a replica nearby, if it has got there",
+      given: "committed",
+      body: {
+        id: SAMPLE.id,
+        statements: [{ sql: "SELECT balance FROM account WHERE id = $1", params: [1] }],
+        ...{ readOnly: true, mode: "local", after: SAMPLE.token },
+      },
+      status: 200,
+    },
+    {
+      name: "replay",
+      summary: "The same id again: nothing runs, the outcome is answered",
+      given: "committed",
+      body: { id: SAMPLE.id, statements: [UPDATE] },
+      status: 200,
+    },
+  ],
+};
+
+const getTransaction: Operation = {
+  method: "get",
+  path: "/v1/transactions/{id}",
+  id: "getTransaction",
+  tag: "transactions",
+  summary: "What became of a transaction",
+  description:
+    "By its receipt, a tracker's verdict and the marks. Who lost an answer asks here. An id of another owner is `unknown`, unless the credential has the scope `admin`.",
+  security: ["bearer"],
+  parameters: [
+    ID_IN_PATH,
+    {
+      name: "wait",
+      in: "query",
+      required: false,
+      description:
+        "Seconds, up to six decimals: the answer waits so long for the transaction to end and to become durable at the level, or lost.",
+      schema: Type.Number({ minimum: 0, maximum: LIMITS.waitMs / 1_000, default: 0 }),
+    },
+    {
+      name: "level",
+      in: "query",
+      required: false,
+      description: "`region` unless given, or the strongest level where there is no `region`.",
+      schema: LevelName,
+    },
+  ],
+  successes: {
+    200: {
+      description: "The state now, or at the end of the wait.",
+      schema: TransactionStateResponse,
+      example: {
+        ...{ id: SAMPLE.id, state: "durable", token: SAMPLE.token, position: COMMITTED.position },
+        ...{ level: "region", marks: MARKS },
+      },
+    },
+  },
+  errorShape: "problem",
+  errors: [
+    ...CALLER_ERRORS,
+    ...PRIMARY_ERRORS,
+    ...(["invalid_request", "invalid_id", "unknown_level"] as const),
+  ],
+  examples: [
+    { name: "now", summary: "The state now", given: "committed", status: 200 },
+    {
+      name: "untilDurable",
+      summary: "Wait up to five seconds until another region has it",
+      given: "committed",
+      query: { wait: "5", level: "region" },
+      status: 200,
+    },
+  ],
+};
+
+export const TRANSACTION_OPERATIONS: readonly Operation[] = [runTransaction, getTransaction];
