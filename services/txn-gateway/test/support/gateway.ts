@@ -60,7 +60,7 @@ export class TestGateway {
   readonly logLines: string[];
   readonly #close: () => Promise<void>;
 
-  constructor(name: string, url: string, logLines: string[], close: () => Promise<void>) {
+  private constructor(name: string, url: string, logLines: string[], close: () => Promise<void>) {
     this.name = name;
     this.url = url;
     this.logLines = logLines;
@@ -85,6 +85,11 @@ export class TestGateway {
     const app = buildApp(loaded.config, makeDeps(loaded.config, log));
     const url = await app.listen({ port: 0, host: "127.0.0.1" });
     return new TestGateway(name, url, logLines, () => app.close());
+  }
+
+  /** The same gateway, at another address. */
+  reachedBy(url: string): TestGateway {
+    return new TestGateway(this.name, url, this.logLines, this.#close);
   }
 
   close(): Promise<void> {

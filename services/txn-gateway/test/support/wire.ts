@@ -1,6 +1,5 @@
 // A relay on the way to the database that reads along, so that a test can cut, hold or count at a known step, not at a time.
-import { connect, createServer, type Server, type Socket } from "node:net";
-import { type AddressInfo } from "node:net";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 /** `cut`: what was sent does not arrive, and the connection ends. `hold`: it arrives, and no answer comes until `release`. */
 export type Decision = "pass" | "cut" | "hold";
@@ -91,6 +90,11 @@ export class Wire {
         return decision;
       };
     });
+  }
+
+  /** Some answer has come that is held. */
+  get hasHeld(): boolean {
+    return [...this.#connections].some(({ held }) => held.length > 0);
   }
 
   /** Round trips so far on the connection on which the text was sent. */
