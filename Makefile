@@ -5,7 +5,7 @@ NODE := node_modules/.bin/node
 BIN := node_modules/.bin
 STAMP := node_modules/.installed
 VENV := .venv/.installed
-REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt
+REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
@@ -19,14 +19,15 @@ $(STAMP): package.json package-lock.json $(wildcard packages/*/package.json serv
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Tests of authority by lease run a real etcd and a real Patroni, which come as Python packages.
+# Tests of authority by lease run a real etcd and a real Patroni, and the tests of the wire run schemathesis. All three come as
+# Python packages.
 $(VENV): $(REQUIREMENTS)
-	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "The tests need Python 3.9 or newer with venv (Debian: python3-venv)"; exit 1; }
+	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "The tests need Python 3.10 or newer with venv (Debian: python3-venv)"; exit 1; }
 	python3 -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(REQUIREMENTS)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes $(addprefix -r ,$(REQUIREMENTS))
 	@touch $@
 
-setup: $(STAMP) ## Install what package-lock.json pins
+setup: $(STAMP) $(VENV) ## Install what package-lock.json and the requirement files pin
 
 up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
 	$(NODE) packages/dev-system/src/cli.ts $(if $(PORT_BASE),--port-base $(PORT_BASE))
@@ -69,6 +70,12 @@ lint: $(STAMP) ## ESLint with typed rules
 
 typecheck: $(STAMP) ## tsc --noEmit
 	$(BIN)/tsc -p tsconfig.json
+
+gen: $(STAMP) ## Write the generated pages of docs/reference
+	$(NODE) scripts/gen.ts
+
+gen-check: $(STAMP) ## Say which generated pages are stale (a test of make test does so too)
+	$(NODE) scripts/gen.ts --check
 
 clean: ## Remove what was installed or built
 	rm -rf .venv node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules

@@ -18,9 +18,17 @@ import {
 type Read<T> = (text: string | undefined, readFile: ReadFile) => T;
 export type ReadFile = (path: string) => string;
 
+interface Range {
+  readonly fallback: number;
+  readonly min: number;
+  readonly max: number;
+}
+
 interface Setting<T> {
   readonly variable: string;
   readonly read: Read<T>;
+  /** Of a whole number. */
+  readonly range?: Range;
 }
 
 /** What is wrong with one variable; a variable can have several faults. */
@@ -59,9 +67,10 @@ function name(variable: string): Setting<string> {
   };
 }
 
-function integer(variable: string, range: { fallback: number; min: number; max: number }): Setting<number> {
+function integer(variable: string, range: Range): Setting<number> {
   return {
     variable,
+    range,
     read: (value) => {
       if (value === undefined || value === "") return range.fallback;
       const number = Number(value);
@@ -204,6 +213,13 @@ export const VARIABLES: readonly string[] = [
   ...AUTHORITY_VARIABLES,
   ...IDENTITY_VARIABLES,
 ];
+
+/** Default and bounds of the variables that are whole numbers; for documentation. */
+export const RANGES: ReadonlyMap<string, Range> = new Map(
+  Object.values<Setting<unknown>>(SETTINGS).flatMap(({ variable, range }) =>
+    range === undefined ? [] : [[variable, range] as const],
+  ),
+);
 
 export type LoadedConfig =
   { readonly ok: true; readonly config: Config } | { readonly ok: false; readonly faults: string[] };

@@ -1,0 +1,44 @@
+// The pages of docs/reference that are made from the code, as a whole or in their table.
+import { fileURLToPath } from "node:url";
+import { format, resolveConfig } from "prettier";
+import { ERRORS } from "../../packages/protocol/src/index.ts";
+import { configRows } from "../../services/txn-gateway/src/config-reference.ts";
+import { makeDocument } from "../../services/txn-gateway/src/openapi/document.ts";
+
+export interface Page {
+  readonly name: string;
+  /** From the page as it is to the page as it should be. */
+  readonly render: (current: string) => Promise<string> | string;
+}
+
+export const pathOf = (name: string): string =>
+  fileURLToPath(new URL(`../../docs/reference/${name}`, import.meta.url));
+
+export const GENERATED: readonly Page[] = [
+  { name: "openapi.json", render: renderDocument },
+  { name: "errors.md", render: (current) => withRows(current, errorRows()) },
+  { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
+];
+
+async function renderDocument(): Promise<string> {
+  const config = await resolveConfig(pathOf("openapi.json"));
+  return format(JSON.stringify(makeDocument()), { ...config, parser: "json" });
+}
+
+function errorRows(): string[] {
+  return Object.entries(ERRORS).map(
+    ([code, { status, outcome, retry, title }]) =>
+      `| \`${code}\` | ${String(status)} | ${outcome} | ${retry} | ${title} |`,
+  );
+}
+
+/** Behind the page's one line that begins a table's body; what is not a row stays. */
+function withRows(page: string, rows: readonly string[]): string {
+  const lines = page.split("\n");
+  const heads = lines.flatMap((line, at) => (/^\| --- /.test(line) ? [at] : []));
+  const [head] = heads;
+  if (head === undefined || heads.length > 1) throw new Error("the page must have exactly one table");
+  let end = head + 1;
+  while (lines[end]?.startsWith("|") === true) end++;
+  return [...lines.slice(0, head + 1), ...rows, ...lines.slice(end)].join("\n");
+}
