@@ -310,14 +310,15 @@ describe("reads on a replica of PostgreSQL", () => {
     try {
       await far.readReplica(replica.id, readOf(["SELECT 1"]));
       await cluster.link("overseas", replica.region).setRoundTripMs(roundTripMs);
-      const times: number[] = [];
-      for (let i = 0; i < 5; i++) {
+      // A busy machine may take its time, but not every time; three round trips never take less than three.
+      let fastest = Infinity;
+      await until("a read has taken less than three round trips", async () => {
         const beganMs = performance.now();
         await far.readReplica(replica.id, readOf(["SELECT 1"]));
-        times.push(performance.now() - beganMs);
-      }
-      const fastest = Math.min(...times);
-      assert.ok(fastest >= 2 * roundTripMs && fastest < 2.6 * roundTripMs, times.join(", "));
+        fastest = Math.min(fastest, performance.now() - beganMs);
+        return fastest < 3 * roundTripMs;
+      });
+      assert.ok(fastest >= 2 * roundTripMs, String(fastest));
     } finally {
       await far.close();
     }

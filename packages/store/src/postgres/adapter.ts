@@ -34,6 +34,7 @@ import { ReadPositions } from "./read-positions.ts";
 import { lookUpReceipts, settleReceipts } from "./receipts.ts";
 import { readOn } from "./replica-read.ts";
 import { type Canceller } from "./session.ts";
+import { SharedWrites } from "./shared-writes.ts";
 import { CANCEL, HELP_FLUSH, RETENTION, TERMINATE } from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
@@ -83,6 +84,7 @@ interface NodeConnections {
   readonly readPositions: ReadPositions;
   /** By login role; under null, the service's own. */
   readonly writes: Map<string | null, WritePool>;
+  readonly shared: Map<string | null, SharedWrites>;
   readonly reads: Map<string | null, WritePool>;
 }
 
@@ -128,6 +130,7 @@ export class PostgresStore implements Store {
       },
       readPositions: new ReadPositions(),
       writes: new Map(),
+      shared: new Map(),
       reads: new Map(),
     };
   }
@@ -150,6 +153,21 @@ export class PostgresStore implements Store {
     });
     node[kind].set(name, pool);
     return pool;
+  }
+
+  #sharedOf(node: NodeConnections, role: string | null | undefined): SharedWrites {
+    const name = role ?? null;
+    let shared = node.shared.get(name);
+    if (shared !== undefined) return shared;
+    const { poolSize, rolePoolSize, poolQueue, connectTimeoutMs, clock } = this.#options;
+    const { canceller, readPositions } = node;
+    shared = new SharedWrites({
+      pool: this.#poolOf(node, "writes", name),
+      size: name === null ? poolSize : rolePoolSize,
+      ...{ queue: poolQueue, waitMs: connectTimeoutMs, clock, parts: { canceller, readPositions } },
+    });
+    node.shared.set(name, shared);
+    return shared;
   }
 
   #of(node: string): NodeConnections {
@@ -181,15 +199,26 @@ export class PostgresStore implements Store {
   async execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution> {
     refuseControl(spec.statements, spec.id);
     const on = this.#of(node);
-    const { canceller, readPositions } = on;
-    const how = { resetAfter: leavesTraces(spec.statements), signal };
     try {
-      return await this.#poolOf(on, "writes", spec.role).use(spec.epoch, how, (session) =>
-        executeOn(session, spec, { canceller, readPositions, signal }),
-      );
+      // What may leave traces has a session to itself, which is made as good as new behind it.
+      return await (leavesTraces(spec.statements)
+        ? this.#executeAlone(on, spec, signal)
+        : this.#sharedOf(on, spec.role).execute(spec, signal));
     } catch (cause) {
       throw await this.#outOfWindow(node, spec.id, cause);
     }
+  }
+
+  #executeAlone(
+    on: NodeConnections,
+    spec: TransactionSpec,
+    signal: AbortSignal | undefined,
+  ): Promise<Execution> {
+    const { canceller, readPositions } = on;
+    const how = { resetAfter: true, signal };
+    return this.#poolOf(on, "writes", spec.role).use(spec.epoch, how, (session) =>
+      executeOn(session, spec, { canceller, readPositions, signal }),
+    );
   }
 
   async begin(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Opening> {
@@ -250,14 +279,23 @@ export class PostgresStore implements Store {
   }
 
   forget(node: string): void {
-    const { flush, lookUp, settle, rescue, positions, writes, reads } = this.#of(node);
+    const { flush, lookUp, settle, rescue, positions, writes, reads, shared } = this.#of(node);
     for (const channel of [flush, lookUp, settle, rescue, positions]) channel.reset();
+    for (const waiting of shared.values())
+      waiting.reset(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
     for (const pool of [...writes.values(), ...reads.values()]) pool.reset();
   }
 
   async close(): Promise<void> {
     for (const on of this.#connections.values()) {
-      const { probe, positions, flush, lookUp, settle, rescue, writes, reads } = on;
+      const { probe, positions, flush, lookUp, settle, rescue, writes, reads, shared } = on;
+      for (const waiting of shared.values())
+        waiting.reset(
+          new HighwaterError("primary_unavailable", {
+            detail: "The service is shutting down.",
+            retryAfterMs: 1_000,
+          }),
+        );
       for (const channel of [probe, positions, flush, lookUp, settle, rescue]) channel.close();
       for (const pool of [...writes.values(), ...reads.values()]) pool.close();
     }

@@ -6,13 +6,13 @@ import { failureOf, receiptRefusal, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
 import { bodyOf, type Head, headOf, type Manner, quiet, type Tail, tailOf } from "./plan.ts";
 import { type ReadPositions } from "./read-positions.ts";
-import { type Canceller, rollBack, runPipeline, type Session } from "./session.ts";
+import { type Canceller, type PipelineRun, rollBack, runPipeline, type Session } from "./session.ts";
 import { POSITION } from "./sql.ts";
 import { endsSession, isStalePlan } from "./sqlstate.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 
 /** Statements prepared before a change of the schema may fail once; somebody may change it again at once. */
-const MAX_REPLANS = 3;
+export const MAX_REPLANS = 3;
 /** A cancellation that comes late may hit the reading of the position, too. */
 const MAX_POSITION_READS = 3;
 
@@ -20,6 +20,22 @@ export interface ExecutionParts {
   readonly canceller: Canceller;
   readonly readPositions: ReadPositions;
   readonly signal: AbortSignal | undefined;
+}
+
+/** A transaction and everything that is sent for it. */
+export interface Planned {
+  readonly spec: TransactionSpec;
+  readonly head: Head;
+  readonly tail: Tail;
+  readonly run: PipelineRun;
+}
+
+export function planOf(spec: TransactionSpec, signal: AbortSignal | undefined): Planned {
+  const head = headOf(spec);
+  const tail = tailOf(spec);
+  const steps = [...head.steps, ...bodyOf(spec.statements, spec), ...tail.steps];
+  const { maxBytes, fieldDetails = false } = spec;
+  return { spec, head, tail, run: { steps, maxBytes, fieldDetails, signal } };
 }
 
 /**
@@ -32,37 +48,45 @@ export async function executeOn(
   parts: ExecutionParts,
 ): Promise<Execution> {
   for (let attempt = 0; attempt < MAX_REPLANS; attempt++) {
-    const done = await attemptOn(session, spec, parts);
+    const planned = planOf(spec, parts.signal);
+    const running = runPipeline(session, parts.canceller, planned.run);
+    const outcome = await outcomeOf(planned, running);
+    if (outcome.status !== "I") await rollBack(session, parts.canceller);
+    const done = await concludeOn(session, planned, outcome, parts);
     if (done.kind !== "stale") return done;
   }
-  throw new HighwaterError("statement_failed", {
+  throw replannedTooOften(spec);
+}
+
+export function replannedTooOften({ id }: TransactionSpec): HighwaterError {
+  return new HighwaterError("statement_failed", {
     detail: "The statements were replanned again and again: the schema changes too fast.",
-    transactionId: spec.id,
+    transactionId: id,
   });
 }
 
-/** `stale`: a prepared statement no longer fitted; nothing was applied and the same work may be done again at once. */
-async function attemptOn(
-  session: Session,
-  spec: TransactionSpec,
-  parts: ExecutionParts,
-): Promise<Execution | { readonly kind: "stale" }> {
-  const head = headOf(spec);
-  const tail = tailOf(spec);
-  const steps = [...head.steps, ...bodyOf(spec.statements, spec), ...tail.steps];
-  let outcome: PipelineOutcome;
+/** Everything is in one write, COMMIT included: when the connection ends, nobody can tell how far the server came. */
+export async function outcomeOf(
+  { spec }: Planned,
+  running: Promise<PipelineOutcome>,
+): Promise<PipelineOutcome> {
   try {
-    outcome = await runPipeline(session, parts.canceller, {
-      steps,
-      maxBytes: spec.maxBytes,
-      fieldDetails: spec.fieldDetails ?? false,
-      signal: parts.signal,
-    });
+    return await running;
   } catch (cause) {
-    // Everything was in one write, COMMIT included: nobody can tell from here how far the server came.
     throw unconfirmed(spec.id, spec.readOnly, cause);
   }
-  if (outcome.status !== "I") await rollBack(session, parts.canceller);
+}
+
+/**
+ * What the server's answer means. `stale`: a prepared statement no longer fitted; nothing was applied, and the same work may
+ * be done again at once. Errors: HighwaterError.
+ */
+export async function concludeOn(
+  session: Session,
+  { spec, head, tail }: Planned,
+  outcome: PipelineOutcome,
+  parts: Pick<ExecutionParts, "canceller" | "readPositions">,
+): Promise<Execution | { readonly kind: "stale" }> {
   const first = head.steps.length;
   const tailAt = first + spec.statements.length;
   const { results, error } = await withPosition(session, parts.canceller, outcome, tailAt + tail.commit);

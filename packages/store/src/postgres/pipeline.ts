@@ -24,6 +24,7 @@ export interface PipelineOutcome {
   readonly status: "I" | "T" | "E";
 }
 
+const NOTHING = Buffer.alloc(0);
 const SYNC = serialize.sync();
 const DESCRIBE_PORTAL = serialize.describe({ type: "P", name: "" });
 
@@ -48,6 +49,8 @@ export class Pipeline implements Submittable {
   #error: DatabaseError | null = null;
   #bytes = 0;
   #detach: () => void = () => undefined;
+  /** What it writes when its turn comes, where that is not just its own messages. */
+  #joined: Buffer | null = null;
 
   constructor(
     steps: readonly Step[],
@@ -85,7 +88,19 @@ export class Pipeline implements Submittable {
       connection.off("readyForQuery", onReady);
       connection.off("end", onEnd);
     };
-    connection.stream.write(Buffer.concat(this.#messages()));
+    const bytes = this.#joined ?? Buffer.concat(this.#messages());
+    if (bytes.length > 0) connection.stream.write(bytes);
+  }
+
+  /**
+   * Makes the first of them write the messages of all. Each keeps its own Sync, so that a failure ends its own transaction
+   * only. They must then be given to one client, in this order and with nothing in between.
+   */
+  static join(pipelines: readonly Pipeline[]): void {
+    const [first, ...others] = pipelines;
+    if (first === undefined || others.length === 0) return;
+    first.#joined = Buffer.concat(pipelines.flatMap((pipeline) => pipeline.#messages()));
+    for (const other of others) other.#joined = NOTHING;
   }
 
   #messages(): Buffer[] {

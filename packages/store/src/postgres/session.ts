@@ -40,12 +40,43 @@ export async function runPipeline(
   canceller: Canceller,
   run: PipelineRun,
 ): Promise<PipelineOutcome> {
-  const { steps, maxBytes, fieldDetails, signal } = run;
-  const pipeline = new Pipeline(steps, session.prepared, { maxBytes, fieldDetails });
-  if (signal === undefined) {
-    session.client.query(pipeline);
-    return pipeline.done;
-  }
+  const pipeline = pipelineOf(session, run);
+  session.client.query(pipeline);
+  return run.signal === undefined
+    ? pipeline.done
+    : whileCancellable(session, canceller, pipeline, run.signal);
+}
+
+/** Sends several transactions behind each other in one write. Each is cancelled only while it is its turn. */
+export function runTogether(
+  session: Session,
+  canceller: Canceller,
+  runs: readonly PipelineRun[],
+): readonly Promise<PipelineOutcome>[] {
+  const pipelines = runs.map((run) => pipelineOf(session, run));
+  Pipeline.join(pipelines);
+  for (const pipeline of pipelines) session.client.query(pipeline);
+  let before: Promise<unknown> | null = null;
+  return pipelines.map((pipeline, at) => {
+    const signal = runs[at]?.signal;
+    const turn = before;
+    before = pipeline.done.catch(() => undefined);
+    if (signal === undefined) return pipeline.done;
+    if (turn === null) return whileCancellable(session, canceller, pipeline, signal);
+    return turn.then(() => whileCancellable(session, canceller, pipeline, signal));
+  });
+}
+
+function pipelineOf(session: Session, { steps, maxBytes, fieldDetails }: PipelineRun): Pipeline {
+  return new Pipeline(steps, session.prepared, { maxBytes, fieldDetails });
+}
+
+async function whileCancellable(
+  session: Session,
+  canceller: Canceller,
+  pipeline: Pipeline,
+  signal: AbortSignal,
+): Promise<PipelineOutcome> {
   let stopCancelling = (): void => undefined;
   const cancel = (): void => {
     session.wasCancelled = true;
@@ -53,7 +84,6 @@ export async function runPipeline(
   };
   signal.addEventListener("abort", cancel, { once: true });
   try {
-    session.client.query(pipeline);
     if (signal.aborted) cancel();
     return await pipeline.done;
   } finally {

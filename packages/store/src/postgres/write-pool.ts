@@ -104,6 +104,11 @@ export class WritePool {
     };
   }
 
+  /** Somebody waits for a session. */
+  get isWaitedFor(): boolean {
+    return (this.#pool?.waitingCount ?? 0) > 0;
+  }
+
   /** The server has refused the epoch. */
   ended(epoch: EpochId): void {
     this.#ended.add(epoch);
@@ -209,7 +214,8 @@ export class WritePool {
       const [row] = rows;
       const { onReplica = false } = this.#options;
       // One that only reads asks with each snapshot where it is.
-      if (row === undefined || (row.in_recovery && !onReplica)) throw new Error("the node is still a replica");
+      if (row === undefined || (row.in_recovery && !onReplica))
+        throw new Error("the node is still a replica");
       const session: Session = {
         client,
         prepared: new PreparedStatements(),
@@ -258,7 +264,7 @@ export class WritePool {
   }
 }
 
-function cancelledFor(reason: unknown): HighwaterError {
+export function cancelledFor(reason: unknown): HighwaterError {
   if (reason instanceof HighwaterError) return reason;
   return new HighwaterError(
     "cancelled",

@@ -1,0 +1,283 @@
+// One-shot transactions that share sessions. While sessions are free each gets its own; when more wait than that, those that
+// have lately been quick go to a session several at a time, in one write, each a transaction of its own with its own Sync.
+// Owns the queue and what becomes of those behind a failed one; how a transaction ends is in execute.ts.
+import { type EpochId, HighwaterError } from "@highwater/protocol";
+import { type Clock } from "../clock.ts";
+import { type Execution, type TransactionSpec } from "../port.ts";
+import {
+  concludeOn,
+  type ExecutionParts,
+  MAX_REPLANS,
+  outcomeOf,
+  type Planned,
+  planOf,
+  replannedTooOften,
+} from "./execute.ts";
+import { Pace } from "./pace.ts";
+import { type PipelineOutcome } from "./pipeline.ts";
+import { rollBack, runTogether, type Session } from "./session.ts";
+import { cancelledFor, type WritePool } from "./write-pool.ts";
+
+export interface SharedWritesOptions {
+  readonly pool: WritePool;
+  /** Sessions of the pool, and transactions that may wait for one, and for how long. */
+  readonly size: number;
+  readonly queue: number;
+  readonly waitMs: number;
+  readonly clock: Clock;
+  readonly parts: Pick<ExecutionParts, "canceller" | "readPositions">;
+}
+
+interface Waiting {
+  readonly spec: TransactionSpec;
+  readonly signal: AbortSignal | undefined;
+  readonly sinceMs: number;
+  readonly resolve: (execution: Execution) => void;
+  readonly reject: (cause: unknown) => void;
+  replans: number;
+}
+
+/** More would gain little, and whoever is last waits for all of them. */
+const TOGETHER_MAX = 8;
+/** In a transaction that has failed nothing runs; and what the failed one would have prepared is not there. */
+const BEHIND_A_FAILURE: ReadonlySet<string | undefined> = new Set(["25P02", "26000"]);
+const CANCELLED = "57014";
+const BY_REQUEST = /user request/;
+
+export class SharedWrites {
+  readonly #options: SharedWritesOptions;
+  readonly #pace = new Pace();
+  #queue: Waiting[] = [];
+  /** Those who serve the queue or wait for a session to serve it with. */
+  #servers = 0;
+  #acquiring = 0;
+  #isTiming = false;
+
+  constructor(options: SharedWritesOptions) {
+    this.#options = options;
+  }
+
+  /** Errors as those of a session of its own; `overloaded` when none becomes free in time. Nothing was sent then. */
+  execute(spec: TransactionSpec, signal: AbortSignal | undefined): Promise<Execution> {
+    const { queue, clock } = this.#options;
+    if (this.#queue.length >= queue) return Promise.reject(full(queue));
+    if (signal?.aborted === true) return Promise.reject(cancelledFor(signal.reason));
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = { spec, signal, sinceMs: clock.monotonicMs(), resolve, reject, replans: 0 };
+      signal?.addEventListener(
+        "abort",
+        () => {
+          if (this.#leave(waiting)) reject(cancelledFor(signal.reason));
+        },
+        { once: true },
+      );
+      this.#queue.push(waiting);
+      this.#callServers();
+    });
+  }
+
+  /** What waits is told so: it has sent nothing. */
+  reset(cause: HighwaterError): void {
+    for (const waiting of this.#queue.splice(0)) waiting.reject(cause);
+  }
+
+  #leave(waiting: Waiting): boolean {
+    const at = this.#queue.indexOf(waiting);
+    if (at >= 0) this.#queue.splice(at, 1);
+    return at >= 0;
+  }
+
+  #callServers(): void {
+    while (this.#servers < this.#options.size && this.#acquiring < this.#queue.length) void this.#serve();
+    if (this.#queue.length > 0 && !this.#isTiming) this.#time();
+  }
+
+  /** One timer for all: nobody waits for a session without end. */
+  #time(): void {
+    const { clock, waitMs } = this.#options;
+    this.#isTiming = true;
+    const [oldest] = this.#queue;
+    const leftMs = (oldest?.sinceMs ?? clock.monotonicMs()) + waitMs - clock.monotonicMs();
+    clock.after(Math.max(1, leftMs), () => {
+      const nowMs = clock.monotonicMs();
+      for (const waiting of this.#queue.filter(({ sinceMs }) => nowMs - sinceMs >= waitMs))
+        if (this.#leave(waiting)) waiting.reject(tooLate());
+      this.#isTiming = false;
+      if (this.#queue.length > 0) this.#time();
+    });
+  }
+
+  async #serve(): Promise<void> {
+    const { pool } = this.#options;
+    const epoch = this.#queue[0]?.spec.epoch;
+    if (epoch === undefined) return;
+    this.#servers++;
+    this.#acquiring++;
+    let lease: Awaited<ReturnType<WritePool["acquire"]>>;
+    try {
+      lease = await pool.acquire(epoch);
+    } catch (cause) {
+      this.#servers--;
+      this.#acquiring--;
+      this.#refuse(epoch, cause);
+      return;
+    }
+    this.#acquiring--;
+    let keep = true;
+    try {
+      while (keep && this.#queue[0]?.spec.epoch === epoch) {
+        keep = await this.#serveBatch(lease.session);
+        // Others want the session too: an interactive transaction, or one that leaves traces.
+        if (pool.isWaitedFor) break;
+      }
+    } finally {
+      lease.release({ keep, scrub: false });
+      this.#servers--;
+      this.#callServers();
+    }
+  }
+
+  /** There is no session for them. While others serve the queue, those do it alone. */
+  #refuse(epoch: EpochId, cause: unknown): void {
+    const isOver = cause instanceof HighwaterError && cause.code === "epoch_changed";
+    if (!isOver && this.#servers > this.#acquiring) return;
+    const refused = this.#queue.filter(({ spec }) => spec.epoch === epoch);
+    this.#queue = this.#queue.filter(({ spec }) => spec.epoch !== epoch);
+    for (const waiting of refused) waiting.reject(cause);
+    this.#callServers();
+  }
+
+  /** True when the session may be used again. */
+  async #serveBatch(session: Session): Promise<boolean> {
+    const batch = this.#take();
+    const { parts, clock } = this.#options;
+    const planned = batch.map(({ spec, signal }) => planOf(spec, signal));
+    let lastMs = clock.monotonicMs();
+    const running = runTogether(
+      session,
+      parts.canceller,
+      planned.map(({ run }) => run),
+    );
+    // None of them may reject unheard while an earlier one is looked at.
+    const outcomes = running.map((one, at) => outcomeOf(planned[at] as Planned, one).catch(asError));
+    const served = new Served(session, this.#options);
+    for (const [at, waiting] of batch.entries()) {
+      const outcome = await outcomes[at];
+      if (outcome === undefined) continue;
+      const nowMs = clock.monotonicMs();
+      const isClean = !(outcome instanceof Error) && outcome.error === null;
+      this.#pace.note(waiting.spec.statements, isClean ? nowMs - lastMs : null);
+      lastMs = nowMs;
+      await served.take(waiting, planned[at] as Planned, outcome);
+    }
+    const isUsable = await served.end();
+    // They come first: those behind them came later.
+    this.#queue.unshift(...served.unserved);
+    return isUsable;
+  }
+
+  /** One each while sessions are free: a transaction behind another waits for that one's locks as well. */
+  #take(): Waiting[] {
+    const { size } = this.#options;
+    const free = size - this.#servers;
+    const share = Math.min(TOGETHER_MAX, Math.ceil(this.#queue.length / (1 + free)));
+    const [first, ...others] = this.#queue.slice(0, share);
+    if (first === undefined) return [];
+    const batch = [first];
+    if (this.#mayShare(first))
+      for (const other of others) {
+        if (other.spec.epoch !== first.spec.epoch || !this.#mayShare(other)) break;
+        batch.push(other);
+      }
+    this.#queue.splice(0, batch.length);
+    return batch;
+  }
+
+  #mayShare({ spec, replans }: Waiting): boolean {
+    return replans === 0 && spec.deferrable !== true && this.#pace.isQuick(spec.statements);
+  }
+}
+
+/** What becomes of those of one write, one after the other. */
+class Served {
+  readonly unserved: Waiting[] = [];
+  readonly #session: Session;
+  readonly #options: Pick<SharedWritesOptions, "pool" | "parts">;
+  readonly #refusals: (() => void)[] = [];
+  #hasFailed = false;
+  #isBroken = false;
+  #needsRollback = false;
+
+  constructor(session: Session, options: Pick<SharedWritesOptions, "pool" | "parts">) {
+    this.#session = session;
+    this.#options = options;
+  }
+
+  async take(waiting: Waiting, planned: Planned, outcome: PipelineOutcome | Error): Promise<void> {
+    if (outcome instanceof Error) {
+      this.#isBroken = true;
+      waiting.reject(outcome);
+      return;
+    }
+    if (outcome.status !== "I") this.#needsRollback = true;
+    if (this.#isUntouched(waiting, outcome)) {
+      this.unserved.push(waiting);
+      return;
+    }
+    this.#hasFailed ||= outcome.error !== null;
+    try {
+      const done = await concludeOn(this.#session, planned, outcome, this.#options.parts);
+      if (done.kind !== "stale") waiting.resolve(done);
+      else if (++waiting.replans < MAX_REPLANS) this.unserved.push(waiting);
+      else waiting.reject(replannedTooOften(waiting.spec));
+    } catch (cause) {
+      const isKnown = cause instanceof HighwaterError && cause.outcome === "not_applied";
+      this.#isBroken ||= !isKnown || cause.code === "primary_unavailable";
+      if (isKnown && cause.code === "epoch_changed") this.#options.pool.ended(waiting.spec.epoch);
+      // Answered when its locks are gone.
+      this.#refusals.push(() => {
+        waiting.reject(cause);
+      });
+    }
+  }
+
+  /** Nothing of it was run, because of another one: it failed before this one, or was to be cancelled and this one was met. */
+  #isUntouched({ signal }: Waiting, { error, results }: PipelineOutcome): boolean {
+    if (error === null) return false;
+    if (this.#hasFailed && results.length === 0 && BEHIND_A_FAILURE.has(error.code)) return true;
+    const isStray =
+      this.#session.wasCancelled &&
+      signal?.aborted !== true &&
+      error.code === CANCELLED &&
+      BY_REQUEST.test(error.message);
+    this.#hasFailed ||= isStray;
+    return isStray;
+  }
+
+  /** True when the session may be used again. */
+  async end(): Promise<boolean> {
+    if (this.#needsRollback && !this.#isBroken)
+      this.#isBroken = !(await rollBack(this.#session, this.#options.parts.canceller));
+    for (const refuse of this.#refusals) refuse();
+    return !this.#isBroken && !this.#session.isLost && !this.#session.wasCancelled;
+  }
+}
+
+function asError(cause: unknown): Error {
+  return cause instanceof Error ? cause : new Error(String(cause));
+}
+
+function full(queue: number): HighwaterError {
+  return new HighwaterError("overloaded", {
+    detail: "Too many transactions wait for a database session.",
+    limit: { name: "poolQueue", value: queue },
+    retryAfterMs: 1_000,
+  });
+}
+
+function tooLate(): HighwaterError {
+  return new HighwaterError("overloaded", {
+    detail: "No database session became free in time.",
+    retryAfterMs: 1_000,
+  });
+}
