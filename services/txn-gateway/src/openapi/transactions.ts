@@ -93,7 +93,7 @@ const runTransaction: Operation = {
       summary: "Read one's own write on a replica nearby, if it has got there",
       given: "committed",
       body: {
-        id: SAMPLE.id,
+        id: SAMPLE.otherId,
         statements: [{ sql: "SELECT balance FROM account WHERE id = $1", params: [1] }],
         ...{ readOnly: true, mode: "local", after: SAMPLE.token },
       },
