@@ -39,6 +39,12 @@ interface Waiting {
 
 /** More would gain little, and whoever is last waits for all of them. */
 const TOGETHER_MAX = 8;
+/**
+ * So many sessions, each with several quick transactions on their way, keep a database as busy as one process can; over more
+ * of them the same transactions only get in each other's way, and each write carries less.
+ */
+const QUICK_SESSIONS = 4;
+const HELD_UP_MS = 10;
 /** In a transaction that has failed nothing runs; and what the failed one would have prepared is not there. */
 const BEHIND_A_FAILURE: ReadonlySet<string | undefined> = new Set(["25P02", "26000"]);
 const CANCELLED = "57014";
@@ -88,22 +94,27 @@ export class SharedWrites {
   }
 
   #callServers(): void {
-    while (this.#servers < this.#options.size && this.#acquiring < this.#queue.length) void this.#serve();
+    while (this.#servers < this.#options.size && this.#acquiring < this.#queue.length && this.#wantsServer())
+      void this.#serve();
     if (this.#queue.length > 0 && !this.#isTiming) this.#time();
   }
 
-  /** One timer for all: nobody waits for a session without end. */
+  /** What is quick waits for one of a few sessions that are never idle; not for long, should those be held up. */
+  #wantsServer(): boolean {
+    const [first] = this.#queue;
+    if (first === undefined || this.#servers < QUICK_SESSIONS || !this.#mayShare(first)) return true;
+    return this.#options.clock.monotonicMs() - first.sinceMs >= HELD_UP_MS;
+  }
+
+  /** One timer for all: nobody waits for a session without end, and nothing quick behind what has turned out slow. */
   #time(): void {
     const { clock, waitMs } = this.#options;
     this.#isTiming = true;
-    const [oldest] = this.#queue;
-    const leftMs = (oldest?.sinceMs ?? clock.monotonicMs()) + waitMs - clock.monotonicMs();
-    clock.after(Math.max(1, leftMs), () => {
+    clock.after(HELD_UP_MS, () => {
       const nowMs = clock.monotonicMs();
-      for (const waiting of this.#queue.filter(({ sinceMs }) => nowMs - sinceMs >= waitMs))
-        if (this.#leave(waiting)) waiting.reject(tooLate());
+      while ((this.#queue[0]?.sinceMs ?? nowMs) <= nowMs - waitMs) this.#queue.shift()?.reject(tooLate());
       this.#isTiming = false;
-      if (this.#queue.length > 0) this.#time();
+      this.#callServers();
     });
   }
 
@@ -178,8 +189,7 @@ export class SharedWrites {
 
   /** One each while sessions are free: a transaction behind another waits for that one's locks as well. */
   #take(): Waiting[] {
-    const { size } = this.#options;
-    const free = size - this.#servers;
+    const free = Math.max(0, Math.min(QUICK_SESSIONS, this.#options.size) - this.#servers);
     const share = Math.min(TOGETHER_MAX, Math.ceil(this.#queue.length / (1 + free)));
     const [first, ...others] = this.#queue.slice(0, share);
     if (first === undefined) return [];
