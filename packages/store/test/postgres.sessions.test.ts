@@ -387,6 +387,21 @@ describe("interactive transactions on PostgreSQL", () => {
       commitOf(await second.commit([]));
     });
 
+    it("keeps the statements that it has prepared, also for many that share it", async () => {
+      const pair = another("sharing", { poolSize: 2 });
+      const texts = Array.from({ length: 8 }, (_, i) => `SELECT ${String(i)} AS one_of_eight`);
+      const run = (text: string): Promise<unknown> => pair.execute(node.id, specOf(epoch, [text]));
+      // What has been quick for long enough is sent several at a time, and the second session has not seen it yet.
+      for (let i = 0; i < 10; i++) for (const text of texts) await run(text);
+      for (let i = 0; i < 40; i++) await Promise.all([...texts, ...texts, ...texts].map(run));
+      const counting = "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%one_of_eight'";
+      const both = await Promise.all([open([], {}, pair), open([], {}, pair)]);
+      for (const transaction of both) {
+        assert.equal(await show(transaction, counting), "8");
+        await transaction.rollback();
+      }
+    });
+
     it("keeps to a transaction's own time limits, and forgets them with it", async () => {
       const single = another("limits", { poolSize: 1 });
       await sql("INSERT INTO kv VALUES ('locked', '1')");

@@ -48,6 +48,8 @@ export class Pipeline implements Submittable {
   #current = freshResult();
   #error: DatabaseError | null = null;
   #bytes = 0;
+  /** Statements that the server was asked to parse, and has not. Others behind it may wait for theirs. */
+  #unparsed = 0;
   #detach: () => void = () => undefined;
   /** What it writes when its turn comes, where that is not just its own messages. */
   #joined: Buffer | null = null;
@@ -68,11 +70,12 @@ export class Pipeline implements Submittable {
 
   submit(connection: Connection): void {
     const onParsed = (): void => {
+      this.#unparsed--;
       this.#prepared.confirmOne();
     };
     const onReady = (message: { status: "I" | "T" | "E" }): void => {
       this.#detach();
-      this.#prepared.dropUnconfirmed();
+      this.#prepared.dropUnconfirmed(this.#unparsed);
       this.#settle.resolve({ results: this.#results, error: this.#error, status: message.status });
     };
     // node-postgres forgets a query whose error it has passed on; after a FATAL one only the connection tells of the end.
@@ -109,7 +112,10 @@ export class Pipeline implements Submittable {
       messages.push(serialize.close({ type: "S", name: evicted }));
     for (const step of this.#steps) {
       const { name, isNew } = this.#prepared.use(step.sql);
-      if (isNew) messages.push(serialize.parse({ name, text: step.sql }));
+      if (isNew) {
+        this.#unparsed++;
+        messages.push(serialize.parse({ name, text: step.sql }));
+      }
       messages.push(serialize.bind({ statement: name, values: step.params as (string | null)[] }));
       if (step.describe) messages.push(DESCRIBE_PORTAL);
       // One row more than wanted: at the limit itself the server would not say whether there is more.

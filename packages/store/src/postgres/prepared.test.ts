@@ -9,19 +9,28 @@ class Server {
 
   /** Runs one batch; statements from `failAt` on are never parsed. */
   batch(statements: readonly string[], failAt = statements.length): void {
+    this.send(statements, failAt)();
+  }
+
+  /** Sends one batch; what it returns is its turn. */
+  send(statements: readonly string[], failAt = statements.length): () => void {
     const closed = this.prepared.takeEvicted();
     const wanted = statements.map((sql) => ({ sql, ...this.prepared.use(sql) }));
-    for (const name of closed) this.known.delete(name);
-    for (const [index, { sql, name, isNew }] of wanted.entries()) {
-      if (index >= failAt) break;
-      if (isNew) {
-        assert.ok(name === "" || !this.known.has(name), `${name} is parsed twice`);
-        this.known.set(name, sql);
-        this.prepared.confirmOne();
+    let unparsed = wanted.filter(({ isNew }) => isNew).length;
+    return () => {
+      for (const name of closed) this.known.delete(name);
+      for (const [index, { sql, name, isNew }] of wanted.entries()) {
+        if (index >= failAt) break;
+        if (isNew) {
+          assert.ok(name === "" || !this.known.has(name), `${name} is parsed twice`);
+          this.known.set(name, sql);
+          unparsed--;
+          this.prepared.confirmOne();
+        }
+        assert.equal(this.known.get(name), sql, "the server has this statement under this name");
       }
-      assert.equal(this.known.get(name), sql, "the server has this statement under this name");
-    }
-    this.prepared.dropUnconfirmed();
+      this.prepared.dropUnconfirmed(unparsed);
+    };
   }
 }
 
@@ -40,6 +49,17 @@ describe("prepared statements", () => {
     assert.equal(server.prepared.use("a").isNew, false);
     assert.equal(server.prepared.use("b").isNew, true);
     assert.equal(server.prepared.use("c").isNew, true);
+  });
+
+  it("keeps apart what several batches in one write have new", () => {
+    const server = new Server();
+    for (const failAt of [1, 2]) {
+      const turns = [server.send(["a", "b"], failAt), server.send(["a", "c", "d"]), server.send(["e"], 0)];
+      for (const turn of turns) turn();
+    }
+    assert.deepEqual([...server.known.values()].sort(), ["a", "b", "c", "d"]);
+    for (const kept of ["a", "b", "c", "d"]) assert.equal(server.prepared.use(kept).isNew, false, kept);
+    assert.equal(server.prepared.use("e").isNew, true);
   });
 
   it("keeps a bounded number on the server, however many texts there are", () => {

@@ -52,10 +52,9 @@ export class PreparedStatements {
     this.#unconfirmed.shift();
   }
 
-  /** After an error: statements behind it were never parsed. */
-  dropUnconfirmed(): void {
-    for (const sql of this.#unconfirmed) this.#names.delete(sql);
-    this.#unconfirmed = [];
+  /** After an error: so many of the oldest that were new, those behind it, were never parsed. */
+  dropUnconfirmed(count: number): void {
+    for (const sql of this.#unconfirmed.splice(0, count)) this.#names.delete(sql);
   }
 
   /** None may be used again. The server is told to forget them; that it may have done so already is no error. */
