@@ -27,20 +27,24 @@ export function installRouteTable(app: FastifyInstance): void {
   });
   // Before anything else of the request is looked at: who asks, and what the body is, does not matter here.
   app.addHook("onRequest", (request, reply, done) => {
-    if (!request.is404) {
+    const { is404, routeOptions, method } = request;
+    if (!is404 && routeOptions.url?.includes(":") !== true) {
       done();
       return;
     }
-    const asked = request.url.replace(/[?#].*$/s, "").split("/");
-    const methods = [...paths.values()]
-      .filter((path) => fits(path, asked))
-      .flatMap((path) => [...path.methods]);
-    if (methods.length === 0) {
-      done(new HighwaterError("not_found"));
+    const [asked = ""] = request.url.split("?", 1);
+    const literal = paths.get(asked);
+    // A path of its own is no id, under whatever method it was asked for.
+    if (!is404 && (literal === undefined || literal.methods.has(method))) {
+      done();
       return;
     }
-    void reply.header("allow", [...new Set(methods)].sort().join(", "));
-    done(new HighwaterError("method_not_allowed"));
+    const methods = literal?.methods ?? methodsAt(asked.split("/"), [...paths.values()]);
+    if (methods.size === 0) done(new HighwaterError("not_found"));
+    else {
+      void reply.header("allow", [...methods].sort().join(", "));
+      done(new HighwaterError("method_not_allowed"));
+    }
   });
 }
 
@@ -49,6 +53,10 @@ export function routesOf(app: FastifyInstance): Route[] {
   return [...(tables.get(app)?.values() ?? [])].flatMap(({ path, methods }) =>
     [...methods].map((method) => ({ method, path })),
   );
+}
+
+function methodsAt(asked: readonly string[], paths: readonly Path[]): ReadonlySet<string> {
+  return new Set(paths.filter((path) => fits(path, asked)).flatMap(({ methods }) => [...methods]));
 }
 
 function fits({ segments }: Path, asked: readonly string[]): boolean {

@@ -69,7 +69,8 @@ describe("paths and methods", () => {
       ["OPTIONS", "/v1/transactions", "POST"],
       ["DELETE", "/v1/transactions?x=/a", "POST"],
       // Begin is under a path that could be an id's.
-      ["PUT", "/v1/transactions/begin", "GET, HEAD, POST"],
+      ["PUT", "/v1/transactions/begin", "POST"],
+      ["GET", "/v1/transactions/begin?wait=1", "POST"],
       ["POST", `/v1/transactions/${id}`, "GET, HEAD"],
       ["GET", `/v1/transactions/${id}/statements`, "POST"],
       ["PATCH", `/v1/transactions/${id}/commit`, "POST"],
