@@ -2,7 +2,8 @@
 // what was committing is never half done. Method: connections that are cut while gates in the database hold each step still.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Database, until } from "../support/database.ts";
+import { until } from "../support/cluster.ts";
+import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import {
   type Answered,
@@ -218,7 +219,7 @@ describe("an interactive transaction whose client goes away", () => {
     const arrived = wire.once(`/${open.id}/statements`, "hold");
     const lost = assert.rejects(open.send("statements", body, { on: viaWire }));
     await arrived;
-    await until("it was answered", () => wire.hasHeld);
+    await until("it was answered", async () => wire.hasHeld);
     wire.cutAll();
     await lost;
     const again = await open.send("statements", body);

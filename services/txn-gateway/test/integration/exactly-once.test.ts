@@ -8,7 +8,8 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { type Problem, type TransactionResponse } from "@highwater/protocol";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
-import { type Database, until } from "../support/database.ts";
+import { until } from "../support/cluster.ts";
+import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import {
   type Answered,
@@ -286,7 +287,7 @@ describe("a client whose connection is cut", () => {
     const id = newId();
     void front.once(id, "hold");
     const lost = assert.rejects(post(viaFront, id));
-    await until("it was answered", () => front.hasHeld);
+    await until("it was answered", async () => front.hasHeld);
     front.cutAll();
     await lost;
     await ranOnce(id, gateway);
@@ -298,7 +299,7 @@ describe("a client whose connection is cut", () => {
     const body = { seq: 1, ...statementsOf(["SELECT 'the last word'"]) };
     void front.once(`/${id}/commit`, "hold");
     const lost = assert.rejects(open.send("commit", body, { on: viaFront }));
-    await until("it was answered", () => front.hasHeld);
+    await until("it was answered", async () => front.hasHeld);
     front.cutAll();
     await lost;
     const { body: answer } = checkedCommit(await open.send("commit", body));

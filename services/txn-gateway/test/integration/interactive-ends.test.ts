@@ -2,7 +2,12 @@
 // behind. Method: real gateways on a real cluster, short limits, a shutdown, a restart and a failover.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Database, until } from "../support/database.ts";
+import { DEFAULT_LIMITS, type KeyLimits, PostgresKeys } from "@highwater/store";
+import { hashSecret, makeKeyText } from "../../src/identity/key-text.ts";
+import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
+import { realClock } from "../../src/runtime.ts";
+import { until } from "../support/cluster.ts";
+import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import {
   checkedCommit,
@@ -95,17 +100,19 @@ describe("time limits", () => {
   });
 
   it("never cut a commit short that is under way", async () => {
-    const hasty = await bench.start({ GATEWAY_IDLE_TIMEOUT_MS: "300", GATEWAY_TOTAL_TIMEOUT_MS: "4000" });
+    const hasty = await bench.start({ GATEWAY_IDLE_TIMEOUT_MS: "5000", GATEWAY_TOTAL_TIMEOUT_MS: "6000" });
     const gate = await database.gate();
     const open = await hasty.open({ statements: [{ sql: note(330) }, gate.atCommit] });
-    const expiresAtMs = Date.parse(open.begun.expiresAt);
+    const expiresAtMs = Date.parse(open.begun.expiresAt) + 1_000;
+    // A commit has as long as that again, so that it comes late in the transaction's life here.
+    await open.run("SELECT pg_sleep(3)");
     const committing = open.commit();
     await gate.reached();
-    await until("its idle time would be over", () => Date.now() > expiresAtMs + 300);
-    assert.equal(await hasty.metric("highwater_gateway_open_transactions"), 1);
+    await until("both limits are over", async () => Date.now() > expiresAtMs + 500);
     await gate.open();
     assert.equal((await committing).body.state, "committed");
     assert.equal(await bench.notes(330), 1);
+    assert.equal(await hasty.metric('highwater_gateway_open_transactions_ended_total{how="committed"}'), 1);
     await hasty.close();
   });
 
@@ -157,6 +164,67 @@ describe("limits on open transactions", () => {
       for (const one of open.slice(1)) await one.rollback();
       await small.close();
     }
+  });
+});
+
+describe("a key", () => {
+  it("has time limits of its own, and its transactions are nobody else's", async () => {
+    const url = await bench.cluster.connectionString("a");
+    const keys = new PostgresKeys({
+      nodes: [{ id: "a", region: "us-east", zone: "a", url }],
+      ...{ clock: realClock, helper: "interactive-test", connectTimeoutMs: 2_000, callTimeoutMs: 5_000 },
+    });
+    const makeKey = async (limits: Partial<KeyLimits>): Promise<Record<string, string>> => {
+      const { id, secret, text } = makeKeyText();
+      const key = {
+        id,
+        secretHash: hashSecret(secret),
+        name: id,
+        owner: id,
+        role: "clerk",
+        expiresAtMs: null,
+      };
+      const scopes = ["read", "write"] as const;
+      await keys.insertKey("a", { ...key, scopes, limits: { ...DEFAULT_LIMITS, ...limits } });
+      return { authorization: `Bearer ${text}` };
+    };
+    await database.query("CREATE ROLE clerk LOGIN IN ROLE highwater_app");
+    await database.query("GRANT ALL ON note TO clerk");
+    const [hasty, busy, patient] = [
+      await makeKey({ idleTimeoutMs: 300 }),
+      await makeKey({ totalTimeoutMs: 1_000 }),
+      await makeKey({}),
+    ];
+    const guarded = await bench.start({ GATEWAY_AUTH: "keys", GATEWAY_KEY_REFRESH_MS: "50" });
+    const open = async (headers: Record<string, string>) => {
+      const id = newId();
+      const answered = await guarded.call("/begin", { id, ...statementsOf([note(350)]) }, { headers });
+      return { headers, transaction: guarded.opened(id, answered) };
+    };
+    const commit = (
+      { transaction: { id, session } }: Awaited<ReturnType<typeof open>>,
+      by: Record<string, string>,
+    ) => guarded.call(`/${id}/commit`, { seq: 1 }, { headers: { ...by, [SESSION_HEADER]: session } });
+    for (const [key, name] of [
+      [hasty, "idleTimeoutMs"],
+      [busy, "totalTimeoutMs"],
+    ] as const) {
+      const abandoned = await open(key);
+      await bench.nothingOpen(guarded);
+      const problem = problemOf(await commit(abandoned, key));
+      assert.deepEqual(
+        [problem.code, problem.status, problem.limit?.name],
+        ["transaction_expired", 410, name],
+      );
+    }
+    const kept = await open(patient);
+    const stranger = problemOf(await commit(kept, hasty));
+    assert.deepEqual([stranger.code, stranger.status], ["transaction_not_open", 404]);
+    assert.equal(checkedCommit(await commit(kept, patient)).body.state, "committed");
+    assert.equal(problemOf(await commit(kept, hasty)).code, "transaction_not_open");
+    assert.equal(await bench.notes(350), 1);
+    await guarded.close();
+    keys.close();
   });
 });
 
@@ -298,6 +366,15 @@ describe("a failover", () => {
       running.send("statements", { statements: [gate.inStatement] }),
       committing.send("commit"),
     ] as const;
+    // This one's COMMIT takes place, and the answer does not arrive.
+    const far = await bench.start({}, { from: "elsewhere" });
+    const answerless = await far.open(statementsOf([note(605)]));
+    await bench.cluster.link("elsewhere", "us-east").cut({ direction: "backward" });
+    const unheard = answerless.send("commit", { seq: 1 });
+    await until("the replica has it", async () => {
+      const rows = await bench.cluster.query("b", "SELECT FROM note WHERE id = 605");
+      return rows.length === 1;
+    });
     await until("both wait", async () => (await database.count(gate.waiting)) === 2);
     await bench.cluster.kill("a");
     await bench.cluster.promote("b");
@@ -306,6 +383,10 @@ describe("a failover", () => {
     assert.deepEqual(briefly(ran), ["transaction_aborted", 409, "transaction", "not_applied", false]);
     assert.deepEqual(briefly(committed), ["transaction_aborted", 409, "transaction", "not_applied", false]);
     await gateway.ready();
+    const heard = checkedCommit(await unheard);
+    assert.deepEqual([heard.status, heard.body.state, heard.body.replayed], [200, "committed", true]);
+    assert.equal(await bench.notes(605), 1);
+    await far.close();
     const problem = await open.refused("commit");
     assert.deepEqual(briefly(problem), ["transaction_aborted", 409, "transaction", "not_applied", false]);
     assert.equal((await gateway.state(committing.id)).state, "aborted");

@@ -1,19 +1,8 @@
 // What tests see and hold still in the database: conditions to wait for, sessions to count, and gates that stop a statement, or a
 // COMMIT, at a known step until the test lets it go on.
-import assert from "node:assert/strict";
 import { type Cluster, type Row } from "@highwater/dev-cluster";
 import pg from "pg";
-
-export const LIMIT_MS = 30_000;
-
-/** Until the condition holds; it is asked again and again. */
-export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
-  const deadlineMs = performance.now() + LIMIT_MS;
-  while (!(await holds())) {
-    assert.ok(performance.now() < deadlineMs, `never: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
+import { until } from "./cluster.ts";
 
 export class Database {
   readonly cluster: Cluster;

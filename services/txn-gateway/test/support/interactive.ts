@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { type Problem } from "@highwater/protocol";
-import { Database, GATE_SQL, until } from "./database.ts";
+import { until } from "./cluster.ts";
+import { Database, GATE_SQL } from "./database.ts";
 import { type GatewayOptions, TestGateway } from "./gateway.ts";
 
 const PATIENT = {

@@ -1,0 +1,58 @@
+// What is remembered of ended transactions: for how long, and how much of it.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ERRORS, type StatementResult } from "@highwater/protocol";
+import { FakeClock, newId } from "../../test/support/fakes.ts";
+import { type End, EndedTransactions, goneError } from "./ended.ts";
+
+const END: End = { how: "expired", detail: "x" };
+const MINUTE_MS = 60_000;
+
+function resultOf(chars: number): StatementResult {
+  return { command: "SELECT", rowCount: 1, fields: [], rows: [["x".repeat(chars), null]] };
+}
+
+test("for five minutes, and then no longer", async () => {
+  const clock = new FakeClock();
+  const ended = new EndedTransactions<string>(clock);
+  const id = newId();
+  ended.add(id, "first", END, []);
+  await clock.advance(5 * MINUTE_MS - 1);
+  assert.equal(ended.get(id)?.entry, "first");
+  await clock.advance(1);
+  assert.equal(ended.get(id), undefined);
+  ended.add(newId(), "second", END, []);
+  assert.equal(ended.size, 1);
+});
+
+test("the oldest go when there are too many, or their answers too large; an id counts once", () => {
+  const ended = new EndedTransactions<number>(new FakeClock());
+  const ids = Array.from({ length: 20_010 }, () => newId());
+  for (const [at, id] of ids.entries()) ended.add(id, at, END, []);
+  assert.equal(ended.size, 20_000);
+  assert.deepEqual([ended.get(ids[9] ?? newId()), ended.get(ids[10] ?? newId())?.entry], [undefined, 10]);
+
+  const large = new EndedTransactions<number>(new FakeClock());
+  const megabyte = [resultOf(512 * 1_024)];
+  for (const [at, id] of ids.slice(0, 100).entries()) large.add(id, at, END, megabyte);
+  assert.ok(large.size > 50 && large.size < 64, String(large.size));
+  const last = ids[99] ?? newId();
+  const before = large.size;
+  for (let again = 0; again < 100; again++) large.add(last, 99, END, megabyte);
+  assert.equal(large.size, before);
+  // One that is too large by itself is not kept either: its receipt answers instead.
+  large.add(newId(), 100, END, [resultOf(64 * 1_048_576)]);
+  assert.equal(large.size, 0);
+});
+
+test("what a later call is told says what became of the transaction", () => {
+  const told = (how: End["how"]) => {
+    const { code, outcome, details } = goneError(newId(), { how, detail: "x" });
+    return [code, outcome, ERRORS[code].retry, details.open];
+  };
+  assert.deepEqual(told("expired"), ["transaction_expired", "not_applied", "transaction", false]);
+  assert.deepEqual(told("aborted"), ["transaction_aborted", "not_applied", "transaction", false]);
+  assert.deepEqual(told("rolled_back"), ["out_of_sequence", "not_applied", "never", false]);
+  assert.deepEqual(told("committed"), ["out_of_sequence", "applied", "never", false]);
+  assert.deepEqual(told("unknown"), ["commit_unconfirmed", "unknown", "resolve_outcome", false]);
+});
