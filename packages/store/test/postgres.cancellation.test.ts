@@ -238,53 +238,66 @@ describe("cancellation on PostgreSQL", () => {
     assert.deepEqual(results[0]?.rows, [["shop"]]);
   });
 
-  it("at any moment leaves as many commits as were answered, or can be settled", async () => {
-    const ROUNDS = 400;
-    const racing = another("racing", { poolSize: 4 });
-    await sql("CREATE TABLE counter (id int PRIMARY KEY, n int NOT NULL)");
-    await sql("INSERT INTO counter SELECT i, 0 FROM generate_series(0, 3) i");
-    let committed = 0;
-    let undone = 0;
-    const unknown: TxnId[] = [];
-    const oneShot = (spec: TransactionSpec, signal: AbortSignal): Promise<Execution> =>
-      racing.execute(node.id, spec, signal);
-    const interactive = async (spec: TransactionSpec, signal: AbortSignal): Promise<Execution> => {
-      const opening = await racing.begin(node.id, { ...spec, statements: [] });
-      assert.ok(opening.kind === "open");
-      return opening.transaction.commit(spec.statements, signal);
-    };
-    const round = async (i: number): Promise<void> => {
-      const add = { sql: "UPDATE counter SET n = n + 1 WHERE id = $1", params: [i % 4] };
-      const spec = specOf(epoch, [add, { sql: "SELECT count(*) FROM generate_series(1, 500)" }]);
-      const stop = new AbortController();
-      const timer = setTimeout(() => {
-        stop.abort();
-      }, Math.random() * 6);
-      try {
-        const execution = await (i % 3 === 0 ? interactive : oneShot)(spec, stop.signal);
-        assert.equal(execution.kind, "committed");
-        committed++;
-      } catch (cause) {
-        assert.ok(cause instanceof HighwaterError, String(cause));
-        if (cause.outcome === "unknown") unknown.push(spec.id);
-        else undone++;
-      } finally {
-        clearTimeout(timer);
-      }
-    };
-    await Promise.all(
-      Array.from({ length: 4 }, async (_, lane) => {
-        for (let i = lane; i < ROUNDS; i += 4) await round(i);
-      }),
-    );
-    const settling = { epoch, ids: unknown, tombstone: "aborted", patienceMs: 100 } as const;
-    const { receipts } = await racing.settle(node.id, settling);
-    const settled = [...receipts.values()].filter(({ kind }) => kind === "commit").length;
-    const [row] = await sql("SELECT sum(n)::int AS sum FROM counter");
-    assert.equal(row?.["sum"], committed + settled);
-    assert.ok(committed > 0 && undone > 0, `committed ${String(committed)}, undone ${String(undone)}`);
-    const open =
-      "SELECT FROM pg_stat_activity WHERE application_name = 'highwater:racing' AND state <> 'idle'";
-    await until("nothing is left open", async () => (await sql(open)).length === 0);
-  });
+  for (const { lanes, poolSize } of [
+    { lanes: 4, poolSize: 4 },
+    // Many wait for few: they share sessions, and a cancellation may meet the wrong one.
+    { lanes: 16, poolSize: 2 },
+  ])
+    it(`at any moment leaves as many commits as were answered, ${String(lanes)} over ${String(poolSize)} sessions`, async () => {
+      const ROUNDS = 600;
+      const ROWS = 16;
+      const name = `racing ${String(poolSize)}`;
+      const racing = another(name, { poolSize });
+      await sql("DROP TABLE IF EXISTS counter");
+      await sql("CREATE TABLE counter (id int PRIMARY KEY, n int NOT NULL)");
+      await sql("INSERT INTO counter SELECT i, 0 FROM generate_series(1, $1::int) i", [ROWS]);
+      let committed = 0;
+      let undone = 0;
+      const unknown: TxnId[] = [];
+      const interactive = async (spec: TransactionSpec, signal: AbortSignal): Promise<Execution> => {
+        const opening = await racing.begin(node.id, { ...spec, statements: [] });
+        assert.ok(opening.kind === "open");
+        return opening.transaction.commit(spec.statements, signal);
+      };
+      const round = async (i: number, lane: number, limitMs: number): Promise<void> => {
+        const add = {
+          sql: "UPDATE counter SET n = n + 1 WHERE id = $1 RETURNING n",
+          params: [1 + (lane % ROWS)],
+        };
+        const spec = specOf(epoch, [add, { sql: "SELECT count(*) FROM generate_series(1, 500)" }]);
+        const stop = new AbortController();
+        const timer = setTimeout(() => {
+          stop.abort();
+        }, limitMs);
+        try {
+          const isInteractive = i % 7 === 0;
+          const execution = isInteractive
+            ? await interactive(spec, stop.signal)
+            : await racing.execute(node.id, spec, stop.signal);
+          assert.equal(commitOf(execution).results[0]?.rowCount, 1, "and it is told what it did");
+          committed++;
+        } catch (cause) {
+          assert.ok(cause instanceof HighwaterError, String(cause));
+          if (cause.outcome === "unknown") unknown.push(spec.id);
+          else undone++;
+        } finally {
+          clearTimeout(timer);
+        }
+      };
+      for (let i = 1; i <= 20; i++) await round(1, i, 60_000);
+      await Promise.all(
+        Array.from({ length: lanes }, async (_, lane) => {
+          for (let i = lane; i < ROUNDS; i += lanes)
+            await round(i, lane, Math.random() < 0.5 ? 60_000 : Math.random() * 6);
+        }),
+      );
+      const settling = { epoch, ids: unknown, tombstone: "aborted", patienceMs: 100 } as const;
+      const { receipts } = await racing.settle(node.id, settling);
+      const settled = [...receipts.values()].filter(({ kind }) => kind === "commit").length;
+      const [row] = await sql("SELECT sum(n)::int AS sum FROM counter");
+      assert.equal(row?.["sum"], committed + settled);
+      assert.ok(committed > 0 && undone > 0, `committed ${String(committed)}, undone ${String(undone)}`);
+      const open = "SELECT FROM pg_stat_activity WHERE application_name = $1 AND state <> 'idle'";
+      await until("nothing is left open", async () => (await sql(open, [`highwater:${name}`])).length === 0);
+    });
 });

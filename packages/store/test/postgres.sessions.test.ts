@@ -387,6 +387,18 @@ describe("interactive transactions on PostgreSQL", () => {
       commitOf(await second.commit([]));
     });
 
+    it("is not used any more once it was dropped", async () => {
+      const single = another("dropped", { poolSize: 1 });
+      const run = async (): Promise<unknown> =>
+        commitOf(await single.execute(node.id, specOf(epoch, ["SELECT 1"])));
+      for (let i = 0; i < 20; i++) {
+        await run();
+        single.forget(node.id);
+        // What comes behind it has nothing to do with what was dropped.
+        await Promise.all([run(), run(), run()]);
+      }
+    });
+
     it("keeps the statements that it has prepared, also for many that share it", async () => {
       const pair = another("sharing", { poolSize: 2 });
       const texts = Array.from({ length: 8 }, (_, i) => `SELECT ${String(i)} AS one_of_eight`);

@@ -136,7 +136,7 @@ export class SharedWrites {
     this.#acquiring--;
     let keep = true;
     try {
-      while (keep && this.#queue[0]?.spec.epoch === epoch) {
+      while (keep && !lease.session.isLost && this.#queue[0]?.spec.epoch === epoch) {
         keep = await this.#serveBatch(lease.session);
         // Others want the session too: an interactive transaction, or one that leaves traces.
         if (pool.isWaitedFor) break;
@@ -230,7 +230,7 @@ class Served {
       return;
     }
     if (outcome.status !== "I") this.#needsRollback = true;
-    if (this.#isUntouched(waiting, outcome)) {
+    if (this.#isUntouched(waiting, planned, outcome)) {
       this.unserved.push(waiting);
       return;
     }
@@ -252,8 +252,14 @@ class Served {
   }
 
   /** Nothing of it was run, because of another one: it failed before this one, or was to be cancelled and this one was met. */
-  #isUntouched({ signal }: Waiting, { error, results }: PipelineOutcome): boolean {
-    if (error === null) return false;
+  #isUntouched(
+    { signal }: Waiting,
+    { spec, head, tail }: Planned,
+    { error, results }: PipelineOutcome,
+  ): boolean {
+    // Behind its COMMIT it was only the position that was met.
+    const commitAt = head.steps.length + spec.statements.length + tail.commit;
+    if (error === null || results.length > commitAt) return false;
     if (this.#hasFailed && results.length === 0 && BEHIND_A_FAILURE.has(error.code)) return true;
     const isStray =
       this.#session.wasCancelled &&

@@ -250,7 +250,12 @@ export class WritePool {
     this.#pool = null;
     for (const giveUp of this.#waiting) giveUp(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
     this.#waiting.clear();
-    for (const client of this.#inUse) destroy(client);
+    for (const client of this.#inUse) {
+      // The connection tells of its end only later, and nothing may be sent in between.
+      const session = this.#sessions.get(client);
+      if (session !== undefined) session.isLost = true;
+      destroy(client);
+    }
     if (old === null) return;
     old.on("release", (_error, client) => {
       destroy(client);
