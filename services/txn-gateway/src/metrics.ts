@@ -9,7 +9,7 @@ interface Gauge {
 }
 
 export class Counter {
-  readonly #values = new Map<string, number>();
+  readonly #values = new Map<string, { readonly labels: Labels; count: number }>();
   readonly name: string;
   readonly help: string;
 
@@ -18,14 +18,18 @@ export class Counter {
     this.help = help;
   }
 
-  /** Label values must come from a small fixed set. */
+  /** Label values must come from a small fixed set, and the labels be given in one order. */
   add(labels: Labels): void {
-    const key = labelText(labels);
-    this.#values.set(key, (this.#values.get(key) ?? 0) + 1);
+    const key = Object.values(labels).join(" ");
+    const value = this.#values.get(key);
+    if (value === undefined) this.#values.set(key, { labels, count: 1 });
+    else value.count++;
   }
 
   lines(): string[] {
-    return [...this.#values].map(([labels, value]) => `${this.name}${labels} ${String(value)}`);
+    return [...this.#values.values()].map(
+      ({ labels, count }) => `${this.name}${labelText(labels)} ${String(count)}`,
+    );
   }
 }
 

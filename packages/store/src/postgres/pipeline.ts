@@ -14,6 +14,8 @@ export interface Step {
   readonly maxRows: number;
   /** The rows that are left out are asked for all the same: only then the server tells how many it has changed. */
   readonly countAll: boolean;
+  /** It is always the same: no parameters, no columns, no limit. */
+  readonly isFixed?: true;
 }
 
 export interface PipelineOutcome {
@@ -29,8 +31,6 @@ const SYNC = serialize.sync();
 const DESCRIBE_PORTAL = serialize.describe({ type: "P", name: "" });
 
 interface Building {
-  command: string;
-  rowCount: number;
   fields: { name: string; oid: number }[];
   rows: (string | null)[][];
   truncated: boolean;
@@ -116,11 +116,8 @@ export class Pipeline implements Submittable {
         this.#unparsed++;
         messages.push(serialize.parse({ name, text: step.sql }));
       }
-      messages.push(serialize.bind({ statement: name, values: step.params as (string | null)[] }));
-      if (step.describe) messages.push(DESCRIBE_PORTAL);
-      // One row more than wanted: at the limit itself the server would not say whether there is more.
-      const rows = step.maxRows === 0 || step.countAll ? 0 : step.maxRows + 1;
-      messages.push(serialize.execute({ portal: "", rows }));
+      if (step.isFixed === true) messages.push(fixedMessages(name));
+      else messages.push(...executionOf(name, step));
     }
     messages.push(SYNC);
     return messages;
@@ -156,10 +153,16 @@ export class Pipeline implements Submittable {
         return;
       }
     }
-    rows.push(message.fields);
+    if (rows === NO_ROWS) this.#current.rows = [message.fields];
+    else rows.push(message.fields);
   }
 
   handleCommandComplete(message: { text: string }): void {
+    if (this.#steps[this.#results.length]?.describe === false) {
+      // The service's own: nobody counts its rows.
+      this.#complete(message.text, 0);
+      return;
+    }
     const words = message.text.split(" ");
     const last = words.at(-1) ?? "";
     const counted = /^[0-9]+$/.test(last);
@@ -202,6 +205,32 @@ export class Pipeline implements Submittable {
   }
 }
 
+function executionOf(name: string, step: Step): Buffer[] {
+  const bind = serialize.bind({ statement: name, values: step.params as (string | null)[] });
+  // One row more than wanted: at the limit itself the server would not say whether there is more.
+  const rows = step.maxRows === 0 || step.countAll ? 0 : step.maxRows + 1;
+  const execute = serialize.execute({ portal: "", rows });
+  return step.describe ? [bind, DESCRIBE_PORTAL, execute] : [bind, execute];
+}
+
+/** Names are counted up anew in every session, so the same few come again and again. */
+const FIXED_KEPT = 1_024;
+const fixed = new Map<string, Buffer>();
+
+/** Running a statement that has neither parameters nor a limit. */
+function fixedMessages(name: string): Buffer {
+  let messages = fixed.get(name);
+  if (messages === undefined) {
+    messages = Buffer.concat([
+      serialize.bind({ statement: name }),
+      serialize.execute({ portal: "", rows: 0 }),
+    ]);
+    if (fixed.size >= FIXED_KEPT) fixed.clear();
+    fixed.set(name, messages);
+  }
+  return messages;
+}
+
 interface RowField {
   readonly name: string;
   readonly tableID: number;
@@ -222,6 +251,10 @@ function detailed(field: RowField): FieldDetails {
   };
 }
 
+/** Most results have none; nobody writes to these. */
+const NO_FIELDS: Building["fields"] = [];
+const NO_ROWS: Building["rows"] = [];
+
 function freshResult(): Building {
-  return { command: "", rowCount: 0, fields: [], rows: [], truncated: false };
+  return { fields: NO_FIELDS, rows: NO_ROWS, truncated: false };
 }

@@ -13,7 +13,8 @@ const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
 
 /** A step of the service's own: its answer is never cut, and nobody wants its columns. */
 export function quiet(sql: string, params: readonly (string | null)[] = []): Step {
-  return { sql, params, describe: false, maxRows: 0, countAll: true };
+  const step = { sql, params, describe: false, maxRows: 0, countAll: true };
+  return params.length === 0 ? { ...step, isFixed: true } : step;
 }
 
 const COMMIT_STEPS: readonly Step[] = [quiet(COMMIT_EARLY), quiet(COMMIT), quiet(POSITION)];
@@ -36,9 +37,7 @@ export interface Head {
 /** What comes before the first statement. The receipt goes first: a replay is then refused before it runs anything. */
 export function headOf(spec: Manner): Head {
   const { isolation, readOnly, deferrable = false } = spec;
-  const begin = quiet(
-    `BEGIN ISOLATION LEVEL ${ISOLATION_SQL[isolation]} READ ${readOnly ? "ONLY" : "WRITE"}${deferrable ? " DEFERRABLE" : ""}`,
-  );
+  const begin = beginOf(isolation, readOnly, deferrable);
   const limits = limitSteps(spec);
   if (!readOnly) {
     const receipt = quiet(INSERT_RECEIPT, [
@@ -54,6 +53,16 @@ export function headOf(spec: Manner): Head {
     return { steps: [begin, ...limits, FIRST_SNAPSHOT_STEP], receipt: null, snapshot: null };
   const steps = [begin, ...limits, SNAPSHOT_STEP];
   return { steps, receipt: null, snapshot: steps.length - 1 };
+}
+
+const begins = new Map<string, Step>();
+
+function beginOf(isolation: Isolation, readOnly: boolean, deferrable: boolean): Step {
+  const access = `READ ${readOnly ? "ONLY" : "WRITE"}${deferrable ? " DEFERRABLE" : ""}`;
+  const sql = `BEGIN ISOLATION LEVEL ${ISOLATION_SQL[isolation]} ${access}`;
+  let begin = begins.get(sql);
+  if (begin === undefined) begins.set(sql, (begin = quiet(sql)));
+  return begin;
 }
 
 /** For this transaction only; sent by value, because each key has few. */

@@ -1,6 +1,7 @@
 // The prepared statements of one connection: SQL text -> server-side name, least recently used out first.
 
 const MAX_STATEMENTS = 256;
+const ORDERED_ABOVE = MAX_STATEMENTS / 2;
 /** Very long texts are seldom repeated and would keep much memory on both sides. */
 const MAX_KEPT_CHARS = 16_384;
 
@@ -19,8 +20,11 @@ export class PreparedStatements {
     }
     const known = this.#names.get(sql);
     if (known !== undefined) {
-      this.#names.delete(sql);
-      this.#names.set(sql, known);
+      // Who was used last matters only where somebody may have to go.
+      if (this.#names.size > ORDERED_ABOVE) {
+        this.#names.delete(sql);
+        this.#names.set(sql, known);
+      }
       return { name: known, isNew: false };
     }
     const name = `hw${String(this.#next++)}`;

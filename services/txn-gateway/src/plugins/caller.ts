@@ -6,8 +6,11 @@ import { type Caller } from "../txn/caller.ts";
 const callers = new WeakMap<FastifyRequest, Caller>();
 
 export function installCallers(scope: FastifyInstance, known: Callers): void {
-  scope.addHook("onRequest", async (request, reply) => {
-    callers.set(request, await known.enter(request.headers.authorization, reply.raw));
+  scope.addHook("onRequest", (request, reply, done) => {
+    known.enter(request.headers.authorization, reply.raw).then((caller) => {
+      callers.set(request, caller);
+      done();
+    }, done);
   });
 }
 

@@ -4,7 +4,8 @@ import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 
 export function installJsonBody(app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser("error", "error");
+  // Names like `__proto__` need no search of their own: the schemas refuse every field that they do not know.
+  const parse = app.getDefaultJsonParser("ignore", "ignore");
   // Fastify's own would read text as well, and put a replacement character where the bytes are no UTF-8.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<Buffer>("application/json", { parseAs: "buffer" }, (request, body, parsed) => {
