@@ -2,6 +2,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { ERRORS } from "../packages/protocol/src/index.ts";
+import { RANGES, VARIABLES } from "../services/txn-gateway/src/config.ts";
+import { OPERATIONS } from "../services/txn-gateway/src/openapi/document.ts";
 import { GENERATED, pathOf } from "./reference/pages.ts";
 
 for (const { name, render } of GENERATED)
@@ -12,3 +15,30 @@ for (const { name, render } of GENERATED)
     const changed = page.replace(/default/g, "fault").replace(/\| `/, "| ``");
     assert.notEqual(await render(changed), changed);
   });
+
+const UNITS: Readonly<Record<string, number>> = {
+  ...{ "": 1, s: 1_000, min: 60_000, h: 3_600_000 },
+  ...{ KiB: 1_024, MiB: 1_048_576 },
+};
+
+test("docs/reference/http.md names variables, defaults, calls and errors that there are", () => {
+  const page = readFileSync(pathOf("http.md"), "utf8");
+  for (const [, variable = ""] of page.matchAll(/`((?:GATEWAY|HIGHWATER)_[A-Z_]+)`/g))
+    assert.ok(VARIABLES.includes(variable), variable);
+  const told = [...page.matchAll(/`([A-Z]+_[A-Z_]+)`, ([0-9,]+)(?: (KiB|MiB|s|min|h))?(?= |;|\))/g)];
+  assert.ok(told.length >= 15, `only ${String(told.length)} defaults were found`);
+  for (const [text, variable = "", number = "", unit = ""] of told)
+    assert.equal(
+      Number(number.replaceAll(",", "")) * (UNITS[unit] ?? NaN),
+      RANGES.get(variable)?.fallback,
+      text,
+    );
+  for (const { path } of OPERATIONS)
+    assert.ok(page.includes(path.replace(/.*(\/(?:statements|commit|rollback))$/, "$1")), path);
+  for (const [, status = "", code = ""] of page.matchAll(/([45][0-9]{2}) `([a-z_]+)`/g))
+    assert.equal(
+      String((ERRORS as Readonly<Record<string, { status: number }>>)[code]?.status),
+      status,
+      code,
+    );
+});
