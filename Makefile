@@ -9,7 +9,7 @@ REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-g
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume bench-gateway keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume bench-gateway bench-overload keys test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ latency: $(STAMP) ## Commit and durability latency over the default links, again
 
 bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the bars (PROFILE=folder profiles it)
 	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile $(PROFILE))
+
+bench-overload: $(STAMP) ## Ten times as many clients as the gateway has room for: refusals, memory, recovery
+	@$(NODE) loadtests/gateway/overload.ts
 
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
 	@$(NODE) services/txn-gateway/src/cli/keys/main.ts $(ARGS)

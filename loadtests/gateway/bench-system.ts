@@ -67,8 +67,9 @@ export class BenchSystem implements AsyncDisposable {
     readonly withTracker: boolean;
     /** Folder for a profile of its processor time, written when it stops. */
     readonly profile?: string;
+    readonly env?: Readonly<Record<string, string>>;
   }): Promise<ServiceProcess> {
-    const { name, withTracker, profile } = options;
+    const { name, withTracker, profile, env } = options;
     const topology = await this.#topology();
     const tracker = withTracker ? await this.#startTracker(topology) : null;
     const gateway = await this.#startService("txn-gateway", name, {
@@ -77,6 +78,7 @@ export class BenchSystem implements AsyncDisposable {
       GATEWAY_TRACKERS: tracker?.url ?? "",
       HIGHWATER_TOPOLOGY: topology,
       ...(profile === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profile}` }),
+      ...env,
     });
     await until("the gateway is ready", async () => (await fetch(`${gateway.url}/readyz`)).ok);
     return gateway;

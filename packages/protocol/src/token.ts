@@ -36,7 +36,8 @@ const MAX_OFFSET_BYTES = 27; // 64 decimal digits, the most that an offset may h
 export function encodeToken(content: TokenContent): string {
   const { owner = 0n } = content;
   const other = content.attempt !== content.epoch;
-  const flags = (content.kind === "read" ? READ : 0) | (other ? OTHER_ATTEMPT : 0) | (owner === 0n ? 0 : OWNED);
+  const flags =
+    (content.kind === "read" ? READ : 0) | (other ? OTHER_ATTEMPT : 0) | (owner === 0n ? 0 : OWNED);
   const offset = content.offset.toString(16);
   // As one text, because a token is made for every transaction, and a buffer for each part costs ten times as much.
   const uuids = `${content.id}${content.epoch}${other ? content.attempt : ""}`.replaceAll("-", "");

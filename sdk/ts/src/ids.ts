@@ -67,7 +67,10 @@ function parseToken(bytes: Uint8Array): TokenContent | undefined {
   const offset = bytes.subarray(offsetAt);
   if (offset.length < 1 || offset.length > MAX_OFFSET_BYTES) return undefined;
   if (offset.length > 1 && offset[0] === 0) return undefined;
-  if (bytes.subarray(ownerAt, offsetAt).length > 0 && bytes.subarray(ownerAt, offsetAt).every((byte) => byte === 0))
+  if (
+    bytes.subarray(ownerAt, offsetAt).length > 0 &&
+    bytes.subarray(ownerAt, offsetAt).every((byte) => byte === 0)
+  )
     return undefined;
   const epoch = formatUuid(bytes.subarray(17, ATTEMPT_AT));
   if (other && formatUuid(bytes.subarray(ATTEMPT_AT, ownerAt)) === epoch) return undefined;

@@ -96,7 +96,10 @@ async function showsAfter(bench: Bench, epoch: EpochId): Promise<void> {
         assert.ok(position.offset >= transaction.offset && position.offset >= last);
         assert.ok(ageMs === null || ageMs >= 0);
         const end = (await store.positions(primary))?.applied ?? 0n;
-        assert.ok(position.offset <= end, `${String(position.offset)} lies above the primary's ${String(end)}`);
+        assert.ok(
+          position.offset <= end,
+          `${String(position.offset)} lies above the primary's ${String(end)}`,
+        );
         last = position.offset;
       }
   }

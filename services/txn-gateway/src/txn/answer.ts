@@ -27,7 +27,14 @@ export interface Committed {
   readonly results: readonly StatementResult[] | null;
 }
 
-export function tokenOf({ kind, id, epoch, offset, attempt, owner }: Omit<Committed, "results" | "isFlushed">): string {
+export function tokenOf({
+  kind,
+  id,
+  epoch,
+  offset,
+  attempt,
+  owner,
+}: Omit<Committed, "results" | "isFlushed">): string {
   return encodeToken({ kind, id, epoch, offset, attempt, owner });
 }
 
