@@ -47,6 +47,20 @@ export class Transactions {
     this.#activeMax = parts.config.poolSize + parts.config.poolQueue;
   }
 
+  /** Why another transaction cannot be taken on now; null when it can. */
+  refusal(): HighwaterError | null {
+    const { active, metrics } = this.#parts;
+    if (active.size < this.#activeMax) return null;
+    const full = this.#full();
+    metrics.refusals.add({ code: full.code });
+    return full;
+  }
+
+  #full(): HighwaterError {
+    const limit = { name: "poolSize + poolQueue", value: this.#activeMax };
+    return overloaded("Too many transactions are under way.", limit);
+  }
+
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
   async run(request: Accepted, caller: Caller): Promise<Answer> {
     const { metrics } = this.#parts;
@@ -99,11 +113,7 @@ export class Transactions {
     const held: Promise<unknown>[] = [];
     const hold: Hold = (until) => held.push(until);
     try {
-      if (active.size > this.#activeMax)
-        throw overloaded("Too many transactions are under way.", {
-          name: "poolSize + poolQueue",
-          value: this.#activeMax,
-        });
+      if (active.size > this.#activeMax) throw this.#full();
       const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
       const slow = readOnly ? null : announcer.admit(ack);
       if (slow !== null) await slow;

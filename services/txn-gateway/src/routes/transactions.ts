@@ -1,5 +1,5 @@
 // One-shot transactions and what became of an id: read the request, call, answer.
-import { type FastifyInstance } from "fastify";
+import { type FastifyInstance, type onRequestHookHandler } from "fastify";
 import { HighwaterError, LIMITS } from "@highwater/protocol";
 import { type Config } from "../config.ts";
 import { type Gateway } from "../gateway.ts";
@@ -13,7 +13,11 @@ export function rulesOf(config: Config): RequestRules {
 export function transactionRoutes(app: FastifyInstance, config: Config, gateway: Gateway): void {
   const rules = rulesOf(config);
 
-  app.post("/v1/transactions", async (request, reply) => {
+  // Before the body: a refusal has to cost less than what it spares.
+  const onRequest: onRequestHookHandler = (_request, _reply, done) => {
+    done(gateway.transactions.refusal() ?? undefined);
+  };
+  app.post("/v1/transactions", { onRequest }, async (request, reply) => {
     const answer = await gateway.transactions.run(acceptRequest(request.body, rules), callerOf(request));
     return reply.code(answer.status).send(answer.body);
   });
