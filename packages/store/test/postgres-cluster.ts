@@ -116,6 +116,53 @@ export async function errorOf(work: Promise<unknown>): Promise<HighwaterError> {
   return cause;
 }
 
+/** One primary in its first epoch, with an empty table `kv`, and stores that are closed with it. */
+export class OneServer {
+  readonly cluster: Cluster;
+  readonly node: NodeSpec;
+  readonly store: PostgresStore;
+  readonly epoch: EpochId;
+  readonly #others: PostgresStore[] = [];
+
+  private constructor(cluster: Cluster, node: NodeSpec, store: PostgresStore, epoch: EpochId) {
+    this.cluster = cluster;
+    this.node = node;
+    this.store = store;
+    this.epoch = epoch;
+  }
+
+  static async start(more: Partial<PostgresStoreOptions>): Promise<OneServer> {
+    const cluster = await startTestCluster({ nodes: [{ id: "us-east", region: "us-east" }] });
+    const [node] = (await nodeSpecs(cluster)) as [NodeSpec];
+    const store = makeStore([node], "one", more);
+    await store.prepare(node.id);
+    const epoch = (await store.mint(node.id, MINT)).id as EpochId;
+    const server = new OneServer(cluster, node, store, epoch);
+    await server.sql("CREATE TABLE kv (key text PRIMARY KEY, value text NOT NULL)");
+    return server;
+  }
+
+  /** Asks the server itself. */
+  readonly sql = (text: string, params?: readonly unknown[]): Promise<Record<string, unknown>[]> =>
+    this.cluster.query(this.node.id, text, params);
+
+  /** `address`: how it reaches the server, if not as the first store does. */
+  readonly another = (
+    helper: string,
+    more: Partial<PostgresStoreOptions> = {},
+    address: Partial<NodeSpec> = {},
+  ): PostgresStore => {
+    const other = makeStore([{ ...this.node, ...address }], helper, more);
+    this.#others.push(other);
+    return other;
+  };
+
+  async close(): Promise<void> {
+    for (const store of [...this.#others, this.store]) await store.close();
+    await this.cluster.close();
+  }
+}
+
 /** A session of somebody else. */
 export async function connect(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url });

@@ -1,51 +1,25 @@
 // Cancellation on a real server: what an aborted signal ends, what it must leave alone, and that it never hides a commit.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
 import { type EpochId, HighwaterError, type NodeSpec, type TxnId } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "../src/port.ts";
-import { type PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
-import {
-  commitOf,
-  errorOf,
-  makeStore,
-  MINT,
-  nodeSpecs,
-  specOf,
-  startTestCluster,
-  until,
-} from "./postgres-cluster.ts";
+import { type PostgresStore } from "../src/postgres/adapter.ts";
+import { commitOf, errorOf, specOf, until, OneServer } from "./postgres-cluster.ts";
 
 describe("cancellation on PostgreSQL", () => {
-  let cluster: Cluster;
+  let server: OneServer;
   let node: NodeSpec;
   let store: PostgresStore;
   let epoch: EpochId;
-  const others: PostgresStore[] = [];
+  let sql: OneServer["sql"];
+  let another: OneServer["another"];
 
   before(async () => {
-    cluster = await startTestCluster({ nodes: [{ id: "us-east", region: "us-east" }] });
-    [node] = (await nodeSpecs(cluster)) as [NodeSpec];
-    store = makeStore([node], "one", { poolSize: 1 });
-    await store.prepare(node.id);
-    epoch = (await store.mint(node.id, MINT)).id as EpochId;
-    await sql("CREATE TABLE kv (key text PRIMARY KEY, value text NOT NULL)");
+    server = await OneServer.start({ poolSize: 1 });
+    ({ node, store, epoch, sql, another } = server);
   });
 
-  after(async () => {
-    for (const other of others) await other.close();
-    await store.close();
-    await cluster.close();
-  });
-
-  const sql = (text: string, params?: readonly unknown[]): Promise<Record<string, unknown>[]> =>
-    cluster.query(node.id, text, params);
-
-  function another(helper: string, more: Partial<PostgresStoreOptions> = {}): PostgresStore {
-    const other = makeStore([node], helper, more);
-    others.push(other);
-    return other;
-  }
+  after(() => server.close());
 
   const kindOf = async (id: TxnId): Promise<string | undefined> =>
     (await store.lookUp(node.id, [id])).receipts.get(id)?.kind;
@@ -222,9 +196,8 @@ describe("cancellation on PostgreSQL", () => {
     // What the position's statement cannot survive, the service must: the transaction leaves a role that may not ask.
     await sql("CREATE ROLE shop LOGIN IN ROLE highwater_app");
     await sql("CREATE ROLE clerk NOLOGIN ROLE shop");
-    const appUrl = await cluster.connectionString(node.id, { user: "shop" });
-    const shop = makeStore([{ ...node, appUrl }], "shop", { poolSize: 1 });
-    others.push(shop);
+    const appUrl = await server.cluster.connectionString(node.id, { user: "shop" });
+    const shop = another("shop", { poolSize: 1 }, { appUrl });
     const spec = specOf(epoch, ["SET ROLE clerk"]);
     const before = commitOf(await shop.execute(node.id, specOf(epoch, ["SELECT 1"]))).offset;
     assert.ok(commitOf(await shop.execute(node.id, spec)).offset > before);

@@ -1,45 +1,27 @@
 // How far up a read-only transaction reaches into the log: no less than what it saw, and no more than it must.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import {
-  commitOf,
-  connect,
-  makeStore,
-  MINT,
-  nodeSpecs,
-  specOf,
-  startTestCluster,
-  until,
-} from "./postgres-cluster.ts";
+import { commitOf, connect, specOf, until, OneServer } from "./postgres-cluster.ts";
 
 const SNAPSHOT_LEVELS = ["repeatable read", "serializable"] as const;
 
 describe("the position of a read-only transaction on PostgreSQL", () => {
-  let cluster: Cluster;
+  let server: OneServer;
   let node: NodeSpec;
   let store: PostgresStore;
   let epoch: EpochId;
+  let sql: OneServer["sql"];
 
   before(async () => {
-    cluster = await startTestCluster({ nodes: [{ id: "us-east", region: "us-east" }] });
-    [node] = (await nodeSpecs(cluster)) as [NodeSpec];
-    store = makeStore([node], "one", { poolSize: 4 });
-    await store.prepare(node.id);
-    epoch = (await store.mint(node.id, MINT)).id as EpochId;
-    await sql("CREATE TABLE seen (id serial PRIMARY KEY, payload text)");
+    server = await OneServer.start({ poolSize: 4 });
+    ({ node, store, epoch, sql } = server);
+    await server.sql("CREATE TABLE seen (id serial PRIMARY KEY, payload text)");
   });
 
-  after(async () => {
-    await store.close();
-    await cluster.close();
-  });
-
-  const sql = (text: string, params?: readonly unknown[]): Promise<Record<string, unknown>[]> =>
-    cluster.query(node.id, text, params);
+  after(() => server.close());
 
   const INSERT_POSITION = "SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS at";
 

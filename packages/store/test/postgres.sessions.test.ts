@@ -2,52 +2,25 @@
 // keeps of the transaction that used it.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
 import { type EpochId, type NodeSpec, type Statement, type TxnId } from "@highwater/protocol";
 import { type OpenTransaction, type TransactionSpec } from "../src/port.ts";
-import { type PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
-import {
-  commitOf,
-  connect,
-  errorOf,
-  makeStore,
-  MINT,
-  nodeSpecs,
-  specOf,
-  startTestCluster,
-  until,
-} from "./postgres-cluster.ts";
+import { type PostgresStore } from "../src/postgres/adapter.ts";
+import { commitOf, connect, errorOf, specOf, until, OneServer } from "./postgres-cluster.ts";
 
 describe("interactive transactions on PostgreSQL", () => {
-  let cluster: Cluster;
+  let server: OneServer;
   let node: NodeSpec;
   let store: PostgresStore;
   let epoch: EpochId;
-  const others: PostgresStore[] = [];
+  let sql: OneServer["sql"];
+  let another: OneServer["another"];
 
   before(async () => {
-    cluster = await startTestCluster({ nodes: [{ id: "us-east", region: "us-east" }] });
-    [node] = (await nodeSpecs(cluster)) as [NodeSpec];
-    store = makeStore([node], "one", { poolSize: 2 });
-    await store.prepare(node.id);
-    epoch = (await store.mint(node.id, MINT)).id as EpochId;
-    await sql("CREATE TABLE kv (key text PRIMARY KEY, value text NOT NULL)");
+    server = await OneServer.start({ poolSize: 2 });
+    ({ node, store, epoch, sql, another } = server);
   });
 
-  after(async () => {
-    for (const other of others) await other.close();
-    await store.close();
-    await cluster.close();
-  });
-
-  const sql = (text: string, params?: readonly unknown[]): Promise<Record<string, unknown>[]> =>
-    cluster.query(node.id, text, params);
-
-  function another(helper: string, more: Partial<PostgresStoreOptions> = {}): PostgresStore {
-    const other = makeStore([node], helper, more);
-    others.push(other);
-    return other;
-  }
+  after(() => server.close());
 
   async function open(
     statements: readonly (Statement | string)[] = [],
@@ -306,16 +279,15 @@ describe("interactive transactions on PostgreSQL", () => {
     });
 
     it("behind COMMIT leaves it unknown too, and settling it finds a commit", async () => {
-      const url = await cluster.connectionString(node.id, { from: "elsewhere" });
-      const far = makeStore([{ ...node, url }], "far", { poolSize: 1 });
-      others.push(far);
+      const url = await server.cluster.connectionString(node.id, { from: "elsewhere" });
+      const far = another("far", { poolSize: 1 }, { url });
       const transaction = await open(["INSERT INTO kv VALUES ('unheard', '1')"], {}, far);
-      await cluster.link("elsewhere", node.region).cut({ direction: "backward" });
+      await server.cluster.link("elsewhere", node.region).cut({ direction: "backward" });
       const committing = errorOf(transaction.commit([]));
       await until("it is committed", async () => (await kindOf(transaction.id)) === "commit");
       far.forget(node.id);
       assert.equal((await committing).code, "commit_unconfirmed");
-      await cluster.link("elsewhere", node.region).heal();
+      await server.cluster.link("elsewhere", node.region).heal();
       const settling = { epoch, ids: [transaction.id], tombstone: "aborted", patienceMs: 100 } as const;
       assert.equal((await far.settle(node.id, settling)).receipts.get(transaction.id)?.kind, "commit");
       await checkWhole(far, 1);
@@ -447,11 +419,10 @@ describe("interactive transactions on PostgreSQL", () => {
 
   it("take one round trip for each call", async () => {
     const roundTripMs = 80;
-    const url = await cluster.connectionString(node.id, { from: "overseas" });
-    const far = makeStore([{ ...node, url }], "overseas", { poolSize: 1 });
-    others.push(far);
+    const url = await server.cluster.connectionString(node.id, { from: "overseas" });
+    const far = another("overseas", { poolSize: 1 }, { url });
     await (await open(["SELECT 1"], {}, far)).commit([]);
-    await cluster.link("overseas", node.region).setRoundTripMs(roundTripMs);
+    await server.cluster.link("overseas", node.region).setRoundTripMs(roundTripMs);
     const fastest = { begin: Infinity, run: Infinity, commit: Infinity };
     const timed = async <T>(call: keyof typeof fastest, work: () => Promise<T>): Promise<T> => {
       const beganMs = performance.now();
