@@ -32,12 +32,20 @@ function toHighwaterError(error: unknown, context: { log: Log; request: FastifyR
   }
   const { code = "", statusCode, message } = error as Partial<FastifyError>;
   const known = BY_FASTIFY_CODE[code];
+  if (known === "body_too_large") return bodyTooLarge(request.server.initialConfig.bodyLimit);
   if (known !== undefined) return new HighwaterError(known);
   // Fastify's own refusals of a request that is malformed; their texts hold nothing of ours.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new HighwaterError("invalid_request", { detail: message });
   logFault(log, request, error);
   return new HighwaterError("internal");
+}
+
+function bodyTooLarge(limitBytes = 0): HighwaterError {
+  return new HighwaterError("body_too_large", {
+    detail: `The limit bodyLimitBytes is ${String(limitBytes)}.`,
+    limit: { name: "bodyLimitBytes", value: limitBytes },
+  });
 }
 
 function logFault(log: Log, request: FastifyRequest, cause: unknown): void {
@@ -49,8 +57,6 @@ export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
   const waits = problem.retry === "wait" || problem.retryAfterMs !== undefined;
   const retryAfterMs = problem.retryAfterMs ?? RETRY_MS_DEFAULT;
   if (waits) void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
-  // RFC 9110, section 15.5.2: such an answer says how to authenticate.
-  if (problem.status === 401) void reply.header("www-authenticate", "Bearer");
   // RFC 6750, section 3: how to come with a credential.
   if (problem.status === 401) void reply.header("www-authenticate", "Bearer");
   const body = waits ? { ...problem, retryAfterMs } : problem;

@@ -55,7 +55,8 @@ describe("a request that is wrong", () => {
   it("another content type, a body over the limit, an unknown route", async () => {
     assert.equal(problemOf(await gateway.send("x", { "content-type": "text/plain" })).status, 415);
     const large = JSON.stringify({ id: newId(), statements: [{ sql: `SELECT '${"x".repeat(1_100_000)}'` }] });
-    assert.equal(problemOf(await gateway.send(large)).status, 413);
+    const tooLarge = problemOf(await gateway.send(large));
+    assert.deepEqual([tooLarge.status, tooLarge.limit], [413, { name: "bodyLimitBytes", value: 1_048_576 }]);
     const response = await fetch(`${gateway.url}/v2/nothing`);
     assert.equal(response.status, 404);
     assert.match(response.headers.get("content-type") ?? "", /^application\/problem\+json/);
