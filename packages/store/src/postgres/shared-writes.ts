@@ -196,7 +196,8 @@ export class SharedWrites {
 
   /** One each while sessions are free: a transaction behind another waits for that one's locks as well. */
   #take(): Waiting[] {
-    const free = Math.max(0, Math.min(QUICK_SESSIONS, this.#options.size) - this.#servers);
+    const serving = this.#servers - this.#acquiring;
+    const free = Math.max(0, Math.min(QUICK_SESSIONS, this.#options.size) - serving);
     const share = Math.min(TOGETHER_MAX, Math.ceil(this.#queue.length / (1 + free)));
     const [first, ...others] = this.#queue.slice(0, share);
     if (first === undefined) return [];
