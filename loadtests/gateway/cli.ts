@@ -14,7 +14,7 @@ const WARM_UP_MS = 1_500;
 
 const { values } = parseArgs({
   options: {
-    rounds: { type: "string", default: "4" },
+    rounds: { type: "string", default: "6" },
     seconds: { type: "string", default: "1" },
     profile: { type: "string" },
   },
