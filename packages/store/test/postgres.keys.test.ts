@@ -30,16 +30,8 @@ before(async () => {
     ],
     settings: { wal_writer_delay: "10ms" },
   });
-  const nodes = await nodeSpecs(cluster);
-  const store = makeStore(nodes, "keys-test");
-  const options = {
-    nodes,
-    clock: realClock,
-    helper: "keys-test",
-    connectTimeoutMs: 2_000,
-    callTimeoutMs: 5_000,
-  };
-  keys = new PostgresKeys(options);
+  const store = makeStore(await nodeSpecs(cluster), "keys-test");
+  keys = await openKeys();
   assert.equal(await keys.hasKeys(PRIMARY), false);
   await store.prepare(PRIMARY);
   await store.mint(PRIMARY, MINT);
@@ -51,6 +43,16 @@ after(async () => {
   keys.close();
   await cluster.close();
 });
+
+async function openKeys(): Promise<PostgresKeys> {
+  const limits = { connectTimeoutMs: 2_000, callTimeoutMs: 5_000 };
+  return new PostgresKeys({
+    nodes: await nodeSpecs(cluster),
+    clock: realClock,
+    helper: "keys-test",
+    ...limits,
+  });
+}
 
 const query = (sql: string): Promise<Record<string, unknown>[]> => cluster.query(PRIMARY, sql);
 
@@ -182,11 +184,12 @@ describe("an application's role", () => {
 
   it("logs in with the password of which only a hash was sent", async () => {
     const password = "p@ss:w/rd%#? '\\";
-    await query("ALTER SYSTEM SET log_statement = 'all'");
-    await query("SELECT pg_reload_conf()");
-    await keys.createRole(PRIMARY, 'App "Quoted"', password);
-    await query("ALTER SYSTEM RESET log_statement");
-    await query("SELECT pg_reload_conf()");
+    // For sessions that begin from now on.
+    await query("ALTER DATABASE app SET log_statement = 'all'");
+    const logged = await openKeys();
+    await logged.createRole(PRIMARY, 'App "Quoted"', password);
+    logged.close();
+    await query("ALTER DATABASE app RESET log_statement");
     const log = readFileSync(`${cluster.dir}/logs/${PRIMARY}.log`, "utf8");
     assert.match(log, /CREATE ROLE "App ""Quoted"""/, "the statement was logged");
     assert.ok(!log.includes("p@ss:w/rd"), "the password was not");
