@@ -8,6 +8,7 @@ import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
 import {
   commitOf,
+  connect,
   errorOf,
   makeStore,
   MINT,
@@ -145,9 +146,12 @@ describe("login roles on PostgreSQL", () => {
       "host all guarded 127.0.0.1/32 scram-sha-256\nhost all locked_out 127.0.0.1/32 reject\nhost all all 127.0.0.1/32 trust";
     await sql(`COPY (SELECT unnest(string_to_array($q$${rules}$q$, chr(10)))) TO '${hba}'`);
     await sql("SELECT pg_reload_conf()");
-    await until(
-      "the rules are read",
-      async () => (await sql("SELECT FROM pg_hba_file_rules WHERE 'guarded' = ANY (user_name)")).length === 1,
+    const url = await cluster.connectionString(node.id, { user: "guarded" });
+    await until("the rules are in force", async () =>
+      connect(url).then(
+        (client) => client.end().then(() => false),
+        () => true,
+      ),
     );
     const isRefused = async (role: string): Promise<void> => {
       for (const readOnly of [false, true])
