@@ -24,6 +24,7 @@ export const LIMITS = {
   tokensPerRequest: 10_000,
   announcementsPerBatch: 10_000,
   waitMs: 60_000,
+  maxDelayMs: 86_400_000,
 } as const;
 
 export const Position = Type.Object(
@@ -140,6 +141,15 @@ const Seq = Type.Integer({
 });
 const Statements = Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements });
 const SomeStatements = Type.Array(Statement, { maxItems: LIMITS.statements });
+
+/** A signed 64-bit tag of whose transaction it is; 0 where nobody is authenticated. */
+export const OwnerText = Type.String({ pattern: "^(0|-?[1-9][0-9]{0,18})$" });
+
+const MaxDelayMs = Type.Integer({
+  minimum: 1,
+  maximum: LIMITS.maxDelayMs,
+  description: "Not durable at the level after so many milliseconds: an event `transaction.delayed` says so.",
+});
 
 /** How a transaction runs. */
 const Manner = {
@@ -392,10 +402,29 @@ export type StallEvent = Static<typeof StallEvent>;
 /** What a gateway tells a tracker: an id before its COMMIT, its position after it, or that it came to nothing. */
 export const Announcement = Type.Union([
   Type.Object(
-    { kind: Type.Literal("intent"), id: Uuid, epoch: Uuid, metadata: Type.Optional(Metadata) },
+    {
+      kind: Type.Literal("intent"),
+      id: Uuid,
+      epoch: Uuid,
+      /** As in the receipt. Absent: nobody's. */
+      owner: Type.Optional(OwnerText),
+      /** After so long without being durable at the level it is told as delayed. */
+      maxDelayMs: Type.Optional(MaxDelayMs),
+      level: Type.Optional(LevelName),
+      metadata: Type.Optional(Metadata),
+    },
     closed,
   ),
-  Type.Object({ kind: Type.Literal("position"), id: Uuid, epoch: Uuid, offset: OffsetText }, closed),
+  Type.Object(
+    {
+      kind: Type.Literal("position"),
+      id: Uuid,
+      epoch: Uuid,
+      offset: OffsetText,
+      owner: Type.Optional(OwnerText),
+    },
+    closed,
+  ),
   Type.Object({ kind: Type.Literal("withdrawn"), id: Uuid, epoch: Uuid }, closed),
 ]);
 export type Announcement = Static<typeof Announcement>;
@@ -403,6 +432,8 @@ export type Announcement = Static<typeof Announcement>;
 export const AnnouncementBatch = Type.Object(
   {
     gateway: Type.String({ minLength: 1, maxLength: 128 }),
+    /** The gateway's. */
+    region: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
     announcements: Type.Array(Announcement, { minItems: 1, maxItems: LIMITS.announcementsPerBatch }),
   },
   closed,

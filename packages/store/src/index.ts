@@ -2,6 +2,7 @@
 export * from "./port.ts";
 export * from "./authority.ts";
 export { type Clock, sleep } from "./clock.ts";
+export * from "./events.ts";
 export * from "./keys.ts";
 export { type AuthorityRule, AuthorityWatcher, type Tenure, type WatcherOptions } from "./watch.ts";
 export {

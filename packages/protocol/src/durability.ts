@@ -1,0 +1,116 @@
+// What a tracker tells of more than marks: what is at risk now, and the events of single transactions and of levels.
+import Type, { type Static } from "typebox";
+import { LevelName, Metadata, OffsetText, OwnerText, StallEvent, Uuid, Verdict } from "./schemas.ts";
+
+const closed = { additionalProperties: false } as const;
+
+export const DURABILITY_EVENT_TYPES = [
+  "transaction.lost",
+  "transaction.broken",
+  "transaction.durable",
+  "transaction.delayed",
+  "durability.stalled",
+  "durability.recovered",
+  "epoch.started",
+  "promise.broken",
+] as const;
+export type DurabilityEventType = (typeof DURABILITY_EVENT_TYPES)[number];
+
+/** Number of the epoch in which it was recorded, and its own number there: the same on every tracker, and only ever rising. */
+export const EventId = Type.String({
+  pattern: "^[1-9][0-9]{0,15}\\.[1-9][0-9]{0,15}$",
+  description: "`{epoch number}.{n}`: the same on every tracker, and only ever rising.",
+});
+
+/** `data` of the events of one transaction: `transaction.*`. */
+export const TransactionEventData = Type.Object(
+  {
+    id: Uuid,
+    attempt: Type.String({ ...Uuid, description: "Epoch in which it was committed." }),
+    verdicts: Type.Record(LevelName, Verdict, { description: "By level." }),
+    rule: Type.String({ description: "The rule that gave the verdict." }),
+    settledAt: Type.Optional(
+      Type.String({ description: "Of a loss: the strongest level that its proof had reached." }),
+    ),
+    retriedIn: Type.Optional({ ...Uuid, description: "Epoch in which the same id was committed again." }),
+    metadata: Type.Optional(Metadata),
+  },
+  closed,
+);
+export type TransactionEventData = Static<typeof TransactionEventData>;
+
+/** `data` of `epoch.started`. */
+export const EpochEventData = Type.Object(
+  {
+    epoch: Uuid,
+    seq: Type.Integer({ minimum: 1 }),
+    previous: Type.Union([Uuid, Type.Null()]),
+    node: Type.String(),
+    cause: Type.String(),
+    complete: Type.Boolean({
+      description:
+        "Every transaction that was announced in the epochs before is known to the tracker that says so.",
+    }),
+  },
+  closed,
+);
+export type EpochEventData = Static<typeof EpochEventData>;
+
+/** `data` of `promise.broken`: a failure has undone what a level promised to survive. */
+export const BrokenPromiseData = Type.Object(
+  {
+    level: LevelName,
+    epoch: Type.String({ ...Uuid, description: "The epoch whose transactions were lost." }),
+    from: Type.String({ ...OffsetText, description: "Everything at or below was kept." }),
+    to: Type.String({
+      ...OffsetText,
+      description: "The level's final mark: everything at or below was promised.",
+    }),
+    transactions: Type.Integer({ minimum: 0, description: "Those of them that the ledger still holds." }),
+  },
+  closed,
+);
+export type BrokenPromiseData = Static<typeof BrokenPromiseData>;
+
+export const DurabilityEvent = Type.Object(
+  {
+    id: EventId,
+    type: Type.Union(DURABILITY_EVENT_TYPES.map((type) => Type.Literal(type))),
+    at: Type.String({ description: "RFC 3339: when it was recorded." }),
+    data: Type.Union([TransactionEventData, StallEvent, EpochEventData, BrokenPromiseData]),
+  },
+  closed,
+);
+export type DurabilityEvent = Static<typeof DurabilityEvent>;
+
+const Count = Type.Integer({ minimum: 0 });
+
+/** What would be lost now, at most, if only what the level covers survived. `event: exposure` of the stream. */
+export const ExposureReport = Type.Object(
+  {
+    epoch: Uuid,
+    level: LevelName,
+    transactions: Type.Integer({
+      minimum: 0,
+      description: "Committed, announced and not yet durable at the level.",
+    }),
+    bytes: Type.String({
+      ...OffsetText,
+      description: "Of log between the level's mark and the newest of them.",
+    }),
+    oldestMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+      description: "Age of the oldest of them; null when there is none.",
+    }),
+    byRegion: Type.Record(Type.String(), Count, {
+      description: "By the region of the gateway that committed them.",
+    }),
+    byGateway: Type.Record(Type.String(), Count, {
+      description: "Every gateway that announced something lately.",
+    }),
+    byOwner: Type.Record(OwnerText, Count, {
+      description: "The owners with the most, a bounded number of them.",
+    }),
+  },
+  closed,
+);
+export type ExposureReport = Static<typeof ExposureReport>;
