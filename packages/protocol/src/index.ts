@@ -7,5 +7,7 @@ export * from "./schemas.ts";
 export * from "./durability.ts";
 export * from "./epochs.ts";
 export * from "./topology.ts";
+export * from "./topology-faults.ts";
+export { type AddressRange, isInRange, parseAddressRange } from "./address-range.ts";
 export { validate, type Validation } from "./validate.ts";
 export { type Static, type TSchema } from "typebox";

@@ -1,12 +1,17 @@
 // What an operator configures once for all services of a cluster: nodes, levels and the addresses of the services.
+// The schemas are here; what they cannot see is in topology-faults.ts.
 import Type, { type Static } from "typebox";
 
 const name = Type.String({ pattern: "^[a-z0-9][a-z0-9_-]{0,62}$" });
 
+/** A promise by more names than that is none that anybody can choose from. */
+export const MAX_LEVELS = 16;
+
 /**
  * A level's durability rule, by region and zone of the nodes.
  * `primary`: flushed on the primary. `replicas` k, `outside` d: flushed on replicas in k distinct d other than the
- * primary's. `regions: all`: flushed in every configured region.
+ * primary's. `regions: all`: flushed in every configured region. A zone is one of its region: equal names in two regions
+ * are two zones.
  */
 export const LevelRule = Type.Union([
   Type.Object({ primary: Type.Literal(true) }, { additionalProperties: false }),
@@ -21,9 +26,30 @@ export const LevelRule = Type.Union([
 ]);
 export type LevelRule = Static<typeof LevelRule>;
 
+/**
+ * How the primary's word about a stream is known to be about this node. Of several criteria all have to match. Where none
+ * can (a service that names and addresses its replicas as it likes): `ask` the replica itself, which proves up to where
+ * it has the primary's log by what it has replayed.
+ */
+export const ReplicaIdentity = Type.Union([
+  Type.Object(
+    {
+      /** What `pg_stat_replication` shows. */
+      applicationName: Type.Optional(Type.String({ pattern: "^[ -~]{1,63}$" })),
+      /** An address, or a range of them as `10.1.2.0/24`, from which the stream comes. */
+      address: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+      /** The replication slot on the primary that the stream uses. */
+      slot: Type.Optional(Type.String({ pattern: "^[a-z0-9_]{1,63}$" })),
+    },
+    { additionalProperties: false, minProperties: 1 },
+  ),
+  Type.Object({ ask: Type.Literal(true) }, { additionalProperties: false }),
+]);
+export type ReplicaIdentity = Static<typeof ReplicaIdentity>;
+
 export const NodeSpec = Type.Object(
   {
-    /** Unique; also the replica's application_name. */
+    /** Unique; also the replica's application_name, unless `replication` says otherwise. */
     id: name,
     region: name,
     zone: Type.String({ minLength: 1, maxLength: 63 }),
@@ -31,6 +57,8 @@ export const NodeSpec = Type.Object(
     url: Type.String({ minLength: 1 }),
     /** Connection string of the application role; the service role's when absent. */
     appUrl: Type.Optional(Type.String({ minLength: 1 })),
+    /** How its stream is recognised on the primary. Default: by the node's id as application name. */
+    replication: Type.Optional(ReplicaIdentity),
   },
   { additionalProperties: false },
 );
@@ -40,7 +68,7 @@ export const Topology = Type.Object(
   {
     nodes: Type.Array(NodeSpec, { minItems: 1, maxItems: 64 }),
     /** Weakest first: the order tells which level is stronger. */
-    levels: Type.Record(name, LevelRule, { minProperties: 1 }),
+    levels: Type.Record(name, LevelRule, { minProperties: 1, maxProperties: MAX_LEVELS }),
   },
   { additionalProperties: false },
 );
@@ -52,24 +80,3 @@ export const DEFAULT_LEVELS: Record<string, LevelRule> = {
   region: { replicas: 1, outside: "region" },
   global: { regions: "all" },
 };
-
-/** Every fault of a topology that its schema cannot see: duplicate ids, and levels that the nodes can never reach. */
-export function topologyFaults(topology: Topology): string[] {
-  const faults: string[] = [];
-  const seen = new Set<string>();
-  for (const node of topology.nodes) {
-    if (seen.has(node.id)) faults.push(`node ${node.id} is configured twice`);
-    seen.add(node.id);
-  }
-  for (const [level, rule] of Object.entries(topology.levels)) {
-    if (!("replicas" in rule)) continue;
-    const domains = new Set(
-      topology.nodes.map((node) => (rule.outside === "region" ? node.region : node.zone)),
-    );
-    if (domains.size - 1 < rule.replicas)
-      faults.push(
-        `level ${level} needs replicas in ${String(rule.replicas)} other ${rule.outside}s, the nodes have ${String(domains.size - 1)}`,
-      );
-  }
-  return faults;
-}
