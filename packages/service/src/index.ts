@@ -1,2 +1,71 @@
 // What the gateway and the tracker share as services: who calls, the settings of a process, the shape of errors over HTTP.
-export {};
+export { type Caller } from "./caller.ts";
+export { Callers } from "./callers.ts";
+export { Admission, type AdmissionDefaults, type Admitted } from "./identity/admission.ts";
+export { AnonymousAuthenticator, ANYBODY } from "./identity/anonymous.ts";
+export { type AuthenticatorDeps, makeAuthenticator } from "./identity/authenticator.ts";
+export { KeyRing, type KeyRingOptions } from "./identity/key-ring.ts";
+export { hashSecret, isSecret, KEY_PREFIX, makeKeyText, parseKeyText } from "./identity/key-text.ts";
+export {
+  type Authenticator,
+  DEFAULT_LIMITS,
+  type KeyLimits,
+  NOBODY,
+  ownerTag,
+  type Principal,
+  requireScope,
+  type Scope,
+  SCOPES,
+} from "./identity/principal.ts";
+export {
+  identityVariables,
+  type IdentitySettings,
+  type JwtSettings,
+  readIdentity,
+} from "./identity/settings.ts";
+export { jsonLog, type Log, type LogFields } from "./log.ts";
+export { callerOf, installCallers } from "./plugins/caller.ts";
+export {
+  installErrorHandling,
+  makeErrorHandler,
+  refuseConnection,
+  sendProblem,
+} from "./plugins/error-handler.ts";
+export { installJsonBody } from "./plugins/json-body.ts";
+export { installRouteTable, type Route, routesOf } from "./plugins/route-table.ts";
+export { realClock } from "./runtime.ts";
+export {
+  hostOf,
+  integer,
+  listOf,
+  name,
+  parseTopology,
+  readText,
+  secret,
+  text,
+  topology,
+  urls,
+} from "./settings/readers.ts";
+export {
+  type About,
+  about,
+  ABOUT_SHARED,
+  type AboutVariables,
+  aboutIdentity,
+  NONE,
+  referenceRows,
+  REQUIRED,
+} from "./settings/reference.ts";
+export {
+  type Env,
+  Faults,
+  type Loaded,
+  type Range,
+  rangesOf,
+  type ReadFile,
+  readSettings,
+  type Setting,
+  type SettingsTable,
+  type ValuesOf,
+  variablesOf,
+} from "./settings/setting.ts";

@@ -1,13 +1,17 @@
 // The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
 import Fastify, { type FastifyInstance } from "fastify";
 import { HighwaterError, parseTxnId } from "@highwater/protocol";
+import {
+  installCallers,
+  installErrorHandling,
+  installJsonBody,
+  installRouteTable,
+  makeErrorHandler,
+  refuseConnection,
+} from "@highwater/service";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
-import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
-import { installCallers } from "./plugins/caller.ts";
-import { installJsonBody } from "./plugins/json-body.ts";
-import { installRouteTable } from "./plugins/route-table.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
 import { neonParts, neonRoutes } from "./routes/neon.ts";
@@ -15,7 +19,7 @@ import { transactionRoutes } from "./routes/transactions.ts";
 
 export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
 export { type Deps } from "./deps.ts";
-export { jsonLog, makeDeps } from "./runtime.ts";
+export { makeDeps } from "./runtime.ts";
 
 /** Requests in flight have so long to end when the service shuts down; then their connections are cut. */
 const DRAIN_MS = 10_000;

@@ -1,26 +1,22 @@
-// What every variable means, for docs/reference/gateway-config.md. Defaults and bounds of numbers come from config.ts itself.
+// What every variable means, for docs/reference/gateway-config.md.
+import {
+  about,
+  ABOUT_SHARED,
+  type AboutVariables,
+  aboutIdentity,
+  NONE,
+  referenceRows,
+  REQUIRED,
+} from "@highwater/service";
 import { RANGES, VARIABLES } from "./config.ts";
 
-interface About {
-  /** Of what is not a whole number with bounds of its own. */
-  readonly fallback?: string;
-  readonly text: string;
-}
-
-const about = (text: string, fallback?: string): About =>
-  fallback === undefined ? { text } : { text, fallback };
-
-const REQUIRED = "required";
-const NONE = "none";
-const AUTHORITY = "[authority.md](authority.md)";
-const KEYS = "[keys.md](keys.md)";
-
-const ABOUT: Readonly<Record<string, About>> = {
+const ABOUT: AboutVariables = {
+  ...ABOUT_SHARED,
+  ...aboutIdentity("GATEWAY"),
   GATEWAY_HOST: about("where it listens", "`127.0.0.1`"),
   GATEWAY_PORT: about("0: any free port"),
   GATEWAY_NAME: about("unique among the running gateways; the first part of `Highwater-Session`", REQUIRED),
   GATEWAY_REGION: about("where it is; `mode: local` reads there", REQUIRED),
-  HIGHWATER_TOPOLOGY: about("nodes and levels as JSON, or `@file`", REQUIRED),
   GATEWAY_TRACKERS: about("base URLs of the trackers, nearest first, separated by commas", NONE),
   GATEWAY_POOL_SIZE: about("database sessions of the service's own role to each node"),
   GATEWAY_POOL_QUEUE: about("transactions that may wait for one of them; more get 503 `overloaded`"),
@@ -40,50 +36,16 @@ const ABOUT: Readonly<Record<string, About>> = {
   GATEWAY_MAX_PENDING_ANNOUNCEMENTS: about(
     "transactions that no tracker has acknowledged; at the bound 503 `exposure_limit`",
   ),
-  HIGHWATER_RETENTION_MS: about(
-    "how long receipts are kept, and so how old an id may be; the same everywhere",
-  ),
   GATEWAY_ID_FUTURE_MS: about("how far ahead of the server's clock the time inside an id may be"),
   GATEWAY_MAX_WAIT_MS: about("`maxWaitMs` of a safe transaction that does not say it"),
-  HIGHWATER_AUTHORITY: about(AUTHORITY, "`ancestry`"),
-  HIGHWATER_LEASE_ETCD: about(AUTHORITY, NONE),
-  HIGHWATER_LEASE_SCOPE: about(AUTHORITY, NONE),
-  HIGHWATER_LEASE_NAMESPACE: about(AUTHORITY, "`/service/`"),
-  HIGHWATER_LEASE_MEMBERS: about(AUTHORITY, NONE),
-  HIGHWATER_LEASE_POLL_MS: about(AUTHORITY, "500"),
-  HIGHWATER_LEASE_TIMEOUT_MS: about(AUTHORITY, "1000"),
-  GATEWAY_AUTH: about(
-    "`keys`, `jwt`, `keys,jwt` or `none`; must be said where GATEWAY_HOST is not loopback",
-    "`none`",
-  ),
-  GATEWAY_KEY_REFRESH_MS: about("how often changed keys are read", "1000"),
   GATEWAY_ROLE_PASSWORDS: about("passwords of login roles as JSON, by role, or `@file`", NONE),
   GATEWAY_SESSION_SECRET: about(
     "signs `Highwater-Session`, at least 16 characters; the same for all gateways",
     "random, of the process",
   ),
-  GATEWAY_RATE_PER_SECOND: about("requests of one id per second", "unlimited"),
-  GATEWAY_RATE_BURST: about("requests at once after a pause", "one second's worth"),
-  GATEWAY_CONCURRENCY: about("requests of one id in flight", "unlimited"),
-  GATEWAY_JWT_JWKS_URL: about(KEYS, NONE),
-  GATEWAY_JWT_ISSUER: about(KEYS, NONE),
-  GATEWAY_JWT_AUDIENCE: about(KEYS, NONE),
-  GATEWAY_JWT_ROLES: about(KEYS, NONE),
-  GATEWAY_JWT_ROLE_CLAIM: about(KEYS, "`highwater_role`"),
-  GATEWAY_JWT_OWNER_CLAIM: about(KEYS, "the subject"),
-  GATEWAY_JWT_SCOPE_PREFIX: about(KEYS, NONE),
 };
 
-/** Rows of the table, in the order of the configuration. Throws when it does not know exactly the variables that there are. */
+/** Rows of the table, in the order of the configuration. */
 export function configRows(): string[] {
-  const strays = Object.keys(ABOUT).filter((variable) => !VARIABLES.includes(variable));
-  if (strays.length > 0) throw new Error(`there are no such variables: ${strays.join(", ")}`);
-  return VARIABLES.map((variable) => {
-    const entry = ABOUT[variable];
-    if (entry === undefined) throw new Error(`${variable} is not described`);
-    const range = RANGES.get(variable);
-    const fallback = range === undefined ? (entry.fallback ?? "") : String(range.fallback);
-    const bounds = range === undefined ? "" : `${String(range.min)} to ${String(range.max)}`;
-    return `| \`${variable}\` | ${fallback} | ${bounds} | ${entry.text} |`;
-  });
+  return referenceRows(VARIABLES, RANGES, ABOUT);
 }

@@ -1,5 +1,27 @@
-// The environment as a frozen Config: every variable in one table, every fault reported at once, no fault quoting a value.
-import { Topology, topologyFaults, validate } from "@highwater/protocol";
+// The environment as a frozen Config: every variable of the gateway, in one table.
+import {
+  type Env,
+  Faults,
+  hostOf,
+  identityVariables,
+  type IdentitySettings,
+  integer,
+  type Loaded,
+  name,
+  type Range,
+  rangesOf,
+  readIdentity,
+  type ReadFile,
+  readSettings,
+  readText,
+  secret,
+  type Setting,
+  text,
+  topology,
+  urls,
+  type ValuesOf,
+  variablesOf,
+} from "@highwater/service";
 import {
   AUTHORITY_VARIABLES,
   type AuthoritySettings,
@@ -7,126 +29,18 @@ import {
   POSTGRES_DEFAULTS,
   readAuthority,
 } from "@highwater/store";
+import { parseRolePasswords } from "./identity/role-url.ts";
 
-import {
-  describeIdentity,
-  IDENTITY_VARIABLES,
-  type IdentitySettings,
-  readIdentity,
-} from "./identity/settings.ts";
-
-type Read<T> = (text: string | undefined, readFile: ReadFile) => T;
-export type ReadFile = (path: string) => string;
-
-interface Range {
-  readonly fallback: number;
-  readonly min: number;
-  readonly max: number;
-}
-
-interface Setting<T> {
-  readonly variable: string;
-  readonly read: Read<T>;
-  /** Of a whole number. */
-  readonly range?: Range;
-}
-
-/** What is wrong with one variable; a variable can have several faults. */
-class Faults extends Error {
-  readonly faults: readonly string[];
-
-  constructor(...faults: string[]) {
-    super(faults.join("; "));
-    this.faults = faults;
-  }
-}
-
-function text(variable: string, fallback?: string): Setting<string> {
-  return {
-    variable,
-    read: (value) => {
-      const found = value === undefined || value === "" ? fallback : value;
-      if (found === undefined) throw new Faults("is required");
-      return found;
-    },
-  };
-}
-
-function name(variable: string): Setting<string> {
-  const { read } = text(variable);
-  return {
-    variable,
-    read: (value, readFile) => {
-      const found = read(value, readFile);
-      if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/.test(found))
-        throw new Faults(
-          "must be 1 to 40 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-        );
-      return found;
-    },
-  };
-}
-
-function integer(variable: string, range: Range): Setting<number> {
-  return {
-    variable,
-    range,
-    read: (value) => {
-      if (value === undefined || value === "") return range.fallback;
-      const number = Number(value);
-      if (!/^[0-9]+$/.test(value) || number < range.min || number > range.max)
-        throw new Faults(`must be a whole number from ${String(range.min)} to ${String(range.max)}`);
-      return number;
-    },
-  };
-}
-
-const trackers: Setting<readonly string[]> = {
-  variable: "GATEWAY_TRACKERS",
-  read: (value) => {
-    const urls = (value ?? "")
-      .split(",")
-      .map((url) => url.trim())
-      .filter((url) => url !== "");
-    const faults = urls.flatMap((url, index) =>
-      isHttpUrl(url) ? [] : [`entry ${String(index)} is not an http or https URL`],
-    );
-    if (faults.length > 0) throw new Faults(...faults);
-    return Object.freeze([...new Set(urls.map((url) => url.replace(/\/+$/, "")))]);
-  },
-};
-
-function isHttpUrl(url: string): boolean {
-  return URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
-}
-
-const topology: Setting<Topology> = {
-  variable: "HIGHWATER_TOPOLOGY",
+/** A role that is not in it is logged in without a password. */
+const rolePasswords: Setting<ReadonlyMap<string, string>> = {
+  variable: "GATEWAY_ROLE_PASSWORDS",
   read: (value, readFile) => {
-    if (value === undefined || value === "") throw new Faults("is required");
-    const json = value.startsWith("@") ? readTopologyFile(value.slice(1), readFile) : value;
-    let parsed: unknown;
-    try {
-      parsed = JSON.parse(json);
-    } catch {
-      // The parser's message quotes the text, which holds passwords.
-      throw new Faults("is not JSON");
-    }
-    const checked = validate(Topology, parsed);
-    if (!checked.ok) throw new Faults(...checked.faults);
-    const faults = topologyFaults(checked.value);
-    if (faults.length > 0) throw new Faults(...faults);
-    return checked.value;
+    if (value === undefined || value === "") return new Map();
+    const read = parseRolePasswords(value.startsWith("@") ? readText(value.slice(1), readFile) : value);
+    if (read.ok) return read.passwords;
+    throw new Faults(...read.faults);
   },
 };
-
-function readTopologyFile(path: string, readFile: ReadFile): string {
-  try {
-    return readFile(path);
-  } catch (cause) {
-    throw new Faults(`the file cannot be read: ${String((cause as { code?: unknown }).code)}`);
-  }
-}
 
 const HOUR_MS = 3_600_000;
 const MEBIBYTE = 1_048_576;
@@ -140,7 +54,7 @@ const SETTINGS = {
   region: name("GATEWAY_REGION"),
   topology,
   /** Base URLs, nearest first. */
-  trackers,
+  trackers: urls("GATEWAY_TRACKERS"),
   poolSize: integer("GATEWAY_POOL_SIZE", { fallback: POSTGRES_DEFAULTS.poolSize, min: 1, max: 1_000 }),
   poolQueue: integer("GATEWAY_POOL_QUEUE", { fallback: POSTGRES_DEFAULTS.poolQueue, min: 0, max: 1_000_000 }),
   connectTimeoutMs: integer("GATEWAY_CONNECT_TIMEOUT_MS", {
@@ -197,11 +111,12 @@ const SETTINGS = {
   idFutureMs: integer("GATEWAY_ID_FUTURE_MS", { fallback: 300_000, min: 0, max: 24 * HOUR_MS }),
   /** How long a safe transaction waits that does not say so itself. */
   maxWaitMs: integer("GATEWAY_MAX_WAIT_MS", { fallback: 30_000, min: 0, max: 60_000 }),
+  rolePasswords,
+  /** Signs the header that pins an open transaction to its gateway. Null: a random one of this process. */
+  sessionSecret: secret("GATEWAY_SESSION_SECRET"),
 } as const;
 
-export type Config = {
-  readonly [Key in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Key]["read"]>;
-} & {
+export type Config = ValuesOf<typeof SETTINGS> & {
   /** What makes a node the primary; told by several variables together. */
   readonly authority: AuthoritySettings;
   readonly identity: IdentitySettings;
@@ -209,59 +124,37 @@ export type Config = {
 
 /** Every variable that the service reads, in the order of the table; for documentation. */
 export const VARIABLES: readonly string[] = [
-  ...Object.values(SETTINGS).map((setting) => setting.variable),
+  ...variablesOf(SETTINGS),
   ...AUTHORITY_VARIABLES,
-  ...IDENTITY_VARIABLES,
+  ...identityVariables("GATEWAY"),
 ];
 
 /** Default and bounds of the variables that are whole numbers; for documentation. */
-export const RANGES: ReadonlyMap<string, Range> = new Map(
-  Object.values<Setting<unknown>>(SETTINGS).flatMap(({ variable, range }) =>
-    range === undefined ? [] : [[variable, range] as const],
-  ),
-);
+export const RANGES: ReadonlyMap<string, Range> = rangesOf(SETTINGS);
 
-export type LoadedConfig =
-  { readonly ok: true; readonly config: Config } | { readonly ok: false; readonly faults: string[] };
+export type LoadedConfig = Loaded<Config>;
 
 /** The whole configuration, or everything that is wrong with it: one line per fault, beginning with the variable. */
-export function loadConfig(
-  env: Readonly<Record<string, string | undefined>>,
-  readFile: ReadFile,
-): LoadedConfig {
-  const faults: string[] = [];
-  const values: Record<string, unknown> = {};
-  for (const [key, setting] of Object.entries(SETTINGS)) {
-    try {
-      values[key] = setting.read(env[setting.variable], readFile);
-    } catch (cause) {
-      if (!(cause instanceof Faults)) throw cause;
-      faults.push(...cause.faults.map((fault) => `${setting.variable} ${fault}`));
-    }
-  }
+export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
+  const { values, faults } = readSettings(SETTINGS, env, readFile);
   const authority = readAuthority(env);
-  faults.push(...authority.faults);
-  values["authority"] = authority.settings;
-  const identity = readIdentity(env, values["host"], readFile);
-  faults.push(...identity.faults);
-  values["identity"] = identity.settings;
-  return faults.length > 0 ? { ok: false, faults } : { ok: true, config: Object.freeze(values) as Config };
+  const identity = readIdentity(env, { prefix: "GATEWAY", host: values.host });
+  faults.push(...authority.faults, ...identity.faults);
+  if (faults.length > 0) return { ok: false, faults };
+  const config = { ...values, authority: authority.settings, identity: identity.settings };
+  return { ok: true, config: Object.freeze(config) };
 }
 
 /** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
 export function describeConfig(config: Config): Record<string, unknown> {
-  const { topology: cluster, trackers: urls, authority, identity, ...rest } = config;
+  const { topology: cluster, trackers, authority, rolePasswords: passwords, sessionSecret, ...rest } = config;
   return {
     ...rest,
     authority: describeAuthority(authority),
-    identity: describeIdentity(identity),
+    rolesWithPassword: [...passwords.keys()],
+    hasSessionSecret: sessionSecret !== null,
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),
-    trackers: urls.map(hostOf),
+    trackers: trackers.map(hostOf),
   };
-}
-
-/** Host and port of a URL: what may appear in a log or a metric. */
-export function hostOf(url: string): string {
-  return new URL(url).host;
 }

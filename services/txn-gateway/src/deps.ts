@@ -1,14 +1,6 @@
 // What the gateway needs from the world: time, chance, the log, the store and the way to the trackers.
+import { type Log } from "@highwater/service";
 import { type Clock, type KeyReader, type Store } from "@highwater/store";
-
-export interface Log {
-  info(event: string, fields?: LogFields): void;
-  warn(event: string, fields?: LogFields): void;
-  error(event: string, fields?: LogFields): void;
-}
-
-/** `cause` is written as its name, code, message and stack; secrets do not belong in any field. */
-export type LogFields = Readonly<Record<string, unknown>>;
 
 export interface Rng {
   /** Evenly distributed in [0, 1). */

@@ -1,14 +1,12 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
+import { Admission, Callers, makeAuthenticator } from "@highwater/service";
 import { makeAuthorityRule, sleep } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
-import { Callers } from "./callers.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Durability } from "./durability.ts";
 import { FlushHelp } from "./flush.ts";
-import { Admission } from "./identity/admission.ts";
-import { makeAuthenticator } from "./identity/authenticator.ts";
 import { Inspection } from "./inspection.ts";
 import { Interactive } from "./interactive/interactive.ts";
 import { LookUps } from "./look-ups.ts";
@@ -108,7 +106,9 @@ export class Gateway {
     this.interactive = new Interactive({ ...shared, outcomes });
     const authenticator = makeAuthenticator(config.identity, deps, () => this.primary.reign);
     const admission = new Admission({ clock: deps.clock, defaults: config.identity.limits });
-    this.callers = new Callers(authenticator, admission, this.metrics);
+    this.callers = new Callers(authenticator, admission, (code) => {
+      this.metrics.refusals.add({ code });
+    });
     this.#registerGauges();
   }
 

@@ -1,11 +1,12 @@
 // The process: environment, signals, listening and exit codes; nothing else.
 // Exit codes: 0 after a signal, 1 when it cannot listen or fails, 2 when the configuration is wrong.
 import { readFileSync } from "node:fs";
+import { jsonLog, realClock } from "@highwater/service";
 import { buildApp } from "./app.ts";
 import { describeConfig, loadConfig } from "./config.ts";
-import { jsonLog, makeDeps } from "./runtime.ts";
+import { makeDeps } from "./runtime.ts";
 
-const log = jsonLog((line) => process.stderr.write(line));
+const log = jsonLog("txn-gateway", realClock, (line) => process.stderr.write(line));
 const loaded = loadConfig(process.env, (path) => readFileSync(path, "utf8"));
 if (!loaded.ok) {
   log.error("configuration_refused", { faults: loaded.faults });

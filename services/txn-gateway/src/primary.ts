@@ -8,7 +8,8 @@ import {
   type NodeReport,
   type Store,
 } from "@highwater/store";
-import { type Deps, type Log } from "./deps.ts";
+import { type Log } from "@highwater/service";
+import { type Deps } from "./deps.ts";
 
 /** One node in one epoch. A request runs in the reign in which it arrived, or not at all. */
 export interface Reign {

@@ -23,7 +23,7 @@ import { type Config, loadConfig } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
 import { type Answer } from "./transactions.ts";
-import { ANYBODY } from "./identity/anonymous.ts";
+import { ANYBODY } from "@highwater/service";
 import { type Caller } from "./txn/caller.ts";
 import { type Accepted } from "./txn/request.ts";
 

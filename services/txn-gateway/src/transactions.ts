@@ -7,7 +7,7 @@ import { type Announcer } from "./announcer.ts";
 import { refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
-import { requireScope } from "./identity/principal.ts";
+import { requireScope } from "@highwater/service";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
 import { type Answer, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";

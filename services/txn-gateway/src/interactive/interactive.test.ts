@@ -7,7 +7,7 @@ import { type Opening, type OpenTransaction, type Store } from "@highwater/store
 import { EPOCH_A, FakeClock, MemoryLog, newId, ScriptedTransport, settle } from "../../test/support/fakes.ts";
 import { loadConfig } from "../config.ts";
 import { Gateway } from "../gateway.ts";
-import { ANYBODY } from "../identity/anonymous.ts";
+import { ANYBODY } from "@highwater/service";
 import { type AcceptedBegin } from "../txn/request.ts";
 
 class ScriptedTransaction implements OpenTransaction {

@@ -9,7 +9,7 @@ import {
 } from "@highwater/protocol";
 import { type Opening } from "@highwater/store";
 import { refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
-import { type Principal, requireScope } from "../identity/principal.ts";
+import { type Principal, requireScope } from "@highwater/service";
 import { type Attempt } from "../outcomes.ts";
 import { type Reign } from "../primary.ts";
 import { type Committed } from "../txn/answer.ts";
@@ -48,7 +48,7 @@ export class Interactive {
   constructor(parts: InteractiveParts) {
     const { config, deps } = parts;
     this.#parts = parts;
-    this.headers = new SessionHeaders(config.name, config.identity.sessionSecret);
+    this.headers = new SessionHeaders(config.name, config.sessionSecret);
     this.#limits = new OpenLimits(config);
     this.#ended = new EndedTransactions(deps.clock);
   }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
 import { type Config } from "../config.ts";
-import { DEFAULT_LIMITS, type Principal } from "../identity/principal.ts";
+import { DEFAULT_LIMITS, type Principal } from "@highwater/service";
 import { OpenLimits } from "./open-limits.ts";
 
 const CONFIG = { maxOpen: 10, maxOpenPerKey: 3, poolSize: 8, rolePoolSize: 6 } as Config;

@@ -1,7 +1,7 @@
 // How many transactions may be open: in all, of one key, and of one login role, whose sessions one-shot transactions need too.
 import { HighwaterError } from "@highwater/protocol";
 import { type Config } from "../config.ts";
-import { type Principal } from "../identity/principal.ts";
+import { type Principal } from "@highwater/service";
 
 /** Of a role's sessions open transactions may hold so much, and one at least. */
 const SHARE_OF_POOL = 0.75;

@@ -5,7 +5,7 @@ import { type Config } from "../config.ts";
 import { type Gateway } from "../gateway.ts";
 import { type CallAnswer } from "../interactive/open.ts";
 import { SESSION_HEADER } from "../interactive/session-header.ts";
-import { callerOf } from "../plugins/caller.ts";
+import { callerOf } from "@highwater/service";
 import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
 import { rulesOf } from "./transactions.ts";
 

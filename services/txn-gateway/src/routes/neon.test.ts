@@ -6,10 +6,7 @@ import { afterEach, test } from "node:test";
 import Fastify, { type FastifyInstance } from "fastify";
 import { HighwaterError, type TransactionResponse } from "@highwater/protocol";
 import { EPOCH_A, FakeClock, MemoryLog, newId } from "../../test/support/fakes.ts";
-import { Callers } from "../callers.ts";
-import { Admission } from "../identity/admission.ts";
-import { AnonymousAuthenticator } from "../identity/anonymous.ts";
-import { Metrics } from "../metrics.ts";
+import { Admission, AnonymousAuthenticator, Callers } from "@highwater/service";
 import { type NeonError } from "../neon/error.ts";
 import { type Accepted } from "../txn/request.ts";
 import { type NeonParts, neonRoutes } from "./neon.ts";
@@ -17,7 +14,7 @@ import { type NeonParts, neonRoutes } from "./neon.ts";
 const log = new MemoryLog();
 const UNLIMITED = { ratePerSecond: null, burst: null, concurrency: null };
 const admission = new Admission({ clock: new FakeClock(), defaults: UNLIMITED });
-const callers = new Callers(new AnonymousAuthenticator(), admission, new Metrics());
+const callers = new Callers(new AnonymousAuthenticator(), admission, () => undefined);
 const apps: FastifyInstance[] = [];
 
 afterEach(async () => {

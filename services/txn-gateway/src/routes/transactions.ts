@@ -3,7 +3,7 @@ import { type FastifyInstance, type onRequestHookHandler } from "fastify";
 import { HighwaterError, LIMITS } from "@highwater/protocol";
 import { type Config } from "../config.ts";
 import { type Gateway } from "../gateway.ts";
-import { callerOf } from "../plugins/caller.ts";
+import { callerOf } from "@highwater/service";
 import { acceptRequest, checkId, checkLevel, type RequestRules } from "../txn/request.ts";
 
 export function rulesOf(config: Config): RequestRules {

@@ -2,7 +2,7 @@
 // Self-clocked: one batch in flight, everything since then goes in the next.
 import { type Announcement, LIMITS } from "@highwater/protocol";
 import { sleep } from "@highwater/store";
-import { hostOf } from "../config.ts";
+import { hostOf } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 
 /** One announcement, shared by the queues of all trackers. */

@@ -2,7 +2,7 @@
 // Owns connecting, watching for silence and falling over to the next; what the events mean is for its listeners.
 import { EpochEvent, type EpochRecord, Marks, validate, type Validation } from "@highwater/protocol";
 import { sleep } from "@highwater/store";
-import { hostOf } from "../config.ts";
+import { hostOf } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 import { readSse, type SseEvent } from "./sse.ts";
 

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { DEFAULT_LIMITS, type KeyLimits, PostgresKeys } from "@highwater/store";
-import { hashSecret, makeKeyText } from "../../src/identity/key-text.ts";
+import { hashSecret, makeKeyText } from "@highwater/service";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
-import { realClock } from "../../src/runtime.ts";
+import { realClock } from "@highwater/service";
 import { until } from "../support/cluster.ts";
 import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";

@@ -12,10 +12,9 @@ import pg from "pg";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { decideAuthority, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
-import { KeyRing } from "../../src/identity/key-ring.ts";
-import { ownerTag, type Principal } from "../../src/identity/principal.ts";
+import { KeyRing, ownerTag, type Principal } from "@highwater/service";
 import { roleUrl } from "../../src/identity/role-url.ts";
-import { realClock } from "../../src/runtime.ts";
+import { realClock } from "@highwater/service";
 import { MemoryLog } from "../support/fakes.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/keys/main.ts", import.meta.url));

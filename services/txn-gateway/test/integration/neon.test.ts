@@ -6,10 +6,10 @@ import { neon, neonConfig, NeonDbError, type NeonQueryFunction, Pool } from "@ne
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { decodeToken, parseTxnId } from "@highwater/protocol";
 import { PostgresKeys, DEFAULT_LIMITS, type Scope } from "@highwater/store";
-import { hashSecret, makeKeyText } from "../../src/identity/key-text.ts";
+import { hashSecret, makeKeyText } from "@highwater/service";
 import { type NeonError } from "../../src/neon/error.ts";
 import { KNOWN_ARRAYS } from "../../src/neon/values.ts";
-import { realClock } from "../../src/runtime.ts";
+import { realClock } from "@highwater/service";
 import { newId } from "../support/fakes.ts";
 import { TestGateway } from "../support/gateway.ts";
 

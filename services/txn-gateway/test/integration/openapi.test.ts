@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { System } from "@highwater/dev-system";
-import { buildApp, jsonLog, loadConfig, makeDeps } from "../../src/app.ts";
+import { jsonLog, realClock, routesOf } from "@highwater/service";
+import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { OPERATIONS } from "../../src/openapi/document.ts";
 import { type Example, type Operation } from "../../src/openapi/operation.ts";
 import { SAMPLE, UPDATE } from "../../src/openapi/sample.ts";
-import { routesOf } from "../../src/plugins/route-table.ts";
 import { newId } from "../support/fakes.ts";
 import { assertDocumented, assertFits, type DocumentedOperation, readDocument } from "../support/openapi.ts";
 
@@ -30,7 +30,7 @@ describe("the document", () => {
       loaded.config,
       makeDeps(
         loaded.config,
-        jsonLog(() => undefined),
+        jsonLog("txn-gateway", realClock, () => undefined),
       ),
     );
     await app.ready();

@@ -14,7 +14,8 @@ import {
   TransactionStateResponse,
   validate,
 } from "@highwater/protocol";
-import { buildApp, jsonLog, loadConfig, makeDeps } from "../../src/app.ts";
+import { jsonLog, realClock } from "@highwater/service";
+import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { newId } from "./fakes.ts";
 
@@ -78,7 +79,7 @@ export class TestGateway {
     const loaded = loadConfig(gatewayEnv(name, nodes, options), () => "");
     assert.ok(loaded.ok, loaded.ok ? "" : loaded.faults.join("\n"));
     const logLines: string[] = [];
-    const log = jsonLog((line) => {
+    const log = jsonLog("txn-gateway", realClock, (line) => {
       logLines.push(line);
       if (process.env["GATEWAY_TEST_LOG"] !== undefined) process.stderr.write(line);
     });

@@ -3,9 +3,10 @@
 // Exit codes: 0 done, 1 not done (or not known to be), 2 wrong arguments or configuration.
 import { readFileSync } from "node:fs";
 import { HighwaterError } from "@highwater/protocol";
+import { realClock } from "@highwater/service";
 import { AUTHORITY_VARIABLES, makeAuthorityRule, PostgresKeys } from "@highwater/store";
 import { loadConfig } from "../../config.ts";
-import { makeStore, realClock } from "../../runtime.ts";
+import { makeStore } from "../../runtime.ts";
 import { parseKeysCommand, USAGE } from "./parse.ts";
 import { runKeys } from "./run.ts";
 

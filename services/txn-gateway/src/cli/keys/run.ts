@@ -9,7 +9,7 @@ import {
   type RoleFacts,
   type Store,
 } from "@highwater/store";
-import { hashSecret, makeKeyText } from "../../identity/key-text.ts";
+import { hashSecret, makeKeyText } from "@highwater/service";
 import { badInput, type CreateCommand, type KeysCommand, type Moment } from "./parse.ts";
 import { awaitReplicas, findPrimary, type Primary } from "./primary.ts";
 import { describeKey, keyTable } from "./print.ts";

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
 import { type ApiKey, DEFAULT_LIMITS, type KeyReader } from "@highwater/store";
-import { FakeClock, MemoryLog, settle } from "../../test/support/fakes.ts";
+import { FakeClock, MemoryLog, settle } from "../testing.ts";
 import { hashSecret, makeKeyText } from "./key-text.ts";
 import { KeyRing } from "./key-ring.ts";
 import { ownerTag } from "./principal.ts";

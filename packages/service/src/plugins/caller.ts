@@ -1,7 +1,7 @@
 // Every request of the routes in this scope has a caller, before its body is read.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
 import { type Callers } from "../callers.ts";
-import { type Caller } from "../txn/caller.ts";
+import { type Caller } from "../caller.ts";
 
 const callers = new WeakMap<FastifyRequest, Caller>();
 

@@ -1,20 +1,19 @@
 // Who a request comes from: proves it, counts it, and tells its work when the client has gone away.
 import { type ServerResponse } from "node:http";
-import { HighwaterError } from "@highwater/protocol";
+import { type ErrorCode, HighwaterError } from "@highwater/protocol";
+import { type Caller } from "./caller.ts";
 import { type Admission } from "./identity/admission.ts";
 import { type Authenticator } from "./identity/principal.ts";
-import { type Metrics } from "./metrics.ts";
-import { type Caller } from "./txn/caller.ts";
 
 export class Callers {
   readonly #authenticator: Authenticator;
   readonly #admission: Admission;
-  readonly #metrics: Metrics;
+  readonly #onRefused: (code: ErrorCode) => void;
 
-  constructor(authenticator: Authenticator, admission: Admission, metrics: Metrics) {
+  constructor(authenticator: Authenticator, admission: Admission, onRefused: (code: ErrorCode) => void) {
     this.#authenticator = authenticator;
     this.#admission = admission;
-    this.#metrics = metrics;
+    this.#onRefused = onRefused;
   }
 
   start(): void {
@@ -46,7 +45,7 @@ export class Callers {
       if (response.destroyed) leave();
       return { principal, signal: gone.signal };
     } catch (cause) {
-      if (cause instanceof HighwaterError) this.#metrics.refusals.add({ code: cause.code });
+      if (cause instanceof HighwaterError) this.#onRefused(cause.code);
       throw cause;
     }
   }

@@ -2,7 +2,7 @@
 import { type Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { type ErrorCode, HighwaterError } from "@highwater/protocol";
-import { type Log } from "../deps.ts";
+import { type Log } from "../log.ts";
 
 const RETRY_MS_DEFAULT = 1_000;
 

@@ -1,7 +1,7 @@
 // All API keys in memory, kept up to date from the store: a request costs a look-up and a hash, and no database.
 // What is changed takes effect here within one refresh. While the store cannot be asked, what was last known goes on working.
 import { type ApiKey, type Clock, type KeyReader, sleep } from "@highwater/store";
-import { type Log } from "../deps.ts";
+import { type Log } from "../log.ts";
 import { isSecret, type KeyText, parseKeyText } from "./key-text.ts";
 import {
   type Authenticator,
@@ -17,7 +17,7 @@ export interface KeyRingOptions {
   readonly reader: KeyReader;
   readonly clock: Clock;
   readonly log: Log;
-  /** The authoritative primary and its epoch, as the gateway sees them now. */
+  /** The authoritative primary and its epoch, as the service sees them now. */
   readonly reign: () => { readonly node: string; readonly epoch: string } | null;
   readonly refreshMs: number;
 }

@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { HighwaterError } from "@highwater/protocol";
-import { JwtAuthenticator, type JwtOptions } from "../../src/identity/jwt.ts";
-import { FakeClock } from "../support/fakes.ts";
-import { type Claims, type IssuerKey, makeKey, TestIssuer } from "../support/issuer.ts";
+import { JwtAuthenticator, type JwtOptions } from "../src/identity/jwt.ts";
+import { FakeClock } from "../src/testing.ts";
+import { type Claims, type IssuerKey, makeKey, TestIssuer } from "./support/issuer.ts";
 
 const issuer = new TestIssuer();
 let clock: FakeClock;

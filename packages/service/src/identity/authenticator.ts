@@ -1,5 +1,6 @@
 // Which authenticator the settings ask for.
-import { type Deps } from "../deps.ts";
+import { type Clock, type KeyReader } from "@highwater/store";
+import { type Log } from "../log.ts";
 import { AnonymousAuthenticator } from "./anonymous.ts";
 import { BearerAuthenticator } from "./bearer.ts";
 import { JwtAuthenticator } from "./jwt.ts";
@@ -13,9 +14,16 @@ const JWKS_COOLDOWN_MS = 30_000;
 const JWKS_MAX_AGE_MS = 10 * 60_000;
 const TOKENS_REMEMBERED = 10_000;
 
+export interface AuthenticatorDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Opens the store of the API keys; wanted only where keys are accepted. */
+  readonly keys: () => KeyReader;
+}
+
 export function makeAuthenticator(
   settings: IdentitySettings,
-  deps: Pick<Deps, "clock" | "log" | "keys">,
+  deps: AuthenticatorDeps,
   reign: () => { readonly node: string; readonly epoch: string } | null,
 ): Authenticator {
   const { jwt, keyRefreshMs } = settings;

@@ -1,0 +1,122 @@
+// The variables that say who may use a service and how it recognises them. Each service has its own, under its prefix.
+import { listOf } from "../settings/readers.ts";
+import { type Env } from "../settings/setting.ts";
+import { type AdmissionDefaults } from "./admission.ts";
+
+export interface JwtSettings {
+  readonly jwksUrl: string;
+  readonly issuer: string;
+  readonly audiences: readonly string[];
+  readonly roles: readonly string[];
+  readonly roleClaim: string;
+  readonly ownerClaim: string | null;
+  readonly scopePrefix: string;
+}
+
+export interface IdentitySettings {
+  /** API keys are accepted. */
+  readonly keys: boolean;
+  readonly keyRefreshMs: number;
+  /** Null: tokens are not accepted. With neither keys nor tokens nobody is authenticated. */
+  readonly jwt: JwtSettings | null;
+  /** Of principals that have no limits of their own. */
+  readonly limits: AdmissionDefaults;
+}
+
+const KEY_REFRESH_MS = 1_000;
+const LOOPBACK = new Set(["127.0.0.1", "::1", "localhost"]);
+
+/** `prefix`: `GATEWAY`, `TRACKER`. */
+export function identityVariables(prefix: string): string[] {
+  return [
+    ...["AUTH", "KEY_REFRESH_MS", "RATE_PER_SECOND", "RATE_BURST", "CONCURRENCY"],
+    ...["JWT_JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_ROLES"],
+    ...["JWT_ROLE_CLAIM", "JWT_OWNER_CLAIM", "JWT_SCOPE_PREFIX"],
+  ].map((name) => `${prefix}_${name}`);
+}
+
+/** The settings, and every fault, beginning with the variable; none quotes a value. */
+export function readIdentity(
+  env: Env,
+  { prefix, host }: { readonly prefix: string; readonly host: unknown },
+): { readonly settings: IdentitySettings; readonly faults: readonly string[] } {
+  const reader = new Reader(env, prefix);
+  const ways = reader.ways(host);
+  const settings: IdentitySettings = {
+    keys: ways.includes("keys"),
+    keyRefreshMs: reader.whole("KEY_REFRESH_MS") ?? KEY_REFRESH_MS,
+    jwt: ways.includes("jwt") ? reader.jwt() : null,
+    limits: {
+      ratePerSecond: reader.whole("RATE_PER_SECOND"),
+      burst: reader.whole("RATE_BURST"),
+      concurrency: reader.whole("CONCURRENCY"),
+    },
+  };
+  return { settings, faults: reader.faults };
+}
+
+class Reader {
+  readonly faults: string[] = [];
+  readonly #env: Env;
+  readonly #prefix: string;
+
+  constructor(env: Env, prefix: string) {
+    this.#env = env;
+    this.#prefix = prefix;
+  }
+
+  ways(host: unknown): readonly string[] {
+    const ways = listOf(this.#text("AUTH") ?? "");
+    if (ways.length === 0) {
+      // Open to everybody only where nobody else can reach it, or where somebody has said so.
+      if (!LOOPBACK.has(String(host)))
+        this.#fault(
+          "AUTH",
+          `must be said where ${this.#prefix}_HOST is not loopback: keys, jwt, keys,jwt or none`,
+        );
+      return [];
+    }
+    const isKnown =
+      ways.every((way) => way === "keys" || way === "jwt") || (ways.length === 1 && ways[0] === "none");
+    if (!isKnown) this.#fault("AUTH", "must be keys, jwt, keys,jwt or none");
+    return ways;
+  }
+
+  jwt(): JwtSettings {
+    const required = (name: string): string => {
+      const value = this.#text(name);
+      if (value === null) this.#fault(name, "is required where tokens are accepted");
+      return value ?? "";
+    };
+    const jwksUrl = required("JWT_JWKS_URL");
+    if (jwksUrl !== "" && !(URL.canParse(jwksUrl) && /^https?:/.test(jwksUrl)))
+      this.#fault("JWT_JWKS_URL", "must be an http or https URL");
+    return {
+      jwksUrl,
+      issuer: required("JWT_ISSUER"),
+      audiences: listOf(required("JWT_AUDIENCE")),
+      roles: listOf(required("JWT_ROLES")),
+      roleClaim: this.#text("JWT_ROLE_CLAIM") ?? "highwater_role",
+      ownerClaim: this.#text("JWT_OWNER_CLAIM"),
+      scopePrefix: this.#text("JWT_SCOPE_PREFIX") ?? "",
+    };
+  }
+
+  /** Null when it is not given. */
+  whole(name: string): number | null {
+    const text = this.#text(name);
+    if (text === null) return null;
+    if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text);
+    this.#fault(name, "must be a whole number from 1 to 999999999");
+    return null;
+  }
+
+  #text(name: string): string | null {
+    const value = this.#env[`${this.#prefix}_${name}`];
+    return value === undefined || value === "" ? null : value;
+  }
+
+  #fault(name: string, fault: string): void {
+    this.faults.push(`${this.#prefix}_${name} ${fault}`);
+  }
+}

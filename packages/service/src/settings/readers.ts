@@ -1,0 +1,124 @@
+// The kinds of settings that services have.
+import { Topology, topologyFaults, validate } from "@highwater/protocol";
+import { Faults, type Range, type ReadFile, type Setting } from "./setting.ts";
+
+export function text(variable: string, fallback?: string): Setting<string> {
+  return {
+    variable,
+    read: (value) => {
+      const found = value === undefined || value === "" ? fallback : value;
+      if (found === undefined) throw new Faults("is required");
+      return found;
+    },
+  };
+}
+
+export function name(variable: string): Setting<string> {
+  const { read } = text(variable);
+  return {
+    variable,
+    read: (value, readFile) => {
+      const found = read(value, readFile);
+      if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/.test(found))
+        throw new Faults(
+          "must be 1 to 40 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+        );
+      return found;
+    },
+  };
+}
+
+export function integer(variable: string, range: Range): Setting<number> {
+  return {
+    variable,
+    range,
+    read: (value) => {
+      if (value === undefined || value === "") return range.fallback;
+      const number = Number(value);
+      if (!/^[0-9]+$/.test(value) || number < range.min || number > range.max)
+        throw new Faults(`must be a whole number from ${String(range.min)} to ${String(range.max)}`);
+      return number;
+    },
+  };
+}
+
+const SECRET_CHARS_MIN = 16;
+
+/** A secret, or `@` and the path of a file that holds it. Null when it is not given. */
+export function secret(variable: string): Setting<string | null> {
+  return {
+    variable,
+    read: (value, readFile) => {
+      if (value === undefined || value === "") return null;
+      // Whoever writes a file ends its last line.
+      const found = value.startsWith("@") ? readText(value.slice(1), readFile).trim() : value;
+      if (found.length >= SECRET_CHARS_MIN) return found;
+      throw new Faults(`must have at least ${String(SECRET_CHARS_MIN)} characters`);
+    },
+  };
+}
+
+/** Base URLs, separated by commas, in their order; without trailing slashes and doubles. */
+export function urls(variable: string): Setting<readonly string[]> {
+  return {
+    variable,
+    read: (value) => {
+      const found = listOf(value);
+      const faults = found.flatMap((url, index) =>
+        isHttpUrl(url) ? [] : [`entry ${String(index)} is not an http or https URL`],
+      );
+      if (faults.length > 0) throw new Faults(...faults);
+      return Object.freeze([...new Set(found.map((url) => url.replace(/\/+$/, "")))]);
+    },
+  };
+}
+
+/** Nodes and levels: JSON, or `@` and the path of a file that holds it. */
+export const topology: Setting<Topology> = {
+  variable: "HIGHWATER_TOPOLOGY",
+  read: (value, readFile) => {
+    if (value === undefined || value === "") throw new Faults("is required");
+    return parseTopology(value.startsWith("@") ? readText(value.slice(1), readFile) : value);
+  },
+};
+
+/** Errors: Faults. */
+export function parseTopology(json: string): Topology {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(json);
+  } catch {
+    // The parser's message quotes the text, which holds passwords.
+    throw new Faults("is not JSON");
+  }
+  const checked = validate(Topology, parsed);
+  if (!checked.ok) throw new Faults(...checked.faults);
+  const faults = topologyFaults(checked.value);
+  if (faults.length > 0) throw new Faults(...faults);
+  return checked.value;
+}
+
+/** Errors: Faults. */
+export function readText(path: string, readFile: ReadFile): string {
+  try {
+    return readFile(path);
+  } catch (cause) {
+    throw new Faults(`the file cannot be read: ${String((cause as { code?: unknown }).code)}`);
+  }
+}
+
+export function listOf(value: string | undefined): string[] {
+  return (value ?? "")
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+}
+
+function isHttpUrl(url: string): boolean {
+  return URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
+}
+
+/** Host and port of a URL: what may appear in a log or a metric. */
+export function hostOf(url: string): string {
+  return new URL(url).host;
+}

@@ -1,0 +1,72 @@
+// The table of variables for docs/reference. Defaults and bounds of numbers come from the settings themselves.
+import { type Range } from "./setting.ts";
+
+export interface About {
+  /** Of what is not a whole number with bounds of its own. */
+  readonly fallback?: string;
+  readonly text: string;
+}
+
+export type AboutVariables = Readonly<Record<string, About>>;
+
+export const about = (text: string, fallback?: string): About =>
+  fallback === undefined ? { text } : { text, fallback };
+
+export const REQUIRED = "required";
+export const NONE = "none";
+const AUTHORITY = "[authority.md](authority.md)";
+const KEYS = "[keys.md](keys.md)";
+
+/** Of the variables that all services read. */
+export const ABOUT_SHARED: AboutVariables = {
+  HIGHWATER_TOPOLOGY: about("nodes and levels as JSON, or `@file`", REQUIRED),
+  HIGHWATER_RETENTION_MS: about(
+    "how long receipts are kept, and so how old an id may be; the same everywhere",
+  ),
+  HIGHWATER_AUTHORITY: about(AUTHORITY, "`ancestry`"),
+  HIGHWATER_LEASE_ETCD: about(AUTHORITY, NONE),
+  HIGHWATER_LEASE_SCOPE: about(AUTHORITY, NONE),
+  HIGHWATER_LEASE_NAMESPACE: about(AUTHORITY, "`/service/`"),
+  HIGHWATER_LEASE_MEMBERS: about(AUTHORITY, NONE),
+  HIGHWATER_LEASE_POLL_MS: about(AUTHORITY, "500"),
+  HIGHWATER_LEASE_TIMEOUT_MS: about(AUTHORITY, "1000"),
+};
+
+/** Of the variables by which a service recognises its callers. */
+export function aboutIdentity(prefix: string): AboutVariables {
+  return {
+    [`${prefix}_AUTH`]: about(
+      `\`keys\`, \`jwt\`, \`keys,jwt\` or \`none\`; must be said where ${prefix}_HOST is not loopback`,
+      "`none`",
+    ),
+    [`${prefix}_KEY_REFRESH_MS`]: about("how often changed keys are read", "1000"),
+    [`${prefix}_RATE_PER_SECOND`]: about("requests of one id per second", "unlimited"),
+    [`${prefix}_RATE_BURST`]: about("requests at once after a pause", "one second's worth"),
+    [`${prefix}_CONCURRENCY`]: about("requests of one id in flight", "unlimited"),
+    [`${prefix}_JWT_JWKS_URL`]: about(KEYS, NONE),
+    [`${prefix}_JWT_ISSUER`]: about(KEYS, NONE),
+    [`${prefix}_JWT_AUDIENCE`]: about(KEYS, NONE),
+    [`${prefix}_JWT_ROLES`]: about(KEYS, NONE),
+    [`${prefix}_JWT_ROLE_CLAIM`]: about(KEYS, "`highwater_role`"),
+    [`${prefix}_JWT_OWNER_CLAIM`]: about(KEYS, "the subject"),
+    [`${prefix}_JWT_SCOPE_PREFIX`]: about(KEYS, NONE),
+  };
+}
+
+/** Rows of the table, in the order of the configuration. Throws when it does not know exactly the variables that there are. */
+export function referenceRows(
+  variables: readonly string[],
+  ranges: ReadonlyMap<string, Range>,
+  known: AboutVariables,
+): string[] {
+  const strays = Object.keys(known).filter((variable) => !variables.includes(variable));
+  if (strays.length > 0) throw new Error(`there are no such variables: ${strays.join(", ")}`);
+  return variables.map((variable) => {
+    const entry = known[variable];
+    if (entry === undefined) throw new Error(`${variable} is not described`);
+    const range = ranges.get(variable);
+    const fallback = range === undefined ? (entry.fallback ?? "") : String(range.fallback);
+    const bounds = range === undefined ? "" : `${String(range.min)} to ${String(range.max)}`;
+    return `| \`${variable}\` | ${fallback} | ${bounds} | ${entry.text} |`;
+  });
+}
