@@ -9,6 +9,14 @@ export interface EventPlace {
   readonly n: number;
 }
 
+/** Below every event. */
+export const FIRST_PLACE: EventPlace = Object.freeze({ seq: 0, n: 0 });
+
+/** Negative when `a` comes before `b`. */
+export function comparePlaces(a: EventPlace, b: EventPlace): number {
+  return a.seq === b.seq ? a.n - b.n : a.seq - b.seq;
+}
+
 export interface NewEvent {
   /** What it is about: whoever records the same again, on whichever tracker, records nothing. At most 200 characters. */
   readonly key: string;
@@ -26,27 +34,46 @@ export interface RecordedEvent extends NewEvent, EventPlace {
 export interface Recording {
   /** In the order in which they were asked for; those that somebody had recorded before are as that one recorded them. */
   readonly events: readonly RecordedEvent[];
+  /** How many of them nobody had recorded before. */
+  readonly fresh: number;
   /** End of the log in `epoch`, read afterwards: at or below it is everything that was recorded. */
   readonly epoch: EpochId;
   readonly asOf: Offset;
 }
 
 export interface EventFilter {
-  /** Only later ones; null: from the oldest that is kept. */
-  readonly after: EventPlace | null;
+  /** Only later ones. */
+  readonly after: EventPlace;
   /** That owner's and everybody's; null: all. */
   readonly owner: bigint | null;
   readonly types: readonly DurabilityEventType[] | null;
   readonly limit: number;
 }
 
+export interface EventExtent {
+  /** The newest event's place; `FIRST_PLACE` before there is one. */
+  readonly end: EventPlace;
+  /** Events at or below may have been dropped. */
+  readonly expiredTo: EventPlace;
+}
+
+/** Events in one recording. */
+export const MAX_EVENTS_PER_RECORDING = 1_000;
+
+/**
+ * Every call is answered by the primary that is in the given epoch, or by nobody.
+ * Errors: HighwaterError `epoch_changed` when the node is in another epoch or in none.
+ */
 export interface EventStore {
   /**
-   * Records in one transaction, on the primary's disk when this resolves. Runs only in the given epoch.
-   * Errors: HighwaterError `epoch_changed`; anything else leaves it open whether they were recorded: record them again.
+   * Records in one transaction, on the primary's disk when this resolves.
+   * Errors: anything but `epoch_changed` leaves it open whether they were recorded: record them again.
    */
   record(node: string, epoch: EpochId, events: readonly NewEvent[]): Promise<Recording>;
   /** In the order of their places. Every later call finds later places only: an event never appears below one that was read. */
-  read(node: string, filter: EventFilter): Promise<readonly RecordedEvent[]>;
+  read(node: string, epoch: EpochId, filter: EventFilter): Promise<readonly RecordedEvent[]>;
+  extent(node: string, epoch: EpochId): Promise<EventExtent>;
+  /** Drops events that are older than that by the server's clock, a bounded number at a time; says how many. */
+  expire(node: string, epoch: EpochId, keepMs: number): Promise<number>;
   close(): void;
 }

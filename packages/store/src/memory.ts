@@ -30,6 +30,7 @@ import {
   type TransactionSpec,
 } from "./port.ts";
 
+export { MemoryEventLog, MemoryEvents } from "./memory/events.ts";
 export { type MemorySnapshot } from "./memory/node.ts";
 export { type Call, type Fate, MemoryWorld, type MemoryWorldOptions } from "./memory/world.ts";
 

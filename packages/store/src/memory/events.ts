@@ -1,0 +1,131 @@
+// The reference adapter of the events, for tests only: one history, which the test ends, cuts off and holds up as it likes.
+import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
+import {
+  comparePlaces,
+  type EventExtent,
+  type EventFilter,
+  type EventPlace,
+  type EventStore,
+  FIRST_PLACE,
+  MAX_EVENTS_PER_RECORDING,
+  type NewEvent,
+  type RecordedEvent,
+  type Recording,
+} from "../events.ts";
+
+/** What is on the primary, whoever asks. */
+export class MemoryEventLog {
+  epoch: EpochId;
+  seq = 1;
+  nowMs = 0;
+  /** Called before each recording; what it throws, or waits for, is what the caller gets to see. */
+  hold: (events: readonly NewEvent[]) => Promise<void> = () => Promise.resolve();
+  #events: RecordedEvent[] = [];
+  #offset = 0n;
+  #expiredTo = FIRST_PLACE;
+
+  constructor(epoch: EpochId) {
+    this.epoch = epoch;
+  }
+
+  get events(): readonly RecordedEvent[] {
+    return this.#events;
+  }
+
+  get end(): EventPlace {
+    const last = this.#events.at(-1);
+    return last === undefined ? FIRST_PLACE : { seq: last.seq, n: last.n };
+  }
+
+  get expiredTo(): EventPlace {
+    return this.#expiredTo;
+  }
+
+  get offset(): Offset {
+    return this.#offset as Offset;
+  }
+
+  /** The reign ends; its last `lost` events are not in the history of the next one. */
+  begin(epoch: EpochId, lost = 0): void {
+    this.epoch = epoch;
+    this.seq++;
+    this.#events = this.#events.slice(0, this.#events.length - lost);
+  }
+
+  append(event: NewEvent): RecordedEvent {
+    const n = this.end.seq === this.seq ? this.end.n + 1 : 1;
+    // As a store would keep it: nothing of the caller's object.
+    const data = JSON.parse(JSON.stringify(event.data)) as RecordedEvent["data"];
+    const recorded = { ...event, data, seq: this.seq, n, atMs: this.nowMs };
+    this.#events.push(recorded);
+    this.#offset += 100n;
+    return recorded;
+  }
+
+  drop(beforeMs: number): number {
+    const kept = this.#events.filter(({ atMs }) => atMs >= beforeMs);
+    const dropped = this.#events.filter(({ atMs }) => atMs < beforeMs);
+    const last = dropped.at(-1);
+    if (last !== undefined) this.#expiredTo = { seq: last.seq, n: last.n };
+    this.#events = kept;
+    return dropped.length;
+  }
+}
+
+export class MemoryEvents implements EventStore {
+  readonly #log: MemoryEventLog;
+
+  constructor(log: MemoryEventLog) {
+    this.#log = log;
+  }
+
+  #check(epoch: EpochId): void {
+    if (epoch !== this.#log.epoch) throw new HighwaterError("epoch_changed");
+  }
+
+  async record(_node: string, epoch: EpochId, events: readonly NewEvent[]): Promise<Recording> {
+    if (events.length > MAX_EVENTS_PER_RECORDING) throw new RangeError("too many events");
+    await this.#log.hold(events);
+    this.#check(epoch);
+    const byKey = new Map(this.#log.events.map((event) => [event.key, event]));
+    let fresh = 0;
+    const recorded = events.map((event) => {
+      const before = byKey.get(event.key);
+      if (before !== undefined) return before;
+      fresh++;
+      const now = this.#log.append(event);
+      byKey.set(event.key, now);
+      return now;
+    });
+    return { events: recorded, fresh, epoch: this.#log.epoch, asOf: this.#log.offset };
+  }
+
+  async read(_node: string, epoch: EpochId, filter: EventFilter): Promise<readonly RecordedEvent[]> {
+    this.#check(epoch);
+    const { after, owner, types, limit } = filter;
+    return Promise.resolve(
+      this.#log.events
+        .filter(
+          (event) =>
+            comparePlaces(event, after) > 0 &&
+            (owner === null || event.owner === null || event.owner === owner) &&
+            (types === null || types.includes(event.type)),
+        )
+        .slice(0, limit),
+    );
+  }
+
+  async extent(_node: string, epoch: EpochId): Promise<EventExtent> {
+    this.#check(epoch);
+    return Promise.resolve({ end: this.#log.end, expiredTo: this.#log.expiredTo });
+  }
+
+  async expire(_node: string, epoch: EpochId, keepMs: number): Promise<number> {
+    this.#check(epoch);
+    return Promise.resolve(this.#log.drop(this.#log.nowMs - keepMs));
+  }
+
+  close(): void {
+    return;
+  }
+}

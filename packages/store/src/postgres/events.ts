@@ -1,0 +1,309 @@
+// The events in PostgreSQL. Two connections to each node, opened when they are needed: who records never keeps a reader waiting.
+import { type ClientBase } from "pg";
+import { type DurabilityEventType, type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { type Clock } from "../clock.ts";
+import {
+  type EventExtent,
+  type EventFilter,
+  type EventStore,
+  FIRST_PLACE,
+  MAX_EVENTS_PER_RECORDING,
+  type NewEvent,
+  type RecordedEvent,
+  type Recording,
+} from "../events.ts";
+import { Channel } from "./channel.ts";
+import { readLogEnd } from "./log-end.ts";
+
+/** The number of the epoch $1 if this very server process is in it, else NULL; see `SENTINEL_EPOCH` in sql.ts. */
+const EPOCH_SEQ = `(SELECT e.seq FROM highwater.epoch e JOIN highwater.epoch_sentinel s ON s.id = e.id
+  WHERE s.started_at = pg_postmaster_start_time() AND s.id = $1)`;
+
+/**
+ * $1 epoch. Locks the counter until the commit and says from where on to count. In any other epoch the NULL violates NOT NULL;
+ * and who waited here while a later epoch recorded gets no row.
+ */
+const LOCK_COUNTER = `INSERT INTO highwater.event_counter AS c (seq, n) VALUES (${EPOCH_SEQ}, 0)
+ON CONFLICT (only_row) DO UPDATE SET seq = excluded.seq, n = CASE WHEN c.seq = excluded.seq THEN c.n ELSE 0 END
+WHERE excluded.seq >= c.seq RETURNING c.seq::text, c.n::text`;
+
+const COLUMNS = `seq::text, n::text, key, type, owner::text, (extract(epoch FROM at) * 1000)::float8 AS at_ms, data::text`;
+
+/** $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data. All who record wait for the counter: no races here. */
+const INSERT = `WITH fresh AS (
+  INSERT INTO highwater.event (seq, n, key, type, owner, at, data)
+  SELECT $1::bigint, $2::bigint + row_number() OVER (ORDER BY asked.place), asked.key, asked.type, asked.owner,
+    clock.now, asked.data
+  FROM unnest($3::text[], $4::text[], $5::bigint[], $6::json[]) WITH ORDINALITY AS asked (key, type, owner, data, place),
+    (SELECT clock_timestamp() AS now) AS clock
+  WHERE NOT EXISTS (SELECT FROM highwater.event e WHERE e.key = asked.key)
+  RETURNING *
+), counted AS (
+  UPDATE highwater.event_counter SET n = $2::bigint + (SELECT count(*) FROM fresh)
+)
+SELECT ${COLUMNS}, true AS is_fresh FROM fresh
+UNION ALL SELECT ${COLUMNS}, false FROM highwater.event WHERE key = ANY ($3::text[])`;
+
+/** $1 seq and $2 n of the place before, $3 owner or NULL, $4 types or NULL, $5 limit. */
+const READ = `SELECT ${COLUMNS} FROM highwater.event
+WHERE (event.seq, event.n) > ($1::bigint, $2::bigint) AND ($3::bigint IS NULL OR owner IS NULL OR owner = $3::bigint)
+  AND ($4::text[] IS NULL OR type = ANY ($4::text[]))
+ORDER BY event.seq, event.n LIMIT $5`;
+
+const EXTENT = `SELECT seq::text, n::text, expired_seq::text, expired_n::text FROM highwater.event_counter`;
+
+/** $1 milliseconds to keep, $2 limit. The counter is locked: nobody records one of them anew meanwhile. */
+const EXPIRE = `WITH dropped AS (
+  DELETE FROM highwater.event WHERE (event.seq, event.n) IN (
+    SELECT old.seq, old.n FROM highwater.event old WHERE old.at < clock_timestamp() - $1::float8 * interval '1 millisecond'
+    ORDER BY old.at LIMIT $2)
+  RETURNING event.seq, event.n
+), newest AS (
+  SELECT dropped.seq, dropped.n FROM dropped ORDER BY dropped.seq DESC, dropped.n DESC LIMIT 1
+), noted AS (
+  UPDATE highwater.event_counter c SET expired_seq = newest.seq, expired_n = newest.n FROM newest
+  WHERE (newest.seq, newest.n) > (c.expired_seq, c.expired_n)
+)
+SELECT count(*)::int AS dropped FROM dropped`;
+
+const CURRENT = `SELECT ${EPOCH_SEQ}::text AS seq`;
+
+/** So many rows go at a time: who records waits for them. */
+const EXPIRE_BATCH = 2_000;
+/** Recordings may have to wait for each other: they get this many times the usual limit. */
+const SLOW_CALLS = 10;
+
+export interface PostgresEventsOptions {
+  readonly nodes: readonly NodeSpec[];
+  readonly clock: Clock;
+  /** Names this process to the server. */
+  readonly helper: string;
+  readonly connectTimeoutMs: number;
+  readonly callTimeoutMs: number;
+  /** Runs inside the recording transaction, with the rows that it has inserted, in their order; not without any. */
+  readonly onRecorded?: (client: ClientBase, fresh: readonly RecordedEvent[]) => Promise<void>;
+}
+
+interface NodeChannels {
+  readonly record: Channel;
+  readonly read: Channel;
+}
+
+export class PostgresEvents implements EventStore {
+  readonly #channels: ReadonlyMap<string, NodeChannels>;
+  readonly #onRecorded: PostgresEventsOptions["onRecorded"];
+
+  constructor({ nodes, clock, helper, connectTimeoutMs, callTimeoutMs, onRecorded }: PostgresEventsOptions) {
+    this.#onRecorded = onRecorded;
+    const channel = (url: string, purpose: string, limitMs: number): Channel =>
+      new Channel({
+        url,
+        name: `highwater:${helper}:${purpose}`.slice(0, 63),
+        settings: sessionSettings(limitMs),
+        connectTimeoutMs,
+        callTimeoutMs: limitMs,
+        clock,
+      });
+    this.#channels = new Map(
+      nodes.map(({ id, url }) => [
+        id,
+        {
+          record: channel(url, "record", SLOW_CALLS * callTimeoutMs),
+          read: channel(url, "events", callTimeoutMs),
+        },
+      ]),
+    );
+  }
+
+  #of(node: string): NodeChannels {
+    const found = this.#channels.get(node);
+    if (found === undefined) throw new Error(`node ${node} is not configured`);
+    return found;
+  }
+
+  async record(node: string, epoch: EpochId, events: readonly NewEvent[]): Promise<Recording> {
+    if (events.length > MAX_EVENTS_PER_RECORDING)
+      throw new RangeError(`at most ${String(MAX_EVENTS_PER_RECORDING)} events are recorded at a time`);
+    const byKey = new Map<string, NewEvent>();
+    for (const event of events) if (!byKey.has(event.key)) byKey.set(event.key, event);
+    return this.#of(node).record.run(async (client) => {
+      const rows = await locked(client, epoch, ({ seq, n }) => this.#insert(client, { seq, n }, byKey));
+      const { end, epoch: now } = await readLogEnd(client);
+      if (now === null) throw epochChanged("The node has no epoch.");
+      const recorded = new Map(rows.map((row) => [row.key, recordedEvent(row)]));
+      return {
+        events: events.map(({ key }) => recorded.get(key) ?? missing(key)),
+        fresh: rows.filter(({ is_fresh }) => is_fresh === true).length,
+        epoch: now,
+        asOf: end,
+      };
+    });
+  }
+
+  async #insert(
+    client: ClientBase,
+    from: Counter,
+    byKey: ReadonlyMap<string, NewEvent>,
+  ): Promise<EventRow[]> {
+    const asked = [...byKey.values()];
+    const { rows } = await client.query<EventRow>({
+      name: "record-events",
+      text: INSERT,
+      values: [
+        from.seq,
+        from.n,
+        asked.map(({ key }) => key),
+        asked.map(({ type }) => type),
+        asked.map(({ owner }) => (owner === null ? null : String(owner))),
+        asked.map(({ data }) => asciiJson(data)),
+      ],
+    });
+    const fresh = rows.filter(({ is_fresh }) => is_fresh === true).map(recordedEvent);
+    if (fresh.length > 0)
+      await this.#onRecorded?.(
+        client,
+        fresh.sort((a, b) => a.n - b.n),
+      );
+    return rows;
+  }
+
+  async read(node: string, epoch: EpochId, filter: EventFilter): Promise<readonly RecordedEvent[]> {
+    const { after, owner, types, limit } = filter;
+    return this.#of(node).read.run(async (client) => {
+      const whose = owner === null ? null : String(owner);
+      const [{ rows }] = await Promise.all([
+        client.query<EventRow>({
+          name: "read-events",
+          text: READ,
+          values: [after.seq, after.n, whose, types, limit],
+        }),
+        assertEpoch(client, epoch),
+      ]);
+      return rows.map(recordedEvent);
+    });
+  }
+
+  async extent(node: string, epoch: EpochId): Promise<EventExtent> {
+    return this.#of(node).read.run(async (client) => {
+      const [{ rows }] = await Promise.all([
+        client.query<ExtentRow>({ name: "extent", text: EXTENT }),
+        assertEpoch(client, epoch),
+      ]);
+      const [row] = rows;
+      if (row === undefined) return { end: FIRST_PLACE, expiredTo: FIRST_PLACE };
+      return {
+        end: { seq: Number(row.seq), n: Number(row.n) },
+        expiredTo: { seq: Number(row.expired_seq), n: Number(row.expired_n) },
+      };
+    });
+  }
+
+  async expire(node: string, epoch: EpochId, keepMs: number): Promise<number> {
+    return this.#of(node).record.run((client) =>
+      locked(client, epoch, async () => {
+        const { rows } = await client.query<{ dropped: number }>(EXPIRE, [keepMs, EXPIRE_BATCH]);
+        return rows[0]?.dropped ?? 0;
+      }),
+    );
+  }
+
+  close(): void {
+    for (const { record, read } of this.#channels.values()) {
+      record.close();
+      read.close();
+    }
+  }
+}
+
+interface Counter {
+  readonly seq: string;
+  readonly n: string;
+}
+
+interface ExtentRow extends Counter {
+  readonly expired_seq: string;
+  readonly expired_n: string;
+}
+
+interface EventRow extends Counter {
+  readonly key: string;
+  readonly type: DurabilityEventType;
+  readonly owner: string | null;
+  readonly at_ms: number;
+  readonly data: string;
+  readonly is_fresh?: boolean;
+}
+
+/** In a transaction of the epoch, holding the counter. A failure ends the connection, and with it the transaction. */
+async function locked<T>(
+  client: ClientBase,
+  epoch: EpochId,
+  work: (from: Counter) => Promise<T>,
+): Promise<T> {
+  try {
+    const [, { rows }] = await Promise.all([
+      client.query("BEGIN ISOLATION LEVEL READ COMMITTED"),
+      client.query<Counter>({ name: "lock-counter", text: LOCK_COUNTER, values: [epoch] }),
+    ]);
+    const [from] = rows;
+    if (from === undefined) throw epochChanged("A later epoch has recorded events.");
+    const result = await work(from);
+    await client.query("COMMIT");
+    return result;
+  } catch (cause) {
+    const { code, table } = cause as { code?: string; table?: string };
+    if (code === "23502" && table === "event_counter") throw epochChanged(undefined, cause);
+    throw cause;
+  }
+}
+
+/** Asked behind what was read, in the same server process: then it was in the epoch all along. */
+async function assertEpoch(client: ClientBase, epoch: EpochId): Promise<void> {
+  const { rows } = await client.query<{ seq: string | null }>({
+    name: "current",
+    text: CURRENT,
+    values: [epoch],
+  });
+  if ((rows[0]?.seq ?? null) === null) throw epochChanged("The node is in another epoch.");
+}
+
+function epochChanged(detail?: string, cause?: unknown): HighwaterError {
+  return new HighwaterError("epoch_changed", { detail, retryAfterMs: 100 }, { cause });
+}
+
+function missing(key: string): never {
+  throw new Error(`event ${key} was neither recorded nor found`);
+}
+
+/** Whatever characters an application uses, and whatever encoding the database has: JSON can be written in ASCII. */
+function asciiJson(data: Readonly<Record<string, unknown>>): string {
+  return JSON.stringify(data).replace(
+    /[\u007f-\uffff]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+function recordedEvent(row: EventRow): RecordedEvent {
+  return {
+    seq: Number(row.seq),
+    n: Number(row.n),
+    key: row.key,
+    type: row.type,
+    owner: row.owner === null ? null : BigInt(row.owner),
+    atMs: Math.floor(row.at_ms),
+    data: JSON.parse(row.data) as Readonly<Record<string, unknown>>,
+  };
+}
+
+/** A recorder whose host has died must not hold the counter: the server ends its transaction. */
+function sessionSettings(limitMs: number): Record<string, string> {
+  return {
+    search_path: "pg_catalog",
+    synchronous_commit: "local",
+    default_transaction_isolation: "read\\ committed",
+    default_transaction_read_only: "off",
+    lock_timeout: "0",
+    statement_timeout: String(limitMs),
+    idle_in_transaction_session_timeout: String(limitMs),
+  };
+}

@@ -1,0 +1,14 @@
+// Where the outbox keeps what is not safe in the store yet: rows of the tracker's ledger file, in the order of their keys.
+
+export interface OutboxStore {
+  /**
+   * Queues only. What is queued in one tick, here and of the ledger's entries, goes to disk in one transaction, so that a
+   * verdict is never remembered without what has to be told of it.
+   */
+  save(key: string, body: string): void;
+  remove(key: string): void;
+  /** Everything queued so far is on disk when it resolves. */
+  flush(): Promise<void>;
+  /** At most `limit` of the entries on disk whose keys come behind `after` (as plain text), in the order of their keys. */
+  load(after: string, limit: number): Promise<ReadonlyMap<string, string>>;
+}
