@@ -13,6 +13,7 @@ export const DURABILITY_EVENT_TYPES = [
   "durability.recovered",
   "epoch.started",
   "promise.broken",
+  "webhook.disabled",
 ] as const;
 export type DurabilityEventType = (typeof DURABILITY_EVENT_TYPES)[number];
 
@@ -72,12 +73,37 @@ export const BrokenPromiseData = Type.Object(
 );
 export type BrokenPromiseData = Static<typeof BrokenPromiseData>;
 
+export const DisabledWhy = Type.Union(
+  [Type.Literal("by_request"), Type.Literal("gone"), Type.Literal("failing")],
+  { description: "`gone`: it answered 410. `failing`: nothing but failures for five days." },
+);
+export type DisabledWhy = Static<typeof DisabledWhy>;
+
+/** `data` of `webhook.disabled`. */
+export const WebhookDisabledData = Type.Object(
+  {
+    endpoint: Type.String(),
+    why: DisabledWhy,
+    failingSince: Type.Union([Type.String(), Type.Null()], {
+      description: "RFC 3339: the first failure since the last success.",
+    }),
+  },
+  closed,
+);
+export type WebhookDisabledData = Static<typeof WebhookDisabledData>;
+
 export const DurabilityEvent = Type.Object(
   {
     id: EventId,
     type: Type.Union(DURABILITY_EVENT_TYPES.map((type) => Type.Literal(type))),
     at: Type.String({ description: "RFC 3339: when it was recorded." }),
-    data: Type.Union([TransactionEventData, StallEvent, EpochEventData, BrokenPromiseData]),
+    data: Type.Union([
+      TransactionEventData,
+      StallEvent,
+      EpochEventData,
+      BrokenPromiseData,
+      WebhookDisabledData,
+    ]),
   },
   closed,
 );

@@ -158,10 +158,31 @@ export const ERRORS = {
     "The connection died during COMMIT and the outcome could not be settled yet.",
   ),
   marks_unavailable: entry(503, "not_applied", "wait", "No mark has been observed yet."),
+  webhook_url_refused: entry(
+    422,
+    "not_applied",
+    "never",
+    "Webhooks may not be sent to this URL: its form, its port or an address of its host is not allowed.",
+  ),
+  webhook_limit: entry(409, "not_applied", "never", "There are as many webhook endpoints as there may be."),
+  webhook_disabled: entry(
+    409,
+    "not_applied",
+    "never",
+    "The webhook endpoint is disabled; enable it before deliveries are sent again.",
+  ),
   internal: entry(500, "unknown", "resolve_outcome", "The service failed; the fault is logged."),
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;
+
+export interface AtRisk {
+  readonly transactions: number;
+  /** Of log, as decimal text. */
+  readonly bytes: string;
+  /** Age of the oldest; null when there is none. */
+  readonly oldestMs: number | null;
+}
 
 export interface ProblemDetails {
   readonly detail?: string | undefined;
@@ -174,6 +195,8 @@ export interface ProblemDetails {
   readonly fields?: readonly string[] | undefined;
   /** The limit that was met, by its name, and its value. */
   readonly limit?: { readonly name: string; readonly value: number } | undefined;
+  /** Of `exposure_limit`: what is committed and not durable yet, of those that the limit counts. */
+  readonly exposure?: AtRisk | undefined;
   readonly transactionId?: string | undefined;
   /** Of an interactive transaction: whether it is still open. */
   readonly open?: boolean | undefined;

@@ -60,6 +60,9 @@ const TABLE: Record<ErrorCode, Row> = {
   overloaded: ["UnavailableError", "send", "send"],
   commit_unconfirmed: ["UnknownOutcomeError", "resolve", "resolve"],
   marks_unavailable: ["UnavailableError", "send", "send"],
+  webhook_url_refused: ["InvalidRequestError", "throw", "resolve"],
+  webhook_limit: ["InvalidRequestError", "throw", "resolve"],
+  webhook_disabled: ["InvalidRequestError", "throw", "resolve"],
   internal: ["UnknownOutcomeError", "resolve", "resolve"],
 };
 
