@@ -96,7 +96,7 @@ export class PostgresNode {
       this.#write(file("postgresql.conf"), clusterConfig(this.id, this.port, this.#options.settings)),
       this.#write(
         file("pg_hba.conf"),
-        "host all all 127.0.0.1/32 trust\nhost replication all 127.0.0.1/32 trust\n",
+        "host all all 127.0.0.0/8 trust\nhost replication all 127.0.0.0/8 trust\n",
       ),
       this.#write(file("postgresql.auto.conf"), withoutConninfo(auto) + (following ?? "")),
       upstream

@@ -54,7 +54,7 @@ export interface PositionsReport {
   readonly epoch: EpochId;
   readonly flushed: Offset;
   readonly applied: Offset;
-  /** `session` names one uninterrupted stream to the replica. Two streams under one name are both left out. */
+  /** `session` names one uninterrupted stream to the replica. Two streams that match one node are left out, and so is one that matches two. */
   readonly replicas: readonly { readonly node: string; readonly session: string; readonly flushed: Offset }[];
 }
 
@@ -211,8 +211,12 @@ export interface Store {
   prepare(node: string): Promise<void>;
   /** Everything a node can say of itself. Rejects when it cannot be asked in time. */
   probe(node: string): Promise<NodeReport>;
-  /** The primary's and its replicas' positions; cheap, made to be called hundreds of times a second. Null: no epoch minted. */
-  positions(node: string): Promise<PositionsReport | null>;
+  /**
+   * The primary's and its replicas' positions; cheap, made to be called hundreds of times a second. Null: no epoch minted.
+   * `wanted`: the highest offset that somebody waits for. A replica that has to be asked itself can only prove what was
+   * witnessed, and then that offset is.
+   */
+  positions(node: string, wanted?: Offset | null): Promise<PositionsReport | null>;
   /** Begins the epoch of a primary that has none, or returns the one that somebody else has just begun. */
   mint(node: string, request: MintRequest): Promise<EpochRecord>;
   /**

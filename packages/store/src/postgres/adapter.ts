@@ -5,6 +5,7 @@ import {
   type EpochRecord,
   HighwaterError,
   type NodeSpec,
+  type Offset,
   type TxnId,
 } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
@@ -22,17 +23,21 @@ import {
   type StoreNode,
   type TransactionSpec,
 } from "../port.ts";
+import { AskedReplicas } from "./asked-replicas.ts";
 import { Channel, destroy, startupOptions } from "./channel.ts";
 import { executeOn } from "./execute.ts";
 import { readLogEnd } from "./log-end.ts";
+import { parseLsn } from "./lsn.ts";
 import { mintEpoch } from "./mint.ts";
 import { openOn } from "./open-transaction.ts";
 import { leavesTraces, refuseControl } from "./plan.ts";
 import { maintainPartitions, migrate, type RetentionConfig } from "./prepare.ts";
-import { type LastSeen, probeNode, readPositions } from "./probe.ts";
+import { readPositions } from "./positions.ts";
+import { type LastSeen, probeNode } from "./probe.ts";
 import { ReadPositions } from "./read-positions.ts";
 import { lookUpReceipts, settleReceipts } from "./receipts.ts";
 import { readOn } from "./replica-read.ts";
+import { ReplicaStreams } from "./replica-streams.ts";
 import { type Canceller } from "./session.ts";
 import { SharedWrites } from "./shared-writes.ts";
 import { CANCEL, HELP_FLUSH, RETENTION, TERMINATE } from "./sql.ts";
@@ -95,11 +100,20 @@ export class PostgresStore implements Store {
   readonly nodes: readonly StoreNode[];
   readonly #options: PostgresStoreOptions;
   readonly #connections = new Map<string, NodeConnections>();
+  readonly #streams: ReplicaStreams;
+  readonly #asked: AskedReplicas;
 
   constructor(options: PostgresStoreOptions) {
     this.#options = options;
     this.nodes = options.nodes.map(({ id, region, zone }) => ({ id, region, zone }));
     for (const spec of options.nodes) this.#connections.set(spec.id, this.#connect(spec));
+    this.#streams = new ReplicaStreams(options.nodes);
+    this.#asked = new AskedReplicas({
+      nodes: options.nodes,
+      clock: options.clock,
+      query: (node, work) => this.#of(node).positions.run(work),
+      witness: (primary, epoch) => this.#witness(primary, epoch),
+    });
   }
 
   #connect(spec: NodeSpec): NodeConnections {
@@ -183,13 +197,20 @@ export class PostgresStore implements Store {
     });
   }
 
-  probe(node: string): Promise<NodeReport> {
+  async probe(node: string): Promise<NodeReport> {
     const { probe, seen } = this.#of(node);
-    return probe.run((client) => probeNode(client, node, seen));
+    const report = await probe.run((client) => probeNode(client, node, seen));
+    // Nobody can say where its stream comes from, so that stream must not count in the primary's absence either.
+    return this.#asked.includes(node) ? { ...report, upstream: null } : report;
   }
 
-  positions(node: string): Promise<PositionsReport | null> {
-    return this.#of(node).positions.run((client) => readPositions(client, node));
+  async positions(node: string, wanted: Offset | null = null): Promise<PositionsReport | null> {
+    const report = await this.#of(node).positions.run((client) => readPositions(client, node, this.#streams));
+    if (report === null || this.#asked.isEmpty) return report;
+    return {
+      ...report,
+      replicas: [...report.replicas, ...this.#asked.report(node, report.epoch, wanted)],
+    };
   }
 
   mint(node: string, request: MintRequest): Promise<EpochRecord> {
@@ -252,11 +273,17 @@ export class PostgresStore implements Store {
   }
 
   async helpFlush(node: string, epoch: EpochId): Promise<void> {
-    const { rowCount } = await this.#of(node).flush.run((client) =>
-      client.query({ name: "flush", text: HELP_FLUSH, values: [this.#options.helper, epoch] }),
+    await this.#witness(node, epoch);
+  }
+
+  async #witness(node: string, epoch: EpochId): Promise<Offset> {
+    const values = [this.#options.helper, epoch];
+    const { rows } = await this.#of(node).flush.run((client) =>
+      client.query<{ reached: string }>({ name: "flush", text: HELP_FLUSH, values }),
     );
     // Without a row nothing was committed, so nothing was flushed either.
-    if (rowCount !== 1) throw new HighwaterError("epoch_changed", { retryAfterMs: 100 });
+    if (rows[0] === undefined) throw new HighwaterError("epoch_changed", { retryAfterMs: 100 });
+    return parseLsn(rows[0].reached);
   }
 
   lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf> {

@@ -1,18 +1,10 @@
-// What a node says of itself, and the positions of a primary and its replicas.
+// What a node says of itself.
 import { type ClientBase } from "pg";
 import { type EpochId, maxOffset, ZERO } from "@highwater/protocol";
-import { type NodeReport, type PositionsReport } from "../port.ts";
+import { type NodeReport } from "../port.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
-import {
-  EPOCHS,
-  FACTS,
-  PENDING_COMMAND,
-  POSITIONS,
-  PRIMARY_POSITION,
-  REPLICA_POSITION,
-  SENTINEL,
-} from "./sql.ts";
+import { EPOCHS, FACTS, PENDING_COMMAND, PRIMARY_POSITION, REPLICA_POSITION, SENTINEL } from "./sql.ts";
 
 interface FactsRow {
   in_recovery: boolean;
@@ -151,27 +143,4 @@ async function primaryPosition(
   if (row === undefined) throw new Error(`${node} told no position`);
   const applied = endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes));
   return { flushed: parseLsn(row.flushed), applied, upstream: null };
-}
-
-export async function readPositions(client: ClientBase, node: string): Promise<PositionsReport | null> {
-  const { rows } = await client.query<{
-    epoch: string | null;
-    flushed: string;
-    applied: string;
-    segment_bytes: string;
-    fsync: string;
-    replicas: [string, string, string][];
-  }>({ name: "positions", text: POSITIONS });
-  const [row] = rows;
-  if (row?.epoch == null) return null;
-  const names = row.replicas.map(([name]) => name);
-  return {
-    node,
-    epoch: row.epoch as EpochId,
-    flushed: row.fsync === "on" ? parseLsn(row.flushed) : ZERO,
-    applied: endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes)),
-    replicas: row.replicas
-      .filter(([name]) => names.indexOf(name) === names.lastIndexOf(name))
-      .map(([name, session, flushed]) => ({ node: name, session, flushed: parseLsn(flushed) })),
-  };
 }

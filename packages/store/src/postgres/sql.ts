@@ -81,20 +81,37 @@ export const REPLICA_POSITION = `SELECT pg_last_wal_replay_lsn()::text AS applie
 FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_stat_get_activity(w.pid) a ON true`;
 
 /**
- * One row for the primary with its replicas beside it; everything from shared memory, within one server process.
- * A walsender that has a database sends a logical stream, and that is no copy of the log.
+ * One row for the primary with its replicas beside it, a line for each; everything from shared memory, within one server
+ * process. A walsender that has a database sends a logical stream, and one that is told of no replay feeds no server: those
+ * are no copies of the log that could take over.
  */
-export const POSITIONS = `SELECT ${SENTINEL_EPOCH}::text AS epoch, pg_current_wal_flush_lsn()::text AS flushed,
+const positions = (address: string, slot: string, slots: string): string =>
+  `SELECT ${SENTINEL_EPOCH}::text AS epoch, pg_current_wal_flush_lsn()::text AS flushed,
   pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes, current_setting('fsync') AS fsync,
-  (SELECT coalesce(json_agg(json_build_array(a.application_name, w.pid::text || '/' || extract(epoch FROM a.backend_start)::text, w.flush_lsn::text)), '[]')
-   FROM pg_stat_get_wal_senders() w JOIN pg_stat_get_activity(w.pid) a ON true
-   WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL AND a.datid IS NULL) AS replicas`;
+  (SELECT string_agg(concat(w.pid, '/', extract(epoch FROM a.backend_start), E'\t', w.flush_lsn, E'\t', ${address},
+     E'\t', ${slot}, E'\t', a.application_name), E'\n')
+   FROM pg_stat_get_wal_senders() w JOIN pg_stat_get_activity(w.pid) a ON true${slots}
+   WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL AND w.replay_lsn IS NOT NULL
+     AND a.datid IS NULL) AS streams`;
+
+export const POSITIONS = positions("''", "''", "");
+/** Where a node is recognised by more than its name: the address a stream comes from, and the slot that it holds. */
+export const POSITIONS_WITH_SOURCES = positions(
+  "host(a.client_addr)",
+  "s.slot_name",
+  " LEFT JOIN pg_get_replication_slots() s ON s.active_pid = w.pid AND s.slot_type = 'physical'",
+);
+
+/** $1 epoch. What a replica's own replayed log proves. */
+export const WITNESSED_BY_REPLICA = `SELECT pg_is_in_recovery() AS in_recovery,
+  extract(epoch FROM pg_postmaster_start_time())::text AS started_at, current_setting('fsync') AS fsync,
+  (SELECT max(w.reached)::text FROM highwater.witness w WHERE w.epoch = $1) AS reached`;
 
 /** $1 helper. Its commit flushes everything before it and wakes the walsenders; `reached` is proof for later histories. */
 export const HELP_FLUSH = `INSERT INTO highwater.witness (helper, epoch, reached)
 SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.epoch_sentinel s
 WHERE s.started_at = pg_postmaster_start_time() AND s.id = $2
-ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.reached`;
+ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.reached RETURNING reached::text`;
 
 export const WITNESSED = `SELECT max(reached)::text AS reached FROM highwater.witness WHERE epoch = $1`;
 
