@@ -38,6 +38,22 @@ export const ProblemBody = Type.Object(
         { additionalProperties: false, description: "The limit that was met." },
       ),
     ),
+    exposure: Type.Optional(
+      Type.Object(
+        {
+          transactions: Type.Integer({ minimum: 0 }),
+          bytes: Type.String({ pattern: "^(0|[1-9][0-9]{0,63})$", description: "Of log, in decimal." }),
+          oldestMs: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+            description: "Age of the oldest; null when there is none.",
+          }),
+        },
+        {
+          additionalProperties: false,
+          description:
+            "Of `exposure_limit`: what is committed and not durable yet, of those that the limit counts.",
+        },
+      ),
+    ),
     transactionId: Type.Optional(Type.String()),
     open: Type.Optional(
       Type.Boolean({ description: "Of an interactive transaction: whether it is still open." }),

@@ -198,6 +198,7 @@ export const TransactionRequest = Type.Object(
           "Only with `readOnly`: where it runs. `local`: on a replica in the gateway's region, if one can serve it. `local` unless given where there is `after`.",
       }),
     ),
+    maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
   },
   closed,
@@ -206,7 +207,13 @@ export type TransactionRequest = Static<typeof TransactionRequest>;
 
 /** Opens an interactive transaction. Statements may ride along. */
 export const BeginRequest = Type.Object(
-  { id: IdText, statements: Type.Optional(SomeStatements), ...Manner, metadata: Type.Optional(Metadata) },
+  {
+    id: IdText,
+    statements: Type.Optional(SomeStatements),
+    ...Manner,
+    maxDelayMs: Type.Optional(MaxDelayMs),
+    metadata: Type.Optional(Metadata),
+  },
   closed,
 );
 export type BeginRequest = Static<typeof BeginRequest>;
@@ -215,7 +222,13 @@ export const StatementsRequest = Type.Object({ seq: Seq, statements: Statements 
 export type StatementsRequest = Static<typeof StatementsRequest>;
 
 export const CommitRequest = Type.Object(
-  { seq: Seq, statements: Type.Optional(SomeStatements), ...Acknowledgement },
+  {
+    seq: Seq,
+    statements: Type.Optional(SomeStatements),
+    ...Acknowledgement,
+    /** Instead of that of the begin. */
+    maxDelayMs: Type.Optional(MaxDelayMs),
+  },
   closed,
 );
 export type CommitRequest = Static<typeof CommitRequest>;
