@@ -1,0 +1,62 @@
+#!/usr/bin/env node
+// The command `failover-candidate`: environment, standard streams and exit codes; nothing else.
+import { readFileSync } from "node:fs";
+import { HighwaterError } from "@highwater/protocol";
+import { readSettings, realClock, secret, topology, urls } from "@highwater/service";
+import { POSTGRES_DEFAULTS, PostgresStore, readAuthority } from "@highwater/store";
+import { parseCandidateCommand, USAGE } from "./parse.ts";
+import { printReport } from "./print.ts";
+import { findCandidate } from "./run.ts";
+
+const EXIT_FAILED = 1;
+const EXIT_BAD_INPUT = 2;
+
+const SETTINGS = {
+  topology,
+  trackers: urls("HIGHWATER_TRACKERS"),
+  apiKey: secret("HIGHWATER_API_KEY"),
+} as const;
+
+function fail(lines: readonly string[], code: number): never {
+  for (const line of lines) process.stderr.write(`failover-candidate: ${line}\n`);
+  process.exit(code);
+}
+
+async function main(): Promise<number> {
+  const command = parseCandidateCommand(process.argv.slice(2));
+  if (command === null) {
+    process.stdout.write(`${USAGE}\n`);
+    return 0;
+  }
+  const { values, faults } = readSettings(SETTINGS, process.env, (path) => readFileSync(path, "utf8"));
+  const authority = readAuthority(process.env);
+  const wrong = [...faults, ...authority.faults];
+  if (wrong.length > 0) fail(wrong, EXIT_BAD_INPUT);
+  const store = new PostgresStore({
+    ...POSTGRES_DEFAULTS,
+    nodes: values.topology.nodes,
+    clock: realClock,
+    helper: "failover-candidate",
+    poolSize: 1,
+  });
+  try {
+    const report = await findCandidate(command, {
+      ...{ store, clock: realClock, levels: values.topology.levels, trackers: values.trackers },
+      isLease: authority.settings.kind === "lease",
+      caller: { fetch, apiKey: values.apiKey },
+    });
+    process.stdout.write(`${command.json ? JSON.stringify(report, null, 2) : printReport(report)}\n`);
+    return report.exitCode;
+  } finally {
+    await store.close();
+  }
+}
+
+try {
+  process.exitCode = await main();
+} catch (cause) {
+  if (cause instanceof HighwaterError && cause.code === "invalid_request")
+    fail(cause.details.fields ?? [cause.message], EXIT_BAD_INPUT);
+  fail([cause instanceof Error ? cause.message : String(cause)], EXIT_FAILED);
+}
+process.exit();

@@ -1,0 +1,96 @@
+// The arguments of the command `failover-candidate`, as data. Every fault is named; nothing is asked or done here.
+import { parseArgs } from "node:util";
+import { HighwaterError } from "@highwater/protocol";
+import { type Wishes } from "../../failover/candidate.ts";
+import { PREVIEW_LIMITS } from "../../failover/wire.ts";
+
+export interface CandidateCommand {
+  readonly wishes: Wishes;
+  /** Ids to name for each candidate. */
+  readonly list: number;
+  readonly json: boolean;
+  /** Base URLs, in addition to those of the environment. */
+  readonly trackers: readonly string[];
+  /** How long to wait for positions to stand still. */
+  readonly waitMs: number;
+}
+
+export const USAGE = `failover-candidate: names the node to promote, and says what that would lose. It changes nothing.
+
+  --switchover          the primary is to hand over: it may answer
+  --fenced              your word: the old primary is off, although streams from it look open
+  --accept-loss         name a node although too few answer, or none has the current epoch
+  --prefer-region NAME  among equally advanced nodes
+  --prefer-zone NAME
+  --exclude NODE        do not promote it; what it has still counts (repeatable)
+  --ignore NODE         your word: it has acknowledged nothing in this epoch; it need not answer (repeatable)
+  --list N              name the first N transactions that each choice would lose (up to ${String(PREVIEW_LIMITS.ids)})
+  --tracker URL         a tracker to ask (repeatable; more in HIGHWATER_TRACKERS)
+  --wait SECONDS        for the positions to stand still (default 5)
+  --json                the answer as JSON
+
+The environment: HIGHWATER_TOPOLOGY and HIGHWATER_AUTHORITY as the services have them, HIGHWATER_TRACKERS (URLs,
+separated by commas), HIGHWATER_API_KEY (scope admin, where trackers ask for one; or @FILE).
+
+Exit codes: 0 named, and every level keeps its promises (or loss is accepted) · 1 the command failed · 2 wrong
+arguments or configuration · 3 the primary answers, or a node is promoted already · 4 split brain · 5 nobody can be
+promoted · 6 a level's promise is at risk or broken · 7 a stream is still open: the old primary may be alive`;
+
+const TEXT = { type: "string" } as const;
+const MANY = { type: "string", multiple: true } as const;
+const FLAG = { type: "boolean" } as const;
+
+const OPTIONS = {
+  ...{ switchover: FLAG, fenced: FLAG, "accept-loss": FLAG, json: FLAG, help: { ...FLAG, short: "h" } },
+  ...{ "prefer-region": TEXT, "prefer-zone": TEXT, exclude: MANY, ignore: MANY },
+  ...{ list: TEXT, tracker: MANY, wait: TEXT },
+} as const;
+
+const WAIT_S = { fallback: 5, max: 300 } as const;
+
+/** Null: help is wanted. Errors: `invalid_request` with every fault in `fields`. */
+export function parseCandidateCommand(args: readonly string[]): CandidateCommand | null {
+  const values = readArgs(args);
+  if (values.help === true) return null;
+  const faults: string[] = [];
+  const whole = (name: "list" | "wait", range: { fallback: number; max: number }): number => {
+    const text = values[name];
+    if (text === undefined) return range.fallback;
+    if (/^[0-9]{1,4}$/.test(text) && Number(text) <= range.max) return Number(text);
+    faults.push(`--${name} must be a whole number up to ${String(range.max)}`);
+    return range.fallback;
+  };
+  const trackers = values.tracker ?? [];
+  for (const url of trackers)
+    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+      faults.push("--tracker must be an http or https URL");
+  const command = {
+    list: whole("list", { fallback: 0, max: PREVIEW_LIMITS.ids }),
+    waitMs: 1_000 * whole("wait", WAIT_S),
+    json: values.json === true,
+    trackers: trackers.map((url) => url.replace(/\/+$/, "")),
+    wishes: {
+      region: values["prefer-region"] ?? null,
+      zone: values["prefer-zone"] ?? null,
+      excluded: new Set(values.exclude),
+      ignored: new Set(values.ignore),
+      isSwitchover: values.switchover === true,
+      isFenced: values.fenced === true,
+      acceptsLoss: values["accept-loss"] === true,
+    },
+  };
+  if (faults.length > 0) throw badInput(faults);
+  return command;
+}
+
+function readArgs(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: false }).values;
+  } catch (cause) {
+    throw badInput([cause instanceof Error ? cause.message : String(cause)]);
+  }
+}
+
+export function badInput(faults: readonly string[]): HighwaterError {
+  return new HighwaterError("invalid_request", { detail: faults.join("; "), fields: [...faults] });
+}

@@ -1,0 +1,127 @@
+// Which history is the one to go on with, and which of the nodes that answer are of it. By epoch records alone: a position
+// says nothing of the history that it is a place in.
+import { EpochGraph, type EpochId, type EpochRecord, type Offset, outranks } from "@highwater/protocol";
+import { type NodeReport, type StoreNode } from "@highwater/store";
+
+/** What a node is in an election after the current epoch. */
+export const STANDINGS = [
+  /** A replica of the current history whose disk counts: it can be promoted. */
+  "candidate",
+  /** Writable, in the current epoch. */
+  "reigning",
+  /** Writable, of the current history, and its own epoch has yet to begin: restarted or promoted. */
+  "writable",
+  /** Of an earlier part of the same history: the current epoch's record has not been replayed there. */
+  "behind",
+  "other_history",
+  /** It must not be promoted: its disk does not count. */
+  "unfit",
+  /** It has no epoch at all: new, empty or of another product. */
+  "no_history",
+  "silent",
+] as const;
+export type NodeStanding = (typeof STANDINGS)[number];
+
+export interface NodeFinding {
+  readonly node: string;
+  readonly region: string;
+  readonly zone: string;
+  readonly standing: NodeStanding;
+  /** In plain words, for what is not a candidate. */
+  readonly reason: string | null;
+  /** On its disk of the current epoch's log; null where that cannot be told. */
+  readonly position: Offset | null;
+  /** Number of the newest epoch in its history. */
+  readonly newestSeq: number | null;
+  /** It still holds an open stream from another server. */
+  readonly isFed: boolean;
+}
+
+/** What one tracker remembers of the epochs. */
+export interface TrackerMemory {
+  readonly tracker: string;
+  /** Of the history that it follows, oldest first. */
+  readonly epochs: readonly EpochRecord[];
+}
+
+export interface Answers {
+  readonly nodes: readonly StoreNode[];
+  readonly reports: ReadonlyMap<string, NodeReport>;
+  /** Why the others do not answer. */
+  readonly failures: ReadonlyMap<string, string>;
+  readonly trackers: readonly TrackerMemory[];
+}
+
+export interface KnownEpochs {
+  readonly graph: EpochGraph;
+  /** The one that ends all others. Null: there is none, or several that do not end each other. */
+  readonly current: EpochRecord | null;
+  /** Those that no other has ended. */
+  readonly rivals: readonly EpochRecord[];
+}
+
+export function knownEpochs({ reports, trackers }: Pick<Answers, "reports" | "trackers">): KnownEpochs {
+  const graph = new EpochGraph();
+  for (const { epochs } of reports.values()) graph.add(epochs);
+  for (const { epochs } of trackers) graph.add(epochs);
+  const records = graph.records();
+  const ends = (mine: EpochRecord, other: EpochRecord): boolean =>
+    outranks(graph.ancestry(mine.id as EpochId).reverse(), other.id as EpochId, graph);
+  const rivals = records.filter((record) =>
+    records.every((other) => other === record || !ends(other, record) || ends(record, other)),
+  );
+  const current = rivals.find((record) => records.every((other) => other === record || ends(record, other)));
+  return { graph, current: rivals.length === 1 ? (current ?? null) : null, rivals };
+}
+
+/** What every configured node is, seen from `epoch`. */
+export function findNodes(answers: Answers, epoch: EpochRecord, graph: EpochGraph): NodeFinding[] {
+  const ancestors = new Set(graph.ancestry(epoch.id as EpochId).map(({ id }) => id));
+  return answers.nodes.map((site) => {
+    const report = answers.reports.get(site.id);
+    const about = { node: site.id, region: site.region, zone: site.zone };
+    if (report === undefined) {
+      const reason = `does not answer: ${answers.failures.get(site.id) ?? "not asked"}`;
+      return { ...about, standing: "silent", reason, position: null, newestSeq: null, isFed: false };
+    }
+    const newest = report.epochs.at(-1);
+    return {
+      ...about,
+      ...standingOf(report, newest, { epoch, ancestors }),
+      newestSeq: newest?.seq ?? null,
+      isFed: report.upstream !== null,
+    };
+  });
+}
+
+function standingOf(
+  report: NodeReport,
+  newest: EpochRecord | undefined,
+  { epoch, ancestors }: { readonly epoch: EpochRecord; readonly ancestors: ReadonlySet<string> },
+): Pick<NodeFinding, "standing" | "reason" | "position"> {
+  if (newest === undefined)
+    return { standing: "no_history", reason: "has no epoch: it is new or empty", position: null };
+  const [current, newestIs] = [
+    `epoch ${String(epoch.seq)}`,
+    `its newest epoch is ${String(newest.seq)} (${newest.id})`,
+  ];
+  if (newest.id !== epoch.id) {
+    if (!ancestors.has(newest.id))
+      return { standing: "other_history", reason: `is of another history: ${newestIs}`, position: null };
+    const reason = `has not the record of ${current}: ${newestIs}`;
+    return {
+      standing: report.role === "primary" ? "other_history" : "behind",
+      reason: report.role === "primary" ? `is a writable node of the past: ${newestIs}` : reason,
+      position: null,
+    };
+  }
+  if (report.role === "primary") {
+    if (report.current === epoch.id)
+      return { standing: "reigning", reason: `reigns in ${current}`, position: report.flushed };
+    const reason = "is writable already, and its own epoch has yet to begin";
+    // After a recovery or a promotion the end of its log says nothing of the epoch that ended.
+    return { standing: "writable", reason, position: null };
+  }
+  if (report.unfit !== null) return { standing: "unfit", reason: report.unfit, position: null };
+  return { standing: "candidate", reason: null, position: report.flushed };
+}
