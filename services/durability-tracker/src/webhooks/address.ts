@@ -1,0 +1,130 @@
+// Where webhooks may go. Whoever may create an endpoint must not reach through it what only this machine can reach: every
+// address of the host is looked at, here when the endpoint is created and again at each delivery.
+import ipaddr from "ipaddr.js";
+import { HighwaterError, WEBHOOK_LIMITS } from "@highwater/protocol";
+
+export interface HostAddress {
+  readonly address: string;
+  readonly family: 4 | 6;
+}
+
+/** All addresses of a name. Rejects when there is none. */
+export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly HostAddress[]>;
+
+/** What an operator allows although it is not public: names of hosts, addresses, and ranges of addresses. */
+export interface AllowList {
+  readonly hosts: ReadonlySet<string>;
+  readonly ranges: readonly (readonly [ipaddr.IPv4 | ipaddr.IPv6, number])[];
+}
+
+export const NOTHING_ALLOWED: AllowList = Object.freeze({ hosts: new Set<string>(), ranges: [] });
+
+const HTTPS_PORT = 443;
+/** Below are the ports of mail, name and directory servers, of shells and of file shares. */
+const FREE_PORT_MIN = 1_024;
+/** Public by their range, and yet a platform's own: Azure's host, which hands out credentials. */
+const PLATFORM_ADDRESSES: ReadonlySet<string> = new Set(["168.63.129.16"]);
+/** The only IPv6 addresses that are global unicast today. */
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR("2000::/3");
+const HOST_NAME = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?$/;
+
+/** The list, and what in it is neither a host nor an address nor a range. */
+export function parseAllowList(entries: readonly string[]): { list: AllowList; faults: string[] } {
+  const hosts = new Set<string>();
+  const ranges: (readonly [ipaddr.IPv4 | ipaddr.IPv6, number])[] = [];
+  const faults: string[] = [];
+  for (const entry of entries.map((text) => text.toLowerCase())) {
+    if (ipaddr.isValidCIDR(entry)) ranges.push(ipaddr.parseCIDR(entry));
+    else if (isAddress(entry)) {
+      const address = ipaddr.parse(entry);
+      ranges.push([address, address.kind() === "ipv4" ? 32 : 128]);
+    } else if (HOST_NAME.test(entry) && !/^[0-9.]+$/.test(entry)) hosts.add(entry);
+    else faults.push(`${entry} is neither a host name nor an address nor a range in CIDR notation`);
+  }
+  return { list: { hosts, ranges }, faults };
+}
+
+/** The URL as it is kept. Errors: HighwaterError `webhook_url_refused`. */
+export function checkUrl(text: string, allow: AllowList): URL {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || (url.protocol !== "https:" && url.protocol !== "http:"))
+    throw refused("It is not an https URL.");
+  if (url.username !== "" || url.password !== "") throw refused("It has credentials in it.");
+  if (url.href.length > WEBHOOK_LIMITS.urlChars) throw refused("It is too long.");
+  url.hash = "";
+  if (mayBePrivate(url, allow)) return url;
+  const fault = publicFormFault(url);
+  if (fault !== null) throw refused(fault);
+  return url;
+}
+
+/** What is wrong with a URL that leads to a public address. */
+function publicFormFault(url: URL): string | null {
+  if (url.protocol !== "https:") return "It is not an https URL.";
+  const port = url.port === "" ? HTTPS_PORT : Number(url.port);
+  return port === HTTPS_PORT || port >= FREE_PORT_MIN
+    ? null
+    : `Its port is neither ${String(HTTPS_PORT)} nor above ${String(FREE_PORT_MIN - 1)}.`;
+}
+
+/** The URL's host as a resolver and a socket take it. */
+export function hostnameOf(url: URL): string {
+  return url.hostname.startsWith("[") ? url.hostname.slice(1, -1) : url.hostname;
+}
+
+/** The addresses to connect to, one of these and no other. Errors: HighwaterError `webhook_url_refused`. */
+export async function checkedAddresses(
+  url: URL,
+  { allow, resolve, signal }: { allow: AllowList; resolve: Resolve; signal: AbortSignal },
+): Promise<readonly HostAddress[]> {
+  const hostname = hostnameOf(url);
+  const literal = isAddress(hostname);
+  const found = literal ? [literalAddress(hostname)] : await resolve(hostname, signal);
+  if (found.length === 0) throw refused("Its host has no address.");
+  if (isAllowedHost(hostname, allow)) return found;
+  for (const { address } of found) {
+    if (isAllowedAddress(address, allow)) continue;
+    // Which address it was would tell its asker what a name means on this machine's network.
+    const fault = isPublic(address) ? publicFormFault(url) : "Its host has an address that is not public.";
+    if (fault !== null) throw refused(fault);
+  }
+  return found;
+}
+
+/** Global unicast, reached as itself: nothing local, reserved, or with an IPv4 address inside. */
+export function isPublic(text: string): boolean {
+  if (!isAddress(text)) return false;
+  const address = ipaddr.parse(text);
+  if (PLATFORM_ADDRESSES.has(address.toString()) || address.range() !== "unicast") return false;
+  return address.kind() === "ipv4" || address.match(GLOBAL_UNICAST);
+}
+
+function isAllowedAddress(text: string, allow: AllowList): boolean {
+  if (!isAddress(text)) return false;
+  const address = ipaddr.parse(text);
+  return allow.ranges.some(([range, bits]) => range.kind() === address.kind() && address.match(range, bits));
+}
+
+function isAllowedHost(hostname: string, allow: AllowList): boolean {
+  return allow.hosts.has(hostname.replace(/\.$/, ""));
+}
+
+/** With ranges allowed, a name may lead into one of them: that is for its addresses to say. */
+function mayBePrivate(url: URL, allow: AllowList): boolean {
+  const hostname = hostnameOf(url);
+  if (isAllowedHost(hostname, allow)) return true;
+  return isAddress(hostname) ? isAllowedAddress(hostname, allow) : allow.ranges.length > 0;
+}
+
+/** IPv4 in four decimal parts only: what else some parsers take for an address, others take for another one. */
+function isAddress(text: string): boolean {
+  return ipaddr.IPv4.isValidFourPartDecimal(text) || (text.includes(":") && ipaddr.IPv6.isValid(text));
+}
+
+function literalAddress(hostname: string): HostAddress {
+  return { address: hostname, family: hostname.includes(":") ? 6 : 4 };
+}
+
+function refused(detail: string): HighwaterError {
+  return new HighwaterError("webhook_url_refused", { detail });
+}

@@ -1,0 +1,62 @@
+// When a delivery that failed is tried again. Pure: chance comes in as an argument.
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const RETRY_AFTER_MAX_MS = 24 * HOUR_MS;
+
+/** Delays behind the first, second … failure; after the last of them a delivery has failed. */
+export const RETRY_DELAYS_MS: readonly number[] = Object.freeze([
+  5 * SECOND_MS,
+  5 * MINUTE_MS,
+  30 * MINUTE_MS,
+  2 * HOUR_MS,
+  5 * HOUR_MS,
+  10 * HOUR_MS,
+  14 * HOUR_MS,
+  20 * HOUR_MS,
+  24 * HOUR_MS,
+]);
+
+/** A tenth of a delay at most: receivers that failed together are not called again all at once, and none too early. */
+const JITTER = 0.1;
+
+export interface Failure {
+  /** Failures of this delivery since it was last begun, this one included. */
+  readonly failures: number;
+  /** What the receiver asked for, if it did. */
+  readonly retryAfterMs: number | null;
+  readonly delaysMs: readonly number[];
+  /** From 0 to below 1. */
+  readonly random: number;
+}
+
+/** Milliseconds until the next attempt; null: there is none. */
+export function nextAttempt({ failures, retryAfterMs, delaysMs, random }: Failure): number | null {
+  const delayMs = delaysMs[failures - 1];
+  if (delayMs === undefined) return null;
+  const asked = Math.min(retryAfterMs ?? 0, RETRY_AFTER_MAX_MS);
+  const base = Math.max(delayMs, asked);
+  return Math.round(base + base * JITTER * random);
+}
+
+/** Retry-After: seconds or a date; null when it is neither. */
+export function parseRetryAfter(text: string | undefined, nowMs: number): number | null {
+  const value = text?.trim() ?? "";
+  if (/^[0-9]{1,9}$/.test(value)) return Number(value) * SECOND_MS;
+  // An HTTP date begins with the name of a day; the parser itself would take almost anything for a date.
+  const atMs = /^[A-Z][a-z]{2,8},? /.test(value) ? Date.parse(value) : NaN;
+  return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs);
+}
+
+export interface Failing {
+  /** The first failure since the last success, this one included. */
+  readonly sinceMs: number;
+  readonly nowMs: number;
+  readonly limitMs: number;
+}
+
+/** Whether an endpoint has failed for so long that nothing more is sent to it. */
+export function isGivenUp({ sinceMs, nowMs, limitMs }: Failing): boolean {
+  return nowMs - sinceMs >= limitMs;
+}
