@@ -5,6 +5,7 @@ export * from "./errors.ts";
 export * from "./problem-schema.ts";
 export * from "./schemas.ts";
 export * from "./durability.ts";
+export * from "./events.ts";
 export * from "./webhooks.ts";
 export * from "./epochs.ts";
 export * from "./topology.ts";
