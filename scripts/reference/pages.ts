@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { format, resolveConfig } from "prettier";
 import { ERRORS } from "../../packages/protocol/src/index.ts";
+import { configRows as trackerConfigRows } from "../../services/durability-tracker/src/config-reference.ts";
 import { configRows } from "../../services/txn-gateway/src/config-reference.ts";
 import { makeDocument } from "../../services/txn-gateway/src/openapi/document.ts";
 
@@ -18,6 +19,7 @@ export const GENERATED: readonly Page[] = [
   { name: "openapi.json", render: renderDocument },
   { name: "errors.md", render: (current) => withRows(current, errorRows()) },
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
+  { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
 ];
 
 async function renderDocument(): Promise<string> {

@@ -158,7 +158,12 @@ async function finalVerdicts(
 ): Promise<ReadonlyMap<string, TokenVerdict>> {
   const tokens = claims.flatMap(({ token }) => token ?? []);
   const verdicts = await client.verdicts(tokens, { level: LEVEL, waitMs: VERDICT_WAIT_MS });
-  return new Map(verdicts.map((verdict) => [verdict.token, verdict]));
+  return new Map(
+    verdicts.map((verdict) => {
+      if ("error" in verdict) throw new Error(`a token was refused: ${verdict.error.detail}`);
+      return [verdict.token, verdict];
+    }),
+  );
 }
 
 /** How often each transaction's rows are in the database, straight from the node. */

@@ -47,7 +47,7 @@ async function assertStopped(system: System, reason: RegExp): Promise<string[]> 
     assert.deepEqual([body.code, body.retry, body.outcome], ["primary_unavailable", "wait", "not_applied"]);
     await eventually(`the tracker of ${region} stops`, async () => {
       const ready = await fetch(`${system.tracker(region).url}/readyz`);
-      return ready.status === 503 && reason.test(((await ready.json()) as { reason: string }).reason);
+      return ready.status === 503 && reason.test(((await ready.json()) as { detail: string }).detail);
     });
   }
   return refused;

@@ -113,7 +113,10 @@ export async function verdicts(
     ...options,
   });
   assert.equal(status, 200, JSON.stringify(body));
-  return body.verdicts;
+  return body.verdicts.map((one) => {
+    assert.ok(!("error" in one), JSON.stringify(one));
+    return one;
+  });
 }
 
 export async function verdict(

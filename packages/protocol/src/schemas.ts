@@ -369,8 +369,14 @@ export const VerdictsRequest = Type.Object(
       maxItems: LIMITS.tokensPerRequest,
     }),
     level: Type.Optional(LevelName),
-    /** How long to wait for verdicts that are still pending. */
-    waitMs: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.waitMs })),
+    waitMs: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: LIMITS.waitMs,
+        description:
+          "The answer is held until none is pending, or for so long: one that stays pending holds up the others. Not held unless given.",
+      }),
+    ),
   },
   closed,
 );
@@ -395,11 +401,47 @@ export const TokenVerdict = Type.Object(
 );
 export type TokenVerdict = Static<typeof TokenVerdict>;
 
+/** In the place of a verdict: this token is not judged for this caller. The others are. */
+export const RefusedToken = Type.Object(
+  {
+    token: Type.String(),
+    verdict: Type.Literal("unknown"),
+    level: LevelName,
+    rule: Type.Literal("refused"),
+    error: Type.Object(
+      {
+        code: Type.Union([Type.Literal("invalid_token"), Type.Literal("forbidden")]),
+        detail: Type.String(),
+      },
+      closed,
+    ),
+  },
+  closed,
+);
+export type RefusedToken = Static<typeof RefusedToken>;
+
 export const VerdictsResponse = Type.Object(
-  { verdicts: Type.Array(TokenVerdict), marks: Type.Union([Marks, Type.Null()]) },
+  {
+    verdicts: Type.Array(Type.Union([TokenVerdict, RefusedToken]), {
+      description: "One for each token, in their order.",
+    }),
+    marks: Type.Union([Marks, Type.Null()]),
+  },
   closed,
 );
 export type VerdictsResponse = Static<typeof VerdictsResponse>;
+
+export const MarksResponse = Type.Object(
+  {
+    marks: Type.Union([Marks, Type.Null()], { description: "Null while none was ever observed." }),
+    levels: Type.Array(LevelName, { description: "Those that are configured, weakest first." }),
+    epochs: Type.Array(EpochRecord, {
+      description: "The current epoch and its ancestors, oldest first.",
+    }),
+  },
+  closed,
+);
+export type MarksResponse = Static<typeof MarksResponse>;
 
 /** `event: epoch`: the current epoch's ancestry, oldest first, the current one last. */
 export const EpochEvent = Type.Object({ epochs: Type.Array(EpochRecord, { minItems: 1 }) }, closed);

@@ -1,52 +1,116 @@
 // Who a request comes from: proves it, counts it, and tells its work when the client has gone away.
 import { type ServerResponse } from "node:http";
 import { type ErrorCode, HighwaterError } from "@highwater/protocol";
+import { type Clock } from "@highwater/store";
 import { type Caller } from "./caller.ts";
 import { type Admission } from "./identity/admission.ts";
-import { type Authenticator } from "./identity/principal.ts";
+import { type Authenticator, type Principal } from "./identity/principal.ts";
+
+export interface CallersOptions {
+  readonly authenticator: Authenticator;
+  readonly admission: Admission;
+  readonly clock: Clock;
+  readonly onRefused: (code: ErrorCode) => void;
+}
+
+/** A stream outlives its credential by no longer than this. */
+const RECHECK_MS = 60_000;
 
 export class Callers {
-  readonly #authenticator: Authenticator;
-  readonly #admission: Admission;
-  readonly #onRefused: (code: ErrorCode) => void;
+  readonly #options: CallersOptions;
 
-  constructor(authenticator: Authenticator, admission: Admission, onRefused: (code: ErrorCode) => void) {
-    this.#authenticator = authenticator;
-    this.#admission = admission;
-    this.#onRefused = onRefused;
+  constructor(options: CallersOptions) {
+    this.#options = options;
   }
 
   start(): void {
-    this.#authenticator.start();
+    this.#options.authenticator.start();
   }
 
   stop(): void {
-    this.#authenticator.stop();
+    this.#options.authenticator.stop();
   }
 
   /**
    * The caller of a request whose answer goes to `response`; counted as in flight until that has ended, however it ends.
    * Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`, `concurrency_limited`.
    */
-  async enter(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
-    try {
-      const principal = await this.#authenticator.authenticate(authorization);
-      const gone = new AbortController();
-      const admitted = this.#admission.enter(principal);
-      let isIn = true;
+  enter(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
+    return this.#admitted(authorization, (principal) => {
+      const { admission } = this.#options;
+      // A service speaks for many, whose limits are kept where they ask.
+      const admitted = principal.isService === true ? null : admission.enter(principal);
       const leave = (): void => {
-        if (!isIn) return;
-        isIn = false;
-        this.#admission.leave(admitted);
-        if (!response.writableFinished) gone.abort();
+        if (admitted !== null) admission.leave(admitted);
       };
-      response.once("close", leave);
-      // Gone while it was being authenticated.
-      if (response.destroyed) leave();
-      return { principal, signal: gone.signal };
+      return { principal, signal: goneSignal(response, leave) };
+    });
+  }
+
+  /**
+   * The caller of a stream, which may stay for hours: it counts as one request and not as being in flight, and ends soon
+   * after its credential has ceased to be good. Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`.
+   */
+  enterStream(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
+    return this.#admitted(authorization, (principal) => {
+      if (principal.isService !== true) this.#options.admission.touch(principal);
+      let cancel = (): void => undefined;
+      const signal = goneSignal(response, () => {
+        cancel();
+      });
+      const lookAgain = (): void => {
+        if (signal.aborted) return;
+        cancel = this.#options.clock.after(RECHECK_MS, () => {
+          this.#isStillGood(authorization).then(
+            (isGood) => {
+              if (isGood) lookAgain();
+              else response.end();
+            },
+            () => response.destroy(),
+          );
+        });
+      };
+      lookAgain();
+      return { principal, signal };
+    });
+  }
+
+  async #isStillGood(authorization: string | undefined): Promise<boolean> {
+    try {
+      await this.#options.authenticator.authenticate(authorization);
+      return true;
     } catch (cause) {
-      if (cause instanceof HighwaterError) this.#onRefused(cause.code);
+      if (!(cause instanceof HighwaterError)) throw cause;
+      // What cannot be checked now goes on working.
+      return cause.code === "authentication_unavailable";
+    }
+  }
+
+  async #admitted(
+    authorization: string | undefined,
+    admit: (principal: Principal) => Caller,
+  ): Promise<Caller> {
+    try {
+      return admit(await this.#options.authenticator.authenticate(authorization));
+    } catch (cause) {
+      if (cause instanceof HighwaterError) this.#options.onRefused(cause.code);
       throw cause;
     }
   }
+}
+
+/** Aborts when the client went away before the answer was written. `onEnd` is called once, however it ended. */
+function goneSignal(response: ServerResponse, onEnd: () => void): AbortSignal {
+  const gone = new AbortController();
+  let isOver = false;
+  const end = (): void => {
+    if (isOver) return;
+    isOver = true;
+    onEnd();
+    if (!response.writableFinished) gone.abort();
+  };
+  response.once("close", end);
+  // Gone while it was being authenticated.
+  if (response.destroyed) end();
+  return gone.signal;
 }

@@ -1,15 +1,17 @@
 // What the gateway and the tracker share as services: who calls, the settings of a process, the shape of errors over HTTP.
 export { type Caller } from "./caller.ts";
-export { Callers } from "./callers.ts";
+export { Callers, type CallersOptions } from "./callers.ts";
 export { Admission, type AdmissionDefaults, type Admitted } from "./identity/admission.ts";
 export { AnonymousAuthenticator, ANYBODY } from "./identity/anonymous.ts";
 export { type AuthenticatorDeps, makeAuthenticator } from "./identity/authenticator.ts";
+export { FELLOW_SERVICE, InternalAuthenticator, internalCredential } from "./identity/internal.ts";
 export { KeyRing, type KeyRingOptions } from "./identity/key-ring.ts";
 export { hashSecret, isSecret, KEY_PREFIX, makeKeyText, parseKeyText } from "./identity/key-text.ts";
 export {
   type Authenticator,
   DEFAULT_LIMITS,
   type KeyLimits,
+  mayReadOf,
   NOBODY,
   ownerTag,
   type Principal,
@@ -24,6 +26,7 @@ export {
   readIdentity,
 } from "./identity/settings.ts";
 export { jsonLog, type Log, type LogFields } from "./log.ts";
+export { Counter, MetricSet } from "./metrics.ts";
 export { callerOf, installCallers } from "./plugins/caller.ts";
 export {
   installErrorHandling,
@@ -34,6 +37,7 @@ export {
 export { installJsonBody } from "./plugins/json-body.ts";
 export { installRouteTable, type Route, routesOf } from "./plugins/route-table.ts";
 export { realClock } from "./runtime.ts";
+export { makeServer, type ServerOptions } from "./server.ts";
 export {
   hostOf,
   integer,

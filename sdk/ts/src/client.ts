@@ -13,6 +13,7 @@ import { DEFAULT_TUNING, type Tuning } from "./tuning.ts";
 import { type Exposure, Watcher } from "./watcher.ts";
 import {
   type Marks,
+  type RefusedToken,
   type TokenVerdict,
   type TransactionResponse,
   type TransactionStateResponse,
@@ -34,7 +35,9 @@ export interface HighwaterOptions {
   readonly requestTimeoutMs?: number;
   /** For all attempts of one call together. */
   readonly totalTimeoutMs?: number;
-  /** Sent with every request, as for authentication. */
+  /** An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`. */
+  readonly apiKey?: string;
+  /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly fetch?: FetchLike;
   /** For the jitter of retries. Ids come from `crypto`. */
@@ -89,7 +92,10 @@ export class Highwater {
     };
     const shared = {
       ...{ runtime: this.#runtime, tuning: this.#tuning, requestTimeoutMs: this.#requestTimeoutMs },
-      headers: options.headers ?? {},
+      headers: {
+        ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
+        ...options.headers,
+      },
       trackers: new EndpointPool(unique(endpoints.map((endpoint) => endpoint.tracker)), this.#tuning),
     };
     const gateways = new EndpointPool(unique(endpoints.map((endpoint) => endpoint.gateway)), this.#tuning);
@@ -166,14 +172,18 @@ export class Highwater {
   }
 
   /**
-   * A tracker's verdict for each token, in the order of the tokens.
-   * Errors: `invalid_token`, `unknown_level`; `UnavailableError` when no tracker answers.
+   * A tracker's verdict for each token, in the order of the tokens; for one that is no token, or another owner's, the
+   * `error` that says so. With `waitMs` the answer is held until none is pending, or for so long.
+   * Errors: `unknown_level`; `UnavailableError` when no tracker answers.
    */
-  async verdicts(tokens: readonly string[], options: VerdictsOptions = {}): Promise<TokenVerdict[]> {
+  async verdicts(
+    tokens: readonly string[],
+    options: VerdictsOptions = {},
+  ): Promise<(TokenVerdict | RefusedToken)[]> {
     if (this.#closed) throw closedError();
     const { waitMs = 0, signal } = options;
     const level = options.level ?? this.#level;
-    const byToken = new Map<string, TokenVerdict>();
+    const byToken = new Map<string, TokenVerdict | RefusedToken>();
     const { verdictBatch } = this.#tuning;
     for (let at = 0; at < tokens.length; at += verdictBatch) {
       const request = { tokens: tokens.slice(at, at + verdictBatch), level, waitMs };

@@ -36,6 +36,7 @@ export {
   type Marks,
   type Outcome,
   type Position,
+  type RefusedToken,
   type Retry,
   type TokenVerdict,
   type TransactionState,

@@ -10,7 +10,7 @@ import {
   type Waiter,
 } from "./book.ts";
 import { type EndpointPool } from "./endpoints.ts";
-import { closedError, durabilityTimeout, HighwaterError, verdictError } from "./errors.ts";
+import { closedError, durabilityTimeout, HighwaterError, usageError, verdictError } from "./errors.ts";
 import { abortReason, callUser, type Runtime, startTimer } from "./runtime.ts";
 import { type Service } from "./service.ts";
 import { DurabilityStream } from "./stream.ts";
@@ -291,6 +291,10 @@ export class Watcher {
       const settled: Settled[] = [];
       for (const verdict of answer.verdicts) {
         for (const wait of byToken.get(verdict.token) ?? []) {
+          if ("error" in verdict) {
+            settled.push(...this.#book.refuse(wait, usageError(verdict.error.code, verdict.error.detail)));
+            continue;
+          }
           if (verdict.verdict === "unknown" || verdict.verdict === "expired")
             runtime.log.warn?.("promise cannot be judged", { id: verdict.id, verdict: verdict.verdict });
           settled.push(...this.#book.judge(wait, verdict, this.#moment()));

@@ -129,8 +129,18 @@ export interface TokenVerdict {
   settledAt?: string;
 }
 
+/** In the place of a verdict: the tracker does not judge this token for this caller. */
+export interface RefusedToken {
+  token: string;
+  verdict: "unknown";
+  level: string;
+  rule: "refused";
+  error: { code: "invalid_token" | "forbidden"; detail: string };
+}
+
 export interface VerdictsResponse {
-  verdicts: TokenVerdict[];
+  /** One for each token, in their order. */
+  verdicts: (TokenVerdict | RefusedToken)[];
   marks: Marks | null;
 }
 
@@ -274,11 +284,22 @@ function isTokenVerdict(value: unknown): value is TokenVerdict {
   );
 }
 
+function isRefusedToken(value: unknown): value is RefusedToken {
+  return (
+    isObject(value) &&
+    typeof value["token"] === "string" &&
+    value["verdict"] === "unknown" &&
+    isObject(value["error"]) &&
+    typeof value["error"]["code"] === "string" &&
+    typeof value["error"]["detail"] === "string"
+  );
+}
+
 export function isVerdictsResponse(value: unknown): value is VerdictsResponse {
   return (
     isObject(value) &&
     Array.isArray(value["verdicts"]) &&
-    value["verdicts"].every(isTokenVerdict) &&
+    value["verdicts"].every((one) => isTokenVerdict(one) || isRefusedToken(one)) &&
     isMarksOrNull(value["marks"])
   );
 }

@@ -37,6 +37,7 @@ const sameTypes: {
   stateResponse: Same<wire.TransactionStateResponse, protocol.TransactionStateResponse>;
   verdict: Same<wire.Verdict, protocol.Verdict>;
   tokenVerdict: Same<wire.TokenVerdict, protocol.TokenVerdict>;
+  refusedToken: Same<wire.RefusedToken, protocol.RefusedToken>;
   verdictsRequest: Same<wire.VerdictsRequest, protocol.VerdictsRequest>;
   verdictsResponse: Same<wire.VerdictsResponse, protocol.VerdictsResponse>;
   epochEvent: Same<wire.EpochEvent, protocol.EpochEvent>;
@@ -48,7 +49,13 @@ const sameTypes: {
 } = {
   ...{ position: true, marks: true, epochRecord: true, isolation: true, param: true, statement: true },
   ...{ request: true, result: true, state: true, response: true, stateResponse: true, verdict: true },
-  ...{ tokenVerdict: true, verdictsRequest: true, verdictsResponse: true, epochEvent: true },
+  ...{
+    tokenVerdict: true,
+    refusedToken: true,
+    verdictsRequest: true,
+    verdictsResponse: true,
+    epochEvent: true,
+  },
   ...{ stallEvent: true, outcome: true, retry: true, problem: true },
 };
 

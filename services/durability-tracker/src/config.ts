@@ -1,108 +1,114 @@
-// The environment as a frozen Config; every fault is reported at once.
-import { readFileSync } from "node:fs";
-import { Topology, topologyFaults, validate } from "@highwater/protocol";
-import { type AuthoritySettings, readAuthority } from "@highwater/store";
+// The environment as a frozen Config: every variable of the tracker, in one table.
+import {
+  type Env,
+  identityVariables,
+  type IdentitySettings,
+  integer,
+  type Loaded,
+  name,
+  type Range,
+  rangesOf,
+  readIdentity,
+  type ReadFile,
+  readSettings,
+  secret,
+  text,
+  topology,
+  type ValuesOf,
+  variablesOf,
+} from "@highwater/service";
+import {
+  AUTHORITY_VARIABLES,
+  type AuthoritySettings,
+  describeAuthority,
+  POSTGRES_DEFAULTS,
+  readAuthority,
+} from "@highwater/store";
 
-export interface Config {
-  readonly host: string;
-  readonly port: number;
-  readonly name: string;
-  readonly region: string;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const MEBIBYTE = 1_048_576;
+
+const SETTINGS = {
+  host: text("TRACKER_HOST", "127.0.0.1"),
+  /** 0: any free one. */
+  port: integer("TRACKER_PORT", { fallback: 0, min: 0, max: 65_535 }),
+  /** Unique among the running trackers. */
+  name: name("TRACKER_NAME"),
+  region: name("TRACKER_REGION"),
   /** The file that holds the ledger; its folder must exist. */
-  readonly ledgerFile: string;
-  readonly topology: Topology;
-  readonly authority: AuthoritySettings;
-  readonly probeIntervalMs: number;
+  ledgerFile: text("TRACKER_LEDGER"),
+  topology,
+  probeIntervalMs: integer("TRACKER_PROBE_INTERVAL_MS", { fallback: 150, min: 10, max: 60_000 }),
   /** Pause between two looks at the positions while something is pending, and while nothing is. */
-  readonly busyPollMs: number;
-  readonly idlePollMs: number;
-  readonly heartbeatMs: number;
-  readonly aliveMs: number;
-  readonly publishPatienceMs: number;
-  readonly intentPatienceMs: number;
-  readonly intentGraceMs: number;
-  readonly keepDurableMs: number;
-  readonly retentionMs: number;
-  readonly maintainMs: number;
-  readonly bodyLimitBytes: number;
-  readonly connectTimeoutMs: number;
-  readonly callTimeoutMs: number;
-}
+  busyPollMs: integer("TRACKER_BUSY_POLL_MS", { fallback: 2, min: 0, max: 1_000 }),
+  idlePollMs: integer("TRACKER_IDLE_POLL_MS", { fallback: 100, min: 1, max: 60_000 }),
+  heartbeatMs: integer("TRACKER_HEARTBEAT_MS", { fallback: 5_000, min: 100, max: 60_000 }),
+  maxStreams: integer("TRACKER_MAX_STREAMS", { fallback: 20_000, min: 1, max: 1_000_000 }),
+  aliveMs: integer("TRACKER_ALIVE_MS", { fallback: 3_000, min: 100, max: 600_000 }),
+  publishPatienceMs: integer("TRACKER_PUBLISH_PATIENCE_MS", { fallback: 5_000, min: 1, max: 600_000 }),
+  intentPatienceMs: integer("TRACKER_INTENT_PATIENCE_MS", { fallback: 90_000, min: 100, max: DAY_MS }),
+  intentGraceMs: integer("TRACKER_INTENT_GRACE_MS", { fallback: 5_000, min: 0, max: DAY_MS }),
+  keepDurableMs: integer("TRACKER_KEEP_DURABLE_MS", { fallback: HOUR_MS, min: 1_000, max: DAY_MS }),
+  retentionMs: integer("HIGHWATER_RETENTION_MS", { fallback: DAY_MS, min: 1_000, max: 366 * DAY_MS }),
+  maintainMs: integer("TRACKER_MAINTAIN_MS", { fallback: 600_000, min: 100, max: DAY_MS }),
+  bodyLimitBytes: integer("TRACKER_BODY_LIMIT_BYTES", {
+    fallback: 16 * MEBIBYTE,
+    min: 1_024,
+    max: 1_024 * MEBIBYTE,
+  }),
+  connectTimeoutMs: integer("TRACKER_CONNECT_TIMEOUT_MS", {
+    fallback: POSTGRES_DEFAULTS.connectTimeoutMs,
+    min: 10,
+    max: 60_000,
+  }),
+  callTimeoutMs: integer("TRACKER_CALL_TIMEOUT_MS", { fallback: 2_000, min: 10, max: 60_000 }),
+  /** By which gateways are known. While it is replaced, the one before is good as well. */
+  internalSecret: secret("HIGHWATER_INTERNAL_SECRET"),
+  internalSecretPrevious: secret("HIGHWATER_INTERNAL_SECRET_PREVIOUS"),
+} as const;
 
-export class ConfigError extends Error {
-  readonly faults: readonly string[];
-  constructor(faults: readonly string[]) {
-    super(`bad configuration:\n  ${faults.join("\n  ")}`);
-    this.name = "ConfigError";
-    this.faults = faults;
-  }
-}
+export type Config = ValuesOf<typeof SETTINGS> & {
+  /** What makes a node the primary; told by several variables together. */
+  readonly authority: AuthoritySettings;
+  readonly identity: IdentitySettings;
+};
 
-type Env = Readonly<Record<string, string | undefined>>;
+/** Every variable that the service reads, in the order of the table; for documentation. */
+export const VARIABLES: readonly string[] = [
+  ...variablesOf(SETTINGS),
+  ...AUTHORITY_VARIABLES,
+  ...identityVariables("TRACKER"),
+];
 
-export function loadConfig(env: Env): Config {
-  const faults: string[] = [];
-  const text = (key: string, fallback?: string): string => {
-    const value = env[key] ?? fallback;
-    if (value === undefined || value === "") faults.push(`${key} is required`);
-    return value ?? "";
-  };
-  const number = (key: string, fallback: number, min: number, max: number): number => {
-    const value = env[key] === undefined ? fallback : Number(env[key]);
-    if (!Number.isFinite(value) || value < min || value > max)
-      faults.push(`${key} must be a number from ${String(min)} to ${String(max)}, not ${String(env[key])}`);
-    return value;
-  };
-  const day = 86_400_000;
+/** Default and bounds of the variables that are whole numbers; for documentation. */
+export const RANGES: ReadonlyMap<string, Range> = rangesOf(SETTINGS);
+
+export type LoadedConfig = Loaded<Config>;
+
+/** The whole configuration, or everything that is wrong with it: one line per fault, beginning with the variable. */
+export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
+  const { values, faults } = readSettings(SETTINGS, env, readFile);
   const authority = readAuthority(env);
-  faults.push(...authority.faults);
-  const config: Config = {
-    host: text("TRACKER_HOST", "127.0.0.1"),
-    port: number("TRACKER_PORT", 0, 0, 65_535),
-    name: text("TRACKER_NAME"),
-    region: text("TRACKER_REGION"),
-    ledgerFile: text("TRACKER_LEDGER"),
-    topology: loadTopology(env.HIGHWATER_TOPOLOGY, faults),
-    authority: authority.settings,
-    probeIntervalMs: number("TRACKER_PROBE_INTERVAL_MS", 150, 10, 60_000),
-    busyPollMs: number("TRACKER_BUSY_POLL_MS", 2, 0, 1_000),
-    idlePollMs: number("TRACKER_IDLE_POLL_MS", 100, 1, 60_000),
-    heartbeatMs: number("TRACKER_HEARTBEAT_MS", 5_000, 100, 60_000),
-    aliveMs: number("TRACKER_ALIVE_MS", 3_000, 100, 600_000),
-    publishPatienceMs: number("TRACKER_PUBLISH_PATIENCE_MS", 5_000, 1, 600_000),
-    intentPatienceMs: number("TRACKER_INTENT_PATIENCE_MS", 90_000, 100, day),
-    intentGraceMs: number("TRACKER_INTENT_GRACE_MS", 5_000, 0, day),
-    keepDurableMs: number("TRACKER_KEEP_DURABLE_MS", 3_600_000, 1_000, day),
-    retentionMs: number("HIGHWATER_RETENTION_MS", day, 1_000, 365 * day),
-    maintainMs: number("TRACKER_MAINTAIN_MS", 600_000, 100, day),
-    bodyLimitBytes: number("TRACKER_BODY_LIMIT_BYTES", 16 * 1024 * 1024, 1_024, 1024 * 1024 * 1024),
-    connectTimeoutMs: number("TRACKER_CONNECT_TIMEOUT_MS", 2_000, 10, 60_000),
-    callTimeoutMs: number("TRACKER_CALL_TIMEOUT_MS", 2_000, 10, 60_000),
-  };
-  if (faults.length > 0) throw new ConfigError(faults);
-  return Object.freeze(config);
+  const identity = readIdentity(env, { prefix: "TRACKER", host: values.host });
+  faults.push(...authority.faults, ...identity.faults);
+  const { keys, jwt } = identity.settings;
+  // Gateways speak for all their callers, and no key or token may do that.
+  if ((keys || jwt !== null) && (env["HIGHWATER_INTERNAL_SECRET"] ?? "") === "")
+    faults.push("HIGHWATER_INTERNAL_SECRET is required where TRACKER_AUTH asks for credentials");
+  if (faults.length > 0) return { ok: false, faults };
+  const config = { ...values, authority: authority.settings, identity: identity.settings };
+  return { ok: true, config: Object.freeze(config) };
 }
 
-/** JSON text, or `@` and the path of a file that holds it. */
-function loadTopology(value: string | undefined, faults: string[]): Topology {
-  const nothing: Topology = { nodes: [], levels: {} };
-  if (value === undefined || value === "") {
-    faults.push("HIGHWATER_TOPOLOGY is required: JSON, or @FILE");
-    return nothing;
-  }
-  try {
-    const parsed: unknown = JSON.parse(value.startsWith("@") ? readFileSync(value.slice(1), "utf8") : value);
-    const checked = validate(Topology, parsed);
-    if (!checked.ok) {
-      faults.push(...checked.faults.map((fault) => `HIGHWATER_TOPOLOGY${fault}`));
-      return nothing;
-    }
-    faults.push(...topologyFaults(checked.value).map((fault) => `HIGHWATER_TOPOLOGY: ${fault}`));
-    return checked.value;
-  } catch (cause) {
-    faults.push(
-      `HIGHWATER_TOPOLOGY cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`,
-    );
-    return nothing;
-  }
+/** The configuration without its secrets: connection strings become node names. */
+export function describeConfig(config: Config): Record<string, unknown> {
+  const { topology: cluster, authority, internalSecret, internalSecretPrevious, ...rest } = config;
+  return {
+    ...rest,
+    authority: describeAuthority(authority),
+    nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
+    levels: Object.keys(cluster.levels),
+    internalSecrets: [internalSecret, internalSecretPrevious].filter((one) => one !== null).length,
+  };
 }

@@ -1,50 +1,46 @@
-// The process: environment, signals, listening, exit codes. Nothing else.
-import { PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
+// The process: environment, signals, listening and exit codes; nothing else.
+// Exit codes: 0 after a signal, 1 when it cannot listen or fails, 2 when the configuration is wrong.
+import { readFileSync } from "node:fs";
+import { jsonLog, realClock } from "@highwater/service";
 import { buildTracker } from "./app.ts";
-import { ConfigError, loadConfig } from "./config.ts";
-import { clock } from "./runtime.ts";
-import { LedgerFile } from "./shell/ledger-file.ts";
-import { jsonLog } from "./shell/log.ts";
+import { describeConfig, loadConfig } from "./config.ts";
+import { makeDeps } from "./runtime.ts";
 
-const EXIT_BAD_CONFIG = 64;
-const EXIT_FAILED = 1;
+const log = jsonLog("durability-tracker", realClock, (line) => process.stderr.write(line));
+const loaded = loadConfig(process.env, (path) => readFileSync(path, "utf8"));
+if (!loaded.ok) {
+  log.error("configuration_refused", { faults: loaded.faults });
+  process.exit(2);
+}
+const { config } = loaded;
+const deps = makeDeps(config, log, (cause) => {
+  // Without its ledger a tracker could forget: better none than that one.
+  log.error("ledger_failed", { cause });
+  process.exit(1);
+});
+const tracker = buildTracker(config, deps);
 
-const log = jsonLog("durability-tracker", clock, (line) => process.stderr.write(line));
+let stopping = false;
+async function stop(signal: string): Promise<void> {
+  if (stopping) return;
+  stopping = true;
+  log.info("stopping", { signal });
+  try {
+    await tracker.close();
+    process.exit(0);
+  } catch (cause) {
+    log.error("stop_failed", { cause });
+    process.exit(1);
+  }
+}
+for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => void stop(signal));
 
-async function main(): Promise<void> {
-  const config = loadConfig(process.env);
-  const ledger = new LedgerFile(config.ledgerFile, (cause) => {
-    // Without its ledger a tracker could forget: better none than that one.
-    log.error("the ledger failed", { cause: String(cause) });
-    process.exit(EXIT_FAILED);
-  });
-  const store = new PostgresStore({
-    ...POSTGRES_DEFAULTS,
-    nodes: config.topology.nodes,
-    clock,
-    helper: `tracker:${config.name}`,
-    retentionMs: config.retentionMs,
-    connectTimeoutMs: config.connectTimeoutMs,
-    callTimeoutMs: config.callTimeoutMs,
-    poolSize: 1,
-  });
-  const tracker = buildTracker(config, { store, clock, ledger, log });
+try {
   const url = await tracker.app.listen({ host: config.host, port: config.port });
   await tracker.start();
-  process.stdout.write(JSON.stringify({ service: "durability-tracker", url }) + "\n");
-  let closing = false;
-  for (const signal of ["SIGTERM", "SIGINT"] as const)
-    process.on(signal, () => {
-      if (closing) return;
-      closing = true;
-      tracker.close().then(
-        () => process.exit(0),
-        () => process.exit(EXIT_FAILED),
-      );
-    });
+  log.info("listening", { url, ...describeConfig(config) });
+  process.stdout.write(`${JSON.stringify({ service: "durability-tracker", url })}\n`);
+} catch (cause) {
+  log.error("cannot_start", { cause });
+  process.exit(1);
 }
-
-main().catch((cause: unknown) => {
-  log.error("the tracker cannot start", { cause: cause instanceof Error ? cause.message : String(cause) });
-  process.exit(cause instanceof ConfigError ? EXIT_BAD_CONFIG : EXIT_FAILED);
-});

@@ -1,13 +1,28 @@
-// The real clock: the only file of this service that may touch time.
-import { type Clock } from "@highwater/store";
+// The real store and ledger. The only file of this service that touches them.
+import { type Log, realClock } from "@highwater/service";
+import { PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
+import { type Config } from "./config.ts";
+import { type TrackerDeps } from "./deps.ts";
+import { LedgerFile } from "./shell/ledger-file.ts";
 
-export const clock: Clock = {
-  monotonicMs: () => performance.now(),
-  wallMs: () => Date.now(),
-  after: (delayMs, callback) => {
-    const timer = setTimeout(callback, delayMs);
-    return () => {
-      clearTimeout(timer);
-    };
-  },
-};
+export function makeDeps(config: Config, log: Log, onLedgerFailure: (cause: Error) => void): TrackerDeps {
+  const shared = {
+    nodes: config.topology.nodes,
+    clock: realClock,
+    helper: `tracker:${config.name}`,
+    connectTimeoutMs: config.connectTimeoutMs,
+    callTimeoutMs: config.callTimeoutMs,
+  };
+  return {
+    clock: realClock,
+    log,
+    ledger: new LedgerFile(config.ledgerFile, onLedgerFailure),
+    store: new PostgresStore({
+      ...POSTGRES_DEFAULTS,
+      ...shared,
+      retentionMs: config.retentionMs,
+      poolSize: 1,
+    }),
+    keys: () => new PostgresKeys(shared),
+  };
+}

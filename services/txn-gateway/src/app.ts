@@ -1,14 +1,7 @@
 // The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
-import Fastify, { type FastifyInstance } from "fastify";
+import { type FastifyInstance } from "fastify";
 import { HighwaterError, parseTxnId } from "@highwater/protocol";
-import {
-  installCallers,
-  installErrorHandling,
-  installJsonBody,
-  installRouteTable,
-  makeErrorHandler,
-  refuseConnection,
-} from "@highwater/service";
+import { installCallers, makeServer } from "@highwater/service";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
@@ -23,30 +16,10 @@ export { makeDeps } from "./runtime.ts";
 
 /** Requests in flight have so long to end when the service shuts down; then their connections are cut. */
 const DRAIN_MS = 10_000;
-/** Fastify gives up on closing after this; it must outlast the draining of what is open and of what is in flight. */
-const CLOSE_LIMIT_MS = 60_000;
-/** A body that trickles in holds a connection no longer than this. */
-const REQUEST_TIMEOUT_MS = 60_000;
-/** Longer than the proxies in front keep their connections, or they would send requests into a closing one. */
-const KEEP_ALIVE_MS = 75_000;
-
 /** Begins to work when the application is ready, and stops its parts when it is closed. */
 export function buildApp(config: Config, deps: Deps): FastifyInstance {
   const gateway = new Gateway(config, deps);
-  const app: FastifyInstance = Fastify({
-    logger: false,
-    bodyLimit: config.bodyLimitBytes,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    pluginTimeout: CLOSE_LIMIT_MS,
-    // The hook below answers instead, in the shape of all other errors.
-    return503OnClosing: false,
-    frameworkErrors: makeErrorHandler(deps.log),
-    clientErrorHandler: refuseConnection,
-  });
-  installErrorHandling(app, deps.log);
-  installRouteTable(app);
-  installJsonBody(app);
+  const app = makeServer({ bodyLimitBytes: config.bodyLimitBytes, log: deps.log });
   app.addHook("onRequest", (request, _reply, done) => {
     if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) done();
     else

@@ -106,8 +106,11 @@ export class Gateway {
     this.interactive = new Interactive({ ...shared, outcomes });
     const authenticator = makeAuthenticator(config.identity, deps, () => this.primary.reign);
     const admission = new Admission({ clock: deps.clock, defaults: config.identity.limits });
-    this.callers = new Callers(authenticator, admission, (code) => {
-      this.metrics.refusals.add({ code });
+    this.callers = new Callers({
+      ...{ authenticator, admission, clock: deps.clock },
+      onRefused: (code) => {
+        this.metrics.refusals.add({ code });
+      },
     });
     this.#registerGauges();
   }

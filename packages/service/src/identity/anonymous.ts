@@ -7,6 +7,7 @@ export const ANYBODY: Principal = Object.freeze({
   role: null,
   scopes: new Set(SCOPES),
   limits: DEFAULT_LIMITS,
+  isEveryOwner: true,
 });
 
 export class AnonymousAuthenticator implements Authenticator {

@@ -14,6 +14,10 @@ export interface Principal {
   readonly role: string | null;
   readonly scopes: ReadonlySet<Scope>;
   readonly limits: KeyLimits;
+  /** May read what belongs to any owner: another service of the cluster, and everybody where nobody is authenticated. */
+  readonly isEveryOwner?: true;
+  /** Another service of the cluster. */
+  readonly isService?: true;
 }
 
 export interface Authenticator {
@@ -35,6 +39,10 @@ export function ownerTag(owner: string): bigint {
 export function requireScope(principal: Principal, scope: Scope): void {
   if (principal.scopes.has(scope)) return;
   throw new HighwaterError("forbidden", { detail: `The credential lacks the scope ${scope}.` });
+}
+
+export function mayReadOf(principal: Principal, owner: bigint): boolean {
+  return principal.isEveryOwner === true || principal.owner === owner;
 }
 
 /** RFC 6750, section 2.1. */

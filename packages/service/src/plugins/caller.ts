@@ -1,13 +1,21 @@
-// Every request of the routes in this scope has a caller, before its body is read.
+// Every request of the routes in a scope has a caller, before its body is read.
 import { type FastifyInstance, type FastifyRequest } from "fastify";
-import { type Callers } from "../callers.ts";
 import { type Caller } from "../caller.ts";
+import { type Callers } from "../callers.ts";
 
 const callers = new WeakMap<FastifyRequest, Caller>();
 
-export function installCallers(scope: FastifyInstance, known: Callers): void {
+/** `stream`: the answers of this scope are streams that may stay for hours. */
+export function installCallers(
+  scope: FastifyInstance,
+  known: Callers,
+  kind: "request" | "stream" = "request",
+): void {
   scope.addHook("onRequest", (request, reply, done) => {
-    known.enter(request.headers.authorization, reply.raw).then((caller) => {
+    const { authorization } = request.headers;
+    const entering =
+      kind === "stream" ? known.enterStream(authorization, reply.raw) : known.enter(authorization, reply.raw);
+    entering.then((caller) => {
       callers.set(request, caller);
       done();
     }, done);

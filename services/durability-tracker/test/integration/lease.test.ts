@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Etcd, type HeldKey } from "@highwater/dev-cluster";
 import { type EpochId, makeUuidV7, type Offset } from "@highwater/protocol";
+import { realClock as clock } from "@highwater/service";
 import { type PositionsReport } from "@highwater/store";
 import { MemoryStore, MemoryWorld } from "@highwater/store/memory";
 import { loadConfig } from "../../src/config.ts";
 import { markIn } from "../../src/core/index.ts";
-import { clock } from "../../src/runtime.ts";
 import { LedgerFile } from "../../src/shell/ledger-file.ts";
 import { TrackerLoop } from "../../src/shell/loop.ts";
 
@@ -72,18 +72,23 @@ test("positions that were told by a primary which is given up before they arrive
     new MemoryStore({ world, helper: "gateway" }),
   ];
   const key = "/service/shop/leader";
-  const config = loadConfig({
-    TRACKER_NAME: "east",
-    TRACKER_REGION: "east",
-    TRACKER_LEDGER: join(dir, "ledger.sqlite"),
-    TRACKER_PROBE_INTERVAL_MS: "20",
-    TRACKER_IDLE_POLL_MS: "20",
-    HIGHWATER_TOPOLOGY: JSON.stringify({ nodes: NODES, levels: { disk: { primary: true } } }),
-    HIGHWATER_AUTHORITY: "lease",
-    HIGHWATER_LEASE_ETCD: etcd.url,
-    HIGHWATER_LEASE_SCOPE: "shop",
-    HIGHWATER_LEASE_POLL_MS: "1000",
-  });
+  const loaded = loadConfig(
+    {
+      TRACKER_NAME: "east",
+      TRACKER_REGION: "east",
+      TRACKER_LEDGER: join(dir, "ledger.sqlite"),
+      TRACKER_PROBE_INTERVAL_MS: "20",
+      TRACKER_IDLE_POLL_MS: "20",
+      HIGHWATER_TOPOLOGY: JSON.stringify({ nodes: NODES, levels: { disk: { primary: true } } }),
+      HIGHWATER_AUTHORITY: "lease",
+      HIGHWATER_LEASE_ETCD: etcd.url,
+      HIGHWATER_LEASE_SCOPE: "shop",
+      HIGHWATER_LEASE_POLL_MS: "1000",
+    },
+    () => "",
+  );
+  assert.ok(loaded.ok);
+  const { config } = loaded;
   const ledger = new LedgerFile(config.ledgerFile, (cause) => {
     throw cause;
   });

@@ -14,7 +14,10 @@ import { type NeonParts, neonRoutes } from "./neon.ts";
 const log = new MemoryLog();
 const UNLIMITED = { ratePerSecond: null, burst: null, concurrency: null };
 const admission = new Admission({ clock: new FakeClock(), defaults: UNLIMITED });
-const callers = new Callers(new AnonymousAuthenticator(), admission, () => undefined);
+const callers = new Callers({
+  ...{ authenticator: new AnonymousAuthenticator(), admission, clock: new FakeClock() },
+  onRefused: () => undefined,
+});
 const apps: FastifyInstance[] = [];
 
 afterEach(async () => {

@@ -1,0 +1,61 @@
+// The services of one cluster among themselves: whoever knows the shared secret is one of them.
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
+import { type Authenticator, DEFAULT_LIMITS, NOBODY, type Principal, unauthenticated } from "./principal.ts";
+
+const PREFIX = "hwi_";
+const CREDENTIAL = /^bearer +(hwi_[A-Za-z0-9_-]+) *$/i;
+
+/** A gateway that speaks for all its callers. */
+export const FELLOW_SERVICE: Principal = Object.freeze({
+  id: "service",
+  owner: NOBODY,
+  role: null,
+  scopes: new Set(["read"] as const),
+  limits: DEFAULT_LIMITS,
+  isEveryOwner: true,
+  isService: true,
+});
+
+/** What one service sends to another as its bearer credential. Not the secret itself: that may hold any character. */
+export function internalCredential(secret: string): string {
+  return PREFIX + createHmac("sha256", secret).update("highwater/internal/v1").digest("base64url");
+}
+
+export interface InternalOptions {
+  /** All of them are good: while a secret is replaced, the old one is known as well. */
+  readonly secrets: readonly string[];
+  /** For every other credential. */
+  readonly others: Authenticator;
+}
+
+export class InternalAuthenticator implements Authenticator {
+  readonly #known: readonly Buffer[];
+  readonly #others: Authenticator;
+
+  constructor({ secrets, others }: InternalOptions) {
+    this.#known = secrets.map((secret) => digest(internalCredential(secret)));
+    this.#others = others;
+  }
+
+  async authenticate(authorization: string | undefined): Promise<Principal> {
+    const credential = CREDENTIAL.exec(authorization ?? "")?.[1];
+    if (credential === undefined) return this.#others.authenticate(authorization);
+    const given = digest(credential);
+    // Every one is compared, and each in a time that does not tell how much of it is right.
+    const matches = this.#known.filter((known) => timingSafeEqual(known, given));
+    if (matches.length > 0) return FELLOW_SERVICE;
+    throw unauthenticated("The credential is not the one that the services of this cluster share.");
+  }
+
+  start(): void {
+    this.#others.start();
+  }
+
+  stop(): void {
+    this.#others.stop();
+  }
+}
+
+function digest(text: string): Buffer {
+  return hash("sha256", text, "buffer");
+}

@@ -1,0 +1,39 @@
+// A Fastify application with what all services have in common: limits, problem answers, 404 and 405, JSON bodies.
+import Fastify, { type FastifyInstance } from "fastify";
+import { type Log } from "./log.ts";
+import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
+import { installJsonBody } from "./plugins/json-body.ts";
+import { installRouteTable } from "./plugins/route-table.ts";
+
+export interface ServerOptions {
+  readonly bodyLimitBytes: number;
+  readonly log: Log;
+  /** Cuts what is still connected when the application closes. */
+  readonly cutOnClose?: boolean;
+}
+
+/** Fastify gives up on closing after this; it must outlast the draining of what is open and of what is in flight. */
+const CLOSE_LIMIT_MS = 60_000;
+/** A body that trickles in holds a connection no longer than this. */
+const REQUEST_TIMEOUT_MS = 60_000;
+/** Longer than the proxies in front keep their connections, or they would send requests into a closing one. */
+const KEEP_ALIVE_MS = 75_000;
+
+export function makeServer({ bodyLimitBytes, log, cutOnClose = false }: ServerOptions): FastifyInstance {
+  const app: FastifyInstance = Fastify({
+    logger: false,
+    bodyLimit: bodyLimitBytes,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    pluginTimeout: CLOSE_LIMIT_MS,
+    // Whoever builds the application answers instead, in the shape of all other errors.
+    return503OnClosing: false,
+    forceCloseConnections: cutOnClose,
+    frameworkErrors: makeErrorHandler(log),
+    clientErrorHandler: refuseConnection,
+  });
+  installErrorHandling(app, log);
+  installRouteTable(app);
+  installJsonBody(app);
+  return app;
+}

@@ -1,0 +1,51 @@
+// What every variable means, for docs/reference/tracker-config.md.
+import {
+  about,
+  ABOUT_SHARED,
+  type AboutVariables,
+  aboutIdentity,
+  NONE,
+  referenceRows,
+  REQUIRED,
+} from "@highwater/service";
+import { RANGES, VARIABLES } from "./config.ts";
+
+const ABOUT: AboutVariables = {
+  ...ABOUT_SHARED,
+  ...aboutIdentity("TRACKER"),
+  TRACKER_HOST: about("where it listens", "`127.0.0.1`"),
+  TRACKER_PORT: about("0: any free port"),
+  TRACKER_NAME: about("unique among the running trackers", REQUIRED),
+  TRACKER_REGION: about("where it is", REQUIRED),
+  TRACKER_LEDGER: about("the file that holds the ledger; of this tracker alone, on a local disk", REQUIRED),
+  TRACKER_PROBE_INTERVAL_MS: about("how often the nodes are looked at"),
+  TRACKER_BUSY_POLL_MS: about("pause between two looks at the positions while something is pending"),
+  TRACKER_IDLE_POLL_MS: about("the same while nothing is"),
+  TRACKER_HEARTBEAT_MS: about("how often a stream says that it is alive"),
+  TRACKER_MAX_STREAMS: about("streams of marks that may be open; more get 503 `overloaded`"),
+  TRACKER_ALIVE_MS: about("a node that was not heard of for so long does not count among the survivors"),
+  TRACKER_PUBLISH_PATIENCE_MS: about(
+    "how long a loss may wait for the strongest level before it is told at the next weaker one",
+  ),
+  TRACKER_INTENT_PATIENCE_MS: about(
+    "an id whose outcome was not announced is settled after so long; longer than a transaction may take",
+  ),
+  TRACKER_INTENT_GRACE_MS: about("the same after its epoch has ended"),
+  TRACKER_KEEP_DURABLE_MS: about(
+    "how long a transaction is kept that is durable at some level beyond the primary but not at all",
+  ),
+  TRACKER_MAINTAIN_MS: about("how often receipts and events are expired"),
+  TRACKER_BODY_LIMIT_BYTES: about("of a request; more is 413 `body_too_large`"),
+  TRACKER_CONNECT_TIMEOUT_MS: about("for a connection to a node"),
+  TRACKER_CALL_TIMEOUT_MS: about("for a look at a node"),
+  HIGHWATER_INTERNAL_SECRET: about(
+    "by which trackers know gateways, at least 16 characters, or `@file`; the same everywhere. Required where TRACKER_AUTH asks for credentials",
+    NONE,
+  ),
+  HIGHWATER_INTERNAL_SECRET_PREVIOUS: about("is good as well, while the secret is replaced", NONE),
+};
+
+/** Rows of the table, in the order of the configuration. */
+export function configRows(): string[] {
+  return referenceRows(VARIABLES, RANGES, ABOUT);
+}

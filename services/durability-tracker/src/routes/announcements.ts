@@ -1,0 +1,55 @@
+// What gateways announce: taken in, and acknowledged when it is on local disk.
+import { type FastifyInstance } from "fastify";
+import {
+  AnnouncementBatch,
+  type EpochId,
+  HighwaterError,
+  type Offset,
+  type TxnId,
+  validate,
+} from "@highwater/protocol";
+import { callerOf } from "@highwater/service";
+import { type Clock } from "@highwater/store";
+import { type AnnouncedItem } from "../core/index.ts";
+import { type LedgerFile } from "../shell/ledger-file.ts";
+import { type TrackerLoop } from "../shell/loop.ts";
+
+export interface AnnouncementParts {
+  readonly loop: TrackerLoop;
+  readonly clock: Clock;
+  readonly ledger: LedgerFile;
+  /** Whoever could announce could make the tracker watch what never was, or forget what is. */
+  readonly onlyServices: boolean;
+}
+
+export function announcementRoutes(
+  scope: FastifyInstance,
+  { loop, clock, ledger, onlyServices }: AnnouncementParts,
+): void {
+  scope.post("/internal/announcements", async (request, reply) => {
+    if (onlyServices && callerOf(request).principal.isService !== true)
+      throw new HighwaterError("forbidden", {
+        detail: "Only gateways announce, by HIGHWATER_INTERNAL_SECRET.",
+      });
+    const checked = validate(AnnouncementBatch, request.body);
+    if (!checked.ok)
+      throw new HighwaterError("invalid_request", {
+        detail: checked.faults.join("; "),
+        fields: checked.faults,
+      });
+    const items = checked.value.announcements.map(announcedItem);
+    loop.dispatch({ kind: "announced", nowMs: clock.monotonicMs(), items });
+    await ledger.flush();
+    return reply.code(204).send();
+  });
+}
+
+function announcedItem(item: AnnouncementBatch["announcements"][number]): AnnouncedItem {
+  const base = {
+    kind: item.kind,
+    id: item.id.toLowerCase() as TxnId,
+    epoch: item.epoch.toLowerCase() as EpochId,
+  };
+  if (item.kind === "position") return { ...base, offset: BigInt(item.offset) as Offset };
+  return item.kind === "intent" && item.metadata !== undefined ? { ...base, metadata: item.metadata } : base;
+}

@@ -1,0 +1,28 @@
+// /healthz: the process runs. /readyz: it follows an authoritative primary. /metrics: Prometheus text.
+import { type FastifyInstance } from "fastify";
+import { HighwaterError } from "@highwater/protocol";
+import { type TrackerLoop } from "../shell/loop.ts";
+
+export interface HealthParts {
+  readonly loop: TrackerLoop;
+  readonly isStopping: () => boolean;
+  readonly metrics: () => string;
+}
+
+export function healthRoutes(app: FastifyInstance, { loop, isStopping, metrics }: HealthParts): void {
+  app.get("/healthz", () => ({ status: "ok" }));
+
+  app.get("/readyz", () => {
+    if (isStopping()) throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
+    const { standing } = loop.state;
+    if (standing.kind === "reigning")
+      return { status: "ready", primary: standing.node, epoch: standing.epoch };
+    throw new HighwaterError(standing.split ? "split_brain" : "primary_unavailable", {
+      detail: standing.reason,
+    });
+  });
+
+  app.get("/metrics", (_request, reply) =>
+    reply.header("content-type", "text/plain; version=0.0.4; charset=utf-8").send(metrics()),
+  );
+}
