@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
+import { type EpochId, type Offset } from "@highwater/protocol";
 import { EPOCH_A, FakeClock, MemoryLog, newId, ScriptedTransport, settle } from "../test/support/fakes.ts";
 import { Announcer } from "./announcer.ts";
 
 const NEAR = "http://near:1";
 const FAR = "http://far:2";
-const EPOCH = EPOCH_A as EpochId;
+const attempt = (owner = 0n) => ({ id: newId(), reign: { epoch: EPOCH_A as EpochId }, owner });
+const LEVEL = { level: "region" };
 
 function makeAnnouncer(options: { trackers?: string[]; maxPending?: number } = {}) {
   const clock = new FakeClock();
@@ -16,6 +17,7 @@ function makeAnnouncer(options: { trackers?: string[]; maxPending?: number } = {
     { clock, transport, log, rng: { random: () => 0.5 } },
     {
       gateway: "g1",
+      region: "r",
       trackers: options.trackers ?? [NEAR],
       maxPending: options.maxPending ?? 1_000,
       onContact: () => undefined,
@@ -29,12 +31,12 @@ const kinds = (sent: { body: { announcements: { kind: string }[] } } | undefined
 
 test("one batch is in flight; what comes meanwhile goes in the next, in order", async () => {
   const { announcer, transport, clock } = makeAnnouncer();
-  const first = announcer.announce(newId(), EPOCH, { order: "7" });
+  const first = announcer.announce(attempt(), { ...LEVEL, metadata: { order: "7" } });
   await settle();
   assert.deepEqual(transport.sent[0]?.body.gateway, "g1");
   assert.deepEqual(kinds(transport.sent[0]), ["intent"]);
   first.position(5n as Offset);
-  const second = announcer.announce(newId(), EPOCH);
+  const second = announcer.announce(attempt(), LEVEL);
   second.withdraw();
   await settle();
   assert.equal(transport.sent.length, 1);
@@ -52,15 +54,14 @@ test("one batch is in flight; what comes meanwhile goes in the next, in order", 
 
 test("announcements of one tick share a batch", async () => {
   const { announcer, transport } = makeAnnouncer();
-  for (let count = 0; count < 3; count++) announcer.announce(newId(), EPOCH);
+  for (let count = 0; count < 3; count++) announcer.announce(attempt(), LEVEL);
   await settle();
   assert.deepEqual(kinds(transport.sent[0]), ["intent", "intent", "intent"]);
 });
 
 test("a batch is sent again, whole, until it is acknowledged; the pauses grow", async () => {
   const { announcer, transport, clock } = makeAnnouncer();
-  const id = newId();
-  announcer.announce(id, EPOCH).position(1n as Offset);
+  announcer.announce(attempt(), LEVEL).position(1n as Offset);
   const times: number[] = [];
   for (let attempt = 0; attempt < 6; attempt++) {
     await settle();
@@ -85,7 +86,7 @@ test("a batch is sent again, whole, until it is acknowledged; the pauses grow", 
 
 test("every tracker gets everything; one acknowledgement is enough for `announced`", async () => {
   const { announcer, transport, clock } = makeAnnouncer({ trackers: [NEAR, FAR] });
-  const announced = announcer.announce(newId(), EPOCH);
+  const announced = announcer.announce(attempt(), LEVEL);
   await settle();
   transport.to(NEAR)[0]?.fail();
   transport.to(FAR)[0]?.answer(204);
@@ -102,41 +103,38 @@ test("every tracker gets everything; one acknowledgement is enough for `announce
   assert.equal(announcer.queueLengths()[0]?.length, 0);
 });
 
-test("at the bound new fast transactions are refused, safe ones later, and nothing is dropped", async () => {
+test("however many are not acknowledged, nothing is dropped", async () => {
   const { announcer, transport, clock } = makeAnnouncer({ maxPending: 10 });
-  for (let count = 0; count < 10; count++) announcer.announce(newId(), EPOCH);
-  const refused = (error: unknown): boolean =>
-    error instanceof HighwaterError &&
-    error.code === "exposure_limit" &&
-    error.details.retryAfterMs === 1_000;
-  assert.throws(() => announcer.admit("commit"), refused);
-  assert.equal(announcer.admit("durable"), null);
-  for (let count = 0; count < 10; count++) announcer.announce(newId(), EPOCH);
-  assert.throws(() => announcer.admit("durable"), refused);
+  for (let count = 0; count < 100; count++) announcer.announce(attempt(), LEVEL);
+  assert.equal(announcer.pending, 100);
   await settle();
-  assert.equal(transport.sent[0]?.body.announcements.length, 20);
+  assert.equal(transport.sent[0]?.body.announcements.length, 100);
   transport.sent[0].answer(204);
   await clock.advance(1);
   assert.equal(announcer.pending, 0);
-  assert.equal(announcer.admit("commit"), null);
 });
 
-test("near the bound fast transactions are slowed, safe ones are not", async () => {
-  const { announcer, clock } = makeAnnouncer({ maxPending: 10 });
-  for (let count = 0; count < 9; count++) announcer.announce(newId(), EPOCH);
-  let admitted = false;
-  void announcer.admit("commit")?.then(() => (admitted = true));
-  assert.equal(announcer.admit("durable"), null);
-  await clock.advance(45);
-  assert.equal(admitted, false);
-  await clock.advance(10);
-  assert.equal(admitted, true);
+test("the owner goes with the intent and the position; the longest delay goes with its level, the region with the batch", async () => {
+  const { announcer, transport } = makeAnnouncer();
+  announcer.announce(attempt(-5n), { ...LEVEL, maxDelayMs: 2_000 }).position(5n as Offset);
+  announcer.announce(attempt(), LEVEL).position(6n as Offset);
+  await settle();
+  const [sent] = transport.sent;
+  assert.equal((sent?.body as { region?: string }).region, "r");
+  const said = (sent?.body.announcements ?? []).map(({ id: _id, ...rest }) => rest);
+  const epoch = EPOCH_A;
+  assert.deepEqual(said, [
+    { kind: "intent", epoch, owner: "-5", maxDelayMs: 2_000, level: "region" },
+    { kind: "position", epoch, owner: "-5", offset: "5" },
+    { kind: "intent", epoch },
+    { kind: "position", epoch, offset: "6" },
+  ]);
 });
 
 test("a tracker that stays away is spared what another one holds, and nothing else", async () => {
   const { announcer, transport, clock } = makeAnnouncer({ trackers: [NEAR, FAR], maxPending: 10 });
   for (let count = 0; count < 100; count++) {
-    announcer.announce(newId(), EPOCH);
+    announcer.announce(attempt(), LEVEL);
     await settle();
     transport.to(FAR).at(-1)?.answer(204);
     await clock.advance(3);
@@ -146,7 +144,7 @@ test("a tracker that stays away is spared what another one holds, and nothing el
   assert.equal(announcer.pending, 0);
 
   const alone = makeAnnouncer({ trackers: [NEAR, FAR], maxPending: 10 });
-  for (let count = 0; count < 100; count++) alone.announcer.announce(newId(), EPOCH);
+  for (let count = 0; count < 100; count++) alone.announcer.announce(attempt(), LEVEL);
   assert.deepEqual(
     alone.announcer.queueLengths().map(({ length }) => length),
     [100, 100],
@@ -158,7 +156,7 @@ test("a batch that is too large for the tracker is sent in smaller ones", async 
   const metadata = Object.fromEntries(
     Array.from({ length: 16 }, (_, n) => [`k${String(n)}`, "x".repeat(250)]),
   );
-  for (let count = 0; count < 300; count++) announcer.announce(newId(), EPOCH, metadata);
+  for (let count = 0; count < 300; count++) announcer.announce(attempt(), { ...LEVEL, metadata });
   await settle();
   const first = transport.sent[0]?.body.announcements.length ?? 0;
   assert.ok(first > 1 && first < 300, String(first));
@@ -170,7 +168,7 @@ test("a batch that is too large for the tracker is sent in smaller ones", async 
 
 test("flushing at the end tries a held-up tracker again at once, and is bounded", async () => {
   const { announcer, transport, clock } = makeAnnouncer();
-  announcer.announce(newId(), EPOCH);
+  announcer.announce(attempt(), LEVEL);
   for (let attempt = 0; attempt < 8; attempt++) {
     await settle();
     transport.sent.at(-1)?.fail();
@@ -191,7 +189,6 @@ test("flushing at the end tries a held-up tracker again at once, and is bounded"
 
 test("without trackers nothing is kept", () => {
   const { announcer } = makeAnnouncer({ trackers: [], maxPending: 1 });
-  for (let count = 0; count < 5; count++) announcer.announce(newId(), EPOCH).position(1n as Offset);
+  for (let count = 0; count < 5; count++) announcer.announce(attempt(), LEVEL).position(1n as Offset);
   assert.equal(announcer.pending, 0);
-  assert.equal(announcer.admit("commit"), null);
 });

@@ -1,47 +1,61 @@
 // Nothing is forgotten: every write transaction is announced to every tracker before its COMMIT, and its position after.
-// Owns the bound on what no tracker has acknowledged; the queues are in trackers/announcements.ts.
-import {
-  type Announcement,
-  type EpochId,
-  formatOffset,
-  HighwaterError,
-  type Offset,
-  type TxnId,
-} from "@highwater/protocol";
+// Counts what no tracker has acknowledged, whose bound exposure/ keeps; the queues are in trackers/announcements.ts.
+import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
 import { sleep } from "@highwater/store";
 import { type Deps } from "./deps.ts";
 import { Item, TrackerQueue } from "./trackers/announcements.ts";
 
 export interface AnnouncerOptions {
   readonly gateway: string;
+  readonly region: string;
   readonly trackers: readonly string[];
   /** Ids that no tracker has acknowledged. */
   readonly maxPending: number;
   readonly onContact: () => void;
 }
 
-/** From here on fast transactions are slowed, more the nearer the bound is. */
-const SLOW_FROM = 0.8;
-const SLOW_MS_MAX = 100;
-/** Safe transactions wait for their marks anyway and so cannot pile up as fast; their own bound is this many times the other. */
-const SAFE_FACTOR = 2;
-const RETRY_MS = 1_000;
+/** What a client wants to be known of its transaction. */
+export interface Wishes {
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** Not durable at the level after so long: trackers tell of it. */
+  readonly maxDelayMs?: number | undefined;
+  readonly level: string;
+}
+
+/** The attempt that is announced. */
+export interface Announceable {
+  readonly id: TxnId;
+  readonly reign: { readonly epoch: EpochId };
+  /** As in the receipt; 0 where nobody is authenticated. */
+  readonly owner: bigint;
+}
+
 /** An announcement and its position are two items. */
 const ITEMS_PER_ID = 2;
+
+const NOBODYS = {};
 
 /** The announcements of one attempt at one transaction. */
 export class Announced {
   readonly #announcer: Announcer;
   readonly #id: TxnId;
   readonly #epoch: EpochId;
+  readonly #whose: { readonly owner?: string };
   #unacknowledged = 0;
   #reached = false;
 
-  constructor(announcer: Announcer, id: TxnId, epoch: EpochId, metadata?: Readonly<Record<string, string>>) {
+  constructor(announcer: Announcer, attempt: Announceable, { metadata, maxDelayMs, level }: Wishes) {
+    const { id, owner } = attempt;
+    const { epoch } = attempt.reign;
     this.#announcer = announcer;
     this.#id = id;
     this.#epoch = epoch;
-    this.#send({ kind: "intent", id, epoch, ...(metadata === undefined ? {} : { metadata }) });
+    this.#whose = owner === 0n ? NOBODYS : { owner: owner.toString(10) };
+    this.#send({
+      ...{ kind: "intent", id, epoch, ...this.#whose },
+      ...(maxDelayMs === undefined ? {} : { maxDelayMs, level }),
+      ...(metadata === undefined ? {} : { metadata }),
+    });
   }
 
   /** Some tracker has the id on disk by now. */
@@ -50,7 +64,8 @@ export class Announced {
   }
 
   position(offset: Offset): void {
-    this.#send({ kind: "position", id: this.#id, epoch: this.#epoch, offset: formatOffset(offset) });
+    const where = { id: this.#id, epoch: this.#epoch, offset: formatOffset(offset) };
+    this.#send({ kind: "position", ...where, ...this.#whose });
   }
 
   /** The attempt has certainly not committed, and no other attempt had before it. */
@@ -71,17 +86,16 @@ export class Announced {
 
 export class Announcer {
   readonly #deps: Pick<Deps, "clock" | "rng" | "log" | "transport">;
-  readonly #options: AnnouncerOptions;
   readonly #queues: readonly TrackerQueue[];
   #pending = 0;
 
   constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: AnnouncerOptions) {
     this.#deps = deps;
-    this.#options = options;
     this.#queues = options.trackers.map(
       (url) =>
         new TrackerQueue(deps, {
           gateway: options.gateway,
+          region: options.region,
           url,
           trimAbove: ITEMS_PER_ID * options.maxPending,
           onContact: options.onContact,
@@ -102,23 +116,9 @@ export class Announcer {
     return this.#queues.map((queue) => ({ tracker: queue.host, length: queue.length }));
   }
 
-  /** What a new write transaction has to wait before it may begin. Throws `exposure_limit` at the bound. */
-  admit(ack: "commit" | "durable"): Promise<void> | null {
-    const { maxPending } = this.#options;
-    const bound = ack === "commit" ? maxPending : SAFE_FACTOR * maxPending;
-    if (this.#pending >= bound)
-      throw new HighwaterError("exposure_limit", {
-        detail: "No tracker acknowledges announcements; their number has reached the bound.",
-        retryAfterMs: RETRY_MS,
-      });
-    const over = this.#pending / maxPending - SLOW_FROM;
-    if (ack !== "commit" || over < 0) return null;
-    return sleep(this.#deps.clock, SLOW_MS_MAX * Math.min(1, over / (1 - SLOW_FROM)));
-  }
-
   /** Hands the id over to the queues in this very tick. */
-  announce(id: TxnId, epoch: EpochId, metadata?: Readonly<Record<string, string>>): Announced {
-    return new Announced(this, id, epoch, metadata);
+  announce(attempt: Announceable, wishes: Wishes): Announced {
+    return new Announced(this, attempt, wishes);
   }
 
   enqueue(item: Item): void {

@@ -9,10 +9,12 @@ import {
   REQUIRED,
 } from "@highwater/service";
 import { RANGES, VARIABLES } from "./config.ts";
+import { ABOUT_EXPOSURE } from "./exposure/settings.ts";
 
 const ABOUT: AboutVariables = {
   ...ABOUT_SHARED,
   ...aboutIdentity("GATEWAY"),
+  ...ABOUT_EXPOSURE,
   GATEWAY_HOST: about("where it listens", "`127.0.0.1`"),
   GATEWAY_PORT: about("0: any free port"),
   GATEWAY_NAME: about("unique among the running gateways; the first part of `Highwater-Session`", REQUIRED),

@@ -29,6 +29,12 @@ import {
   POSTGRES_DEFAULTS,
   readAuthority,
 } from "@highwater/store";
+import {
+  EXPOSURE_RANGES,
+  EXPOSURE_VARIABLES,
+  type ExposureSettings,
+  readExposure,
+} from "./exposure/settings.ts";
 import { parseRolePasswords } from "./identity/role-url.ts";
 
 /** A role that is not in it is logged in without a password. */
@@ -120,17 +126,19 @@ export type Config = ValuesOf<typeof SETTINGS> & {
   /** What makes a node the primary; told by several variables together. */
   readonly authority: AuthoritySettings;
   readonly identity: IdentitySettings;
+  readonly exposure: ExposureSettings;
 };
 
 /** Every variable that the service reads, in the order of the table; for documentation. */
 export const VARIABLES: readonly string[] = [
   ...variablesOf(SETTINGS),
+  ...EXPOSURE_VARIABLES,
   ...AUTHORITY_VARIABLES,
   ...identityVariables("GATEWAY"),
 ];
 
 /** Default and bounds of the variables that are whole numbers; for documentation. */
-export const RANGES: ReadonlyMap<string, Range> = rangesOf(SETTINGS);
+export const RANGES: ReadonlyMap<string, Range> = new Map([...rangesOf(SETTINGS), ...EXPOSURE_RANGES]);
 
 export type LoadedConfig = Loaded<Config>;
 
@@ -139,9 +147,11 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const { values, faults } = readSettings(SETTINGS, env, readFile);
   const authority = readAuthority(env);
   const identity = readIdentity(env, { prefix: "GATEWAY", host: values.host });
-  faults.push(...authority.faults, ...identity.faults);
+  const exposure = readExposure(env, readFile, values.topology);
+  faults.push(...authority.faults, ...identity.faults, ...exposure.faults);
   if (faults.length > 0) return { ok: false, faults };
-  const config = { ...values, authority: authority.settings, identity: identity.settings };
+  const shared = { authority: authority.settings, identity: identity.settings };
+  const config = { ...values, ...shared, exposure: exposure.settings };
   return { ok: true, config: Object.freeze(config) };
 }
 

@@ -6,6 +6,8 @@ import { Announcer } from "./announcer.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Durability } from "./durability.ts";
+import { Exposure } from "./exposure/exposure.ts";
+import { registerExposureGauges } from "./exposure/gauges.ts";
 import { FlushHelp } from "./flush.ts";
 import { Inspection } from "./inspection.ts";
 import { Interactive } from "./interactive/interactive.ts";
@@ -36,6 +38,7 @@ export class Gateway {
   readonly #deps: Deps;
   readonly #trackers: readonly string[];
   readonly #announcer: Announcer;
+  readonly #exposure: Exposure;
   readonly #flush: FlushHelp;
   readonly #verdicts: Verdicts;
   readonly #settler: Settler;
@@ -56,27 +59,22 @@ export class Gateway {
     this.marks = new MarkBoard({
       clock: deps.clock,
       isAncestor: (epoch, other) => this.primary.isAncestor(epoch, other),
+      onMark: (epoch, level, mark) => {
+        if (level === config.exposure.level) this.#exposure.advance(epoch, mark);
+      },
     });
     this.#flush = new FlushHelp(deps, () => {
       this.primary.nudge();
     });
-    this.primary = new Primary(deps, {
-      rule: makeAuthorityRule(config.authority, deps.clock),
-      probeIntervalMs: config.probeIntervalMs,
-      trackersSilentMs: () => this.#trackersSilentMs(),
-      onReign: (reign, ended) => {
-        if (ended === null) return;
-        this.interactive.failedOver(reign);
-        this.#flush.epochEnded(ended.epoch);
-        this.marks.endEpoch(ended.epoch);
-      },
-    });
+    this.primary = this.#makePrimary(config);
     this.#announcer = new Announcer(deps, {
       gateway: config.name,
+      region: config.region,
       trackers: config.trackers,
       maxPending: config.maxPendingAnnouncements,
       onContact,
     });
+    this.#exposure = this.#makeExposure(config);
     this.#verdicts = new Verdicts(deps, config.trackers, onContact);
     this.#settler = new Settler(deps, this.primary);
     this.#stream = new TrackerStream(deps, {
@@ -90,6 +88,9 @@ export class Gateway {
       onMarks: (marks) => {
         this.marks.advance(marks);
       },
+      onExposure: (report) => {
+        this.#exposure.hear(report);
+      },
       onAllFailed: () => {
         this.#watch();
       },
@@ -97,6 +98,7 @@ export class Gateway {
     const shared = {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
+      exposure: this.#exposure,
       lookUps: new LookUps(deps.store, this.primary),
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
     };
@@ -113,6 +115,39 @@ export class Gateway {
       },
     });
     this.#registerGauges();
+    registerExposureGauges(this.metrics, this.#exposure);
+  }
+
+  #makePrimary(config: Config): Primary {
+    return new Primary(this.#deps, {
+      rule: makeAuthorityRule(config.authority, this.#deps.clock),
+      probeIntervalMs: config.probeIntervalMs,
+      trackersSilentMs: () => this.#trackersSilentMs(),
+      onReign: (reign, ended) => {
+        const record = this.primary.recordOf(reign.epoch);
+        if (record === undefined) throw new Error("an epoch reigns that nobody has a record of");
+        this.#exposure.begin(record, this.marks.of(reign.epoch, config.exposure.level));
+        if (ended === null) return;
+        this.interactive.failedOver(reign);
+        this.#flush.epochEnded(ended.epoch);
+        this.marks.endEpoch(ended.epoch);
+      },
+    });
+  }
+
+  #makeExposure(config: Config): Exposure {
+    const { clock, log } = this.#deps;
+    return new Exposure(
+      {
+        ...{ clock, log, metrics: this.metrics },
+        announcements: { pending: () => this.#announcer.pending, max: config.maxPendingAnnouncements },
+      },
+      {
+        ...{ settings: config.exposure, gateway: config.name, region: config.region },
+        hasTrackers: config.trackers.length > 0,
+        isConnected: () => this.#stream.connected !== null,
+      },
+    );
   }
 
   start(): void {

@@ -24,6 +24,8 @@ export interface MarkBoardOptions {
   readonly clock: Clock;
   /** True when the first epoch is, as far as is known, an ancestor of the second. */
   readonly isAncestor: (epoch: string, other: string) => boolean;
+  /** A level's mark has risen. */
+  readonly onMark?: (epoch: string, level: string, mark: Offset) => void;
 }
 
 export class MarkBoard {
@@ -50,8 +52,13 @@ export class MarkBoard {
     return this.#waiting;
   }
 
+  /** The highest mark that was heard of the level in the epoch. */
+  of(epoch: string, level: string): Offset | undefined {
+    return this.#marks.get(epoch)?.get(level);
+  }
+
   reached({ epoch, level, offset }: WaitTarget): boolean {
-    const mark = this.#marks.get(epoch)?.get(level);
+    const mark = this.of(epoch, level);
     return mark !== undefined && mark >= offset;
   }
 
@@ -65,6 +72,7 @@ export class MarkBoard {
       if (known !== undefined && known >= offset) continue;
       levels.set(level, offset);
       this.#settleUpTo(marks.epoch, level, offset);
+      this.#options.onMark?.(marks.epoch, level, offset);
     }
     const current = this.#newest;
     if (current !== null && current.epoch !== marks.epoch) {

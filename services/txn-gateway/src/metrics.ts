@@ -22,4 +22,12 @@ export class Metrics extends MetricSet {
     "highwater_gateway_refusals_total",
     "Requests that were refused before they reached a transaction, by error code.",
   );
+  readonly exposureDelays = this.counter(
+    "highwater_gateway_exposure_delays_total",
+    "Fast transactions that were slowed down because a limit of exposure was near.",
+  );
+  readonly exposureRefusals = this.counter(
+    "highwater_gateway_exposure_refusals_total",
+    "Transactions that were refused at a limit of exposure, by its name.",
+  );
 }

@@ -12,6 +12,7 @@ import { type Execution, sleep } from "@highwater/store";
 import { type Announced } from "./announcer.ts";
 import { type Deps } from "./deps.ts";
 import { type Durability } from "./durability.ts";
+import { type Exposed, type Exposure } from "./exposure/exposure.ts";
 import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
@@ -27,6 +28,7 @@ export interface OutcomeParts {
   readonly primary: Primary;
   readonly marks: MarkBoard;
   readonly durability: Durability;
+  readonly exposure: Exposure;
   readonly flush: FlushHelp;
   readonly lookUps: LookUps;
   readonly settler: Settler;
@@ -42,6 +44,8 @@ export interface Attempt {
   readonly digest: bigint;
   /** Null for a read-only transaction: there is nothing that could be lost. */
   announced: Announced | null;
+  /** Null: it is not counted. */
+  exposed: Exposed | null;
 }
 
 export interface Answer {
@@ -64,15 +68,23 @@ export class Outcomes {
     this.#parts = parts;
   }
 
-  /** The attempt's transaction, or why there is none. `executing` is what the store answers to its COMMIT. */
+  /**
+   * The attempt's transaction, or why there is none. `executing` is what the store answers to its COMMIT. The attempt is
+   * counted as exposed from here on if and only if it has committed, or may have.
+   */
   async conclude(attempt: Attempt, executing: Promise<Execution>, hold: Hold): Promise<Committed> {
     const { primary } = this.#parts;
     let execution: Execution;
     try {
       execution = await executing;
     } catch (cause) {
-      if (!(cause instanceof HighwaterError)) throw cause;
+      if (!(cause instanceof HighwaterError)) {
+        // A fault of ours says nothing of what the database has done.
+        void this.#settleExposed(attempt);
+        throw cause;
+      }
       if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause);
+      this.#release(attempt);
       if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.nudge();
       if (provesNothingCommitted(cause)) attempt.announced?.withdraw();
       throw cause;
@@ -83,9 +95,10 @@ export class Outcomes {
   #committed(attempt: Attempt, execution: Extract<Execution, { kind: "committed" }>): Committed {
     const { id, reign, announced, readOnly, owner } = attempt;
     const { offset, results } = execution;
-    announced?.position(offset);
-    if (!readOnly) this.#parts.flush.committed(reign);
     const { epoch } = reign;
+    announced?.position(offset);
+    if (attempt.exposed !== null) this.#parts.exposure.commit(attempt.exposed, epoch, offset);
+    if (!readOnly) this.#parts.flush.committed(reign);
     const isFlushed = readOnly && execution.isFlushed === true;
     return {
       kind: readOnly ? "read" : "write",
@@ -101,6 +114,8 @@ export class Outcomes {
 
   /** The id has been used before: the original outcome counts, and nothing was run. */
   async replay(attempt: Attempt): Promise<Committed> {
+    // It is counted where it was committed.
+    this.#release(attempt);
     const settled = await this.#parts.lookUps.find(attempt.reign, attempt.id, "commit_unconfirmed");
     this.#announceSettled(attempt, settled);
     return this.#fromReceipt(attempt, settled);
@@ -134,8 +149,27 @@ export class Outcomes {
     const resolution = settled?.kind ?? "unsettled";
     metrics.unknownOutcomes.add({ resolution });
     deps.log.info("outcome_settled", { transactionId: attempt.id, resolution });
-    if (settled !== null) this.#announceSettled(attempt, settled);
+    if (settled === null) void this.#settleExposed(attempt);
+    else this.#noteSettled(attempt, settled);
     return settled;
+  }
+
+  /** What may have committed is exposed for as long as nobody knows; so the question is never given up. */
+  async #settleExposed(attempt: Attempt): Promise<void> {
+    if (attempt.exposed === null) return;
+    const settled = await this.#parts.settler.settle(attempt.id, Number.POSITIVE_INFINITY);
+    if (settled !== null) this.#noteSettled(attempt, settled);
+  }
+
+  #noteSettled(attempt: Attempt, settled: Settled): void {
+    this.#announceSettled(attempt, settled);
+    if (settled.kind !== "committed") this.#release(attempt);
+    else if (attempt.exposed !== null)
+      this.#parts.exposure.commit(attempt.exposed, settled.epoch, settled.offset);
+  }
+
+  #release({ exposed }: Attempt): void {
+    if (exposed !== null) this.#parts.exposure.release(exposed);
   }
 
   /**

@@ -161,6 +161,11 @@ export class Primary {
     if (current !== undefined && current !== this.#reign?.epoch) this.nudge();
   }
 
+  /** What is known of an epoch. */
+  recordOf(epoch: EpochId): EpochRecord | undefined {
+    return this.#watcher.graph.get(epoch);
+  }
+
   /** True when `epoch` is, as far as is known, an ancestor of `other`. */
   isAncestor(epoch: string, other: string): boolean {
     if (epoch === other) return false;

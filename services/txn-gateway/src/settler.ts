@@ -31,12 +31,13 @@ export class Settler {
   }
 
   /** Null when no primary could settle it in time; the id's announcement then leaves it to the trackers. */
-  async settle(id: TxnId): Promise<Settled | null> {
+  async settle(id: TxnId, limitMs = LIMIT_MS): Promise<Settled | null> {
     const { clock, log } = this.#deps;
-    const deadlineMs = clock.monotonicMs() + LIMIT_MS;
+    const deadlineMs = clock.monotonicMs() + limitMs;
     for (let failures = 0; ;) {
       try {
-        const reign = await this.#primary.await(Math.max(0, deadlineMs - clock.monotonicMs()));
+        const leftMs = Math.max(0, deadlineMs - clock.monotonicMs());
+        const reign = await this.#primary.await(Math.min(LIMIT_MS, leftMs));
         const settled = await this.#batcherOf(reign).ask(id);
         // Neither a receipt nor a tombstone: not settled.
         if (settled.kind !== "absent") return settled;

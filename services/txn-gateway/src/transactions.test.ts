@@ -108,6 +108,7 @@ const caller: Caller = { principal: ANYBODY };
 const accepted = (id: TxnId, overrides: Partial<Accepted> = {}): Accepted => ({
   ...{ id, statements: [{ sql: "SELECT 1" }], isolation: "serializable", readOnly: false },
   ...{ ack: "commit", level: "disk", maxWaitMs: 1_000, metadata: undefined, deferrable: false, place: null },
+  maxDelayMs: undefined,
   ...overrides,
 });
 
@@ -342,4 +343,79 @@ test("a read-only transaction whose connection dies is refused, and never settle
   assert.equal(made.found.code, "primary_unavailable");
   assert.equal(made.settles.length, 0);
   assert.deepEqual(await announced(made, made.id), []);
+});
+
+/** Transactions that count as exposed: in flight or unknown, and committed. */
+function exposed({ gateway }: Made): { reserved: number; pending: number } {
+  const text = gateway.metrics.render();
+  const read = (state: string): number =>
+    Number(new RegExp(`exposure_transactions\\{state="${state}"\\} ([0-9]+)`).exec(text)?.[1]);
+  return { reserved: read("reserved"), pending: read("pending") };
+}
+
+test("a transaction is exposed from its admission on, until it has come to nothing", async () => {
+  const made = await begin();
+  assert.deepEqual(exposed(made), { reserved: 1, pending: 0 });
+  made.executions[0]?.reject(new HighwaterError("serialization_failure", { sqlstate: "40001" }));
+  await settle();
+  assert.deepEqual(exposed(made), { reserved: 0, pending: 0 });
+});
+
+test("committed, it is exposed until its mark; a read, a replay and what was aborted are not", async () => {
+  const made = await begin();
+  made.executions[0]?.resolve(committed);
+  await settle();
+  assert.deepEqual(exposed(made), { reserved: 0, pending: 1 });
+  made.gateway.marks.advance({ epoch: EPOCH_A, seq: 1, levels: { disk: "49" } });
+  assert.equal(exposed(made).pending, 1);
+  made.gateway.marks.advance({ epoch: EPOCH_A, seq: 1, levels: { disk: "50" } });
+  assert.equal(exposed(made).pending, 0);
+
+  assert.deepEqual(exposed(await begin({ readOnly: true })), { reserved: 0, pending: 0 });
+  const replay = await begin();
+  replay.executions[0]?.resolve({ kind: "already_settled" });
+  await settle();
+  assert.deepEqual(exposed(replay), { reserved: 0, pending: 0 });
+  const aborted = await begin();
+  aborted.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
+  await settle();
+  assert.equal(exposed(aborted).reserved, 1, "nobody knows yet");
+  aborted.settles[0]?.resolve(receipt(aborted.id, { ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState));
+  await settle();
+  assert.deepEqual(exposed(aborted), { reserved: 0, pending: 0 });
+});
+
+test("an outcome that nobody can settle stays exposed until somebody can; settled in the next epoch it waits for that one's mark", async () => {
+  const made = await begin();
+  made.primaries.epoch = null;
+  made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
+  await settle();
+  made.settles[0]?.reject(new Error("connection refused"));
+  await made.clock.advance(3 * 60_000);
+  assert.deepEqual(exposed(made), { reserved: 1, pending: 0 });
+  made.primaries.epoch = EPOCH_B;
+  await made.clock.advance(1_000);
+  assert.equal(made.settles.at(-1)?.epoch, EPOCH_B);
+  made.settles.at(-1)?.resolve(receipt(made.id, commitIn(EPOCH_A), EPOCH_B));
+  await settle();
+  assert.deepEqual(exposed(made), { reserved: 0, pending: 1 });
+  made.gateway.marks.advance({ epoch: EPOCH_A, seq: 1, levels: { disk: "999" } });
+  made.gateway.marks.advance({ epoch: EPOCH_B, seq: 2, levels: { disk: "69" } });
+  assert.equal(exposed(made).pending, 1);
+  made.gateway.marks.advance({ epoch: EPOCH_B, seq: 2, levels: { disk: "70" } });
+  assert.equal(exposed(made).pending, 0);
+});
+
+test("a fault of the service's own says nothing of what the database has done", async () => {
+  const made = makeGateway();
+  await made.clock.advance(10);
+  const id = newId(made.clock.wallMs());
+  const failed = assert.rejects(made.gateway.transactions.run(accepted(id), caller), TypeError);
+  await settle();
+  made.executions[0]?.reject(new TypeError("a bug"));
+  await failed;
+  assert.equal(exposed(made).reserved, 1);
+  made.settles[0]?.resolve(receipt(id, commitIn(EPOCH_A)));
+  await settle();
+  assert.deepEqual(exposed(made), { reserved: 0, pending: 1 });
 });

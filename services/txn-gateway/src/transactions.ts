@@ -7,6 +7,7 @@ import { type Announcer } from "./announcer.ts";
 import { refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
+import { type Exposure, UNCOUNTED } from "./exposure/exposure.ts";
 import { requireScope } from "@highwater/service";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
@@ -26,6 +27,7 @@ export interface TransactionParts {
   readonly deps: Deps;
   readonly primary: Primary;
   readonly announcer: Announcer;
+  readonly exposure: Exposure;
   readonly marks: MarkBoard;
   readonly active: ActiveTransactions;
   readonly outcomes: Outcomes;
@@ -99,7 +101,7 @@ export class Transactions {
   }
 
   async #runOnce(request: Accepted, caller: Caller): Promise<{ committed: Committed; attempt: Attempt }> {
-    const { active, primary, announcer, config, outcomes } = this.#parts;
+    const { active, primary, exposure, config, outcomes } = this.#parts;
     const { id, ack, readOnly } = request;
     const { owner } = caller.principal;
     checkIdWindow(id, {
@@ -115,10 +117,10 @@ export class Transactions {
     try {
       if (active.size > this.#activeMax) throw this.#full();
       const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
-      const slow = readOnly ? null : announcer.admit(ack);
+      const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack);
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);
-      const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null };
+      const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null, exposed };
       const committed = await outcomes.conclude(attempt, this.#execute(request, attempt, caller), hold);
       return { committed, attempt };
     } finally {
@@ -144,7 +146,7 @@ export class Transactions {
       // What the store refuses without running it has failed by now, and such a request is not announced. All others are,
       // in this very tick, before anything has left for the database.
       await Promise.race([executing, Promise.resolve()]);
-      if (!request.readOnly) attempt.announced = announcer.announce(id, reign.epoch, request.metadata);
+      if (!request.readOnly) attempt.announced = announcer.announce(attempt, request);
       return await executing;
     } catch (cause) {
       throw bounds.reasonFor(cause);

@@ -94,6 +94,7 @@ const beginOf = (id: TxnId): AcceptedBegin => ({
     readOnly: false,
     deferrable: false,
     metadata: undefined,
+    maxDelayMs: undefined,
     statements: [],
   },
 });

@@ -10,6 +10,7 @@ import {
 import { type Opening } from "@highwater/store";
 import { refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
 import { type Principal, requireScope } from "@highwater/service";
+import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
 import { type Attempt } from "../outcomes.ts";
 import { type Reign } from "../primary.ts";
 import { type Committed } from "../txn/answer.ts";
@@ -82,6 +83,8 @@ export class Interactive {
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });
+    // Whether it will be safe its commit says; there is no sense in beginning what could not be committed either way.
+    if (!request.readOnly) this.#parts.exposure.refuse(principal.owner);
     const leave = this.#enter(id, principal);
     try {
       return await this.#begin(request, caller, leave);
@@ -122,7 +125,7 @@ export class Interactive {
     };
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
     const digest = readOnly ? 0n : INTERACTIVE;
-    const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null };
+    const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null, exposed: null };
     const opening = await openOn(reign, request, caller, { ...this.#parts, limits: lifetimeLimits });
     if (opening.kind === "open")
       return this.#register({ attempt, request, leave, opening, limits: lifetimeLimits });
@@ -148,7 +151,8 @@ export class Interactive {
     });
     const open: Open = {
       known: { owner, attempt, calls: new Calls<Done>() },
-      ...{ beginDigest: digestOfBegin(request), metadata: request.metadata, lifetime, leave },
+      ...{ beginDigest: digestOfBegin(request), lifetime, leave },
+      ...{ metadata: request.metadata, maxDelayMs: request.maxDelayMs },
       transaction: opening.transaction,
       ...{ opened: opening.results, results: [], isCommitting: false },
     };
@@ -187,33 +191,43 @@ export class Interactive {
   /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
   async commit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<CallAnswer> {
     const { outcomes } = this.#parts;
-    const slow = this.#admit(id, request);
-    const done = await this.#call(id, request, caller, (open) => this.#commit(id, open, request, slow));
+    const admitted = this.#admit(id, request, caller);
+    const done = await this.#call(id, request, caller, (open) => this.#commit(id, open, request, admitted));
     if (done.kind === "answered") return done.answer;
     return outcomes.answer(done.committed, done.announced, { ...request, signal: caller.signal });
   }
 
   /** Nobody can cancel it any more but the hard limit of time, whose outcome is looked up. */
-  async #commit(id: TxnId, open: Open, request: AcceptedCommit, slow: Promise<void> | null): Promise<Done> {
-    const { announcer, outcomes, active, config } = this.#parts;
+  async #commit(id: TxnId, open: Open, request: AcceptedCommit, admitted: Admitted): Promise<Done> {
+    const { announcer, exposure, outcomes, active, config } = this.#parts;
     const { transaction, lifetime } = open;
     const { attempt } = open.known;
     const held: Promise<unknown>[] = [];
+    const { exposed } = admitted;
+    let isSent = false;
     open.isCommitting = true;
     lifetime.hold();
-    if (slow !== null) await slow;
+    attempt.exposed = exposed;
+    if (admitted.slow !== null) await admitted.slow;
     const bounds = withinTime(active, lifetime.limits.totalTimeoutMs, undefined);
     try {
       const executing = transaction.commit(request.statements, bounds.signal);
       // As for a one-shot transaction: what is refused without being sent is not announced, everything else is, at once.
       await Promise.race([executing, Promise.resolve()]);
-      if (!attempt.readOnly) attempt.announced = announcer.announce(id, attempt.reign.epoch, open.metadata);
+      isSent = true;
+      if (!attempt.readOnly)
+        attempt.announced = announcer.announce(attempt, {
+          metadata: open.metadata,
+          maxDelayMs: request.maxDelayMs ?? open.maxDelayMs,
+          level: request.level,
+        });
       const committed = await outcomes.conclude(attempt, executing, (until) => held.push(until));
       open.results = committed.results ?? [];
       await this.#end(id, open, { how: "committed", detail: "The transaction has committed." });
       if (attempt.readOnly) refuseTruncated(open.results, config, { transactionId: id, open: false });
       return { kind: "committed", committed, announced: attempt.announced };
     } catch (cause) {
+      if (!isSent && exposed !== null) exposure.release(exposed);
       throw await this.#notCommitted(id, open, bounds.reasonFor(cause), held);
     } finally {
       bounds.end();
@@ -238,13 +252,13 @@ export class Interactive {
   }
 
   /**
-   * What the commit has to wait before it may begin.
+   * Counts the commit that is about to run, and says what it has to wait before.
    * Errors: `exposure_limit`, `overloaded`; the call has then not been made, and may come again under its number.
    */
-  #admit(id: TxnId, { seq, ack }: AcceptedCommit): Promise<void> | null {
-    const { announcer, marks, config } = this.#parts;
+  #admit(id: TxnId, { seq, ack }: AcceptedCommit, { principal }: Caller): Admitted {
+    const { exposure, marks, config } = this.#parts;
     const known = this.#open.get(id)?.known;
-    if (known?.calls.wouldRun(seq) !== true) return null;
+    if (known?.owner !== principal.owner || !known.calls.wouldRun(seq)) return UNCOUNTED;
     const value = config.maxWaiting;
     if (ack === "durable" && marks.waiting >= value)
       throw new HighwaterError("overloaded", {
@@ -252,7 +266,7 @@ export class Interactive {
         ...{ limit: { name: "maxWaiting", value }, retryAfterMs: RETRY_MS, open: true },
       });
     try {
-      return known.attempt.readOnly ? null : announcer.admit(ack);
+      return known.attempt.readOnly ? UNCOUNTED : exposure.admit(known.owner, ack);
     } catch (cause) {
       throw withOpen(cause, true);
     }

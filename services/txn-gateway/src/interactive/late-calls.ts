@@ -21,7 +21,15 @@ export async function resolveLate(id: TxnId, owner: bigint, parts: InteractivePa
   const held: Promise<unknown>[] = [];
   try {
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
-    const attempt = { id, reign, readOnly: false, owner, digest: INTERACTIVE, announced: null };
+    const attempt = {
+      id,
+      reign,
+      readOnly: false,
+      owner,
+      digest: INTERACTIVE,
+      announced: null,
+      exposed: null,
+    };
     const unknown = new HighwaterError("commit_unconfirmed", {
       detail: "How it ended is not known here; its receipt could not be read yet.",
       transactionId: id,

@@ -11,6 +11,7 @@ import { type ActiveTransactions } from "../active.ts";
 import { type Announced, type Announcer } from "../announcer.ts";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
+import { type Exposure } from "../exposure/exposure.ts";
 import { type MarkBoard } from "../marks.ts";
 import { type Metrics } from "../metrics.ts";
 import { type Attempt, type Outcomes } from "../outcomes.ts";
@@ -25,6 +26,7 @@ export interface InteractiveParts {
   readonly deps: Deps;
   readonly primary: Primary;
   readonly announcer: Announcer;
+  readonly exposure: Exposure;
   readonly marks: MarkBoard;
   readonly active: ActiveTransactions;
   readonly outcomes: Outcomes;
@@ -52,6 +54,7 @@ export interface Open {
   readonly known: Known;
   readonly beginDigest: string;
   readonly metadata: AcceptedBegin["metadata"];
+  readonly maxDelayMs: AcceptedBegin["maxDelayMs"];
   readonly transaction: OpenTransaction;
   readonly lifetime: Lifetime;
   /** What the begin was answered, until the first call shows that the answer arrived. */

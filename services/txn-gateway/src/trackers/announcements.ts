@@ -35,6 +35,7 @@ export class Item {
 
 export interface TrackerQueueOptions {
   readonly gateway: string;
+  readonly region: string;
   readonly url: string;
   /** Above this length, what another tracker holds is left out here. */
   readonly trimAbove: number;
@@ -142,8 +143,9 @@ export class TrackerQueue {
   }
 
   async #send(batch: readonly Item[]): Promise<boolean> {
-    const { gateway, url, onContact } = this.#options;
-    const body = `{"gateway":${JSON.stringify(gateway)},"announcements":[${batch.map((item) => item.json).join(",")}]}`;
+    const { gateway, region, url, onContact } = this.#options;
+    const from = `"gateway":${JSON.stringify(gateway)},"region":${JSON.stringify(region)}`;
+    const body = `{${from},"announcements":[${batch.map((item) => item.json).join(",")}]}`;
     try {
       const answer = await this.#deps.transport.post(`${url}/internal/announcements`, body, SEND_TIMEOUT_MS);
       onContact();

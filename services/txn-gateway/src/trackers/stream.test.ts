@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type EpochRecord, type Marks } from "@highwater/protocol";
+import { type EpochRecord, type ExposureReport, type Marks } from "@highwater/protocol";
 import { EPOCH_A, FakeClock, marksOf, MemoryLog, settle } from "../../test/support/fakes.ts";
 import { type HttpStream, type TrackerTransport } from "../deps.ts";
 import { TrackerStream } from "./stream.ts";
@@ -63,9 +63,15 @@ function makeStream() {
     },
     close: () => undefined,
   };
-  const heard: { marks: Marks[]; epochs: (readonly EpochRecord[])[]; failures: number } = {
+  const heard: {
+    marks: Marks[];
+    epochs: (readonly EpochRecord[])[];
+    exposure: ExposureReport[];
+    failures: number;
+  } = {
     marks: [],
     epochs: [],
+    exposure: [],
     failures: 0,
   };
   const log = new MemoryLog();
@@ -74,6 +80,7 @@ function makeStream() {
     {
       trackers: [NEAR, FAR],
       onMarks: (marks) => heard.marks.push(marks),
+      onExposure: (report) => heard.exposure.push(report),
       onEpochs: (epochs) => heard.epochs.push(epochs),
       onContact: () => undefined,
       onAllFailed: () => heard.failures++,
@@ -98,6 +105,22 @@ test("events reach their listeners, others and wrong ones do not", async () => {
   assert.deepEqual(heard.marks, [marksOf(EPOCH_A, { region: "5" })]);
   assert.deepEqual(heard.epochs, []);
   assert.equal(log.events.filter((event) => event === "tracker_event_refused").length, 3);
+  stream.stop();
+});
+
+test("what trackers count as exposed is handed on, if it has its shape", async () => {
+  const { stream, lines, heard, log } = makeStream();
+  stream.start();
+  await settle();
+  const report: ExposureReport = {
+    ...{ epoch: EPOCH_A, level: "region", transactions: 3, bytes: "700", oldestMs: 40 },
+    ...{ byRegion: { r: 3 }, byGateway: { g1: 1, g2: 2 }, byOwner: { "-5": 3 } },
+  };
+  lines[0]?.say(`event: exposure\ndata: ${JSON.stringify(report)}\n\n`);
+  lines[0]?.say(`event: exposure\ndata: ${JSON.stringify({ ...report, transactions: -1 })}\n\n`);
+  await settle();
+  assert.deepEqual(heard.exposure, [report]);
+  assert.equal(log.events.filter((event) => event === "tracker_event_refused").length, 1);
   stream.stop();
 });
 

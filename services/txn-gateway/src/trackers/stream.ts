@@ -1,6 +1,13 @@
-// The one stream of marks and epochs, from the nearest tracker that can be reached.
+// The one stream of marks, epochs and what is exposed, from the nearest tracker that can be reached.
 // Owns connecting, watching for silence and falling over to the next; what the events mean is for its listeners.
-import { EpochEvent, type EpochRecord, Marks, validate, type Validation } from "@highwater/protocol";
+import {
+  EpochEvent,
+  type EpochRecord,
+  ExposureReport,
+  Marks,
+  validate,
+  type Validation,
+} from "@highwater/protocol";
 import { sleep } from "@highwater/store";
 import { hostOf } from "@highwater/service";
 import { type Deps } from "../deps.ts";
@@ -11,6 +18,7 @@ export interface TrackerStreamOptions {
   readonly trackers: readonly string[];
   readonly onEpochs: (ancestry: readonly EpochRecord[]) => void;
   readonly onMarks: (marks: Marks) => void;
+  readonly onExposure: (report: ExposureReport) => void;
   /** The stream is open, and has just said something. */
   readonly onContact: () => void;
   /** Every tracker was tried once, in vain. */
@@ -127,6 +135,10 @@ export class TrackerStream {
     } else if (event.event === "mark") {
       const checked = parse(event.data, (value) => validate(Marks, value));
       if (checked.ok) this.#options.onMarks(checked.value);
+      else this.#refuse(event, checked.faults);
+    } else if (event.event === "exposure") {
+      const checked = parse(event.data, (value) => validate(ExposureReport, value));
+      if (checked.ok) this.#options.onExposure(checked.value);
       else this.#refuse(event, checked.faults);
     }
   }

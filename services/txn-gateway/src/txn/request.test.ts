@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
 import { newId } from "../../test/support/fakes.ts";
-import { acceptRequest, defaultLevel } from "./request.ts";
+import { acceptBegin, acceptCommit, acceptRequest, defaultLevel } from "./request.ts";
 
 const RULES = { levels: ["disk", "region", "global"], maxWaitMs: 30_000 };
 const statements = [{ sql: "SELECT 1" }];
@@ -29,8 +29,18 @@ test("defaults", () => {
     level: "region",
     maxWaitMs: 30_000,
     metadata: undefined,
+    maxDelayMs: undefined,
     place: null,
   });
+});
+
+test("the longest delay is taken by all that commits, and has bounds", () => {
+  const id = newId();
+  assert.equal(acceptRequest({ id, statements, maxDelayMs: 1 }, RULES).maxDelayMs, 1);
+  assert.equal(acceptBegin({ id, maxDelayMs: 86_400_000 }).maxDelayMs, 86_400_000);
+  assert.equal(acceptCommit({ seq: 1, maxDelayMs: 2_000 }, RULES).maxDelayMs, 2_000);
+  for (const maxDelayMs of [0, 0.5, 86_400_001])
+    assert.match(refusal({ id, statements, maxDelayMs }).details.detail ?? "", /^\/maxDelayMs: /);
 });
 
 test("the default level is `region` where there is one, or else the strongest", () => {

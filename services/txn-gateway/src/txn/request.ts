@@ -26,6 +26,8 @@ export interface Manner {
   readonly readOnly: boolean;
   readonly deferrable: boolean;
   readonly metadata: Readonly<Record<string, string>> | undefined;
+  /** Not durable after so long: trackers tell of it. */
+  readonly maxDelayMs: number | undefined;
 }
 
 /** When its commit is answered. */
@@ -56,6 +58,8 @@ export interface AcceptedBegin extends Manner {
 export interface AcceptedCommit extends Acknowledgement {
   readonly seq: number;
   readonly statements: readonly Statement[];
+  /** Instead of that of the begin. */
+  readonly maxDelayMs: number | undefined;
 }
 
 export interface RequestRules {
@@ -126,7 +130,8 @@ export function acceptCommit(body: unknown, rules: RequestRules): AcceptedCommit
   const request = checked(CommitRequest, body);
   const statements = request.statements ?? [];
   refuse(statementFaults(statements));
-  return { seq: request.seq, statements, ...acknowledgementOf(request, rules) };
+  const { seq, maxDelayMs } = request;
+  return { seq, statements, maxDelayMs, ...acknowledgementOf(request, rules) };
 }
 
 export function acceptRollback(body: unknown): RollbackRequest {
@@ -150,6 +155,7 @@ function mannerOf(request: Omit<BeginRequest, "statements">, isolation: Isolatio
     readOnly: request.readOnly ?? false,
     deferrable: request.deferrable ?? false,
     metadata: request.metadata,
+    maxDelayMs: request.maxDelayMs,
   };
 }
 

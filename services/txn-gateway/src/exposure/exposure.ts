@@ -1,0 +1,269 @@
+// Who may commit before what was committed is durable: counts every transaction from its admission, slows fast ones down as a
+// limit comes near, and refuses them at it. The account is in account.ts, what others have in others.ts.
+import {
+  type EpochId,
+  type EpochRecord,
+  type ExposureReport,
+  HighwaterError,
+  type Offset,
+  parseOffset,
+} from "@highwater/protocol";
+import { type Clock, sleep } from "@highwater/store";
+import { type Log } from "@highwater/service";
+import { type Metrics } from "../metrics.ts";
+import { type Ack } from "../txn/request.ts";
+import { Account, type Exposed } from "./account.ts";
+import { DrainRate } from "./drain-rate.ts";
+import { Others, type OthersOptions } from "./others.ts";
+import { type ExposureLimit, type ExposureSettings } from "./settings.ts";
+import { Tally } from "./tally.ts";
+
+export type { Exposed } from "./account.ts";
+
+export interface ExposureParts {
+  readonly clock: Clock;
+  readonly log: Pick<Log, "warn">;
+  readonly metrics: Pick<Metrics, "exposureDelays" | "exposureRefusals">;
+  /** Ids that no tracker has acknowledged, and how many there may be; they have a bound of their own. */
+  readonly announcements: { readonly pending: () => number; readonly max: number };
+}
+
+export interface ExposureOptions extends Pick<OthersOptions, "gateway" | "region" | "isConnected"> {
+  readonly settings: ExposureSettings;
+  /** Without trackers there are no marks: nobody could tell when anything is durable, and nothing is counted. */
+  readonly hasTrackers: boolean;
+}
+
+export interface Admitted {
+  /** Null: it is not counted. */
+  readonly exposed: Exposed | null;
+  /** What it has to wait before it may begin. */
+  readonly slow: Promise<void> | null;
+}
+
+/** How near a limit is. */
+interface Use {
+  readonly limit: Pick<ExposureLimit, "name" | "scope" | "value">;
+  readonly used: number;
+  /** At it new ones are refused. Lower than the limit's value where this gateway has to keep to its share. */
+  readonly bound: number;
+  readonly tally: Tally;
+}
+
+export interface LimitSample {
+  readonly name: string;
+  readonly used: number;
+  readonly bound: number;
+}
+
+/** From here on fast transactions are slowed, more the nearer the bound is. */
+const SLOW_FROM = 0.8;
+const SLOW_MS_MAX = 100;
+/** Safe transactions wait for their marks anyway, and so cannot pile up as fast; their bound is this many times the other. */
+const SAFE_FACTOR = 2;
+const ANNOUNCEMENTS = "maxPendingAnnouncements";
+const RETRY_MS = 1_000;
+const RETRY_MS_MIN = 100;
+/** What stands still may go on at any moment, and then nobody should be told to wait for long. */
+const RETRY_MS_MAX = 5_000;
+/** So much of the limit should be free again before it is worth coming back. */
+const ROOM = 0.1;
+/** Of a transaction that can lose nothing, or where nobody could tell when it is durable. */
+export const UNCOUNTED: Admitted = { exposed: null, slow: null };
+
+export class Exposure {
+  readonly #parts: ExposureParts;
+  readonly #options: ExposureOptions;
+  readonly #account = new Account();
+  readonly #others: Others;
+  readonly #drain = new DrainRate();
+  readonly #announcements: Use["limit"];
+  #isOtherLevel = false;
+
+  constructor(parts: ExposureParts, options: ExposureOptions) {
+    this.#parts = parts;
+    this.#options = options;
+    const { level, gateways } = options.settings;
+    this.#others = new Others({ ...options, level, gatewaysMin: gateways });
+    this.#announcements = { name: ANNOUNCEMENTS, scope: "all", value: parts.announcements.max };
+  }
+
+  get level(): string {
+    return this.#options.settings.level;
+  }
+
+  get pending(): number {
+    return this.#account.total.pending;
+  }
+
+  get reserved(): number {
+    return this.#account.total.reserved;
+  }
+
+  get bytes(): bigint {
+    return this.#account.bytesOf(this.#account.total);
+  }
+
+  get oldestMs(): number | null {
+    return this.#ageOf(this.#account.total, this.#parts.clock.monotonicMs());
+  }
+
+  /**
+   * Counts a write transaction that is about to run; `commit` or `release` must follow.
+   * Errors: `exposure_limit`, and it is not counted. A safe one waits for its mark and is not slowed down.
+   */
+  admit(owner: bigint, ack: Ack): Admitted {
+    if (!this.#options.hasTrackers) return UNCOUNTED;
+    const nearness = this.#check(owner, ack);
+    const exposed = this.#account.reserve(owner);
+    if (ack !== "commit" || nearness <= SLOW_FROM) return { exposed, slow: null };
+    this.#parts.metrics.exposureDelays.add({});
+    const delayMs = (SLOW_MS_MAX * (nearness - SLOW_FROM)) / (1 - SLOW_FROM);
+    return { exposed, slow: sleep(this.#parts.clock, delayMs) };
+  }
+
+  /** Errors: `exposure_limit` where not even a safe transaction could be admitted. Counts nothing. */
+  refuse(owner: bigint): void {
+    if (this.#options.hasTrackers) this.#check(owner, "durable");
+  }
+
+  commit(exposed: Exposed, epoch: EpochId, offset: Offset): void {
+    this.#account.commit(exposed, { epoch, offset, nowMs: this.#parts.clock.monotonicMs() });
+  }
+
+  /** It has not committed. Of one that has, or whose commit is being looked up: nothing. */
+  release(exposed: Exposed): void {
+    this.#account.release(exposed);
+  }
+
+  /** The level's mark has risen. */
+  advance(epoch: string, mark: Offset): void {
+    const settled = this.#account.advance(epoch, mark);
+    if (settled > 0) this.#drain.note(settled, this.#parts.clock.monotonicMs());
+  }
+
+  /** This gateway runs transactions in the epoch from now on. */
+  begin(record: EpochRecord, mark: Offset | undefined): void {
+    const startOffset = parseOffset(record.startOffset);
+    if (startOffset === undefined) throw new Error("an epoch's record has no place");
+    this.#account.begin({ epoch: record.id as EpochId, startOffset, mark });
+  }
+
+  /** What a tracker counts. At another level than this gateway's it says nothing here, and somebody should know. */
+  hear(report: ExposureReport): void {
+    const isOtherLevel = !this.#others.hear(report, this.#account, this.#parts.clock.monotonicMs());
+    if (isOtherLevel && !this.#isOtherLevel)
+      this.#parts.log.warn("exposure_level_differs", { own: this.level, trackers: report.level });
+    this.#isOtherLevel = isOtherLevel;
+  }
+
+  /** Each limit that is on; of the keys' limits, the owner who is nearest. */
+  samples(): LimitSample[] {
+    const nowMs = this.#parts.clock.monotonicMs();
+    const isFresh = this.#others.isFresh(this.#account, nowMs);
+    return this.#options.settings.limits.map((limit) => {
+      const { name, scope } = limit;
+      const tallies = scope === "key" ? [...this.#account.owners.values()] : [this.#account.total];
+      let nearest = { name, used: 0, bound: this.#boundOf(limit, isFresh) };
+      for (const tally of tallies) {
+        const used = this.#usedOf(limit, tally, { nowMs, isFresh });
+        if (used > nearest.used) nearest = { ...nearest, used };
+      }
+      return nearest;
+    });
+  }
+
+  /** How near the nearest bound is, from 0 to 1. */
+  #check(owner: bigint, ack: Ack): number {
+    const nowMs = this.#parts.clock.monotonicMs();
+    const factor = ack === "commit" ? 1 : SAFE_FACTOR;
+    const total = this.#account.total;
+    const pending = this.#parts.announcements.pending();
+    const { value } = this.#announcements;
+    let nearness = pending / value;
+    if (nearness >= factor)
+      this.#refuse({ limit: this.#announcements, used: pending, bound: value, tally: total }, nowMs);
+    const { limits } = this.#options.settings;
+    const isFresh = this.#others.isFresh(this.#account, nowMs);
+    for (const limit of limits) {
+      // The age of the oldest says nothing against one that nobody relies on before it is durable.
+      if (ack === "durable" && limit.measure === "ageMs") continue;
+      const tally = limit.scope === "key" ? (this.#account.owners.get(owner) ?? new Tally(owner)) : total;
+      const bound = this.#boundOf(limit, isFresh);
+      const used = this.#usedOf(limit, tally, { nowMs, isFresh });
+      if (used >= factor * bound) this.#refuse({ limit, used, bound, tally }, nowMs);
+      nearness = Math.max(nearness, used / bound);
+    }
+    return nearness;
+  }
+
+  /** While nobody tells what the others have, each gateway keeps to its share of what all of them may have. */
+  #boundOf({ measure, value }: ExposureLimit, isFresh: boolean): number {
+    if (measure !== "transactions" || isFresh) return value;
+    return Math.max(1, Math.floor(value / this.#others.gateways));
+  }
+
+  #usedOf(
+    { scope, measure }: ExposureLimit,
+    tally: Tally,
+    { nowMs, isFresh }: { readonly nowMs: number; readonly isFresh: boolean },
+  ): number {
+    const isTold = isFresh && scope === "all";
+    switch (measure) {
+      case "transactions":
+        return tally.count + (isFresh ? this.#others.transactions(scope, tally.owner) : 0);
+      case "bytes": {
+        const own = Number(this.#account.bytesOf(tally));
+        return isTold ? Math.max(own, this.#others.bytes(this.#account.epoch)) : own;
+      }
+      case "ageMs": {
+        const own = this.#ageOf(tally, nowMs) ?? 0;
+        return isTold ? Math.max(own, this.#others.oldestMs()) : own;
+      }
+    }
+  }
+
+  #ageOf(tally: Tally, nowMs: number): number | null {
+    return tally.oldestAtMs === null ? null : nowMs - tally.oldestAtMs;
+  }
+
+  #refuse(use: Use, nowMs: number): never {
+    const { limit, tally } = use;
+    this.#parts.metrics.exposureRefusals.add({ limit: limit.name });
+    const isOfAnnouncements = limit === this.#announcements;
+    const isFresh = this.#others.isFresh(this.#account, nowMs);
+    const elsewhere = isFresh ? this.#others.transactions(limit.scope, tally.owner) : 0;
+    const oldestMs = this.#ageOf(tally, nowMs);
+    throw new HighwaterError("exposure_limit", {
+      detail: isOfAnnouncements
+        ? "No tracker acknowledges announcements; their number has reached the bound."
+        : this.#whyFull(use),
+      limit: { name: limit.name, value: limit.value },
+      exposure: {
+        transactions: tally.pending + elsewhere,
+        bytes: String(this.#account.bytesOf(tally)),
+        oldestMs: oldestMs === null ? null : Math.round(oldestMs),
+      },
+      retryAfterMs: isOfAnnouncements ? RETRY_MS : this.#retryAfterMs(use, nowMs),
+    });
+  }
+
+  #whyFull({ limit, used, bound }: Use): string {
+    const share =
+      bound < limit.value
+        ? `, of which this gateway has ${String(bound)} while no tracker tells what the others have`
+        : "";
+    const is = `${limit.name} is ${String(Math.round(used))} where the limit is ${String(limit.value)}`;
+    return `Too much is committed and not durable at the level ${this.level} yet: ${is}${share}.`;
+  }
+
+  /** By the observed rate: a mark takes everything below it along, so what is too much of one drains with all the others. */
+  #retryAfterMs({ used, bound }: Use, nowMs: number): number {
+    const { pending } = this.#account.total;
+    // Others have it all.
+    if (pending === 0) return RETRY_MS;
+    const excess = Math.max(ROOM, 1 - ((1 - ROOM) * bound) / used);
+    const waitMs = (excess * pending) / this.#drain.perMs(nowMs);
+    return Math.min(RETRY_MS_MAX, Math.max(RETRY_MS_MIN, Math.ceil(waitMs)));
+  }
+}

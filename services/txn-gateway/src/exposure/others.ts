@@ -1,0 +1,102 @@
+// What a tracker says is exposed beyond this gateway's own account: on other gateways, and by an earlier life of this one.
+// Silence is not taken for news: what nobody confirms any more does not count, and each gateway keeps to its share instead.
+import { type ExposureReport } from "@highwater/protocol";
+import { type Account } from "./account.ts";
+import { type Scope } from "./settings.ts";
+
+export interface OthersOptions {
+  readonly level: string;
+  /** This gateway's name, and its region. */
+  readonly gateway: string;
+  readonly region: string;
+  /** There are at least so many gateways, whatever was heard. */
+  readonly gatewaysMin: number;
+  /** The stream of a tracker is open. */
+  readonly isConnected: () => boolean;
+}
+
+/** Trackers tell four times a second of what is pending; this long without a word is silence. */
+const SILENCE_MS = 2_000;
+
+const OWNER = /^-?[0-9]{1,19}$/;
+
+interface Heard {
+  readonly atMs: number;
+  readonly all: number;
+  readonly region: number;
+  /** By owner, of those that the tracker names. */
+  readonly owners: ReadonlyMap<bigint, number>;
+  readonly epoch: string;
+  readonly bytes: number;
+  readonly oldestMs: number | null;
+}
+
+export class Others {
+  readonly #options: OthersOptions;
+  #heard: Heard | null = null;
+  #gateways = 1;
+
+  constructor(options: OthersOptions) {
+    this.#options = options;
+  }
+
+  /** Gateways that share the limits while nobody tells what the others have. */
+  get gateways(): number {
+    return Math.max(this.#options.gatewaysMin, this.#gateways);
+  }
+
+  /**
+   * Takes a report in. The stream tells of marks first, so the account is up to date, and what the report has more than it
+   * is not this gateway's. False: the report is of another level, and says nothing here.
+   */
+  hear(report: ExposureReport, account: Account, nowMs: number): boolean {
+    const { level, gateway, region } = this.#options;
+    if (report.level !== level) return false;
+    this.#gateways = new Set([gateway, ...Object.keys(report.byGateway)]).size;
+    const own = account.total.pending;
+    const owners = new Map<bigint, number>();
+    for (const [text, count] of Object.entries(report.byOwner)) {
+      // The schema does not look at names.
+      if (!OWNER.test(text)) continue;
+      const owner = BigInt(text);
+      const beyond = count - (account.owners.get(owner)?.pending ?? 0);
+      if (beyond > 0) owners.set(owner, beyond);
+    }
+    this.#heard = {
+      atMs: nowMs,
+      all: Math.max(0, report.transactions - own),
+      region: Math.max(0, (report.byRegion[region] ?? 0) - own),
+      owners,
+      epoch: report.epoch,
+      bytes: Number(report.bytes),
+      oldestMs: report.oldestMs,
+    };
+    return true;
+  }
+
+  /** The tracker goes on telling, or has nothing to tell: while nothing of this gateway is pending it may be silent. */
+  isFresh(account: Account, nowMs: number): boolean {
+    const heard = this.#heard;
+    if (heard === null) return false;
+    const { oldestAtMs } = account.total;
+    if (nowMs - heard.atMs <= SILENCE_MS) return true;
+    return this.#options.isConnected() && (oldestAtMs === null || nowMs - oldestAtMs <= SILENCE_MS);
+  }
+
+  /** Exposed transactions beyond the own account, as far as they were told. */
+  transactions(scope: Scope, owner: bigint | null): number {
+    const heard = this.#heard;
+    if (heard === null) return 0;
+    if (scope === "key") return owner === null ? 0 : (heard.owners.get(owner) ?? 0);
+    return scope === "all" ? heard.all : heard.region;
+  }
+
+  /** Of the whole log in the epoch: another gateway may have committed behind the newest of this one. */
+  bytes(epoch: string | null): number {
+    return this.#heard?.epoch === epoch ? this.#heard.bytes : 0;
+  }
+
+  oldestMs(): number {
+    return this.#heard?.oldestMs ?? 0;
+  }
+}

@@ -1,0 +1,119 @@
+// The variables that bound what may be lost: at which level it is counted, and how much of it there may be.
+import {
+  type AboutVariables,
+  about,
+  type Env,
+  integer,
+  type Range,
+  rangesOf,
+  type ReadFile,
+  readSettings,
+  type Setting,
+  text,
+  variablesOf,
+} from "@highwater/service";
+import { type Topology } from "@highwater/protocol";
+import { defaultLevel } from "../txn/request.ts";
+
+/** Whom a limit counts: everybody, the gateways of this one's region, or one key's owner. */
+export type Scope = "all" | "region" | "key";
+export type Measure = "transactions" | "bytes" | "ageMs";
+
+export interface ExposureLimit {
+  /** As errors and metrics have it. */
+  readonly name: string;
+  readonly scope: Scope;
+  readonly measure: Measure;
+  readonly value: number;
+}
+
+export interface ExposureSettings {
+  readonly level: string;
+  /** At least so many gateways share the limits while no tracker tells of them. */
+  readonly gateways: number;
+  /** Those that are on. */
+  readonly limits: readonly ExposureLimit[];
+}
+
+const DAY_MS = 86_400_000;
+const OFF = 0;
+/** An entry takes a hundred bytes of memory or so. */
+const TRANSACTIONS = 200_000;
+
+const transactions = (variable: string, fallback: number): Setting<number> =>
+  integer(variable, { fallback, min: 0, max: 10_000_000 });
+const bytes = (variable: string): Setting<number> =>
+  integer(variable, { fallback: OFF, min: 0, max: 1_000_000_000_000_000 });
+const ageMs = (variable: string): Setting<number> =>
+  integer(variable, { fallback: OFF, min: 0, max: 30 * DAY_MS });
+
+const SETTINGS = {
+  level: text("GATEWAY_EXPOSURE_LEVEL", ""),
+  gateways: integer("GATEWAY_EXPOSURE_GATEWAYS", { fallback: 1, min: 1, max: 10_000 }),
+  exposureTransactions: transactions("GATEWAY_EXPOSURE_TRANSACTIONS", TRANSACTIONS),
+  exposureBytes: bytes("GATEWAY_EXPOSURE_BYTES"),
+  exposureAgeMs: ageMs("GATEWAY_EXPOSURE_AGE_MS"),
+  exposureRegionTransactions: transactions("GATEWAY_EXPOSURE_REGION_TRANSACTIONS", OFF),
+  exposureRegionBytes: bytes("GATEWAY_EXPOSURE_REGION_BYTES"),
+  exposureRegionAgeMs: ageMs("GATEWAY_EXPOSURE_REGION_AGE_MS"),
+  exposureKeyTransactions: transactions("GATEWAY_EXPOSURE_KEY_TRANSACTIONS", OFF),
+  exposureKeyBytes: bytes("GATEWAY_EXPOSURE_KEY_BYTES"),
+  exposureKeyAgeMs: ageMs("GATEWAY_EXPOSURE_KEY_AGE_MS"),
+} as const;
+
+const LIMITS: readonly [keyof typeof SETTINGS, Scope, Measure][] = [
+  ["exposureTransactions", "all", "transactions"],
+  ["exposureBytes", "all", "bytes"],
+  ["exposureAgeMs", "all", "ageMs"],
+  ["exposureRegionTransactions", "region", "transactions"],
+  ["exposureRegionBytes", "region", "bytes"],
+  ["exposureRegionAgeMs", "region", "ageMs"],
+  ["exposureKeyTransactions", "key", "transactions"],
+  ["exposureKeyBytes", "key", "bytes"],
+  ["exposureKeyAgeMs", "key", "ageMs"],
+];
+
+export const EXPOSURE_VARIABLES: readonly string[] = variablesOf(SETTINGS);
+export const EXPOSURE_RANGES: ReadonlyMap<string, Range> = rangesOf(SETTINGS);
+
+const HTTP = "[http.md](http.md#exposure)";
+
+/** For the table of variables. */
+export const ABOUT_EXPOSURE: AboutVariables = {
+  GATEWAY_EXPOSURE_LEVEL: about(
+    "what is not durable at this level is exposed; the trackers' level must be the same",
+    "`region`, or the strongest",
+  ),
+  GATEWAY_EXPOSURE_GATEWAYS: about(
+    "at least so many gateways share the limits while no tracker can be heard",
+  ),
+  GATEWAY_EXPOSURE_TRANSACTIONS: about(
+    `exposed transactions of all gateways; 0 here and below: no limit. ${HTTP}`,
+  ),
+  GATEWAY_EXPOSURE_BYTES: about("log that is not at the level yet"),
+  GATEWAY_EXPOSURE_AGE_MS: about("age of the oldest exposed transaction"),
+  GATEWAY_EXPOSURE_REGION_TRANSACTIONS: about("exposed transactions of the gateways of this region"),
+  GATEWAY_EXPOSURE_REGION_BYTES: about("log up to this gateway's newest commit that is not at the level yet"),
+  GATEWAY_EXPOSURE_REGION_AGE_MS: about("age of the oldest of this gateway"),
+  GATEWAY_EXPOSURE_KEY_TRANSACTIONS: about("exposed transactions of one owner of keys"),
+  GATEWAY_EXPOSURE_KEY_BYTES: about("log up to the owner's newest commit here that is not at the level yet"),
+  GATEWAY_EXPOSURE_KEY_AGE_MS: about("age of the oldest of one owner on this gateway"),
+};
+
+/** `topology`: undefined where that has faults itself. */
+export function readExposure(
+  env: Env,
+  readFile: ReadFile,
+  topology: Topology | undefined,
+): { readonly settings: ExposureSettings; readonly faults: readonly string[] } {
+  const { values, faults } = readSettings(SETTINGS, env, readFile);
+  const levels = Object.keys(topology?.levels ?? {});
+  const level = values.level === "" && levels.length > 0 ? defaultLevel(levels) : values.level;
+  if (levels.length > 0 && !levels.includes(level))
+    faults.push(`GATEWAY_EXPOSURE_LEVEL is not a configured level; there are ${levels.join(", ")}`);
+  const limits = LIMITS.flatMap(([name, scope, measure]) => {
+    const value = values[name];
+    return typeof value === "number" && value > 0 ? [{ name, scope, measure, value }] : [];
+  });
+  return { settings: Object.freeze({ level, gateways: values.gateways, limits }), faults };
+}
