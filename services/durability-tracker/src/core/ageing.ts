@@ -1,7 +1,9 @@
 // Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable enough for long enough.
-import { drop, enter, tidyHeaps } from "./ledger.ts";
+import { expose, tidyBook } from "./exposure.ts";
+import { drop, enter, heldCount, tidyHeaps } from "./ledger.ts";
+import { levelBit } from "./levels.ts";
 import { type Effect, type TrackerState } from "./types.ts";
-import { hasEnded, levelBit } from "./verdict.ts";
+import { hasEnded } from "./verdict.ts";
 
 const MAX_RETIRED_PER_TICK = 1_000;
 
@@ -15,7 +17,9 @@ export function age(state: TrackerState, effects: Effect[]): void {
     else state.finished.delete(key);
   }
   retireDurable(state, effects);
+  retireBacklog(state, effects);
   tidyHeaps(state);
+  tidyBook(state);
 }
 
 /** Nobody knows how an intent ended. Its gateway may yet withdraw it, or tell its position; then its id is settled. */
@@ -48,6 +52,22 @@ function retireDurable(state: TrackerState, effects: Effect[]): void {
     const beyondPrimary = entry.reached & ~primaryBits(state);
     if (entry.state.kind === "pending" && beyondPrimary !== 0) drop(state, entry, effects);
   }
+}
+
+/** The same of the backlog; and sooner when there are too many, for a level may be out of reach for long. */
+function retireBacklog(state: TrackerState, effects: Effect[]): void {
+  const { backlog, config, nowMs } = state;
+  const beyondPrimary = config.levels.filter(({ rule }) => !("primary" in rule)).map(({ name }) => name);
+  const others = heldCount(state) - backlog.size;
+  const left = backlog.retire(
+    beyondPrimary,
+    (item, stay) => nowMs - item.atMs >= config.keepDurableMs || stay + others > config.maxKept,
+  );
+  // At risk still, if another level than the one that has it counts.
+  for (const item of left)
+    if (!backlog.hasReached(item, config.exposureLevel)) expose(state, -1, item.owner, item.source);
+  const through = left.at(-1)?.offset;
+  if (through !== undefined) effects.push({ kind: "forget_waiting", through });
 }
 
 function primaryBits(state: TrackerState): number {

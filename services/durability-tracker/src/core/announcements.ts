@@ -1,57 +1,139 @@
 // What gateways announce and what clients present: from words about an attempt to an entry of the ledger.
-import { type TrackerEvent } from "./types.ts";
-import { complete, drop, enter, entryKey, newEntry } from "./ledger.ts";
+import { type Offset } from "@highwater/protocol";
+import { addDeadline } from "./delays.ts";
+import { countEntry, ownerAccount, type Source, sourceOf } from "./exposure.ts";
+import { complete, drop, enter, entryKey, isQueued, newEntry, queue } from "./ledger.ts";
+import { hasAll } from "./levels.ts";
 import { placeAgain } from "./placing.ts";
 import { reappear, tell } from "./proof.ts";
-import { type AnnouncedItem, type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { allBits, hasReappeared, reachedBits } from "./verdict.ts";
+import {
+  type AnnouncedItem,
+  type Effect,
+  type Entry,
+  type Place,
+  type TrackerEvent,
+  type TrackerState,
+} from "./types.ts";
+import { hasReappeared, reachedBits } from "./verdict.ts";
+import { type Waiting } from "./waiting-table.ts";
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
 export function takeAnnouncements(state: TrackerState, event: EventOf<"announced">, effects: Effect[]): void {
-  for (const item of event.items) takeOne(state, item, effects);
+  const { from } = event;
+  const source = from === undefined ? null : sourceOf(state, from.gateway, from.region);
+  for (const item of event.items) takeOne(state, item, source, effects);
 }
 
-function takeOne(state: TrackerState, item: AnnouncedItem, effects: Effect[]): void {
+function takeOne(state: TrackerState, item: AnnouncedItem, source: Source | null, effects: Effect[]): void {
   const known = state.entries.get(entryKey(item.id, item.epoch));
+  const isWaiting = item.epoch === state.backlog.epoch && state.backlog.has(item.id);
   switch (item.kind) {
     case "intent":
-      if (known === undefined) takeIntent(state, item, effects);
-      else if (known.metadata === null && item.metadata !== undefined) {
-        // Its position was faster.
-        known.metadata = item.metadata;
-        effects.push({ kind: "save", entry: known });
-      }
+      if (known === undefined && !isWaiting) takeIntent(state, item, source, effects);
+      else learnMore(state, item, known ?? state.backlog.get(item.id), effects);
       return;
-    case "position": {
-      if (item.offset === undefined) return;
-      const place = { epoch: item.epoch, offset: item.offset };
-      if (known === undefined) {
-        const entry = newEntry(state, { id: item.id, attempt: item.epoch, kind: "write", announced: true });
-        entry.metadata = item.metadata ?? null;
-        entry.origin = place;
-        state.entries.set(entry.key, entry);
-        placeAgain(state, entry, place, effects);
-        return;
-      }
-      known.announced = true;
-      learnPlace(state, known, place, effects);
+    case "position":
+      if (item.offset !== undefined && !isWaiting)
+        takePosition(state, { ...item, offset: item.offset }, known, source, effects);
       return;
-    }
     case "withdrawn":
       if (known?.state.kind === "intent") drop(state, known, effects);
   }
 }
 
-function takeIntent(state: TrackerState, item: AnnouncedItem, effects: Effect[]): void {
-  const entry = newEntry(state, { id: item.id, attempt: item.epoch, kind: "write", announced: true });
+function takeIntent(
+  state: TrackerState,
+  item: AnnouncedItem,
+  source: Source | null,
+  effects: Effect[],
+): void {
+  const entry = announcedEntry(state, item, source);
+  watchDelay(state, item);
+  enter(state, entry, { kind: "intent" }, effects);
+}
+
+function announcedEntry(state: TrackerState, item: AnnouncedItem, source: Source | null): Entry {
+  const { id, epoch: attempt } = item;
+  const owner = ownerAccount(state, item.owner ?? 0n);
+  const entry = newEntry(state, { id, attempt, kind: "write", announced: true, owner, source });
   entry.metadata = item.metadata ?? null;
   state.entries.set(entry.key, entry);
-  enter(state, entry, { kind: "intent" }, effects);
+  return entry;
+}
+
+/** Its position was faster than the intent that says the rest. */
+function learnMore(
+  state: TrackerState,
+  item: AnnouncedItem,
+  known: Entry | Waiting | undefined,
+  effects: Effect[],
+): void {
+  const { metadata } = item;
+  if (known === undefined || known.metadata !== null || metadata === undefined) return;
+  watchDelay(state, item);
+  if ("attempt" in known) {
+    known.metadata = metadata;
+    effects.push({ kind: "save", entry: known });
+  } else {
+    state.backlog.learn(item.id, metadata);
+    effects.push({ kind: "save_waiting", item: { ...known, metadata } });
+  }
+}
+
+function takePosition(
+  state: TrackerState,
+  item: AnnouncedItem & { readonly offset: Offset },
+  known: Entry | undefined,
+  source: Source | null,
+  effects: Effect[],
+): void {
+  const { id, epoch, offset } = item;
+  const place = { epoch, offset };
+  const isNew = known === undefined || known.state.kind === "intent";
+  if (isNew && isQueued(state, epoch)) {
+    const { owner, metadata } = known ?? { owner: ownerAccount(state, item.owner ?? 0n), metadata: null };
+    if (known !== undefined) drop(state, known, effects);
+    const atMs = Math.floor(known?.atMs ?? state.nowMs);
+    queue(
+      state,
+      {
+        id,
+        offset,
+        atMs,
+        owner,
+        source: known?.source ?? source,
+        metadata: metadata ?? item.metadata ?? null,
+      },
+      effects,
+    );
+    return;
+  }
+  if (known === undefined) {
+    const entry = announcedEntry(state, item, source);
+    entry.origin = place;
+    placeAgain(state, entry, place, effects);
+    return;
+  }
+  if (!known.announced) {
+    // Until now only its client's token told of it.
+    known.announced = true;
+    known.owner = ownerAccount(state, item.owner ?? 0n);
+    known.source = source;
+  }
+  learnPlace(state, known, place, effects);
+}
+
+function watchDelay(state: TrackerState, { id, epoch, maxDelayMs, level = "" }: AnnouncedItem): void {
+  if (maxDelayMs === undefined) return;
+  const atMs = Math.floor(state.nowMs) + maxDelayMs;
+  addDeadline(state, { key: entryKey(id, epoch), id, attempt: epoch, level, atMs });
 }
 
 /** Somebody holds a token that only a look-up can judge: from now on the ledger holds it too. */
 export function takeToken(state: TrackerState, event: EventOf<"token_presented">, effects: Effect[]): void {
+  // In the backlog only its place matters, and the gateway has told it.
+  if (event.attempt === state.backlog.epoch && state.backlog.has(event.id)) return;
   const known = state.entries.get(entryKey(event.id, event.attempt));
   if (known !== undefined) {
     learnPlace(state, known, event.place, effects);
@@ -83,8 +165,9 @@ function learnPlace(state: TrackerState, entry: Entry, place: Place, effects: Ef
     placeAgain(state, entry, place, effects);
     return;
   }
+  countEntry(state, entry);
   effects.push({ kind: "save", entry });
-  if (entry.state.kind === "pending" && entry.reached === allBits(state)) complete(state, entry, effects);
+  if (entry.state.kind === "pending" && hasAll(state, entry.reached)) complete(state, entry, effects);
   // Told as lost, and its place shows that it is here again: broken at every level.
   if (hasReappeared(state, entry, place)) reappear(state, entry, effects);
   if (entry.state.kind !== "gone" || entry.state.reappeared || learned === 0) return;

@@ -35,6 +35,9 @@ export function configOf(over: Partial<CoreConfig> = {}): CoreConfig {
       { name: "region", rule: { replicas: 1, outside: "region" } },
       { name: "global", rule: { regions: "all" } },
     ],
+    exposureLevel: "region",
+    stallAfterMs: 10_000,
+    maxKept: 1_000_000,
     aliveMs: 3_000,
     publishPatienceMs: 5_000,
     intentPatienceMs: 90_000,
@@ -92,8 +95,8 @@ export class Driven {
   send(event: Timed<TrackerEvent>): readonly Effect[] {
     this.nowMs += 1;
     const { effects } = step(this.state, { ...event, nowMs: this.nowMs });
-    this.effects.push(...effects);
     for (const effect of effects) {
+      this.effects.push(effect);
       if (effect.kind === "publish_verdict") this.published.push(effect.published);
       if (effect.kind === "read_receipts") this.reads.push(effect);
     }
@@ -217,7 +220,9 @@ export class Driven {
   }
 
   stateOf(n: number, epoch: number): string | undefined {
-    return this.state.entries.get(`${txnId(n)}/${epochId(epoch)}`)?.state.kind;
+    const { backlog, entries } = this.state;
+    if (backlog.epoch === epochId(epoch) && backlog.get(txnId(n)) !== undefined) return "pending";
+    return entries.get(`${txnId(n)}/${epochId(epoch)}`)?.state.kind;
   }
 }
 

@@ -1,9 +1,12 @@
 // The ledger: attempts that are announced or asked about, and the indexes that find them. Moving an entry from one state to
 // another happens here and nowhere else; where to, is decided in placing.ts and proof.ts.
 import { type EpochId, maxOffset, type TxnId } from "@highwater/protocol";
+import { countEntry, expose, listed, ownerAccount, type OwnerAccount, type Source } from "./exposure.ts";
+import { hasAll, levelBit } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
-import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { allBits, carry, levelBit, reachedBits } from "./verdict.ts";
+import { type BecameDurable, type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
+import { carry, reachedBits } from "./verdict.ts";
+import { type Waiting } from "./waiting-table.ts";
 
 export function entryKey(id: TxnId, attempt: EpochId): string {
   return `${id}/${attempt}`;
@@ -11,12 +14,16 @@ export function entryKey(id: TxnId, attempt: EpochId): string {
 
 export function newEntry(
   state: TrackerState,
-  about: Pick<Entry, "id" | "attempt" | "kind" | "announced">,
+  about: Pick<Entry, "id" | "attempt" | "kind" | "announced"> & Partial<Pick<Entry, "owner" | "source">>,
 ): Entry {
   const key = entryKey(about.id, about.attempt);
+  const { owner = ownerAccount(state, 0n), source = null, ...rest } = about;
   return {
-    ...about,
+    ...rest,
     key,
+    owner,
+    source,
+    isExposed: false,
     origin: null,
     state: { kind: "unknown" },
     reached: 0,
@@ -50,11 +57,13 @@ export function enter(state: TrackerState, entry: Entry, next: Entry["state"], e
       state.finished.set(entry.key, state.nowMs);
       break;
     case "asked":
+      countEntry(state, entry);
       return; // Nothing worth saving: after a restart it is asked again.
     case "pending":
       wait(state, entry, next.place);
       break;
   }
+  countEntry(state, entry);
   if (state.entries.has(entry.key)) effects.push({ kind: "save", entry });
 }
 
@@ -63,7 +72,7 @@ function wait(state: TrackerState, entry: Entry, place: Place): void {
     state.adrift.add(entry.key);
     return;
   }
-  if (entry.reached === allBits(state)) state.finished.set(entry.key, state.nowMs);
+  if (hasAll(state, entry.reached)) state.finished.set(entry.key, state.nowMs);
   for (const { name } of state.config.levels) {
     if ((entry.reached & levelBit(state, name)) === 0) state.waiting.get(name)?.push(place.offset, entry);
   }
@@ -77,14 +86,66 @@ export function drop(state: TrackerState, entry: Entry, effects: Effect[]): void
   state.intents.delete(entry.key);
   state.adrift.delete(entry.key);
   state.finished.delete(entry.key);
+  countEntry(state, entry);
   effects.push({ kind: "forget", key: entry.key });
+}
+
+/** True when attempts of the epoch wait for marks and for nothing else, as far as this tracker knows. */
+export function isQueued(state: TrackerState, attempt: EpochId): boolean {
+  const { standing, backlog } = state;
+  return backlog.epoch === attempt && (standing.kind !== "reigning" || standing.epoch === attempt);
+}
+
+/** Puts an attempt into the backlog, unless every mark has passed it already. */
+export function queue(state: TrackerState, item: Waiting, effects: Effect[]): void {
+  const { backlog, config } = state;
+  state.highestPending = maxOffset(state.highestPending, item.offset);
+  const isDone = config.levels.every(({ name }) => backlog.hasReached(item, name));
+  if (state.tellsDurable)
+    for (const { name } of config.levels)
+      if (backlog.hasReached(item, name)) tellDurable(state, name, [item], effects);
+  if (isDone) return;
+  // An intent's accounts may have been closed since.
+  const owner = ownerAccount(state, item.owner.owner);
+  const source = item.source === null ? null : listed(state, item.source);
+  backlog.add({ ...item, owner, source });
+  if (!backlog.hasReached(item, config.exposureLevel)) expose(state, 1, owner, source);
+  effects.push({ kind: "save_waiting", item });
+}
+
+/** Empties the backlog into entries, whose places are still to be found. */
+export function unqueueAll(state: TrackerState): Entry[] {
+  const { backlog, config } = state;
+  const { epoch } = backlog;
+  const entries: Entry[] = [];
+  for (const item of backlog) {
+    if (!backlog.hasReached(item, config.exposureLevel)) expose(state, -1, item.owner, item.source);
+    if (epoch !== null) entries.push(entryOf(state, epoch, item));
+  }
+  return entries;
+}
+
+function entryOf(state: TrackerState, attempt: EpochId, item: Waiting): Entry {
+  const { id, offset, atMs, owner, source, metadata } = item;
+  const entry = newEntry(state, { id, attempt, kind: "write", announced: true, owner, source });
+  const place = { epoch: attempt, offset };
+  entry.origin = place;
+  entry.atMs = atMs;
+  entry.metadata = metadata;
+  entry.state = { kind: "pending", place };
+  for (const { name } of state.config.levels)
+    if (state.backlog.hasReached(item, name)) entry.reached |= levelBit(state, name);
+  state.entries.set(entry.key, entry);
+  return entry;
 }
 
 /** The prefix property at work: pops whatever the marks have passed; what is durable everywhere leaves the ledger. */
 export function settleByMarks(state: TrackerState, effects: Effect[]): void {
   const { standing } = state;
   if (standing.kind !== "reigning") return;
+  settleBacklog(state, standing.epoch, effects);
   for (const { name } of state.config.levels) {
+    const durable: Entry[] = [];
     const mark = markIn(state, standing.epoch, name);
     const heap = state.waiting.get(name);
     if (mark === null || heap === undefined) continue;
@@ -93,10 +154,45 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
       // Met again after it moved on: its new place is in the heap as well, or it does not wait any more.
       if (state.entries.get(entry.key) !== entry || at.kind !== "pending") continue;
       if (at.place.epoch !== standing.epoch || at.place.offset > mark) continue;
+      if ((entry.reached & levelBit(state, name)) === 0 && entry.kind === "write") durable.push(entry);
       entry.reached |= levelBit(state, name);
-      if (entry.reached === allBits(state)) complete(state, entry, effects);
+      countEntry(state, entry);
+      if (hasAll(state, entry.reached)) complete(state, entry, effects);
     }
+    if (state.tellsDurable) tellDurable(state, name, durable, effects);
   }
+}
+
+function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): void {
+  const { backlog, config } = state;
+  if (backlog.epoch !== epoch) return;
+  for (const { name } of config.levels) {
+    const mark = markIn(state, epoch, name);
+    if (mark === null) continue;
+    if (state.tellsDurable) tellDurable(state, name, backlog.upTo(name, mark), effects);
+    const isCounted = name === config.exposureLevel;
+    const leave = (owner: OwnerAccount, source: Source | null): void => {
+      expose(state, -1, owner, source);
+    };
+    backlog.advance(name, mark, isCounted ? leave : undefined);
+  }
+  const through = backlog.settle();
+  if (through !== null) effects.push({ kind: "forget_waiting", through });
+}
+
+function tellDurable(
+  state: TrackerState,
+  level: string,
+  passed: readonly (Waiting | Entry)[],
+  effects: Effect[],
+): void {
+  if (passed.length === 0) return;
+  const reigning = state.backlog.epoch ?? ("" as EpochId);
+  const items = passed.map((each): BecameDurable => {
+    const attempt = "attempt" in each ? each.attempt : reigning;
+    return { id: each.id, attempt, owner: each.owner.owner, metadata: each.metadata };
+  });
+  effects.push({ kind: "publish_durable", level, items });
 }
 
 /** Durable everywhere: whoever asks later is answered by the token and the marks, unless a look-up had its part in it. */
@@ -112,7 +208,7 @@ export function complete(state: TrackerState, entry: Entry, effects: Effect[]): 
 function isToldByToken(state: TrackerState, { origin, attempt }: Entry): boolean {
   if (origin?.epoch !== attempt) return false;
   if (state.ancestry.at(-1)?.id === attempt) return true;
-  return carry(state, origin) !== null && reachedBits(state, origin) === allBits(state);
+  return carry(state, origin) !== null && hasAll(state, reachedBits(state, origin));
 }
 
 /** Drops what has moved on from the heaps, once that is most of what they hold: a level may be out of reach for long. */
@@ -132,19 +228,41 @@ export function tidyHeaps(state: TrackerState): void {
 
 const MIN_TIDY = 1_024;
 
-export interface Exposure {
-  /** Committed and not durable at the level, as far as this tracker's ledger knows. */
-  readonly count: number;
-  readonly oldestOffset: bigint | null;
+/** How many attempts wait at the level, as far as this tracker's ledger knows. */
+export function pendingAt(state: TrackerState, level: string): number {
+  return (state.waiting.get(level)?.size ?? 0) + state.backlog.pendingAt(level);
 }
 
-export function exposure(state: TrackerState, level: string): Exposure {
-  const heap = state.waiting.get(level);
-  return { count: heap?.size ?? 0, oldestOffset: heap?.peek()?.offset ?? null };
+/** Attempts in the ledger. */
+export function heldCount(state: TrackerState): number {
+  return state.entries.size + state.backlog.size;
+}
+
+export function hasEntryReached(state: TrackerState, entry: Entry, level: string): boolean {
+  return (entry.reached & levelBit(state, level)) !== 0;
+}
+
+export interface Pending {
+  readonly id: TxnId;
+  readonly attempt: EpochId;
+  readonly owner: bigint;
+  readonly offset: bigint;
+  readonly metadata: Readonly<Record<string, string>> | null;
+}
+
+/** Every write that waits in the epoch which reigns, or did last. */
+export function forEachPending(state: TrackerState, visit: (pending: Pending) => void): void {
+  const epoch = state.backlog.epoch;
+  if (epoch === null) return;
+  for (const { id, offset, owner, metadata } of state.backlog)
+    visit({ id, attempt: epoch, owner: owner.owner, offset, metadata });
+  for (const { id, attempt, kind, owner, metadata, state: at } of state.entries.values())
+    if (at.kind === "pending" && at.place.epoch === epoch && kind === "write")
+      visit({ id, attempt, owner: owner.owner, offset: at.place.offset, metadata });
 }
 
 /** True while knowing positions a little sooner would settle something: an entry waits at a level that can be reached. */
 export function wantsPositions(state: TrackerState): boolean {
   if (state.absent.size > 0) return true;
-  return reachableLevels(state).some((level) => (state.waiting.get(level)?.size ?? 0) > 0);
+  return reachableLevels(state).some((level) => pendingAt(state, level) > 0);
 }

@@ -1,6 +1,6 @@
 // Where an entry stands by its evidence: waiting for marks, in doubt until its receipt is looked up, or not to be judged yet.
 import { type EpochId } from "@highwater/protocol";
-import { enter } from "./ledger.ts";
+import { enter, unqueueAll } from "./ledger.ts";
 import { reappear } from "./proof.ts";
 import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
 import { carry, hasEnded, hasReappeared, reachedBits } from "./verdict.ts";
@@ -53,11 +53,25 @@ export function placeAdrift(state: TrackerState, effects: Effect[]): void {
   }
 }
 
+/** What waited in the ended epoch becomes entries, to be judged one by one; what waits in this one already goes on. */
+function beginBacklog(state: TrackerState, effects: Effect[]): void {
+  const { backlog, config } = state;
+  const current = state.ancestry.at(-1)?.id as EpochId | undefined;
+  if (current !== undefined && backlog.epoch !== current) {
+    unqueueAll(state);
+    const levels = config.levels.map(({ name }) => name);
+    backlog.begin(current, levels);
+    effects.push({ kind: "begin_waiting", epoch: current });
+  }
+  if (backlog.highest !== null) state.highestPending = backlog.highest;
+}
+
 /** A new epoch: everything that is not final is judged again, and what was lost is looked for once more. */
 export function repositionAll(state: TrackerState, effects: Effect[]): void {
   for (const heap of state.waiting.values()) heap.clear();
   state.highestPending = 0n as Place["offset"];
   state.asked.clear();
+  beginBacklog(state, effects);
   for (const entry of [...state.entries.values()]) {
     const { state: at, origin } = entry;
     switch (at.kind) {

@@ -2,10 +2,11 @@
 // truth. Holds no tests; world.prop.test.ts chooses the scripts.
 import assert from "node:assert/strict";
 import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
-import { decodeEntry, encodeEntry } from "../shell/ledger-file.ts";
+import { Disk } from "./disk.test.ts";
 import {
   type CoreConfig,
   type Effect,
+  exposure,
   initialState,
   judge,
   markIn,
@@ -45,17 +46,14 @@ export class Play {
   amnesia = false;
   #peace = false;
   readonly marks = new Map<string, Offset>();
-  readonly saved = {
-    epochs: new Map<string, string>(),
-    marks: new Map<string, { epoch: EpochId; level: string; offset: Offset }>(),
-    entries: new Map<string, string>(),
-  };
+  readonly disk: Disk;
 
   constructor(config: CoreConfig, rules: Rules, unfit: string | null) {
     this.config = config;
     this.rules = rules;
     this.world = new World(config.nodes, unfit);
     this.state = initialState(config, this.nowMs);
+    this.disk = new Disk(this.state);
   }
 
   // ---- what the tracker hears
@@ -67,21 +65,10 @@ export class Play {
   }
 
   #carryOut(effect: Effect): void {
-    const { saved, state } = this;
+    const { disk, state } = this;
     switch (effect.kind) {
-      case "save":
-        saved.entries.set(effect.entry.key, encodeEntry(effect.entry));
-        return;
-      case "forget":
-        saved.entries.delete(effect.key);
-        return;
-      case "save_epochs":
-        for (const record of effect.records) saved.epochs.set(record.id, JSON.stringify(record));
-        return;
       case "save_marks":
-        if (this.rules.forgetsMarks && this.nowMs % 3 !== 0) return;
-        for (const [level, offset] of state.marks.get(effect.epoch) ?? [])
-          saved.marks.set(`${effect.epoch}/${level}`, { epoch: effect.epoch, level, offset });
+        if (!this.rules.forgetsMarks || this.nowMs % 3 === 0) disk.take(effect, state);
         return;
       case "read_receipts":
         this.reads.push(effect);
@@ -97,6 +84,8 @@ export class Play {
       case "publish_epochs":
       case "help_flush":
         return;
+      default:
+        disk.take(effect, state);
     }
   }
 
@@ -246,12 +235,8 @@ export class Play {
   }
 
   restart(): void {
-    const { saved, rules } = this;
-    this.state = restore(this.config, ++this.nowMs, {
-      epochs: [...saved.epochs.values()].map((text) => JSON.parse(text) as never),
-      marks: [...saved.marks.values()],
-      entries: [...saved.entries.values()].map((text) => decodeEntry(text)),
-    });
+    const { disk, rules } = this;
+    this.state = restore(this.config, ++this.nowMs, disk.read());
     this.reads = [];
     this.hushed = true;
     if (rules.forgetsMarks) {
@@ -498,6 +483,26 @@ export class Play {
         if (verdict !== "pending") this.told.set(key, verdict);
       }
     }
+    this.#checkBook();
+  }
+
+  /** What is counted as things happen is what counting would find, and nothing is held twice. */
+  #checkBook(): void {
+    const { entries, backlog, exposed, config } = this.state;
+    const bit = this.state.levelBits.get(config.exposureLevel) ?? 0;
+    let total = 0;
+    for (const { id } of backlog)
+      assert.ok(!entries.has(`${id}/${String(backlog.epoch)}`), `${id} is held twice`);
+    for (const item of backlog) if (!backlog.hasReached(item, config.exposureLevel)) total++;
+    for (const { state: at, announced, kind, reached } of entries.values())
+      if (AT_RISK.has(at.kind) && announced && kind === "write" && (reached & bit) === 0) total++;
+    assert.equal(exposed.total, total, "the book of what is at risk is wrong");
+    const told = exposure(this.state);
+    assert.equal(
+      total,
+      Object.values(told.byOwner).reduce((sum, count) => sum + count, 0),
+    );
+    assert.equal(told.oldestMs === null, total === 0);
   }
 
   #checkChange(before: Verdict, verdict: Verdict, why: string, what: string): void {
@@ -514,8 +519,7 @@ export class Play {
     const { world, state, config } = this;
     const { ruler } = world;
     const reachable = new Set(reachableLevels(state));
-    for (const { what, sound } of this.published)
-      assert.equal(sound, null, `published ${JSON.stringify(what)}`);
+    for (const { what, sound } of this.published) assert.equal(sound, null, `published ${describe(what)}`);
     for (const entry of state.entries.values())
       assert.ok(
         !["intent", "unproven", "asked", "absent"].includes(entry.state.kind) ||
@@ -597,3 +601,7 @@ export class Play {
     }
   }
 }
+
+const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
+
+const describe = (what: Published): string => JSON.stringify({ ...what, owner: what.owner.toString() });

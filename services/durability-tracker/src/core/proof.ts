@@ -2,6 +2,7 @@
 import { type Verdict } from "@highwater/protocol";
 import { drop, enter } from "./ledger.ts";
 import { markIn, reachableLevels } from "./marks.ts";
+import { noticeBrokenLoss } from "./promises.ts";
 import {
   type Effect,
   type Entry,
@@ -185,6 +186,7 @@ export function tell(state: TrackerState, entry: Entry, effects: Effect[]): void
 
 function publish(state: TrackerState, entry: Entry, effects: Effect[]): void {
   if (entry.state.kind !== "gone") return;
+  noticeBrokenLoss(state, entry, entry.state.broken, effects);
   const judged = state.config.levels.map(({ name }) => [name, judgeEntry(state, entry, name)] as const);
   const verdicts: Record<string, Verdict> = Object.fromEntries(
     judged.map(([name, judgement]) => [name, judgement.verdict]),
@@ -194,6 +196,7 @@ function publish(state: TrackerState, entry: Entry, effects: Effect[]): void {
     published: {
       id: entry.id,
       attempt: entry.attempt,
+      owner: entry.owner.owner,
       verdicts,
       rule: judged.at(-1)?.[1].rule ?? "R6 absent",
       settledAt: entry.state.settledAt,

@@ -2,18 +2,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type EpochRecord } from "@highwater/protocol";
-import { decodeEntry, encodeEntry } from "../shell/ledger-file.ts";
+import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting, sortable } from "../shell/ledger-codec.ts";
+import { Disk } from "./disk.test.ts";
 import { configOf, Driven, epochId, off, record, txnId } from "./fixtures.test.ts";
 import {
   type Entry,
   entryKey,
+  exposure,
   type EntryState,
   judge,
   type Restored,
+  type SavedEntry,
+  type SavedWaiting,
   restore,
   step,
   type TrackerState,
+  type Waiting,
 } from "./index.ts";
 
 const SEED = 20_260_103;
@@ -41,7 +45,7 @@ const state: fc.Arbitrary<EntryState> = fc.oneof(
     plain,
   ),
 );
-const entry: fc.Arbitrary<Entry> = fc
+const entry: fc.Arbitrary<SavedEntry> = fc
   .record({
     id: fc.integer({ min: 1, max: 50 }).map(txnId),
     attempt: epoch,
@@ -51,6 +55,8 @@ const entry: fc.Arbitrary<Entry> = fc
     state,
     reached: fc.nat({ max: 15 }),
     atMs: fc.nat(),
+    owner: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+    source: fc.option(fc.record({ gateway: fc.string(), region: fc.string() }, plain)),
     metadata: fc.option(
       fc.dictionary(fc.string({ maxLength: 8 }), fc.string({ maxLength: 8 }), { noNullPrototype: true }),
     ),
@@ -60,11 +66,51 @@ const entry: fc.Arbitrary<Entry> = fc
 test("an entry is read back as it was written", () => {
   fc.assert(
     fc.property(entry, (written) => {
-      assert.deepEqual(decodeEntry(encodeEntry(written)), written);
+      assert.deepEqual(decodeEntry(encodeEntry(live(written))), written);
     }),
     { seed: SEED, numRuns: 1_000 },
   );
 });
+
+/** The entry as the core has it. */
+function live({ owner, source, ...rest }: SavedEntry): Entry {
+  return {
+    ...rest,
+    owner: { owner, count: 0 },
+    source: source === null ? null : { ...source, count: 0, heardAtMs: 0 },
+    isExposed: false,
+  };
+}
+
+test("one of the backlog is read back as it was written, and the keys sort as the offsets do", () => {
+  fc.assert(
+    fc.property(entry, offset, offset, ({ id, metadata, owner, source }, one, other) => {
+      const saved: SavedWaiting = { id, offset: one, metadata, owner, source };
+      const item: Waiting = { ...live({ ...blank, id, owner, source }), offset: one, metadata };
+      const { key, body } = encodeWaiting(item);
+      assert.deepEqual(decodeWaiting(key, body), saved);
+      const after = encodeWaiting({ ...item, offset: other }).key;
+      if (one !== other) assert.equal(key < after, one < other);
+      assert.equal(key < `${sortable(other)}0`, one <= other);
+    }),
+    { seed: SEED, numRuns: 1_000 },
+  );
+});
+
+const blank: SavedEntry = {
+  key: "",
+  id: txnId(1),
+  attempt: epochId(1),
+  kind: "write",
+  announced: true,
+  origin: null,
+  state: { kind: "intent" },
+  reached: 0,
+  atMs: 0,
+  owner: 0n,
+  source: null,
+  metadata: null,
+};
 
 test("a question that was open is written as one that was never asked", () => {
   const it = new Driven();
@@ -79,26 +125,19 @@ test("a question that was open is written as one that was never asked", () => {
 const LEVELS = configOf().levels.map(({ name }) => name);
 
 function saved(it: Driven): Restored {
-  const epochs = new Map<string, EpochRecord>();
-  const entries = new Map<string, string>();
-  for (const effect of it.effects) {
-    if (effect.kind === "save_epochs") for (const one of effect.records) epochs.set(one.id, one);
-    if (effect.kind === "save") entries.set(effect.entry.key, encodeEntry(effect.entry));
-    if (effect.kind === "forget") entries.delete(effect.key);
-  }
-  const marks = [...it.state.marks].flatMap(([of, levels]) =>
-    [...levels].map(([level, at]) => ({ epoch: of, level, offset: at })),
-  );
-  return { epochs: [...epochs.values()], marks, entries: [...entries.values()].map(decodeEntry) };
+  const disk = new Disk(it.state);
+  for (const effect of it.effects) disk.take(effect, it.state);
+  for (const [of, levels] of it.state.marks)
+    for (const [level, at] of levels) disk.marks.set(`${of}/${level}`, { epoch: of, level, offset: at });
+  return disk.read();
 }
 
-const kinds = (from: TrackerState): Record<string, string> =>
-  Object.fromEntries(
-    [...from.entries.values()].map(({ key, state: at, reached }) => [
-      key,
-      `${at.kind === "asked" ? "unproven" : at.kind}/${String(reached)}`,
-    ]),
-  );
+/** Every attempt that is held, in whichever form. */
+const keysOf = (from: TrackerState): string[] =>
+  [
+    ...from.entries.keys(),
+    ...[...from.backlog].map(({ id }) => entryKey(id, from.backlog.epoch ?? epochId(0))),
+  ].sort();
 
 test("the effects leave everything on disk that the ledger holds, and a restart changes no verdict", () => {
   const act = fc.constantFrom("position", "intent", "read", "flush", "second", "answer", "confirm");
@@ -127,7 +166,8 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
         }
         // Bits that the marks have given since the last save are given again by the same marks.
         const again = restore(configOf(), it.nowMs, saved(it));
-        assert.deepEqual(Object.keys(kinds(again)).sort(), Object.keys(kinds(it.state)).sort());
+        assert.deepEqual(keysOf(again), keysOf(it.state));
+        assert.deepEqual(exposure(again).byOwner, exposure(it.state).byOwner);
         const { standing } = it.state;
         if (standing.kind !== "reigning") return;
         const reigns = {
@@ -161,9 +201,9 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
 test("metadata cannot pass for an offset", () => {
   const it = new Driven();
   it.reign(record(1));
-  it.position(1, 1, 80);
+  it.intent(1, 1);
   const [held] = it.state.entries.values();
   assert.ok(held);
   held.metadata = { $offset: "no number" };
-  assert.deepEqual(decodeEntry(encodeEntry(held)), held);
+  assert.deepEqual(decodeEntry(encodeEntry(held)).metadata, held.metadata);
 });

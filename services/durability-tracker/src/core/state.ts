@@ -1,11 +1,23 @@
 // The state at birth: empty, or as the ledger on disk remembers it.
-import { EpochGraph, type EpochId, type EpochRecord, type Offset, ZERO } from "@highwater/protocol";
+import {
+  EpochGraph,
+  type EpochId,
+  type EpochRecord,
+  maxOffset,
+  type Offset,
+  ZERO,
+} from "@highwater/protocol";
+import { Backlog } from "./backlog.ts";
+import { countEntry, expose, ownerAccount, type Source } from "./exposure.ts";
+import { nameLevels } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";
-import { type CoreConfig, type Entry, type TrackerState } from "./types.ts";
+import { type CoreConfig, type Deadline, type Entry, type TrackerState } from "./types.ts";
+import { type Waiting } from "./waiting-table.ts";
 
 export function initialState(config: CoreConfig, nowMs: number): TrackerState {
-  return {
+  const state: TrackerState = {
     config,
+    levelBits: new Map(),
     nowMs,
     standing: { kind: "unsettled", reason: "no primary is known yet", split: false },
     reignSinceMs: nowMs,
@@ -34,7 +46,13 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     ),
     marks: new Map(),
     primaryFlushed: null,
+    backlog: new Backlog(),
     entries: new Map(),
+    exposed: { total: 0, owners: new Map(), sources: new Map() },
+    stalls: new Map(),
+    deadlines: new OffsetHeap<Deadline>(),
+    brokenPromises: new Set(),
+    tellsDurable: false,
     waiting: new Map(config.levels.map(({ name }) => [name, new OffsetHeap<Entry>()])),
     unproven: new Set(),
     absent: new Set(),
@@ -49,12 +67,36 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     highestPending: ZERO,
     helping: false,
   };
+  state.backlog.begin(
+    null,
+    config.levels.map(({ name }) => name),
+  );
+  nameLevels(state);
+  return state;
 }
 
+/** An entry as it is on disk, where accounts are names. */
+export type SavedEntry = Omit<Entry, "owner" | "source" | "isExposed"> & {
+  readonly owner: bigint;
+  readonly source: SavedSource | null;
+};
+
+export type SavedSource = Pick<Source, "gateway" | "region">;
+
+/** One of the backlog as it is on disk. */
+export type SavedWaiting = Pick<Waiting, "id" | "offset" | "metadata"> & {
+  readonly owner: bigint;
+  readonly source: SavedSource | null;
+};
+
 export interface Restored {
+  readonly levelBits: ReadonlyMap<string, number>;
   readonly epochs: readonly EpochRecord[];
   readonly marks: readonly { readonly epoch: EpochId; readonly level: string; readonly offset: Offset }[];
-  readonly entries: readonly Entry[];
+  readonly entries: readonly SavedEntry[];
+  /** The backlog of that epoch, in any order. */
+  readonly waitingEpoch: EpochId | null;
+  readonly waiting: Iterable<SavedWaiting>;
 }
 
 /**
@@ -63,38 +105,89 @@ export interface Restored {
  */
 export function restore(config: CoreConfig, nowMs: number, saved: Restored): TrackerState {
   const state = initialState(config, nowMs);
+  restoreLevels(state, saved);
   state.epochs.add(saved.epochs);
   for (const { epoch, level, offset } of saved.marks) {
     let marks = state.marks.get(epoch);
     if (marks === undefined) state.marks.set(epoch, (marks = new Map<string, Offset>()));
     marks.set(level, offset);
   }
-  for (const entry of saved.entries) {
-    // A question that was open when the process died was never answered.
-    if (entry.state.kind === "asked") entry.state = { kind: "unproven" };
-    // Times of another process mean nothing here: everything is as old as this one.
-    entry.atMs = nowMs;
-    if (entry.state.kind === "absent") entry.state = { ...entry.state, sinceMs: nowMs };
-    state.entries.set(entry.key, entry);
-    switch (entry.state.kind) {
-      case "intent":
-        state.intents.add(entry.key);
-        break;
-      case "unproven":
-        state.unproven.add(entry.key);
-        break;
-      case "absent":
-        state.absent.add(entry.key);
-        break;
-      case "gone":
-      case "expired":
-      case "unknown":
-        state.finished.set(entry.key, nowMs);
-        break;
-      case "pending":
-        state.adrift.add(entry.key);
-        break;
-    }
-  }
+  for (const { owner, source, ...each } of saved.entries)
+    restoreEntry(state, {
+      ...each,
+      owner: ownerAccount(state, owner),
+      source: source === null ? null : restoredSource(state, source),
+      isExposed: false,
+    });
+  restoreBacklog(state, saved);
   return state;
+}
+
+/** What is on disk may say the names of levels that are not configured any more. */
+function restoreLevels(state: TrackerState, { levelBits }: Restored): void {
+  state.levelBits.clear();
+  for (const [name, bit] of levelBits) state.levelBits.set(name, bit);
+  nameLevels(state);
+}
+
+function restoredSource(state: TrackerState, { gateway, region }: SavedSource): Source {
+  const { sources } = state.exposed;
+  let source = sources.get(gateway);
+  if (source === undefined)
+    sources.set(gateway, (source = { gateway, region, count: 0, heardAtMs: state.nowMs }));
+  return source;
+}
+
+function restoreEntry(state: TrackerState, entry: Entry): void {
+  const { nowMs } = state;
+  // A question that was open when the process died was never answered.
+  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };
+  // Times of another process mean nothing here: everything is as old as this one.
+  entry.atMs = nowMs;
+  if (entry.state.kind === "absent") entry.state = { ...entry.state, sinceMs: nowMs };
+  state.entries.set(entry.key, entry);
+  switch (entry.state.kind) {
+    case "intent":
+      state.intents.add(entry.key);
+      break;
+    case "unproven":
+      state.unproven.add(entry.key);
+      break;
+    case "absent":
+      state.absent.add(entry.key);
+      break;
+    case "gone":
+    case "expired":
+    case "unknown":
+      state.finished.set(entry.key, nowMs);
+      break;
+    case "pending":
+      state.adrift.add(entry.key);
+      break;
+  }
+  countEntry(state, entry);
+}
+
+/** It waits where it stood: should another epoch reign than its own, everything in it is looked at anew. */
+function restoreBacklog(state: TrackerState, { waitingEpoch, waiting }: Restored): void {
+  state.backlog.begin(
+    waitingEpoch,
+    state.config.levels.map(({ name }) => name),
+  );
+  if (waitingEpoch !== null)
+    for (const [level, mark] of state.marks.get(waitingEpoch) ?? []) state.backlog.advance(level, mark);
+  restoreWaiting(state, waiting);
+}
+
+/** A million of them come in parts. Only before the first step. */
+export function restoreWaiting(state: TrackerState, waiting: Iterable<SavedWaiting>): void {
+  const { backlog, config } = state;
+  for (const { id, offset, metadata, owner, source } of waiting) {
+    const account = ownerAccount(state, owner);
+    const from = source === null ? null : restoredSource(state, source);
+    const atMs = Math.floor(state.nowMs);
+    backlog.add({ id, offset, atMs, owner: account, source: from, metadata });
+    if (!backlog.hasReached({ offset }, config.exposureLevel)) expose(state, 1, account, from);
+  }
+  state.highestPending = maxOffset(state.highestPending, backlog.highest ?? ZERO);
 }

@@ -4,6 +4,8 @@
 import { type EpochId } from "@highwater/protocol";
 import { age } from "./ageing.ts";
 import { takeAnnouncements, takeToken } from "./announcements.ts";
+import { noticeDelays } from "./delays.ts";
+import { reconfigure } from "./levels-change.ts";
 import { settleByMarks } from "./ledger.ts";
 import {
   advanceMarks,
@@ -14,7 +16,9 @@ import {
   takeUnreachable,
 } from "./nodes.ts";
 import { placeAdrift, repositionAll } from "./placing.ts";
+import { noticeBrokenPromises } from "./promises.ts";
 import { askForProof, publishProven, takeNoReceipts, takeReceipts } from "./proof.ts";
+import { noticeStalls } from "./stalls.ts";
 import { type Effect, type Step, type TrackerEvent, type TrackerState } from "./types.ts";
 
 /** A flush by the gateway that committed is on its way for so long before the tracker lends a hand. */
@@ -74,9 +78,17 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       // The help of an earlier reign may be hanging on a dead node; its end says nothing of the one in flight now.
       if (event.epoch === undefined || isReigning(state, event.epoch)) state.helping = false;
       return;
+    case "configured":
+      reconfigure(state, event, effects);
+      return;
+    case "durable_wanted":
+      state.tellsDurable = event.wanted;
+      return;
     case "ticked":
       noticeSilence(state);
       publishProven(state, effects);
+      noticeStalls(state, effects);
+      noticeDelays(state, effects);
       age(state, effects);
       return;
   }
@@ -108,6 +120,7 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
   forgetPositions(state);
   effects.push({ kind: "publish_epochs" });
   repositionAll(state, effects);
+  noticeBrokenPromises(state, before as EpochId | undefined, effects);
   settleByMarks(state, effects);
 }
 

@@ -77,6 +77,11 @@ const happen: Record<EventKind, (it: Driven) => void> = {
         }),
   receipts_unread: (it) => it.send({ kind: "receipts_unread", request: it.reads.shift()?.request ?? 999 }),
   flush_helped: (it) => it.send({ kind: "flush_helped" }),
+  configured: (it) => {
+    const { levels, exposureLevel } = it.state.config;
+    it.send({ kind: "configured", levels, exposureLevel });
+  },
+  durable_wanted: (it) => it.send({ kind: "durable_wanted", wanted: true }),
   ticked: (it) => it.sleep(it.state.config.keepVerdictMs),
 };
 
@@ -93,6 +98,8 @@ const same = (state: EntryStateKind): Record<EventKind, Expected> => ({
   receipts_read: state,
   receipts_unread: state,
   flush_helped: state,
+  configured: state,
+  durable_wanted: state,
   ticked: state,
 });
 
@@ -111,6 +118,8 @@ const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
     receipts_read: "intent",
     receipts_unread: "intent",
     flush_helped: "intent",
+    configured: "intent",
+    durable_wanted: "intent",
     ticked: "asked",
   },
   pending: {
@@ -126,6 +135,8 @@ const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
     receipts_read: "pending",
     receipts_unread: "pending",
     flush_helped: "pending",
+    configured: "pending",
+    durable_wanted: "pending",
     ticked: "pending",
   },
   unproven: { ...same("unproven"), epoch_reigns: "asked" },

@@ -10,7 +10,10 @@ import {
   type TxnId,
   type Verdict,
 } from "@highwater/protocol";
+import { type Backlog } from "./backlog.ts";
+import { type ExposureBook, type OwnerAccount, type Source } from "./exposure.ts";
 import { type OffsetHeap } from "./offset-heap.ts";
+import { type Waiting } from "./waiting-table.ts";
 
 export interface Place {
   readonly epoch: EpochId;
@@ -26,7 +29,11 @@ export interface NodeSite {
 export interface CoreConfig {
   readonly nodes: readonly NodeSite[];
   /** Weakest first. */
-  readonly levels: readonly { readonly name: string; readonly rule: LevelRule }[];
+  readonly levels: readonly Level[];
+  /** What is not durable at it counts as at risk. */
+  readonly exposureLevel: string;
+  /** A level whose mark stands still for so long, while something waits for it, is stalled. */
+  readonly stallAfterMs: number;
   /** A node that was not heard of for so long does not count among the survivors. */
   readonly aliveMs: number;
   /** How long a tombstone may wait for the strongest level that the survivors can reach, before the next weaker one. */
@@ -37,10 +44,17 @@ export interface CoreConfig {
   readonly intentGraceMs: number;
   /** An entry that is durable at some level beyond the primary leaves after this time, whatever the other levels do. */
   readonly keepDurableMs: number;
+  /** Above this number the oldest of those leave sooner. */
+  readonly maxKept: number;
   /** A final verdict is remembered for so long. */
   readonly keepVerdictMs: number;
   /** Ids in one look-up. */
   readonly batch: number;
+}
+
+export interface Level {
+  readonly name: string;
+  readonly rule: LevelRule;
 }
 
 /** What the tracker knows of one node. Positions belong to an epoch and are never compared across epochs. */
@@ -110,10 +124,32 @@ export interface Entry {
   /** Where it committed, as its token says; null while only its intent is known. */
   origin: Place | null;
   state: EntryState;
-  /** Levels (bits, in the configured order) at which it was durable. Terminal. */
+  /** Levels (bits; see levels.ts) at which it was durable. Terminal. */
   reached: number;
   atMs: number;
+  /** Of the gateway that announced it; null when nobody did. */
+  owner: OwnerAccount;
+  source: Source | null;
+  /** It is counted in the book of what is at risk. */
+  isExposed: boolean;
   metadata: Readonly<Record<string, string>> | null;
+}
+
+/** Somebody wants to hear of it if it is not durable at the level by then. */
+export interface Deadline {
+  readonly key: string;
+  readonly id: TxnId;
+  readonly attempt: EpochId;
+  readonly level: string;
+  readonly atMs: number;
+}
+
+/** How a level's mark has moved lately. */
+export interface Stall {
+  readonly epoch: EpochId;
+  readonly mark: Offset | null;
+  readonly sinceMs: number;
+  isTold: boolean;
 }
 
 export type Standing =
@@ -121,7 +157,9 @@ export type Standing =
   | { readonly kind: "unsettled"; readonly reason: string; readonly split: boolean };
 
 export interface TrackerState {
-  readonly config: CoreConfig;
+  config: CoreConfig;
+  /** The bit of every level whose name anything may still say. */
+  readonly levelBits: Map<string, number>;
   nowMs: number;
   standing: Standing;
   /** When the current epoch was first seen to reign. */
@@ -135,7 +173,17 @@ export interface TrackerState {
   readonly marks: Map<EpochId, Map<string, Offset>>;
   /** Highest flush position of the primary in the current epoch. */
   primaryFlushed: Offset | null;
+  /** Most of what waits for marks; all else of the ledger is in `entries`. No attempt is in both. */
+  readonly backlog: Backlog;
   readonly entries: Map<string, Entry>;
+  readonly exposed: ExposureBook;
+  readonly stalls: Map<string, Stall>;
+  /** By time. */
+  readonly deadlines: OffsetHeap<Deadline>;
+  /** Promises by `epoch/level` that were told as broken. */
+  readonly brokenPromises: Set<string>;
+  /** Somebody wants to hear of single transactions that have become durable. */
+  tellsDurable: boolean;
   /** Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped when met. */
   readonly waiting: Map<string, OffsetHeap<Entry>>;
   readonly unproven: Set<string>;
@@ -163,6 +211,10 @@ export interface AnnouncedItem {
   readonly id: TxnId;
   readonly epoch: EpochId;
   readonly offset?: Offset;
+  readonly owner?: bigint;
+  readonly maxDelayMs?: number;
+  /** Of `maxDelayMs`; the strongest when it is left out. */
+  readonly level?: string;
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
@@ -203,7 +255,13 @@ export type TrackerEvent =
       readonly reason: string;
       readonly split: boolean;
     }
-  | { readonly kind: "announced"; readonly nowMs: number; readonly items: readonly AnnouncedItem[] }
+  | {
+      readonly kind: "announced";
+      readonly nowMs: number;
+      /** The gateway that says so, and its region. */
+      readonly from?: { readonly gateway: string; readonly region: string };
+      readonly items: readonly AnnouncedItem[];
+    }
   | {
       readonly kind: "token_presented";
       readonly nowMs: number;
@@ -223,12 +281,21 @@ export type TrackerEvent =
   | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
   /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
   | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
+  /** Other levels, or other rules for them. A level whose rule has changed keeps its mark: it was true of the rule before. */
+  | {
+      readonly kind: "configured";
+      readonly nowMs: number;
+      readonly levels: readonly Level[];
+      readonly exposureLevel: string;
+    }
+  | { readonly kind: "durable_wanted"; readonly nowMs: number; readonly wanted: boolean }
   | { readonly kind: "ticked"; readonly nowMs: number };
 
 /** Verdicts of one attempt by level, with the rule and the evidence that gave them. */
 export interface Published {
   readonly id: TxnId;
   readonly attempt: EpochId;
+  readonly owner: bigint;
   readonly verdicts: Readonly<Record<string, Verdict>>;
   readonly rule: string;
   readonly settledAt: string;
@@ -236,10 +303,40 @@ export interface Published {
   readonly metadata: Readonly<Record<string, string>> | null;
 }
 
+/** An attempt that has become durable at a level. */
+export interface BecameDurable {
+  readonly id: TxnId;
+  readonly attempt: EpochId;
+  readonly owner: bigint;
+  readonly metadata: Readonly<Record<string, string>> | null;
+}
+
 export type Effect =
   | { readonly kind: "publish_marks"; readonly epoch: EpochId }
   | { readonly kind: "publish_epochs" }
   | { readonly kind: "publish_verdict"; readonly published: Published }
+  /** Only while somebody wants to hear of them. */
+  | { readonly kind: "publish_durable"; readonly level: string; readonly items: readonly BecameDurable[] }
+  /** Not durable in the time that its client has set. Verdicts as they are now. */
+  | { readonly kind: "publish_delayed"; readonly published: Published }
+  | {
+      readonly kind: "publish_stall";
+      readonly isStalled: boolean;
+      readonly level: string;
+      readonly epoch: EpochId;
+      readonly offset: bigint;
+      readonly pending: number;
+    }
+  /** Everything of the ended epoch above `from`, up to `to`, was promised by the level, and is not in the history that reigns. */
+  | {
+      readonly kind: "publish_broken_promise";
+      readonly level: string;
+      readonly epoch: EpochId;
+      readonly from: bigint;
+      readonly to: bigint;
+      /** Those of them that the ledger holds. */
+      readonly transactions: number;
+    }
   | {
       readonly kind: "read_receipts";
       readonly request: number;
@@ -250,6 +347,12 @@ export type Effect =
     }
   | { readonly kind: "help_flush"; readonly node: string; readonly epoch: EpochId }
   | { readonly kind: "save"; readonly entry: Entry }
+  | { readonly kind: "save_waiting"; readonly item: Waiting }
+  /** Every one of the backlog at or below. */
+  | { readonly kind: "forget_waiting"; readonly through: Offset }
+  /** The backlog is empty, and holds attempts of this epoch from now on. */
+  | { readonly kind: "begin_waiting"; readonly epoch: EpochId }
+  | { readonly kind: "save_levels" }
   | { readonly kind: "forget"; readonly key: string }
   | { readonly kind: "save_epochs"; readonly records: readonly EpochRecord[] }
   | { readonly kind: "save_marks"; readonly epoch: EpochId };

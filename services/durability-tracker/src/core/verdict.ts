@@ -2,6 +2,7 @@
 import {
   type EpochId,
   type EpochRecord,
+  type LevelRule,
   outranks,
   parseOffset,
   type TokenKind,
@@ -9,6 +10,7 @@ import {
   type Verdict,
 } from "@highwater/protocol";
 import { entryKey } from "./ledger.ts";
+import { hasAll, levelBit } from "./levels.ts";
 import { markIn } from "./marks.ts";
 import { type Entry, type Place, type TrackerState } from "./types.ts";
 
@@ -167,9 +169,14 @@ function stepInto(state: TrackerState, place: Place, successor: EpochRecord): Pl
 export function brokenBits(state: TrackerState, entry: Entry): number {
   let bits = 0;
   for (const { name, rule } of state.config.levels)
-    if (!("primary" in rule) || stayedOnNode(state, entry.origin?.epoch ?? entry.attempt))
+    if (isCovered(state, rule, entry.origin?.epoch ?? entry.attempt))
       bits |= entry.reached & levelBit(state, name);
   return bits;
+}
+
+/** True when the rule promises that what happened since the epoch loses nothing of it. */
+export function isCovered(state: TrackerState, rule: LevelRule, epoch: EpochId): boolean {
+  return !("primary" in rule) || stayedOnNode(state, epoch);
 }
 
 /**
@@ -182,14 +189,6 @@ function stayedOnNode(state: TrackerState, epoch: EpochId): boolean {
   return state.ancestry.every((record) => before.has(record.id) || record.node === node);
 }
 
-export function levelBit(state: TrackerState, level: string): number {
-  return 1 << state.config.levels.findIndex(({ name }) => name === level);
-}
-
-export function allBits(state: TrackerState): number {
-  return (1 << state.config.levels.length) - 1;
-}
-
 /**
  * The levels at which a place was durable in its epoch, or where it was carried over to from there, as far as anybody's
  * marks tell. The history in which it was durable may be one that does not reign any more.
@@ -198,7 +197,7 @@ export function reachedBits(state: TrackerState, place: Place): number {
   const met = new Set<EpochId>();
   const open = [place];
   let bits = 0;
-  for (let at = open.pop(); at !== undefined && bits !== allBits(state); at = open.pop()) {
+  for (let at = open.pop(); at !== undefined && !hasAll(state, bits); at = open.pop()) {
     if (met.has(at.epoch)) continue;
     met.add(at.epoch);
     const here = at;

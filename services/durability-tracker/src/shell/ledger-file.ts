@@ -1,21 +1,41 @@
 // The ledger on local disk: what the core must find again after a kill. Batches itself: one write in flight, the next
 // takes everything since. Nothing here judges.
 import { Worker } from "node:worker_threads";
-import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
-import { type Entry, type Restored } from "../core/index.ts";
-import type { LedgerOperation, LedgerReply, LedgerRequest } from "./ledger-worker.ts";
+import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type Entry, type Restored, type SavedWaiting, type Waiting } from "../core/index.ts";
+import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting, sortable } from "./ledger-codec.ts";
+import type { LedgerBatch, LedgerReply, LedgerRequest, LedgerRow, Table } from "./ledger-worker.ts";
 
 export interface Saved extends Restored {
   /** The epoch that reigned when the ledger was last written. */
   readonly reigning: EpochId | null;
+  /** What was to be told and may not be recorded yet. */
+  readonly outbox: ReadonlyMap<string, string>;
 }
 
-type Pending = LedgerOperation | { readonly table: "entry"; readonly key: string; readonly entry: Entry };
+type Pending = LedgerRow | { readonly table: "entry"; readonly key: string; readonly entry: Entry };
+
+/** What goes to disk together: in one transaction, in this order. */
+interface Batch {
+  /** The backlog was emptied. */
+  clearsWaiting: boolean;
+  /** Everything of the backlog that was at or below it has left. */
+  through: Offset | null;
+  readonly rows: Map<string, Pending>;
+  readonly waiting: Map<TxnId, Waiting>;
+}
+
+const emptyBatch = (): Batch => ({
+  clearsWaiting: false,
+  through: null,
+  rows: new Map(),
+  waiting: new Map(),
+});
 
 export class LedgerFile {
   readonly #worker: Worker;
   readonly #answers: { resolve: (reply: LedgerReply) => void; reject: (cause: Error) => void }[] = [];
-  #next = new Map<string, Pending>();
+  #next = emptyBatch();
   #writing: Promise<void> | null = null;
   #nextDone: Promise<void> | null = null;
   #failed: Error | null = null;
@@ -44,52 +64,120 @@ export class LedgerFile {
     return reply;
   }
 
+  /** Everything but the backlog, which loadWaiting() reads. */
   async load(): Promise<Saved> {
-    const reply = await this.#ask({ kind: "load" });
-    const saved = {
-      epochs: [] as EpochRecord[],
-      marks: [] as Restored["marks"][number][],
-      entries: [] as Entry[],
-    };
-    let reigning: EpochId | null = null;
-    for (const { table, key, body } of reply.kind === "loaded" ? reply.rows : []) {
-      if (table === "entry") saved.entries.push(decodeEntry(body));
-      else if (table === "epoch") saved.epochs.push(JSON.parse(body) as EpochRecord);
-      else if (table === "mark") {
-        const [epoch = "", level = ""] = key.split("/");
-        saved.marks.push({ epoch: epoch as EpochId, level, offset: BigInt(body) as Offset });
-      } else if (key === "reigning") reigning = body as EpochId;
-    }
+    const epochs: EpochRecord[] = [];
+    const marks: Restored["marks"][number][] = [];
+    const entries: Restored["entries"][number][] = [];
+    const outbox = new Map<string, string>();
+    const meta = new Map<string, string>();
+    await this.#read("entry", (_, body) => entries.push(decodeEntry(body)));
+    await this.#read("epoch", (_, body) => epochs.push(JSON.parse(body) as EpochRecord));
+    await this.#read("mark", (key, body) => {
+      const [epoch = "", level = ""] = key.split("/");
+      marks.push({ epoch: epoch as EpochId, level, offset: BigInt(body) as Offset });
+    });
+    await this.#read("meta", (key, body) => meta.set(key, body));
+    await this.#read("outbox", (key, body) => outbox.set(key, body));
     // The core finds the oldest by walking from the front.
-    saved.entries.sort((a, b) => a.atMs - b.atMs);
-    return { ...saved, reigning };
+    entries.sort((a, b) => a.atMs - b.atMs);
+    const levelBits = new Map(
+      Object.entries(JSON.parse(meta.get("levels") ?? "{}") as Record<string, number>),
+    );
+    const waitingEpoch = (meta.get("waiting_epoch") as EpochId | undefined) ?? null;
+    const reigning = (meta.get("reigning") as EpochId | undefined) ?? null;
+    return { epochs, marks, entries, outbox, levelBits, waitingEpoch, waiting: [], reigning };
+  }
+
+  /** The backlog, in parts and in the order of the offsets. */
+  async loadWaiting(take: (part: readonly SavedWaiting[]) => void): Promise<void> {
+    let part: SavedWaiting[] = [];
+    const takePart = (): void => {
+      take(part);
+      part = [];
+    };
+    await this.#read("waiting", (key, body) => part.push(decodeWaiting(key, body)), takePart);
+  }
+
+  async #read(
+    table: Table | "waiting",
+    take: (key: string, body: string) => void,
+    onPart: () => void = () => undefined,
+  ): Promise<void> {
+    for (let after = ""; ;) {
+      const reply = await this.#ask({ kind: "read", table, after });
+      const rows = reply.kind === "rows" ? reply.rows : [];
+      for (const { key, body } of rows) take(key, body);
+      onPart();
+      const last = rows.at(-1)?.key;
+      if (last === undefined) return;
+      after = last;
+    }
   }
 
   save(entry: Entry): void {
-    this.#next.set(`entry/${entry.key}`, { table: "entry", key: entry.key, entry });
+    this.#put({ table: "entry", key: entry.key, entry });
   }
 
   forget(key: string): void {
-    this.#next.set(`entry/${key}`, { table: "entry", key, body: null });
+    this.#put({ table: "entry", key, body: null });
+  }
+
+  saveWaiting(item: Waiting): void {
+    this.#next.waiting.set(item.id, item);
+  }
+
+  forgetWaiting(through: Offset): void {
+    const { waiting } = this.#next;
+    for (const [id, { offset }] of waiting) if (offset <= through) waiting.delete(id);
+    if (this.#next.through === null || through > this.#next.through) this.#next.through = through;
+  }
+
+  /** The backlog is empty, and holds attempts of the epoch from now on. */
+  beginWaiting(epoch: EpochId): void {
+    this.#next.waiting.clear();
+    this.#next.through = null;
+    this.#next.clearsWaiting = true;
+    this.#put({ table: "meta", key: "waiting_epoch", body: epoch });
   }
 
   saveEpoch(record: EpochRecord): void {
-    this.#next.set(`epoch/${record.id}`, { table: "epoch", key: record.id, body: JSON.stringify(record) });
+    this.#put({ table: "epoch", key: record.id, body: JSON.stringify(record) });
   }
 
   saveMark(epoch: EpochId, level: string, offset: Offset): void {
-    const key = `${epoch}/${level}`;
-    this.#next.set(`mark/${key}`, { table: "mark", key, body: offset.toString() });
+    this.#put({ table: "mark", key: `${epoch}/${level}`, body: offset.toString() });
   }
 
   saveReigning(epoch: EpochId): void {
-    this.#next.set("meta/reigning", { table: "meta", key: "reigning", body: epoch });
+    this.#put({ table: "meta", key: "reigning", body: epoch });
+  }
+
+  saveLevels(bits: ReadonlyMap<string, number>): void {
+    this.#put({ table: "meta", key: "levels", body: JSON.stringify(Object.fromEntries(bits)) });
+  }
+
+  saveOutbox(key: string, body: string): void {
+    this.#put({ table: "outbox", key, body });
+  }
+
+  removeOutbox(key: string): void {
+    this.#put({ table: "outbox", key, body: null });
+  }
+
+  #put(row: Pending): void {
+    this.#next.rows.set(`${row.table}/${row.key}`, row);
+  }
+
+  get #hasNext(): boolean {
+    const { rows, waiting, through, clearsWaiting } = this.#next;
+    return rows.size > 0 || waiting.size > 0 || through !== null || clearsWaiting;
   }
 
   /** Resolves when everything handed over so far is on disk. */
   async flush(): Promise<void> {
     if (this.#writing === null) {
-      if (this.#next.size === 0) return;
+      if (!this.#hasNext) return;
       this.#writing = this.#writeNext();
       return this.#writing;
     }
@@ -102,18 +190,15 @@ export class LedgerFile {
 
   #followUp(): Promise<void> {
     this.#nextDone = null;
-    this.#writing = this.#next.size === 0 ? null : this.#writeNext();
+    this.#writing = this.#hasNext ? this.#writeNext() : null;
     return this.#writing ?? Promise.resolve();
   }
 
   async #writeNext(): Promise<void> {
     const batch = this.#next;
-    this.#next = new Map();
-    const operations = [...batch.values()].map((item) =>
-      "entry" in item ? { table: item.table, key: item.key, body: encodeEntry(item.entry) } : item,
-    );
+    this.#next = emptyBatch();
     try {
-      await this.#ask({ kind: "write", operations });
+      await this.#ask({ kind: "write", batch: encodeBatch(batch) });
     } finally {
       if (this.#nextDone === null) this.#writing = null;
     }
@@ -127,21 +212,13 @@ export class LedgerFile {
   }
 }
 
-const isBigint = (value: unknown): value is bigint => typeof value === "bigint";
-
-export function encodeEntry(entry: Entry): string {
-  const state = entry.state.kind === "asked" ? { kind: "unproven" } : entry.state;
-  // Metadata are a client's: as a text of their own, whatever they say cannot pass for something of ours.
-  const metadata = entry.metadata === null ? null : JSON.stringify(entry.metadata);
-  return JSON.stringify({ ...entry, state, metadata }, (_, value: unknown) =>
-    isBigint(value) ? { $offset: value.toString() } : value,
-  );
-}
-
-export function decodeEntry(body: string): Entry {
-  const entry = JSON.parse(body, (_, value: unknown) =>
-    typeof value === "object" && value !== null && "$offset" in value ? BigInt(String(value.$offset)) : value,
-  ) as Entry & { metadata: string | null };
-  const metadata = entry.metadata === null ? null : (JSON.parse(entry.metadata) as Entry["metadata"]);
-  return { ...entry, metadata };
+function encodeBatch({ clearsWaiting, through, rows, waiting }: Batch): LedgerBatch {
+  return {
+    clearsWaiting,
+    through: through === null ? null : sortable(through),
+    rows: [...rows.values()].map((row) =>
+      "entry" in row ? { table: row.table, key: row.key, body: encodeEntry(row.entry) } : row,
+    ),
+    waiting: [...waiting.values()].map(encodeWaiting),
+  };
 }

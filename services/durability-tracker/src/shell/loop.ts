@@ -1,5 +1,11 @@
 // Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
-import { type EpochId, type Offset } from "@highwater/protocol";
+import {
+  type BrokenPromiseData,
+  type EpochId,
+  type Offset,
+  type StallEvent,
+  type Topology,
+} from "@highwater/protocol";
 import {
   type Authority,
   AuthorityWatcher,
@@ -13,9 +19,12 @@ import { type Config } from "../config.ts";
 import {
   type CoreConfig,
   type Effect,
+  type BecameDurable,
+  heldCount,
   initialState,
   type Published,
   restore,
+  restoreWaiting,
   step,
   type TrackerEvent,
   type TrackerState,
@@ -35,7 +44,13 @@ export interface LoopDeps {
 export interface LoopListener {
   onMarks(epoch: EpochId): void;
   onEpochs(): void;
+  /** Lost or broken. */
   onVerdict(published: Published): void;
+  /** Only while asked for by `wantDurable`. */
+  onDurable?(level: string, items: readonly BecameDurable[]): void;
+  onDelayed?(published: Published): void;
+  onStall?(stall: StallEvent, isStalled: boolean): void;
+  onBrokenPromise?(promise: BrokenPromiseData): void;
 }
 
 const TICK_MS = 100;
@@ -43,6 +58,8 @@ const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 1_000;
 const SETTLE_PATIENCE_MS = 2_000;
+const STALL_AFTER_MS = 10_000;
+const MAX_KEPT = 1_000_000;
 
 export class TrackerLoop {
   readonly #config: Config;
@@ -80,8 +97,13 @@ export class TrackerLoop {
   async start(): Promise<void> {
     const { ledger, clock, store, log } = this.#deps;
     const saved = await ledger.load();
-    this.#state = restore(coreConfig(this.#config), clock.monotonicMs(), saved);
-    log.info("ledger loaded", { entries: saved.entries.length, epochs: saved.epochs.length });
+    const state = restore(coreConfig(this.#config), clock.monotonicMs(), saved);
+    await ledger.loadWaiting((part) => {
+      restoreWaiting(state, part);
+    });
+    ledger.saveLevels(state.levelBits);
+    this.#state = state;
+    log.info("ledger loaded", { held: heldCount(state), epochs: saved.epochs.length });
     this.#watcher = new AuthorityWatcher({
       store,
       clock,
@@ -238,7 +260,7 @@ export class TrackerLoop {
 
   /** True when the effect is something that the outside hears of. */
   #carryOut(effect: Effect): boolean {
-    const { ledger, clock } = this.#deps;
+    const { ledger } = this.#deps;
     switch (effect.kind) {
       case "publish_marks":
         this.#listener.onMarks(effect.epoch);
@@ -252,24 +274,62 @@ export class TrackerLoop {
       case "publish_verdict":
         this.#listener.onVerdict(effect.published);
         return true;
+      case "publish_durable":
+        this.#listener.onDurable?.(effect.level, effect.items);
+        return false;
+      case "publish_delayed":
+        this.#listener.onDelayed?.(effect.published);
+        return false;
+      case "publish_stall": {
+        const { level, epoch, offset, pending } = effect;
+        this.#listener.onStall?.({ level, epoch, offset: offset.toString(), pending }, effect.isStalled);
+        return false;
+      }
+      case "publish_broken_promise": {
+        const { level, epoch, from, to, transactions } = effect;
+        const range = { from: from.toString(), to: to.toString() };
+        this.#listener.onBrokenPromise?.({ level, epoch, ...range, transactions });
+        return false;
+      }
+      default:
+        this.#keep(effect);
+        return false;
+    }
+  }
+
+  /** What the core has to find again after a kill, and what it asks of the store. */
+  #keep(effect: Exclude<Effect, { kind: `publish_${string}` }>): void {
+    const { ledger, clock } = this.#deps;
+    switch (effect.kind) {
       case "save":
         ledger.save(effect.entry);
-        return false;
+        return;
+      case "save_waiting":
+        ledger.saveWaiting(effect.item);
+        return;
+      case "forget_waiting":
+        ledger.forgetWaiting(effect.through);
+        return;
+      case "begin_waiting":
+        ledger.beginWaiting(effect.epoch);
+        return;
+      case "save_levels":
+        ledger.saveLevels(this.#state.levelBits);
+        return;
       case "forget":
         ledger.forget(effect.key);
-        return false;
+        return;
       case "save_epochs":
         for (const record of effect.records) ledger.saveEpoch(record);
-        return false;
+        return;
       case "save_marks":
         if (clock.monotonicMs() - this.#marksSavedAtMs >= SAVE_MARKS_MS) this.#saveMarks(effect.epoch);
-        return false;
+        return;
       case "help_flush":
         void this.#helpFlush(effect);
-        return false;
+        return;
       case "read_receipts":
         void this.#readReceipts(effect);
-        return false;
     }
   }
 
@@ -378,6 +438,9 @@ function coreConfig(config: Config): CoreConfig {
   return {
     nodes: config.topology.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.entries(config.topology.levels).map(([name, rule]) => ({ name, rule })),
+    exposureLevel: exposureLevelOf(config.topology),
+    stallAfterMs: STALL_AFTER_MS,
+    maxKept: MAX_KEPT,
     aliveMs: config.aliveMs,
     publishPatienceMs: config.publishPatienceMs,
     intentPatienceMs: config.intentPatienceMs,
@@ -386,4 +449,10 @@ function coreConfig(config: Config): CoreConfig {
     keepVerdictMs: config.retentionMs,
     batch: 1_000,
   };
+}
+
+/** The level at which most want to know what is at risk. */
+function exposureLevelOf(topology: Topology): string {
+  const names = Object.keys(topology.levels);
+  return names.includes("region") ? "region" : (names.at(-1) ?? "");
 }

@@ -1,6 +1,6 @@
 // The tracker's numbers as Prometheus text.
 import { type EpochId } from "@highwater/protocol";
-import { exposure, type TrackerState } from "../core/index.ts";
+import { heldCount, pendingAt, type TrackerState } from "../core/index.ts";
 
 export function metricsText(
   state: TrackerState,
@@ -16,10 +16,10 @@ export function metricsText(
     ),
     "# TYPE highwater_pending_transactions gauge",
     ...state.config.levels.map(
-      ({ name }) => `highwater_pending_transactions{level="${name}"} ${String(exposure(state, name).count)}`,
+      ({ name }) => `highwater_pending_transactions{level="${name}"} ${String(pendingAt(state, name))}`,
     ),
     "# TYPE highwater_ledger_entries gauge",
-    `highwater_ledger_entries ${String(state.entries.size)}`,
+    `highwater_ledger_entries ${String(heldCount(state))}`,
     "# TYPE highwater_epoch gauge",
     `highwater_epoch ${String(current?.seq ?? 0)}`,
     "# TYPE highwater_authority_settled gauge",

@@ -1,0 +1,192 @@
+// The common case of the ledger, made small: attempts that a gateway has announced, that committed in the epoch which reigns
+// or did last, and that wait for its marks and for nothing else. In the order of their offsets, so that a mark settles a
+// prefix; everything else of an attempt is an Entry. (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
+import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { type OwnerAccount, type Source } from "./exposure.ts";
+import { type Waiting, WaitingTable } from "./waiting-table.ts";
+
+interface Cursor {
+  mark: Offset | null;
+  /** Index of the first that the mark has not passed. */
+  at: number;
+}
+
+const MIN_ROOM = 1_024;
+
+export class Backlog {
+  #epoch: EpochId | null = null;
+  #table = new WaitingTable();
+  /** Slots, lowest offset first, from #head to #end. */
+  #order = new Uint32Array(MIN_ROOM);
+  #head = 0;
+  #end = 0;
+  readonly #cursors = new Map<string, Cursor>();
+
+  get epoch(): EpochId | null {
+    return this.#epoch;
+  }
+
+  get size(): number {
+    return this.#end - this.#head;
+  }
+
+  get highest(): Offset | null {
+    return this.size === 0 ? null : this.#offsetAt(this.#end - 1);
+  }
+
+  has(id: TxnId): boolean {
+    return this.#table.find(id) !== undefined;
+  }
+
+  get(id: TxnId): Waiting | undefined {
+    const slot = this.#table.find(id);
+    return slot === undefined ? undefined : this.#table.get(slot);
+  }
+
+  /** Those that wait at the level. */
+  pendingAt(level: string): number {
+    const cursor = this.#cursors.get(level);
+    return cursor === undefined ? 0 : this.#end - cursor.at;
+  }
+
+  /** The lowest that waits at the level. */
+  firstAt(level: string): Waiting | undefined {
+    const cursor = this.#cursors.get(level);
+    return cursor === undefined || cursor.at === this.#end ? undefined : this.#itemAt(cursor.at);
+  }
+
+  /** True when the level's mark has passed it. */
+  hasReached({ offset }: Pick<Waiting, "offset">, level: string): boolean {
+    const mark = this.#cursors.get(level)?.mark ?? null;
+    return mark !== null && offset <= mark;
+  }
+
+  /** Begins anew with nothing. Whoever was in it has been taken elsewhere. */
+  begin(epoch: EpochId | null, levels: readonly string[]): void {
+    this.#epoch = epoch;
+    this.#table = new WaitingTable();
+    this.#order = new Uint32Array(MIN_ROOM);
+    this.#head = 0;
+    this.#end = 0;
+    this.#cursors.clear();
+    for (const level of levels) this.#cursors.set(level, { mark: null, at: 0 });
+  }
+
+  /** Other levels than before; a level that stays keeps its mark. */
+  relevel(levels: readonly string[]): void {
+    for (const level of [...this.#cursors.keys()]) if (!levels.includes(level)) this.#cursors.delete(level);
+    for (const level of levels)
+      if (!this.#cursors.has(level)) this.#cursors.set(level, { mark: null, at: this.#head });
+  }
+
+  /** Takes one that it does not hold. Most come in order. */
+  add(item: Waiting): void {
+    if (this.#end === this.#order.length) this.#makeRoom();
+    const slot = this.#table.add(item);
+    const isLast = this.size === 0 || this.#offsetAt(this.#end - 1) <= item.offset;
+    const at = isLast ? this.#end : this.#firstAbove(item.offset, this.#head);
+    if (!isLast) this.#order.copyWithin(at + 1, at, this.#end);
+    this.#order[at] = slot;
+    this.#end++;
+    for (const cursor of this.#cursors.values())
+      if (cursor.mark !== null && item.offset <= cursor.mark) cursor.at++;
+  }
+
+  learn(id: TxnId, metadata: NonNullable<Waiting["metadata"]>): void {
+    const slot = this.#table.find(id);
+    if (slot !== undefined) this.#table.setMetadata(slot, metadata);
+  }
+
+  /** Moves a level's mark on, and visits those that it has passed now, lowest first. */
+  advance(level: string, mark: Offset, visit?: (owner: OwnerAccount, source: Source | null) => void): void {
+    const cursor = this.#cursors.get(level);
+    if (cursor === undefined || (cursor.mark !== null && mark <= cursor.mark)) return;
+    const from = cursor.at;
+    cursor.mark = mark;
+    cursor.at = this.#firstAbove(mark, from);
+    if (visit === undefined) return;
+    for (let at = from; at < cursor.at; at++) {
+      const slot = this.#order[at] ?? 0;
+      visit(this.#table.owner(slot), this.#table.source(slot));
+    }
+  }
+
+  /** Those between the level's mark and a higher one. */
+  upTo(level: string, mark: Offset): Waiting[] {
+    const from = this.#cursors.get(level)?.at ?? this.#end;
+    const items: Waiting[] = [];
+    for (let at = from; at < this.#end && this.#offsetAt(at) <= mark; at++) items.push(this.#itemAt(at));
+    return items;
+  }
+
+  /** Lets go of those that every level has passed; answers the highest offset of them, or null if there was none. */
+  settle(): Offset | null {
+    let to = this.#end;
+    for (const { at } of this.#cursors.values()) to = Math.min(to, at);
+    return to > this.#head ? this.#dropTo(to) : null;
+  }
+
+  /**
+   * Lets go of the oldest that pass, of those that at least one of the levels has passed. Together with all that stand at
+   * the same offset, so that the offset of the last tells what has left.
+   */
+  retire(levels: readonly string[], passes: (item: Waiting, left: number) => boolean): readonly Waiting[] {
+    let durable = this.#head;
+    for (const level of levels) durable = Math.max(durable, this.#cursors.get(level)?.at ?? 0);
+    const left: Waiting[] = [];
+    for (let at = this.#head; at < durable; at++) {
+      const item = this.#itemAt(at);
+      if (item.offset !== left.at(-1)?.offset && !passes(item, this.#end - at)) break;
+      left.push(item);
+    }
+    if (left.length > 0) this.#dropTo(this.#head + left.length);
+    return left;
+  }
+
+  *[Symbol.iterator](): IterableIterator<Waiting> {
+    for (let at = this.#head; at < this.#end; at++) yield this.#itemAt(at);
+  }
+
+  replaceAccounts(owner: (account: OwnerAccount) => OwnerAccount, source: (account: Source) => Source): void {
+    this.#table.replaceAccounts(owner, source);
+  }
+
+  #itemAt(at: number): Waiting {
+    return this.#table.get(this.#order[at] ?? 0);
+  }
+
+  #offsetAt(at: number): Offset {
+    return this.#table.offset(this.#order[at] ?? 0);
+  }
+
+  #dropTo(to: number): Offset {
+    const through = this.#offsetAt(to - 1);
+    for (let at = this.#head; at < to; at++) this.#table.remove(this.#order[at] ?? 0);
+    this.#head = to;
+    for (const cursor of this.#cursors.values()) cursor.at = Math.max(cursor.at, to);
+    return through;
+  }
+
+  /** Moves everything to the front, into more room if it fills most of what there is. */
+  #makeRoom(): void {
+    const { size } = this;
+    const isFull = 2 * size > this.#order.length;
+    const next = isFull ? new Uint32Array(2 * this.#order.length) : this.#order;
+    next.set(this.#order.subarray(this.#head, this.#end));
+    for (const cursor of this.#cursors.values()) cursor.at -= this.#head;
+    this.#order = next;
+    this.#head = 0;
+    this.#end = size;
+  }
+
+  #firstAbove(offset: Offset, from: number): number {
+    let low = from;
+    let high = this.#end;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#offsetAt(middle) <= offset) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}

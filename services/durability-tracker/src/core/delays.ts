@@ -1,0 +1,57 @@
+// Transactions that asked to be told of when they are not durable in time.
+import { type Offset, ZERO } from "@highwater/protocol";
+import { hasEntryReached } from "./ledger.ts";
+import { type Deadline, type Effect, type TrackerState } from "./types.ts";
+import { judge } from "./verdict.ts";
+
+const MIN_TIDY = 1_024;
+
+export function addDeadline(state: TrackerState, deadline: Deadline): void {
+  state.deadlines.push(BigInt(deadline.atMs) as Offset, deadline);
+}
+
+/** Tells once of each whose time is over and which is neither durable at its level nor judged otherwise. */
+export function noticeDelays(state: TrackerState, effects: Effect[]): void {
+  const { standing, deadlines } = state;
+  if (standing.kind !== "reigning") return;
+  const held = state.entries.size + state.backlog.size;
+  if (deadlines.size > 2 * held + MIN_TIDY) deadlines.retain((_, deadline) => isWaiting(state, deadline));
+  const now = BigInt(Math.floor(state.nowMs)) as Offset;
+  for (let due = deadlines.popUpTo(now); due !== undefined; due = deadlines.popUpTo(now)) {
+    if (!isWaiting(state, due)) continue;
+    const { id, attempt } = due;
+    const waiting = attempt === state.backlog.epoch ? state.backlog.get(id) : undefined;
+    const entry = state.entries.get(due.key);
+    const place = waiting === undefined ? entry?.origin : { epoch: attempt, offset: waiting.offset };
+    const about = { id, attempt, kind: "write", place: place ?? { epoch: attempt, offset: ZERO } } as const;
+    const verdicts = Object.fromEntries(
+      state.config.levels.map(({ name }) => [name, judge(state, about, name).verdict]),
+    );
+    effects.push({
+      kind: "publish_delayed",
+      published: {
+        id,
+        attempt,
+        owner: (waiting ?? entry)?.owner.owner ?? 0n,
+        verdicts,
+        rule: "R4 waiting",
+        settledAt: "",
+        retriedIn: null,
+        metadata: (waiting ?? entry)?.metadata ?? null,
+      },
+    });
+  }
+}
+
+function isWaiting(state: TrackerState, { id, attempt, key, level }: Deadline): boolean {
+  const name = state.config.levels.some((each) => each.name === level) ? level : strongest(state);
+  const waiting = attempt === state.backlog.epoch ? state.backlog.get(id) : undefined;
+  if (waiting !== undefined) return !state.backlog.hasReached(waiting, name);
+  const entry = state.entries.get(key);
+  if (entry === undefined || ["gone", "expired", "unknown"].includes(entry.state.kind)) return false;
+  return !hasEntryReached(state, entry, name);
+}
+
+function strongest(state: TrackerState): string {
+  return state.config.levels.at(-1)?.name ?? "";
+}

@@ -1,0 +1,178 @@
+// What is at risk now: announced, committed and not yet durable at the exposure level, by whom and from where. Counted as
+// things happen, so that telling it costs nothing per transaction.
+import { type EpochId, type Offset } from "@highwater/protocol";
+import { levelBit } from "./levels.ts";
+import { markIn } from "./marks.ts";
+import { type Entry, type TrackerState } from "./types.ts";
+
+export interface OwnerAccount {
+  readonly owner: bigint;
+  count: number;
+}
+
+/** A gateway, by the name that it announces under. */
+export interface Source {
+  readonly gateway: string;
+  readonly region: string;
+  count: number;
+  heardAtMs: number;
+}
+
+export interface ExposureBook {
+  total: number;
+  readonly owners: Map<bigint, OwnerAccount>;
+  readonly sources: Map<string, Source>;
+}
+
+/** What is at risk at the exposure level. Shape: ExposureReport of the protocol. */
+export interface Exposure {
+  readonly epoch: EpochId | null;
+  readonly level: string;
+  readonly transactions: number;
+  /** Bytes of log between the level's mark and the newest of them. */
+  readonly bytes: Offset;
+  readonly oldestMs: number | null;
+  readonly byRegion: Readonly<Record<string, number>>;
+  readonly byGateway: Readonly<Record<string, number>>;
+  /** Of the owners with the most. */
+  readonly byOwner: Readonly<Record<string, number>>;
+}
+
+/** A gateway that has been silent for so long, and has nothing at risk, does not run any more. */
+const SOURCE_KEPT_MS = 600_000;
+const MAX_OWNERS_TOLD = 1_000;
+
+export function ownerAccount(state: TrackerState, owner: bigint): OwnerAccount {
+  const { owners } = state.exposed;
+  let account = owners.get(owner);
+  if (account === undefined) owners.set(owner, (account = { owner, count: 0 }));
+  return account;
+}
+
+/** The gateway as heard of now. */
+export function sourceOf(state: TrackerState, gateway: string, region: string): Source {
+  const { sources } = state.exposed;
+  let source = sources.get(gateway);
+  if (source === undefined) {
+    source = { gateway, region, count: 0, heardAtMs: state.nowMs };
+    sources.set(gateway, source);
+  }
+  source.heardAtMs = state.nowMs;
+  return source;
+}
+
+/** One more, or one less, at risk. */
+export function expose(state: TrackerState, by: 1 | -1, owner: OwnerAccount, source: Source | null): void {
+  state.exposed.total += by;
+  owner.count += by;
+  if (source !== null) source.count += by;
+}
+
+/** Keeps the book true to an entry that has changed. */
+export function countEntry(state: TrackerState, entry: Entry): void {
+  const isExposed = isAtRisk(state, entry);
+  if (isExposed === entry.isExposed) return;
+  entry.isExposed = isExposed;
+  if (isExposed) enlist(state, entry);
+  expose(state, isExposed ? 1 : -1, entry.owner, entry.source);
+}
+
+function isAtRisk(state: TrackerState, entry: Entry): boolean {
+  if (!entry.announced || entry.kind === "read" || state.entries.get(entry.key) !== entry) return false;
+  if ((entry.reached & levelBit(state, state.config.exposureLevel)) !== 0) return false;
+  switch (entry.state.kind) {
+    case "pending":
+    case "unproven":
+    case "asked":
+    case "absent":
+      return true;
+    case "intent":
+    case "gone":
+    case "expired":
+    case "unknown":
+      return false;
+  }
+}
+
+/** Another exposure level, or another set of levels: everything is counted anew. */
+export function countAnew(state: TrackerState): void {
+  state.exposed.total = 0;
+  for (const account of state.exposed.owners.values()) account.count = 0;
+  for (const source of state.exposed.sources.values()) source.count = 0;
+  state.backlog.replaceAccounts(
+    ({ owner }) => ownerAccount(state, owner),
+    (source) => listed(state, source),
+  );
+  for (const item of state.backlog)
+    if (!state.backlog.hasReached(item, state.config.exposureLevel))
+      expose(state, 1, item.owner, item.source);
+  for (const entry of state.entries.values()) {
+    entry.isExposed = false;
+    countEntry(state, entry);
+  }
+}
+
+/** What was not at risk may have outlived its accounts. */
+function enlist(state: TrackerState, entry: Entry): void {
+  entry.owner = ownerAccount(state, entry.owner.owner);
+  if (entry.source !== null) entry.source = listed(state, entry.source);
+}
+
+/** The gateway's account; this one, if there is none any more. */
+export function listed(state: TrackerState, source: Source): Source {
+  const { sources } = state.exposed;
+  const known = sources.get(source.gateway);
+  if (known === undefined) sources.set(source.gateway, source);
+  return known ?? source;
+}
+
+/** Lets go of owners and gateways of which nothing is known any more. */
+export function tidyBook(state: TrackerState): void {
+  const { owners, sources } = state.exposed;
+  // What is not at risk may still hold an account that leaves; see enlist().
+  for (const [owner, { count }] of owners) if (count === 0) owners.delete(owner);
+  for (const [gateway, { count, heardAtMs }] of sources)
+    if (count === 0 && state.nowMs - heardAtMs > SOURCE_KEPT_MS) sources.delete(gateway);
+}
+
+export function exposure(state: TrackerState): Exposure {
+  const level = state.config.exposureLevel;
+  const current = (state.ancestry.at(-1)?.id as EpochId | undefined) ?? null;
+  const { total, owners, sources } = state.exposed;
+  const byRegion: Record<string, number> = {};
+  for (const { region, count } of sources.values()) byRegion[region] = (byRegion[region] ?? 0) + count;
+  const most = [...owners.values()].filter(({ count }) => count > 0).sort((a, b) => b.count - a.count);
+  return {
+    epoch: current,
+    level,
+    transactions: total,
+    bytes: bytesAtRisk(state, current, level),
+    oldestMs: oldestAtRisk(state, level),
+    byRegion,
+    byGateway: Object.fromEntries([...sources.values()].map(({ gateway, count }) => [gateway, count])),
+    byOwner: Object.fromEntries(
+      most.slice(0, MAX_OWNERS_TOLD).map(({ owner, count }) => [owner.toString(), count]),
+    ),
+  };
+}
+
+function bytesAtRisk(state: TrackerState, epoch: EpochId | null, level: string): Offset {
+  if (epoch === null || state.exposed.total === 0) return 0n as Offset;
+  const mark = markIn(state, epoch, level) ?? BigInt(state.epochs.get(epoch)?.startOffset ?? "0");
+  return (state.highestPending > mark ? state.highestPending - mark : 0n) as Offset;
+}
+
+function oldestAtRisk(state: TrackerState, level: string): number | null {
+  if (state.exposed.total === 0) return null;
+  const oldest: number[] = [];
+  const first = state.backlog.firstAt(level);
+  if (first !== undefined) oldest.push(first.atMs);
+  const inDoubt = [state.unproven, state.absent, state.adrift].flatMap((keys) => {
+    for (const key of keys) return [state.entries.get(key)];
+    return [];
+  });
+  const asked = state.asked.values().next().value?.keys[0];
+  const others = [...inDoubt, state.waiting.get(level)?.peek()?.value, state.entries.get(asked ?? "")];
+  for (const entry of others) if (entry?.isExposed === true) oldest.push(entry.atMs);
+  return oldest.length === 0 ? 0 : Math.max(0, state.nowMs - Math.min(...oldest));
+}

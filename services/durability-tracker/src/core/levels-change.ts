@@ -1,0 +1,41 @@
+// Other levels than before, while everything goes on. What was told stays told: a level whose rule has changed keeps its mark,
+// which was true of the rule that it was made by, and rises by the new one.
+import { countAnew } from "./exposure.ts";
+import { complete, settleByMarks } from "./ledger.ts";
+import { hasAll, levelBit, nameLevels } from "./levels.ts";
+import { advanceMarks } from "./nodes.ts";
+import { OffsetHeap } from "./offset-heap.ts";
+import { type Effect, type Entry, type TrackerEvent, type TrackerState } from "./types.ts";
+
+export function reconfigure(
+  state: TrackerState,
+  event: Extract<TrackerEvent, { kind: "configured" }>,
+  effects: Effect[],
+): void {
+  const { levels, exposureLevel } = event;
+  state.config = { ...state.config, levels, exposureLevel };
+  nameLevels(state);
+  effects.push({ kind: "save_levels" });
+  state.backlog.relevel(levels.map(({ name }) => name));
+  rebuildHeaps(state, effects);
+  for (const name of state.stalls.keys())
+    if (!levels.some((level) => level.name === name)) state.stalls.delete(name);
+  countAnew(state);
+  advanceMarks(state, effects);
+  settleByMarks(state, effects);
+}
+
+/** Each level's heap holds what waits for it in the epoch that reigns. */
+function rebuildHeaps(state: TrackerState, effects: Effect[]): void {
+  const { standing, config, waiting } = state;
+  waiting.clear();
+  for (const { name } of config.levels) waiting.set(name, new OffsetHeap<Entry>());
+  if (standing.kind !== "reigning") return;
+  for (const entry of [...state.entries.values()]) {
+    const { state: at, reached } = entry;
+    if (at.kind !== "pending" || at.place.epoch !== standing.epoch) continue;
+    for (const { name } of config.levels)
+      if ((reached & levelBit(state, name)) === 0) waiting.get(name)?.push(at.place.offset, entry);
+    if (hasAll(state, reached)) complete(state, entry, effects);
+  }
+}

@@ -1,0 +1,73 @@
+// A promise that a level has made of an epoch's log, held against what its successor's history has of it.
+import { type EpochId, type EpochRecord, type Offset, parseOffset } from "@highwater/protocol";
+import { markIn } from "./marks.ts";
+import { levelBit } from "./levels.ts";
+import { type Effect, type Entry, type TrackerState } from "./types.ts";
+import { isCovered } from "./verdict.ts";
+
+/** What has just been begun: every epoch that it ended is held against it. */
+export function noticeBrokenPromises(
+  state: TrackerState,
+  before: EpochId | undefined,
+  effects: Effect[],
+): void {
+  if (before === undefined) return;
+  const from = state.ancestry.findIndex(({ previous }) => previous === before);
+  for (const record of from < 0 ? [] : state.ancestry.slice(from)) {
+    const limit = parseOffset(record.forkLimit ?? "");
+    if (record.previous === null || limit === undefined) continue;
+    tellBroken(state, record, limit, effects);
+  }
+}
+
+/** The levels that had promised more of the previous epoch's log than can be in this history. */
+function tellBroken(state: TrackerState, record: EpochRecord, limit: Offset, effects: Effect[]): void {
+  const ended = record.previous as EpochId;
+  for (const { name, rule } of state.config.levels) {
+    const mark = finalMark(state, record, name);
+    if (mark !== null && mark > limit && isCovered(state, rule, ended))
+      tellOnce(state, { level: name, epoch: ended, from: limit, to: mark }, effects);
+  }
+}
+
+/** A loss that breaks a promise proves that the level's mark was not kept, also where no limit says so. */
+export function noticeBrokenLoss(state: TrackerState, entry: Entry, broken: number, effects: Effect[]): void {
+  const { origin } = entry;
+  if (broken === 0 || origin === null) return;
+  const successor = state.ancestry.find(({ previous }) => previous === origin.epoch);
+  for (const { name } of state.config.levels) {
+    if ((broken & levelBit(state, name)) === 0) continue;
+    const kept = parseOffset(successor?.forkOffset ?? "") ?? origin.offset - 1n;
+    const from = kept < origin.offset ? kept : origin.offset - 1n;
+    const mark =
+      successor === undefined ? markIn(state, origin.epoch, name) : finalMark(state, successor, name);
+    const to = mark !== null && mark > origin.offset ? mark : origin.offset;
+    tellOnce(state, { level: name, epoch: origin.epoch, from, to }, effects);
+  }
+}
+
+/** The highest mark of the previous epoch that this tracker or the one that began the next has seen. */
+function finalMark(state: TrackerState, record: EpochRecord, level: string): Offset | null {
+  const told = parseOffset(record.finalMarks[level] ?? "") ?? null;
+  const own = markIn(state, record.previous as EpochId, level);
+  return own !== null && (told === null || own > told) ? own : told;
+}
+
+function tellOnce(
+  state: TrackerState,
+  range: { level: string; epoch: EpochId; from: bigint; to: bigint },
+  effects: Effect[],
+): void {
+  const key = `${range.epoch}/${range.level}`;
+  if (state.brokenPromises.has(key)) return;
+  state.brokenPromises.add(key);
+  const transactions = countBetween(state, range.epoch, range.from, range.to);
+  effects.push({ kind: "publish_broken_promise", ...range, transactions });
+}
+
+function countBetween(state: TrackerState, epoch: EpochId, from: bigint, to: bigint): number {
+  let count = 0;
+  for (const { origin, kind } of state.entries.values())
+    if (kind === "write" && origin?.epoch === epoch && origin.offset > from && origin.offset <= to) count++;
+  return count;
+}

@@ -1,0 +1,50 @@
+// A level whose mark stands still while something waits for it is stalled, until the mark moves or nothing waits any more.
+import { type EpochId } from "@highwater/protocol";
+import { pendingAt } from "./ledger.ts";
+import { markIn } from "./marks.ts";
+import { type Effect, type TrackerState } from "./types.ts";
+
+export function noticeStalls(state: TrackerState, effects: Effect[]): void {
+  const { standing, config, nowMs } = state;
+  if (standing.kind !== "reigning") return;
+  for (const { name } of config.levels) {
+    const mark = markIn(state, standing.epoch, name);
+    const pending = pendingAt(state, name);
+    let watch = state.stalls.get(name);
+    if (watch === undefined)
+      state.stalls.set(name, (watch = { epoch: standing.epoch, mark, sinceMs: nowMs, isTold: false }));
+    const stands = watch.epoch === standing.epoch && watch.mark === mark && pending > 0;
+    if (!stands) {
+      // In another epoch its first mark is what moves it.
+      const moved = watch.epoch === standing.epoch || mark !== null || pending === 0;
+      if (watch.isTold && moved) tell(state, effects, { name, pending, isStalled: false });
+      const isTold = watch.isTold && !moved;
+      state.stalls.set(name, { epoch: standing.epoch, mark, sinceMs: nowMs, isTold });
+    } else if (!watch.isTold && nowMs - watch.sinceMs >= config.stallAfterMs) {
+      watch.isTold = true;
+      tell(state, effects, { name, pending, isStalled: true });
+    }
+  }
+}
+
+function tell(
+  state: TrackerState,
+  effects: Effect[],
+  { name, pending, isStalled }: { name: string; pending: number; isStalled: boolean },
+): void {
+  if (state.standing.kind !== "reigning") return;
+  const { epoch } = state.standing;
+  effects.push({
+    kind: "publish_stall",
+    isStalled,
+    level: name,
+    epoch,
+    offset: markIn(state, epoch, name) ?? startOf(state, epoch),
+    pending,
+  });
+}
+
+/** Nothing of the epoch has reached the level, so its mark stands where the epoch begins. */
+function startOf(state: TrackerState, epoch: EpochId): bigint {
+  return BigInt(state.epochs.get(epoch)?.startOffset ?? "0");
+}
