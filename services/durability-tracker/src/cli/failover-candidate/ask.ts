@@ -105,6 +105,9 @@ async function call(
   { fetch, apiKey }: TrackerCaller,
   body: FailoverPreviewRequest | undefined,
 ): Promise<unknown> {
+  const { username, password } = new URL(url);
+  // Whatever refuses them further on would quote them.
+  if (username !== "" || password !== "") throw new Error("its address must hold no user and password");
   const headers = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` };
   const response = await fetch(url, {
     signal: AbortSignal.timeout(TRACKER_TIMEOUT_MS),

@@ -31,7 +31,7 @@ function headline({ candidate, refusal, reasons, warnings, epoch }: CandidateRep
   ];
 }
 
-const HEAD = ["node", "region", "zone", "position", "is", "remark"];
+const HEAD = ["  node", "region", "zone", "position", "is", "remark"];
 
 function nodeRows({ nodes, candidate }: CandidateReport): string[][] {
   return [
