@@ -32,7 +32,7 @@ import { mintEpoch } from "./mint.ts";
 import { openOn } from "./open-transaction.ts";
 import { leavesTraces, refuseControl } from "./plan.ts";
 import { maintainPartitions, migrate, type RetentionConfig } from "./prepare.ts";
-import { readPositions } from "./positions.ts";
+import { PositionsReader } from "./positions.ts";
 import { type LastSeen, probeNode } from "./probe.ts";
 import { ReadPositions } from "./read-positions.ts";
 import { lookUpReceipts, settleReceipts } from "./receipts.ts";
@@ -81,6 +81,7 @@ interface NodeConnections {
   readonly probe: Channel;
   readonly seen: LastSeen;
   readonly positions: Channel;
+  readonly positionsReader: PositionsReader;
   readonly flush: Channel;
   readonly lookUp: Channel;
   readonly settle: Channel;
@@ -106,8 +107,8 @@ export class PostgresStore implements Store {
   constructor(options: PostgresStoreOptions) {
     this.#options = options;
     this.nodes = options.nodes.map(({ id, region, zone }) => ({ id, region, zone }));
-    for (const spec of options.nodes) this.#connections.set(spec.id, this.#connect(spec));
     this.#streams = new ReplicaStreams(options.nodes);
+    for (const spec of options.nodes) this.#connections.set(spec.id, this.#connect(spec));
     this.#asked = new AskedReplicas({
       nodes: options.nodes,
       clock: options.clock,
@@ -133,6 +134,7 @@ export class PostgresStore implements Store {
       seen: { primary: false, prepared: false },
       probe: channel("probe"),
       positions: channel("positions"),
+      positionsReader: new PositionsReader(spec.id, this.#streams, clock),
       flush: channel("flush"),
       lookUp: channel("look-up"),
       settle: channel("settle", SLOW_CALLS * callTimeoutMs),
@@ -205,7 +207,8 @@ export class PostgresStore implements Store {
   }
 
   async positions(node: string, wanted: Offset | null = null): Promise<PositionsReport | null> {
-    const report = await this.#of(node).positions.run((client) => readPositions(client, node, this.#streams));
+    const { positions, positionsReader } = this.#of(node);
+    const report = await positions.run((client) => positionsReader.read(client));
     if (report === null || this.#asked.isEmpty) return report;
     return {
       ...report,

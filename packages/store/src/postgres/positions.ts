@@ -1,12 +1,18 @@
-// The primary's view of itself and its replicas: one prepared statement, hundreds of times a second.
+// The primary's view of itself and its replicas, hundreds of times a second.
+// Who a stream belongs to costs the server as much again as where it stands, and it never changes while its process lives.
+// So it is asked for ten times a second, and whenever a process appears that is not known; in between, only where they stand.
 import { type ClientBase } from "pg";
 import { type EpochId, ZERO } from "@highwater/protocol";
+import { type Clock } from "../clock.ts";
 import { type PositionsReport } from "../port.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 import { type ReplicaStream, type ReplicaStreams } from "./replica-streams.ts";
-import { POSITIONS, POSITIONS_WITH_SOURCES } from "./sql.ts";
+import { PLACES, POSITIONS, POSITIONS_WITH_SOURCES } from "./sql.ts";
 
-interface PositionsRow {
+/** A process id is not given to another walsender within so short a time: a system counts through all of them first. */
+const IDENTITIES_MS = 100;
+
+interface Row {
   epoch: string | null;
   flushed: string;
   applied: string;
@@ -15,34 +21,98 @@ interface PositionsRow {
   streams: string | null;
 }
 
-/** Null where no epoch was minted. */
-export async function readPositions(
-  client: ClientBase,
-  node: string,
-  known: ReplicaStreams,
-): Promise<PositionsReport | null> {
-  const statement = known.needsSource
-    ? { name: "positions_with_sources", text: POSITIONS_WITH_SOURCES }
-    : { name: "positions", text: POSITIONS };
-  const [row] = (await client.query<PositionsRow>(statement)).rows;
-  if (row?.epoch == null) return null;
-  return {
-    node,
-    epoch: row.epoch as EpochId,
-    flushed: row.fsync === "on" ? parseLsn(row.flushed) : ZERO,
-    applied: endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes)),
-    replicas: row.streams === null ? [] : known.recognise(row.streams.split("\n").map(stream), node),
-  };
+type Identity = Omit<ReplicaStream, "flushed">;
+
+interface Known {
+  readonly client: ClientBase;
+  readonly askedAtMs: number;
+  /** By process id; null: it sends no copy of the log. */
+  readonly identities: ReadonlyMap<string, Identity | null>;
+}
+
+export class PositionsReader {
+  readonly #node: string;
+  readonly #streams: ReplicaStreams;
+  readonly #clock: Clock;
+  #known: Known | null = null;
+
+  constructor(node: string, streams: ReplicaStreams, clock: Clock) {
+    this.#node = node;
+    this.#streams = streams;
+    this.#clock = clock;
+  }
+
+  /** Null where no epoch was minted. */
+  async read(client: ClientBase): Promise<PositionsReport | null> {
+    return (await this.#readPlaces(client)) ?? this.#readAll(client);
+  }
+
+  /** Undefined when a process may be another than the known one. */
+  async #readPlaces(client: ClientBase): Promise<PositionsReport | undefined> {
+    const known = this.#known;
+    if (known?.client !== client || this.#isOld(known)) return undefined;
+    const [row] = (await client.query<Row>({ name: "places", text: PLACES })).rows;
+    if (row?.epoch == null || this.#isOld(known)) return undefined;
+    const streams: ReplicaStream[] = [];
+    for (const line of linesOf(row)) {
+      const [process = "", flushed = ""] = line.split("\t");
+      const identity = known.identities.get(process);
+      if (identity === undefined) return undefined;
+      if (identity !== null) streams.push({ ...identity, flushed });
+    }
+    return this.#report(row.epoch, row, streams);
+  }
+
+  async #readAll(client: ClientBase): Promise<PositionsReport | null> {
+    this.#known = null;
+    const askedAtMs = this.#clock.monotonicMs();
+    const statement = this.#streams.needsSource
+      ? { name: "positions_with_sources", text: POSITIONS_WITH_SOURCES }
+      : { name: "positions", text: POSITIONS };
+    const [row] = (await client.query<Row>(statement)).rows;
+    if (row?.epoch == null) return null;
+    const identities = new Map<string, Identity | null>();
+    const streams: ReplicaStream[] = [];
+    for (const line of linesOf(row)) {
+      const [process = "", flushed = "", startedAt = "", database = "", address = "", slot = "", name = ""] =
+        line.split("\t");
+      // A walsender that has a database sends a logical stream.
+      const identity =
+        database === ""
+          ? {
+              session: `${process}/${startedAt}`,
+              address: some(address),
+              slot: some(slot),
+              applicationName: name,
+            }
+          : null;
+      identities.set(process, identity);
+      if (identity !== null) streams.push({ ...identity, flushed });
+    }
+    this.#known = { client, askedAtMs, identities };
+    return this.#report(row.epoch, row, streams);
+  }
+
+  #isOld({ askedAtMs }: Known): boolean {
+    return this.#clock.monotonicMs() - askedAtMs > IDENTITIES_MS;
+  }
+
+  #report(epoch: string, row: Row, streams: readonly ReplicaStream[]): PositionsReport {
+    return {
+      node: this.#node,
+      epoch: epoch as EpochId,
+      flushed: row.fsync === "on" ? parseLsn(row.flushed) : ZERO,
+      applied: endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes)),
+      replicas: this.#streams.recognise(streams, this.#node),
+    };
+  }
 }
 
 /** The server cleans application names of everything but printable ASCII, so tabs and line ends are ours. */
-function stream(line: string): ReplicaStream {
-  const [session = "", flushed = "", address = "", slot = "", applicationName = ""] = line.split("\t");
-  return {
-    session,
-    flushed,
-    address: address === "" ? null : address,
-    slot: slot === "" ? null : slot,
-    applicationName,
-  };
+function linesOf({ streams }: Row): string[] {
+  return streams === null ? [] : streams.split("\n");
+}
+
+function some(text: string): string | null {
+  return text === "" ? null : text;
 }

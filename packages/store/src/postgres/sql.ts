@@ -82,21 +82,26 @@ FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_
 
 /**
  * One row for the primary with its replicas beside it, a line for each; everything from shared memory, within one server
- * process. A walsender that has a database sends a logical stream, and one that is told of no replay feeds no server: those
- * are no copies of the log that could take over.
+ * process. A walsender that is told of no replay feeds no server: it is no copy of the log that could take over.
  */
-const positions = (address: string, slot: string, slots: string): string =>
+const positions = (line: string, from: string): string =>
   `SELECT ${SENTINEL_EPOCH}::text AS epoch, pg_current_wal_flush_lsn()::text AS flushed,
   pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes, current_setting('fsync') AS fsync,
-  (SELECT string_agg(concat(w.pid, '/', extract(epoch FROM a.backend_start), E'\t', w.flush_lsn, E'\t', ${address},
-     E'\t', ${slot}, E'\t', a.application_name), E'\n')
-   FROM pg_stat_get_wal_senders() w JOIN pg_stat_get_activity(w.pid) a ON true${slots}
-   WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL AND w.replay_lsn IS NOT NULL
-     AND a.datid IS NULL) AS streams`;
+  (SELECT string_agg(concat(w.pid, E'\t', w.flush_lsn${line}), E'\n') FROM pg_stat_get_wal_senders() w${from}
+   WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL AND w.replay_lsn IS NOT NULL) AS streams`;
 
-export const POSITIONS = positions("''", "''", "");
+const identified = (address: string, slot: string, slots: string): string =>
+  positions(
+    `, E'\t', extract(epoch FROM a.backend_start), E'\t', a.datid, E'\t', ${address}, E'\t', ${slot}, E'\t', a.application_name`,
+    ` JOIN pg_stat_get_activity(w.pid) a ON true${slots}`,
+  );
+
+/** Only where the streams stand, by process id. */
+export const PLACES = positions("", "");
+/** And whose they are. */
+export const POSITIONS = identified("''", "''", "");
 /** Where a node is recognised by more than its name: the address a stream comes from, and the slot that it holds. */
-export const POSITIONS_WITH_SOURCES = positions(
+export const POSITIONS_WITH_SOURCES = identified(
   "host(a.client_addr)",
   "s.slot_name",
   " LEFT JOIN pg_get_replication_slots() s ON s.active_pid = w.pid AND s.slot_type = 'physical'",
