@@ -8,11 +8,13 @@ import {
   type TxnId,
   validate,
 } from "@highwater/protocol";
-import { callerOf } from "@highwater/service";
+import { callerOf, NOBODY } from "@highwater/service";
 import { type Clock } from "@highwater/store";
 import { type AnnouncedItem } from "../core/index.ts";
 import { type LedgerFile } from "../shell/ledger-file.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
+
+const UNKNOWN_REGION = "unknown";
 
 export interface AnnouncementParts {
   readonly loop: TrackerLoop;
@@ -37,8 +39,9 @@ export function announcementRoutes(
         detail: checked.faults.join("; "),
         fields: checked.faults,
       });
-    const items = checked.value.announcements.map(announcedItem);
-    loop.dispatch({ kind: "announced", nowMs: clock.monotonicMs(), items });
+    const { gateway, region = UNKNOWN_REGION, announcements } = checked.value;
+    const items = announcements.map(announcedItem);
+    loop.dispatch({ kind: "announced", nowMs: clock.monotonicMs(), from: { gateway, region }, items });
     await ledger.flush();
     return reply.code(204).send();
   });
@@ -50,6 +53,15 @@ function announcedItem(item: AnnouncementBatch["announcements"][number]): Announ
     id: item.id.toLowerCase() as TxnId,
     epoch: item.epoch.toLowerCase() as EpochId,
   };
-  if (item.kind === "position") return { ...base, offset: BigInt(item.offset) as Offset };
-  return item.kind === "intent" && item.metadata !== undefined ? { ...base, metadata: item.metadata } : base;
+  if (item.kind === "withdrawn") return base;
+  const owner = item.owner === undefined ? NOBODY : BigInt(item.owner);
+  if (item.kind === "position") return { ...base, owner, offset: BigInt(item.offset) as Offset };
+  const { metadata, maxDelayMs, level } = item;
+  return {
+    ...base,
+    owner,
+    ...(metadata !== undefined && { metadata }),
+    ...(maxDelayMs !== undefined && { maxDelayMs }),
+    ...(level !== undefined && { level }),
+  };
 }

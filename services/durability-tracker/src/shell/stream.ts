@@ -1,8 +1,14 @@
 // The SSE stream of marks and epochs. State-based: whoever connects, wherever, first hears how things stand now, so a
 // resumed stream can miss nothing that still matters.
 import { type ServerResponse } from "node:http";
-import { type EpochId, type EpochRecord, type Marks } from "@highwater/protocol";
-import { type TrackerState } from "../core/index.ts";
+import {
+  type EpochId,
+  type EpochRecord,
+  type ExposureReport,
+  type Marks,
+  type StallEvent,
+} from "@highwater/protocol";
+import { exposure, type TrackerState } from "../core/index.ts";
 
 /** A client that does not read is cut off; it comes back and hears the newest state. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
@@ -12,6 +18,7 @@ const MAX_EPOCHS = 64;
 export class MarkStream {
   readonly #clients = new Set<ServerResponse>();
   #sequence = 0;
+  #exposure = "";
 
   get size(): number {
     return this.#clients.size;
@@ -28,6 +35,8 @@ export class MarkStream {
     if (state.ancestry.length > 0) hello += this.#epochs(state);
     const marks = currentMarks(state);
     if (marks !== null) hello += this.#event(marks.seq, "mark", marks);
+    const risk = exposureReport(state);
+    if (risk !== null) hello += this.#event(state.ancestry.at(-1)?.seq ?? 0, "exposure", risk);
     response.write(hello);
     this.#clients.add(response);
     response.on("close", () => {
@@ -45,6 +54,21 @@ export class MarkStream {
 
   publishEpochs(state: TrackerState): void {
     this.#send(this.#epochs(state));
+  }
+
+  publishStall(state: TrackerState, stall: StallEvent, isStalled: boolean): void {
+    const seq = state.ancestry.at(-1)?.seq ?? 0;
+    this.#send(this.#event(seq, isStalled ? "stalled" : "recovered", stall));
+  }
+
+  /** What is at risk now, if that is anything else than what was told last. */
+  publishExposure(state: TrackerState): void {
+    const report = exposureReport(state);
+    if (report === null) return;
+    const text = JSON.stringify(report);
+    if (text === this.#exposure) return;
+    this.#exposure = text;
+    this.#send(this.#event(state.ancestry.at(-1)?.seq ?? 0, "exposure", report));
   }
 
   heartbeat(): void {
@@ -81,4 +105,10 @@ export function currentMarks(state: TrackerState): Marks | null {
   const marks = state.marks.get(current.id as EpochId) ?? new Map<string, bigint>();
   const levels = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
   return { epoch: current.id, seq: current.seq, levels };
+}
+
+/** What is at risk now as the wire carries it; null before any epoch is known. */
+export function exposureReport(state: TrackerState): ExposureReport | null {
+  const { epoch, bytes, ...rest } = exposure(state);
+  return epoch === null ? null : { ...rest, epoch, bytes: bytes.toString() };
 }
