@@ -62,6 +62,7 @@ const SQLSTATE: Partial<Record<ErrorCode, string>> = {
   transaction_aborted: "40000",
   transaction_lost: "40000",
   overloaded: "53300",
+  exposure_limit: "53400",
   epoch_changed: "57P03",
   primary_unavailable: "57P03",
   authentication_unavailable: "57P03",

@@ -16,6 +16,7 @@ import {
 export class TrackerPeer {
   readonly announcements: Announcement[] = [];
   readonly gateways = new Set<string>();
+  readonly regions = new Set<string>();
   /** Asked for each token; `pending` is answered after a moment, so that nobody spins. */
   verdict: (token: string, level: string) => Verdict = () => "pending";
   verdictQuestions = 0;
@@ -128,6 +129,7 @@ export class TrackerPeer {
       return;
     }
     this.gateways.add(batch.value.gateway);
+    if (batch.value.region !== undefined) this.regions.add(batch.value.region);
     this.announcements.push(...batch.value.announcements);
     response.writeHead(204).end();
   }
