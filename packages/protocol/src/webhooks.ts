@@ -39,11 +39,14 @@ export const WEBHOOK_EVENT_TYPES = [
 ] as const;
 export type WebhookEventType = (typeof WEBHOOK_EVENT_TYPES)[number];
 
-const EventTypes = Type.Array(Type.Union(WEBHOOK_EVENT_TYPES.map((type) => Type.Literal(type))), {
-  minItems: 1,
-  maxItems: WEBHOOK_EVENT_TYPES.length,
-  uniqueItems: true,
-});
+const EventTypes = Type.Array(
+  Type.Unsafe<WebhookEventType>(Type.Union(WEBHOOK_EVENT_TYPES.map((type) => Type.Literal(type)))),
+  {
+    minItems: 1,
+    maxItems: WEBHOOK_EVENT_TYPES.length,
+    uniqueItems: true,
+  },
+);
 const Url = Type.String({
   minLength: 1,
   maxLength: WEBHOOK_LIMITS.urlChars,
@@ -170,15 +173,24 @@ export const WebhookDelivery = Type.Object(
 );
 export type WebhookDelivery = Static<typeof WebhookDelivery>;
 
+export const ATTEMPT_OUTCOMES = [
+  "delivered",
+  "status",
+  "redirect",
+  "gone",
+  "timeout",
+  "connection",
+  "refused",
+] as const;
+export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
+
 export const DeliveryAttempt = Type.Object(
   {
     n: Type.Integer({ minimum: 1 }),
     at: Instant,
     durationMs: Count,
-    outcome: Type.Union(
-      ["delivered", "status", "redirect", "gone", "timeout", "connection", "refused"].map((outcome) =>
-        Type.Literal(outcome),
-      ),
+    outcome: Type.Unsafe<AttemptOutcome>(
+      Type.Union(ATTEMPT_OUTCOMES.map((outcome) => Type.Literal(outcome))),
     ),
     status: Type.Union([Type.Integer(), Type.Null()]),
     answer: Type.Union([Type.String(), Type.Null()], {

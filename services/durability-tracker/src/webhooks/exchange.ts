@@ -3,7 +3,7 @@
 import { request as requestHttp, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
 import { type LookupFunction } from "node:net";
-import { HighwaterError, WEBHOOK_LIMITS } from "@highwater/protocol";
+import { type AttemptOutcome, HighwaterError, WEBHOOK_LIMITS } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 import {
   type AllowList,
@@ -14,9 +14,6 @@ import {
   type Resolve,
 } from "./address.ts";
 import { parseRetryAfter } from "./schedule.ts";
-
-export type AttemptOutcome =
-  "delivered" | "status" | "redirect" | "gone" | "timeout" | "connection" | "refused";
 
 export interface Attempt {
   readonly outcome: AttemptOutcome;

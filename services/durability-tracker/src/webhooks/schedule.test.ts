@@ -1,7 +1,7 @@
 // Goal: the schedule of retries is the documented one, whatever a receiver asks for.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isGivenUp, nextAttempt, parseRetryAfter, RETRY_DELAYS_MS } from "./schedule.ts";
+import { nextAttempt, parseRetryAfter, RETRY_DELAYS_MS } from "./schedule.ts";
 
 const HOUR_MS = 3_600_000;
 const at = (failures: number, random = 0, retryAfterMs: number | null = null): number | null =>
@@ -43,10 +43,4 @@ test("Retry-After in seconds or as a date, or not at all", () => {
   assert.equal(parseRetryAfter("Fri, 02 Jan 2026 03:00:00 GMT", nowMs), 0, "a date that has passed");
   for (const text of [undefined, "", "soon", "-5", "1.5", "1e3", "2026-01-02", "99999999999"])
     assert.equal(parseRetryAfter(text, nowMs), null, String(text));
-});
-
-test("an endpoint is given up after the limit, not before", () => {
-  const limitMs = 5 * 24 * HOUR_MS;
-  assert.equal(isGivenUp({ sinceMs: 1, nowMs: limitMs, limitMs }), false);
-  assert.equal(isGivenUp({ sinceMs: 1, nowMs: limitMs + 1, limitMs }), true);
 });

@@ -48,15 +48,3 @@ export function parseRetryAfter(text: string | undefined, nowMs: number): number
   const atMs = /^[A-Z][a-z]{2,8},? /.test(value) ? Date.parse(value) : NaN;
   return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs);
 }
-
-export interface Failing {
-  /** The first failure since the last success, this one included. */
-  readonly sinceMs: number;
-  readonly nowMs: number;
-  readonly limitMs: number;
-}
-
-/** Whether an endpoint has failed for so long that nothing more is sent to it. */
-export function isGivenUp({ sinceMs, nowMs, limitMs }: Failing): boolean {
-  return nowMs - sinceMs >= limitMs;
-}

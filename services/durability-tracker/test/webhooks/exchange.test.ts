@@ -116,7 +116,9 @@ test("little of a long answer is read, and less is kept", async () => {
 });
 
 test("nobody there, or one who breaks off", async () => {
-  receiver.behaviour = (response) => response.destroy();
+  receiver.behaviour = (response) => {
+    response.destroy();
+  };
   assert.deepEqual(await post().then(({ outcome, answer }) => [outcome, answer]), [
     "connection",
     "ECONNRESET",

@@ -1,0 +1,144 @@
+// /v1/webhooks: schema, call, map; no rules.
+import { type FastifyInstance, type FastifyRequest } from "fastify";
+import {
+  type CreatedWebhook,
+  type DeliveryDetails,
+  type DeliveryList,
+  DeliveryStatus,
+  HighwaterError,
+  NewWebhook,
+  type RecoverAnswer,
+  RecoverRequest,
+  RotateRequest,
+  type Static,
+  type TSchema,
+  validate,
+  type Webhook,
+  WEBHOOK_LIMITS,
+  WebhookChange,
+  type WebhookDelivery,
+  type WebhookList,
+  type WebhookSecret,
+} from "@highwater/protocol";
+import { callerOf, requireScope } from "@highwater/service";
+import { type EndpointId, type WebhookAdmin } from "../webhooks/admin.ts";
+
+export interface WebhookRoutesDeps {
+  readonly admin: WebhookAdmin;
+}
+
+/** To be registered in a scope that knows its callers. */
+export function registerWebhookRoutes(app: FastifyInstance, { admin }: WebhookRoutesDeps): void {
+  app.post("/v1/webhooks", async (request, reply): Promise<CreatedWebhook> => {
+    const owner = ownerOf(request);
+    const made = await admin.create(owner, bodyOf(request, NewWebhook));
+    void reply.code(201).header("location", `/v1/webhooks/${made.id}`).header("cache-control", "no-store");
+    return made;
+  });
+  app.get("/v1/webhooks", async (request): Promise<WebhookList> => {
+    return { webhooks: await admin.list(ownerOf(request)) };
+  });
+  app.get("/v1/webhooks/:id", (request): Promise<Webhook> => admin.read(endpointOf(request)));
+  app.patch("/v1/webhooks/:id", (request): Promise<Webhook> => {
+    const endpoint = endpointOf(request);
+    return admin.change(endpoint, bodyOf(request, WebhookChange));
+  });
+  app.delete("/v1/webhooks/:id", async (request, reply) => {
+    await admin.remove(endpointOf(request));
+    return reply.code(204).send();
+  });
+  secretRoutes(app, admin);
+  deliveryRoutes(app, admin);
+}
+
+function secretRoutes(app: FastifyInstance, admin: WebhookAdmin): void {
+  app.get("/v1/webhooks/:id/secret", async (request, reply): Promise<WebhookSecret> => {
+    void reply.header("cache-control", "no-store");
+    return admin.secret(endpointOf(request));
+  });
+  app.post("/v1/webhooks/:id/secret/rotate", async (request, reply): Promise<WebhookSecret> => {
+    const endpoint = endpointOf(request);
+    const { overlapSeconds } = bodyOf(request, RotateRequest, {});
+    void reply.header("cache-control", "no-store");
+    return admin.rotate(endpoint, overlapSeconds);
+  });
+}
+
+function deliveryRoutes(app: FastifyInstance, admin: WebhookAdmin): void {
+  app.post("/v1/webhooks/:id/test", async (request, reply): Promise<WebhookDelivery> => {
+    void reply.code(202);
+    return admin.test(endpointOf(request));
+  });
+  app.post("/v1/webhooks/:id/recover", (request): Promise<RecoverAnswer> => {
+    const endpoint = endpointOf(request);
+    const { since } = bodyOf(request, RecoverRequest);
+    const sinceMs = Date.parse(since);
+    if (Number.isNaN(sinceMs)) throw invalid(["/since: is not a time in RFC 3339"]);
+    return admin.recover(endpoint, sinceMs);
+  });
+  app.get("/v1/webhooks/:id/deliveries", (request): Promise<DeliveryList> => {
+    const endpoint = endpointOf(request);
+    return admin.deliveries(endpoint, pageOf(request.query));
+  });
+  app.get("/v1/webhooks/:id/deliveries/:delivery", (request): Promise<DeliveryDetails> => {
+    return admin.delivery(endpointOf(request), parameter(request, "delivery"));
+  });
+  app.post(
+    "/v1/webhooks/:id/deliveries/:delivery/redeliver",
+    async (request, reply): Promise<WebhookDelivery> => {
+      void reply.code(202);
+      return admin.redeliver(endpointOf(request), parameter(request, "delivery"));
+    },
+  );
+}
+
+function ownerOf(request: FastifyRequest): bigint {
+  const { principal } = callerOf(request);
+  requireScope(principal, "admin");
+  return principal.owner;
+}
+
+function endpointOf(request: FastifyRequest): EndpointId {
+  return { owner: ownerOf(request), id: parameter(request, "id") };
+}
+
+/** An id that the database could not even compare is none of ours. */
+function parameter(request: FastifyRequest, name: "id" | "delivery"): string {
+  const value = (request.params as Readonly<Record<string, string | undefined>>)[name] ?? "";
+  if (!/^[A-Za-z0-9_-]{1,100}$/.test(value)) throw new HighwaterError("not_found");
+  return value;
+}
+
+function bodyOf<T extends TSchema>(request: FastifyRequest, schema: T, absent?: Static<T>): Static<T> {
+  const body = request.body ?? absent;
+  const checked = validate(schema, body);
+  if (!checked.ok) throw invalid(checked.faults);
+  return checked.value;
+}
+
+const CURSOR = /^[1-9][0-9]{0,17}$/;
+
+function pageOf(query: unknown): { status: DeliveryStatus | null; before: string | null; limit: number } {
+  const { status, before, limit, ...others } = query as Readonly<
+    Record<string, string | string[] | undefined>
+  >;
+  const faults = Object.keys(others).map((name) => `/${name}: is not a known parameter`);
+  const wanted = status === undefined ? null : validate(DeliveryStatus, status);
+  if (wanted?.ok === false) faults.push("/status: is not a status of deliveries");
+  if (before !== undefined && (typeof before !== "string" || !CURSOR.test(before)))
+    faults.push("/before: is not `next` of another page");
+  const most = WEBHOOK_LIMITS.deliveriesPerPage;
+  const many =
+    limit === undefined ? most : typeof limit === "string" && /^[0-9]{1,6}$/.test(limit) ? Number(limit) : 0;
+  if (many < 1 || many > most) faults.push(`/limit: must be a whole number from 1 to ${String(most)}`);
+  if (faults.length > 0) throw invalid(faults);
+  return {
+    status: wanted?.ok === true ? wanted.value : null,
+    before: typeof before === "string" ? before : null,
+    limit: many,
+  };
+}
+
+function invalid(faults: readonly string[]): HighwaterError {
+  return new HighwaterError("invalid_request", { detail: faults.join("; "), fields: [...faults] });
+}

@@ -1,0 +1,227 @@
+// What an owner does with its endpoints and deliveries.
+import { randomBytes } from "node:crypto";
+import {
+  type CreatedWebhook,
+  type DeliveryDetails,
+  type DeliveryList,
+  type DeliveryStatus,
+  HighwaterError,
+  type NewWebhook,
+  type RecoverAnswer,
+  type Webhook,
+  type WebhookChange,
+  type WebhookDelivery,
+  WEBHOOK_LIMITS,
+  type WebhookSecret,
+} from "@highwater/protocol";
+import { type Clock } from "@highwater/store";
+import { type AllowList, checkedAddresses, checkUrl, type Resolve } from "./address.ts";
+import { type Database } from "./database.ts";
+import * as deliveries from "./deliveries.ts";
+import * as endpoints from "./endpoints.ts";
+import { insertDeliveries } from "./enqueue.ts";
+import { type Jobs, newJobId } from "./jobs.ts";
+import { testMessage } from "./message.ts";
+import { makeSecret } from "./signature.ts";
+
+/** What there is during a reign. */
+export interface Session {
+  readonly database: Database;
+  readonly jobs: Jobs;
+}
+
+export interface AdminDeps {
+  /** Errors: HighwaterError `primary_unavailable`. */
+  readonly session: () => Session;
+  readonly clock: Clock;
+  readonly allow: AllowList;
+  readonly resolve: Resolve;
+  readonly endpointsPerOwner: number;
+  /** There is something to send. */
+  readonly onEnqueued: () => void;
+}
+
+export interface EndpointId {
+  readonly owner: bigint;
+  readonly id: string;
+}
+
+const RESOLVE_LIMIT_MS = 5_000;
+const RECOVER_BATCH = 500;
+const RECOVER_BATCHES = 20;
+
+export class WebhookAdmin {
+  readonly #deps: AdminDeps;
+
+  constructor(deps: AdminDeps) {
+    this.#deps = deps;
+  }
+
+  async create(owner: bigint, asked: NewWebhook): Promise<CreatedWebhook> {
+    const { url, events, filter = {}, description = "" } = asked;
+    assertStorable(description);
+    const checked = await this.#checkUrl(url);
+    const secret = makeSecret();
+    const id = `ep_${randomBytes(15).toString("base64url")}`;
+    const row = { id, owner, url: checked, description, events, filter, secret };
+    const most = this.#deps.endpointsPerOwner;
+    const { database } = this.#deps.session();
+    const made = await database.transaction((client) => endpoints.insertEndpoint(client, row, most));
+    if (made === null)
+      throw new HighwaterError("webhook_limit", { limit: { name: "endpoints", value: most } });
+    return { ...made, secret };
+  }
+
+  async list(owner: bigint): Promise<Webhook[]> {
+    return endpoints.listEndpoints(this.#deps.session().database, owner);
+  }
+
+  async read({ owner, id }: EndpointId): Promise<Webhook> {
+    return known(await endpoints.readEndpoint(this.#deps.session().database, owner, id));
+  }
+
+  async change({ owner, id }: EndpointId, asked: WebhookChange): Promise<Webhook> {
+    const { url, description } = asked;
+    assertStorable(description ?? "");
+    const { database } = this.#deps.session();
+    // Who does not own it learns nothing of the URL either.
+    known(await endpoints.readEndpoint(database, owner, id));
+    const change = url === undefined ? asked : { ...asked, url: await this.#checkUrl(url) };
+    return known(await endpoints.changeEndpoint(database, owner, id, change));
+  }
+
+  async remove({ owner, id }: EndpointId): Promise<void> {
+    const { database } = this.#deps.session();
+    const isRemoved = await database.transaction((client) => endpoints.deleteEndpoint(client, owner, id));
+    if (!isRemoved) throw new HighwaterError("not_found");
+  }
+
+  async secret({ owner, id }: EndpointId): Promise<WebhookSecret> {
+    return known(await endpoints.readSecret(this.#deps.session().database, owner, id));
+  }
+
+  async rotate(endpoint: EndpointId, overlapSeconds: number | undefined): Promise<WebhookSecret> {
+    const { database } = this.#deps.session();
+    const change = {
+      secret: makeSecret(),
+      overlapSeconds: overlapSeconds ?? WEBHOOK_LIMITS.overlapSecondsDefault,
+    };
+    return known(await endpoints.rotateSecret(database, endpoint, change));
+  }
+
+  /** It is sent to a disabled endpoint too: that is how one learns that it may be enabled. */
+  async test(endpoint: EndpointId): Promise<WebhookDelivery> {
+    await this.read(endpoint);
+    const { database, jobs } = this.#deps.session();
+    const message = testMessage(
+      endpoint.id,
+      randomBytes(15).toString("base64url"),
+      this.#deps.clock.wallMs(),
+    );
+    await database.transaction((client) =>
+      insertDeliveries(client, [{ ...message, endpoint: endpoint.id, job: newJobId() }], () => jobs),
+    );
+    this.#deps.onEnqueued();
+    return known(await deliveries.readDelivery(database, endpoint.id, message.id), withoutBody);
+  }
+
+  async deliveries(
+    endpoint: EndpointId,
+    page: { readonly status: DeliveryStatus | null; readonly before: string | null; readonly limit: number },
+  ): Promise<DeliveryList> {
+    await this.read(endpoint);
+    return deliveries.listDeliveries(this.#deps.session().database, { endpoint: endpoint.id, ...page });
+  }
+
+  async delivery(endpoint: EndpointId, delivery: string): Promise<DeliveryDetails> {
+    await this.read(endpoint);
+    return known(await deliveries.readDelivery(this.#deps.session().database, endpoint.id, delivery));
+  }
+
+  /** Under the same webhook-id, from the beginning of the schedule. */
+  async redeliver(endpoint: EndpointId, delivery: string): Promise<WebhookDelivery> {
+    await this.#assertEnabled(endpoint);
+    const { database, jobs } = this.#deps.session();
+    const found = await database.transaction(async (client) => {
+      const begun = await deliveries.redeliver(client, endpoint.id, delivery);
+      if (begun !== null)
+        await jobs.enqueue(client, [{ id: begun.job, delivery, endpoint: endpoint.id, delayMs: 0 }]);
+      return begun;
+    });
+    this.#deps.onEnqueued();
+    return known(found).delivery;
+  }
+
+  /** Everything since then that has failed or was held back. */
+  async recover(endpoint: EndpointId, sinceMs: number): Promise<RecoverAnswer> {
+    await this.#assertEnabled(endpoint);
+    const { database, jobs } = this.#deps.session();
+    let recovered = 0;
+    for (let batch = 0; batch < RECOVER_BATCHES; batch++) {
+      const some = await database.transaction(async (client) => {
+        const about = { endpoint: endpoint.id, sinceMs, limit: RECOVER_BATCH };
+        const begun = await deliveries.recoverSome(client, about);
+        await jobs.enqueue(
+          client,
+          begun.map(({ delivery, job }) => ({ id: job, delivery, endpoint: endpoint.id, delayMs: 0 })),
+        );
+        return begun.length;
+      });
+      recovered += some;
+      if (some < RECOVER_BATCH) {
+        this.#deps.onEnqueued();
+        return { recovered, more: false };
+      }
+    }
+    this.#deps.onEnqueued();
+    return { recovered, more: true };
+  }
+
+  async #assertEnabled(endpoint: EndpointId): Promise<void> {
+    if ((await this.read(endpoint)).disabled) throw new HighwaterError("webhook_disabled");
+  }
+
+  /** As it is kept. What is allowed now need not be so at a delivery, where it is checked again. */
+  async #checkUrl(text: string): Promise<string> {
+    const { allow, resolve, clock } = this.#deps;
+    const url = checkUrl(text, allow);
+    const limit = new AbortController();
+    const cancel = clock.after(RESOLVE_LIMIT_MS, () => {
+      limit.abort();
+    });
+    const over = new Promise<never>((_, reject) => {
+      limit.signal.addEventListener("abort", () => {
+        reject(new Error("the name was not resolved in time"));
+      });
+    });
+    try {
+      await Promise.race([checkedAddresses(url, { allow, resolve, signal: limit.signal }), over]);
+      return url.href;
+    } catch (cause) {
+      if (cause instanceof HighwaterError) throw cause;
+      throw new HighwaterError("webhook_url_refused", { detail: "Its host cannot be resolved." }, { cause });
+    } finally {
+      cancel();
+    }
+  }
+}
+
+function known<T>(found: T | null): T;
+function known<T, U>(found: T | null, map: (value: T) => U): U;
+function known<T, U>(found: T | null, map?: (value: T) => U): T | U {
+  if (found === null) throw new HighwaterError("not_found");
+  return map === undefined ? found : map(found);
+}
+
+function withoutBody({ body: _body, history: _history, ...delivery }: DeliveryDetails): WebhookDelivery {
+  return delivery;
+}
+
+/** PostgreSQL has no NUL in its texts, and UTF-8 no half of a pair. */
+function assertStorable(text: string): void {
+  if (text.includes("\u0000") || !text.isWellFormed())
+    throw new HighwaterError("invalid_request", {
+      detail: "/description: has a character that cannot be kept",
+      fields: ["/description: has a character that cannot be kept"],
+    });
+}

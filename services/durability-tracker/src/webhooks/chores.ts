@@ -1,0 +1,100 @@
+// What has to be done now and then during a reign: who wants to hear of durable transactions, which owners are to be told
+// that an endpoint was disabled, how long the queue is, and what is too old to be kept.
+import { type WebhookDisabledData } from "@highwater/protocol";
+import { type Log } from "@highwater/service";
+import { type Clock, type NewEvent, sleep } from "@highwater/store";
+import { type Database } from "./database.ts";
+import { expireDeliveries } from "./deliveries.ts";
+import {
+  type Census,
+  dropOldSecrets,
+  type DurableWish,
+  noteTold,
+  readDurableWishes,
+  readUntold,
+  takeCensus,
+} from "./endpoints.ts";
+
+export interface ChoresDeps {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Resolves when it is recorded, by whomever. */
+  readonly recordEvent: (event: NewEvent) => Promise<void>;
+  readonly onWishes: (wishes: readonly DurableWish[]) => void;
+  readonly onCensus: (census: Census) => void;
+  readonly keepMs: number;
+}
+
+const WISHES_MS = 1_000;
+/** In rounds of the above. */
+const CENSUS_ROUNDS = 10;
+const EXPIRE_ROUNDS = 60;
+const EXPIRE_BATCH = 1_000;
+
+export class Chores {
+  readonly #deps: ChoresDeps;
+  readonly #stopping = new AbortController();
+  #wake: () => void = () => undefined;
+
+  constructor(deps: ChoresDeps) {
+    this.#deps = deps;
+  }
+
+  /** Ends when it is stopped. A chore that fails is done in a later round. */
+  async run(): Promise<void> {
+    const { clock, log } = this.#deps;
+    const { signal } = this.#stopping;
+    let isFailing = false;
+    for (let round = 0; !signal.aborted; round++) {
+      try {
+        await this.#round(round);
+        isFailing = false;
+      } catch (cause) {
+        if (!isFailing && !signal.aborted) log.warn("webhooks cannot be looked after", { cause });
+        isFailing = true;
+      }
+      const woken = new AbortController();
+      this.#wake = () => {
+        woken.abort();
+      };
+      await sleep(clock, WISHES_MS, AbortSignal.any([signal, woken.signal]));
+    }
+  }
+
+  /** Somebody has changed an endpoint, or an attempt has failed. */
+  wake(): void {
+    this.#wake();
+  }
+
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  async #round(round: number): Promise<void> {
+    const { database, keepMs, onCensus, onWishes } = this.#deps;
+    onWishes(await readDurableWishes(database));
+    await this.#tellOwners();
+    if (round % CENSUS_ROUNDS === 0) onCensus(await takeCensus(database));
+    if (round % EXPIRE_ROUNDS !== 0) return;
+    await expireDeliveries(database, keepMs, EXPIRE_BATCH);
+    await dropOldSecrets(database);
+  }
+
+  /** First recorded, then noted as told: whoever dies between leaves it to another, and the key makes it one event. */
+  async #tellOwners(): Promise<void> {
+    const { database, log, recordEvent } = this.#deps;
+    for (const endpoint of await readUntold(database)) {
+      const { id, owner, why, failingSince, moment } = endpoint;
+      const data: WebhookDisabledData = { endpoint: id, why, failingSince };
+      await recordEvent({
+        key: `webhook/${id}/${moment}`,
+        type: "webhook.disabled",
+        owner,
+        data: { ...data },
+      });
+      await noteTold(database, endpoint);
+      log.warn("webhook endpoint disabled", { endpoint: id, why, failingSince });
+    }
+  }
+}

@@ -1,0 +1,103 @@
+// Connections to the primary of one reign, for everything about webhooks. A reign that is over takes them along.
+import pg from "pg";
+
+export interface DatabaseOptions {
+  readonly url: string;
+  /** Names this process to the server. */
+  readonly name: string;
+  readonly connectTimeoutMs: number;
+  readonly callTimeoutMs: number;
+  readonly connections: number;
+  readonly onError: (cause: unknown) => void;
+}
+
+export type Row = pg.QueryResultRow;
+
+/** The part of a client that statements need: inside a transaction, whoever has begun it. */
+export type Executor = Pick<pg.ClientBase, "query">;
+
+const IDLE_MS = 30_000;
+/** The job library's own statements, such as those that make its tables, may take this many times the usual limit. */
+const SLOW_CALLS = 10;
+
+export class Database {
+  readonly #pool: pg.Pool;
+  readonly #open = new Set<pg.PoolClient>();
+  #closed = false;
+
+  constructor(options: DatabaseOptions) {
+    const { url, name, connectTimeoutMs, callTimeoutMs, connections, onError } = options;
+    const limitMs = SLOW_CALLS * callTimeoutMs;
+    const settings = {
+      search_path: "pg_catalog",
+      // No wait for a replica: a delivery that a failover forgets is made again with its event, under the same id.
+      synchronous_commit: "local",
+      default_transaction_isolation: "read\\ committed",
+      default_transaction_read_only: "off",
+      statement_timeout: String(limitMs),
+      idle_in_transaction_session_timeout: String(limitMs),
+    };
+    this.#pool = new pg.Pool({
+      connectionString: url,
+      application_name: name.slice(0, 63),
+      options: Object.entries(settings)
+        .map(([key, value]) => `-c ${key}=${value}`)
+        .join(" "),
+      connectionTimeoutMillis: connectTimeoutMs,
+      // A server that is gone answers nothing; the connection is given up a little after it would have been by the server.
+      query_timeout: limitMs + connectTimeoutMs,
+      idleTimeoutMillis: IDLE_MS,
+      keepAlive: true,
+      max: connections,
+      allowExitOnIdle: true,
+    });
+    this.#pool.on("error", onError);
+    this.#pool.on("connect", (client) => {
+      this.#open.add(client);
+      client.on("error", onError);
+      // Between the opening of a connection and the end of the reign.
+      if (this.#closed) destroy(client);
+    });
+    this.#pool.on("remove", (client) => this.#open.delete(client));
+  }
+
+  /** One statement, in a transaction of its own. */
+  async query<R extends Row>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    return (await this.#pool.query<R>(text, [...values])).rows;
+  }
+
+  async transaction<T>(work: (client: Executor) => Promise<T>): Promise<T> {
+    const client = await this.#pool.connect();
+    let isBroken = false;
+    try {
+      await client.query("BEGIN");
+      const result = await work(client);
+      await client.query("COMMIT");
+      return result;
+    } catch (cause) {
+      await client.query("ROLLBACK").catch(() => {
+        isBroken = true;
+      });
+      throw cause;
+    } finally {
+      client.release(isBroken);
+    }
+  }
+
+  /** For the job library: what it may do with a connection of this reign. */
+  readonly executeSql = async (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> =>
+    this.#pool.query(text, [...(values ?? [])]);
+
+  /** Cuts what is under way: the server may be gone. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const client of this.#open) destroy(client);
+    this.#pool.end().catch(() => undefined);
+  }
+}
+
+function destroy(client: pg.ClientBase): void {
+  const { connection } = client as unknown as { connection: { stream: { destroy(): void } } };
+  connection.stream.destroy();
+}

@@ -1,0 +1,244 @@
+// Endpoints in the store. An owner sees its own and no other.
+import {
+  type DisabledWhy,
+  type Webhook,
+  type WebhookEventType,
+  type WebhookSecret,
+} from "@highwater/protocol";
+import { type Database, type Executor } from "./database.ts";
+import { instant } from "./deliveries.ts";
+
+const millis = (column: string): string => `floor(extract(epoch FROM ${column}) * 1000)::float8`;
+
+const COLUMNS = `id, url, description, events, filter, disabled_why, ${millis("created_at")} AS created_ms,
+  ${millis("disabled_at")} AS disabled_ms, ${millis("failing_since")} AS failing_ms`;
+
+/** $1 owner, $2 limit: who creates one takes turns with whoever else does for the same owner, or both would be the last. */
+const LOCK_OWNER = `SELECT pg_advisory_xact_lock(7240519005, hashint8($1::bigint))`;
+const COUNT = `SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE owner = $1`;
+const INSERT = `INSERT INTO highwater.webhook_endpoint (id, owner, url, description, events, filter, secret)
+VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`;
+const LIST = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 ORDER BY created_at, id`;
+const READ = `SELECT ${COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 AND id = $2`;
+
+/** $1 owner, $2 id, then what changes or NULL: $3 url, $4 description, $5 events, $6 filter, $7 whether it is disabled. */
+const CHANGE = `UPDATE highwater.webhook_endpoint SET url = coalesce($3, url), description = coalesce($4, description),
+  events = coalesce($5::text[], events), filter = coalesce($6, filter),
+  disabled_at = CASE WHEN $7::boolean THEN coalesce(disabled_at, clock_timestamp())
+    WHEN NOT $7::boolean THEN NULL ELSE disabled_at END,
+  disabled_why = CASE WHEN $7::boolean THEN coalesce(disabled_why, 'by_request')
+    WHEN NOT $7::boolean THEN NULL ELSE disabled_why END,
+  failing_since = CASE WHEN NOT $7::boolean THEN NULL ELSE failing_since END
+WHERE owner = $1 AND id = $2 RETURNING ${COLUMNS}`;
+
+const DELETE = `DELETE FROM highwater.webhook_endpoint WHERE owner = $1 AND id = $2`;
+
+const SECRET_COLUMNS = `secret, CASE WHEN previous_until > clock_timestamp() THEN previous_secret END AS previous_secret,
+  ${millis("previous_until")} AS previous_until_ms`;
+const READ_SECRET = `SELECT ${SECRET_COLUMNS} FROM highwater.webhook_endpoint WHERE owner = $1 AND id = $2`;
+
+/** $1 owner, $2 id, $3 the new secret, $4 seconds. */
+const ROTATE = `UPDATE highwater.webhook_endpoint SET secret = $3,
+  previous_secret = CASE WHEN $4::int > 0 THEN secret END,
+  previous_until = CASE WHEN $4::int > 0 THEN clock_timestamp() + $4::int * interval '1 second' END
+WHERE owner = $1 AND id = $2 RETURNING ${SECRET_COLUMNS}`;
+
+/** Owners whose transactions somebody wants to hear of when they are durable. */
+const WANT_DURABLE = `SELECT owner::text, filter FROM highwater.webhook_endpoint
+WHERE disabled_at IS NULL AND 'transaction.durable' = ANY (events)`;
+
+/** Microseconds in the key: an endpoint may be disabled, enabled and disabled again. */
+const UNTOLD = `SELECT id, owner::text, coalesce(disabled_why, 'failing') AS why, ${millis("failing_since")} AS failing_ms,
+  (extract(epoch FROM disabled_at) * 1000000)::bigint::text AS moment
+FROM highwater.webhook_endpoint WHERE must_tell AND disabled_at IS NOT NULL ORDER BY disabled_at LIMIT 100`;
+const TOLD = `UPDATE highwater.webhook_endpoint SET must_tell = false WHERE must_tell AND (disabled_at IS NULL
+  OR (id = $1 AND (extract(epoch FROM disabled_at) * 1000000)::bigint = $2::bigint))`;
+
+const DROP_SECRETS = `UPDATE highwater.webhook_endpoint SET previous_secret = NULL, previous_until = NULL
+WHERE previous_until < clock_timestamp()`;
+
+const CENSUS = `SELECT
+  (SELECT count(*)::int FROM highwater.webhook_endpoint) AS endpoints,
+  (SELECT count(*)::int FROM highwater.webhook_endpoint WHERE disabled_at IS NOT NULL) AS disabled,
+  (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'pending') AS pending,
+  (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'failed') AS failed,
+  (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'held') AS held`;
+
+export interface EndpointRow {
+  readonly id: string;
+  readonly owner: bigint;
+  readonly url: string;
+  readonly description: string;
+  readonly events: readonly string[];
+  readonly filter: Readonly<Record<string, string>>;
+  readonly secret: string;
+}
+
+/** Null: the owner has as many as it may have. */
+export async function insertEndpoint(
+  client: Executor,
+  row: EndpointRow,
+  most: number,
+): Promise<Webhook | null> {
+  await client.query(LOCK_OWNER, [String(row.owner)]);
+  const { rows: counted } = await client.query<{ count: number }>(COUNT, [String(row.owner)]);
+  if ((counted[0]?.count ?? 0) >= most) return null;
+  const { id, owner, url, description, events, filter, secret } = row;
+  const { rows } = await client.query<WebhookRow>(INSERT, [
+    ...[id, String(owner), url, description],
+    ...[events, JSON.stringify(filter), secret],
+  ]);
+  return rows[0] === undefined ? null : webhookOf(rows[0]);
+}
+
+export async function listEndpoints(database: Database, owner: bigint): Promise<Webhook[]> {
+  return (await database.query<WebhookRow>(LIST, [String(owner)])).map(webhookOf);
+}
+
+export async function readEndpoint(database: Database, owner: bigint, id: string): Promise<Webhook | null> {
+  const [row] = await database.query<WebhookRow>(READ, [String(owner), id]);
+  return row === undefined ? null : webhookOf(row);
+}
+
+export interface EndpointChange {
+  readonly url?: string | undefined;
+  readonly description?: string | undefined;
+  readonly events?: readonly string[] | undefined;
+  readonly filter?: Readonly<Record<string, string>> | undefined;
+  readonly disabled?: boolean | undefined;
+}
+
+export async function changeEndpoint(
+  database: Database,
+  owner: bigint,
+  id: string,
+  change: EndpointChange,
+): Promise<Webhook | null> {
+  const { url, description, events, filter, disabled } = change;
+  const [row] = await database.query<WebhookRow>(CHANGE, [
+    ...[String(owner), id, url ?? null, description ?? null, events ?? null],
+    ...[filter === undefined ? null : JSON.stringify(filter), disabled ?? null],
+  ]);
+  return row === undefined ? null : webhookOf(row);
+}
+
+export async function deleteEndpoint(client: Executor, owner: bigint, id: string): Promise<boolean> {
+  return (await client.query(DELETE, [String(owner), id])).rowCount === 1;
+}
+
+export async function readSecret(
+  database: Database,
+  owner: bigint,
+  id: string,
+): Promise<WebhookSecret | null> {
+  const [row] = await database.query<SecretRow>(READ_SECRET, [String(owner), id]);
+  return row === undefined ? null : secretOf(row);
+}
+
+export async function rotateSecret(
+  database: Database,
+  { owner, id }: { readonly owner: bigint; readonly id: string },
+  { secret, overlapSeconds }: { readonly secret: string; readonly overlapSeconds: number },
+): Promise<WebhookSecret | null> {
+  const [row] = await database.query<SecretRow>(ROTATE, [String(owner), id, secret, overlapSeconds]);
+  return row === undefined ? null : secretOf(row);
+}
+
+export interface DurableWish {
+  readonly owner: bigint;
+  readonly filter: Readonly<Record<string, string>>;
+}
+
+export async function readDurableWishes(database: Database): Promise<DurableWish[]> {
+  const rows = await database.query<{ owner: string; filter: string }>(WANT_DURABLE);
+  return rows.map(({ owner, filter }) => ({
+    owner: BigInt(owner),
+    filter: JSON.parse(filter) as Readonly<Record<string, string>>,
+  }));
+}
+
+export interface UntoldEndpoint {
+  readonly id: string;
+  readonly owner: bigint;
+  readonly why: DisabledWhy;
+  readonly failingSince: string | null;
+  readonly moment: string;
+}
+
+/** Endpoints that were disabled without their owners' doing, and whose owners do not know yet. */
+export async function readUntold(database: Database): Promise<UntoldEndpoint[]> {
+  const rows = await database.query<UntoldRow>(UNTOLD);
+  return rows.map(({ id, owner, why, failing_ms, moment }) => ({
+    ...{ id, owner: BigInt(owner), why, moment },
+    failingSince: failing_ms === null ? null : instant(failing_ms),
+  }));
+}
+
+export async function noteTold(database: Database, { id, moment }: UntoldEndpoint): Promise<void> {
+  await database.query(TOLD, [id, moment]);
+}
+
+/** Those that do not sign any more. */
+export async function dropOldSecrets(database: Database): Promise<void> {
+  await database.query(DROP_SECRETS);
+}
+
+export interface Census {
+  readonly endpoints: number;
+  readonly disabled: number;
+  readonly pending: number;
+  readonly failed: number;
+  readonly held: number;
+}
+
+export async function takeCensus(database: Database): Promise<Census> {
+  const [row] = await database.query<Census & Record<string, unknown>>(CENSUS);
+  if (row === undefined) throw new Error("nothing was counted");
+  return row;
+}
+
+interface WebhookRow {
+  id: string;
+  url: string;
+  description: string;
+  events: WebhookEventType[];
+  filter: string;
+  disabled_why: DisabledWhy | null;
+  created_ms: number;
+  disabled_ms: number | null;
+  failing_ms: number | null;
+}
+
+interface SecretRow {
+  secret: string;
+  previous_secret: string | null;
+  previous_until_ms: number | null;
+}
+
+interface UntoldRow {
+  id: string;
+  owner: string;
+  why: DisabledWhy;
+  failing_ms: number | null;
+  moment: string;
+}
+
+function webhookOf(row: WebhookRow): Webhook {
+  return {
+    id: row.id,
+    url: row.url,
+    events: row.events,
+    filter: JSON.parse(row.filter) as Record<string, string>,
+    description: row.description,
+    disabled: row.disabled_why !== null,
+    disabledWhy: row.disabled_why,
+    disabledAt: row.disabled_ms === null ? null : instant(row.disabled_ms),
+    failingSince: row.failing_ms === null ? null : instant(row.failing_ms),
+    createdAt: instant(row.created_ms),
+  };
+}
+
+function secretOf({ secret, previous_secret, previous_until_ms }: SecretRow): WebhookSecret {
+  if (previous_secret === null || previous_until_ms === null) return { secret };
+  return { secret, previous: { secret: previous_secret, until: instant(previous_until_ms) } };
+}

@@ -1,0 +1,127 @@
+// The queue in the store: pg-boss, in a schema of its own, on the connections of one reign. A job is one attempt; what is
+// sent, and when the next attempt is due, is in the delivery that it names.
+import { randomUUID } from "node:crypto";
+import { PgBoss } from "pg-boss";
+import { type Database, type Executor } from "./database.ts";
+
+export const JOBS_SCHEMA = "highwater_jobs";
+const QUEUE = "webhooks";
+/** A job waits for its time for as long as nobody is there to do it. */
+const KEEP_WAITING_SECONDS = 3_650 * 86_400;
+const KEEP_DONE_SECONDS = 3_600;
+/** Whoever takes a job and dies is no reason to give the delivery up. */
+const TAKEOVERS_MAX = 1_000_000;
+/** What we do not use of the library: its timers are set as rare as it allows. */
+const RARELY_SECONDS = 3_600;
+
+export interface NewJob {
+  readonly id: string;
+  readonly delivery: string;
+  readonly endpoint: string;
+  readonly delayMs: number;
+}
+
+/** A job that this process has taken; nobody else gets it before it expires. */
+export interface TakenJob {
+  readonly id: string;
+  readonly retryCount: number;
+  readonly delivery: string;
+  readonly endpoint: string;
+}
+
+export interface JobsOptions {
+  /** A job that was taken and not completed for so long is given to another. */
+  readonly expireSeconds: number;
+  /** How often that is looked for. */
+  readonly superviseSeconds: number;
+  readonly onError: (cause: unknown) => void;
+}
+
+interface JobData {
+  readonly delivery: string;
+  readonly endpoint: string;
+}
+
+export const newJobId = (): string => randomUUID();
+
+export class Jobs {
+  readonly #boss: PgBoss;
+
+  private constructor(boss: PgBoss) {
+    this.#boss = boss;
+  }
+
+  /** Makes or upgrades the queue's tables; the library does that under a lock, so two trackers may come at once. */
+  static async open(database: Database, options: JobsOptions): Promise<Jobs> {
+    const { expireSeconds, superviseSeconds, onError } = options;
+    const boss = new PgBoss({
+      db: database,
+      schema: JOBS_SCHEMA,
+      schedule: false,
+      superviseIntervalSeconds: superviseSeconds,
+      monitorIntervalSeconds: superviseSeconds,
+      flowIntervalSeconds: RARELY_SECONDS,
+      queueCacheIntervalSeconds: RARELY_SECONDS,
+    });
+    boss.on("error", onError);
+    try {
+      await boss.start();
+      const settings = {
+        expireInSeconds: expireSeconds,
+        retentionSeconds: KEEP_WAITING_SECONDS,
+        deleteAfterSeconds: KEEP_DONE_SECONDS,
+        retryLimit: TAKEOVERS_MAX,
+        retryDelay: 0,
+      };
+      await boss.createQueue(QUEUE, settings);
+      await boss.updateQueue(QUEUE, settings);
+    } catch (cause) {
+      await stop(boss);
+      throw cause;
+    }
+    return new Jobs(boss);
+  }
+
+  /** In the caller's transaction. */
+  async enqueue(client: Executor, jobs: readonly NewJob[]): Promise<void> {
+    if (jobs.length === 0) return;
+    await this.#boss.insert(
+      QUEUE,
+      jobs.map(({ id, delivery, endpoint, delayMs }) => ({
+        id,
+        data: { delivery, endpoint } satisfies JobData,
+        group: { id: endpoint },
+        startAfter: delayMs / 1_000,
+      })),
+      { db: within(client) },
+    );
+  }
+
+  /** `busy`: endpoints that have as much under way as they may. */
+  async take(limit: number, busy: readonly string[]): Promise<TakenJob[]> {
+    const jobs = await this.#boss.fetch<JobData>(QUEUE, { batchSize: limit, ignoreGroups: [...busy] });
+    return jobs.map(({ id, retryCount, data }) => ({ id, retryCount, ...data }));
+  }
+
+  /** In the caller's transaction. False: it has expired and been given to another. */
+  async complete(client: Executor, { id, retryCount }: TakenJob): Promise<boolean> {
+    const answer: unknown = await this.#boss.complete(QUEUE, { id, retryCount }, null, {
+      db: within(client),
+    });
+    return (answer as { affected: number }).affected === 1;
+  }
+
+  async close(): Promise<void> {
+    await stop(this.#boss);
+  }
+}
+
+function within(client: Executor): {
+  executeSql: (text: string, values?: unknown[]) => Promise<{ rows: unknown[] }>;
+} {
+  return { executeSql: (text, values) => client.query(text, values) };
+}
+
+async function stop(boss: PgBoss): Promise<void> {
+  await boss.stop({ close: false, graceful: false }).catch(() => undefined);
+}

@@ -1,0 +1,221 @@
+// Webhooks as the rest of the tracker sees them: follows the reigns, enqueues what is recorded, sends what is enqueued.
+import { type ClientBase } from "pg";
+import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { type Log } from "@highwater/service";
+import { type Clock, type NewEvent, type RecordedEvent, sleep } from "@highwater/store";
+import { type Resolve } from "./address.ts";
+import { type Session, WebhookAdmin } from "./admin.ts";
+import { Chores } from "./chores.ts";
+import { Database } from "./database.ts";
+import { type DurableWish } from "./endpoints.ts";
+import { enqueueEvents } from "./enqueue.ts";
+import { Jobs } from "./jobs.ts";
+import { passes } from "./message.ts";
+import { WebhookMetrics } from "./metrics.ts";
+import { type WebhookSettings } from "./settings.ts";
+import { Worker } from "./worker.ts";
+
+export interface Reign {
+  readonly node: string;
+  readonly epoch: EpochId;
+}
+
+export type Wants = (owner: bigint, metadata: Readonly<Record<string, string>> | null) => boolean;
+
+export interface WebhooksDeps {
+  readonly nodes: readonly NodeSpec[];
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Evenly distributed in [0, 1). */
+  readonly random: () => number;
+  readonly resolve: Resolve;
+  /** Names this process to the server. */
+  readonly helper: string;
+  readonly connectTimeoutMs: number;
+  readonly callTimeoutMs: number;
+  /** The primary and its epoch, while there is one that reigns. */
+  readonly reign: () => Reign | null;
+  /** The service's tables are made, or it rejects. */
+  readonly prepare: (node: string) => Promise<void>;
+  /** Resolves when it is recorded, by whomever. */
+  readonly recordEvent: (reign: Reign, event: NewEvent) => Promise<void>;
+  /** Null: nobody wants to hear of durable transactions. */
+  readonly onWants?: (wants: Wants | null) => void;
+  /** Certificates that are trusted besides the system's; for tests. */
+  readonly ca?: string;
+}
+
+interface Open extends Session {
+  readonly reign: Reign;
+  readonly worker: Worker;
+  readonly chores: Chores;
+}
+
+/** How often it is looked whether another reign has begun. */
+const FOLLOW_MS = 100;
+const REOPEN_MS = 1_000;
+const CONNECTIONS = 4;
+/** The hook runs inside the recording's transaction: its jobs can be taken a little later. */
+const COMMIT_MS = 25;
+const SUPERVISE_SHARE = 4;
+
+export class Webhooks {
+  readonly admin: WebhookAdmin;
+  readonly metrics = new WebhookMetrics();
+  readonly #settings: WebhookSettings;
+  readonly #deps: WebhooksDeps;
+  readonly #stopping = new AbortController();
+  #open: Open | null = null;
+  #following: Promise<void> | null = null;
+
+  constructor(settings: WebhookSettings, deps: WebhooksDeps) {
+    this.#settings = settings;
+    this.#deps = deps;
+    this.admin = new WebhookAdmin({
+      clock: deps.clock,
+      resolve: deps.resolve,
+      allow: settings.webhookAllow,
+      endpointsPerOwner: settings.webhookEndpoints,
+      session: () => this.#session(),
+      onEnqueued: () => {
+        this.#open?.worker.wake();
+        this.#open?.chores.wake();
+      },
+    });
+  }
+
+  start(): void {
+    this.#following ??= this.#follow();
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    await this.#following;
+    await this.#end();
+  }
+
+  /**
+   * The events' own transaction also makes their deliveries. Rejects when there are some to be made and the queue is not open
+   * yet: the events are recorded again a little later.
+   */
+  readonly onRecorded = async (client: ClientBase, events: readonly RecordedEvent[]): Promise<void> => {
+    const made = await enqueueEvents(client, events, () => this.#session().jobs);
+    if (made === 0) return;
+    this.metrics.enqueued(made);
+    this.#deps.clock.after(COMMIT_MS, () => this.#open?.worker.wake());
+  };
+
+  #session(): Open {
+    if (this.#open === null)
+      throw new HighwaterError("primary_unavailable", {
+        detail: "The store of the webhooks cannot be reached now.",
+        retryAfterMs: REOPEN_MS,
+      });
+    return this.#open;
+  }
+
+  async #follow(): Promise<void> {
+    const { clock, log, reign } = this.#deps;
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      const now = reign();
+      if (this.#open !== null && !isSame(this.#open.reign, now)) await this.#end();
+      let pauseMs = FOLLOW_MS;
+      if (now !== null && this.#open === null) {
+        try {
+          await this.#begin(now);
+        } catch (cause) {
+          if (!signal.aborted) log.warn("the queue of webhooks cannot be opened", { cause, node: now.node });
+          pauseMs = REOPEN_MS;
+        }
+      }
+      await sleep(clock, pauseMs, signal);
+    }
+  }
+
+  async #begin(reign: Reign): Promise<void> {
+    const { nodes, prepare, helper, log, connectTimeoutMs, callTimeoutMs } = this.#deps;
+    const node = nodes.find(({ id }) => id === reign.node);
+    if (node === undefined) throw new Error(`node ${reign.node} is not configured`);
+    await prepare(node.id);
+    const onError = (cause: unknown): void => {
+      if (this.#open?.reign === reign) log.warn("a fault of the webhooks' queue", { cause });
+    };
+    const database = new Database({
+      ...{ url: node.url, connectTimeoutMs, callTimeoutMs, connections: CONNECTIONS, onError },
+      name: `highwater:${helper}:webhooks`,
+    });
+    try {
+      const expireSeconds = this.#settings.webhookExpireS;
+      const superviseSeconds = Math.max(1, Math.floor(expireSeconds / SUPERVISE_SHARE));
+      const jobs = await Jobs.open(database, { expireSeconds, superviseSeconds, onError });
+      this.#open = { reign, database, jobs, ...this.#workers(reign, { database, jobs }) };
+    } catch (cause) {
+      database.close();
+      throw cause;
+    }
+    void this.#open.worker.run();
+    void this.#open.chores.run();
+  }
+
+  #workers(reign: Reign, { database, jobs }: Session): Pick<Open, "worker" | "chores"> {
+    const { clock, log, random, resolve, recordEvent, ca } = this.#deps;
+    const settings = this.#settings;
+    const chores = new Chores({
+      ...{ database, clock, log, keepMs: settings.webhookKeepMs },
+      recordEvent: (event) => recordEvent(reign, event),
+      onWishes: (wishes) => {
+        this.#deps.onWants?.(wantsOf(wishes));
+      },
+      onCensus: (census) => {
+        this.metrics.counted(census);
+      },
+    });
+    const worker = new Worker(
+      {
+        delaysMs: settings.webhookDelaysMs,
+        disableAfterMs: settings.webhookDisableAfterMs,
+        concurrency: settings.webhookConcurrency,
+        concurrencyPerEndpoint: settings.webhookConcurrencyPerEndpoint,
+        pollMs: settings.webhookPollMs,
+      },
+      {
+        ...{ database, jobs, clock, log, rng: random },
+        exchange: {
+          ...{ clock, resolve, allow: settings.webhookAllow, timeoutMs: settings.webhookTimeoutMs },
+          ...(ca !== undefined && { ca }),
+        },
+        onAttempt: (attempt) => {
+          this.metrics.attempted(attempt);
+        },
+        onFailure: () => {
+          chores.wake();
+        },
+      },
+    );
+    return { worker, chores };
+  }
+
+  /** Exchanges that are under way end by themselves; what became of them is found out by another attempt. */
+  async #end(): Promise<void> {
+    const open = this.#open;
+    this.#open = null;
+    if (open === null) return;
+    open.worker.stop();
+    open.chores.stop();
+    // First the connections: the server may be gone, and the library would wait for it.
+    open.database.close();
+    await open.jobs.close();
+  }
+}
+
+function isSame(a: Reign, b: Reign | null): boolean {
+  return b !== null && a.node === b.node && a.epoch === b.epoch;
+}
+
+function wantsOf(wishes: readonly DurableWish[]): Wants | null {
+  if (wishes.length === 0) return null;
+  const byOwner = Map.groupBy(wishes, ({ owner }) => owner);
+  return (owner, metadata) =>
+    byOwner.get(owner)?.some(({ filter }) => passes(filter, metadata ?? undefined)) === true;
+}
