@@ -181,10 +181,16 @@ test("SPEC.md names tests that exist", () => {
     [...(list ?? "").matchAll(/"([^"]+)"/g)].map(([, name]) => name ?? ""),
   );
   assert.ok(named.length > 10);
-  const files = ["marks", "positions", "epochs", "reappear", "reads", "ledger", "transitions"].map(
+  const files = ["marks", "positions", "epochs", "reappear", "reads", "ledger", "transitions", "service"].map(
     (name) => `${name}.test.ts`,
   );
-  const sources = [...files, "world.prop.test.ts", "marks.prop.test.ts", "restore.prop.test.ts"]
+  const sources = [
+    ...files,
+    "world.prop.test.ts",
+    "marks.prop.test.ts",
+    "restore.prop.test.ts",
+    "backlog.prop.test.ts",
+  ]
     .map((name) => readFileSync(new URL(name, import.meta.url), "utf8"))
     .join("\n");
   for (const name of named) assert.ok(sources.includes(`"${name}"`), `no test is called "${name}"`);

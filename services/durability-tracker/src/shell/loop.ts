@@ -1,11 +1,5 @@
 // Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
-import {
-  type BrokenPromiseData,
-  type EpochId,
-  type Offset,
-  type StallEvent,
-  type Topology,
-} from "@highwater/protocol";
+import { type BrokenPromiseData, type EpochId, type Offset, type StallEvent } from "@highwater/protocol";
 import {
   type Authority,
   AuthorityWatcher,
@@ -15,7 +9,7 @@ import {
   sleep,
   type Store,
 } from "@highwater/store";
-import { type Config } from "../config.ts";
+import { type Config, exposureLevelOf } from "../config.ts";
 import {
   type CoreConfig,
   type Effect,
@@ -31,6 +25,7 @@ import {
   wantsPositions,
 } from "../core/index.ts";
 import { type LedgerFile } from "./ledger-file.ts";
+import { saveEffect, saveMarks } from "./saving.ts";
 import { type Log } from "./log.ts";
 
 export interface LoopDeps {
@@ -58,7 +53,6 @@ const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 1_000;
 const SETTLE_PATIENCE_MS = 2_000;
-const STALL_AFTER_MS = 10_000;
 const MAX_KEPT = 1_000_000;
 
 export class TrackerLoop {
@@ -176,7 +170,7 @@ export class TrackerLoop {
     switch (authority.kind) {
       case "primary":
         log.info("epoch reigns", { epoch: authority.epoch, node: authority.node });
-        this.#saveMarks(this.#reigning());
+        saveMarks(this.#deps.ledger, this.#state, this.#reigning());
         this.#deps.store.forget(authority.node);
         this.dispatch({ kind: "epoch_reigns", nowMs, epoch: authority.epoch, node: authority.node });
         this.#watcher?.nudge();
@@ -291,58 +285,27 @@ export class TrackerLoop {
         this.#listener.onBrokenPromise?.({ level, epoch, ...range, transactions });
         return false;
       }
+      case "help_flush":
+        void this.#helpFlush(effect);
+        return false;
+      case "read_receipts":
+        void this.#readReceipts(effect);
+        return false;
+      case "save_marks":
+        // With every mark that lets something go they are saved anyway.
+        if (this.#deps.clock.monotonicMs() - this.#marksSavedAtMs < SAVE_MARKS_MS) return false;
+        this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
+        saveEffect(ledger, this.#state, effect);
+        return false;
       default:
-        this.#keep(effect);
+        saveEffect(ledger, this.#state, effect);
         return false;
     }
   }
 
-  /** What the core has to find again after a kill, and what it asks of the store. */
-  #keep(effect: Exclude<Effect, { kind: `publish_${string}` }>): void {
-    const { ledger, clock } = this.#deps;
-    switch (effect.kind) {
-      case "save":
-        ledger.save(effect.entry);
-        return;
-      case "save_waiting":
-        ledger.saveWaiting(effect.item);
-        return;
-      case "forget_waiting":
-        ledger.forgetWaiting(effect.through);
-        return;
-      case "begin_waiting":
-        ledger.beginWaiting(effect.epoch);
-        return;
-      case "save_levels":
-        ledger.saveLevels(this.#state.levelBits);
-        return;
-      case "forget":
-        ledger.forget(effect.key);
-        return;
-      case "save_epochs":
-        for (const record of effect.records) ledger.saveEpoch(record);
-        return;
-      case "save_marks":
-        if (clock.monotonicMs() - this.#marksSavedAtMs >= SAVE_MARKS_MS) this.#saveMarks(effect.epoch);
-        return;
-      case "help_flush":
-        void this.#helpFlush(effect);
-        return;
-      case "read_receipts":
-        void this.#readReceipts(effect);
-    }
-  }
-
-  #saveMarks(epoch: EpochId | null): void {
-    this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
-    if (epoch === null) return;
-    for (const [level, offset] of this.#state.marks.get(epoch) ?? [])
-      this.#deps.ledger.saveMark(epoch, level, offset);
-  }
-
   async #helpFlush(effect: Extract<Effect, { kind: "help_flush" }>): Promise<void> {
     await this.#deps.store.helpFlush(effect.node, effect.epoch).catch(() => undefined);
-    this.dispatch({ kind: "flush_helped", nowMs: this.#deps.clock.monotonicMs() });
+    this.dispatch({ kind: "flush_helped", nowMs: this.#deps.clock.monotonicMs(), epoch: effect.epoch });
   }
 
   async #readReceipts(effect: Extract<Effect, { kind: "read_receipts" }>): Promise<void> {
@@ -438,8 +401,8 @@ function coreConfig(config: Config): CoreConfig {
   return {
     nodes: config.topology.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.entries(config.topology.levels).map(([name, rule]) => ({ name, rule })),
-    exposureLevel: exposureLevelOf(config.topology),
-    stallAfterMs: STALL_AFTER_MS,
+    exposureLevel: exposureLevelOf(config, config.topology.levels),
+    stallAfterMs: config.stallAfterMs,
     maxKept: MAX_KEPT,
     aliveMs: config.aliveMs,
     publishPatienceMs: config.publishPatienceMs,
@@ -449,10 +412,4 @@ function coreConfig(config: Config): CoreConfig {
     keepVerdictMs: config.retentionMs,
     batch: 1_000,
   };
-}
-
-/** The level at which most want to know what is at risk. */
-function exposureLevelOf(topology: Topology): string {
-  const names = Object.keys(topology.levels);
-  return names.includes("region") ? "region" : (names.at(-1) ?? "");
 }
