@@ -9,7 +9,7 @@ REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-g
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume bench-gateway bench-overload keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume bench-gateway bench-overload bench-tracker failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -46,6 +46,12 @@ bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the 
 
 bench-overload: $(STAMP) ## Ten times as many clients as the gateway has room for: refusals, memory, recovery
 	@$(NODE) loadtests/gateway/overload.ts
+
+bench-tracker: $(STAMP) ## The tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it)
+	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile $(PROFILE))
+
+failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
+	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)
 
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
 	@$(NODE) services/txn-gateway/src/cli/keys/main.ts $(ARGS)

@@ -20,9 +20,13 @@ export function cpuOf(pid: number | undefined): Spent {
  * less than a tick each would seem to have spent nothing.
  */
 export function cpuOfServer(postmaster: number): Spent {
+  return cpuOfBackends(pids().filter((pid) => pid === postmaster || Number(statOf(pid)?.[1]) === postmaster));
+}
+
+/** Of single-threaded processes, such as a server's backends, in nanoseconds as above. */
+export function cpuOfBackends(pids: readonly number[]): Spent {
   const spent = new Map<number, number>();
-  for (const pid of pids()) {
-    if (pid !== postmaster && Number(statOf(pid)?.[1]) !== postmaster) continue;
+  for (const pid of pids) {
     const text = read(`/proc/${String(pid)}/schedstat`);
     if (text !== null) spent.set(pid, Number(text.split(" ")[0]) / NS_PER_MS);
   }

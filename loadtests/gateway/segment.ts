@@ -41,6 +41,6 @@ export async function runSegment(clients: readonly Client[], durationMs: number)
 }
 
 /** Of values in ascending order. */
-export function quantile(sorted: readonly number[], share: number): number {
+export function quantile(sorted: ArrayLike<number>, share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
 }

@@ -1,0 +1,206 @@
+// What is measured: a primary and two replicas, each in a region of its own, that stream through the benchmark's own relay;
+// trackers, and a gateway, as the parts ask for them.
+import { readFileSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { ServiceProcess } from "@highwater/dev-system";
+import { DEFAULT_LEVELS } from "@highwater/protocol";
+import { Helper } from "./helper.ts";
+import { type RelayOrders } from "./relay-process.ts";
+
+export const PRIMARY = "east";
+export const REPLICAS = ["west", "central"] as const;
+export const LEVEL = "region";
+/** One way. So long that a commit's token is with its client before the first replica has acknowledged. */
+export const LINK_DELAY_MS = 10;
+
+const ROLE = "app";
+/** Where the services are, to the dev cluster: as far from the replicas as the primary is. */
+const SERVICES = "services";
+const START_TIMEOUT_MS = 60_000;
+const LIMIT_MS = 30_000;
+const POLL_MS = 20;
+/** Nobody gives up a stream whose acknowledgements are withheld for a while. */
+const PATIENT = { wal_sender_timeout: "120s", wal_receiver_timeout: "120s" };
+
+const mainOf = (service: string): URL => new URL(`../../services/${service}/src/main.ts`, import.meta.url);
+
+export class BenchSystem implements AsyncDisposable {
+  readonly cluster: Cluster;
+  readonly relay = new Helper<RelayOrders>(new URL("./relay-process.ts", import.meta.url));
+  readonly #services: ServiceProcess[] = [];
+  readonly #profile: string | undefined;
+
+  private constructor(cluster: Cluster, profile: string | undefined) {
+    this.cluster = cluster;
+    this.#profile = profile;
+  }
+
+  /** `profile`: folder for a processor profile of every tracker, written when it stops. */
+  static async start(profile?: string): Promise<BenchSystem> {
+    const nodes = [PRIMARY, ...REPLICAS].map((id) => ({ id, region: id }));
+    const roundTripMs = Object.fromEntries(REPLICAS.map((id) => [`${SERVICES}/${id}`, 2 * LINK_DELAY_MS]));
+    const system = new BenchSystem(await startCluster({ nodes, roundTripMs, settings: PATIENT }), profile);
+    try {
+      await mkdir(join(system.cluster.dir, "services"), { recursive: true });
+      for (const statement of [
+        "CREATE ROLE highwater_app NOLOGIN",
+        `CREATE ROLE ${ROLE} LOGIN IN ROLE highwater_app`,
+        "CREATE TABLE bench (n int NOT NULL)",
+        `GRANT INSERT ON bench TO ${ROLE}`,
+      ])
+        await system.query(statement);
+      await system.#streamThroughRelay();
+      return system;
+    } catch (cause) {
+      await system.close();
+      throw cause;
+    }
+  }
+
+  async #streamThroughRelay(): Promise<void> {
+    const primary = this.cluster.nodes.find(({ id }) => id === PRIMARY);
+    const target = { port: primary?.port ?? 0, delayMs: LINK_DELAY_MS };
+    const port = await this.relay.ask("listen", target);
+    for (const id of REPLICAS) {
+      const source = `host=127.0.0.1 port=${String(port)} user=postgres application_name=${id} sslmode=disable gssencmode=disable`;
+      await this.cluster.query(id, `ALTER SYSTEM SET primary_conninfo = '${source}'`);
+      await this.cluster.query(id, "SELECT pg_reload_conf()");
+    }
+    await until("the replicas stream through the relay", async () => {
+      const streaming = await this.relay.ask("streaming", undefined);
+      return REPLICAS.every((id) => streaming.includes(id));
+    });
+    await this.cluster.waitForStreaming();
+  }
+
+  /** Straight to the primary, and with the rights that the gateway's transactions have. */
+  appUrl(): Promise<string> {
+    return this.cluster.connectionString(PRIMARY, { user: ROLE });
+  }
+
+  get postmaster(): number {
+    const dir = this.cluster.nodes.find((node) => node.id === PRIMARY)?.dataDir ?? "";
+    return Number(readFileSync(join(dir, "postmaster.pid"), "latin1").split("\n")[0]);
+  }
+
+  /** Each name has a ledger of its own; one that was used before is opened again. Resolves when an epoch reigns. */
+  async startTracker(name: string, env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
+    const tracker = await this.#startService("durability-tracker", name, {
+      TRACKER_NAME: name,
+      TRACKER_REGION: REPLICAS[0],
+      TRACKER_LEDGER: join(this.cluster.dir, "services", `${name}.sqlite`),
+      HIGHWATER_TOPOLOGY: await this.#topology(),
+      ...(this.#profile === undefined
+        ? {}
+        : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${this.#profile} --cpu-prof-name=${name}.cpuprofile` }),
+      ...env,
+    });
+    await this.#ready(tracker);
+    return tracker;
+  }
+
+  async startGateway(tracker: ServiceProcess): Promise<ServiceProcess> {
+    const gateway = await this.#startService("txn-gateway", "gateway", {
+      GATEWAY_NAME: "gateway",
+      GATEWAY_REGION: PRIMARY,
+      GATEWAY_TRACKERS: tracker.url,
+      HIGHWATER_TOPOLOGY: await this.#topology(),
+    });
+    await this.#ready(gateway);
+    return gateway;
+  }
+
+  async #ready(service: ServiceProcess): Promise<void> {
+    await until(`${service.name} is ready`, async () => (await fetch(`${service.url}/readyz`)).ok);
+  }
+
+  async #startService(
+    service: string,
+    name: string,
+    env: Readonly<Record<string, string>>,
+  ): Promise<ServiceProcess> {
+    const started = await ServiceProcess.start({
+      name,
+      main: mainOf(service),
+      logFile: join(this.cluster.dir, "services", `${name}.log`),
+      startTimeoutMs: START_TIMEOUT_MS,
+      env,
+    });
+    this.#services.push(started);
+    return started;
+  }
+
+  async #topology(): Promise<string> {
+    const nodes = await Promise.all(
+      this.cluster.nodes.map(async ({ id, region, zone }) => ({
+        ...{ id, region, zone },
+        url: await this.#urlFor(id),
+        appUrl: await this.#urlFor(id, ROLE),
+      })),
+    );
+    return JSON.stringify({ nodes, levels: DEFAULT_LEVELS });
+  }
+
+  /** Straight to the primary; to the replicas by links that can be cut. */
+  #urlFor(id: string, user?: string): Promise<string> {
+    return this.cluster.connectionString(id, {
+      ...(id === PRIMARY ? {} : { from: SERVICES }),
+      ...(user === undefined ? {} : { user }),
+    });
+  }
+
+  /** Whether the services can ask the replicas, besides what the primary tells of them. */
+  async setReplicasReachable(reachable: boolean): Promise<void> {
+    for (const id of REPLICAS) {
+      const link = this.cluster.link(SERVICES, id);
+      await (reachable ? link.heal() : link.cut());
+    }
+  }
+
+  /** As if the services were where the node is. */
+  moveServicesTo(id: string): Promise<void> {
+    return this.cluster.link(SERVICES, id).setRoundTripMs(0);
+  }
+
+  /** Backends of the primary that belong to the service of this name. */
+  async backendsOf(name: string): Promise<number[]> {
+    const rows = await this.query(
+      `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'highwater:tracker:${name}%'`,
+    );
+    return rows.map((row) => Number(row["pid"]));
+  }
+
+  query(sql: string): ReturnType<Cluster["query"]> {
+    return this.cluster.query(PRIMARY, sql);
+  }
+
+  /** Ends one service, so that it can write down what it has to. */
+  async stop(service: ServiceProcess): Promise<void> {
+    this.#services.splice(this.#services.indexOf(service), 1);
+    await service.stop();
+  }
+
+  async close(): Promise<void> {
+    for (const service of this.#services.splice(0).reverse()) await service.stop();
+    this.relay[Symbol.dispose]();
+    await this.cluster.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+export async function until(what: string, holds: () => Promise<boolean>, limitMs = LIMIT_MS): Promise<void> {
+  const deadlineMs = performance.now() + limitMs;
+  while (!(await holds().catch(() => false))) {
+    if (performance.now() > deadlineMs) throw new Error(`in vain: until ${what}`);
+    await pause(POLL_MS);
+  }
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,112 @@
+// Many transactions at once: really committed, announced as a gateway would, and asked about by their tokens.
+import {
+  encodeToken,
+  type EpochId,
+  type LIMITS,
+  makeUuidV7,
+  type Offset,
+  type TokenVerdict,
+  type TxnId,
+  type VerdictsResponse,
+} from "@highwater/protocol";
+import pg from "pg";
+import { HttpConnection } from "../gateway/http-connection.ts";
+
+export interface Committed {
+  readonly id: TxnId;
+  readonly epoch: EpochId;
+  readonly offset: bigint;
+}
+
+/** Both the announcements of one batch and the tokens of one request. */
+const BATCH: typeof LIMITS.tokensPerRequest = 10_000;
+
+const PROCEDURE = `CREATE OR REPLACE PROCEDURE bench_commit(ids uuid[], INOUT epoch uuid, INOUT offsets bigint[]) LANGUAGE plpgsql AS $$
+DECLARE one uuid;
+BEGIN
+  SELECT s.id INTO epoch FROM highwater.epoch_sentinel s;
+  offsets := '{}';
+  FOREACH one IN ARRAY ids LOOP
+    INSERT INTO highwater.receipt (id, epoch) VALUES (one, bench_commit.epoch);
+    COMMIT;
+    offsets := offsets || (pg_current_wal_insert_lsn() - '0/0')::bigint;
+  END LOOP;
+END $$`;
+
+export function newIds(count: number): TxnId[] {
+  return Array.from({ length: count }, () =>
+    makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10))),
+  );
+}
+
+/**
+ * Commits so many transactions, one after the other, each with its receipt and nothing else: a gateway's clients would take
+ * ten times as long.
+ */
+export async function commitMany(url: string, count: number): Promise<Committed[]> {
+  const ids = newIds(count);
+  const server = new pg.Client({ connectionString: url });
+  await server.connect();
+  try {
+    await server.query("SET synchronous_commit = off");
+    await server.query(PROCEDURE);
+    const { rows } = await server.query<{ epoch: EpochId; offsets: string[] }>(
+      "CALL bench_commit($1::uuid[], NULL, NULL)",
+      [ids],
+    );
+    const [row] = rows;
+    if (row?.offsets.length !== count) throw new Error("not every transaction has committed");
+    return ids.map((id, at) => ({ id, epoch: row.epoch, offset: BigInt(row.offsets[at] ?? "") }));
+  } finally {
+    await server.end();
+  }
+}
+
+/** Resolves when the tracker has all of them on its disk. */
+export async function announceMany(tracker: string, all: readonly Committed[]): Promise<void> {
+  const connection = await HttpConnection.open(tracker);
+  try {
+    for (const some of batches(all)) {
+      const announcements = some.map(
+        ({ id, epoch, offset }) =>
+          `{"kind":"position","id":"${id}","epoch":"${epoch}","offset":"${offset.toString()}"}`,
+      );
+      const { status, text } = await connection.post(
+        "/internal/announcements",
+        `{"gateway":"bench","announcements":[${announcements.join(",")}]}`,
+      );
+      if (status !== 204) throw new Error(`the tracker answered ${String(status)} ${text}`);
+    }
+  } finally {
+    connection.close();
+  }
+}
+
+export function tokenOf({ id, epoch, offset }: Committed): string {
+  return encodeToken({ kind: "write", id, epoch, offset: offset as Offset, attempt: epoch });
+}
+
+/** One request for each batch, one after the other. */
+export async function askVerdicts(
+  connection: HttpConnection,
+  tokens: readonly string[],
+  level: string,
+): Promise<TokenVerdict[]> {
+  const verdicts: TokenVerdict[] = [];
+  for (const some of batches(tokens)) {
+    const { status, text } = await connection.post(
+      "/v1/durability/verdicts",
+      JSON.stringify({ tokens: some, level }),
+    );
+    if (status !== 200) throw new Error(`the tracker answered ${String(status)} ${text}`);
+    for (const verdict of (JSON.parse(text) as VerdictsResponse).verdicts) {
+      if ("error" in verdict) throw new Error(`the tracker refused a token: ${verdict.error.detail}`);
+      verdicts.push(verdict);
+    }
+  }
+  return verdicts;
+}
+
+function* batches<T>(all: readonly T[]): Generator<readonly T[]> {
+  for (let from = 0; from < all.length; from += BATCH) yield all.slice(from, from + BATCH);
+}

@@ -1,0 +1,70 @@
+// One stream of a tracker's marks, and when they reached what somebody waits for.
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { hostMs } from "./helper.ts";
+import { eventsIn } from "./stream-events.ts";
+
+export class MarkListener {
+  readonly #socket: Socket;
+  readonly #marks = new Map<string, number>();
+  #heard = Promise.withResolvers<undefined>();
+  #rest = "";
+  #atMs = Number.NaN;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on("data", (part) => {
+      this.#take(part);
+    });
+    socket.on("error", () => undefined);
+  }
+
+  static async open(tracker: string): Promise<MarkListener> {
+    const url = new URL(tracker);
+    const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
+    await once(socket, "connect");
+    socket.write(
+      `GET /v1/durability/stream HTTP/1.1\r\nhost: ${url.host}\r\naccept: text/event-stream\r\n\r\n`,
+    );
+    return new MarkListener(socket);
+  }
+
+  /** The newest one of the level; 0 while none was heard. */
+  mark(level: string): number {
+    return this.#marks.get(level) ?? 0;
+  }
+
+  /** When the level's mark was at or above the offset. */
+  async reached(level: string, offset: number, limitMs: number): Promise<number> {
+    const limit = new AbortController();
+    const timer = setTimeout(() => {
+      limit.abort();
+      this.#heard.resolve(undefined);
+    }, limitMs);
+    try {
+      while (this.mark(level) < offset) {
+        if (limit.signal.aborted) throw new Error(`no mark of ${level} reached ${String(offset)}`);
+        await this.#heard.promise;
+      }
+      return this.#atMs;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #take(part: Buffer): void {
+    const { events, rest } = eventsIn(this.#rest + part.toString("latin1"));
+    this.#rest = rest;
+    if (events.length === 0) return;
+    this.#atMs = hostMs();
+    for (const { levels } of events)
+      for (const [level, offset] of Object.entries(levels())) this.#marks.set(level, Number(offset));
+    const heard = this.#heard;
+    this.#heard = Promise.withResolvers();
+    heard.resolve(undefined);
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}

@@ -1,0 +1,154 @@
+// A region is lost while very many transactions are pending: how long after the new primary accepts writes until there is a
+// verdict for each of them, and whether every one of them is true.
+import { type TokenVerdict } from "@highwater/protocol";
+import pg from "pg";
+import { HttpConnection } from "../gateway/http-connection.ts";
+import { type BenchSystem, LEVEL, pause, PRIMARY, REPLICAS, until } from "./bench-system.ts";
+import { announceMany, askVerdicts, type Committed, commitMany, tokenOf } from "./many.ts";
+
+export interface Reconciliation {
+  readonly transactions: number;
+  readonly carried_over: number;
+  readonly lost: number;
+  /** Verdicts that the new primary's own receipts contradict. */
+  readonly wrong: number;
+  /** From the moment at which the new primary accepted writes. */
+  readonly new_epoch_seconds: number;
+  readonly half_seconds: number;
+  readonly all_seconds: number;
+}
+
+const LIMIT_MS = 60_000;
+const ASK_AGAIN_MS = 20;
+const POLL_MS = 2;
+
+/** Ends with the primary dead: nothing can be measured behind it. */
+export async function measureReconciliation(
+  { system, trackerUrl }: { readonly system: BenchSystem; readonly trackerUrl: string },
+  { transactions }: { readonly transactions: number },
+): Promise<Reconciliation> {
+  const all = await makePending(system, trackerUrl, transactions);
+  const tokens = all.map(tokenOf);
+  const connection = await HttpConnection.open(trackerUrl);
+  try {
+    const before = await askVerdicts(connection, tokens, LEVEL);
+    const early = before.filter(({ verdict }) => verdict !== "pending").length;
+    if (early > 0) throw new Error(`${String(early)} transactions had a verdict before the failure`);
+    await system.cluster.kill(PRIMARY);
+    const successor = await system.cluster.mostAdvancedReplica([...REPLICAS]);
+    await system.moveServicesTo(successor);
+    const accepting = acceptsWrites(await system.cluster.connectionString(successor));
+    const promoted = system.cluster.promote(successor);
+    const acceptedMs = await accepting;
+    await system.setReplicasReachable(true);
+    await promoted;
+    const { verdicts, atMs, epochAtMs } = await awaitVerdicts(connection, tokens, all[0]?.epoch);
+    const receipts = await receiptsOf(await system.cluster.connectionString(successor), all);
+    const seconds = (ms: number): number => (ms - acceptedMs) / 1_000;
+    const sorted = [...atMs].sort((a, b) => a - b);
+    return {
+      transactions,
+      carried_over: count(verdicts, "durable"),
+      lost: count(verdicts, "lost"),
+      wrong: verdicts.filter(({ id, verdict }) => verdict !== (receipts.has(id) ? "durable" : "lost")).length,
+      new_epoch_seconds: seconds(epochAtMs),
+      half_seconds: seconds(sorted[sorted.length >> 1] ?? Number.NaN),
+      all_seconds: seconds(sorted.at(-1) ?? Number.NaN),
+    };
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * The first half reaches the replicas, but neither the primary nor the tracker hears so; the second half does not reach them.
+ * At the level all are pending.
+ */
+async function makePending(system: BenchSystem, trackerUrl: string, count: number): Promise<Committed[]> {
+  const url = await system.cluster.connectionString(PRIMARY);
+  await system.setReplicasReachable(false);
+  await system.relay.ask("withhold", { primary: true });
+  const carried = await commitMany(url, count >> 1);
+  const end = carried.at(-1)?.offset ?? 0n;
+  // A commit that waits for the disk: the log is sent as far as it is flushed.
+  await system.query("INSERT INTO bench VALUES (0)");
+  for (const id of REPLICAS)
+    await until(`${id} has the first half`, async () => {
+      const received = "SELECT pg_last_wal_receive_lsn() - '0/0' AS received";
+      const [row] = await system.cluster.query(id, received);
+      return BigInt(String(row?.["received"])) > end;
+    });
+  await system.relay.ask("withhold", { primary: true, replica: true });
+  const all = [...carried, ...(await commitMany(url, count - carried.length))];
+  await announceMany(trackerUrl, all);
+  return all;
+}
+
+/** When the node left recovery, by looking again and again. */
+async function acceptsWrites(url: string): Promise<number> {
+  const server = new pg.Client({ connectionString: url });
+  await server.connect();
+  try {
+    const deadlineMs = performance.now() + LIMIT_MS;
+    while (performance.now() < deadlineMs) {
+      const { rows } = await server.query<{ waits: boolean }>("SELECT pg_is_in_recovery() AS waits");
+      if (rows[0]?.waits === false) return performance.now();
+      await pause(POLL_MS);
+    }
+    throw new Error("the replica was not promoted");
+  } finally {
+    await server.end();
+  }
+}
+
+async function awaitVerdicts(
+  connection: HttpConnection,
+  tokens: readonly string[],
+  ended: string | undefined,
+): Promise<{ verdicts: TokenVerdict[]; atMs: number[]; epochAtMs: number }> {
+  const verdicts: TokenVerdict[] = [];
+  const atMs: number[] = [];
+  let epochAtMs = Number.NaN;
+  let open = tokens;
+  for (const deadlineMs = performance.now() + LIMIT_MS; open.length > 0;) {
+    if (performance.now() > deadlineMs)
+      throw new Error(`${String(open.length)} transactions are still pending`);
+    if (Number.isNaN(epochAtMs) && (await reigning(connection)) === ended) {
+      await pause(POLL_MS);
+      continue;
+    }
+    if (Number.isNaN(epochAtMs)) epochAtMs = performance.now();
+    const answers = await askVerdicts(connection, open, LEVEL);
+    const nowMs = performance.now();
+    const settled = answers.filter(({ verdict }) => verdict !== "pending");
+    for (const verdict of settled) verdicts.push(verdict);
+    for (let at = 0; at < settled.length; at++) atMs.push(nowMs);
+    open = answers.filter(({ verdict }) => verdict === "pending").map(({ token }) => token);
+    await pause(ASK_AGAIN_MS);
+  }
+  return { verdicts, atMs, epochAtMs };
+}
+
+async function reigning(connection: HttpConnection): Promise<string | undefined> {
+  const { text } = await connection.get("/v1/durability/marks");
+  return (JSON.parse(text) as { epochs: { id: string }[] }).epochs.at(-1)?.id;
+}
+
+/** Ids of those whose own receipt is in the new history. */
+async function receiptsOf(url: string, all: readonly Committed[]): Promise<ReadonlySet<string>> {
+  const server = new pg.Client({ connectionString: url });
+  await server.connect();
+  try {
+    const { rows } = await server.query<{ id: string }>(
+      "SELECT id FROM highwater.receipt WHERE id = ANY ($1::uuid[]) AND epoch = $2 AND kind = 'commit'",
+      [all.map(({ id }) => id), all[0]?.epoch],
+    );
+    return new Set(rows.map(({ id }) => id));
+  } finally {
+    await server.end();
+  }
+}
+
+function count(verdicts: readonly TokenVerdict[], which: TokenVerdict["verdict"]): number {
+  return verdicts.filter(({ verdict }) => verdict === which).length;
+}

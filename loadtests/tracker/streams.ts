@@ -1,0 +1,131 @@
+// Thousands of streams at once while transactions commit: what a stream costs the tracker in memory and processor time, and
+// how late the last of them hears of a mark.
+import { readFileSync } from "node:fs";
+import { cpuOf, spentBetween } from "../gateway/cpu.ts";
+import { quantile } from "../gateway/segment.ts";
+import { acknowledgedAtMs, type Acknowledgements } from "./acknowledgements.ts";
+import { type BenchSystem, LEVEL, pause } from "./bench-system.ts";
+import { type CommitOrders } from "./commits-process.ts";
+import { Helper } from "./helper.ts";
+import { type Receipts, type StreamOrders } from "./stream-clients-process.ts";
+
+export interface Streams {
+  readonly streams: number;
+  readonly commits_per_second: number;
+  /** Marks that one stream received. */
+  readonly marks_per_second: number;
+  readonly tracker_cpu_core: number | null;
+  readonly clients_cpu_core: number | null;
+  readonly tracker_kib_per_stream: number | null;
+  /** From the first stream that received a mark to each of them. */
+  readonly p50_ms: number;
+  readonly p99_ms: number;
+  /** From the replica's acknowledgement at the primary to the stream whose promise it is. */
+  readonly promise_p50_ms: number;
+  readonly promise_p99_ms: number;
+}
+
+export interface StreamsOptions {
+  readonly streams: number;
+  readonly rate: number;
+  readonly durationMs: number;
+}
+
+/** Memory that opening has taken and not kept has been given back by then. */
+const SETTLE_MS = 1_000;
+/** The last marks are on their way. */
+const TAIL_MS = 1_000;
+
+export async function measureStreams(
+  parts: {
+    readonly system: BenchSystem;
+    readonly commits: Helper<CommitOrders>;
+    readonly tracker: { readonly url: string; readonly pid: number | undefined };
+  },
+  { streams, rate, durationMs }: StreamsOptions,
+): Promise<Streams> {
+  const { system, commits, tracker } = parts;
+  using clients = new Helper<StreamOrders>(new URL("./stream-clients-process.ts", import.meta.url));
+  const without = residentKib(tracker.pid);
+  await clients.ask("open", { tracker: tracker.url, count: streams });
+  await pause(SETTLE_MS);
+  const kib = perStream(without, residentKib(tracker.pid), streams);
+  await clients.ask("take", undefined);
+  await system.relay.ask("take", undefined);
+  const read = { tracker: cpuOf(tracker.pid), clients: cpuOf(clients.pid) };
+  const done = await commits.ask("run", { rate, durationMs, level: null }, durationMs);
+  const cpu = {
+    tracker: spentBetween(read.tracker, cpuOf(tracker.pid)),
+    clients: spentBetween(read.clients, cpuOf(clients.pid)),
+  };
+  await pause(TAIL_MS);
+  const receipts = await clients.ask("take", undefined);
+  const acknowledgements = await system.relay.ask("take", undefined);
+  await clients.ask("close", undefined);
+  const late = delaysOf(receipts);
+  const promises = promiseDelays(receipts, { offsets: done.offsets, acknowledgements, streams });
+  const core = (ms: number | null): number | null => (ms === null ? null : ms / done.elapsedMs);
+  return {
+    streams,
+    commits_per_second: (1_000 * done.offsets.length) / done.elapsedMs,
+    marks_per_second: (1_000 * receipts.atMs.length) / streams / (done.elapsedMs + TAIL_MS),
+    tracker_cpu_core: core(cpu.tracker),
+    clients_cpu_core: core(cpu.clients),
+    tracker_kib_per_stream: kib,
+    p50_ms: quantile(late, 0.5),
+    p99_ms: quantile(late, 0.99),
+    promise_p50_ms: quantile(promises, 0.5),
+    promise_p99_ms: quantile(promises, 0.99),
+  };
+}
+
+/** Of each receipt behind the first of the same event, in ascending order. */
+export function delaysOf({ events, atMs }: Receipts): Float64Array {
+  const first = new Map<number, number>();
+  for (const [at, event] of events.entries()) {
+    const known = first.get(event);
+    if (known === undefined || (atMs[at] ?? 0) < known) first.set(event, atMs[at] ?? 0);
+  }
+  return atMs.map((receivedMs, at) => receivedMs - (first.get(events[at] ?? 0) ?? receivedMs)).sort();
+}
+
+/** The transactions' promises are held by the streams in turn. */
+export function promiseDelays(
+  receipts: Receipts,
+  about: {
+    readonly offsets: readonly number[];
+    readonly acknowledgements: Acknowledgements;
+    readonly streams: number;
+  },
+): number[] {
+  const { offsets, acknowledgements, streams } = about;
+  const heard = Array.from({ length: streams }, (): { mark: number; atMs: number }[] => []);
+  for (const [at, stream] of receipts.streams.entries()) {
+    const mark = Number(receipts.marks.get(receipts.events[at] ?? 0)?.[LEVEL] ?? 0);
+    heard[stream]?.push({ mark, atMs: receipts.atMs[at] ?? 0 });
+  }
+  return offsets
+    .map((offset, at) => {
+      const ackMs = acknowledgedAtMs(acknowledgements, offset);
+      const told = heard[at % streams]?.find(({ mark }) => mark >= offset);
+      if (ackMs === null || told === undefined)
+        throw new Error(`the stream of the commit at ${String(offset)} never heard of it`);
+      return told.atMs - ackMs;
+    })
+    .sort((a, b) => a - b);
+}
+
+function perStream(before: number | null, after: number | null, streams: number): number | null {
+  return before === null || after === null ? null : (after - before) / streams;
+}
+
+/** What the process holds of the machine's memory; null where the system does not tell. */
+export function residentKib(pid: number | undefined, what: "VmRSS" | "VmHWM" = "VmRSS"): number | null {
+  if (pid === undefined) return null;
+  try {
+    const status = readFileSync(`/proc/${String(pid)}/status`, "latin1");
+    return Number(new RegExp(`^${what}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]);
+  } catch {
+    return null;
+  }
+}
