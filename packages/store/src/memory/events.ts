@@ -21,6 +21,7 @@ export class MemoryEventLog {
   /** Called before each recording; what it throws, or waits for, is what the caller gets to see. */
   hold: (events: readonly NewEvent[]) => Promise<void> = () => Promise.resolve();
   #events: RecordedEvent[] = [];
+  #end = FIRST_PLACE;
   #offset = 0n;
   #expiredTo = FIRST_PLACE;
 
@@ -33,8 +34,7 @@ export class MemoryEventLog {
   }
 
   get end(): EventPlace {
-    const last = this.#events.at(-1);
-    return last === undefined ? FIRST_PLACE : { seq: last.seq, n: last.n };
+    return this.#end;
   }
 
   get expiredTo(): EventPlace {
@@ -50,13 +50,16 @@ export class MemoryEventLog {
     this.epoch = epoch;
     this.seq++;
     this.#events = this.#events.slice(0, this.#events.length - lost);
+    const last = this.#events.at(-1);
+    if (lost > 0) this.#end = last === undefined ? FIRST_PLACE : { seq: last.seq, n: last.n };
   }
 
   append(event: NewEvent): RecordedEvent {
-    const n = this.end.seq === this.seq ? this.end.n + 1 : 1;
+    const n = this.#end.seq === this.seq ? this.#end.n + 1 : 1;
+    this.#end = { seq: this.seq, n };
     // As a store would keep it: nothing of the caller's object.
     const data = JSON.parse(JSON.stringify(event.data)) as RecordedEvent["data"];
-    const recorded = { ...event, data, seq: this.seq, n, atMs: this.nowMs };
+    const recorded = { ...event, data, ...this.#end, atMs: this.nowMs };
     this.#events.push(recorded);
     this.#offset += 100n;
     return recorded;

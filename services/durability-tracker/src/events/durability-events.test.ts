@@ -1,0 +1,489 @@
+// Streams and pages of events over real HTTP, from two trackers that share one store; the store is in memory, and fails and
+// fails over as the tests want. What real servers do is in test/integration/events.test.ts.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect as connectSocket } from "node:net";
+import { after, describe, it } from "node:test";
+import Fastify, { type FastifyInstance } from "fastify";
+import {
+  type DurabilityEventType,
+  type EpochId,
+  type EpochRecord,
+  type Offset,
+  type TxnId,
+} from "@highwater/protocol";
+import {
+  Admission,
+  Callers,
+  DEFAULT_LIMITS,
+  installCallers,
+  installErrorHandling,
+  type Principal,
+  realClock,
+} from "@highwater/service";
+import { MemoryLog } from "@highwater/service/testing";
+import { type NewEvent } from "@highwater/store";
+import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
+import { type Published, type TrackerState } from "../core/index.ts";
+import { eventRoutes } from "../routes/events.ts";
+import { DurabilityEvents, EVENT_DEFAULTS, type EventSettings } from "./durability-events.ts";
+import { MemoryOutbox } from "./memory-outbox.ts";
+import { SseClient } from "./sse-client.ts";
+
+const EPOCH = "00000000-0000-4000-8000-000000000001" as EpochId;
+const NEXT = "00000000-0000-4000-8000-000000000002" as EpochId;
+const LEVELS = [{ name: "disk" }, { name: "region" }];
+const principalOf = (id: string, owner: bigint): Principal => ({
+  ...{ id, owner, role: null, limits: DEFAULT_LIMITS },
+  scopes: new Set(id === "writer" ? ["write"] : ["read"]),
+});
+const PRINCIPALS = new Map([
+  ["Bearer seven", principalOf("seven", 7n)],
+  ["Bearer eight", principalOf("eight", -8n)],
+  ["Bearer writer", principalOf("writer", 7n)],
+  ["Bearer service", { ...principalOf("service", 0n), isEveryOwner: true as const }],
+]);
+
+const record = (id: EpochId, seq: number): EpochRecord => ({
+  ...{ id, seq, previous: seq === 1 ? null : EPOCH, node: "east", cause: "promotion", startOffset: "0" },
+  ...{
+    startedAt: new Date().toISOString(),
+    forkOffset: "0",
+    forkLimit: null,
+    supersedes: [],
+    commanded: false,
+  },
+  finalMarks: {},
+});
+
+const open: Tracker[] = [];
+after(async () => {
+  for (const tracker of open) await tracker.close();
+});
+
+/** The events part of a tracker behind real HTTP. */
+class Tracker {
+  readonly events: DurabilityEvents;
+  readonly outbox = new MemoryOutbox();
+  readonly app: FastifyInstance = Fastify({ forceCloseConnections: true });
+  readonly log = new MemoryLog();
+  readonly wishes: boolean[] = [];
+  url = "";
+  state: TrackerState;
+
+  private constructor(store: MemoryEventLog, settings: Partial<EventSettings>) {
+    this.state = {
+      config: { levels: LEVELS },
+      standing: { kind: "reigning", epoch: EPOCH, node: "east" },
+      ancestry: [],
+      marks: new Map([[EPOCH, new Map([["region", 0n as Offset]])]]),
+    } as unknown as TrackerState;
+    this.events = new DurabilityEvents(
+      {
+        events: new MemoryEvents(store),
+        ...{ outbox: this.outbox, clock: realClock, log: this.log, random: Math.random },
+        store: { prepare: () => Promise.resolve() },
+        state: () => this.state,
+        wantDurable: (wanted) => this.wishes.push(wanted),
+      },
+      { ...EVENT_DEFAULTS, keepMs: 3_600_000, ...settings },
+    );
+  }
+
+  static async start(store: MemoryEventLog, settings: Partial<EventSettings> = {}): Promise<Tracker> {
+    const tracker = new Tracker(store, settings);
+    open.push(tracker);
+    const callers = new Callers({
+      authenticator: {
+        authenticate: (authorization) =>
+          Promise.resolve(PRINCIPALS.get(authorization ?? "") ?? principalOf("none", 0n)),
+        start: () => undefined,
+        stop: () => undefined,
+      },
+      admission: new Admission({
+        clock: realClock,
+        defaults: { ratePerSecond: 1e6, burst: 1e6, concurrency: 1e6 },
+      }),
+      clock: realClock,
+      onRefused: () => undefined,
+    });
+    installErrorHandling(tracker.app, tracker.log);
+    void tracker.app.register((scope, _options, done) => {
+      installCallers(scope, callers, "stream");
+      eventRoutes(scope, { events: tracker.events, levels: () => LEVELS.map(({ name }) => name) });
+      done();
+    });
+    tracker.url = `${await tracker.app.listen({ host: "127.0.0.1", port: 0 })}/v1/durability/events`;
+    await tracker.events.start();
+    return tracker;
+  }
+
+  listen(query = "", headers: Record<string, string> = {}): Promise<SseClient> {
+    return SseClient.open(`${this.url}${query}`, { authorization: "Bearer seven", ...headers });
+  }
+
+  async get(query: string, who = "seven"): Promise<{ status: number; body: Record<string, unknown> }> {
+    const response = await fetch(`${this.url}${query}`, { headers: { authorization: `Bearer ${who}` } });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  }
+
+  reignOf(epoch: EpochId | null): void {
+    this.state.standing =
+      epoch === null
+        ? { kind: "unsettled", reason: "nobody", split: false }
+        : { kind: "reigning", epoch, node: "east" };
+    this.events.onMarks();
+  }
+
+  async close(): Promise<void> {
+    await this.events.close();
+    await this.app.close();
+  }
+}
+
+let made = 0;
+const published = (more: Partial<Published> = {}): Published => ({
+  id: `0190a000-0000-7000-8000-${String(++made).padStart(12, "0")}` as TxnId,
+  attempt: EPOCH,
+  owner: 7n,
+  verdicts: { disk: "lost", region: "lost" },
+  rule: "R6 absent",
+  settledAt: "region",
+  retriedIn: null,
+  metadata: { order: String(made) },
+  ...more,
+});
+const stored = (owner: bigint | null, type: DurabilityEventType = "transaction.lost"): NewEvent => ({
+  ...{ key: `k/${String(++made)}`, type, owner, data: { number: made } },
+});
+
+describe("a stream", () => {
+  it("tells every tracker's listeners the same, under the same ids, whoever has recorded it", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const [one, two] = [await Tracker.start(store), await Tracker.start(store)];
+    await using first = await one.listen();
+    await using second = await two.listen();
+    await first.begun();
+    await second.begun();
+    const gone = [published(), published({ verdicts: { disk: "durable", region: "broken" } }), published()];
+    for (const each of gone) one.events.onVerdict(each);
+    // The other tracker comes to the same verdicts.
+    for (const each of gone.toReversed()) two.events.onVerdict(each);
+    const mine = published({ owner: 7n, retriedIn: NEXT });
+    two.events.onDelayed({ ...mine, settledAt: "" });
+    await first.until("all are told", () => first.told.length === 4);
+    await second.until("all are told", () => second.told.length === 4);
+    assert.deepEqual(first.told, second.told);
+    assert.deepEqual(first.ids, ["1.1", "1.2", "1.3", "1.4"]);
+    assert.deepEqual(
+      new Set(first.told.map(({ event }) => event)),
+      new Set(["transaction.lost", "transaction.broken", "transaction.delayed"]),
+    );
+    const delayed = first.told.find(({ event }) => event === "transaction.delayed")?.data as Record<
+      string,
+      unknown
+    >;
+    const { id, attempt, verdicts, rule, metadata } = mine;
+    assert.deepEqual(delayed["data"], { id, attempt, verdicts, rule, retriedIn: NEXT, metadata });
+    assert.equal(delayed["id"], "1.4");
+    assert.ok(!Number.isNaN(Date.parse(String(delayed["at"]))));
+  });
+
+  it("begins now, or behind the last id, or with the oldest, and misses nothing in between", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const tracker = await Tracker.start(store);
+    for (let at = 0; at < 700; at++) store.append(stored(7n));
+    await using now = await tracker.listen();
+    await now.begun();
+    assert.deepEqual(now.heard, [{ id: "1.700", event: "begin", data: { after: "1.700", missed: false } }]);
+    await using all = await tracker.listen("?after=0.0");
+    await all.until("all are told", () => all.told.length === 700);
+    store.append(stored(7n));
+    await now.until("the next is told", () => now.told.length === 1);
+    const resumed = await tracker.listen("?after=0.0", { "last-event-id": "1.350" });
+    await resumed.until("the rest is told", () => resumed.told.length === 351);
+    assert.deepEqual([resumed.ids[0], resumed.lastId], ["1.351", "1.701"]);
+    // Away for a while: what happened meanwhile is told first, then what happens.
+    await resumed[Symbol.asyncDispose]();
+    for (let at = 0; at < 300; at++) store.append(stored(7n));
+    await using back = await tracker.listen("", { "last-event-id": resumed.lastId });
+    store.append(stored(7n));
+    await back.until("all are told", () => back.told.length === 301);
+    assert.deepEqual(
+      back.ids,
+      Array.from({ length: 301 }, (_, at) => `1.${String(702 + at)}`),
+    );
+    await all.until("everything was told once", () => all.told.length === 1_002);
+    assert.equal(new Set(all.ids).size, 1_002);
+  });
+
+  it("misses nothing and repeats nothing when it joins in the midst of a storm", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const tracker = await Tracker.start(store);
+    let isOver = false;
+    const storm = (async () => {
+      for (let at = 0; at < 400; at++) {
+        for (let of = 0; of < 5; of++) store.append(stored(7n));
+        if (at % 20 === 0) tracker.events.onVerdict(published());
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      isOver = true;
+    })();
+    const clients: SseClient[] = [];
+    while (!isOver) {
+      clients.push(await tracker.listen("?after=0.0"));
+      await clients.at(-1)?.begun();
+    }
+    await storm;
+    assert.ok(clients.length > 3);
+    await clients[0]?.until("all are told", () => clients[0]?.told.length === 2_020);
+    for (const client of clients) {
+      await client.until("all are told", () => client.told.length >= 2_020);
+      assert.deepEqual(
+        client.ids,
+        store.events.map(({ n }) => `1.${String(n)}`),
+      );
+      await client[Symbol.asyncDispose]();
+    }
+  });
+
+  it("tells each key its own and what is everybody's, and only the types that were asked for", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const tracker = await Tracker.start(store);
+    await using seven = await tracker.listen("?after=0.0");
+    await using eight = await tracker.listen("?after=0.0", { authorization: "Bearer eight" });
+    await using service = await tracker.listen("?after=0.0", { authorization: "Bearer service" });
+    await using epochs = await tracker.listen("?after=0.0&types=epoch.started,promise.broken");
+    for (const client of [seven, eight, service, epochs]) await client.begun();
+    for (const event of [
+      stored(7n),
+      stored(-8n),
+      stored(0n),
+      stored(7n, "transaction.durable"),
+      stored(null, "epoch.started"),
+    ])
+      store.append(event);
+    await service.until("all are told", () => service.lastId === "1.5");
+    await epochs.until("its own", () => epochs.told.length === 1);
+    await seven.until("its own", () => seven.told.length === 2);
+    await eight.until("its own", () => eight.told.length === 2);
+    assert.deepEqual(
+      [seven.ids, eight.ids, service.ids, epochs.ids],
+      [["1.1", "1.5"], ["1.2", "1.5"], ["1.1", "1.2", "1.3", "1.5"], ["1.5"]],
+    );
+  });
+
+  it("goes on by itself through a failover and a time without a primary", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const tracker = await Tracker.start(store);
+    store.append(stored(7n));
+    await using early = await tracker.listen("?after=0.0");
+    await early.until("the first is told", () => early.told.length === 1);
+    tracker.reignOf(null);
+    await using late = await tracker.listen("?after=0.0");
+    tracker.events.onVerdict(published());
+    store.begin(NEXT);
+    tracker.reignOf(NEXT);
+    for (const client of [early, late]) {
+      await client.until("both are told", () => client.told.length === 2);
+      assert.deepEqual(client.ids, ["1.1", "2.1"]);
+    }
+  });
+
+  it("says so when what was asked for may have been dropped", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const tracker = await Tracker.start(store);
+    for (let at = 0; at < 5; at++) store.append(stored(7n));
+    store.nowMs = 1_000;
+    store.drop(500);
+    store.append(stored(7n));
+    const missedOf = async (after: string): Promise<unknown> => {
+      await using client = await tracker.listen(`?after=${after}`);
+      await client.until("the last is told", () => client.told.length === 1);
+      return client.heard[0]?.data;
+    };
+    assert.deepEqual(await missedOf("1.4"), { after: "1.4", missed: true });
+    assert.deepEqual(await missedOf("1.5"), { after: "1.5", missed: false });
+    assert.deepEqual(await missedOf("0.0"), { after: "0.0", missed: false });
+  });
+
+  it("ends for a client that does not read, and for all when the tracker stops", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const tracker = await Tracker.start(store, { drainMs: 200 });
+    const { hostname, port } = new URL(tracker.url);
+    const deaf = connectSocket(Number(port), hostname);
+    deaf.on("error", () => undefined);
+    deaf.write(
+      "GET /v1/durability/events?after=0.0 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer seven\r\n\r\n",
+    );
+    await once(deaf, "readable");
+    deaf.pause();
+    await using other = await tracker.listen("?after=0.0");
+    await other.begun();
+    assert.equal(tracker.events.streams, 2);
+    const big = { text: "x".repeat(100_000) };
+    // More than fits between the two sockets, so that the rest waits here.
+    while (tracker.events.streams > 1) {
+      store.append({ ...stored(7n), data: big });
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    deaf.destroy();
+    await other.until("the one that reads is told all", () => other.told.length === store.events.length);
+    await tracker.events.close();
+    await other.ended();
+    assert.equal(tracker.events.streams, 0);
+  });
+
+  it("is kept alive, and its end is noticed", async () => {
+    const tracker = await Tracker.start(new MemoryEventLog(EPOCH), { heartbeatMs: 20 });
+    const client = await tracker.listen();
+    await client.until("it has heard of life", () => client.blocks > 4);
+    await client[Symbol.asyncDispose]();
+    while (tracker.events.streams > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  });
+});
+
+describe("durable transactions", () => {
+  const became = (order: string, owner = 7n) => ({
+    ...{ id: published().id, attempt: EPOCH, owner, metadata: { order, shop: "a" } },
+  });
+
+  it("are told live to those who asked, by level, owner and metadata, without an id", async () => {
+    const tracker = await Tracker.start(new MemoryEventLog(EPOCH));
+    assert.deepEqual(tracker.wishes, []);
+    const all = await tracker.listen("?durable=true");
+    const one = await tracker.listen("?durable=true&level=region&metadata.order=2&metadata.shop=a");
+    await using none = await tracker.listen();
+    for (const client of [all, one, none]) await client.begun();
+    while (tracker.wishes.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    assert.deepEqual(tracker.wishes, [true]);
+    tracker.events.onDurable("disk", [became("1")]);
+    const items = [became("1"), became("2"), became("2", -8n)];
+    tracker.events.onDurable("region", items);
+    tracker.events.onVerdict(published());
+    for (const client of [all, one, none])
+      await client.until("the loss is told", () =>
+        client.told.some(({ event }) => event === "transaction.lost"),
+      );
+    const durables = ({ told }: SseClient) => told.filter(({ event }) => event === "transaction.durable");
+    const idsOf = (client: SseClient) =>
+      durables(client).map(({ data }) => (data as { data: { id: string } }).data.id);
+    assert.deepEqual(
+      [idsOf(all), idsOf(one), idsOf(none)],
+      [[items[0]?.id, items[1]?.id], [items[1]?.id], []],
+    );
+    assert.ok(durables(all).every(({ id }) => id === null));
+    assert.deepEqual((durables(one)[0]?.data as { data: unknown }).data, {
+      ...{ id: items[1]?.id, attempt: EPOCH, verdicts: { region: "durable" }, rule: "R1 mark" },
+      metadata: { order: "2", shop: "a" },
+    });
+    await all[Symbol.asyncDispose]();
+    await one[Symbol.asyncDispose]();
+    while (tracker.wishes.length === 1) await new Promise((resolve) => setTimeout(resolve, 1));
+    assert.deepEqual(tracker.wishes, [true, false]);
+  });
+
+  it("are recorded where somebody else wants them to be, and not told twice", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const tracker = await Tracker.start(store);
+    tracker.events.recordDurable((owner, metadata) => owner === 7n && metadata?.["order"] === "2");
+    assert.deepEqual(tracker.wishes, [true]);
+    const client = await tracker.listen("?durable=true&after=0.0");
+    await client.begun();
+    tracker.events.onDurable("region", [became("1"), became("2"), became("2", 8n)]);
+    tracker.events.onVerdict(published());
+    await client.until("the loss is told", () =>
+      client.told.some(({ event }) => event === "transaction.lost"),
+    );
+    assert.deepEqual(
+      store.events.map(({ type }) => type),
+      ["transaction.durable", "transaction.lost"],
+    );
+    assert.match(store.events[0]?.key ?? "", /^durable\/[0-9a-f-]{36}\/[0-9a-f-]{36}\/region$/);
+    assert.equal(client.told.filter(({ event }) => event === "transaction.durable").length, 2);
+    await client[Symbol.asyncDispose]();
+    tracker.events.recordDurable(null);
+    while (tracker.wishes.at(-1) === true) await new Promise((resolve) => setTimeout(resolve, 1));
+  });
+});
+
+describe("a page", () => {
+  it("is followed by the next until there is no more", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const tracker = await Tracker.start(store);
+    for (let at = 0; at < 25; at++) store.append(stored(at % 2 === 0 ? 7n : 8n));
+    const ids: unknown[] = [];
+    let next = "0.0";
+    for (let more = true; more;) {
+      const { status, body } = await tracker.get(`?format=json&limit=5&after=${next}`);
+      assert.equal(status, 200);
+      ids.push(...(body["events"] as { id: string }[]).map(({ id }) => id));
+      next = String(body["next"]);
+      more = body["more"] === true;
+    }
+    assert.deepEqual(
+      ids,
+      Array.from({ length: 13 }, (_, at) => `1.${String(2 * at + 1)}`),
+    );
+    assert.equal(next, "1.25");
+    const { body } = await tracker.get(`?format=json&after=${next}`);
+    assert.deepEqual(body, { events: [], next, more: false, missed: false });
+  });
+
+  it("is refused while nobody reigns, and to those who may not read", async () => {
+    const tracker = await Tracker.start(new MemoryEventLog(EPOCH));
+    assert.equal((await tracker.get("?format=json", "writer")).status, 403);
+    assert.equal((await tracker.get("?format=json&limit=x")).body["code"], "invalid_request");
+    tracker.reignOf(null);
+    const { status, body } = await tracker.get("?format=json");
+    assert.deepEqual([status, body["code"]], [503, "primary_unavailable"]);
+  });
+});
+
+describe("streams", () => {
+  it("are limited, for each key and in all", async () => {
+    const tracker = await Tracker.start(new MemoryEventLog(EPOCH), { maxStreams: 3, maxStreamsPerKey: 2 });
+    await using _one = await tracker.listen();
+    await using _two = await tracker.listen();
+    const refused = await tracker.get("");
+    assert.deepEqual([refused.status, refused.body["code"]], [429, "concurrency_limited"]);
+    await using _three = await tracker.listen("", { authorization: "Bearer eight" });
+    const full = await tracker.get("", "eight");
+    assert.deepEqual([full.status, full.body["code"]], [503, "overloaded"]);
+  });
+});
+
+describe("an epoch", () => {
+  it("is told once, also one that began while this tracker was down; not an old one", async () => {
+    const store = new MemoryEventLog(EPOCH);
+    const [one, two] = [await Tracker.start(store), await Tracker.start(store)];
+    const old = {
+      ...record("00000000-0000-4000-8000-000000000000" as EpochId, 1),
+      startedAt: "2020-01-01T00:00:00.000000Z",
+    };
+    for (const tracker of [one, two]) {
+      tracker.state.ancestry = [old, record(EPOCH, 2)];
+      tracker.events.onEpochs();
+      tracker.state.ancestry = [old, record(EPOCH, 2), record(NEXT, 3)];
+      tracker.events.onEpochs();
+      tracker.events.onEpochs();
+    }
+    await using client = await one.listen("?after=0.0");
+    await client.until("both are told", () => client.told.length === 2);
+    one.events.onStall({ level: "a level / with ü", epoch: NEXT, offset: "17", pending: 3 }, true);
+    two.events.onStall({ level: "a level / with ü", epoch: NEXT, offset: "17", pending: 4 }, true);
+    one.events.onStall({ level: "region", epoch: NEXT, offset: "18", pending: 0 }, false);
+    two.events.onBrokenPromise({ level: "region", epoch: EPOCH, from: "1", to: "2", transactions: 1 });
+    await client.until("all are told", () => client.told.length === 5);
+    assert.deepEqual(
+      store.events.map(({ key }) => key).filter((key) => !key.startsWith("stalled/")),
+      [`epoch/${EPOCH}`, `epoch/${NEXT}`, `recovered/${NEXT}/region/18`, `promise/${EPOCH}/region`].filter(
+        (key) => store.events.some((event) => event.key === key),
+      ),
+    );
+    assert.equal(store.events.filter(({ key }) => key.startsWith("stalled/")).length, 1);
+    assert.deepEqual(store.events[1]?.data, {
+      ...{ epoch: NEXT, seq: 3, previous: EPOCH, node: "east", cause: "promotion", complete: false },
+    });
+  });
+});

@@ -1,0 +1,274 @@
+// The events of durability as the rest of the tracker sees them: hears what the loop has to tell, has it recorded, and lets
+// clients listen. Owns the clients' streams and how long events are kept.
+import { type ServerResponse } from "node:http";
+import {
+  type BrokenPromiseData,
+  type EpochRecord,
+  HighwaterError,
+  type StallEvent,
+} from "@highwater/protocol";
+import { type Log } from "@highwater/service";
+import { type Clock, comparePlaces, type EventStore, sleep, type Store } from "@highwater/store";
+import { type BecameDurable, markIn, type Published, type TrackerState } from "../core/index.ts";
+import { EventLog, type Reign } from "./event-log.ts";
+import { EventFeed } from "./feed.ts";
+import {
+  brokenPromiseEvent,
+  delayedEvent,
+  durableEvent,
+  epochEvent,
+  goneEvent,
+  stallEvent,
+} from "./new-events.ts";
+import { type OutboxStore } from "./outbox-store.ts";
+import { type EventsQuery } from "./query.ts";
+import { EventStream, isMissed } from "./stream.ts";
+import { formatPlace, wireEvent, type WireEvent } from "./wire.ts";
+
+/** Who listens, and to whose events; `owner` null: to every owner's. */
+export interface Viewer {
+  readonly id: string;
+  readonly owner: bigint | null;
+}
+
+/** As `EventPage` of the wire. */
+export interface Page {
+  readonly events: readonly WireEvent[];
+  readonly next: string;
+  readonly more: boolean;
+  readonly missed: boolean;
+}
+
+/** Whether somebody beside the streams wants to have it recorded that a transaction has become durable. */
+export type WantsDurable = (owner: bigint, metadata: Readonly<Record<string, string>> | null) => boolean;
+
+export interface DurabilityEventsDeps {
+  readonly events: EventStore;
+  readonly outbox: OutboxStore;
+  readonly store: Pick<Store, "prepare">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Evenly distributed in [0, 1). */
+  readonly random: () => number;
+  readonly state: () => TrackerState;
+  /** The core says what becomes durable only while somebody wants to hear of it. */
+  readonly wantDurable: (wanted: boolean) => void;
+  /** Everything that was announced before the epoch is known here. */
+  readonly isComplete?: (epoch: EpochRecord) => boolean;
+}
+
+export interface EventSettings {
+  readonly keepMs: number;
+  readonly expireEveryMs: number;
+  readonly heartbeatMs: number;
+  readonly maxStreams: number;
+  readonly maxStreamsPerKey: number;
+  readonly drainMs: number;
+}
+
+export const EVENT_DEFAULTS = {
+  heartbeatMs: 5_000,
+  expireEveryMs: 600_000,
+  maxStreams: 5_000,
+  maxStreamsPerKey: 500,
+  drainMs: 30_000,
+} as const;
+
+export class DurabilityEvents {
+  readonly #deps: DurabilityEventsDeps;
+  readonly #settings: EventSettings;
+  readonly #log: EventLog;
+  readonly #feed: EventFeed;
+  readonly #stop = new AbortController();
+  readonly #streams = new Map<EventStream, Viewer>();
+  readonly #epochsTold = new Set<string>();
+  #wantsDurable: WantsDurable | null = null;
+  #streamsWantDurable = false;
+
+  constructor(deps: DurabilityEventsDeps, settings: EventSettings) {
+    this.#deps = deps;
+    this.#settings = settings;
+    const { events, clock, log } = deps;
+    this.#feed = new EventFeed({
+      ...{ events, clock, log },
+      reign: () => this.#reign(),
+      onDurableWanted: (wanted) => {
+        this.#streamsWantDurable = wanted;
+        this.#tellWishes();
+      },
+    });
+    this.#log = new EventLog({
+      ...{ events, clock, log, outbox: deps.outbox, random: deps.random, keepMs: settings.keepMs },
+      reign: () => this.#reign(),
+      strongestMark: (epoch) => {
+        const state = deps.state();
+        const strongest = state.config.levels.at(-1);
+        return strongest === undefined ? null : markIn(state, epoch, strongest.name);
+      },
+      prepare: (node) => deps.store.prepare(node),
+      onRecorded: () => {
+        this.#feed.nudge();
+      },
+    });
+  }
+
+  /** Before the loop starts: it may have something to tell at once. */
+  async start(): Promise<void> {
+    await this.#log.start();
+    void this.#beat();
+    void this.#expire();
+  }
+
+  /** The ledger must still be open. What is not recorded by now is on disk, for the next start. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#feed.stop();
+    for (const stream of this.#streams.keys()) stream.end();
+    const stopped = this.#log.stop();
+    this.#deps.events.close();
+    await stopped;
+  }
+
+  get streams(): number {
+    return this.#streams.size;
+  }
+
+  get counts(): EventLog["counts"] {
+    return this.#log.counts;
+  }
+
+  /** From now on, and until it is changed, such events are recorded too. Null: none. */
+  recordDurable(wanted: WantsDurable | null): void {
+    this.#wantsDurable = wanted;
+    this.#tellWishes();
+  }
+
+  #tellWishes(): void {
+    this.#deps.wantDurable(this.#streamsWantDurable || this.#wantsDurable !== null);
+  }
+
+  // What the loop tells; each in the tick in which the core has decided it, so that the ledger and the outbox agree.
+
+  onMarks(): void {
+    this.#log.nudge();
+  }
+
+  /** Each epoch once, also one that began while this tracker was down; whoever told of it before, its key is the same. */
+  onEpochs(): void {
+    const { clock, isComplete } = this.#deps;
+    // What is older may have been told of and dropped again.
+    const sinceMs = clock.wallMs() - this.#settings.keepMs / 2;
+    for (const record of this.#deps.state().ancestry) {
+      if (this.#epochsTold.has(record.id) || Date.parse(record.startedAt) < sinceMs) continue;
+      this.#epochsTold.add(record.id);
+      this.#log.tell(epochEvent(record, isComplete?.(record) ?? false));
+    }
+    this.#log.nudge();
+  }
+
+  onVerdict(published: Published): void {
+    this.#log.tell(goneEvent(published));
+  }
+
+  onDelayed(published: Published): void {
+    this.#log.tell(delayedEvent(published));
+  }
+
+  onDurable(level: string, items: readonly BecameDurable[]): void {
+    this.#feed.durable(level, items);
+    for (const item of items)
+      if (this.#wantsDurable?.(item.owner, item.metadata) === true) this.#log.tell(durableEvent(level, item));
+  }
+
+  onStall(stall: StallEvent, isStalled: boolean): void {
+    this.#log.tell(stallEvent(stall, isStalled));
+  }
+
+  onBrokenPromise(promise: BrokenPromiseData): void {
+    this.#log.tell(brokenPromiseEvent(promise));
+  }
+
+  /**
+   * Answers with a stream that lasts until the client goes away, or the tracker stops.
+   * Errors: HighwaterError `concurrency_limited`, `overloaded`; nothing was written then.
+   */
+  listen(response: ServerResponse, viewer: Viewer, query: EventsQuery): void {
+    const { maxStreams, maxStreamsPerKey, drainMs } = this.#settings;
+    if (this.#streams.size >= maxStreams || this.#stop.signal.aborted)
+      throw new HighwaterError("overloaded", { retryAfterMs: 5_000 });
+    const ofKey = [...this.#streams.values()].filter(({ id }) => id === viewer.id).length;
+    if (ofKey >= maxStreamsPerKey)
+      throw new HighwaterError("concurrency_limited", {
+        detail: `The credential has ${String(ofKey)} streams of events open.`,
+        limit: { name: "eventStreams", value: maxStreamsPerKey },
+        retryAfterMs: 5_000,
+      });
+    const { clock } = this.#deps;
+    const stream = new EventStream(response, {
+      feed: this.#feed,
+      clock,
+      owner: viewer.owner,
+      query,
+      drainMs,
+    });
+    this.#streams.set(stream, viewer);
+    response.once("close", () => {
+      this.#streams.delete(stream);
+    });
+    if (response.destroyed) this.#streams.delete(stream);
+    void stream.run();
+  }
+
+  /** Errors: HighwaterError `primary_unavailable`. */
+  async page({ owner }: Viewer, query: EventsQuery): Promise<Page> {
+    const { types, limit } = query;
+    try {
+      const { end, expiredTo } = await this.#feed.extent();
+      const after = query.after ?? end;
+      const found = await this.#feed.read({ after, owner, types, limit: limit + 1 });
+      const events = found.slice(0, limit);
+      const last = events.at(-1) ?? after;
+      const more = found.length > limit;
+      // There was nothing else up to the end: whoever asks again needs not look at it again.
+      const next = more || comparePlaces(end, last) < 0 ? last : end;
+      return {
+        events: events.map(wireEvent),
+        next: formatPlace(next),
+        more,
+        missed: isMissed(after, expiredTo),
+      };
+    } catch (cause) {
+      if (cause instanceof HighwaterError && cause.code === "primary_unavailable") throw cause;
+      const detail = "The events are in the store, and its primary cannot be asked now.";
+      throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: 1_000 }, { cause });
+    }
+  }
+
+  #reign(): Reign | null {
+    const { standing } = this.#deps.state();
+    return standing.kind === "reigning" ? standing : null;
+  }
+
+  async #beat(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      await sleep(this.#deps.clock, this.#settings.heartbeatMs, this.#stop.signal);
+      for (const stream of this.#streams.keys()) stream.heartbeat();
+    }
+  }
+
+  async #expire(): Promise<void> {
+    const { clock, events, log } = this.#deps;
+    const { keepMs, expireEveryMs } = this.#settings;
+    while (!this.#stop.signal.aborted) {
+      await sleep(clock, expireEveryMs, this.#stop.signal);
+      try {
+        for (let isMore = true; isMore && !this.#stop.signal.aborted;) {
+          const now = this.#reign();
+          isMore = now !== null && (await events.expire(now.node, now.epoch, keepMs)) > 0;
+        }
+      } catch (cause) {
+        log.warn("events_not_expired", { cause });
+      }
+    }
+  }
+}

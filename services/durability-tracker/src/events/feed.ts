@@ -1,0 +1,186 @@
+// What is told live: one look at the store for all who listen, so that every tracker tells the same under the same ids, also
+// what a tracker has recorded that is dead by now. Owns who listens; how it is written to them is theirs.
+import { type DurabilityEventType, type EpochId, HighwaterError } from "@highwater/protocol";
+import { type Log } from "@highwater/service";
+import {
+  type Clock,
+  comparePlaces,
+  type EventExtent,
+  type EventFilter,
+  type EventPlace,
+  type EventStore,
+  type RecordedEvent,
+  sleep,
+} from "@highwater/store";
+import { type BecameDurable } from "../core/index.ts";
+import { type Reign } from "./event-log.ts";
+
+export interface DurableFilter {
+  readonly level: string;
+  /** All of them have to be in the transaction's metadata, with these values. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+export interface Listener {
+  /** Null: every owner's. */
+  readonly owner: bigint | null;
+  readonly types: readonly DurabilityEventType[];
+  /** Null: does not want to hear of what has become durable. */
+  readonly durable: DurableFilter | null;
+  onEvents(events: readonly RecordedEvent[]): void;
+  onDurable(item: BecameDurable, level: string): void;
+}
+
+export interface FeedDeps {
+  readonly events: EventStore;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly reign: () => Reign | null;
+  /** Whether anybody listens to what becomes durable. */
+  readonly onDurableWanted: (wanted: boolean) => void;
+}
+
+/** While somebody listens the store is asked so often, besides after each recording of this tracker's own. */
+const POLL_MS = 250;
+const PAGE = 1_000;
+
+export class EventFeed {
+  readonly #deps: FeedDeps;
+  /** And what each had read when it joined: that may be more than the feed had. */
+  readonly #listeners = new Map<Listener, EventPlace>();
+  readonly #durable = new Set<Listener>();
+  readonly #stop = new AbortController();
+  #wake = new AbortController();
+  /** Everything at or below has been handed to those who listen. */
+  #head: EventPlace | null = null;
+  #polling = false;
+
+  constructor(deps: FeedDeps) {
+    this.#deps = deps;
+  }
+
+  get size(): number {
+    return this.#listeners.size;
+  }
+
+  /** Null while nobody has listened. */
+  get head(): EventPlace | null {
+    return this.#head;
+  }
+
+  /** Whether somebody who has read up to there can join. */
+  isRead(upTo: EventPlace): boolean {
+    return this.#listeners.size === 0 || this.#head === null || comparePlaces(upTo, this.#head) >= 0;
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#wake.abort();
+  }
+
+  /** The store has more now, as far as this tracker knows. */
+  nudge(): void {
+    this.#wake.abort();
+    if (!this.#stop.signal.aborted) this.#wake = new AbortController();
+  }
+
+  /**
+   * From now on the listener hears of everything later than `from`, which must not be below the feed's head.
+   * The returned function ends it.
+   */
+  join(listener: Listener, from: EventPlace): () => void {
+    if (!this.isRead(from)) throw new Error("a listener must have read up to the head");
+    if (this.#listeners.size === 0) this.#head = from;
+    this.#listeners.set(listener, from);
+    if (!this.#polling) void this.#poll();
+    return () => {
+      if (this.#listeners.delete(listener) && this.#listeners.size === 0) this.nudge();
+    };
+  }
+
+  /** From now on the listener hears of what becomes durable. The returned function ends it. */
+  joinDurable(listener: Listener): () => void {
+    if (listener.durable === null) return () => undefined;
+    if (this.#durable.add(listener).size === 1) this.#deps.onDurableWanted(true);
+    return () => {
+      if (this.#durable.delete(listener) && this.#durable.size === 0) this.#deps.onDurableWanted(false);
+    };
+  }
+
+  /** Errors: HighwaterError `primary_unavailable`, `epoch_changed`, or what the store throws. */
+  read(filter: EventFilter): Promise<readonly RecordedEvent[]> {
+    const { node, epoch } = this.#reign();
+    return this.#deps.events.read(node, epoch, filter);
+  }
+
+  extent(): Promise<EventExtent> {
+    const { node, epoch } = this.#reign();
+    return this.#deps.events.extent(node, epoch);
+  }
+
+  durable(level: string, items: readonly BecameDurable[]): void {
+    for (const listener of this.#durable) {
+      const { durable, owner } = listener;
+      if (durable?.level !== level) continue;
+      const wanted = Object.entries(durable.metadata);
+      for (const item of items) {
+        if (owner !== null && owner !== item.owner) continue;
+        if (wanted.every(([name, value]) => item.metadata?.[name] === value)) listener.onDurable(item, level);
+      }
+    }
+  }
+
+  #reign(): Reign {
+    const now = this.#deps.reign();
+    if (now === null) throw new HighwaterError("primary_unavailable", { retryAfterMs: POLL_MS });
+    return now;
+  }
+
+  async #poll(): Promise<void> {
+    const { clock, log, reign } = this.#deps;
+    this.#polling = true;
+    let failedIn: EpochId | null = null;
+    while (this.#listeners.size > 0 && !this.#stop.signal.aborted) {
+      const wake = this.#wake.signal;
+      const now = reign();
+      let isMore = false;
+      try {
+        if (now !== null) isMore = await this.#handOut(now);
+        failedIn = null;
+      } catch (cause) {
+        // Expected once when an epoch ends; worth a line only if it goes on, and then once.
+        if (now !== null && failedIn !== now.epoch) log.warn("events_not_read", { node: now.node, cause });
+        failedIn = now?.epoch ?? null;
+        await sleep(clock, POLL_MS, this.#stop.signal);
+      }
+      if (!isMore) await sleep(clock, POLL_MS, wake);
+    }
+    this.#polling = false;
+  }
+
+  /** True when there is more at once. */
+  async #handOut({ node, epoch }: Reign): Promise<boolean> {
+    const after = this.#head;
+    if (after === null) return false;
+    const events = await this.#deps.events.read(node, epoch, {
+      after,
+      owner: null,
+      types: null,
+      limit: PAGE,
+    });
+    // Everybody left meanwhile, and somebody else came, who has read to another place.
+    if (this.#head !== after) return true;
+    this.#head = events.at(-1) ?? after;
+    for (const [listener, from] of events.length === 0 ? [] : [...this.#listeners]) {
+      const { owner, types } = listener;
+      const theirs = events.filter(
+        (event) =>
+          types.includes(event.type) &&
+          (owner === null || event.owner === null || event.owner === owner) &&
+          comparePlaces(event, from) > 0,
+      );
+      if (theirs.length > 0) listener.onEvents(theirs);
+    }
+    return events.length === PAGE;
+  }
+}

@@ -1,0 +1,83 @@
+// What is told, as events: their types, their data, and the keys by which trackers agree that they mean the same.
+import { createHash } from "node:crypto";
+import {
+  type BrokenPromiseData,
+  type EpochEventData,
+  type EpochRecord,
+  type StallEvent,
+  type TransactionEventData,
+} from "@highwater/protocol";
+import { type NewEvent } from "@highwater/store";
+import { type BecameDurable, type Published } from "../core/index.ts";
+
+/** A verdict that is no good news. A transaction of which a promise was broken is not merely lost. */
+export function goneEvent(published: Published): NewEvent {
+  const isBroken = Object.values(published.verdicts).includes("broken");
+  return transactionEvent(isBroken ? "transaction.broken" : "transaction.lost", published);
+}
+
+export function delayedEvent(published: Published): NewEvent {
+  return transactionEvent("transaction.delayed", published);
+}
+
+function transactionEvent(
+  type: "transaction.lost" | "transaction.broken" | "transaction.delayed",
+  { id, attempt, owner, verdicts, rule, settledAt, retriedIn, metadata }: Published,
+): NewEvent {
+  const data: TransactionEventData = {
+    id,
+    attempt,
+    verdicts: { ...verdicts },
+    rule,
+    ...(settledAt === "" ? {} : { settledAt }),
+    ...(retriedIn === null ? {} : { retriedIn }),
+    ...(metadata === null ? {} : { metadata: { ...metadata } }),
+  };
+  const word = type.slice("transaction.".length);
+  return { key: `${word}/${id}/${attempt}`, type, owner, data };
+}
+
+export function durableData(
+  level: string,
+  { id, attempt, metadata }: BecameDurable,
+): Readonly<TransactionEventData> {
+  return {
+    id,
+    attempt,
+    verdicts: { [level]: "durable" },
+    rule: "R1 mark",
+    ...(metadata === null ? {} : { metadata: { ...metadata } }),
+  };
+}
+
+export function durableEvent(level: string, item: BecameDurable): NewEvent {
+  const { id, attempt, owner } = item;
+  const key = `durable/${id}/${attempt}/${levelInKey(level)}`;
+  return { key, type: "transaction.durable", owner, data: durableData(level, item) };
+}
+
+export function stallEvent(stall: StallEvent, isStalled: boolean): NewEvent {
+  const { level, epoch, offset } = stall;
+  const word = isStalled ? "stalled" : "recovered";
+  const key = `${word}/${epoch}/${levelInKey(level)}/${offset}`;
+  return { key, type: `durability.${word}`, owner: null, data: { ...stall } };
+}
+
+export function epochEvent(record: EpochRecord, complete: boolean): NewEvent {
+  const { id: epoch, seq, previous, node, cause } = record;
+  const data: EpochEventData = { epoch, seq, previous, node, cause, complete };
+  return { key: `epoch/${epoch}`, type: "epoch.started", owner: null, data };
+}
+
+export function brokenPromiseEvent(promise: BrokenPromiseData): NewEvent {
+  const key = `promise/${promise.epoch}/${levelInKey(promise.level)}`;
+  return { key, type: "promise.broken", owner: null, data: { ...promise } };
+}
+
+const PLAIN_LEVEL = /^[\w.-]{1,63}$/;
+
+/** A level may have any name; a key is short and plain. */
+function levelInKey(level: string): string {
+  if (PLAIN_LEVEL.test(level)) return level;
+  return `~${createHash("sha256").update(level).digest("hex").slice(0, 32)}`;
+}

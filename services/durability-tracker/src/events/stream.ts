@@ -1,0 +1,191 @@
+// One client's SSE stream of events: first what it has missed, from the store; then what the feed hands out. A failover
+// does not end it. A client that reads slowly is told at its own pace; one that does not read is cut off, and comes back with
+// the last id that it has heard.
+import { type ServerResponse } from "node:http";
+import { type EventsBegin, type LiveDurableEvent } from "@highwater/protocol";
+import {
+  type Clock,
+  comparePlaces,
+  type EventPlace,
+  FIRST_PLACE,
+  type RecordedEvent,
+  sleep,
+} from "@highwater/store";
+import { type BecameDurable } from "../core/index.ts";
+import { type EventFeed, type Listener } from "./feed.ts";
+import { durableData } from "./new-events.ts";
+import { type EventsQuery } from "./query.ts";
+import { formatPlace, wireEvent } from "./wire.ts";
+
+/** With so much waiting for a client to read it, the client is not told live any more, but at its own pace. */
+const MAX_LIVE_BYTES = 1024 * 1024;
+/** And with so much, of what is told live only, it is cut off. */
+const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
+const WRITE_CHARS = 64 * 1024;
+const PAGE = 200;
+const RETRY_MS = 250;
+
+export interface EventStreamOptions {
+  readonly feed: EventFeed;
+  readonly clock: Clock;
+  /** Null: every owner's. */
+  readonly owner: bigint | null;
+  readonly query: EventsQuery;
+  /** How long a client may take to read what it has missed, a page at a time. */
+  readonly drainMs: number;
+}
+
+export class EventStream implements Listener {
+  readonly owner: bigint | null;
+  readonly types: Listener["types"];
+  readonly durable: Listener["durable"];
+  readonly #options: EventStreamOptions;
+  readonly #response: ServerResponse;
+  readonly #gone = new AbortController();
+  #cursor: EventPlace = FIRST_PLACE;
+  #hasBegun = false;
+  #isLive = false;
+  #leave: () => void = () => undefined;
+  #leaveDurable: () => void = () => undefined;
+
+  /** The response's head must not have been sent. */
+  constructor(response: ServerResponse, options: EventStreamOptions) {
+    this.#response = response;
+    this.#options = options;
+    this.owner = options.owner;
+    this.types = options.query.types;
+    this.durable = options.query.durable;
+    const over = (): void => {
+      this.#gone.abort();
+      this.#leave();
+      this.#leaveDurable();
+    };
+    response.once("close", over);
+    response.on("error", over);
+    response.writeHead(200, {
+      "content-type": "text/event-stream",
+      "cache-control": "no-store",
+      "x-accel-buffering": "no",
+    });
+    response.socket?.setNoDelay(true);
+    response.write(": connected\n\n");
+    if (response.destroyed) over();
+  }
+
+  /** Resolves when the client is up to date and will be told of all that follows, or has gone. */
+  async run(): Promise<void> {
+    while (!this.#isGone && !this.#isLive) {
+      try {
+        if (!this.#hasBegun) await this.#begin();
+        await this.#catchUp();
+      } catch {
+        // A failover; the store is asked again as soon as somebody reigns.
+        await sleep(this.#options.clock, RETRY_MS, this.#gone.signal);
+      }
+    }
+  }
+
+  get #isGone(): boolean {
+    return this.#gone.signal.aborted;
+  }
+
+  async #begin(): Promise<void> {
+    const { feed, query } = this.#options;
+    const { end, expiredTo } = await feed.extent();
+    this.#cursor = query.after ?? end;
+    this.#hasBegun = true;
+    const begin: EventsBegin = {
+      after: formatPlace(this.#cursor),
+      missed: isMissed(query.after, expiredTo),
+    };
+    this.#write(`id: ${begin.after}\nevent: begin\ndata: ${JSON.stringify(begin)}\n\n`);
+    if (!this.#isGone) this.#leaveDurable = feed.joinDurable(this);
+  }
+
+  /** Page by page, until nothing is between the client and the feed's head; then the feed goes on. */
+  async #catchUp(): Promise<void> {
+    const { feed } = this.#options;
+    const { owner, types } = this;
+    while (!this.#isGone) {
+      const { head } = feed;
+      const events = await feed.read({ after: this.#cursor, owner, types, limit: PAGE });
+      for (let told = 0; told < events.length && !this.#isGone; await this.#drained())
+        told += this.#tell(events, told);
+      if (events.length === PAGE) continue;
+      // The head was looked at before the page: everything up to there would have been on it.
+      if (head !== null && comparePlaces(head, this.#cursor) > 0) this.#cursor = head;
+      if (this.#isGone || !feed.isRead(this.#cursor)) continue;
+      this.#isLive = true;
+      this.#leave = feed.join(this, this.#cursor);
+      return;
+    }
+  }
+
+  async #drained(): Promise<void> {
+    const response = this.#response;
+    if (!response.writableNeedDrain || this.#isGone) return;
+    const { clock, drainMs } = this.#options;
+    const drained = new AbortController();
+    const go = (): void => {
+      drained.abort();
+    };
+    response.once("drain", go);
+    this.#gone.signal.addEventListener("abort", go, { once: true });
+    await sleep(clock, drainMs, drained.signal);
+    response.off("drain", go);
+    this.#gone.signal.removeEventListener("abort", go);
+    if (!drained.signal.aborted) response.destroy();
+  }
+
+  onEvents(events: readonly RecordedEvent[]): void {
+    for (let told = 0; told < events.length && !this.#isGone;) {
+      told += this.#tell(events, told);
+      if (this.#response.writableLength <= MAX_LIVE_BYTES) continue;
+      this.#leave();
+      this.#isLive = false;
+      void this.run();
+      return;
+    }
+  }
+
+  /** As many of them, from the given one on, as make a good write; says how many. */
+  #tell(events: readonly RecordedEvent[], from: number): number {
+    let text = "";
+    let told = 0;
+    for (const event of events.slice(from)) {
+      if (text.length > WRITE_CHARS) break;
+      const wire = wireEvent(event);
+      text += `id: ${wire.id}\nevent: ${wire.type}\ndata: ${JSON.stringify(wire)}\n\n`;
+      this.#cursor = event;
+      told++;
+    }
+    this.#write(text);
+    return told;
+  }
+
+  onDurable(item: BecameDurable, level: string): void {
+    const at = new Date(this.#options.clock.wallMs()).toISOString();
+    const told: LiveDurableEvent = { type: "transaction.durable", at, data: durableData(level, item) };
+    this.#write(`event: ${told.type}\ndata: ${JSON.stringify(told)}\n\n`);
+  }
+
+  heartbeat(): void {
+    this.#write(": alive\n\n");
+  }
+
+  end(): void {
+    this.#response.end();
+  }
+
+  #write(text: string): void {
+    const response = this.#response;
+    if (this.#isGone || response.writableEnded) return;
+    response.write(text);
+    if (response.writableLength > MAX_BUFFERED_BYTES) response.destroy();
+  }
+}
+
+/** Whoever asks for the oldest that is kept misses nothing of what there is. */
+export function isMissed(after: EventPlace | null, expiredTo: EventPlace): boolean {
+  return after !== null && after.seq > 0 && comparePlaces(after, expiredTo) < 0;
+}
