@@ -1,0 +1,240 @@
+// Goal: the command names the node that loses the least, says when too few have answered, and its numbers are what is then
+// really lost. Method: three regions on real PostgreSQL, replicas that lag behind each other by commits that are counted, the
+// loss of the primary's region; the command runs as a process of its own, and the verdicts after the promotion are the judge.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { test } from "node:test";
+import { System } from "../src/index.ts";
+import {
+  assertTruth,
+  commit,
+  commitKeys,
+  createTable,
+  epochAfter,
+  eventually,
+  marksOf,
+  put,
+  verdicts,
+} from "./support.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+const COMMAND = new URL(
+  "../../../services/durability-tracker/src/cli/failover-candidate/main.ts",
+  import.meta.url,
+).pathname;
+const MID = 7;
+const LATE = 4;
+
+interface Report {
+  readonly candidate: string | null;
+  readonly refusal: string | null;
+  readonly reasons: readonly string[];
+  readonly warnings: readonly string[];
+  readonly epoch: { readonly id: string; readonly seq: number; readonly primary: string } | null;
+  readonly nodes: readonly {
+    readonly node: string;
+    readonly standing: string;
+    readonly loss: {
+      readonly bytes: string;
+      readonly transactions: number | null;
+      readonly complete: boolean;
+      readonly promises: readonly { readonly level: string }[];
+      readonly ids: readonly string[];
+    } | null;
+  }[];
+  readonly levels: readonly { readonly level: string; readonly promise: string }[];
+  readonly nextSteps: readonly string[];
+}
+
+type Written = Awaited<ReturnType<typeof commitKeys>>;
+
+/** Runs the command where an operator of the region would: through that region's links. */
+async function run(
+  system: System,
+  from: string,
+  args: readonly string[] = [],
+): Promise<{ code: number; output: string }> {
+  const endpoints = await system.endpoints(from);
+  const env = {
+    ...process.env,
+    HIGHWATER_TOPOLOGY: `@${join(system.cluster.dir, "services", `topology-${from}.json`)}`,
+    HIGHWATER_TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
+  };
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, [COMMAND, ...args], { env }, (error, stdout, stderr) => {
+      const code = error === null ? 0 : error.code;
+      if (typeof code === "number") resolve({ code, output: stdout });
+      else reject(new Error(`the command did not end by itself: ${stderr}`, { cause: error }));
+    });
+  });
+}
+
+async function ask(
+  system: System,
+  from: string,
+  args: readonly string[] = [],
+): Promise<{ code: number; report: Report }> {
+  const { code, output } = await run(system, from, ["--json", ...args]);
+  return { code, report: JSON.parse(output) as Report };
+}
+
+/** Asks until it ends with the code: a dead server's streams and sessions take a while to be noticed. */
+function askUntil(system: System, from: string, code: number, args: readonly string[] = []): Promise<Report> {
+  return eventually(`exit code ${String(code)}`, async () => {
+    const found = await ask(system, from, args);
+    if (found.code === code) return found.report;
+    throw new Error(JSON.stringify(found));
+  });
+}
+
+const promisesOf = ({ levels }: Report): Record<string, string> =>
+  Object.fromEntries(levels.map(({ level, promise }) => [level, promise]));
+const lossOf = ({ nodes }: Report, node: string): NonNullable<Report["nodes"][number]["loss"]> => {
+  const loss = nodes.find((one) => one.node === node)?.loss;
+  assert.ok(loss !== undefined && loss !== null, `${node}: ${JSON.stringify(nodes)}`);
+  return loss;
+};
+
+/** Europe lacks `mid` and `late`, the west lacks `late`; then the primary's region is lost, with the west's node still down. */
+async function lagAndLose(system: System): Promise<{ early: Written; mid: Written; late: Written }> {
+  const { cluster } = system;
+  const gateway = system.gateway(EAST).url;
+  const early = await commitKeys(gateway, "early", 5);
+  await assertTruth(system, { tracker: system.tracker(WEST).url, node: EUROPE, level: "global" }, early);
+  await cluster.link(EAST, EUROPE).cut();
+  const mid = await commitKeys(gateway, "mid", MID);
+  await assertTruth(system, { tracker: system.tracker(WEST).url, node: WEST }, mid);
+  await cluster.stop(WEST);
+  const late: Written = await commitKeys(gateway, "late", LATE);
+  // The answer says that somebody knows the position; the west's tracker is the one that will be left to know it.
+  const ids = new Set(late.map(({ body }) => body.id));
+  await eventually("the west's tracker has heard of all that the west's node lacks", async () => {
+    const { marks } = await marksOf(system.tracker(WEST).url);
+    const answer = await fetch(`${system.tracker(WEST).url}/v1/durability/failover-preview`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        epoch: marks?.epoch,
+        candidates: [{ node: WEST, offset: "0" }],
+        list: 1_000,
+      }),
+    });
+    const { candidates } = (await answer.json()) as { candidates: { ids: string[] }[] };
+    const held = new Set(candidates[0]?.ids);
+    return [...ids].every((id) => held.has(id));
+  });
+  await system.killRegion(EAST);
+  return { early, mid, late };
+}
+
+test("the most advanced is named, and what was previewed is what is lost when it is promoted as the command says", async () => {
+  await using system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: "300" } });
+  const { cluster } = system;
+  await createTable(system, EAST);
+  const before = await ask(system, WEST);
+  assert.deepEqual([before.code, before.report.refusal], [3, "primary_answers"]);
+  assert.equal(before.report.candidate, null);
+  const { early, mid, late } = await lagAndLose(system);
+
+  // The west's node is down: its tracker remembers what it had, and what was promised by it.
+  const down = await askUntil(system, WEST, 6, ["--fenced"]);
+  assert.equal(down.candidate, EUROPE);
+  assert.equal(promisesOf(down).region, "broken");
+  assert.match(down.warnings.join("\n"), /us-west \(silent\) is known to have had [0-9]+ bytes more/);
+
+  // Too few answer where nobody knows either: from Europe, cut off from the west.
+  await cluster.start(WEST);
+  await cluster.link(WEST, EUROPE).cut();
+  const few = await askUntil(system, EUROPE, 6, ["--fenced"]);
+  assert.equal(few.candidate, EUROPE);
+  assert.deepEqual(promisesOf(few), { disk: "not_covered", region: "at_risk", global: "kept" });
+  assert.match(
+    few.reasons.join("\n"),
+    /too few answer for level region: 2 regions have to be heard, and 1 are/,
+  );
+  const accepted = await askUntil(system, EUROPE, 0, ["--fenced", "--accept-loss"]);
+  assert.equal(accepted.candidate, EUROPE);
+
+  // With the link back the isolated replica is found to have been more advanced.
+  await cluster.link(WEST, EUROPE).heal();
+  const report = await askUntil(system, WEST, 0, ["--list", "100"]);
+  assert.equal(report.candidate, WEST);
+  assert.deepEqual(promisesOf(report), { disk: "not_covered", region: "kept", global: "kept" });
+  const [west, europe] = [lossOf(report, WEST), lossOf(report, EUROPE)];
+  assert.deepEqual([west.transactions, west.promises], [LATE, []]);
+  assert.deepEqual([...west.ids].sort(), late.map(({ body }) => body.id).sort());
+  assert.equal(europe.transactions, MID + LATE);
+  assert.deepEqual(
+    europe.promises.map(({ level }) => level),
+    ["region"],
+  );
+  assert.ok(BigInt(europe.bytes) > BigInt(west.bytes) && BigInt(west.bytes) > 0n);
+  const text = await run(system, WEST, []);
+  assert.match(text.output, /^PROMOTE us-west \(epoch [0-9]+, [0-9a-f-]{36}, began on us-east\)\n/);
+
+  const first = report.epoch?.id ?? "";
+  await cluster.promote(WEST, { command: false });
+  const told = report.nextSteps.find((step) => step.includes("INSERT INTO highwater.authority_command"));
+  await cluster.query(WEST, told?.match(/INSERT .*;$/)?.[0] ?? "");
+  await epochAfter(system.tracker(WEST).url, first);
+  const judged = await assertTruth(system, { tracker: system.tracker(WEST).url, node: WEST }, [
+    ...early,
+    ...mid,
+    ...late,
+  ]);
+  const lost = [...judged].filter(([, { verdict }]) => verdict === "lost").map(([key]) => key);
+  assert.deepEqual(lost.sort(), late.map(({ key }) => key).sort());
+  assert.equal(lost.length, west.transactions);
+
+  await strangersAreLeftOut(system);
+});
+
+/** The first primary comes back with its own, ended history, while the new one dies. */
+async function strangersAreLeftOut(system: System): Promise<void> {
+  const { cluster } = system;
+  await cluster.waitForStreaming([EUROPE]);
+  const after = await commit(system.gateway(EUROPE).url, [put("after")], { ack: "durable" });
+  assert.equal(after.state, "durable");
+  await cluster.healAll();
+  await cluster.start(EAST);
+  await cluster.kill(WEST);
+  const few = await askUntil(system, EUROPE, 6, ["--fenced"]);
+  assert.equal(few.candidate, EUROPE);
+  assert.equal(few.epoch?.primary, WEST);
+  const standings = Object.fromEntries(few.nodes.map(({ node, standing }) => [node, standing]));
+  assert.deepEqual(standings, { [EAST]: "other_history", [WEST]: "silent", [EUROPE]: "candidate" });
+  assert.equal(promisesOf(few).region, "at_risk");
+  // It has never followed the west: by that word of the operator everybody who could have acknowledged was heard.
+  const heard = await askUntil(system, EUROPE, 0, ["--fenced", "--ignore", EAST]);
+  assert.deepEqual([heard.candidate, promisesOf(heard).region], [EUROPE, "kept"]);
+}
+
+test("promoting the worse one loses what was previewed, and breaks the promises that were named", async () => {
+  await using system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: "300" } });
+  const { cluster } = system;
+  await createTable(system, EAST);
+  const { early, mid, late } = await lagAndLose(system);
+  await cluster.start(WEST);
+  const report = await askUntil(system, WEST, 0);
+  const europe = lossOf(report, EUROPE);
+
+  const first = report.epoch?.id ?? "";
+  await cluster.promote(EUROPE, { repoint: false });
+  const tracker = system.tracker(WEST).url;
+  await epochAfter(tracker, first);
+  const all = [...early, ...mid, ...late];
+  await assertTruth(system, { tracker, node: EUROPE }, all);
+  const judged = await verdicts(
+    tracker,
+    all.map(({ token }) => token),
+    { level: "region" },
+  );
+  const count = (verdict: string): number => judged.filter((one) => one.verdict === verdict).length;
+  assert.equal(count("lost") + count("broken"), europe.transactions);
+  assert.equal(count("broken"), MID, "what the west had was durable at region, and is not any more");
+  assert.deepEqual(
+    europe.promises.map(({ level }) => level),
+    ["region"],
+  );
+});
