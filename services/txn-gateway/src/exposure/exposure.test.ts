@@ -242,7 +242,7 @@ test("while no tracker is heard each gateway keeps to its share, by as many gate
   const { exposure, commit, clock, state } = makeExposure();
   exposure.hear(report({ transactions: 1, byGateway: { g2: 1 } }));
   for (let count = 0; count < 5; count++) commit();
-  await clock.advance(2_000);
+  await clock.advance(1_000);
   commit();
   await clock.advance(1);
   const details = refusal(() => exposure.admit(0n, "commit"));

@@ -16,7 +16,7 @@ export interface OthersOptions {
 }
 
 /** Trackers tell four times a second of what is pending; this long without a word is silence. */
-const SILENCE_MS = 2_000;
+const SILENCE_MS = 1_000;
 
 const OWNER = /^-?[0-9]{1,19}$/;
 
@@ -77,10 +77,9 @@ export class Others {
   /** The tracker goes on telling, or has nothing to tell: while nothing of this gateway is pending it may be silent. */
   isFresh(account: Account, nowMs: number): boolean {
     const heard = this.#heard;
-    if (heard === null) return false;
+    if (heard === null || !this.#options.isConnected()) return false;
     const { oldestAtMs } = account.total;
-    if (nowMs - heard.atMs <= SILENCE_MS) return true;
-    return this.#options.isConnected() && (oldestAtMs === null || nowMs - oldestAtMs <= SILENCE_MS);
+    return nowMs - Math.max(heard.atMs, oldestAtMs ?? nowMs) <= SILENCE_MS;
   }
 
   /** Exposed transactions beyond the own account, as far as they were told. */

@@ -1,0 +1,130 @@
+// Goal: what may be lost stays within its limit when nobody says what is durable, whatever the reason, and the service
+// recovers by itself. Method: the whole product as real processes; the trackers die, or every replica is cut off.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Problem } from "@highwater/protocol";
+import { System } from "../src/index.ts";
+import {
+  assertTruth,
+  commit,
+  createTable,
+  epochAfter,
+  eventually,
+  marksOf,
+  put,
+  send,
+  type TransactionAnswer,
+} from "./support.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+const MOST = 12;
+
+/** Commits until the gateway refuses; answers how many it took, and the refusal. */
+async function fill(
+  gateway: string,
+  prefix: string,
+): Promise<{ written: { key: string; token: string }[]; refusal: Problem }> {
+  const written: { key: string; token: string }[] = [];
+  for (;;) {
+    const key = `${prefix}-${String(written.length)}`;
+    const answer: TransactionAnswer = await send(gateway, [put(key)]);
+    if (answer.status === 503) {
+      const refusal = answer.body as unknown as Problem;
+      assert.equal(refusal.code, "exposure_limit", JSON.stringify(refusal));
+      return { written, refusal };
+    }
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    written.push({ key, token: answer.body.token });
+    assert.ok(written.length <= 2 * MOST, "there is no limit");
+  }
+}
+
+async function metric(gateway: string, sample: string): Promise<number> {
+  const text = await (await fetch(`${gateway}/metrics`)).text();
+  const line = text.split("\n").find((one) => one.startsWith(`${sample} `));
+  return Number(line?.slice(sample.length + 1));
+}
+
+/** How many transactions of the gateway are at risk, by its own account. */
+const pendingOn = (gateway: string): Promise<number> =>
+  metric(gateway, 'highwater_gateway_exposure_transactions{state="pending"}');
+
+const boundOf = (gateway: string): Promise<number> =>
+  metric(gateway, 'highwater_gateway_exposure_bound{limit="exposureTransactions"}');
+
+const untilDurable = (gateway: string): Promise<true> =>
+  eventually("nothing is at risk", async () => (await pendingOn(gateway)) === 0);
+
+test("the trackers are gone: each gateway keeps to its share of the limit, and goes on when one is back", async () => {
+  await using system = await System.start({
+    env: { GATEWAY_EXPOSURE_TRANSACTIONS: String(MOST), GATEWAY_EXPOSURE_GATEWAYS: "3" },
+  });
+  await createTable(system, EAST);
+  for (const region of system.regions) await untilDurable(system.gateway(region).url);
+  for (const region of system.regions) await system.tracker(region).kill();
+  const all: { key: string; token: string }[] = [];
+  for (const region of system.regions) {
+    const gateway = system.gateway(region).url;
+    await eventually("it keeps to its share", async () => (await boundOf(gateway)) === MOST / 3);
+    const { written, refusal } = await fill(gateway, region);
+    all.push(...written);
+    assert.ok(all.length <= MOST, `${String(all.length)} are at risk where ${String(MOST)} may be`);
+    assert.deepEqual(refusal.limit, { name: "exposureTransactions", value: MOST });
+    assert.equal(refusal.exposure?.transactions, written.length);
+  }
+  assert.equal(all.length, MOST, "every gateway had its share");
+  const gateway = system.gateway(EAST).url;
+  assert.equal((await send(gateway, [{ sql: "SELECT 1" }], { readOnly: true })).status, 200);
+  assert.equal((await send(gateway, [put("safe")], { ack: "durable", maxWaitMs: 100 })).status, 202);
+  assert.equal((await send(gateway, [put("refused")])).status, 503);
+  for (const region of system.regions) await system.restartService(region, "tracker");
+  for (const region of system.regions)
+    await commit(system.gateway(region).url, [put(`after-${region}`)], { ack: "durable" });
+  for (const region of system.regions) await untilDurable(system.gateway(region).url);
+  assert.equal((await send(gateway, [put("again")])).status, 200);
+  await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, all);
+});
+
+test("every replica is cut off: the limit holds, marks of the primary's own disk do not count, and healing is enough", async () => {
+  await using system = await System.start({ env: { GATEWAY_EXPOSURE_TRANSACTIONS: String(MOST) } });
+  await createTable(system, EAST);
+  const gateway = system.gateway(EAST).url;
+  await untilDurable(gateway);
+  for (const region of [WEST, EUROPE]) await system.cluster.link(EAST, region).cut();
+  const { written, refusal } = await fill(gateway, "cut");
+  assert.equal(written.length, MOST);
+  assert.equal(refusal.exposure?.transactions, MOST);
+  assert.ok(BigInt(refusal.exposure.bytes) > 0n);
+  const onDisk = await commit(gateway, [put("on-disk")], { ack: "durable", level: "disk" });
+  assert.equal(onDisk.state, "durable", "a safe transaction of a level that can be reached goes on");
+  assert.equal((await send(gateway, [put("refused")])).status, 503);
+  for (const region of [WEST, EUROPE]) await system.cluster.link(EAST, region).heal();
+  await untilDurable(gateway);
+  assert.equal((await send(gateway, [put("healed")])).status, 200);
+  await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, written);
+});
+
+test("a failover makes no room: what was at risk counts until the history that follows is safe", async () => {
+  await using system = await System.start({ env: { GATEWAY_EXPOSURE_TRANSACTIONS: String(MOST) } });
+  await createTable(system, EAST);
+  const [gateway, tracker] = [system.gateway(EAST).url, system.tracker(EAST).url];
+  await untilDurable(gateway);
+  const { marks } = await marksOf(tracker);
+  await system.cluster.isolate(EAST);
+  const { written } = await fill(gateway, "lost");
+  assert.equal(written.length, MOST);
+  await system.cluster.kill(EAST);
+  await system.cluster.link(EAST, WEST).heal();
+  await system.cluster.link(WEST, EUROPE).cut();
+  await system.cluster.promote(WEST);
+  await epochAfter(tracker, marks?.epoch ?? "");
+  await commit(gateway, [put("on-disk")], { ack: "durable", level: "disk" });
+  const refused = await send(gateway, [put("refused")]);
+  assert.deepEqual([refused.status, refused.body.code], [503, "exposure_limit"]);
+  assert.equal(await pendingOn(gateway), MOST + 1);
+  await system.cluster.healAll();
+  await untilDurable(gateway);
+  assert.equal((await send(gateway, [put("after")])).status, 200);
+  const judged = await assertTruth(system, { tracker, node: WEST }, written);
+  for (const { verdict } of judged.values()) assert.equal(verdict, "lost");
+});
