@@ -60,6 +60,7 @@ export {
   referenceRows,
   REQUIRED,
 } from "./settings/reference.ts";
+export { TopologyFile, topologyPath, type TopologyWatcher } from "./topology-file.ts";
 export {
   type Env,
   Faults,

@@ -11,10 +11,11 @@ import {
   MetricSet,
 } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
-import { type Config } from "./config.ts";
+import { type Config, exposureFaults, exposureLevelOf } from "./config.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { announcementRoutes } from "./routes/announcements.ts";
 import { durabilityRoutes, streamRoutes } from "./routes/durability.ts";
+import { registerFailoverRoutes } from "./routes/failover.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { TrackerLoop } from "./shell/loop.ts";
 import { metricsText } from "./shell/metrics.ts";
@@ -34,12 +35,60 @@ export interface Tracker {
   close(): Promise<void>;
 }
 
+/** What the tracker is made of besides its routes. */
+interface Parts {
+  readonly loop: TrackerLoop;
+  readonly stream: MarkStream;
+  readonly desk: VerdictDesk;
+  readonly told: Told;
+  readonly metrics: MetricSet;
+  readonly callers: Callers;
+  readonly stopping: AbortController;
+}
+
 export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
-  const { clock, ledger, log, store } = deps;
+  const parts = makeParts(config, deps);
+  const { loop, stream, callers, stopping } = parts;
+  let isStarted = false;
+  const app = makeServer({ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, cutOnClose: true });
+  app.addHook("onRequest", (request, _reply, done) => {
+    done(isOpen(request.url, isStarted && !stopping.signal.aborted));
+  });
+  addRoutes(app, config, deps, parts);
+  return {
+    app,
+    loop,
+    start: async () => {
+      callers.start();
+      await loop.start();
+      isStarted = true;
+      followLevels(config, deps, parts);
+      void beat(stream, deps.clock, config.heartbeatMs, stopping.signal);
+      void runRetention({
+        ...{ store: deps.store, clock: deps.clock, log: deps.log },
+        ...{ retentionMs: config.retentionMs, everyMs: config.maintainMs, signal: stopping.signal },
+        state: () => loop.state,
+      });
+    },
+    close: async () => {
+      stopping.abort();
+      deps.topologyFile?.stop();
+      loop.stop();
+      callers.stop();
+      stream.close();
+      await app.close();
+      await deps.ledger.close();
+      await deps.store.close();
+    },
+  };
+}
+
+function makeParts(config: Config, deps: TrackerDeps): Parts {
+  const { clock, log } = deps;
   const stream = new MarkStream();
   const told = new Told(log);
+  const metrics = new MetricSet();
   const stopping = new AbortController();
-  let isStarted = false;
   const loop = new TrackerLoop(config, deps, {
     onMarks: () => {
       stream.publishMarks(loop.state);
@@ -51,16 +100,21 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       told.verdict(published);
     },
   });
-  const metrics = new MetricSet();
   const callers = makeCallers(config, deps, { loop, metrics });
-  const app = makeServer({ bodyLimitBytes: config.bodyLimitBytes, log, cutOnClose: true });
-  app.addHook("onRequest", (request, _reply, done) => {
-    done(isOpen(request.url, isStarted && !stopping.signal.aborted));
-  });
   const desk = new VerdictDesk({ loop, clock, stop: stopping.signal });
+  return { loop, stream, desk, told, metrics, callers, stopping };
+}
+
+function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, parts: Parts): void {
+  const { loop, stream, desk, told, metrics, callers, stopping } = parts;
   void app.register((scope, _options, done) => {
     installCallers(scope, callers);
     durabilityRoutes(scope, { loop, desk });
+    registerFailoverRoutes(scope, { state: () => loop.state });
+    announcementRoutes(scope, {
+      ...{ loop, clock: deps.clock, ledger: deps.ledger },
+      onlyServices: config.internalSecret !== null,
+    });
     done();
   });
   void app.register((scope, _options, done) => {
@@ -68,41 +122,27 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
     streamRoutes(scope, { loop, stream, maxStreams: config.maxStreams });
     done();
   });
-  void app.register((scope, _options, done) => {
-    installCallers(scope, callers);
-    announcementRoutes(scope, { loop, clock, ledger, onlyServices: config.internalSecret !== null });
-    done();
-  });
   healthRoutes(app, {
     loop,
     isStopping: () => stopping.signal.aborted,
     metrics: () => metricsText(loop.state, stream.size, told) + metrics.render(),
   });
+}
 
-  return {
-    app,
-    loop,
-    start: async () => {
-      callers.start();
-      await loop.start();
-      isStarted = true;
-      void beat(stream, clock, config.heartbeatMs, stopping.signal);
-      void runRetention({
-        ...{ store, clock, log, retentionMs: config.retentionMs, everyMs: config.maintainMs },
-        state: () => loop.state,
-        signal: stopping.signal,
+/** Levels that change in the topology's file are judged by from then on. */
+function followLevels(config: Config, deps: TrackerDeps, { loop, metrics }: Parts): void {
+  deps.topologyFile?.start({
+    metrics,
+    faultsOf: ({ levels }) => exposureFaults(config.exposureLevel, levels),
+    onLevels: (levels) => {
+      loop.dispatch({
+        kind: "configured",
+        nowMs: deps.clock.monotonicMs(),
+        levels: Object.entries(levels).map(([name, rule]) => ({ name, rule })),
+        exposureLevel: exposureLevelOf(config, levels),
       });
     },
-    close: async () => {
-      stopping.abort();
-      loop.stop();
-      callers.stop();
-      stream.close();
-      await app.close();
-      await ledger.close();
-      await store.close();
-    },
-  };
+  });
 }
 
 function makeCallers(

@@ -31,6 +31,13 @@ const ABOUT: AboutVariables = {
     "an id whose outcome was not announced is settled after so long; longer than a transaction may take",
   ),
   TRACKER_INTENT_GRACE_MS: about("the same after its epoch has ended"),
+  TRACKER_EXPOSURE_LEVEL: about(
+    "what is not durable at this level is exposed; the gateways' level must be the same",
+    "`region`, or the strongest",
+  ),
+  TRACKER_STALL_AFTER_MS: about(
+    "a level is stalled whose mark stands still for so long while something waits for it",
+  ),
   TRACKER_KEEP_DURABLE_MS: about(
     "how long a transaction is kept that is durable at some level beyond the primary but not at all",
   ),

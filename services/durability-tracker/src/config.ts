@@ -49,6 +49,10 @@ const SETTINGS = {
   publishPatienceMs: integer("TRACKER_PUBLISH_PATIENCE_MS", { fallback: 5_000, min: 1, max: 600_000 }),
   intentPatienceMs: integer("TRACKER_INTENT_PATIENCE_MS", { fallback: 90_000, min: 100, max: DAY_MS }),
   intentGraceMs: integer("TRACKER_INTENT_GRACE_MS", { fallback: 5_000, min: 0, max: DAY_MS }),
+  /** What is not durable at it is exposed. Empty: `region`, or the strongest. */
+  exposureLevel: text("TRACKER_EXPOSURE_LEVEL", ""),
+  /** A level whose mark stands still for so long, while something waits for it, is stalled. */
+  stallAfterMs: integer("TRACKER_STALL_AFTER_MS", { fallback: 10_000, min: 100, max: HOUR_MS }),
   keepDurableMs: integer("TRACKER_KEEP_DURABLE_MS", { fallback: HOUR_MS, min: 1_000, max: DAY_MS }),
   retentionMs: integer("HIGHWATER_RETENTION_MS", { fallback: DAY_MS, min: 1_000, max: 366 * DAY_MS }),
   maintainMs: integer("TRACKER_MAINTAIN_MS", { fallback: 600_000, min: 100, max: DAY_MS }),
@@ -84,6 +88,8 @@ export const VARIABLES: readonly string[] = [
 /** Default and bounds of the variables that are whole numbers; for documentation. */
 export const RANGES: ReadonlyMap<string, Range> = rangesOf(SETTINGS);
 
+type Levels = Config["topology"]["levels"];
+
 export type LoadedConfig = Loaded<Config>;
 
 /** The whole configuration, or everything that is wrong with it: one line per fault, beginning with the variable. */
@@ -97,8 +103,22 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   if ((keys || jwt !== null) && (env["HIGHWATER_INTERNAL_SECRET"] ?? "") === "")
     faults.push("HIGHWATER_INTERNAL_SECRET is required where TRACKER_AUTH asks for credentials");
   if (faults.length > 0) return { ok: false, faults };
+  faults.push(...exposureFaults(values.exposureLevel, values.topology.levels));
+  if (faults.length > 0) return { ok: false, faults };
   const config = { ...values, authority: authority.settings, identity: identity.settings };
   return { ok: true, config: Object.freeze(config) };
+}
+
+/** The level at which it is counted what is at risk. */
+export function exposureLevelOf({ exposureLevel }: Pick<Config, "exposureLevel">, levels: Levels): string {
+  if (exposureLevel !== "") return exposureLevel;
+  const names = Object.keys(levels);
+  return names.includes("region") ? "region" : (names.at(-1) ?? "");
+}
+
+export function exposureFaults(level: string, levels: Levels): string[] {
+  if (level === "" || level in levels) return [];
+  return [`TRACKER_EXPOSURE_LEVEL is not a configured level; there are ${Object.keys(levels).join(", ")}`];
 }
 
 /** The configuration without its secrets: connection strings become node names. */

@@ -1,5 +1,5 @@
 // What the tracker needs from the world: time, the log, the store and its ledger on disk.
-import { type Log } from "@highwater/service";
+import { type Log, type TopologyFile } from "@highwater/service";
 import { type Clock, type KeyReader, type Store } from "@highwater/store";
 import { type LedgerFile } from "./shell/ledger-file.ts";
 
@@ -10,4 +10,6 @@ export interface TrackerDeps {
   readonly log: Log;
   /** Opens the store of the API keys; wanted only where keys are accepted. */
   readonly keys: () => KeyReader;
+  /** Where levels may change while the tracker runs. */
+  readonly topologyFile?: TopologyFile | undefined;
 }

@@ -1,7 +1,8 @@
 // The process: environment, signals, listening and exit codes; nothing else.
 // Exit codes: 0 after a signal, 1 when it cannot listen or fails, 2 when the configuration is wrong.
 import { readFileSync } from "node:fs";
-import { jsonLog, realClock } from "@highwater/service";
+import { topologyWarnings } from "@highwater/protocol";
+import { jsonLog, realClock, TopologyFile, topologyPath } from "@highwater/service";
 import { buildTracker } from "./app.ts";
 import { describeConfig, loadConfig } from "./config.ts";
 import { makeDeps } from "./runtime.ts";
@@ -13,10 +14,17 @@ if (!loaded.ok) {
   process.exit(2);
 }
 const { config } = loaded;
-const deps = makeDeps(config, log, (cause) => {
-  // Without its ledger a tracker could forget: better none than that one.
-  log.error("ledger_failed", { cause });
-  process.exit(1);
+for (const warning of topologyWarnings(config.topology)) log.warn("topology_doubtful", { warning });
+const path = topologyPath(process.env);
+const topologyFile =
+  path === null ? undefined : new TopologyFile({ path, current: config.topology, clock: realClock, log });
+const deps = makeDeps(config, log, {
+  topologyFile,
+  onLedgerFailure: (cause) => {
+    // Without its ledger a tracker could forget: better none than that one.
+    log.error("ledger_failed", { cause });
+    process.exit(1);
+  },
 });
 const tracker = buildTracker(config, deps);
 
@@ -34,6 +42,7 @@ async function stop(signal: string): Promise<void> {
   }
 }
 for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => void stop(signal));
+process.on("SIGHUP", () => void topologyFile?.reload());
 
 try {
   const url = await tracker.app.listen({ host: config.host, port: config.port });

@@ -1,11 +1,18 @@
 // The real store and ledger. The only file of this service that touches them.
-import { type Log, realClock } from "@highwater/service";
+import { type Log, realClock, type TopologyFile } from "@highwater/service";
 import { PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
 import { type Config } from "./config.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { LedgerFile } from "./shell/ledger-file.ts";
 
-export function makeDeps(config: Config, log: Log, onLedgerFailure: (cause: Error) => void): TrackerDeps {
+export function makeDeps(
+  config: Config,
+  log: Log,
+  options: {
+    readonly onLedgerFailure: (cause: Error) => void;
+    readonly topologyFile?: TopologyFile | undefined;
+  },
+): TrackerDeps {
   const shared = {
     nodes: config.topology.nodes,
     clock: realClock,
@@ -16,7 +23,8 @@ export function makeDeps(config: Config, log: Log, onLedgerFailure: (cause: Erro
   return {
     clock: realClock,
     log,
-    ledger: new LedgerFile(config.ledgerFile, onLedgerFailure),
+    topologyFile: options.topologyFile,
+    ledger: new LedgerFile(config.ledgerFile, options.onLedgerFailure),
     store: new PostgresStore({
       ...POSTGRES_DEFAULTS,
       ...shared,

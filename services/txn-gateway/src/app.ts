@@ -34,11 +34,11 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
   });
   void app.register((scope, _options, done) => {
     installCallers(scope, gateway.callers);
-    transactionRoutes(scope, config, gateway);
-    interactiveRoutes(scope, config, gateway);
+    transactionRoutes(scope, gateway);
+    interactiveRoutes(scope, gateway);
     done();
   });
-  neonRoutes(app, neonParts(config, deps, gateway));
+  neonRoutes(app, neonParts(deps, gateway));
   healthRoutes(app, gateway);
 
   let cancelCut = (): void => undefined;

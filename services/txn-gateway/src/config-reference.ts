@@ -42,8 +42,12 @@ const ABOUT: AboutVariables = {
   GATEWAY_MAX_WAIT_MS: about("`maxWaitMs` of a safe transaction that does not say it"),
   GATEWAY_ROLE_PASSWORDS: about("passwords of login roles as JSON, by role, or `@file`", NONE),
   GATEWAY_SESSION_SECRET: about(
-    "signs `Highwater-Session`, at least 16 characters; the same for all gateways",
+    "signs `Highwater-Session`, at least 16 characters, or `@file`; the same for all gateways",
     "random, of the process",
+  ),
+  HIGHWATER_INTERNAL_SECRET: about(
+    "by which trackers know gateways, at least 16 characters, or `@file`; the same everywhere",
+    NONE,
   ),
 };
 

@@ -65,7 +65,10 @@ test("every fault is reported at once, each with its variable", () => {
 test("a topology that its schema or its rules refuse is refused with all reasons", () => {
   const nodes = [{ id: "a", region: "r", zone: "z", url: "postgresql://svc:hunter2@a/app" }];
   const unreachable = JSON.stringify({ nodes, levels: { region: { replicas: 1, outside: "region" } } });
-  assert.match(faultsOf({ ...GOOD, HIGHWATER_TOPOLOGY: unreachable }).join(), /level region can never be reached/);
+  assert.match(
+    faultsOf({ ...GOOD, HIGHWATER_TOPOLOGY: unreachable }).join(),
+    /level region can never be reached/,
+  );
   const wrong = JSON.stringify({ nodes, levels: {}, extra: 1 });
   assert.match(faultsOf({ ...GOOD, HIGHWATER_TOPOLOGY: wrong }).join(), /extra: is not a known field/);
 });

@@ -120,6 +120,8 @@ const SETTINGS = {
   rolePasswords,
   /** Signs the header that pins an open transaction to its gateway. Null: a random one of this process. */
   sessionSecret: secret("GATEWAY_SESSION_SECRET"),
+  /** By which trackers know the gateway. */
+  internalSecret: secret("HIGHWATER_INTERNAL_SECRET"),
 } as const;
 
 export type Config = ValuesOf<typeof SETTINGS> & {
@@ -157,12 +159,14 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
 
 /** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
 export function describeConfig(config: Config): Record<string, unknown> {
-  const { topology: cluster, trackers, authority, rolePasswords: passwords, sessionSecret, ...rest } = config;
+  const { topology: cluster, trackers, authority, rolePasswords: passwords, ...others } = config;
+  const { sessionSecret, internalSecret, ...rest } = others;
   return {
     ...rest,
     authority: describeAuthority(authority),
     rolesWithPassword: [...passwords.keys()],
     hasSessionSecret: sessionSecret !== null,
+    hasInternalSecret: internalSecret !== null,
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),
     trackers: trackers.map(hostOf),

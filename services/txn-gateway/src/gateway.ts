@@ -21,6 +21,7 @@ import { Settler } from "./settler.ts";
 import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
 import { Transactions } from "./transactions.ts";
+import { type RequestRules } from "./txn/request.ts";
 
 /** What a tracker knows of the epochs must come before a first look at the nodes: a zombie may be all that answers. */
 const LEARN_FIRST_MS = 2_000;
@@ -36,7 +37,6 @@ export class Gateway {
   readonly inspection: Inspection;
   readonly callers: Callers;
   readonly #deps: Deps;
-  readonly #trackers: readonly string[];
   readonly #announcer: Announcer;
   readonly #exposure: Exposure;
   readonly #flush: FlushHelp;
@@ -44,13 +44,16 @@ export class Gateway {
   readonly #settler: Settler;
   readonly #stream: TrackerStream;
   readonly #active: ActiveTransactions;
+  readonly #config: Config;
+  readonly #rules: { levels: readonly string[]; readonly maxWaitMs: number };
   #contactMs: number;
   #watching = false;
   #stopping = false;
 
   constructor(config: Config, deps: Deps) {
     this.#deps = deps;
-    this.#trackers = config.trackers;
+    this.#config = config;
+    this.#rules = { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs };
     this.#contactMs = deps.clock.monotonicMs();
     this.#active = new ActiveTransactions(deps.clock);
     const onContact = (): void => {
@@ -152,12 +155,27 @@ export class Gateway {
 
   start(): void {
     this.callers.start();
+    this.#deps.topologyFile?.start({
+      metrics: this.metrics,
+      faultsOf: ({ levels }) =>
+        this.#config.exposure.level in levels
+          ? []
+          : [`the level ${this.#config.exposure.level} is gone: what is exposed is counted at it`],
+      onLevels: (levels) => {
+        this.#rules.levels = Object.keys(levels);
+      },
+    });
     this.#stream.start();
-    if (this.#trackers.length === 0) this.#watch();
+    if (this.#config.trackers.length === 0) this.#watch();
     else
       this.#deps.clock.after(LEARN_FIRST_MS, () => {
         this.#watch();
       });
+  }
+
+  /** Always the same object: its levels change with the topology's file. */
+  get rules(): RequestRules {
+    return this.#rules;
   }
 
   get isStopping(): boolean {
@@ -187,6 +205,7 @@ export class Gateway {
     if (left > 0) this.#deps.log.error("announcements_not_delivered", { ids: left });
     this.#announcer.stop();
     await this.interactive.stop();
+    this.#deps.topologyFile?.stop();
     this.callers.stop();
     this.#stream.stop();
     this.#flush.stop();
@@ -202,7 +221,7 @@ export class Gateway {
   }
 
   #trackersSilentMs(): number {
-    if (this.#trackers.length === 0) return Number.POSITIVE_INFINITY;
+    if (this.#config.trackers.length === 0) return Number.POSITIVE_INFINITY;
     if (this.#stream.connected !== null) return 0;
     return this.#deps.clock.monotonicMs() - this.#contactMs;
   }

@@ -1,5 +1,5 @@
 // The real chance, store and network. The only file of this service that touches them.
-import { type Log, realClock } from "@highwater/service";
+import { type Log, realClock, type TopologyFile } from "@highwater/service";
 import { type Clock, PostgresKeys, PostgresStore } from "@highwater/store";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
@@ -25,13 +25,14 @@ export function makeStore(config: Config, clock: Clock): PostgresStore {
   });
 }
 
-export function makeDeps(config: Config, log: Log): Deps {
+export function makeDeps(config: Config, log: Log, topologyFile?: TopologyFile): Deps {
   return {
     clock: realClock,
     rng: { random: () => Math.random() },
     log,
+    topologyFile,
     store: makeStore(config, realClock),
-    transport: new HttpTransport(),
+    transport: new HttpTransport(config.internalSecret),
     keys: () =>
       new PostgresKeys({
         nodes: config.topology.nodes,

@@ -41,7 +41,8 @@ export interface StreamParts {
 }
 
 export function streamRoutes(scope: FastifyInstance, { loop, stream, maxStreams }: StreamParts): void {
-  scope.get("/v1/durability/stream", (request, reply) => {
+  // Without HEAD: a stream has no end that it could wait for.
+  scope.get("/v1/durability/stream", { exposeHeadRoute: false }, (request, reply) => {
     requireScope(callerOf(request).principal, "read");
     if (stream.size >= maxStreams)
       throw new HighwaterError("overloaded", {

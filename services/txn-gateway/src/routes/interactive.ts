@@ -1,21 +1,18 @@
 // The calls of interactive transactions: begin, statements, commit, rollback.
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { HighwaterError, type TxnId } from "@highwater/protocol";
-import { type Config } from "../config.ts";
+import { callerOf } from "@highwater/service";
 import { type Gateway } from "../gateway.ts";
 import { type CallAnswer } from "../interactive/open.ts";
 import { SESSION_HEADER } from "../interactive/session-header.ts";
-import { callerOf } from "@highwater/service";
 import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
-import { rulesOf } from "./transactions.ts";
 
 type Call = FastifyRequest<{ Params: { id: string } }>;
 
 const RETRY_MS = 100;
 
-export function interactiveRoutes(app: FastifyInstance, config: Config, gateway: Gateway): void {
-  const { interactive } = gateway;
-  const rules = rulesOf(config);
+export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void {
+  const { interactive, rules } = gateway;
 
   /** The transaction that the address and the header name together. `unknown`: the call may follow a commit. */
   const pinned = (request: Call, reply: FastifyReply, outcome?: "unknown"): TxnId => {

@@ -3,7 +3,6 @@ import { randomBytes } from "node:crypto";
 import { type ServerResponse } from "node:http";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { HighwaterError, makeUuidV7, type TransactionResponse, type TxnId } from "@highwater/protocol";
-import { type Config } from "../config.ts";
 import { type Log } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 import { type Gateway } from "../gateway.ts";
@@ -13,7 +12,6 @@ import { authorizationOf } from "../neon/headers.ts";
 import { readRequest } from "../neon/request.ts";
 import { type Caller } from "../txn/caller.ts";
 import { type Accepted, type RequestRules } from "../txn/request.ts";
-import { rulesOf } from "./transactions.ts";
 
 export interface NeonParts {
   readonly run: (request: Accepted, caller: Caller) => Promise<{ readonly body: TransactionResponse }>;
@@ -27,11 +25,11 @@ export interface NeonParts {
 
 const ID_RANDOM_BYTES = 10;
 
-export function neonParts(config: Config, deps: Pick<Deps, "log">, gateway: Gateway): NeonParts {
+export function neonParts(deps: Pick<Deps, "log">, gateway: Gateway): NeonParts {
   return {
     run: (request, caller) => gateway.transactions.run(request, caller),
     enter: (authorization, response) => gateway.callers.enter(authorization, response),
-    rules: rulesOf(config),
+    rules: gateway.rules,
     // By the clock by which the id will be judged.
     newId: () => makeUuidV7(gateway.primary.serverNowMs(), randomBytes(ID_RANDOM_BYTES)),
     log: deps.log,

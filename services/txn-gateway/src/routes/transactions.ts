@@ -1,17 +1,12 @@
 // One-shot transactions and what became of an id: read the request, call, answer.
 import { type FastifyInstance, type onRequestHookHandler } from "fastify";
 import { HighwaterError, LIMITS } from "@highwater/protocol";
-import { type Config } from "../config.ts";
-import { type Gateway } from "../gateway.ts";
 import { callerOf } from "@highwater/service";
-import { acceptRequest, checkId, checkLevel, type RequestRules } from "../txn/request.ts";
+import { type Gateway } from "../gateway.ts";
+import { acceptRequest, checkId, checkLevel } from "../txn/request.ts";
 
-export function rulesOf(config: Config): RequestRules {
-  return { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs };
-}
-
-export function transactionRoutes(app: FastifyInstance, config: Config, gateway: Gateway): void {
-  const rules = rulesOf(config);
+export function transactionRoutes(app: FastifyInstance, gateway: Gateway): void {
+  const { rules } = gateway;
 
   // Before the body: a refusal has to cost less than what it spares.
   const onRequest: onRequestHookHandler = (_request, _reply, done) => {

@@ -6,6 +6,7 @@ import {
   request as httpRequest,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { internalCredential } from "@highwater/service";
 import { type HttpAnswer, type HttpStream, type TrackerTransport } from "../deps.ts";
 
 /** Answers of trackers are small; a larger one is not from a tracker. */
@@ -25,6 +26,13 @@ interface Call {
 export class HttpTransport implements TrackerTransport {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: 16 });
   readonly #https = new HttpsAgent({ keepAlive: true, maxSockets: 16 });
+  readonly #credential: Readonly<Record<string, string>>;
+
+  /** By the secret trackers know the gateway; null where they ask for nothing. */
+  constructor(internalSecret: string | null) {
+    this.#credential =
+      internalSecret === null ? {} : { authorization: `Bearer ${internalCredential(internalSecret)}` };
+  }
 
   async post(url: string, body: string, timeoutMs: number): Promise<HttpAnswer> {
     const signal = AbortSignal.timeout(timeoutMs);
@@ -57,7 +65,7 @@ export class HttpTransport implements TrackerTransport {
       const agent = stream ? false : secure ? this.#https : this.#http;
       const request: ClientRequest = (secure ? httpsRequest : httpRequest)(
         url,
-        { method, headers, agent, signal },
+        { method, headers: { ...this.#credential, ...headers }, agent, signal },
         (response) => {
           request.setTimeout(0);
           resolve(response);
