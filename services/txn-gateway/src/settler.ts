@@ -12,6 +12,8 @@ const PATIENCE_MS = 500;
 /** Longer than a failover; the client is answered sooner. */
 const LIMIT_MS = 60_000;
 const PAUSE_MS = 100;
+/** Between two tries of one that nobody waits for any more. */
+const LONG_PAUSE_MS = 1_000;
 /** A server that dies takes all transactions in flight with it; they are settled together. */
 const BATCH_MAX = 1_000;
 
@@ -34,6 +36,7 @@ export class Settler {
   async settle(id: TxnId, limitMs = LIMIT_MS): Promise<Settled | null> {
     const { clock, log } = this.#deps;
     const deadlineMs = clock.monotonicMs() + limitMs;
+    const pauseMs = limitMs > LIMIT_MS ? LONG_PAUSE_MS : PAUSE_MS;
     for (let failures = 0; ;) {
       try {
         const leftMs = Math.max(0, deadlineMs - clock.monotonicMs());
@@ -46,7 +49,7 @@ export class Settler {
       }
       if (this.#stop.signal.aborted || clock.monotonicMs() >= deadlineMs) return null;
       this.#primary.nudge();
-      await sleep(clock, PAUSE_MS, this.#stop.signal);
+      await sleep(clock, pauseMs, this.#stop.signal);
     }
   }
 

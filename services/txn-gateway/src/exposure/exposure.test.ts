@@ -224,6 +224,11 @@ test("what trackers tell of others counts with the own account, by region and by
   assert.equal(refusal(() => exposure.admit(8n, "commit")).limit?.name, "exposureKeyTransactions");
   commit(7n);
   assert.equal(refusal(() => exposure.admit(9n, "commit")).limit?.name, "exposureTransactions");
+  // The tracker has not been told of all of the own ones yet: what the others have is none the less.
+  exposure.hear(
+    report({ transactions: 3, byRegion: { r: 3 }, byGateway: { g1: 1, g2: 2 }, byOwner: { "7": 3 } }),
+  );
+  assert.deepEqual(used(), [5, 5, 5]);
   exposure.hear(report({ transactions: 5, byRegion: { r: 5 }, byGateway: { g1: 3, g2: 2 } }));
   assert.deepEqual(used(), [5, 5, 3]);
   commit(9n);

@@ -46,26 +46,29 @@ export class Others {
   }
 
   /**
-   * Takes a report in. The stream tells of marks first, so the account is up to date, and what the report has more than it
-   * is not this gateway's. False: the report is of another level, and says nothing here.
+   * Takes a report in. The stream tells of marks first, so the account is up to date: what the report has of this gateway
+   * beyond the account, an earlier life has left. The account may be ahead by what the tracker has not been told yet.
+   * False: the report is of another level, and says nothing here.
    */
   hear(report: ExposureReport, account: Account, nowMs: number): boolean {
     const { level, gateway, region } = this.#options;
     if (report.level !== level) return false;
     this.#gateways = new Set([gateway, ...Object.keys(report.byGateway)]).size;
-    const own = account.total.pending;
+    const own = report.byGateway[gateway] ?? 0;
+    const left = Math.max(0, own - account.total.pending);
     const owners = new Map<bigint, number>();
     for (const [text, count] of Object.entries(report.byOwner)) {
       // The schema does not look at names.
       if (!OWNER.test(text)) continue;
       const owner = BigInt(text);
-      const beyond = count - (account.owners.get(owner)?.pending ?? 0);
+      // Which of its gateways an owner's are on is not told; no more of them are here than the tracker knows of here.
+      const beyond = count - Math.min(own, account.owners.get(owner)?.pending ?? 0);
       if (beyond > 0) owners.set(owner, beyond);
     }
     this.#heard = {
       atMs: nowMs,
-      all: Math.max(0, report.transactions - own),
-      region: Math.max(0, (report.byRegion[region] ?? 0) - own),
+      all: Math.max(0, report.transactions - own) + left,
+      region: Math.max(0, (report.byRegion[region] ?? 0) - own) + left,
       owners,
       epoch: report.epoch,
       bytes: Number(report.bytes),
