@@ -34,6 +34,7 @@ const emptyBatch = (): Batch => ({
 
 export class LedgerFile {
   readonly #worker: Worker;
+  readonly #onFailure: (cause: Error) => void;
   readonly #answers: { resolve: (reply: LedgerReply) => void; reject: (cause: Error) => void }[] = [];
   #next = emptyBatch();
   #writing: Promise<void> | null = null;
@@ -46,12 +47,18 @@ export class LedgerFile {
       execArgv: ["--disable-warning=ExperimentalWarning"],
     });
     this.#worker.on("message", (reply: LedgerReply) => this.#answers.shift()?.resolve(reply));
+    this.#onFailure = onFailure;
     this.#worker.on("error", (cause) => {
       const error = cause instanceof Error ? cause : new Error(String(cause));
-      this.#failed = error;
       for (const answer of this.#answers.splice(0)) answer.reject(error);
-      onFailure(error);
+      this.#fail(error);
     });
+  }
+
+  /** For good: what could not be written is in memory only, and would be acknowledged when it is announced again. */
+  #fail(error: Error): void {
+    this.#failed = error;
+    this.#onFailure(error);
   }
 
   async #ask(request: LedgerRequest): Promise<LedgerReply> {
@@ -60,8 +67,10 @@ export class LedgerFile {
       this.#answers.push({ resolve, reject });
       this.#worker.postMessage(request);
     });
-    if (reply.kind === "failed") throw new Error(`ledger: ${reply.message}`);
-    return reply;
+    if (reply.kind !== "failed") return reply;
+    const error = new Error(`ledger: ${reply.message}`);
+    this.#fail(error);
+    throw error;
   }
 
   /** Everything but the backlog, which loadWaiting() reads. */

@@ -1,0 +1,102 @@
+// One tracker process on a small cluster, with a ledger file of the test's choosing; the test itself is the gateway.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { ServiceProcess } from "@highwater/dev-system";
+import { type Announcement, encodeToken, type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { EAST, eventually, newId, WEST } from "./support.ts";
+
+const MAIN = new URL("../../src/main.ts", import.meta.url);
+const START_LIMIT_MS = 30_000;
+/** Above every position of a small cluster's log: pending for as long as its epoch lasts. */
+const FAR = 1n << 40n;
+
+export interface LoneOptions {
+  readonly cluster: Cluster;
+  readonly ledger: string;
+  readonly name?: string;
+  readonly startLimitMs?: number;
+}
+
+export async function startPair(): Promise<Cluster> {
+  return startCluster({
+    nodes: [EAST, WEST].map((region) => ({ id: region, region })),
+    roundTripMs: { [`${EAST}/${WEST}`]: 0 },
+  });
+}
+
+export async function startLone(options: LoneOptions): Promise<ServiceProcess> {
+  const { cluster, ledger, name = "lone", startLimitMs = START_LIMIT_MS } = options;
+  const nodes = await Promise.all(
+    cluster.nodes.map(async ({ id, region, zone }) => ({
+      ...{ id, region, zone },
+      url: await cluster.connectionString(id),
+    })),
+  );
+  const levels = { disk: { primary: true }, region: { replicas: 1, outside: "region" } };
+  return ServiceProcess.start({
+    name: `tracker-${name}`,
+    main: MAIN,
+    logFile: join(cluster.dir, `tracker-${name}.log`),
+    startTimeoutMs: startLimitMs,
+    env: {
+      TRACKER_NAME: name,
+      TRACKER_REGION: EAST,
+      TRACKER_LEDGER: ledger,
+      HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels }),
+    },
+  });
+}
+
+/** The epoch that the tracker follows. */
+export async function epochOf(tracker: ServiceProcess, other = ""): Promise<EpochId> {
+  return eventually("an epoch reigns", async () => {
+    const answer = await fetch(`${tracker.url}/readyz`);
+    const { epoch } = (await answer.json()) as { epoch?: EpochId };
+    return answer.ok && epoch !== other && epoch;
+  });
+}
+
+/** Positions that nobody will ever reach, as a gateway announces them. */
+export function manyPositions(epoch: EpochId, count: number): Announcement[] {
+  return Array.from({ length: count }, (_, at) => ({
+    kind: "position",
+    id: newId(),
+    epoch,
+    offset: String(FAR + BigInt(at)),
+  }));
+}
+
+export function tokenOf(announcement: Announcement): string {
+  assert.ok(announcement.kind === "position");
+  const { id, epoch, offset } = announcement;
+  return encodeToken({
+    kind: "write",
+    id: id as TxnId,
+    attempt: epoch as EpochId,
+    epoch: epoch as EpochId,
+    offset: BigInt(offset) as Offset,
+  });
+}
+
+/** True when the tracker says that it has them on disk; false when it does not, for whatever reason. */
+export async function announce(
+  tracker: ServiceProcess,
+  announcements: readonly Announcement[],
+): Promise<boolean> {
+  try {
+    const answer = await fetch(`${tracker.url}/internal/announcements`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ gateway: "test", announcements }),
+    });
+    await answer.arrayBuffer();
+    return answer.status === 204;
+  } catch {
+    return false;
+  }
+}
+
+export async function untilExited(tracker: ServiceProcess): Promise<void> {
+  await eventually("the tracker has exited", async () => !tracker.running);
+}

@@ -1,0 +1,189 @@
+// What the fault tests share: a system of two regions whose announcements go through proxies, replicas that can be cut
+// off without cutting the services, and what each tracker has told by itself.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { setTimeout as pause } from "node:timers/promises";
+import { makeUuidV7, type TokenVerdict, type TransactionResponse } from "@highwater/protocol";
+import { System } from "@highwater/dev-system";
+import { HoldingProxy } from "./holding-proxy.ts";
+
+export const EAST = "us-east";
+export const WEST = "us-west";
+const LIMIT_MS = 60_000;
+
+export function newId(): string {
+  return makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10)));
+}
+
+export async function eventually<T>(
+  what: string,
+  condition: () => Promise<T | undefined | false>,
+): Promise<T> {
+  const deadline = performance.now() + LIMIT_MS;
+  let cause: unknown;
+  while (performance.now() < deadline) {
+    try {
+      const value = await condition();
+      if (value !== undefined && value !== false) return value;
+    } catch (error) {
+      cause = error;
+    }
+    await pause(10);
+  }
+  throw new Error(`not within ${String(LIMIT_MS)} ms: ${what}`, { cause });
+}
+
+export interface Written {
+  readonly id: string;
+  readonly token: string;
+}
+
+export class FaultySystem implements AsyncDisposable {
+  readonly system: System;
+  /** By region of the tracker. */
+  readonly proxies: ReadonlyMap<string, HoldingProxy>;
+  #gatewayUrl: string;
+
+  private constructor(system: System, proxies: ReadonlyMap<string, HoldingProxy>) {
+    this.system = system;
+    this.proxies = proxies;
+    this.#gatewayUrl = system.gateway(EAST).url;
+  }
+
+  static async start(env: Readonly<Record<string, string>> = {}): Promise<FaultySystem> {
+    const proxies = new Map<string, HoldingProxy>();
+    for (const region of [EAST, WEST]) proxies.set(region, await HoldingProxy.start());
+    const system = await System.start({
+      cluster: {
+        nodes: [EAST, WEST].map((region) => ({ id: region, region })),
+        roundTripMs: { [`${EAST}/${WEST}`]: 0 },
+      },
+      levels: { disk: { primary: true }, region: { replicas: 1, outside: "region" } },
+      env: { GATEWAY_TRACKERS: [...proxies.values()].map(({ url }) => url).join(","), ...env },
+    });
+    for (const [region, proxy] of proxies) proxy.target = system.tracker(region).url;
+    const faulty = new FaultySystem(system, proxies);
+    await faulty.commit("CREATE TABLE kv (key text PRIMARY KEY)");
+    return faulty;
+  }
+
+  proxy(region: string): HoldingProxy {
+    const proxy = this.proxies.get(region);
+    assert.ok(proxy !== undefined);
+    return proxy;
+  }
+
+  useGateway(region: string): void {
+    this.#gatewayUrl = this.system.gateway(region).url;
+  }
+
+  /** Sends it once, and answers whatever comes. */
+  async send(id: string, sql: string, params: readonly string[] = []): Promise<TransactionResponse | null> {
+    const answer = await fetch(`${this.#gatewayUrl}/v1/transactions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ id, statements: [{ sql, params }] }),
+      signal: AbortSignal.timeout(LIMIT_MS),
+    });
+    const body = (await answer.json()) as TransactionResponse;
+    if (answer.status === 503) return null;
+    assert.equal(answer.status, 200, JSON.stringify(body));
+    return body;
+  }
+
+  /** A fast transaction that has to commit. */
+  async commit(sql: string, params: readonly string[] = [], id = newId()): Promise<Written> {
+    const { token } = await eventually(
+      "it commits",
+      async () => (await this.send(id, sql, params)) ?? undefined,
+    );
+    return { id, token };
+  }
+
+  put(id = newId()): Promise<Written> {
+    return this.commit("INSERT INTO kv VALUES ($1)", [id], id);
+  }
+
+  /** Resolves when nothing that is committed from now on gets there. The services still reach the node. */
+  async starve(replica: string): Promise<void> {
+    const { cluster } = this.system;
+    await cluster.query(replica, "ALTER SYSTEM SET primary_conninfo TO ''");
+    await cluster.query(replica, "SELECT pg_reload_conf()");
+    await eventually("the stream has ended", async () => {
+      const streams = await cluster.query(
+        EAST,
+        "SELECT FROM pg_stat_replication WHERE application_name = $1",
+        [replica],
+      );
+      return streams.length === 0;
+    });
+  }
+
+  /** Kills the tracker as if its host had lost power, and starts it again with what it has on disk. */
+  async bounceTracker(
+    region: string,
+    whileDown: () => Promise<void> = () => Promise.resolve(),
+  ): Promise<void> {
+    await this.system.tracker(region).kill();
+    await whileDown();
+    await this.system.restartService(region, "tracker");
+  }
+
+  /** The primary's host is lost, with all that had not left it. */
+  async failOver(): Promise<void> {
+    await this.system.cluster.kill(EAST);
+    await this.system.cluster.promote(WEST);
+  }
+
+  /** Ids that the tracker has told as lost, by itself, in all its lives; once for each time that it did. */
+  async toldLost(region: string): Promise<string[]> {
+    const log = await readFile(this.system.tracker(region).logFile, "utf8");
+    return log
+      .split("\n")
+      .filter((line) => line.includes('"transaction_lost"') || line.includes('"promise_broken"'))
+      .map((line) => (JSON.parse(line) as { id: string }).id);
+  }
+
+  /** Resolves when the tracker has told each of them as lost without being asked. */
+  async untilTold(region: string, ids: readonly string[]): Promise<void> {
+    await eventually(`the tracker of ${region} tells of all ${String(ids.length)}`, async () => {
+      const told = new Set(await this.toldLost(region));
+      const missing = ids.filter((id) => !told.has(id));
+      if (missing.length > 0)
+        throw new Error(`${String(missing.length)} are missing, ${missing[0] ?? ""} is one`);
+      return true;
+    });
+  }
+
+  async verdicts(region: string, written: readonly Written[], level = "region"): Promise<TokenVerdict[]> {
+    const answer = await fetch(`${this.system.tracker(region).url}/v1/durability/verdicts`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ tokens: written.map(({ token }) => token), level, waitMs: 30_000 }),
+    });
+    const body = (await answer.json()) as { verdicts: TokenVerdict[] };
+    assert.equal(answer.status, 200, JSON.stringify(body));
+    return body.verdicts;
+  }
+
+  async keysOn(node: string): Promise<Set<string>> {
+    return new Set(
+      (await this.system.cluster.query(node, "SELECT key FROM kv")).map((row) => String(row.key)),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.system.close();
+    for (const proxy of this.proxies.values()) await proxy[Symbol.asyncDispose]();
+  }
+}
+
+export const isIntentOf =
+  (id: string) =>
+  (announcement: { kind: string; id: string }): boolean =>
+    announcement.kind === "intent" && announcement.id === id;
+
+export const isPositionOf =
+  (id: string) =>
+  (announcement: { kind: string; id: string }): boolean =>
+    announcement.kind === "position" && announcement.id === id;
