@@ -125,6 +125,7 @@ test("what to do next: the command that Highwater follows names what it overrule
 test("nobody is named while the primary answers, and what is promoted already is to be authorized", () => {
   const answering = report([primary("east", 100, [FIRST]), ...BOTH], []);
   assert.deepEqual([answering.candidate, answering.exitCode], [null, EXIT_CODES.primary_answers]);
+  assert.deepEqual([answering.levels, answering.warnings], [[], []]);
   const promoted = report([{ ...primary("west", 90, [FIRST]), current: null }, replica("north", 80)], []);
   assert.equal(promoted.exitCode, EXIT_CODES.primary_answers);
   assert.match(promoted.nextSteps.join(), /VALUES \('west', 'failover from east', '\{\}'\);/);

@@ -136,10 +136,12 @@ export function makeReport({ decision, answers, wishes, isLease }: ReportInput):
   ]);
   const nodes = decision.nodes.map((node) => nodeReport(node, { previews, counted, end }));
   const loss = nodes.find(({ node }) => node === chosen?.node)?.loss ?? null;
-  const levels = decision.levels.map((level) => levelReport(level, loss));
+  const isElection = decision.refusal !== "primary_answers" && decision.refusal !== "split_brain";
+  const named = isElection ? chosen : null;
+  // Without a choice there is nothing that a level could survive.
+  const levels = named === null ? [] : decision.levels.map((level) => levelReport(level, loss));
   const breaks = levels.filter(({ promise }) => promise === "broken");
   const refusal = decision.refusal ?? (breaks.length > 0 && !wishes.acceptsLoss ? "loss" : null);
-  const named = decision.refusal === "primary_answers" || decision.refusal === "split_brain" ? null : chosen;
   return {
     version: 1,
     candidate: named?.node ?? null,
@@ -152,7 +154,7 @@ export function makeReport({ decision, answers, wishes, isLease }: ReportInput):
           `level ${level} has promised everything up to ${broken?.to ?? "?"}, and ${chosen?.node ?? "?"} has it up to ${broken?.from ?? "?"}`,
       ),
     ],
-    warnings: warningsOf(nodes, answers, chosen, wishes),
+    warnings: warningsOf(nodes, answers, named, wishes),
     epoch:
       epoch === null
         ? null

@@ -12,14 +12,16 @@ export function printReport(report: CandidateReport): string {
   ].join("\n");
 }
 
-function headline({ candidate, refusal, reasons, warnings, epoch }: CandidateReport): string[] {
+function headline({ candidate, refusal, reasons, warnings, epoch, nodes }: CandidateReport): string[] {
+  // With a primary that answers it is a switchover: it has to stop first.
+  const doThis = nodes.some(({ standing }) => standing === "reigning") ? "HAND OVER TO" : "PROMOTE";
   const of =
     epoch === null
       ? ""
       : ` (epoch ${String(epoch.seq)}, ${epoch.id}, began on ${epoch.primary}${epoch.earlier ? "; NOT the current one" : ""})`;
   const verdict =
     refusal === null
-      ? `PROMOTE ${candidate ?? "nobody"}${of}`
+      ? `${doThis} ${candidate ?? "nobody"}${of}`
       : candidate === null
         ? `PROMOTE NOBODY: ${refusal}${of}`
         : `DO NOT PROMOTE YET: ${refusal}; the most advanced that answers is ${candidate}${of}`;
