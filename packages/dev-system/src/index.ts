@@ -4,9 +4,11 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
 import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
+import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
 import { ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/dev-cluster";
+export { type KeyOptions } from "./api-keys.ts";
 export { ServiceProcess } from "./service-process.ts";
 
 export interface SystemOptions {
@@ -88,6 +90,20 @@ export class System implements AsyncDisposable {
     const found = this.#services.get(region);
     if (found === undefined) throw new Error(`there is no region ${region}`);
     return found;
+  }
+
+  /** The file of nodes and levels that the region's services read; what is written there later, they take up as well. */
+  topologyFile(region: string): string {
+    return join(this.cluster.dir, "services", `topology-${region}.json`);
+  }
+
+  /** A new API key, for a system whose services are started with `GATEWAY_AUTH` and `TRACKER_AUTH`. */
+  createKey(options: KeyOptions): Promise<string> {
+    return createKey(this.topologyFile(this.regions[0] ?? ""), APP_ROLE, options);
+  }
+
+  revokeKey(key: string): Promise<void> {
+    return revokeKey(this.topologyFile(this.regions[0] ?? ""), key);
   }
 
   /** The addresses of all regions as seen from a place, own region first; links to others are delayed and can be cut. */
@@ -200,7 +216,7 @@ export class System implements AsyncDisposable {
       })),
     );
     const topology: Topology = { nodes, levels: this.#options.levels ?? DEFAULT_LEVELS };
-    const file = join(this.cluster.dir, "services", `topology-${region}.json`);
+    const file = this.topologyFile(region);
     await writeFile(file, JSON.stringify(topology, null, 2));
     return file;
   }

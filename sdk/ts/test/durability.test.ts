@@ -14,7 +14,7 @@ import {
 import { type VerdictsRequest } from "../src/wire.ts";
 import { client, service } from "./client-support.ts";
 import { committed, type FakeService, ok, problem, type Reply, type Script } from "./fake-service.ts";
-import { E1, E2, epoch, marks, token, verdictOf } from "./support.ts";
+import { E1, E2, E3, epoch, marks, token, uuid, verdictOf } from "./support.ts";
 
 const statement = sql`SELECT 1`;
 const first = epoch(E1);
@@ -358,6 +358,41 @@ test("one token that the tracker refuses does not spoil the others", async (cont
   fake.epochs(first, second);
   await assert.rejects(refused, { code: "invalid_token" });
   assert.ok((await Promise.all(good)).every(({ verdict }) => verdict === "durable"));
+});
+
+test("a token that the tracker refuses by itself ends its own wait and no other", async (context) => {
+  const fake = await service(context, {
+    verdicts: (request) =>
+      ok({
+        marks: null,
+        verdicts: request.tokens.map((each) =>
+          each === foreign
+            ? {
+                ...{ token: each, verdict: "unknown", level: "region", rule: "refused" },
+                error: { code: "forbidden", detail: "The token belongs to another owner." },
+              }
+            : verdictOf({ id: uuid(9), token: each }, "durable"),
+        ),
+      }),
+  });
+  const [own, foreign] = [token(E2, 10), token(E2, 20)];
+  const hw = client(context, [fake], { apiKey: "hwk_a_b" });
+  const waits = [hw.promise(own).durable(), hw.promise(foreign).durable()];
+  await streaming(fake);
+  assert.equal(fake.streamRequests[0]?.authorization, "Bearer hwk_a_b");
+  fake.epochs(
+    epoch(E1),
+    epoch(E2, { previous: E1, fork: 5, start: 6 }),
+    epoch(E3, { previous: E2, fork: 7 }),
+  );
+  assert.equal((await waits[0])?.verdict, "durable");
+  await assert.rejects(waits[1] ?? Promise.resolve(), (error) => {
+    assert.ok(error instanceof InvalidRequestError);
+    return error.code === "forbidden" && error.retry === "never";
+  });
+  assert.equal(fake.questionHeaders[0]?.authorization, "Bearer hwk_a_b");
+  const [first, second] = await hw.verdicts([own, foreign]);
+  assert.deepEqual([first?.verdict, second?.verdict, second?.rule], ["durable", "unknown", "refused"]);
 });
 
 test("what nobody can judge any more is an unknown outcome", async (context) => {

@@ -65,6 +65,7 @@ export class FakeService {
   readonly script: Script;
   readonly transactions: TransactionRequest[] = [];
   readonly questions: VerdictsRequest[] = [];
+  readonly questionHeaders: IncomingMessage["headers"][] = [];
   readonly states: string[] = [];
   /** Headers of every stream that was asked for. */
   readonly streamRequests: IncomingMessage["headers"][] = [];
@@ -131,6 +132,7 @@ export class FakeService {
     }
     let text = "";
     for await (const chunk of request.setEncoding("utf8")) text += String(chunk);
+    if (url.pathname === "/v1/durability/verdicts") this.questionHeaders.push(request.headers);
     const reply = await this.#reply(url, text);
     if (reply === "cut") request.socket.destroy();
     else if (reply === "hang") {

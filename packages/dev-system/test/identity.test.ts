@@ -1,0 +1,217 @@
+// Goal: a tracker that authenticates answers each caller about its own transactions and nobody else's, takes announcements
+// from gateways only, and works with them and with the SDK as one that does not. Levels change while all of it runs.
+// Method: gateways and trackers as processes, keys by the operator's command, requests by hand and by the SDK.
+import assert from "node:assert/strict";
+import { readFile, rename, writeFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import { decodeToken, encodeToken, type Topology, type VerdictsResponse } from "@highwater/protocol";
+import { Highwater, sql } from "@highwater/sdk";
+import { System } from "../src/index.ts";
+import { eventually, newId } from "./support.ts";
+
+const [EAST, WEST] = ["us-east", "us-west"] as const;
+const SECRET = "a secret of this test's cluster";
+
+let system: System;
+/** Two keys of one owner, one of another, and one that may only write. */
+let alice: string;
+let alicesOther: string;
+let bob: string;
+let writer: string;
+let client: Highwater;
+
+before(async () => {
+  system = await System.start({
+    cluster: {
+      nodes: [
+        { id: EAST, region: EAST },
+        { id: WEST, region: WEST },
+      ],
+    },
+    env: { GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET },
+  });
+  const scopes = ["read", "write"];
+  [alice, alicesOther, bob, writer] = await Promise.all([
+    system.createKey({ name: "one", owner: "alice", scopes }),
+    system.createKey({ name: "two", owner: "alice", scopes: ["read", "admin"] }),
+    system.createKey({ name: "three", owner: "bob", scopes }),
+    system.createKey({ name: "four", owner: "alice", scopes: ["write"] }),
+  ]);
+  client = new Highwater({ endpoints: await system.endpoints(EAST), apiKey: alice });
+  await client.transaction(sql`CREATE TABLE kv (key text PRIMARY KEY, value int)`);
+});
+
+after(async () => {
+  await client.close();
+  await system.close();
+});
+
+interface Answered {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+async function ask(path: string, key: string | null, body?: unknown): Promise<Answered> {
+  const response = await fetch(`${system.tracker(EAST).url}${path}`, {
+    headers: {
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(20_000),
+  });
+  if (response.headers.get("content-type")?.startsWith("text/event-stream") === true) {
+    await response.body?.cancel();
+    return { status: response.status, body: null };
+  }
+  const text = await response.text();
+  return { status: response.status, body: text === "" ? null : JSON.parse(text) };
+}
+
+async function statusOf(path: string, key: string | null, body?: unknown): Promise<string> {
+  const { status, body: answer } = await ask(path, key, body);
+  return status < 400 ? String(status) : `${String(status)} ${(answer as { code: string }).code}`;
+}
+
+async function verdictsOf(key: string, tokens: readonly string[]): Promise<VerdictsResponse["verdicts"]> {
+  const { status, body } = await ask("/v1/durability/verdicts", key, { tokens, waitMs: 15_000 });
+  assert.equal(status, 200, JSON.stringify(body));
+  return (body as VerdictsResponse).verdicts;
+}
+
+const insert = (key: string): ReturnType<typeof sql> => sql`INSERT INTO kv VALUES (${key}, 1)`;
+
+test("without a credential, with a wrong one, or without the scope, a tracker says nothing", async () => {
+  const { token } = await client.transaction(insert("scopes"));
+  const question = { tokens: [token] };
+  const wrong = `${alice.slice(0, -2)}xx`;
+  for (const [path, body] of [
+    ["/v1/durability/marks"],
+    ["/v1/durability/stream"],
+    ["/v1/durability/verdicts", question],
+  ] as const) {
+    assert.equal(await statusOf(path, null, body), "401 unauthenticated", path);
+    assert.equal(await statusOf(path, wrong, body), "401 unauthenticated", path);
+    assert.equal(await statusOf(path, writer, body), "403 forbidden", path);
+    assert.equal(await statusOf(path, alice, body), "200", path);
+  }
+  const preview = { epoch: decodeToken(token)?.epoch, candidates: [{ node: EAST, offset: "1" }] };
+  assert.equal(await statusOf("/v1/durability/failover-preview", alice, preview), "403 forbidden");
+  assert.equal(await statusOf("/v1/durability/failover-preview", alicesOther, preview), "200");
+  for (const path of ["/healthz", "/readyz"]) assert.equal(await statusOf(path, null), "200");
+  const metrics = await (await fetch(`${system.tracker(EAST).url}/metrics`)).text();
+  assert.match(metrics, /^highwater_tracker_refusals_total\{code="unauthenticated"\} 6$/m);
+});
+
+test("announcements are for gateways, whatever a key may do", async () => {
+  const epoch = decodeToken((await client.transaction(insert("announce"))).token)?.epoch;
+  const batch = { gateway: "mallory", announcements: [{ kind: "withdrawn", id: newId(), epoch }] };
+  assert.equal(await statusOf("/internal/announcements", null, batch), "401 unauthenticated");
+  assert.equal(await statusOf("/internal/announcements", alicesOther, batch), "403 forbidden");
+  assert.equal(await statusOf("/internal/announcements", "hwi_aaaaaaaaaaaa", batch), "401 unauthenticated");
+  assert.equal(
+    await statusOf("/internal/announcements", SECRET.replaceAll(" ", ""), batch),
+    "401 unauthenticated",
+  );
+});
+
+test("a token is judged for its owner; one that is not spoils no other", async () => {
+  const { token } = await client.transaction(insert("mine"));
+  const content = decodeToken(token);
+  assert.ok(content?.owner !== undefined && content.owner !== 0n);
+  const forged = encodeToken({ ...content, owner: 0n });
+  const told = await verdictsOf(alicesOther, [forged, token, "nonsense", token]);
+  assert.deepEqual(
+    told.map((one) => ("error" in one ? `${one.rule} ${one.error.code}` : one.verdict)),
+    ["refused forbidden", "durable", "refused invalid_token", "durable"],
+  );
+  assert.deepEqual(
+    told.map((one) => one.token),
+    [forged, token, "nonsense", token],
+  );
+  const [others] = await verdictsOf(bob, [token]);
+  assert.deepEqual(others, {
+    ...{ token, verdict: "unknown", level: "region", rule: "refused" },
+    error: { code: "forbidden", detail: "The token belongs to another owner." },
+  });
+});
+
+test("the SDK keeps its promises by an authenticated stream, and says why another's token is not judged", async () => {
+  const tx = await client.transaction(insert("sdk"));
+  await tx.durable({ level: "global", timeout: 15_000 });
+  await using stranger = new Highwater({ endpoints: await system.endpoints(EAST), apiKey: bob });
+  const [refused] = await stranger.verdicts([tx.token]);
+  assert.ok(refused !== undefined && "error" in refused);
+  assert.equal(refused.error.code, "forbidden");
+  const own = await stranger.transaction(insert("bob's"));
+  await own.durable({ timeout: 15_000 });
+});
+
+test("a gateway announces: the tracker acknowledges what it says", async () => {
+  await eventually("a commit is announced when it is answered", async () => {
+    return (await client.transaction(insert(newId()))).announced;
+  });
+  await eventually("nothing waits for an acknowledgement", async () => {
+    const metrics = await (await fetch(`${system.gateway(EAST).url}/metrics`)).text();
+    return /^highwater_gateway_unacknowledged_transactions 0$/m.test(metrics);
+  });
+});
+
+test("a gateway asks for all its callers: safe transactions, and states that wait", async () => {
+  const safe = await client.transaction(insert("safe"), { ack: "durable", level: "global" });
+  assert.equal(safe.state, "durable");
+  const { id } = await client.transaction(insert("waits"));
+  const { state } = await client.status(id, { level: "global", waitMs: 15_000 });
+  assert.equal(state, "durable");
+});
+
+test("levels change in the file, and gateways and trackers follow without a restart; nodes do not", async () => {
+  const change = async (make: (before: Topology) => Topology): Promise<void> => {
+    for (const region of system.regions) {
+      const file = system.topologyFile(region);
+      const before = JSON.parse(await readFile(file, "utf8")) as Topology;
+      await writeFile(`${file}.new`, JSON.stringify(make(before)));
+      await rename(`${file}.new`, file);
+    }
+  };
+  const before = await client.transaction(insert("before"));
+  await assert.rejects(client.transaction(insert("too soon"), { ack: "durable", level: "far" }), /far/);
+  await change(({ nodes, levels }) => ({
+    nodes,
+    levels: { ...levels, far: { replicas: 1, outside: "region" } },
+  }));
+  const safe = await eventually("the gateway knows the level", () =>
+    client.transaction(insert("far"), { ack: "durable", level: "far" }).catch(() => undefined),
+  );
+  assert.ok(safe.state === "durable" || safe.state === "pending");
+  await eventually("the tracker knows it", async () => {
+    const { body } = await ask("/v1/durability/marks", alice);
+    return (body as { levels: string[] }).levels.includes("far");
+  });
+  // Of transactions from before as well.
+  const { body } = await ask("/v1/durability/verdicts", alice, {
+    ...{ tokens: [before.token, safe.token], level: "far", waitMs: 15_000 },
+  });
+  assert.deepEqual(
+    (body as VerdictsResponse).verdicts.map(({ verdict }) => verdict),
+    ["durable", "durable"],
+  );
+  await change(({ nodes, levels }) => ({
+    nodes: nodes.slice(0, 1),
+    levels: { disk: levels["disk"] ?? {} } as never,
+  }));
+  for (const service of [system.gateway(EAST), system.tracker(EAST)])
+    await eventually(`${service.name} says that it refuses`, async () =>
+      /^highwater_topology_refused 1$/m.test(await (await fetch(`${service.url}/metrics`)).text()),
+    );
+  const still = await client.transaction(insert("still"), { ack: "durable", level: "far" });
+  assert.equal(still.state, "durable");
+});
+
+test("a key that is revoked is refused", async () => {
+  assert.equal(await statusOf("/v1/durability/marks", bob), "200");
+  await system.revokeKey(bob);
+  await eventually("the tracker has read it", async () => {
+    return (await statusOf("/v1/durability/marks", bob)) === "401 unauthenticated";
+  });
+});

@@ -1,0 +1,119 @@
+// Goal: what a caller has entered it leaves again, once, however its answer ends; and a stream does not outlive its credential.
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import { type ServerResponse } from "node:http";
+import { beforeEach, test } from "node:test";
+import { HighwaterError } from "@highwater/protocol";
+import { Callers } from "./callers.ts";
+import { Admission } from "./identity/admission.ts";
+import { ANYBODY } from "./identity/anonymous.ts";
+import { FELLOW_SERVICE } from "./identity/internal.ts";
+import { authenticationUnavailable, type Principal, unauthenticated } from "./identity/principal.ts";
+import { FakeClock, settle } from "./testing.ts";
+
+/** As much of a response as callers look at. */
+class Response extends EventEmitter {
+  destroyed = false;
+  writableFinished = false;
+  end(): void {
+    this.writableFinished = true;
+    this.close();
+  }
+  destroy(): void {
+    this.close();
+  }
+  close(): void {
+    if (this.destroyed) return;
+    this.destroyed = true;
+    this.emit("close");
+  }
+}
+
+const PRINCIPAL: Principal = { ...ANYBODY, id: "one", limits: { ...ANYBODY.limits, concurrency: 1 } };
+const MINUTE_MS = 60_000;
+
+let clock: FakeClock;
+let answer: () => Promise<Principal>;
+let refused: string[];
+let callers: Callers;
+
+beforeEach(() => {
+  clock = new FakeClock();
+  answer = () => Promise.resolve(PRINCIPAL);
+  refused = [];
+  callers = new Callers({
+    authenticator: { authenticate: () => answer(), start: () => undefined, stop: () => undefined },
+    admission: new Admission({ clock, defaults: { ratePerSecond: null, burst: null, concurrency: null } }),
+    clock,
+    onRefused: (code) => refused.push(code),
+  });
+});
+
+const as = (response: Response): ServerResponse => response as unknown as ServerResponse;
+
+test("one in flight leaves when it is answered, and its work hears when its client goes away first", async () => {
+  const answered = new Response();
+  const first = await callers.enter("x", as(answered));
+  await assert.rejects(callers.enter("x", as(new Response())), { code: "concurrency_limited" });
+  answered.end();
+  assert.equal(first.signal?.aborted, false);
+  const left = new Response();
+  const second = await callers.enter("x", as(left));
+  left.destroy();
+  assert.equal(second.signal?.aborted, true);
+  const gone = new Response();
+  gone.destroy();
+  assert.equal((await callers.enter("x", as(gone))).signal?.aborted, true);
+  await callers.enter("x", as(new Response()));
+  assert.deepEqual(refused, ["concurrency_limited"]);
+});
+
+test("limits are not for the services themselves", async () => {
+  answer = () => Promise.resolve({ ...FELLOW_SERVICE, limits: PRINCIPAL.limits });
+  for (let at = 0; at < 5; at++) await callers.enter("x", as(new Response()));
+  assert.deepEqual(refused, []);
+});
+
+test("streams do not count as in flight", async () => {
+  for (let at = 0; at < 5; at++) await callers.enterStream("x", as(new Response()));
+  await callers.enter("x", as(new Response()));
+});
+
+test("a stream ends when its credential is no longer good, and not while that cannot be told", async () => {
+  const response = new Response();
+  await callers.enterStream("x", as(response));
+  await clock.advance(3 * MINUTE_MS);
+  answer = () => Promise.reject(authenticationUnavailable("not now"));
+  await clock.advance(3 * MINUTE_MS);
+  assert.equal(response.destroyed, false);
+  answer = () => Promise.reject(unauthenticated("The key was revoked."));
+  await clock.advance(MINUTE_MS);
+  assert.equal(response.destroyed, true);
+  assert.equal(response.writableFinished, true);
+  assert.equal(clock.pendingTimers, 0);
+});
+
+test("nothing looks after a stream that has gone", async () => {
+  const response = new Response();
+  await callers.enterStream("x", as(response));
+  assert.equal(clock.pendingTimers, 1);
+  response.destroy();
+  assert.equal(clock.pendingTimers, 0);
+  // Gone while its credential is being looked at again.
+  const second = new Response();
+  await callers.enterStream("x", as(second));
+  const late = Promise.withResolvers<Principal>();
+  answer = () => late.promise;
+  await clock.advance(MINUTE_MS);
+  second.destroy();
+  late.resolve(PRINCIPAL);
+  await settle();
+  assert.equal(clock.pendingTimers, 0);
+});
+
+test("a refusal is counted by its code", async () => {
+  answer = () => Promise.reject(new HighwaterError("forbidden"));
+  await assert.rejects(callers.enter("x", as(new Response())), { code: "forbidden" });
+  await assert.rejects(callers.enterStream("x", as(new Response())), { code: "forbidden" });
+  assert.deepEqual(refused, ["forbidden", "forbidden"]);
+});
