@@ -61,8 +61,10 @@ export function makeUuidV7(wallMs: number, random: Uint8Array): TxnId {
 }
 
 export function formatUuid(bytes: Uint8Array): string {
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join(
-    "-",
-  );
+  return uuidOfHex(Buffer.from(bytes.buffer, bytes.byteOffset, 16).toString("hex"), 0);
+}
+
+/** The UUID whose 32 hexadecimal digits begin there. */
+export function uuidOfHex(hex: string, at: number): string {
+  return `${hex.slice(at, at + 8)}-${hex.slice(at + 8, at + 12)}-${hex.slice(at + 12, at + 16)}-${hex.slice(at + 16, at + 20)}-${hex.slice(at + 20, at + 32)}`;
 }
