@@ -13,20 +13,28 @@ import {
 import { type Clock, sleep } from "@highwater/store";
 import { type Config, exposureFaults, exposureLevelOf } from "./config.ts";
 import { type TrackerDeps } from "./deps.ts";
+import { DurabilityEvents, EVENT_DEFAULTS } from "./events/durability-events.ts";
+import { ledgerOutbox } from "./events/ledger-outbox.ts";
 import { announcementRoutes } from "./routes/announcements.ts";
 import { durabilityRoutes, streamRoutes } from "./routes/durability.ts";
 import { registerFailoverRoutes } from "./routes/failover.ts";
 import { healthRoutes } from "./routes/health.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { registerWebhookRoutes } from "./routes/webhooks.ts";
 import { TrackerLoop } from "./shell/loop.ts";
 import { metricsText } from "./shell/metrics.ts";
 import { runRetention } from "./shell/retention.ts";
 import { MarkStream } from "./shell/stream.ts";
 import { Told } from "./shell/told.ts";
 import { VerdictDesk } from "./shell/verdict-desk.ts";
+import { Webhooks } from "./webhooks/index.ts";
 
 export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
 export { type TrackerDeps } from "./deps.ts";
 export { makeDeps } from "./runtime.ts";
+
+/** Gateways bound what is at risk by it. */
+const EXPOSURE_MS = 250;
 
 export interface Tracker {
   readonly app: FastifyInstance;
@@ -41,6 +49,8 @@ interface Parts {
   readonly stream: MarkStream;
   readonly desk: VerdictDesk;
   readonly told: Told;
+  readonly events: DurabilityEvents;
+  readonly webhooks: Webhooks;
   readonly metrics: MetricSet;
   readonly callers: Callers;
   readonly stopping: AbortController;
@@ -48,7 +58,7 @@ interface Parts {
 
 export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   const parts = makeParts(config, deps);
-  const { loop, stream, callers, stopping } = parts;
+  const { loop, stream, callers, events, webhooks, stopping } = parts;
   let isStarted = false;
   const app = makeServer({ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, cutOnClose: true });
   app.addHook("onRequest", (request, _reply, done) => {
@@ -60,10 +70,17 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
     loop,
     start: async () => {
       callers.start();
+      await events.start();
       await loop.start();
+      webhooks.start();
       isStarted = true;
       followLevels(config, deps, parts);
-      void beat(stream, deps.clock, config.heartbeatMs, stopping.signal);
+      void every(deps.clock, config.heartbeatMs, stopping.signal, () => {
+        stream.heartbeat();
+      });
+      void every(deps.clock, EXPOSURE_MS, stopping.signal, () => {
+        stream.publishExposure(loop.state);
+      });
       void runRetention({
         ...{ store: deps.store, clock: deps.clock, log: deps.log },
         ...{ retentionMs: config.retentionMs, everyMs: config.maintainMs, signal: stopping.signal },
@@ -76,6 +93,8 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       loop.stop();
       callers.stop();
       stream.close();
+      await webhooks.close();
+      await events.close();
       await app.close();
       await deps.ledger.close();
       await deps.store.close();
@@ -92,25 +111,88 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const loop = new TrackerLoop(config, deps, {
     onMarks: () => {
       stream.publishMarks(loop.state);
+      events.onMarks();
     },
     onEpochs: () => {
       stream.publishEpochs(loop.state);
+      events.onEpochs();
     },
     onVerdict: (published) => {
       told.verdict(published);
+      events.onVerdict(published);
+    },
+    onDurable: (level, items) => {
+      events.onDurable(level, items);
+    },
+    onDelayed: (published) => {
+      told.delayed++;
+      events.onDelayed(published);
+    },
+    onStall: (stall, isStalled) => {
+      told.stall(stall, isStalled);
+      stream.publishStall(loop.state, stall, isStalled);
+      events.onStall(stall, isStalled);
+    },
+    onBrokenPromise: (promise) => {
+      told.brokenPromise(promise);
+      events.onBrokenPromise(promise);
     },
   });
+  const { events, webhooks } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
   const desk = new VerdictDesk({ loop, clock, stop: stopping.signal });
-  return { loop, stream, desk, told, metrics, callers, stopping };
+  return { loop, stream, desk, told, events, webhooks, metrics, callers, stopping };
+}
+
+/** Events and webhooks: what is recorded of the first is enqueued for the second in the same transaction. */
+function makeEvents(
+  config: Config,
+  deps: TrackerDeps,
+  loop: TrackerLoop,
+): { readonly events: DurabilityEvents; readonly webhooks: Webhooks } {
+  const { clock, log, store, random, resolve } = deps;
+  const webhooks = new Webhooks(config, {
+    ...{ nodes: config.topology.nodes, clock, log, random, resolve, helper: `tracker:${config.name}` },
+    ...{ connectTimeoutMs: config.connectTimeoutMs, callTimeoutMs: config.callTimeoutMs },
+    reign: () => {
+      const { standing } = loop.state;
+      return standing.kind === "reigning" ? standing : null;
+    },
+    prepare: (node) => store.prepare(node),
+    recordEvent: async ({ node, epoch }, event) => {
+      await recorded.record(node, epoch, [event]);
+    },
+    onWants: (wants) => {
+      events.recordDurable(wants);
+    },
+  });
+  const recorded = deps.events(webhooks.onRecorded);
+  const events = new DurabilityEvents(
+    {
+      ...{ events: recorded, outbox: ledgerOutbox(deps.ledger), store, clock, log, random },
+      state: () => loop.state,
+      wantDurable: (wanted) => {
+        loop.dispatch({ kind: "durable_wanted", nowMs: clock.monotonicMs(), wanted });
+      },
+      // What a killed gateway had announced to another tracker alone, nobody here can know.
+      isComplete: ({ cause }) => cause === "first" || cause === "clean_restart",
+    },
+    {
+      ...EVENT_DEFAULTS,
+      ...{ keepMs: config.eventsKeepMs, expireEveryMs: config.maintainMs, heartbeatMs: config.heartbeatMs },
+      ...{ maxStreams: config.eventStreams, maxStreamsPerKey: config.eventStreamsPerKey },
+    },
+  );
+  return { events, webhooks };
 }
 
 function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, parts: Parts): void {
-  const { loop, stream, desk, told, metrics, callers, stopping } = parts;
+  const { loop, stream, desk, told, events, webhooks, metrics, callers, stopping } = parts;
   void app.register((scope, _options, done) => {
     installCallers(scope, callers);
     durabilityRoutes(scope, { loop, desk });
     registerFailoverRoutes(scope, { state: () => loop.state });
+    registerWebhookRoutes(scope, { admin: webhooks.admin });
     announcementRoutes(scope, {
       ...{ loop, clock: deps.clock, ledger: deps.ledger },
       onlyServices: config.internalSecret !== null,
@@ -120,12 +202,13 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
   void app.register((scope, _options, done) => {
     installCallers(scope, callers, "stream");
     streamRoutes(scope, { loop, stream, maxStreams: config.maxStreams });
+    eventRoutes(scope, { events, levels: () => loop.state.config.levels.map(({ name }) => name) });
     done();
   });
   healthRoutes(app, {
     loop,
     isStopping: () => stopping.signal.aborted,
-    metrics: () => metricsText(loop.state, stream.size, told) + metrics.render(),
+    metrics: () => metricsText(loop.state, stream.size, told) + metrics.render() + webhooks.metrics.render(),
   });
 }
 
@@ -177,9 +260,9 @@ function isOpen(url: string, isServing: boolean): HighwaterError | undefined {
   return new HighwaterError("overloaded", { detail, retryAfterMs: 1_000 });
 }
 
-async function beat(stream: MarkStream, clock: Clock, everyMs: number, signal: AbortSignal): Promise<void> {
+async function every(clock: Clock, periodMs: number, signal: AbortSignal, act: () => void): Promise<void> {
   while (!signal.aborted) {
-    await sleep(clock, everyMs, signal);
-    stream.heartbeat();
+    await sleep(clock, periodMs, signal);
+    if (!signal.aborted) act();
   }
 }

@@ -9,6 +9,7 @@ import {
   REQUIRED,
 } from "@highwater/service";
 import { RANGES, VARIABLES } from "./config.ts";
+import { ABOUT_WEBHOOKS } from "./webhooks/settings.ts";
 
 const ABOUT: AboutVariables = {
   ...ABOUT_SHARED,
@@ -41,6 +42,11 @@ const ABOUT: AboutVariables = {
   TRACKER_KEEP_DURABLE_MS: about(
     "how long a transaction is kept that is durable at some level beyond the primary but not at all",
   ),
+  TRACKER_MAX_KEPT: about("above this number the oldest of those leave sooner"),
+  TRACKER_EVENTS_KEEP_MS: about("how long events are kept in the store"),
+  TRACKER_EVENT_STREAMS: about("streams of events that may be open; more get 503 `overloaded`"),
+  TRACKER_EVENT_STREAMS_PER_KEY: about("the same of one credential; more get 429 `concurrency_limited`"),
+  ...ABOUT_WEBHOOKS,
   TRACKER_MAINTAIN_MS: about("how often receipts and events are expired"),
   TRACKER_BODY_LIMIT_BYTES: about("of a request; more is 413 `body_too_large`"),
   TRACKER_CONNECT_TIMEOUT_MS: about("for a connection to a node"),

@@ -25,6 +25,8 @@ import {
   readAuthority,
 } from "@highwater/store";
 
+import { WEBHOOK_SETTINGS } from "./webhooks/settings.ts";
+
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const MEBIBYTE = 1_048_576;
@@ -54,6 +56,12 @@ const SETTINGS = {
   /** A level whose mark stands still for so long, while something waits for it, is stalled. */
   stallAfterMs: integer("TRACKER_STALL_AFTER_MS", { fallback: 10_000, min: 100, max: HOUR_MS }),
   keepDurableMs: integer("TRACKER_KEEP_DURABLE_MS", { fallback: HOUR_MS, min: 1_000, max: DAY_MS }),
+  /** Above this number the oldest of those leave sooner. */
+  maxKept: integer("TRACKER_MAX_KEPT", { fallback: 1_000_000, min: 1_000, max: 100_000_000 }),
+  eventsKeepMs: integer("TRACKER_EVENTS_KEEP_MS", { fallback: 7 * DAY_MS, min: 1_000, max: 366 * DAY_MS }),
+  eventStreams: integer("TRACKER_EVENT_STREAMS", { fallback: 5_000, min: 1, max: 1_000_000 }),
+  eventStreamsPerKey: integer("TRACKER_EVENT_STREAMS_PER_KEY", { fallback: 500, min: 1, max: 1_000_000 }),
+  ...WEBHOOK_SETTINGS,
   retentionMs: integer("HIGHWATER_RETENTION_MS", { fallback: DAY_MS, min: 1_000, max: 366 * DAY_MS }),
   maintainMs: integer("TRACKER_MAINTAIN_MS", { fallback: 600_000, min: 100, max: DAY_MS }),
   bodyLimitBytes: integer("TRACKER_BODY_LIMIT_BYTES", {

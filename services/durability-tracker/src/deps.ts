@@ -1,7 +1,14 @@
 // What the tracker needs from the world: time, the log, the store and its ledger on disk.
 import { type Log, type TopologyFile } from "@highwater/service";
-import { type Clock, type KeyReader, type Store } from "@highwater/store";
+import {
+  type Clock,
+  type EventStore,
+  type KeyReader,
+  type PostgresEventsOptions,
+  type Store,
+} from "@highwater/store";
 import { type LedgerFile } from "./shell/ledger-file.ts";
+import { type Resolve } from "./webhooks/index.ts";
 
 export interface TrackerDeps {
   readonly store: Store;
@@ -10,6 +17,12 @@ export interface TrackerDeps {
   readonly log: Log;
   /** Opens the store of the API keys; wanted only where keys are accepted. */
   readonly keys: () => KeyReader;
+  /** Opens the store of the events; the hook runs in the transaction that records them. */
+  readonly events: (onRecorded: NonNullable<PostgresEventsOptions["onRecorded"]>) => EventStore;
+  /** How the names of webhooks' hosts are looked up. */
+  readonly resolve: Resolve;
+  /** Evenly distributed in [0, 1). */
+  readonly random: () => number;
   /** Where levels may change while the tracker runs. */
   readonly topologyFile?: TopologyFile | undefined;
 }

@@ -1,9 +1,10 @@
 // The real store and ledger. The only file of this service that touches them.
 import { type Log, realClock, type TopologyFile } from "@highwater/service";
-import { PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
+import { PostgresEvents, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
 import { type Config } from "./config.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { LedgerFile } from "./shell/ledger-file.ts";
+import { resolveName } from "./webhooks/index.ts";
 
 export function makeDeps(
   config: Config,
@@ -32,5 +33,8 @@ export function makeDeps(
       poolSize: 1,
     }),
     keys: () => new PostgresKeys(shared),
+    events: (onRecorded) => new PostgresEvents({ ...shared, onRecorded }),
+    resolve: resolveName,
+    random: Math.random,
   };
 }

@@ -1,9 +1,15 @@
 // Marks, their stream, and verdicts: what clients that hold tokens ask a tracker.
 import { type FastifyInstance } from "fastify";
-import { HighwaterError, type MarksResponse, validate, VerdictsRequest } from "@highwater/protocol";
+import {
+  type ExposureReport,
+  HighwaterError,
+  type MarksResponse,
+  validate,
+  VerdictsRequest,
+} from "@highwater/protocol";
 import { callerOf, requireScope } from "@highwater/service";
 import { type TrackerLoop } from "../shell/loop.ts";
-import { currentMarks, type MarkStream } from "../shell/stream.ts";
+import { currentMarks, exposureReport, type MarkStream } from "../shell/stream.ts";
 import { type VerdictDesk } from "../shell/verdict-desk.ts";
 
 export interface DurabilityParts {
@@ -19,6 +25,21 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, desk }: Durabil
       levels: loop.state.config.levels.map(({ name }) => name),
       epochs: [...loop.state.ancestry],
     };
+  });
+
+  scope.get("/v1/durability/exposure", (request): ExposureReport => {
+    const { principal } = callerOf(request);
+    requireScope(principal, "read");
+    const report = exposureReport(loop.state);
+    if (report === null)
+      throw new HighwaterError("primary_unavailable", {
+        detail: "No epoch is known yet.",
+        retryAfterMs: 1_000,
+      });
+    if (principal.isEveryOwner === true) return report;
+    const own = principal.owner.toString();
+    const count = report.byOwner[own];
+    return { ...report, byOwner: count === undefined ? {} : { [own]: count } };
   });
 
   scope.post("/v1/durability/verdicts", (request) => {
@@ -43,7 +64,8 @@ export interface StreamParts {
 export function streamRoutes(scope: FastifyInstance, { loop, stream, maxStreams }: StreamParts): void {
   // Without HEAD: a stream has no end that it could wait for.
   scope.get("/v1/durability/stream", { exposeHeadRoute: false }, (request, reply) => {
-    requireScope(callerOf(request).principal, "read");
+    const { principal } = callerOf(request);
+    requireScope(principal, "read");
     if (stream.size >= maxStreams)
       throw new HighwaterError("overloaded", {
         detail: `The limit maxStreams is ${String(maxStreams)}: so many streams are open.`,
@@ -51,6 +73,10 @@ export function streamRoutes(scope: FastifyInstance, { loop, stream, maxStreams 
         retryAfterMs: 5_000,
       });
     reply.hijack();
-    stream.add(reply.raw, loop.state);
+    const { exposure } = request.query as { exposure?: string };
+    stream.add(reply.raw, loop.state, {
+      hearsExposure: exposure === "true",
+      seesOwners: principal.isEveryOwner === true,
+    });
   });
 }

@@ -9,8 +9,6 @@ import type { LedgerBatch, LedgerReply, LedgerRequest, LedgerRow, Table } from "
 export interface Saved extends Restored {
   /** The epoch that reigned when the ledger was last written. */
   readonly reigning: EpochId | null;
-  /** What was to be told and may not be recorded yet. */
-  readonly outbox: ReadonlyMap<string, string>;
 }
 
 type Pending = LedgerRow | { readonly table: "entry"; readonly key: string; readonly entry: Entry };
@@ -78,7 +76,6 @@ export class LedgerFile {
     const epochs: EpochRecord[] = [];
     const marks: Restored["marks"][number][] = [];
     const entries: Restored["entries"][number][] = [];
-    const outbox = new Map<string, string>();
     const meta = new Map<string, string>();
     await this.#read("entry", (_, body) => entries.push(decodeEntry(body)));
     await this.#read("epoch", (_, body) => epochs.push(JSON.parse(body) as EpochRecord));
@@ -87,7 +84,6 @@ export class LedgerFile {
       marks.push({ epoch: epoch as EpochId, level, offset: BigInt(body) as Offset });
     });
     await this.#read("meta", (key, body) => meta.set(key, body));
-    await this.#read("outbox", (key, body) => outbox.set(key, body));
     // The core finds the oldest by walking from the front.
     entries.sort((a, b) => a.atMs - b.atMs);
     const levelBits = new Map(
@@ -95,7 +91,7 @@ export class LedgerFile {
     );
     const waitingEpoch = (meta.get("waiting_epoch") as EpochId | undefined) ?? null;
     const reigning = (meta.get("reigning") as EpochId | undefined) ?? null;
-    return { epochs, marks, entries, outbox, levelBits, waitingEpoch, waiting: [], reigning };
+    return { epochs, marks, entries, levelBits, waitingEpoch, waiting: [], reigning };
   }
 
   /** The backlog, in parts and in the order of the offsets. */
@@ -122,6 +118,12 @@ export class LedgerFile {
       if (last === undefined) return;
       after = last;
     }
+  }
+
+  /** What is on disk behind the key, in the order of the keys; a bounded part of it, and nothing when there is no more. */
+  async loadOutbox(after: string): Promise<ReadonlyMap<string, string>> {
+    const reply = await this.#ask({ kind: "read", table: "outbox", after });
+    return new Map(reply.kind === "rows" ? reply.rows.map(({ key, body }) => [key, body]) : []);
   }
 
   save(entry: Entry): void {

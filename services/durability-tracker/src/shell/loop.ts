@@ -42,10 +42,10 @@ export interface LoopListener {
   /** Lost or broken. */
   onVerdict(published: Published): void;
   /** Only while asked for by `wantDurable`. */
-  onDurable?(level: string, items: readonly BecameDurable[]): void;
-  onDelayed?(published: Published): void;
-  onStall?(stall: StallEvent, isStalled: boolean): void;
-  onBrokenPromise?(promise: BrokenPromiseData): void;
+  onDurable(level: string, items: readonly BecameDurable[]): void;
+  onDelayed(published: Published): void;
+  onStall(stall: StallEvent, isStalled: boolean): void;
+  onBrokenPromise(promise: BrokenPromiseData): void;
 }
 
 const TICK_MS = 100;
@@ -53,7 +53,6 @@ const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 1_000;
 const SETTLE_PATIENCE_MS = 2_000;
-const MAX_KEPT = 1_000_000;
 
 export class TrackerLoop {
   readonly #config: Config;
@@ -269,20 +268,20 @@ export class TrackerLoop {
         this.#listener.onVerdict(effect.published);
         return true;
       case "publish_durable":
-        this.#listener.onDurable?.(effect.level, effect.items);
+        this.#listener.onDurable(effect.level, effect.items);
         return false;
       case "publish_delayed":
-        this.#listener.onDelayed?.(effect.published);
+        this.#listener.onDelayed(effect.published);
         return false;
       case "publish_stall": {
         const { level, epoch, offset, pending } = effect;
-        this.#listener.onStall?.({ level, epoch, offset: offset.toString(), pending }, effect.isStalled);
+        this.#listener.onStall({ level, epoch, offset: offset.toString(), pending }, effect.isStalled);
         return false;
       }
       case "publish_broken_promise": {
         const { level, epoch, from, to, transactions } = effect;
         const range = { from: from.toString(), to: to.toString() };
-        this.#listener.onBrokenPromise?.({ level, epoch, ...range, transactions });
+        this.#listener.onBrokenPromise({ level, epoch, ...range, transactions });
         return false;
       }
       case "help_flush":
@@ -403,7 +402,7 @@ function coreConfig(config: Config): CoreConfig {
     levels: Object.entries(config.topology.levels).map(([name, rule]) => ({ name, rule })),
     exposureLevel: exposureLevelOf(config, config.topology.levels),
     stallAfterMs: config.stallAfterMs,
-    maxKept: MAX_KEPT,
+    maxKept: config.maxKept,
     aliveMs: config.aliveMs,
     publishPatienceMs: config.publishPatienceMs,
     intentPatienceMs: config.intentPatienceMs,

@@ -1,14 +1,16 @@
 // The tracker's numbers as Prometheus text.
 import { type EpochId } from "@highwater/protocol";
-import { heldCount, pendingAt, type TrackerState } from "../core/index.ts";
+import { exposure, heldCount, pendingAt, type TrackerState } from "../core/index.ts";
+import { type Told } from "./told.ts";
 
 export function metricsText(
   state: TrackerState,
   streams: number,
-  told: { readonly lost: number; readonly broken: number },
+  told: Pick<Told, "lost" | "broken" | "promises" | "delayed" | "stalled">,
 ): string {
   const current = state.ancestry.at(-1);
   const marks = current === undefined ? undefined : state.marks.get(current.id as EpochId);
+  const risk = exposure(state);
   const lines = [
     "# TYPE highwater_mark_bytes gauge",
     ...[...(marks ?? [])].map(
@@ -18,6 +20,16 @@ export function metricsText(
     ...state.config.levels.map(
       ({ name }) => `highwater_pending_transactions{level="${name}"} ${String(pendingAt(state, name))}`,
     ),
+    "# TYPE highwater_level_stalled gauge",
+    ...state.config.levels.map(
+      ({ name }) => `highwater_level_stalled{level="${name}"} ${told.stalled.has(name) ? "1" : "0"}`,
+    ),
+    "# TYPE highwater_exposed_transactions gauge",
+    `highwater_exposed_transactions{level="${risk.level}"} ${String(risk.transactions)}`,
+    "# TYPE highwater_exposed_bytes gauge",
+    `highwater_exposed_bytes{level="${risk.level}"} ${risk.bytes.toString()}`,
+    "# TYPE highwater_exposed_oldest_seconds gauge",
+    `highwater_exposed_oldest_seconds{level="${risk.level}"} ${String((risk.oldestMs ?? 0) / 1_000)}`,
     "# TYPE highwater_ledger_entries gauge",
     `highwater_ledger_entries ${String(heldCount(state))}`,
     "# TYPE highwater_epoch gauge",
@@ -32,6 +44,10 @@ export function metricsText(
     `highwater_lost_total ${String(told.lost)}`,
     "# TYPE highwater_broken_total counter",
     `highwater_broken_total ${String(told.broken)}`,
+    "# TYPE highwater_broken_promises_total counter",
+    `highwater_broken_promises_total ${String(told.promises)}`,
+    "# TYPE highwater_delayed_total counter",
+    `highwater_delayed_total ${String(told.delayed)}`,
   ];
   return lines.join("\n") + "\n";
 }

@@ -15,8 +15,16 @@ const MAX_BUFFERED_BYTES = 1024 * 1024;
 /** Ancestors that a client may still hold tokens of. */
 const MAX_EPOCHS = 64;
 
+/** What a client hears besides marks, epochs and stalls. */
+export interface Viewer {
+  /** What is at risk, a few times a second: gateways and dashboards want it, and thousands of clients do not. */
+  readonly hearsExposure: boolean;
+  /** What others have at risk is nobody's business but the services' own. */
+  readonly seesOwners: boolean;
+}
+
 export class MarkStream {
-  readonly #clients = new Set<ServerResponse>();
+  readonly #clients = new Map<ServerResponse, Viewer>();
   #sequence = 0;
   #exposure = "";
 
@@ -24,7 +32,7 @@ export class MarkStream {
     return this.#clients.size;
   }
 
-  add(response: ServerResponse, state: TrackerState): void {
+  add(response: ServerResponse, state: TrackerState, viewer: Viewer): void {
     response.writeHead(200, {
       "content-type": "text/event-stream",
       "cache-control": "no-store",
@@ -35,10 +43,13 @@ export class MarkStream {
     if (state.ancestry.length > 0) hello += this.#epochs(state);
     const marks = currentMarks(state);
     if (marks !== null) hello += this.#event(marks.seq, "mark", marks);
-    const risk = exposureReport(state);
-    if (risk !== null) hello += this.#event(state.ancestry.at(-1)?.seq ?? 0, "exposure", risk);
+    const risk = viewer.hearsExposure ? exposureReport(state) : null;
+    if (risk !== null) {
+      const seen = viewer.seesOwners ? risk : { ...risk, byOwner: {} };
+      hello += this.#event(state.ancestry.at(-1)?.seq ?? 0, "exposure", seen);
+    }
     response.write(hello);
-    this.#clients.add(response);
+    this.#clients.set(response, viewer);
     response.on("close", () => {
       this.#clients.delete(response);
     });
@@ -63,12 +74,15 @@ export class MarkStream {
 
   /** What is at risk now, if that is anything else than what was told last. */
   publishExposure(state: TrackerState): void {
-    const report = exposureReport(state);
-    if (report === null) return;
+    const listeners = [...this.#clients].filter(([, { hearsExposure }]) => hearsExposure);
+    const report = listeners.length === 0 ? null : exposureReport(state);
     const text = JSON.stringify(report);
-    if (text === this.#exposure) return;
+    if (report === null || text === this.#exposure) return;
     this.#exposure = text;
-    this.#send(this.#event(state.ancestry.at(-1)?.seq ?? 0, "exposure", report));
+    const seq = state.ancestry.at(-1)?.seq ?? 0;
+    const all = this.#event(seq, "exposure", report);
+    const withoutOwners = this.#event(seq, "exposure", { ...report, byOwner: {} });
+    for (const [client, { seesOwners }] of listeners) write(client, seesOwners ? all : withoutOwners);
   }
 
   heartbeat(): void {
@@ -76,7 +90,7 @@ export class MarkStream {
   }
 
   close(): void {
-    for (const client of this.#clients) client.end();
+    for (const client of this.#clients.keys()) client.end();
     this.#clients.clear();
   }
 
@@ -91,11 +105,13 @@ export class MarkStream {
   }
 
   #send(text: string): void {
-    for (const client of this.#clients) {
-      client.write(text);
-      if (client.writableLength > MAX_BUFFERED_BYTES) client.destroy();
-    }
+    for (const client of this.#clients.keys()) write(client, text);
   }
+}
+
+function write(client: ServerResponse, text: string): void {
+  client.write(text);
+  if (client.writableLength > MAX_BUFFERED_BYTES) client.destroy();
 }
 
 /** The marks of the current epoch as the wire carries them; null while none was ever observed. */

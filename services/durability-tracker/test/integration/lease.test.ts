@@ -95,7 +95,15 @@ test("positions that were told by a primary which is given up before they arrive
   const loop = new TrackerLoop(
     config,
     { store, clock, ledger, log: silent },
-    { onMarks: () => undefined, onEpochs: () => undefined, onVerdict: () => undefined },
+    {
+      onMarks: () => undefined,
+      onEpochs: () => undefined,
+      onVerdict: () => undefined,
+      onDurable: () => undefined,
+      onDelayed: () => undefined,
+      onStall: () => undefined,
+      onBrokenPromise: () => undefined,
+    },
   );
   let held: HeldKey = await etcd.hold(key, "east", TTL_S);
   try {
