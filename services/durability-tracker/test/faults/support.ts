@@ -166,6 +166,12 @@ export class FaultySystem implements AsyncDisposable {
     return body.verdicts;
   }
 
+  /** Attempts in the tracker's ledger. */
+  async held(region: string): Promise<number> {
+    const text = await (await fetch(`${this.system.tracker(region).url}/metrics`)).text();
+    return Number(/^highwater_ledger_entries (\d+)$/m.exec(text)?.[1]);
+  }
+
   async keysOn(node: string): Promise<Set<string>> {
     return new Set(
       (await this.system.cluster.query(node, "SELECT key FROM kv")).map((row) => String(row.key)),
