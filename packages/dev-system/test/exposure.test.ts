@@ -52,8 +52,14 @@ const pendingOn = (gateway: string): Promise<number> =>
 const boundOf = (gateway: string): Promise<number> =>
   metric(gateway, 'highwater_gateway_exposure_bound{limit="exposureTransactions"}');
 
+/** By its own account, and by what it has last heard of the others. */
 const untilDurable = (gateway: string): Promise<true> =>
-  eventually("nothing is at risk", async () => (await pendingOn(gateway)) === 0);
+  eventually(
+    "nothing is at risk",
+    async () =>
+      (await pendingOn(gateway)) === 0 &&
+      (await metric(gateway, 'highwater_gateway_exposure_used{limit="exposureTransactions"}')) === 0,
+  );
 
 test("the trackers are gone: each gateway keeps to its share of the limit, and goes on when one is back", async () => {
   await using system = await System.start({
