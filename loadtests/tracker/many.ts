@@ -86,27 +86,24 @@ export function tokenOf({ id, epoch, offset }: Committed): string {
   return encodeToken({ kind: "write", id, epoch, offset: offset as Offset, attempt: epoch });
 }
 
-/** One request for each batch, one after the other. */
+/** Of one batch. */
 export async function askVerdicts(
   connection: HttpConnection,
   tokens: readonly string[],
-  level: string,
+  question: { readonly level: string; readonly waitMs?: number },
 ): Promise<TokenVerdict[]> {
-  const verdicts: TokenVerdict[] = [];
-  for (const some of batches(tokens)) {
-    const { status, text } = await connection.post(
-      "/v1/durability/verdicts",
-      JSON.stringify({ tokens: some, level }),
-    );
-    if (status !== 200) throw new Error(`the tracker answered ${String(status)} ${text}`);
-    for (const verdict of (JSON.parse(text) as VerdictsResponse).verdicts) {
-      if ("error" in verdict) throw new Error(`the tracker refused a token: ${verdict.error.detail}`);
-      verdicts.push(verdict);
-    }
-  }
-  return verdicts;
+  const body = JSON.stringify({ tokens, ...question });
+  const { status, text } = await connection.post("/v1/durability/verdicts", body);
+  if (status !== 200) throw new Error(`the tracker answered ${String(status)} ${text}`);
+  return (JSON.parse(text) as VerdictsResponse).verdicts.map((verdict) => {
+    if ("error" in verdict) throw new Error(`the tracker refused a token: ${verdict.error.detail}`);
+    return verdict;
+  });
 }
 
-function* batches<T>(all: readonly T[]): Generator<readonly T[]> {
-  for (let from = 0; from < all.length; from += BATCH) yield all.slice(from, from + BATCH);
+/** As many as one request may have. */
+export function batches<T>(all: readonly T[]): (readonly T[])[] {
+  return Array.from({ length: Math.ceil(all.length / BATCH) }, (_, at) =>
+    all.slice(at * BATCH, (at + 1) * BATCH),
+  );
 }

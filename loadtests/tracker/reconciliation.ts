@@ -4,7 +4,7 @@ import { type TokenVerdict } from "@highwater/protocol";
 import pg from "pg";
 import { HttpConnection } from "../gateway/http-connection.ts";
 import { type BenchSystem, LEVEL, pause, PRIMARY, REPLICAS, until } from "./bench-system.ts";
-import { announceMany, askVerdicts, type Committed, commitMany, tokenOf } from "./many.ts";
+import { announceMany, askVerdicts, batches, type Committed, commitMany, tokenOf } from "./many.ts";
 
 export interface Reconciliation {
   readonly transactions: number;
@@ -19,7 +19,8 @@ export interface Reconciliation {
 }
 
 const LIMIT_MS = 60_000;
-const ASK_AGAIN_MS = 20;
+/** As long as a client of the SDK lets a question wait. */
+const QUESTION_MS = 5_000;
 const POLL_MS = 2;
 
 /** Ends with the primary dead: nothing can be measured behind it. */
@@ -29,35 +30,38 @@ export async function measureReconciliation(
 ): Promise<Reconciliation> {
   const all = await makePending(system, trackerUrl, transactions);
   const tokens = all.map(tokenOf);
+  await checkPending(trackerUrl, tokens);
+  await system.cluster.kill(PRIMARY);
+  const successor = await system.cluster.mostAdvancedReplica([...REPLICAS]);
+  await system.moveServicesTo(successor);
+  const accepting = acceptsWrites(await system.cluster.connectionString(successor));
+  const promoted = system.cluster.promote(successor);
+  const acceptedMs = await accepting;
+  await system.setReplicasReachable(true);
+  await promoted;
+  const { verdicts, atMs, epochAtMs } = await awaitVerdicts(trackerUrl, tokens, all[0]?.epoch);
+  const receipts = await receiptsOf(await system.cluster.connectionString(successor), all);
+  const seconds = (ms: number): number => (ms - acceptedMs) / 1_000;
+  const sorted = [...atMs].sort((a, b) => a - b);
+  return {
+    transactions,
+    carried_over: count(verdicts, "durable"),
+    lost: count(verdicts, "lost"),
+    wrong: verdicts.filter(({ id, verdict }) => verdict !== (receipts.has(id) ? "durable" : "lost")).length,
+    new_epoch_seconds: seconds(epochAtMs),
+    half_seconds: seconds(sorted[sorted.length >> 1] ?? Number.NaN),
+    all_seconds: seconds(sorted.at(-1) ?? Number.NaN),
+  };
+}
+
+async function checkPending(trackerUrl: string, tokens: readonly string[]): Promise<void> {
   const connection = await HttpConnection.open(trackerUrl);
-  try {
-    const before = await askVerdicts(connection, tokens, LEVEL);
-    const early = before.filter(({ verdict }) => verdict !== "pending").length;
-    if (early > 0) throw new Error(`${String(early)} transactions had a verdict before the failure`);
-    await system.cluster.kill(PRIMARY);
-    const successor = await system.cluster.mostAdvancedReplica([...REPLICAS]);
-    await system.moveServicesTo(successor);
-    const accepting = acceptsWrites(await system.cluster.connectionString(successor));
-    const promoted = system.cluster.promote(successor);
-    const acceptedMs = await accepting;
-    await system.setReplicasReachable(true);
-    await promoted;
-    const { verdicts, atMs, epochAtMs } = await awaitVerdicts(connection, tokens, all[0]?.epoch);
-    const receipts = await receiptsOf(await system.cluster.connectionString(successor), all);
-    const seconds = (ms: number): number => (ms - acceptedMs) / 1_000;
-    const sorted = [...atMs].sort((a, b) => a - b);
-    return {
-      transactions,
-      carried_over: count(verdicts, "durable"),
-      lost: count(verdicts, "lost"),
-      wrong: verdicts.filter(({ id, verdict }) => verdict !== (receipts.has(id) ? "durable" : "lost")).length,
-      new_epoch_seconds: seconds(epochAtMs),
-      half_seconds: seconds(sorted[sorted.length >> 1] ?? Number.NaN),
-      all_seconds: seconds(sorted.at(-1) ?? Number.NaN),
-    };
-  } finally {
-    connection.close();
-  }
+  const verdicts: TokenVerdict[] = [];
+  for (const some of batches(tokens))
+    verdicts.push(...(await askVerdicts(connection, some, { level: LEVEL })));
+  connection.close();
+  const early = verdicts.filter(({ verdict }) => verdict !== "pending").length;
+  if (early > 0) throw new Error(`${String(early)} transactions had a verdict before the failure`);
 }
 
 /**
@@ -101,32 +105,44 @@ async function acceptsWrites(url: string): Promise<number> {
   }
 }
 
+/** As clients do it: once they hear of the new epoch they ask, and every question waits at the tracker for its answer. */
 async function awaitVerdicts(
-  connection: HttpConnection,
+  trackerUrl: string,
   tokens: readonly string[],
   ended: string | undefined,
 ): Promise<{ verdicts: TokenVerdict[]; atMs: number[]; epochAtMs: number }> {
   const verdicts: TokenVerdict[] = [];
   const atMs: number[] = [];
-  let epochAtMs = Number.NaN;
-  let open = tokens;
-  for (const deadlineMs = performance.now() + LIMIT_MS; open.length > 0;) {
-    if (performance.now() > deadlineMs)
-      throw new Error(`${String(open.length)} transactions are still pending`);
-    if (Number.isNaN(epochAtMs) && (await reigning(connection)) === ended) {
+  const deadlineMs = performance.now() + LIMIT_MS;
+  const connections = await Promise.all(batches(tokens).map(() => HttpConnection.open(trackerUrl)));
+  try {
+    const [first] = connections;
+    if (first === undefined) throw new Error("there is nothing to ask about");
+    while ((await reigning(first)) === ended) {
+      if (performance.now() > deadlineMs) throw new Error("the new epoch does not begin");
       await pause(POLL_MS);
-      continue;
     }
-    if (Number.isNaN(epochAtMs)) epochAtMs = performance.now();
-    const answers = await askVerdicts(connection, open, LEVEL);
-    const nowMs = performance.now();
-    const settled = answers.filter(({ verdict }) => verdict !== "pending");
-    for (const verdict of settled) verdicts.push(verdict);
-    for (let at = 0; at < settled.length; at++) atMs.push(nowMs);
-    open = answers.filter(({ verdict }) => verdict === "pending").map(({ token }) => token);
-    await pause(ASK_AGAIN_MS);
+    const epochAtMs = performance.now();
+    await Promise.all(
+      batches(tokens).map(async (some, at) => {
+        const connection = connections[at] ?? first;
+        for (let open = some; open.length > 0;) {
+          if (performance.now() > deadlineMs)
+            throw new Error(`${String(open.length)} transactions are still pending`);
+          const answers = await askVerdicts(connection, open, { level: LEVEL, waitMs: QUESTION_MS });
+          for (const verdict of answers) {
+            if (verdict.verdict === "pending") continue;
+            verdicts.push(verdict);
+            atMs.push(performance.now());
+          }
+          open = answers.filter(({ verdict }) => verdict === "pending").map(({ token }) => token);
+        }
+      }),
+    );
+    return { verdicts, atMs, epochAtMs };
+  } finally {
+    for (const connection of connections) connection.close();
   }
-  return { verdicts, atMs, epochAtMs };
 }
 
 async function reigning(connection: HttpConnection): Promise<string | undefined> {
