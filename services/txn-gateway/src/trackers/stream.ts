@@ -90,7 +90,11 @@ export class TrackerStream {
     try {
       const lastId = this.#lastIds.get(tracker);
       const headers = { accept: "text/event-stream", ...(lastId && { "last-event-id": lastId }) };
-      const answer = await transport.open(`${tracker}/v1/durability/stream?exposure=true`, headers, connection.signal);
+      const answer = await transport.open(
+        `${tracker}/v1/durability/stream?exposure=true`,
+        headers,
+        connection.signal,
+      );
       if (answer.status !== 200) {
         abort();
         throw new Error(`the tracker answered ${String(answer.status)}`);

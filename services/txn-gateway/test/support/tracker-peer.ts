@@ -103,7 +103,7 @@ export class TrackerPeer {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (request.method === "GET" && request.url === "/v1/durability/stream") {
+    if (request.method === "GET" && request.url?.startsWith("/v1/durability/stream") === true) {
       const last = request.headers["last-event-id"];
       if (typeof last === "string") this.resumedFrom.push(last);
       response.writeHead(200, { "content-type": "text/event-stream" });
