@@ -95,7 +95,7 @@ export type WebhookDisabledData = Static<typeof WebhookDisabledData>;
 export const DurabilityEvent = Type.Object(
   {
     id: EventId,
-    type: Type.Union(DURABILITY_EVENT_TYPES.map((type) => Type.Literal(type))),
+    type: Type.Enum([...DURABILITY_EVENT_TYPES]),
     at: Type.String({ description: "RFC 3339: when it was recorded." }),
     data: Type.Union([
       TransactionEventData,
