@@ -27,6 +27,17 @@ export {
 } from "./identity/settings.ts";
 export { jsonLog, type Log, type LogFields } from "./log.ts";
 export { Counter, MetricSet } from "./metrics.ts";
+export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
+export {
+  BODY_ERRORS,
+  CALLER_ERRORS,
+  type Example,
+  type Operation,
+  type Parameter,
+  type ResponseHeader,
+  type Success,
+} from "./openapi/operation.ts";
+export { type Json, Schemas } from "./openapi/schemas.ts";
 export { callerOf, installCallers } from "./plugins/caller.ts";
 export {
   installErrorHandling,

@@ -1,7 +1,7 @@
 // The calls for operators and probes. A proxy must not show them to the public.
 import Type from "typebox";
 import { Uuid } from "@highwater/protocol";
-import { type Operation } from "./operation.ts";
+import { type Operation } from "@highwater/service";
 
 const closed = { additionalProperties: false } as const;
 const Health = Type.Object({ status: Type.Literal("ok") }, closed);

@@ -15,10 +15,9 @@ import {
   CALLER_ERRORS,
   type Operation,
   type Parameter,
-  PRIMARY_ERRORS,
   type ResponseHeader,
-  STATEMENT_ERRORS,
-} from "./operation.ts";
+} from "@highwater/service";
+import { PRIMARY_ERRORS, STATEMENT_ERRORS } from "./errors.ts";
 import { COMMITTED, OPEN, RESULT, SAMPLE, UPDATE } from "./sample.ts";
 import { ENDINGS, ID_IN_PATH } from "./transactions.ts";
 

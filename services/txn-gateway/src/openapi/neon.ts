@@ -2,14 +2,8 @@
 import Type from "typebox";
 import { IdText, LevelName, LIMITS, TokenText, TransactionState } from "@highwater/protocol";
 import { NeonAnswer, NeonRequest } from "./neon-schemas.ts";
-import {
-  CALLER_ERRORS,
-  type Operation,
-  type Parameter,
-  PRIMARY_ERRORS,
-  type ResponseHeader,
-  STATEMENT_ERRORS,
-} from "./operation.ts";
+import { CALLER_ERRORS, type Operation, type Parameter, type ResponseHeader } from "@highwater/service";
+import { PRIMARY_ERRORS, STATEMENT_ERRORS } from "./errors.ts";
 import { COMMITTED, UPDATE } from "./sample.ts";
 import { ENDINGS } from "./transactions.ts";
 

@@ -9,14 +9,8 @@ import {
   TransactionResponse,
   TransactionStateResponse,
 } from "@highwater/protocol";
-import {
-  BODY_ERRORS,
-  CALLER_ERRORS,
-  type Operation,
-  type Parameter,
-  PRIMARY_ERRORS,
-  STATEMENT_ERRORS,
-} from "./operation.ts";
+import { BODY_ERRORS, CALLER_ERRORS, type Operation, type Parameter } from "@highwater/service";
+import { PRIMARY_ERRORS, STATEMENT_ERRORS } from "./errors.ts";
 import { COMMITTED, MARKS, SAMPLE, UPDATE } from "./sample.ts";
 
 export const ID_IN_PATH: Parameter = {

@@ -3,10 +3,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { System } from "@highwater/dev-system";
-import { jsonLog, realClock, routesOf } from "@highwater/service";
+import { type Example, jsonLog, type Operation, realClock, routesOf } from "@highwater/service";
 import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { OPERATIONS } from "../../src/openapi/document.ts";
-import { type Example, type Operation } from "../../src/openapi/operation.ts";
 import { SAMPLE, UPDATE } from "../../src/openapi/sample.ts";
 import { newId } from "../support/fakes.ts";
 import { assertDocumented, assertFits, type DocumentedOperation, readDocument } from "../support/openapi.ts";
@@ -130,6 +129,8 @@ describe("every example of the document", () => {
         assert.equal(begun.status, 200, await begun.text());
         return { ...values, [SAMPLE.session]: begun.headers.get("highwater-session") ?? "" };
       }
+      default:
+        throw new Error(`nobody knows how to make ${given}`);
     }
   }
 

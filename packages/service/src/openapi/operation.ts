@@ -1,4 +1,4 @@
-// What the documentation says of one call. The calls themselves are in the files beside this one.
+// What the documentation says of one call. The calls themselves are their services'.
 import { type ErrorCode, type TSchema } from "@highwater/protocol";
 
 export interface Parameter {
@@ -9,14 +9,12 @@ export interface Parameter {
   readonly schema: TSchema;
 }
 
-/** What must be there before an example is sent: a transaction that is committed or open under the example's id, or nothing. */
-export type Given = "nothing" | "committed" | "open";
-
 /** A test sends every one of them to a running gateway. */
 export interface Example {
   readonly name: string;
   readonly summary: string;
-  readonly given: Given;
+  /** What must be there before it is sent: a word of the service and its tests. */
+  readonly given: string;
   readonly body?: unknown;
   readonly query?: Readonly<Record<string, string>>;
   readonly status: number;
@@ -24,8 +22,9 @@ export interface Example {
 
 export interface Success {
   readonly description: string;
-  /** Undefined: text. */
-  readonly schema?: TSchema;
+  /** Undefined: text, or what `contentType` says; null: nothing. */
+  readonly schema?: TSchema | null;
+  readonly contentType?: string;
   readonly headers?: readonly ResponseHeader[];
   readonly links?: Readonly<Record<string, unknown>>;
   readonly example?: unknown;
@@ -39,7 +38,7 @@ export interface ResponseHeader {
 }
 
 export interface Operation {
-  readonly method: "get" | "post";
+  readonly method: "get" | "post" | "patch" | "delete";
   /** With `{name}` for its parameters. */
   readonly path: string;
   readonly id: string;
@@ -51,8 +50,8 @@ export interface Operation {
   readonly parameters: readonly Parameter[];
   readonly request?: TSchema;
   readonly successes: Readonly<Record<string, Success>>;
-  /** `neon`: errors have the shape, and some another status, of that wire. */
-  readonly errorShape: "problem" | "neon";
+  /** `problem`, or the name of another shape that the service's document knows. */
+  readonly errorShape: string;
   readonly errors: readonly ErrorCode[];
   readonly examples: readonly Example[];
 }
@@ -69,12 +68,3 @@ export const BODY_ERRORS: readonly ErrorCode[] = [
   "body_too_large",
   "unsupported_media_type",
 ];
-
-/** Of what the database says to statements. */
-export const STATEMENT_ERRORS: readonly ErrorCode[] = [
-  ...(["transaction_control", "statement_failed", "constraint_violation", "serialization_failure"] as const),
-  ...(["statement_timeout", "result_too_large", "cancelled", "transaction_aborted"] as const),
-];
-
-/** Of the search for the primary. */
-export const PRIMARY_ERRORS: readonly ErrorCode[] = ["primary_unavailable", "split_brain", "epoch_changed"];

@@ -1,0 +1,63 @@
+// From the schemas of the wire to those of a document: each named one stands once, and everything else refers to it.
+import { type TSchema } from "@highwater/protocol";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** How TypeBox writes a record's names. */
+const ANY_NAME = "^.*$";
+
+export class Schemas {
+  /** All that have names. */
+  readonly components: Json;
+  readonly #names: ReadonlyMap<string, string>;
+
+  /** `stricter`: what the service checks of a text by other means than its schema, so that it can name the fault. */
+  constructor(named: Readonly<Record<string, TSchema>>, stricter: Readonly<Record<string, Json>> = {}) {
+    this.#names = new Map(Object.entries(named).map(([name, schema]) => [JSON.stringify(schema), name]));
+    this.components = Object.fromEntries(
+      Object.entries(named).map(([name, schema]) => [
+        name,
+        // Not `of`, which would make a reference of it to itself.
+        { ...(this.#inDocument(plain(schema)) as Json), ...stricter[name] },
+      ]),
+    );
+  }
+
+  /** A schema at its place in the document. */
+  of(schema: TSchema): unknown {
+    return this.#referring(plain(schema));
+  }
+
+  #inDocument(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((inner) => this.#referring(inner));
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(
+      Object.entries(simpler(value as Json)).map(([key, inner]) => [key, this.#referring(inner)]),
+    );
+  }
+
+  #referring(value: unknown): unknown {
+    const name = this.#names.get(JSON.stringify(value));
+    return name === undefined ? this.#inDocument(value) : { $ref: `#/components/schemas/${name}` };
+  }
+}
+
+function plain(schema: TSchema): unknown {
+  return JSON.parse(JSON.stringify(schema));
+}
+
+/** The same meaning in the words that readers and generators of clients expect. */
+function simpler(schema: Json): Json {
+  const { anyOf, patternProperties, ...rest } = schema;
+  if (isLiterals(anyOf)) return { type: "string", enum: anyOf.map((one) => one.const), ...rest };
+  const values = (patternProperties as Json | undefined)?.[ANY_NAME];
+  if (values !== undefined) return { ...rest, additionalProperties: values };
+  return schema;
+}
+
+function isLiterals(value: unknown): value is readonly { readonly const: string }[] {
+  return (
+    Array.isArray(value) &&
+    value.every((one: Json) => one["type"] === "string" && typeof one["const"] === "string")
+  );
+}
