@@ -207,15 +207,15 @@ describe("what is told", () => {
   it("is read back from disk when there is more than memory may hold", async () => {
     const world = await World.start();
     world.reign = null;
-    const keys = world.tell(10_000);
+    const keys = world.tell(25_000);
     world.outbox.flushNow();
     world.reign = { node: "east", epoch: epochNamed(1) };
     world.events.nudge();
-    while (world.store.events.length < 5_000) await settle();
+    while (world.store.events.length < 12_000) await settle();
     keys.push(...world.tell(3_000));
     while (world.store.events.length < keys.length) await settle();
     assert.deepEqual(world.recorded, keys);
-    assert.ok(world.outbox.loaded >= 6_000, "what did not fit was on disk alone");
+    assert.ok(world.outbox.loaded >= 15_000, "what did not fit was on disk alone");
     await world.makeSafe();
     assert.equal(world.outbox.disk.size, 0);
   });

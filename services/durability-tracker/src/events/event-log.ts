@@ -49,7 +49,7 @@ interface Unsafe {
 }
 
 /** Of what waits, so much is in memory; the rest is on disk alone. */
-const AHEAD_EVENTS = 4_000;
+const AHEAD_EVENTS = 10_000;
 const AHEAD_BYTES = 8 * 1024 * 1024;
 const BATCH_BYTES = 1024 * 1024;
 const RETRY_MS = 100;
@@ -75,6 +75,7 @@ export class EventLog {
   #unsafe: Unsafe[] = [];
   #batchLimit = MAX_EVENTS_PER_RECORDING;
   #failures = 0;
+  #isIdle = false;
   #setAside = 0;
   #recorded = 0;
   #running: Promise<void> | null = null;
@@ -121,12 +122,14 @@ export class EventLog {
     const hasRoom = this.#ahead.length < AHEAD_EVENTS && this.#aheadBytes < AHEAD_BYTES;
     if (this.#isAll && hasRoom) this.#append({ number, event, bytes: body.length });
     else this.#isAll = false;
-    this.nudge();
+    // A hundred thousand may be told in a row: who is awake needs no waking.
+    if (this.#isIdle) this.nudge();
   }
 
   /** Something may have changed: who reigns, or how far the marks are. */
   nudge(): void {
     this.#confirm();
+    this.#isIdle = false;
     this.#wake.abort();
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
   }
@@ -161,6 +164,7 @@ export class EventLog {
   }
 
   async #idle(wake: AbortSignal): Promise<void> {
+    this.#isIdle = true;
     if (this.#onDisk === 0) {
       if (!wake.aborted)
         await new Promise((resolve) => {
