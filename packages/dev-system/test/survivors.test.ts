@@ -1,0 +1,106 @@
+// Goal: trackers are all equal: whichever die, a survivor answers for what the dead ones had taken in, clients move to it
+// and miss nothing, and one that was dead says the same as the others when it is back.
+// Method: clients of the SDK with promises open; trackers, then a whole region, killed; verdicts compared everywhere.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type TokenVerdict } from "@highwater/protocol";
+import { Highwater, sql, TransactionLostError } from "@highwater/sdk";
+import { System } from "../src/index.ts";
+import { createTable, eventually, keysOn, verdicts } from "./support.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+const WAIT_MS = 60_000;
+const COUNT = 40;
+
+/** Nothing that is committed from now on reaches the replica; the services still reach it. */
+async function starve(system: System, replica: string): Promise<() => Promise<void>> {
+  const { cluster } = system;
+  const [{ primary_conninfo: conninfo } = {}] = await cluster.query(replica, "SHOW primary_conninfo");
+  const use = async (text: string): Promise<void> => {
+    await cluster.query(replica, `ALTER SYSTEM SET primary_conninfo TO '${text.replaceAll("'", "''")}'`);
+    await cluster.query(replica, "SELECT pg_reload_conf()");
+  };
+  await use("");
+  await eventually("the stream has ended", async () => {
+    const shown = await cluster.query(EAST, "SELECT FROM pg_stat_replication WHERE application_name = $1", [
+      replica,
+    ]);
+    return shown.length === 0;
+  });
+  return () => use(String(conninfo));
+}
+
+interface Open {
+  readonly key: string;
+  readonly token: string;
+  readonly settled: Promise<TokenVerdict["verdict"]>;
+}
+
+/** Fast commits of a client that waits for each of them. */
+async function commitAll(client: Highwater, prefix: string): Promise<Open[]> {
+  return Promise.all(
+    Array.from({ length: COUNT }, async (_, at) => {
+      const key = `${prefix}-${String(at)}`;
+      const done = await client.transaction([sql`INSERT INTO kv (key, value) VALUES (${key}, 1)`]);
+      const settled = done.durable({ level: "region", timeout: WAIT_MS }).then(
+        ({ verdict }) => verdict,
+        (cause: unknown) => {
+          if (cause instanceof TransactionLostError) return "lost" as const;
+          throw cause;
+        },
+      );
+      settled.catch(() => undefined);
+      return { key, token: done.token, settled };
+    }),
+  );
+}
+
+test("trackers die with promises open: clients move to a survivor and miss nothing, also of a lost region", async () => {
+  await using system = await System.start();
+  await createTable(system, EAST);
+  const { cluster } = system;
+  const feed = new Map<string, () => Promise<void>>();
+  for (const replica of [WEST, EUROPE]) feed.set(replica, await starve(system, replica));
+  const client = new Highwater({ endpoints: await system.endpoints(EUROPE) });
+  try {
+    // The client's own tracker dies, then the one that it has moved to.
+    const first = await commitAll(client, "moved");
+    await system.tracker(EUROPE).kill();
+    const second = await commitAll(client, "again");
+    await system.tracker(EAST).kill();
+    for (const resume of feed.values()) await resume();
+    for (const { key, settled } of [...first, ...second]) assert.equal(await settled, "durable", key);
+
+    // Back, they agree, though each was away for a part of it.
+    for (const region of [EUROPE, EAST]) await system.restartService(region, "tracker");
+    const tokens = [...first, ...second].map(({ token }) => token);
+    for (const region of system.regions)
+      for (const { verdict } of await verdicts(system.tracker(region).url, tokens))
+        assert.equal(verdict, "durable");
+
+    // The region of the primary is lost, and its tracker with it; one of the others is dead as well.
+    await system.ready();
+    for (const replica of [WEST, EUROPE]) await starve(system, replica);
+    const doomed = await commitAll(client, "doomed");
+    await system.tracker(EUROPE).kill();
+    await system.killRegion(EAST);
+    await cluster.promote(WEST);
+    for (const { key, settled } of doomed) assert.equal(await settled, "lost", key);
+    const present = await keysOn(system, WEST);
+    assert.ok(doomed.every(({ key }) => !present.has(key)));
+    await system.restartService(EUROPE, "tracker");
+    const said = await Promise.all(
+      [WEST, EUROPE].map(async (region) => {
+        const judged = await verdicts(
+          system.tracker(region).url,
+          doomed.map(({ token }) => token),
+        );
+        return judged.map(({ id, verdict, retriedIn }) => ({ id, verdict, retriedIn }));
+      }),
+    );
+    assert.deepEqual(said[0], said[1], "the one that was dead says the same");
+    assert.ok(said[0]?.every(({ verdict }) => verdict === "lost"));
+  } finally {
+    await client.close();
+  }
+});
