@@ -173,6 +173,16 @@ describe("what is told", () => {
     assert.deepEqual(world.recorded, keys);
   });
 
+  it("is recorded at once in the next epoch, however long the last one failed", async () => {
+    const world = await World.start();
+    world.store.hold = () => Promise.reject(new Error("connection refused"));
+    const keys = world.tell(2);
+    await world.clock.advance(30_000);
+    world.store.hold = () => Promise.resolve();
+    await world.failOver(0);
+    assert.deepEqual(world.recorded, keys);
+  });
+
   it("that the store refuses keeps nothing else waiting, and is tried again in the next epoch", async () => {
     const world = await World.start();
     const bad = event();

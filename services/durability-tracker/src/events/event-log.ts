@@ -62,6 +62,7 @@ export class EventLog {
   readonly #deps: EventLogDeps;
   readonly #stop = new AbortController();
   #wake = new AbortController();
+  #backoff = new AbortController();
   /** Everything on disk has a number, in the order in which it was told. */
   #last = 0;
   #onDisk = 0;
@@ -130,6 +131,8 @@ export class EventLog {
   nudge(): void {
     this.#confirm();
     this.#isIdle = false;
+    const epoch = this.#deps.reign()?.epoch ?? this.#epoch;
+    if (epoch !== this.#epoch) this.#backoff.abort();
     this.#wake.abort();
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
   }
@@ -158,7 +161,10 @@ export class EventLog {
         const pauseMs = Math.min(RETRY_MS_MAX, RETRY_MS * 2 ** this.#failures++);
         if (!(cause instanceof HighwaterError && cause.code === "epoch_changed"))
           log.warn("events_not_recorded", { waiting: this.#onDisk, retryMs: pauseMs, cause });
-        await sleep(clock, pauseMs * (0.5 + this.#deps.random() / 2), this.#stop.signal);
+        // Whatever failed in one epoch says nothing of the next.
+        this.#backoff = new AbortController();
+        const until = AbortSignal.any([this.#stop.signal, this.#backoff.signal]);
+        await sleep(clock, pauseMs * (0.5 + this.#deps.random() / 2), until);
       }
     }
   }
@@ -179,6 +185,7 @@ export class EventLog {
   /** In another epoch what was not safe may be missing: everything that is still here is recorded again. */
   #startOver(epoch: EpochId): void {
     this.#epoch = epoch;
+    this.#failures = 0;
     this.#cursor = 0;
     this.#ahead = [];
     this.#aheadBytes = 0;
