@@ -19,6 +19,9 @@ export type Executor = Pick<pg.ClientBase, "query">;
 const IDLE_MS = 30_000;
 /** The job library's own statements, such as those that make its tables, may take this many times the usual limit. */
 const SLOW_CALLS = 10;
+/** Serialization failure and deadlock: nothing was applied. */
+const CONFLICTS: ReadonlySet<string> = new Set(["40001", "40P01"]);
+const ATTEMPTS_MAX = 5;
 
 export class Database {
   readonly #pool: pg.Pool;
@@ -66,7 +69,19 @@ export class Database {
     return (await this.#pool.query<R>(text, [...values])).rows;
   }
 
+  /** Runs it again when the server could not fit it in among others. */
   async transaction<T>(work: (client: Executor) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#transactOnce(work);
+      } catch (cause) {
+        const { code } = cause as { code?: unknown };
+        if (attempt === ATTEMPTS_MAX || typeof code !== "string" || !CONFLICTS.has(code)) throw cause;
+      }
+    }
+  }
+
+  async #transactOnce<T>(work: (client: Executor) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
     let isBroken = false;
     try {

@@ -38,16 +38,20 @@ SET job = $2, next_attempt_at = clock_timestamp() + $3::float8 * interval '1 mil
 /** $1 endpoint. */
 const SUCCEEDED = `UPDATE highwater.webhook_endpoint SET failing_since = NULL WHERE id = $1 AND failing_since IS NOT NULL`;
 
-/** $1 endpoint, $2 whether it is gone, $3 milliseconds of failures that are too many. By the server's clock throughout. */
-const FAILED = `UPDATE highwater.webhook_endpoint e SET
-  failing_since = coalesce(e.failing_since, t.now),
-  disabled_at = CASE WHEN t.is_over THEN t.now ELSE e.disabled_at END,
-  disabled_why = CASE WHEN t.is_over THEN CASE WHEN $2::boolean THEN 'gone' ELSE 'failing' END ELSE e.disabled_why END,
-  must_tell = e.must_tell OR t.is_over
-FROM (SELECT o.id, c.now, o.disabled_at IS NULL AND ($2::boolean
-    OR c.now - coalesce(o.failing_since, c.now) >= $3::float8 * interval '1 millisecond') AS is_over
-  FROM highwater.webhook_endpoint o, (SELECT clock_timestamp() AS now) c WHERE o.id = $1 FOR NO KEY UPDATE OF o) t
-WHERE e.id = t.id RETURNING e.disabled_at IS NOT NULL AS is_disabled`;
+/** The first failure is not so old, and so never too much. */
+const IS_OVER = `(disabled_at IS NULL AND ($2::boolean
+  OR coalesce(statement_timestamp() - failing_since >= $3::float8 * interval '1 millisecond', false)))`;
+
+/**
+ * $1 endpoint, $2 whether it is gone, $3 milliseconds of failures that are too many. By the server's clock throughout. The row
+ * is not joined with itself: two that do this at once would each hold what the other waits for.
+ */
+const FAILED = `UPDATE highwater.webhook_endpoint SET
+  failing_since = coalesce(failing_since, statement_timestamp()),
+  disabled_at = CASE WHEN ${IS_OVER} THEN statement_timestamp() ELSE disabled_at END,
+  disabled_why = CASE WHEN ${IS_OVER} THEN CASE WHEN $2::boolean THEN 'gone' ELSE 'failing' END ELSE disabled_why END,
+  must_tell = must_tell OR ${IS_OVER}
+WHERE id = $1 RETURNING disabled_at IS NOT NULL AS is_disabled`;
 
 /** $1 delivery, $2 whether the attempt ended within its time: then nobody else is sending. */
 const COUNT_ATTEMPT = `UPDATE highwater.webhook_delivery

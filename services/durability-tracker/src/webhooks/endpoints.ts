@@ -13,8 +13,8 @@ const millis = (column: string): string => `floor(extract(epoch FROM ${column}) 
 const COLUMNS = `id, url, description, events, filter, disabled_why, ${millis("created_at")} AS created_ms,
   ${millis("disabled_at")} AS disabled_ms, ${millis("failing_since")} AS failing_ms`;
 
-/** $1 owner, $2 limit: who creates one takes turns with whoever else does for the same owner, or both would be the last. */
-const LOCK_OWNER = `SELECT pg_advisory_xact_lock(7240519005, hashint8($1::bigint))`;
+/** $1 owner. Who creates one takes turns with whoever else does for the same owner, or both would be the last. */
+const LOCK_OWNER = `SELECT pg_advisory_xact_lock(hashint8extended($1::bigint, 7240519005))`;
 const COUNT = `SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE owner = $1`;
 const INSERT = `INSERT INTO highwater.webhook_endpoint (id, owner, url, description, events, filter, secret)
 VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`;

@@ -97,9 +97,10 @@ export class Jobs {
     );
   }
 
-  /** `busy`: endpoints that have as much under way as they may. */
-  async take(limit: number, busy: readonly string[]): Promise<TakenJob[]> {
-    const jobs = await this.#boss.fetch<JobData>(QUEUE, { batchSize: limit, ignoreGroups: [...busy] });
+  /** No more than `perEndpoint` of one endpoint are taken at a time, by all trackers together. */
+  async take(limit: number, perEndpoint: number): Promise<TakenJob[]> {
+    const options = { batchSize: limit, groupConcurrency: perEndpoint };
+    const jobs = await this.#boss.fetch<JobData>(QUEUE, options);
     return jobs.map(({ id, retryCount, data }) => ({ id, retryCount, ...data }));
   }
 

@@ -40,7 +40,7 @@ export const WEBHOOK_SETTINGS = {
   webhookEndpoints: integer("TRACKER_WEBHOOK_ENDPOINTS", { fallback: 20, min: 0, max: 1_000 }),
   webhookConcurrency: integer("TRACKER_WEBHOOK_CONCURRENCY", { fallback: 32, min: 1, max: 1_000 }),
   webhookConcurrencyPerEndpoint: integer("TRACKER_WEBHOOK_CONCURRENCY_PER_ENDPOINT", {
-    fallback: 4,
+    fallback: 8,
     min: 1,
     max: 1_000,
   }),
@@ -62,7 +62,7 @@ export const ABOUT_WEBHOOKS: AboutVariables = {
   TRACKER_WEBHOOK_DISABLE_AFTER_MS: about("an endpoint that has only failed for so long is disabled"),
   TRACKER_WEBHOOK_ENDPOINTS: about("endpoints of one owner; more get 409 `webhook_limit`"),
   TRACKER_WEBHOOK_CONCURRENCY: about("attempts of this tracker at once"),
-  TRACKER_WEBHOOK_CONCURRENCY_PER_ENDPOINT: about("the same to one endpoint"),
+  TRACKER_WEBHOOK_CONCURRENCY_PER_ENDPOINT: about("the same to one endpoint, by all trackers together"),
   TRACKER_WEBHOOK_POLL_MS: about("pause between two looks at the queue"),
   TRACKER_WEBHOOK_EXPIRE_S: about(
     "an attempt that a tracker took and did not finish is made by another after so long",

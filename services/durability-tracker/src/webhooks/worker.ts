@@ -12,8 +12,9 @@ import { signatureHeaders } from "./signature.ts";
 export interface WorkerSettings {
   readonly delaysMs: readonly number[];
   readonly disableAfterMs: number;
-  /** Exchanges at once, in all and to one endpoint: one that hangs shall not keep the others waiting. */
+  /** Exchanges at once. */
   readonly concurrency: number;
+  /** The same to one endpoint, by all trackers together: one that hangs shall not keep the others waiting. */
   readonly concurrencyPerEndpoint: number;
   /** Pause between two looks at an empty queue. */
   readonly pollMs: number;
@@ -40,7 +41,6 @@ export class Worker {
   readonly #settings: WorkerSettings;
   readonly #deps: WorkerDeps;
   readonly #stopping = new AbortController();
-  readonly #underWay = new Map<string, number>();
   #inFlight = 0;
   #wake: () => void = () => undefined;
 
@@ -65,7 +65,8 @@ export class Worker {
           isFailing = true;
         }
       }
-      if (taken < room || room === 0) await this.#pause();
+      // Less than there was room for is no sign of an empty queue: one endpoint's jobs may hide another's.
+      if (taken === 0) await this.#pause();
     }
   }
 
@@ -79,13 +80,8 @@ export class Worker {
     this.#wake();
   }
 
-  /** The limit for one endpoint can be passed by one batch only: what was too much is put back. */
   async #takeSome(room: number): Promise<number> {
-    const { concurrencyPerEndpoint } = this.#settings;
-    const busy = [...this.#underWay]
-      .filter(([, count]) => count >= concurrencyPerEndpoint)
-      .map(([endpoint]) => endpoint);
-    const taken = await this.#deps.jobs.take(room, busy);
+    const taken = await this.#deps.jobs.take(room, this.#settings.concurrencyPerEndpoint);
     for (const job of taken) void this.#work(job);
     return taken.length;
   }
@@ -100,12 +96,9 @@ export class Worker {
 
   async #work(job: TakenJob): Promise<void> {
     const { log } = this.#deps;
-    const before = this.#underWay.get(job.endpoint) ?? 0;
-    this.#underWay.set(job.endpoint, before + 1);
     this.#inFlight++;
     try {
-      if (before >= this.#settings.concurrencyPerEndpoint) await this.#putBack(job);
-      else await this.#attempt(job);
+      await this.#attempt(job);
     } catch (cause) {
       // The job expires and is taken again, here or elsewhere.
       if (!this.#stopping.signal.aborted)
@@ -115,9 +108,6 @@ export class Worker {
         });
     } finally {
       this.#inFlight--;
-      const now = (this.#underWay.get(job.endpoint) ?? 1) - 1;
-      if (now === 0) this.#underWay.delete(job.endpoint);
-      else this.#underWay.set(job.endpoint, now);
       this.#wake();
     }
   }

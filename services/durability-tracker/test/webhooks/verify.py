@@ -1,0 +1,13 @@
+# Verifies messages with the published library: JSON lines of {secret, headers, body} in, one line "ok" or "refused" each out.
+import json
+import sys
+
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+for line in sys.stdin:
+    message = json.loads(line)
+    try:
+        Webhook(message["secret"]).verify(message["body"], message["headers"])
+        print("ok")
+    except WebhookVerificationError:
+        print("refused")
