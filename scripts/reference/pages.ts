@@ -4,6 +4,7 @@ import { format, resolveConfig } from "prettier";
 import { ERRORS } from "../../packages/protocol/src/index.ts";
 import { configRows as trackerConfigRows } from "../../services/durability-tracker/src/config-reference.ts";
 import { configRows } from "../../services/txn-gateway/src/config-reference.ts";
+import { makeDocument as makeTrackerDocument } from "../../services/durability-tracker/src/openapi/document.ts";
 import { makeDocument } from "../../services/txn-gateway/src/openapi/document.ts";
 
 export interface Page {
@@ -16,15 +17,16 @@ export const pathOf = (name: string): string =>
   fileURLToPath(new URL(`../../docs/reference/${name}`, import.meta.url));
 
 export const GENERATED: readonly Page[] = [
-  { name: "openapi.json", render: renderDocument },
+  { name: "openapi.json", render: () => renderDocument(makeDocument()) },
+  { name: "tracker-openapi.json", render: () => renderDocument(makeTrackerDocument()) },
   { name: "errors.md", render: (current) => withRows(current, errorRows()) },
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
   { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
 ];
 
-async function renderDocument(): Promise<string> {
+async function renderDocument(document: unknown): Promise<string> {
   const config = await resolveConfig(pathOf("openapi.json"));
-  return format(JSON.stringify(makeDocument()), { ...config, parser: "json" });
+  return format(JSON.stringify(document), { ...config, parser: "json" });
 }
 
 function errorRows(): string[] {

@@ -102,18 +102,13 @@ class Writer {
     );
   }
 
-  #contentOf({ schema, example, contentType = "text/plain" }: Success): Json {
+  #contentOf({ schema, example, contentType = "text/plain", otherTypes = [] }: Success): Json {
     if (schema === null) return {};
-    const content =
-      schema === undefined
-        ? { [contentType]: { schema: { type: "string" } } }
-        : {
-            "application/json": {
-              schema: this.#schemas.of(schema),
-              ...(example === undefined ? {} : { example }),
-            },
-          };
-    return { content };
+    const text = { schema: { type: "string" } };
+    if (schema === undefined) return { content: { [contentType]: text } };
+    const json = { schema: this.#schemas.of(schema), ...(example === undefined ? {} : { example }) };
+    const others = Object.fromEntries(otherTypes.map((type) => [type, text]));
+    return { content: { "application/json": json, ...others } };
   }
 
   #headersOf(headers: readonly ResponseHeader[]): Json {

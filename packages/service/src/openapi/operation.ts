@@ -25,6 +25,8 @@ export interface Success {
   /** Undefined: text, or what `contentType` says; null: nothing. */
   readonly schema?: TSchema | null;
   readonly contentType?: string;
+  /** Beside JSON, where the request chooses: of texts. */
+  readonly otherTypes?: readonly string[];
   readonly headers?: readonly ResponseHeader[];
   readonly links?: Readonly<Record<string, unknown>>;
   readonly example?: unknown;

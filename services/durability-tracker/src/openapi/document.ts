@@ -1,0 +1,43 @@
+// The OpenAPI document of the tracker. docs/reference/tracker-openapi.json is this.
+import { type Json, makeOpenApi, type Operation } from "@highwater/service";
+import { DURABILITY_OPERATIONS } from "./durability.ts";
+import { HEALTH_OPERATIONS } from "./health.ts";
+import { SCHEMAS } from "./schemas.ts";
+import { WEBHOOK_OPERATIONS } from "./webhooks.ts";
+
+export const OPERATIONS: readonly Operation[] = [
+  ...DURABILITY_OPERATIONS,
+  ...WEBHOOK_OPERATIONS,
+  ...HEALTH_OPERATIONS,
+];
+
+export function makeDocument(): Json {
+  return makeOpenApi({
+    info: {
+      title: "Highwater durability tracker",
+      version: "1",
+      summary: "Which transactions are durable, and which are lost.",
+      description: "Generated from packages/protocol/src; `make gen` writes it.",
+    },
+    tags: {
+      durability: "Marks, verdicts, events, and what is at risk.",
+      webhooks: "Endpoints that are told of events, and what was sent to them.",
+      gateways: "For the gateways of the cluster.",
+      operation: "For probes and operators. Not to be shown to the public.",
+    },
+    operations: OPERATIONS,
+    schemas: SCHEMAS,
+    securitySchemes: {
+      bearer: {
+        type: "http",
+        scheme: "bearer",
+        description: "An API key (`hwk_…`) or a JSON Web Token; TRACKER_AUTH says which are accepted.",
+      },
+      service: {
+        type: "http",
+        scheme: "bearer",
+        description: "Made from HIGHWATER_INTERNAL_SECRET, which the services of a cluster share.",
+      },
+    },
+  });
+}

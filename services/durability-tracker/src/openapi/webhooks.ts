@@ -1,0 +1,183 @@
+// The calls that manage webhooks.
+import Type from "typebox";
+import {
+  CreatedWebhook,
+  DeliveryDetails,
+  DeliveryList,
+  DeliveryStatus,
+  type ErrorCode,
+  NewWebhook,
+  RecoverAnswer,
+  RecoverRequest,
+  RotateRequest,
+  Webhook,
+  WEBHOOK_LIMITS,
+  WebhookChange,
+  WebhookDelivery,
+  WebhookList,
+  WebhookSecret,
+} from "@highwater/protocol";
+import { BODY_ERRORS, CALLER_ERRORS, type Operation, type Parameter } from "@highwater/service";
+import { SAMPLE } from "./sample.ts";
+
+const shared = { tag: "webhooks", security: ["bearer"], errorShape: "problem" } as const;
+const ADMIN = "Needs the scope `admin`.";
+/** The endpoints are in the database. */
+const ERRORS: readonly ErrorCode[] = [
+  ...CALLER_ERRORS,
+  "primary_unavailable",
+  "epoch_changed",
+  "split_brain",
+];
+const OF_ONE: readonly ErrorCode[] = [...ERRORS, "not_found"];
+
+const name = Type.String({ minLength: 1, maxLength: 100, pattern: "^[A-Za-z0-9_-]+$" });
+const ID: Parameter = {
+  ...{ name: "id", in: "path", required: true, schema: name },
+  description: "The endpoint's id.",
+};
+const DELIVERY: Parameter = {
+  ...{ name: "delivery", in: "path", required: true, schema: name },
+  description: "The delivery's id, which is the `webhook-id` of its message.",
+};
+
+const of = (path: string): string => `/v1/webhooks${path}`;
+const ask = (given: string, status = 200): Operation["examples"] => [
+  { name: "ask", summary: "Ask", given, status },
+];
+
+const ENDPOINTS: readonly Operation[] = [
+  {
+    ...{ ...shared, method: "post", path: of(""), id: "createWebhook", parameters: [] },
+    summary: "A new endpoint",
+    description: `${ADMIN} The secret is answered here and by the call that asks for it.`,
+    request: NewWebhook,
+    successes: { 201: { description: "It is told of what happens from now on.", schema: CreatedWebhook } },
+    errors: [...ERRORS, ...BODY_ERRORS, "webhook_url_refused", "webhook_limit"],
+    examples: [
+      {
+        ...{ name: "create", summary: "Of losses of one shop", given: "nothing", status: 201 },
+        body: { url: SAMPLE.url, events: ["transaction.lost"], filter: { shop: "7" } },
+      },
+    ],
+  },
+  {
+    ...{ ...shared, method: "get", path: of(""), id: "listWebhooks", parameters: [] },
+    ...{ summary: "The owner's endpoints", description: ADMIN },
+    successes: { 200: { description: "All of them.", schema: WebhookList } },
+    ...{ errors: ERRORS, examples: ask("nothing") },
+  },
+  {
+    ...{ ...shared, method: "get", path: of("/{id}"), id: "getWebhook", parameters: [ID] },
+    ...{ summary: "One endpoint", description: ADMIN },
+    successes: { 200: { description: "The endpoint.", schema: Webhook } },
+    ...{ errors: OF_ONE, examples: ask("webhook") },
+  },
+  {
+    ...{ ...shared, method: "patch", path: of("/{id}"), id: "changeWebhook", parameters: [ID] },
+    ...{ summary: "Change an endpoint, disable it, or enable it again", description: ADMIN },
+    request: WebhookChange,
+    successes: { 200: { description: "As it is now.", schema: Webhook } },
+    errors: [...OF_ONE, ...BODY_ERRORS, "webhook_url_refused"],
+    examples: [
+      {
+        ...{ name: "disable", summary: "Disable it", given: "webhook", status: 200 },
+        body: { disabled: true },
+      },
+    ],
+  },
+  {
+    ...{ ...shared, method: "delete", path: of("/{id}"), id: "deleteWebhook", parameters: [ID] },
+    ...{ summary: "Remove an endpoint", description: `${ADMIN} Its deliveries go with it.` },
+    successes: { 204: { description: "It is gone.", schema: null } },
+    ...{ errors: OF_ONE, examples: ask("webhook", 204) },
+  },
+  {
+    ...{ ...shared, method: "get", path: of("/{id}/secret"), id: "getWebhookSecret", parameters: [ID] },
+    ...{ summary: "The secret that signs", description: ADMIN },
+    successes: {
+      200: { description: "The secret, and the one before while it signs.", schema: WebhookSecret },
+    },
+    ...{ errors: OF_ONE, examples: ask("webhook") },
+  },
+  {
+    ...{ ...shared, method: "post", path: of("/{id}/secret/rotate"), parameters: [ID] },
+    ...{ id: "rotateWebhookSecret", summary: "Another secret", description: ADMIN },
+    request: RotateRequest,
+    successes: { 200: { description: "Both sign during the overlap.", schema: WebhookSecret } },
+    errors: [...OF_ONE, ...BODY_ERRORS],
+    examples: [
+      {
+        ...{ name: "rotate", summary: "With an hour's overlap", given: "webhook", status: 200 },
+        body: { overlapSeconds: 3_600 },
+      },
+    ],
+  },
+];
+
+const PAGE: readonly Parameter[] = [
+  {
+    ...{ name: "status", in: "query", required: false, schema: DeliveryStatus },
+    description: "Only those.",
+  },
+  {
+    ...{ name: "before", in: "query", required: false, description: "`next` of the page before." },
+    schema: Type.String({ pattern: "^[1-9][0-9]{0,17}$" }),
+  },
+  {
+    ...{ name: "limit", in: "query", required: false, description: "Of the page." },
+    schema: Type.Integer({ minimum: 1, maximum: WEBHOOK_LIMITS.deliveriesPerPage }),
+  },
+];
+
+const DELIVERIES: readonly Operation[] = [
+  {
+    ...{ ...shared, method: "post", path: of("/{id}/test"), id: "testWebhook", parameters: [ID] },
+    ...{ summary: "A message to try the endpoint", description: ADMIN },
+    successes: { 202: { description: "It is on its way.", schema: WebhookDelivery } },
+    ...{ errors: [...OF_ONE, "webhook_disabled"], examples: ask("webhook", 202) },
+  },
+  {
+    ...{ ...shared, method: "post", path: of("/{id}/recover"), id: "recoverWebhook", parameters: [ID] },
+    summary: "Send again what has failed",
+    description: `${ADMIN} Everything since the time that failed or was held.`,
+    request: RecoverRequest,
+    successes: { 200: { description: "How many are on their way.", schema: RecoverAnswer } },
+    errors: [...OF_ONE, ...BODY_ERRORS, "webhook_disabled"],
+    examples: [
+      {
+        ...{ name: "recover", summary: "Of the last days", given: "webhook", status: 200 },
+        body: { since: "2026-11-18T00:00:00Z" },
+      },
+    ],
+  },
+  {
+    ...{ ...shared, method: "get", path: of("/{id}/deliveries"), id: "listDeliveries" },
+    parameters: [ID, ...PAGE],
+    ...{ summary: "What was sent, newest first", description: ADMIN },
+    successes: { 200: { description: "A page.", schema: DeliveryList } },
+    errors: [...OF_ONE, "invalid_request"],
+    examples: [
+      {
+        ...{ name: "failed", summary: "Those that have failed", given: "webhook", status: 200 },
+        query: { status: "failed" },
+      },
+    ],
+  },
+  {
+    ...{ ...shared, method: "get", path: of("/{id}/deliveries/{delivery}"), id: "getDelivery" },
+    parameters: [ID, DELIVERY],
+    ...{ summary: "One delivery and its attempts", description: ADMIN },
+    successes: { 200: { description: "The delivery.", schema: DeliveryDetails } },
+    ...{ errors: OF_ONE, examples: ask("delivery") },
+  },
+  {
+    ...{ ...shared, method: "post", path: of("/{id}/deliveries/{delivery}/redeliver"), id: "redeliver" },
+    parameters: [ID, DELIVERY],
+    ...{ summary: "Send one again", description: ADMIN },
+    successes: { 202: { description: "It is on its way.", schema: WebhookDelivery } },
+    ...{ errors: [...OF_ONE, "webhook_disabled"], examples: ask("delivery", 202) },
+  },
+];
+
+export const WEBHOOK_OPERATIONS: readonly Operation[] = [...ENDPOINTS, ...DELIVERIES];
