@@ -49,6 +49,10 @@ async function metric(gateway: string, sample: string): Promise<number> {
 const pendingOn = (gateway: string): Promise<number> =>
   metric(gateway, 'highwater_gateway_exposure_transactions{state="pending"}');
 
+/** What counts against the limit there: its own, and what trackers have told it of the others. */
+const usedOf = (gateway: string): Promise<number> =>
+  metric(gateway, 'highwater_gateway_exposure_used{limit="exposureTransactions"}');
+
 const boundOf = (gateway: string): Promise<number> =>
   metric(gateway, 'highwater_gateway_exposure_bound{limit="exposureTransactions"}');
 
@@ -56,9 +60,7 @@ const boundOf = (gateway: string): Promise<number> =>
 const untilDurable = (gateway: string): Promise<true> =>
   eventually(
     "nothing is at risk",
-    async () =>
-      (await pendingOn(gateway)) === 0 &&
-      (await metric(gateway, 'highwater_gateway_exposure_used{limit="exposureTransactions"}')) === 0,
+    async () => (await pendingOn(gateway)) === 0 && (await usedOf(gateway)) === 0,
   );
 
 test("the trackers are gone: each gateway keeps to its share of the limit, and goes on when one is back", async () => {
@@ -66,7 +68,11 @@ test("the trackers are gone: each gateway keeps to its share of the limit, and g
     env: { GATEWAY_EXPOSURE_TRANSACTIONS: String(MOST), GATEWAY_EXPOSURE_GATEWAYS: "3" },
   });
   await createTable(system, EAST);
-  for (const region of system.regions) await untilDurable(system.gateway(region).url);
+  for (const region of system.regions) {
+    const gateway = system.gateway(region).url;
+    await untilDurable(gateway);
+    await eventually("it hears of the others", async () => (await boundOf(gateway)) === MOST);
+  }
   for (const region of system.regions) await system.tracker(region).kill();
   const all: { key: string; token: string }[] = [];
   for (const region of system.regions) {
@@ -108,6 +114,33 @@ test("every replica is cut off: the limit holds, marks of the primary's own disk
   await untilDurable(gateway);
   assert.equal((await send(gateway, [put("healed")])).status, 200);
   await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, written);
+});
+
+test("what one gateway has at risk counts on the others: together they stop at the limit", async () => {
+  await using system = await System.start({ env: { GATEWAY_EXPOSURE_TRANSACTIONS: String(MOST) } });
+  await createTable(system, EAST);
+  const [east, west] = [system.gateway(EAST).url, system.gateway(WEST).url];
+  await untilDurable(east);
+  await untilDurable(west);
+  // The replicas stand still, and everybody can reach the primary.
+  await system.cluster.pause(WEST);
+  await system.cluster.pause(EUROPE);
+  const half: { key: string; token: string }[] = [];
+  for (let count = 0; count < MOST / 2; count++) {
+    const key = `half-${String(count)}`;
+    half.push({ key, token: (await commit(east, [put(key)])).token });
+  }
+  await eventually("the other gateway knows", async () => (await usedOf(west)) === MOST / 2);
+  const { written, refusal } = await fill(west, "rest");
+  assert.equal(written.length, MOST / 2);
+  assert.equal(refusal.exposure?.transactions, MOST);
+  await eventually("the first one knows", async () => (await usedOf(east)) === MOST);
+  assert.equal((await send(east, [put("refused")])).status, 503);
+  await system.cluster.resume(WEST);
+  await system.cluster.resume(EUROPE);
+  for (const gateway of [east, west]) await untilDurable(gateway);
+  assert.equal((await send(east, [put("again")])).status, 200);
+  await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, [...half, ...written]);
 });
 
 test("a failover makes no room: what was at risk counts until the history that follows is safe", async () => {

@@ -174,5 +174,5 @@ function oldestAtRisk(state: TrackerState, level: string): number | null {
   const asked = state.asked.values().next().value?.keys[0];
   const others = [...inDoubt, state.waiting.get(level)?.peek()?.value, state.entries.get(asked ?? "")];
   for (const entry of others) if (entry?.isExposed === true) oldest.push(entry.atMs);
-  return oldest.length === 0 ? 0 : Math.max(0, state.nowMs - Math.min(...oldest));
+  return oldest.length === 0 ? 0 : Math.max(0, Math.round(state.nowMs - Math.min(...oldest)));
 }

@@ -148,7 +148,7 @@ export class TrackerStream {
   }
 
   #refuse(event: SseEvent, faults: readonly string[]): void {
-    this.#deps.log.warn("tracker_event_refused", { event: event.event, faults });
+    this.#deps.log.warn("tracker_event_refused", { kind: event.event, faults });
   }
 }
 
