@@ -210,10 +210,7 @@ export class PostgresStore implements Store {
     const { positions, positionsReader } = this.#of(node);
     const report = await positions.run((client) => positionsReader.read(client));
     if (report === null || this.#asked.isEmpty) return report;
-    return {
-      ...report,
-      replicas: [...report.replicas, ...this.#asked.report(node, report.epoch, wanted)],
-    };
+    return { ...report, replicas: [...report.replicas, ...this.#asked.report(report, wanted)] };
   }
 
   mint(node: string, request: MintRequest): Promise<EpochRecord> {

@@ -5,12 +5,15 @@
 import { type ClientBase } from "pg";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
+import { type PositionsReport } from "../port.ts";
 import { parseLsn } from "./lsn.ts";
 import { type RecognisedReplicas } from "./replica-streams.ts";
 import { WITNESSED_BY_REPLICA } from "./sql.ts";
 
 /** A node that could not be asked is left alone for so long. */
 const RETRY_MS = 100;
+/** The log never ends at a witness, and a reader's offset is the log's end: so often it is brought below one. */
+const BEAT_MS = 1_000;
 
 interface Asked {
   readonly node: string;
@@ -31,7 +34,7 @@ export interface AskedReplicasOptions {
 export class AskedReplicas {
   readonly #options: AskedReplicasOptions;
   readonly #asked: readonly Asked[];
-  #witnessed: { readonly epoch: EpochId; readonly reached: Offset } | null = null;
+  #witnessed: { readonly epoch: EpochId; readonly reached: Offset; readonly atMs: number } | null = null;
   #isWitnessing = false;
 
   constructor(options: AskedReplicasOptions) {
@@ -53,7 +56,7 @@ export class AskedReplicas {
    * What is proven by now. Never waits: a far replica must not hold up what the primary says of the near ones; its next
    * answer is in a later report. What was proven once stays true in its epoch.
    */
-  report(primary: string, epoch: EpochId, wanted: Offset | null): RecognisedReplicas {
+  report({ node: primary, epoch, applied }: PositionsReport, wanted: Offset | null): RecognisedReplicas {
     const proven: RecognisedReplicas[number][] = [];
     let isLacking = false;
     for (const asked of this.#asked) {
@@ -63,7 +66,8 @@ export class AskedReplicas {
       isLacking ||= wanted !== null && (proof === null || proof.reached < wanted);
       void this.#ask(asked, epoch);
     }
-    if (isLacking && wanted !== null) void this.#witness(primary, epoch, wanted);
+    const isWanted = isLacking && wanted !== null && wanted <= applied;
+    if (!this.#isWitnessed(epoch, isWanted ? wanted : null)) void this.#witness(primary, epoch);
     return proven;
   }
 
@@ -82,13 +86,20 @@ export class AskedReplicas {
     }
   }
 
-  /** Whoever committed has mostly done it already; a read, or a gateway that died, has not. Once for each `wanted`. */
-  async #witness(primary: string, epoch: EpochId, wanted: Offset): Promise<void> {
-    const done = this.#witnessed?.epoch === epoch ? this.#witnessed.reached : null;
-    if (this.#isWitnessing || (done !== null && done >= wanted)) return;
+  #isWitnessed(epoch: EpochId, wanted: Offset | null): boolean {
+    if (this.#witnessed?.epoch !== epoch) return false;
+    const { reached, atMs } = this.#witnessed;
+    if (wanted !== null && reached < wanted) return false;
+    return this.#options.clock.monotonicMs() - atMs < BEAT_MS;
+  }
+
+  /** Whoever committed has mostly done it already; for a read, or when its gateway died, nobody has. One at a time. */
+  async #witness(primary: string, epoch: EpochId): Promise<void> {
+    if (this.#isWitnessing) return;
     this.#isWitnessing = true;
+    const { clock, witness } = this.#options;
     try {
-      this.#witnessed = { epoch, reached: await this.#options.witness(primary, epoch) };
+      this.#witnessed = { epoch, reached: await witness(primary, epoch), atMs: clock.monotonicMs() };
     } catch {
       // The next report tries again.
     } finally {

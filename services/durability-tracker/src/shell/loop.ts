@@ -346,7 +346,7 @@ export class TrackerLoop {
         const askedAtMs = clock.monotonicMs();
         const tenure = this.#watcher?.tenure ?? null;
         try {
-          const report = await store.positions(standing.node);
+          const report = await store.positions(standing.node, this.#state.highestPending);
           if (reign.aborted) return;
           const isCurrent = report !== null && report.epoch === standing.epoch;
           const isConfirmed = isCurrent && (await this.#watcher?.confirm(standing.node, tenure));

@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { ServiceProcess } from "@highwater/dev-system";
-import { type Announcement, encodeToken, type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import {
+  type Announcement,
+  encodeToken,
+  type EpochId,
+  type Offset,
+  type ReplicaIdentity,
+  type Topology,
+  type TxnId,
+} from "@highwater/protocol";
 import { EAST, eventually, newId, WEST } from "./support.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url);
@@ -16,7 +24,12 @@ export interface LoneOptions {
   readonly ledger: string;
   readonly name?: string;
   readonly startLimitMs?: number;
+  readonly levels?: Topology["levels"];
+  /** How streams are recognised, by node. */
+  readonly replication?: Readonly<Record<string, ReplicaIdentity>>;
 }
+
+const LEVELS: Topology["levels"] = { disk: { primary: true }, region: { replicas: 1, outside: "region" } };
 
 export async function startPair(): Promise<Cluster> {
   return startCluster({
@@ -25,15 +38,20 @@ export async function startPair(): Promise<Cluster> {
   });
 }
 
+export async function topologyOf(options: LoneOptions): Promise<Topology> {
+  const { cluster, levels = LEVELS, replication = {} } = options;
+  const nodes = await Promise.all(
+    cluster.nodes.map(async ({ id, region, zone }) => {
+      const identity = replication[id];
+      const url = await cluster.connectionString(id);
+      return { id, region, zone, url, ...(identity === undefined ? {} : { replication: identity }) };
+    }),
+  );
+  return { nodes, levels };
+}
+
 export async function startLone(options: LoneOptions): Promise<ServiceProcess> {
   const { cluster, ledger, name = "lone", startLimitMs = START_LIMIT_MS } = options;
-  const nodes = await Promise.all(
-    cluster.nodes.map(async ({ id, region, zone }) => ({
-      ...{ id, region, zone },
-      url: await cluster.connectionString(id),
-    })),
-  );
-  const levels = { disk: { primary: true }, region: { replicas: 1, outside: "region" } };
   return ServiceProcess.start({
     name: `tracker-${name}`,
     main: MAIN,
@@ -43,7 +61,7 @@ export async function startLone(options: LoneOptions): Promise<ServiceProcess> {
       TRACKER_NAME: name,
       TRACKER_REGION: EAST,
       TRACKER_LEDGER: ledger,
-      HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels }),
+      HIGHWATER_TOPOLOGY: JSON.stringify(await topologyOf(options)),
     },
   });
 }
