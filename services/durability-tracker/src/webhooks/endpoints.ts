@@ -45,7 +45,7 @@ WHERE owner = $1 AND id = $2 RETURNING ${SECRET_COLUMNS}`;
 
 /** Owners whose transactions somebody wants to hear of when they are durable. */
 const WANT_DURABLE = `SELECT owner::text, filter FROM highwater.webhook_endpoint
-WHERE disabled_at IS NULL AND 'transaction.durable' = ANY (events)`;
+WHERE disabled_at IS NULL AND 'transaction.durable' = ANY (events) ORDER BY id`;
 
 /** Microseconds in the key: an endpoint may be disabled, enabled and disabled again. */
 const UNTOLD = `SELECT id, owner::text, coalesce(disabled_why, 'failing') AS why, ${millis("failing_since")} AS failing_ms,

@@ -66,6 +66,7 @@ export class Webhooks {
   readonly #deps: WebhooksDeps;
   readonly #stopping = new AbortController();
   #open: Open | null = null;
+  #wishes = "[]";
   #following: Promise<void> | null = null;
 
   constructor(settings: WebhookSettings, deps: WebhooksDeps) {
@@ -165,7 +166,7 @@ export class Webhooks {
       ...{ database, clock, log, keepMs: settings.webhookKeepMs },
       recordEvent: (event) => recordEvent(reign, event),
       onWishes: (wishes) => {
-        this.#deps.onWants?.(wantsOf(wishes));
+        this.#wish(wishes);
       },
       onCensus: (census) => {
         this.metrics.counted(census);
@@ -194,6 +195,14 @@ export class Webhooks {
       },
     );
     return { worker, chores };
+  }
+
+  /** They are read again and again, and seldom differ. */
+  #wish(wishes: readonly DurableWish[]): void {
+    const text = JSON.stringify(wishes.map(({ owner, filter }) => [String(owner), filter]));
+    if (text === this.#wishes) return;
+    this.#wishes = text;
+    this.#deps.onWants?.(wantsOf(wishes));
   }
 
   /** Exchanges that are under way end by themselves; what became of them is found out by another attempt. */

@@ -1,0 +1,116 @@
+// Goal: through the loss of a region and kill -9 of every tracker in mid-delivery, a receiver is told of every lost transaction,
+// and of nothing that was not lost.
+// Method: the whole product as real processes. An endpoint that was made through the tracker of the region that dies; commits
+// that provably cannot have replicated; a receiver that hangs while the trackers are killed, and then comes back.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { System } from "@highwater/dev-system";
+import { Webhook as Verifier } from "standardwebhooks";
+import {
+  type CreatedWebhook,
+  type DeliveryList,
+  type TransactionsPage,
+  validate,
+  WebhookMessage,
+} from "@highwater/protocol";
+import { commit, createTable, eventually } from "../../../../packages/dev-system/test/support.ts";
+import { ok, Receiver } from "./receiver.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+const LOST = 200;
+const TAKEOVER_LIMIT_MS = 120_000;
+
+function insert(key: string): { sql: string; params: string[] } {
+  return { sql: "INSERT INTO kv (key, value) VALUES ($1, 1)", params: [key] };
+}
+
+async function makeEndpoint(system: System, url: string, more: object): Promise<CreatedWebhook> {
+  const response = await fetch(`${system.tracker(EAST).url}/v1/webhooks`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ url, ...more }),
+  });
+  const text = await response.text();
+  assert.equal(response.status, 201, text);
+  return JSON.parse(text) as CreatedWebhook;
+}
+
+/** From here on no log leaves the region, while announcements do. */
+async function commitLost(system: System): Promise<string[]> {
+  await system.cluster.waitForStreaming();
+  for (const { pid } of await system.cluster.query(EAST, "SELECT pid FROM pg_stat_replication"))
+    process.kill(Number(pid), "SIGSTOP");
+  const ids: string[] = [];
+  for (let order = 0; order < LOST; order++) {
+    const options = { metadata: { order: String(order), padding: "x".repeat(200) } };
+    ids.push((await commit(system.gateway(EAST).url, [insert(`lost-${String(order)}`)], options)).id);
+  }
+  for (const region of [WEST, EUROPE])
+    await eventually(`the tracker in ${region} holds them`, async () => {
+      const text = await (await fetch(`${system.tracker(region).url}/metrics`)).text();
+      const [, pending] = /^highwater_pending_transactions\{level="region"\} ([0-9]+)$/m.exec(text) ?? [];
+      return Number(pending) >= LOST;
+    });
+  return ids;
+}
+
+function toldOf(receiver: Receiver, type: string): string[] {
+  return receiver.received.flatMap(({ body }) => {
+    const message = JSON.parse(body) as { type: string; data: TransactionsPage };
+    return message.type === type ? message.data.transactions.map(({ id }) => id) : [];
+  });
+}
+
+test("a region dies, then every tracker in mid-delivery: the receiver is told of all that was lost", async () => {
+  await using receiver = await Receiver.start();
+  const env = { TRACKER_WEBHOOK_ALLOW: "127.0.0.1", TRACKER_WEBHOOK_EXPIRE_S: "25" };
+  await using system = await System.start({ env });
+  await createTable(system, EAST);
+  const asked = { events: ["transaction.lost", "transaction.durable"], filter: {} };
+  const endpoint = await makeEndpoint(system, receiver.url, asked);
+
+  // Durable ones are recorded from the moment on in which the trackers know that somebody asks.
+  let kept: string[] = [];
+  await eventually("a durable transaction is told", async () => {
+    kept = [...kept, (await commit(system.gateway(EAST).url, [insert(`kept-${String(kept.length)}`)])).id];
+    return toldOf(receiver, "transaction.durable").length > 0;
+  });
+  receiver.behaviour = () => undefined;
+  const lost = await commitLost(system);
+  const before = receiver.received.length;
+  await system.killRegion(EAST);
+  await system.cluster.promote(await system.cluster.mostAdvancedReplica());
+  await receiver.until(
+    () => receiver.received.slice(before).some(({ body }) => body.includes('"transaction.lost"')),
+    "the first page of the loss",
+    TAKEOVER_LIMIT_MS,
+  );
+  await Promise.all([system.tracker(WEST).kill(), system.tracker(EUROPE).kill()]);
+  receiver.behaviour = ok;
+  await system.restartService(EUROPE, "tracker");
+  await receiver.until(
+    () => new Set(toldOf(receiver, "transaction.lost")).size >= LOST,
+    "all that was lost",
+    TAKEOVER_LIMIT_MS,
+  );
+  await eventually("every delivery is settled", async () => {
+    const url = `${system.tracker(EUROPE).url}/v1/webhooks/${endpoint.id}/deliveries?status=pending`;
+    const response = await fetch(url);
+    return response.ok && ((await response.json()) as DeliveryList).deliveries.length === 0;
+  });
+  assert.deepEqual([...new Set(toldOf(receiver, "transaction.lost"))].sort(), lost.toSorted());
+  assert.deepEqual(
+    kept.filter((id) => lost.includes(id)),
+    [],
+  );
+  for (const { headers, body } of receiver.received) {
+    const message = new Verifier(endpoint.secret).verify(body, headers);
+    const checked = validate(WebhookMessage, message);
+    assert.ok(checked.ok, JSON.stringify(checked));
+    assert.ok(Buffer.byteLength(body) < 20_000);
+  }
+  // Of what was recorded in the new epoch. What the old one may have lost again would come with other event ids.
+  const ofLoss = receiver.received.filter(({ body }) => body.includes('"transaction.lost"'));
+  const sent = Map.groupBy(ofLoss, ({ headers }) => headers["webhook-id"]);
+  for (const [id, same] of sent) assert.equal(new Set(same.map(({ body }) => body)).size, 1, id);
+});
