@@ -35,6 +35,12 @@ SET status = 'held', job = NULL, next_attempt_at = NULL, sending_until = NULL WH
 const POSTPONE = `UPDATE highwater.webhook_delivery
 SET job = $2, next_attempt_at = clock_timestamp() + $3::float8 * interval '1 millisecond' WHERE id = $1`;
 
+/**
+ * $1 endpoint. Locked before the delivery, as a deletion does it: the second change of a delivery in one transaction makes the
+ * server look at its endpoint again.
+ */
+const KEEP = `SELECT FROM highwater.webhook_endpoint WHERE id = $1 FOR KEY SHARE`;
+
 /** $1 endpoint. */
 const SUCCEEDED = `UPDATE highwater.webhook_endpoint SET failing_since = NULL WHERE id = $1 AND failing_since IS NOT NULL`;
 
@@ -154,6 +160,7 @@ export async function noteOutcome(
   disableAfterMs: number,
 ): Promise<boolean> {
   if (outcome === "delivered") {
+    await client.query(KEEP, [endpoint]);
     await client.query(SUCCEEDED, [endpoint]);
     return false;
   }
