@@ -59,7 +59,7 @@ class Writer {
         ? {}
         : {
             requestBody: {
-              required: true,
+              required: operation.isRequestOptional !== true,
               content: {
                 "application/json": {
                   schema: this.#schemas.of(request),

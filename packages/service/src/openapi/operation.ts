@@ -51,6 +51,8 @@ export interface Operation {
   readonly security: readonly string[];
   readonly parameters: readonly Parameter[];
   readonly request?: TSchema;
+  /** The body may be left out. */
+  readonly isRequestOptional?: true;
   readonly successes: Readonly<Record<string, Success>>;
   /** `problem`, or the name of another shape that the service's document knows. */
   readonly errorShape: string;

@@ -29,7 +29,8 @@ const ERRORS: readonly ErrorCode[] = [
   "epoch_changed",
   "split_brain",
 ];
-const OF_ONE: readonly ErrorCode[] = [...ERRORS, "not_found"];
+/** An id that is too long is no id of anything, and is refused before it is looked for. */
+const OF_ONE: readonly ErrorCode[] = [...ERRORS, "not_found", "invalid_request"];
 
 const name = Type.String({ minLength: 1, maxLength: 100, pattern: "^[A-Za-z0-9_-]+$" });
 const ID: Parameter = {
@@ -104,6 +105,7 @@ const ENDPOINTS: readonly Operation[] = [
     ...{ ...shared, method: "post", path: of("/{id}/secret/rotate"), parameters: [ID] },
     ...{ id: "rotateWebhookSecret", summary: "Another secret", description: ADMIN },
     request: RotateRequest,
+    isRequestOptional: true,
     successes: { 200: { description: "Both sign during the overlap.", schema: WebhookSecret } },
     errors: [...OF_ONE, ...BODY_ERRORS],
     examples: [
@@ -156,7 +158,7 @@ const DELIVERIES: readonly Operation[] = [
     parameters: [ID, ...PAGE],
     ...{ summary: "What was sent, newest first", description: ADMIN },
     successes: { 200: { description: "A page.", schema: DeliveryList } },
-    errors: [...OF_ONE, "invalid_request"],
+    errors: OF_ONE,
     examples: [
       {
         ...{ name: "failed", summary: "Those that have failed", given: "webhook", status: 200 },

@@ -110,7 +110,7 @@ function parameter(request: FastifyRequest, name: "id" | "delivery"): string {
 }
 
 function bodyOf<T extends TSchema>(request: FastifyRequest, schema: T, absent?: Static<T>): Static<T> {
-  const body = request.body ?? absent;
+  const body = request.body === undefined ? absent : request.body;
   const checked = validate(schema, body);
   if (!checked.ok) throw invalid(checked.faults);
   return checked.value;

@@ -1,0 +1,145 @@
+// Goal: whatever is sent to a tracker, its answer is one that the OpenAPI document has, and never a fault of the service.
+// Method: schemathesis makes up requests from the document, valid and invalid ones, and sends them with an API key to the real
+// services over a real primary. Rerun with SCHEMATHESIS_OUTPUT=1 to see all that it says.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { System } from "@highwater/dev-system";
+import { makeUuidV7 } from "@highwater/protocol";
+
+const FOLDER = fileURLToPath(new URL("../schemathesis/", import.meta.url));
+const VALIDATE = fileURLToPath(
+  new URL("../../../txn-gateway/test/schemathesis/validate.py", import.meta.url),
+);
+const DOCUMENT_FILE = fileURLToPath(
+  new URL("../../../../docs/reference/tracker-openapi.json", import.meta.url),
+);
+const BIN = fileURLToPath(new URL("../../../../.venv/bin/", import.meta.url));
+const REGION = "us-east";
+/** Nobody listens there. */
+const HOOK = "http://127.0.0.1:9/highwater";
+/** Of what is printed, the end: there is the summary. */
+const SHOWN_CHARS = 20_000;
+
+let system: System;
+let url: string;
+let key: string;
+
+before(async () => {
+  system = await System.start({
+    cluster: { nodes: [{ id: "a", region: REGION }] },
+    levels: { disk: { primary: true }, region: { regions: "all" } },
+    env: {
+      ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: "a secret of this test" },
+      ...{ TRACKER_WEBHOOK_ALLOW: "127.0.0.1", TRACKER_WEBHOOK_ENDPOINTS: "1000" },
+    },
+  });
+  url = system.tracker(REGION).url;
+  key = await system.createKey({ name: "schemathesis", scopes: ["read", "write", "admin"] });
+});
+
+after(() => system.close());
+
+async function post(address: string, body?: unknown): Promise<Readonly<Record<string, string>>> {
+  const response = await fetch(address, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const answer = (await response.json()) as Record<string, string>;
+  assert.ok(response.ok, JSON.stringify(answer));
+  return answer;
+}
+
+async function run(
+  command: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ readonly code: number | null; readonly output: string }> {
+  assert.ok(existsSync(command), `${command} is missing: run make setup`);
+  const child = spawn(command, args, {
+    // It keeps notes where it runs.
+    cwd: system.cluster.dir,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (text: string) => (output += text));
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  if (process.env["SCHEMATHESIS_OUTPUT"] !== undefined) process.stderr.write(output);
+  return { code, output };
+}
+
+interface Entry {
+  readonly request: { readonly method: string; readonly url: string };
+  readonly response: { readonly status: number };
+}
+
+/** `GET /v1/webhooks/{id}/secret 200`. */
+function kindOf({ request, response }: Entry): string {
+  const { pathname } = new URL(request.url);
+  const path = pathname.replace(/^\/v1\/webhooks\/[^/]+/, "/v1/webhooks/{id}");
+  return `${request.method} ${path.replace(/\/deliveries\/[^/]+/, "/deliveries/{delivery}")} ${String(response.status)}`;
+}
+
+it("the tracker's document is valid OpenAPI 3.1", async () => {
+  const { code, output } = await run(join(BIN, "python"), [VALIDATE, DOCUMENT_FILE]);
+  assert.equal(code, 0, output);
+});
+
+it("the tracker's document is what the live tracker answers by", async () => {
+  const id = makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10)));
+  const { token = "" } = await post(`${system.gateway(REGION).url}/v1/transactions`, {
+    ...{ id, statements: [{ sql: "CREATE TABLE t (id int)" }] },
+  });
+  const { id: webhook = "" } = await post(`${url}/v1/webhooks`, { url: HOOK, events: ["transaction.lost"] });
+  const { id: delivery = "" } = await post(`${url}/v1/webhooks/${webhook}/test`);
+  const har = join(system.cluster.dir, "requests.har");
+  const { code, output } = await run(
+    join(BIN, "st"),
+    [
+      ...["--no-color", "--config-file", join(FOLDER, "schemathesis.toml")],
+      ...["run", DOCUMENT_FILE, "--report", "har", "--report-har-path", har],
+    ],
+    {
+      ...{ HIGHWATER_URL: url, HIGHWATER_KEY: key, HIGHWATER_TOKEN: token, HIGHWATER_HOOK: HOOK },
+      ...{ HIGHWATER_WEBHOOK: webhook, HIGHWATER_DELIVERY: delivery },
+      ...{ PYTHONPATH: FOLDER, PYTHONDONTWRITEBYTECODE: "1" },
+    },
+  );
+  assert.equal(code, 0, output.slice(-SHOWN_CHARS));
+  // That nothing was found counts only where something was looked at.
+  const { log } = JSON.parse(await readFile(har, "utf8")) as { log: { entries: Entry[] } };
+  const kinds = new Set(log.entries.map(kindOf));
+  for (const kind of [
+    "GET /v1/durability/marks 200",
+    "GET /v1/durability/marks 401",
+    "GET /v1/durability/events 200",
+    "GET /v1/durability/events 400",
+    "POST /v1/durability/verdicts 200",
+    "POST /v1/durability/verdicts 400",
+    "POST /v1/durability/failover-preview 200",
+    "POST /internal/announcements 403",
+    "POST /v1/webhooks 201",
+    "POST /v1/webhooks 400",
+    "GET /v1/webhooks/{id} 200",
+    "GET /v1/webhooks/{id} 404",
+    "DELETE /v1/webhooks/{id} 404",
+  ])
+    assert.ok(kinds.has(kind), `${kind} is not among ${[...kinds].sort().join(", ")}`);
+  assert.deepEqual(
+    [...kinds].filter((kind) => / 5[0-9]{2}$/.test(kind)),
+    [],
+  );
+});
