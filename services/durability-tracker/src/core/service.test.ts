@@ -351,6 +351,32 @@ test("a tracker that comes back goes on with what waited, and makes no entries o
   assert.equal(heldCount(again.state), 0);
 });
 
+test("a broken promise that was found while nobody reigned is told although the tracker was killed in between", () => {
+  const it = new Driven();
+  const disk = new Disk(it.state);
+  it.reign(first);
+  it.intent(1, 1);
+  it.confirm(100, { b: ["s1", 90] });
+  const second = record(2, { node: "c", cause: "promotion", fork: 50, start: 60 });
+  it.reign(first, second);
+  it.sleep(3_000);
+  it.answer(70);
+  it.sleep(6_000);
+  it.positions(70);
+  assert.equal(it.stateOf(1, 1), "gone");
+  it.send({ kind: "authority_unsettled", reason: "test", split: false });
+  const before = it.published.length;
+  it.position(1, 1, 80);
+  assert.equal(it.published.length, before, "nobody reigns");
+  for (const effect of it.effects) disk.take(effect, it.state);
+  const again = new Driven();
+  again.nowMs = it.nowMs;
+  again.state = restore(again.state.config, it.nowMs, disk.read());
+  again.reign(first, second);
+  again.sleep(100);
+  assert.equal(again.published[0]?.verdicts["region"], "broken");
+});
+
 test("a late announcement of what has left is not kept", () => {
   const it = new Driven();
   it.reign(first);

@@ -157,6 +157,10 @@ function restoreEntry(state: TrackerState, entry: Entry): void {
       state.absent.add(entry.key);
       break;
     case "gone":
+      state.finished.set(entry.key, nowMs);
+      // It may have become so while nobody reigned, and then the process died before it could be told.
+      if (entry.state.reappeared || entry.state.broken !== 0) state.untold.add(entry.key);
+      break;
     case "expired":
     case "unknown":
       state.finished.set(entry.key, nowMs);
