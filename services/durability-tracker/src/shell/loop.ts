@@ -1,5 +1,6 @@
 // Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
 import { type BrokenPromiseData, type EpochId, type Offset, type StallEvent } from "@highwater/protocol";
+import { type Log } from "@highwater/service";
 import {
   type Authority,
   AuthorityWatcher,
@@ -26,7 +27,6 @@ import {
 } from "../core/index.ts";
 import { type LedgerFile } from "./ledger-file.ts";
 import { saveEffect, saveMarks } from "./saving.ts";
-import { type Log } from "./log.ts";
 
 export interface LoopDeps {
   readonly store: Store;

@@ -1,7 +1,7 @@
 // Keeps room for the receipts of the next ids, and lets those go that nobody can need any more.
+import { type Log } from "@highwater/service";
 import { type Clock, type RetentionReport, sleep, type Store } from "@highwater/store";
 import { markIn, type TrackerState } from "../core/index.ts";
-import { type Log } from "./log.ts";
 
 export interface RetentionOptions {
   readonly store: Store;

@@ -1,2 +1,0 @@
-// One JSON object per event and line.
-export { type Log } from "@highwater/service";
