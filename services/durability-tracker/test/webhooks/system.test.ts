@@ -24,15 +24,19 @@ function insert(key: string): { sql: string; params: string[] } {
   return { sql: "INSERT INTO kv (key, value) VALUES ($1, 1)", params: [key] };
 }
 
+/** A tracker opens the queue a little after it has begun to serve; until then it asks its callers to wait. */
 async function makeEndpoint(system: System, url: string, more: object): Promise<CreatedWebhook> {
-  const response = await fetch(`${system.tracker(EAST).url}/v1/webhooks`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ url, ...more }),
+  return eventually("the endpoint is made", async () => {
+    const response = await fetch(`${system.tracker(EAST).url}/v1/webhooks`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ url, ...more }),
+    });
+    const text = await response.text();
+    if (response.status === 503) return false;
+    assert.equal(response.status, 201, text);
+    return JSON.parse(text) as CreatedWebhook;
   });
-  const text = await response.text();
-  assert.equal(response.status, 201, text);
-  return JSON.parse(text) as CreatedWebhook;
 }
 
 /** From here on no log leaves the region, while announcements do. */
