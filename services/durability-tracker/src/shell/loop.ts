@@ -48,6 +48,8 @@ export interface LoopListener {
   onBrokenPromise(promise: BrokenPromiseData): void;
 }
 
+/** A reason of its own: the usual one would be made with a stack trace each time. */
+const WOKEN = "woken";
 const TICK_MS = 100;
 const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
@@ -62,6 +64,8 @@ export class TrackerLoop {
   #state: TrackerState;
   #watcher: AuthorityWatcher | null = null;
   #wake = new AbortController();
+  /** The poll is in the long pause that somebody may cut short. */
+  #rests = false;
   /** Ends the looks at the positions of the last reign: one may hang on a node that has just been cut off. */
   #reign = new AbortController();
   /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
@@ -362,7 +366,9 @@ export class TrackerLoop {
           this.#watcher?.nudge();
         }
       }
+      this.#rests = pauseMs > this.#config.busyPollMs;
       await sleep(clock, pauseMs, this.#wake.signal);
+      this.#rests = false;
     }
   }
 
@@ -380,7 +386,9 @@ export class TrackerLoop {
 
   #wakePoll(): void {
     // A poll that is under way may have asked before; the next one follows it at the busy pace anyway.
-    this.#wake.abort();
+    if (!this.#rests) return;
+    this.#rests = false;
+    this.#wake.abort(WOKEN);
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
   }
 

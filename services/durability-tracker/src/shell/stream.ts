@@ -104,8 +104,18 @@ export class MarkStream {
     return `id: ${String(seq)}.${String(++this.#sequence)}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
   }
 
+  /** The same bytes for everybody, framed and encoded once: of what a mark costs, thousands of clients pay only the write. */
   #send(text: string): void {
-    for (const client of this.#clients.keys()) write(client, text);
+    const chunk = Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);
+    for (const client of this.#clients.keys()) {
+      // HTTP/1.0 knows no chunks; and what is still being held back must go first.
+      const { socket } = client;
+      if (socket === null || !client.chunkedEncoding || client.writableCorked > 0) write(client, text);
+      else {
+        socket.write(chunk);
+        if (socket.writableLength > MAX_BUFFERED_BYTES) client.destroy();
+      }
+    }
   }
 }
 

@@ -23,18 +23,29 @@ export interface VerdictDeskOptions {
   readonly stop: AbortSignal;
 }
 
-/** Two looks at the same pending tokens are at least so far apart. */
+/** Two looks at what is pending are at least so far apart. */
 const REJUDGE_MS = 2;
+/** After a look the desk rests so many times as long as that took: very many tokens must not keep the marks waiting. */
+const REST = 4;
 
 interface Question {
   readonly text: string;
   readonly content: TokenContent;
 }
 
+/** A request that waits, and looks again when told to. */
+interface Waiter {
+  /** True when nothing of it is pending any more. */
+  readonly look: () => boolean;
+  readonly settled: () => void;
+}
+
 export class VerdictDesk {
   readonly #loop: TrackerLoop;
   readonly #clock: Clock;
   readonly #stop: AbortSignal;
+  readonly #waiters = new Set<Waiter>();
+  #looking = false;
 
   constructor({ loop, clock, stop }: VerdictDeskOptions) {
     this.#loop = loop;
@@ -52,11 +63,14 @@ export class VerdictDesk {
       if ("error" in read) answers.set(text, read);
       else questions.push(read);
     }
+    let pending = questions;
     const judgeAll = (): boolean => {
-      for (const { text, content } of questions)
-        if ((answers.get(text)?.verdict ?? "pending") === "pending")
-          answers.set(text, this.#judge(text, content, level));
-      return questions.every(({ text }) => answers.get(text)?.verdict !== "pending");
+      pending = pending.filter(({ text, content }) => {
+        const judged = this.#judge(text, content, level);
+        answers.set(text, judged);
+        return judged.verdict === "pending";
+      });
+      return pending.length === 0;
     };
     const isSettled = judgeAll();
     const { waitMs = 0 } = request;
@@ -80,17 +94,34 @@ export class VerdictDesk {
   }
 
   /** Until none is pending, or the time is over, or nobody waits for the answer any more. */
-  async #wait(judgeAll: () => boolean, waitMs: number, gone: AbortSignal): Promise<void> {
+  async #wait(look: () => boolean, waitMs: number, gone: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const waiter = { look, settled: () => over.abort(SETTLED) };
+    this.#waiters.add(waiter);
+    if (!this.#looking) void this.#lookAgain();
+    await sleep(this.#clock, waitMs, AbortSignal.any([over.signal, gone]));
+    this.#waiters.delete(waiter);
+    if (!over.signal.aborted && !gone.aborted) look();
+  }
+
+  /** For all who wait together, as long as somebody does. */
+  async #lookAgain(): Promise<void> {
     const clock = this.#clock;
-    const deadlineMs = clock.monotonicMs() + waitMs;
-    while (clock.monotonicMs() < deadlineMs && !gone.aborted) {
-      const over = new AbortController();
-      const leftMs = Math.max(0, deadlineMs - clock.monotonicMs());
-      await Promise.race([this.#loop.changed, sleep(clock, leftMs, AbortSignal.any([over.signal, gone]))]);
-      over.abort();
-      if (judgeAll()) return;
-      await sleep(clock, REJUDGE_MS);
+    this.#looking = true;
+    let { changed } = this.#loop;
+    while (this.#waiters.size > 0 && !this.#stop.aborted) {
+      await changed;
+      // Taken before the looks: what changes while they rest is looked at next.
+      ({ changed } = this.#loop);
+      const beganMs = clock.monotonicMs();
+      for (const waiter of this.#waiters) {
+        if (!waiter.look()) continue;
+        this.#waiters.delete(waiter);
+        waiter.settled();
+      }
+      await sleep(clock, Math.max(REJUDGE_MS, REST * (clock.monotonicMs() - beganMs)));
     }
+    this.#looking = false;
   }
 
   #judge(text: string, content: TokenContent, level: string): TokenVerdict {
@@ -116,6 +147,9 @@ export class VerdictDesk {
     };
   }
 }
+
+/** A reason of its own: the usual one would be made with a stack trace each time. */
+const SETTLED = "settled";
 
 function readToken(text: string, principal: Principal, level: string): Question | RefusedToken {
   const content = decodeToken(text);
