@@ -5,7 +5,7 @@ NODE := node_modules/.bin/node
 BIN := node_modules/.bin
 STAMP := node_modules/.installed
 VENV := .venv/.installed
-REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt
+REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help

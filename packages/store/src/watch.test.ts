@@ -101,6 +101,30 @@ describe("the authority watcher", () => {
   const kinds = (): string[] => decided.map(({ kind }) => kind);
   const refused = Object.assign(new Error("refused"), { code: "ECONNREFUSED" });
 
+  it("asks less often once nothing has happened for a while, and at the old pace as soon as something does", async () => {
+    const watching = watcher({ calmIntervalMs: 10 * INTERVAL_MS });
+    watching.start();
+    await settled();
+    const roundsIn = async (ms: number): Promise<number> => {
+      const before = asked.filter((node) => node === "east").length;
+      for (let passed = 0; passed < ms; passed += INTERVAL_MS) await clock.advance(INTERVAL_MS);
+      return asked.filter((node) => node === "east").length - before;
+    };
+    assert.equal(await roundsIn(2_000), 20);
+    await roundsIn(5_000);
+    assert.equal(await roundsIn(2_000), 2, "calm");
+    answers.set("west", refused);
+    await roundsIn(1_000);
+    assert.ok((await roundsIn(1_000)) >= 9, "a node is gone");
+    answers.set("west", report("west", "replica", [e1], null));
+    await roundsIn(7_000);
+    assert.equal(await roundsIn(2_000), 2, "calm again");
+    watching.nudge();
+    await settled();
+    assert.ok((await roundsIn(1_000)) >= 9, "somebody has met a fault");
+    watching.stop();
+  });
+
   it("finds the primary once every node has been asked", async () => {
     isHeld.add("west");
     const watching = watcher();

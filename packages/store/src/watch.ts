@@ -21,6 +21,8 @@ export interface WatcherOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly intervalMs: number;
+  /** The same once nothing has happened for a while: every node answers, and the same primary reigns. Default: intervalMs. */
+  readonly calmIntervalMs?: number;
   /** Default: ancestry. */
   readonly rule?: AuthorityRule;
   /** Epoch that was current when this process last ran; a history without it is not followed. */
@@ -34,6 +36,7 @@ export interface WatcherOptions {
 
 /** A busy server may miss one probe; a second miss in a row means that it cannot be asked. */
 const MISSES_TO_FORGET = 2;
+const CALM_AFTER_MS = 5_000;
 /** Backs off only a little: a node that comes back must be seen quickly. */
 const RETRY_MS = 50;
 
@@ -44,6 +47,8 @@ export class AuthorityWatcher {
   readonly #misses = new Map<string, number>();
   readonly #stop = new AbortController();
   #wake = new AbortController();
+  /** When something happened last that may be the beginning of more. */
+  #stirredMs: number;
   #known: EpochId | null;
   #authority: Authority = { kind: "none", reason: "no node has answered yet" };
   #asked = new Set<string>();
@@ -52,6 +57,7 @@ export class AuthorityWatcher {
 
   constructor(options: WatcherOptions) {
     this.#options = options;
+    this.#stirredMs = options.clock.monotonicMs();
     this.#known = options.known;
     this.#lease = options.rule?.kind === "lease" ? options.rule.lease : null;
   }
@@ -114,8 +120,8 @@ export class AuthorityWatcher {
 
   /** Asks all nodes now; for when something has just failed. */
   nudge(): void {
-    this.#wake.abort();
-    this.#wake = new AbortController();
+    this.#stir();
+    this.#wakeAll();
     this.#lease?.nudge();
   }
 
@@ -134,10 +140,27 @@ export class AuthorityWatcher {
     }
   }
 
+  /** Whoever is in the long pause of a calm time is woken. */
+  #stir(): void {
+    const wasCalm = this.#isCalm();
+    this.#stirredMs = this.#options.clock.monotonicMs();
+    if (wasCalm) this.#wakeAll();
+  }
+
+  #wakeAll(): void {
+    this.#wake.abort();
+    this.#wake = new AbortController();
+  }
+
+  #isCalm(): boolean {
+    const calmForMs = this.#options.clock.monotonicMs() - this.#stirredMs;
+    return this.#authority.kind === "primary" && calmForMs >= CALM_AFTER_MS;
+  }
+
   async #follow(node: string): Promise<void> {
-    const { store, clock, intervalMs, onReport, onUnreachable } = this.#options;
+    const { store, clock, intervalMs, calmIntervalMs = intervalMs, onReport, onUnreachable } = this.#options;
     while (!this.#stop.signal.aborted) {
-      let pauseMs = intervalMs;
+      let pauseMs = this.#isCalm() ? calmIntervalMs : intervalMs;
       try {
         const askedAtMs = clock.monotonicMs();
         const report = await store.probe(node);
@@ -146,6 +169,7 @@ export class AuthorityWatcher {
         this.graph.add(report.epochs);
         onReport?.(report, askedAtMs);
       } catch (cause) {
+        this.#stir();
         pauseMs = Math.max(RETRY_MS, intervalMs);
         const misses = (this.#misses.get(node) ?? 0) + 1;
         this.#misses.set(node, misses);
@@ -171,6 +195,7 @@ export class AuthorityWatcher {
     const same = JSON.stringify(next) === JSON.stringify(this.#authority);
     this.#authority = next;
     if (next.kind === "primary") this.#known = next.epoch;
+    if (!same) this.#stir();
     if (!same || acted) this.#options.onAuthority(next);
   }
 

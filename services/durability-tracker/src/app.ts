@@ -105,7 +105,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
 function makeParts(config: Config, deps: TrackerDeps): Parts {
   const { clock, log } = deps;
   const stream = new MarkStream();
-  const told = new Told(log);
+  const told = new Told(log, clock);
   const metrics = new MetricSet();
   const stopping = new AbortController();
   const loop = new TrackerLoop(config, deps, {

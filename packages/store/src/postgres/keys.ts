@@ -45,7 +45,7 @@ const ROLE = `SELECT r.rolcanlogin AS can_login,
       ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files'))) AS is_privileged,
   EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace('highwater') AND c.relkind IN ('r', 'p')
     AND (pg_has_role(r.oid, c.relowner, 'MEMBER') OR has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE')
-      OR (c.relname = 'api_key' AND has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE')))) AS reaches_service
+      OR (c.relname IN ('api_key', 'webhook_endpoint') AND has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE')))) AS reaches_service
 FROM pg_roles r WHERE r.rolname = $1`;
 
 const TABLE = "SELECT to_regclass('highwater.api_key') IS NOT NULL AS present";

@@ -28,13 +28,18 @@ export interface Judgement {
 
 const plain = { retriedIn: null, settledAt: null, needsProof: false } as const;
 
+export interface Token {
+  readonly id: TxnId;
+  readonly attempt: EpochId;
+  readonly kind: TokenKind;
+  readonly place: Place;
+  /** Its entryKey(), from whoever asks again and again. */
+  readonly key?: string;
+}
+
 /** The verdict of a token that the ledger may or may not hold. */
-export function judge(
-  state: TrackerState,
-  token: { readonly id: TxnId; readonly attempt: EpochId; readonly kind: TokenKind; readonly place: Place },
-  level: string,
-): Judgement {
-  const held = state.entries.get(entryKey(token.id, token.attempt));
+export function judge(state: TrackerState, token: Token, level: string): Judgement {
+  const held = state.entries.get(token.key ?? entryKey(token.id, token.attempt));
   // What was told as lost binds, even if nobody ever learned where it had committed.
   if (held !== undefined && (held.origin !== null || held.state.kind === "gone")) {
     if (!tellsMore(state, held, token.place)) return judgeEntry(state, held, level);

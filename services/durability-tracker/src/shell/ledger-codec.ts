@@ -1,36 +1,72 @@
 // Entries as the ledger's file has them: JSON, in which offsets are texts and accounts are names.
-import { type Offset, type TxnId } from "@highwater/protocol";
-import {
-  type Entry,
-  type SavedEntry,
-  type SavedSource,
-  type SavedWaiting,
-  type Waiting,
-} from "../core/index.ts";
+import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { type Entry, type Place, type SavedEntry, type SavedWaiting, type Waiting } from "../core/index.ts";
 
-const isBigint = (value: unknown): value is bigint => typeof value === "bigint";
+interface SavedPlace {
+  readonly epoch: EpochId;
+  readonly offset: string;
+}
+
+/** The same with offsets as texts. Metadata are a client's: as a text of their own, whatever they say stays theirs. */
+type EntryBody = Omit<SavedEntry, "origin" | "state" | "owner" | "metadata"> & {
+  readonly origin: SavedPlace | null;
+  readonly state: Exclude<Entry["state"], { kind: "pending" | "absent" }> | PlacedState;
+  readonly owner: string;
+  readonly metadata: string | null;
+};
+
+type PlacedState =
+  | { readonly kind: "pending"; readonly place: SavedPlace }
+  | (Omit<Extract<Entry["state"], { kind: "absent" }>, "asOf"> & { readonly asOf: SavedPlace });
 
 export function encodeEntry(entry: Entry): string {
-  const { isExposed: _, ...rest } = entry;
-  const state = entry.state.kind === "asked" ? { kind: "unproven" } : entry.state;
-  // Metadata are a client's: as a text of their own, whatever they say cannot pass for something of ours.
-  const metadata = entry.metadata === null ? null : JSON.stringify(entry.metadata);
-  const saved = { ...rest, state, metadata, owner: entry.owner.owner, source: savedSource(entry.source) };
-  return JSON.stringify(saved, (_key, value: unknown) =>
-    isBigint(value) ? { $offset: value.toString() } : value,
-  );
+  const { key, id, attempt, kind, announced, origin, reached, atMs, source, metadata } = entry;
+  const body: EntryBody = {
+    ...{ key, id, attempt, kind, announced, reached, atMs },
+    origin: origin === null ? null : savedPlace(origin),
+    state: savedState(entry.state),
+    owner: entry.owner.owner.toString(),
+    source: source === null ? null : { gateway: source.gateway, region: source.region },
+    metadata: metadata === null ? null : JSON.stringify(metadata),
+  };
+  return JSON.stringify(body);
 }
 
-function savedSource(source: Entry["source"]): SavedSource | null {
-  return source === null ? null : { gateway: source.gateway, region: source.region };
+function savedPlace({ epoch, offset }: Place): SavedPlace {
+  return { epoch, offset: offset.toString() };
 }
 
-export function decodeEntry(body: string): SavedEntry {
-  const entry = JSON.parse(body, (_, value: unknown) =>
-    typeof value === "object" && value !== null && "$offset" in value ? BigInt(String(value.$offset)) : value,
-  ) as SavedEntry & { metadata: string | null };
-  const metadata = entry.metadata === null ? null : (JSON.parse(entry.metadata) as Entry["metadata"]);
-  return { ...entry, metadata };
+function savedState(state: Entry["state"]): EntryBody["state"] {
+  switch (state.kind) {
+    case "pending":
+      return { kind: "pending", place: savedPlace(state.place) };
+    case "absent":
+      return { ...state, asOf: savedPlace(state.asOf) };
+    case "asked":
+      return { kind: "unproven" };
+    default:
+      return state;
+  }
+}
+
+export function decodeEntry(text: string): SavedEntry {
+  const body = JSON.parse(text) as EntryBody;
+  return {
+    ...body,
+    origin: body.origin === null ? null : readPlace(body.origin),
+    state: readState(body.state),
+    owner: BigInt(body.owner),
+    metadata: body.metadata === null ? null : (JSON.parse(body.metadata) as Entry["metadata"]),
+  };
+}
+
+function readPlace({ epoch, offset }: SavedPlace): Place {
+  return { epoch, offset: BigInt(offset) as Offset };
+}
+
+function readState(state: EntryBody["state"]): Entry["state"] {
+  if (state.kind === "pending") return { kind: "pending", place: readPlace(state.place) };
+  return state.kind === "absent" ? { ...state, asOf: readPlace(state.asOf) } : state;
 }
 
 /** `{ key, body }`: keys sort as their offsets do. */

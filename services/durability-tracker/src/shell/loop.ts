@@ -51,6 +51,7 @@ export interface LoopListener {
 /** A reason of its own: the usual one would be made with a stack trace each time. */
 const WOKEN = "woken";
 const TICK_MS = 100;
+const IDLE_TICK_MS = 500;
 const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 1_000;
@@ -105,6 +106,7 @@ export class TrackerLoop {
       store,
       clock,
       intervalMs: this.#config.probeIntervalMs,
+      calmIntervalMs: this.#config.calmProbeIntervalMs,
       rule: makeAuthorityRule(this.#config.authority, clock),
       known: saved.reigning,
       onReport: (report, askedAtMs) => {
@@ -399,7 +401,8 @@ export class TrackerLoop {
       ledger.flush().catch((cause: unknown) => {
         log.error("the ledger cannot be written", { cause: String(cause) });
       });
-      await sleep(clock, TICK_MS, this.#stop.signal);
+      const isIdle = heldCount(this.#state) === 0;
+      await sleep(clock, isIdle ? IDLE_TICK_MS : TICK_MS, this.#stop.signal);
     }
   }
 }

@@ -1,22 +1,30 @@
 // Counts and logs what nobody must overlook.
 import { type BrokenPromiseData, type StallEvent } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
+import { type Clock } from "@highwater/store";
 import { type Published } from "../core/index.ts";
+
+/** A failure can lose very many at once; each of them is an event, and a verdict for whoever asks. */
+const LINES_PER_SECOND = 100;
 
 export class Told {
   lost = 0;
   broken = 0;
-  readonly #log: Log;
-
-  constructor(log: Log) {
-    this.#log = log;
-  }
-
   /** Promises of a level that a failure has undone, by their ranges. */
   promises = 0;
   delayed = 0;
   /** Levels that are stalled now. */
   readonly stalled = new Set<string>();
+  readonly #log: Log;
+  readonly #clock: Clock;
+  /** Single transactions that may still be logged in this second, and those that were not. */
+  #lines = LINES_PER_SECOND;
+  #leftOut = 0;
+
+  constructor(log: Log, clock: Clock) {
+    this.#log = log;
+    this.#clock = clock;
+  }
 
   stall(stall: StallEvent, isStalled: boolean): void {
     if (isStalled) {
@@ -34,13 +42,26 @@ export class Told {
   }
 
   verdict(published: Published): void {
-    if (Object.values(published.verdicts).includes("broken")) {
-      this.broken++;
-      this.#log.error("transaction_broken", fieldsOf(published));
-    } else {
-      this.lost++;
-      this.#log.warn("transaction_lost", fieldsOf(published));
+    const isBroken = Object.values(published.verdicts).includes("broken");
+    if (isBroken) this.broken++;
+    else this.lost++;
+    if (this.#lines === 0) {
+      this.#leftOut++;
+      return;
     }
+    if (this.#lines-- === LINES_PER_SECOND)
+      this.#clock.after(1_000, () => {
+        this.#sumUp();
+      });
+    if (isBroken) this.#log.error("transaction_broken", fieldsOf(published));
+    else this.#log.warn("transaction_lost", fieldsOf(published));
+  }
+
+  #sumUp(): void {
+    this.#lines = LINES_PER_SECOND;
+    if (this.#leftOut === 0) return;
+    this.#log.warn("transactions_lost", { notLogged: this.#leftOut, lost: this.lost, broken: this.broken });
+    this.#leftOut = 0;
   }
 }
 

@@ -5,14 +5,13 @@ import {
   ERRORS,
   HighwaterError,
   type RefusedToken,
-  type TokenContent,
   type TokenVerdict,
   type VerdictsRequest,
   type VerdictsResponse,
 } from "@highwater/protocol";
 import { type Caller, mayReadOf, type Principal } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
-import { judge } from "../core/index.ts";
+import { entryKey, judge, type Token } from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
 import { currentMarks } from "./stream.ts";
 
@@ -30,7 +29,7 @@ const REST = 4;
 
 interface Question {
   readonly text: string;
-  readonly content: TokenContent;
+  readonly token: Token;
 }
 
 /** A request that waits, and looks again when told to. */
@@ -65,8 +64,8 @@ export class VerdictDesk {
     }
     let pending = questions;
     const judgeAll = (): boolean => {
-      pending = pending.filter(({ text, content }) => {
-        const judged = this.#judge(text, content, level);
+      pending = pending.filter(({ text, token }) => {
+        const judged = this.#judge(text, token, level);
         answers.set(text, judged);
         return judged.verdict === "pending";
       });
@@ -124,16 +123,14 @@ export class VerdictDesk {
     this.#looking = false;
   }
 
-  #judge(text: string, content: TokenContent, level: string): TokenVerdict {
+  #judge(text: string, token: Token, level: string): TokenVerdict {
     const loop = this.#loop;
-    const { id, attempt, kind, epoch, offset } = content;
-    const place = { epoch, offset };
-    const about = { id, attempt, kind, place };
-    let judged = judge(loop.state, about, level);
+    const { id, attempt, kind, place } = token;
+    let judged = judge(loop.state, token, level);
     if (judged.needsProof) {
       const nowMs = this.#clock.monotonicMs();
       loop.dispatch({ kind: "token_presented", nowMs, id, attempt, tokenKind: kind, place });
-      judged = judge(loop.state, about, level);
+      judged = judge(loop.state, token, level);
     }
     return {
       token: text,
@@ -156,7 +153,8 @@ function readToken(text: string, principal: Principal, level: string): Question 
   if (content === undefined) return refused("invalid_token", text, level);
   // What is another's is not even looked up.
   if (!mayReadOf(principal, content.owner ?? 0n)) return refused("forbidden", text, level);
-  return { text, content };
+  const { id, attempt, kind, epoch, offset } = content;
+  return { text, token: { id, attempt, kind, place: { epoch, offset }, key: entryKey(id, attempt) } };
 }
 
 function refused(

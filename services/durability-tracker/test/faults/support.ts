@@ -107,6 +107,9 @@ export class FaultySystem implements AsyncDisposable {
   /** Resolves when nothing that is committed from now on gets there. The services still reach the node. */
   async starve(replica: string): Promise<void> {
     const { cluster } = this.system;
+    // What came before, the table first of all, has to be on the replica.
+    for (const region of [EAST, WEST])
+      await eventually("everything is everywhere", async () => (await this.held(region)) === 0);
     await cluster.query(replica, "ALTER SYSTEM SET primary_conninfo TO ''");
     await cluster.query(replica, "SELECT pg_reload_conf()");
     await eventually("the stream has ended", async () => {
@@ -140,7 +143,7 @@ export class FaultySystem implements AsyncDisposable {
     const log = await readFile(this.system.tracker(region).logFile, "utf8");
     return log
       .split("\n")
-      .filter((line) => line.includes('"transaction_lost"') || line.includes('"promise_broken"'))
+      .filter((line) => line.includes('"transaction_lost"') || line.includes('"transaction_broken"'))
       .map((line) => (JSON.parse(line) as { id: string }).id);
   }
 
