@@ -12,6 +12,7 @@ import {
 } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
 import { type Config, exposureFaults, exposureLevelOf } from "./config.ts";
+import { heldCount } from "./core/index.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { DurabilityEvents, EVENT_DEFAULTS } from "./events/durability-events.ts";
 import { ledgerOutbox } from "./events/ledger-outbox.ts";
@@ -35,6 +36,7 @@ export { makeDeps } from "./runtime.ts";
 
 /** Gateways bound what is at risk by it. */
 const EXPOSURE_MS = 250;
+const IDLE_EXPOSURE_MS = 1_000;
 
 export interface Tracker {
   readonly app: FastifyInstance;
@@ -75,10 +77,16 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       webhooks.start();
       isStarted = true;
       followLevels(config, deps, parts);
-      void every(deps.clock, config.heartbeatMs, stopping.signal, () => {
-        stream.heartbeat();
-      });
-      void every(deps.clock, EXPOSURE_MS, stopping.signal, () => {
+      void every(
+        deps.clock,
+        () => config.heartbeatMs,
+        stopping.signal,
+        () => {
+          stream.heartbeat();
+        },
+      );
+      const exposureMs = (): number => (heldCount(loop.state) === 0 ? IDLE_EXPOSURE_MS : EXPOSURE_MS);
+      void every(deps.clock, exposureMs, stopping.signal, () => {
         stream.publishExposure(loop.state);
       });
       void runRetention({
@@ -260,9 +268,14 @@ function isOpen(url: string, isServing: boolean): HighwaterError | undefined {
   return new HighwaterError("overloaded", { detail, retryAfterMs: 1_000 });
 }
 
-async function every(clock: Clock, periodMs: number, signal: AbortSignal, act: () => void): Promise<void> {
+async function every(
+  clock: Clock,
+  periodMs: () => number,
+  signal: AbortSignal,
+  act: () => void,
+): Promise<void> {
   while (!signal.aborted) {
-    await sleep(clock, periodMs, signal);
+    await sleep(clock, periodMs(), signal);
     if (!signal.aborted) act();
   }
 }
