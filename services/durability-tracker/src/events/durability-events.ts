@@ -109,6 +109,10 @@ export class DurabilityEvents {
       onRecorded: () => {
         this.#feed.nudge();
       },
+      isJudging: () => {
+        const { asked, unproven } = deps.state();
+        return asked.size > 0 || unproven.size > 0;
+      },
     });
   }
 

@@ -24,6 +24,7 @@ class World {
   reign: Reign | null = { node: "east", epoch: epochNamed(1) };
   mark: Offset | null = null;
   prepared = 0;
+  isJudging = false;
   events: EventLog;
 
   constructor() {
@@ -42,6 +43,7 @@ class World {
         return Promise.resolve();
       },
       onRecorded: () => undefined,
+      isJudging: () => this.isJudging,
     });
   }
 
@@ -104,6 +106,22 @@ describe("what is told", () => {
     await world.makeSafe();
     assert.equal(world.events.counts.kept, 0);
     assert.deepEqual([...world.outbox.disk], []);
+  });
+
+  it("lets verdicts go first, and does not wait for them for ever", async () => {
+    const world = await World.start();
+    world.isJudging = true;
+    const keys = world.tell(2);
+    await world.clock.advance(5_000);
+    assert.deepEqual(world.recorded, []);
+    world.isJudging = false;
+    await world.clock.advance(100);
+    assert.deepEqual(world.recorded, keys);
+    world.isJudging = true;
+    keys.push(...world.tell(1));
+    await world.clock.advance(20_000);
+    await world.clock.advance(100);
+    assert.deepEqual(world.recorded, keys);
   });
 
   it("waits while nobody reigns", async () => {

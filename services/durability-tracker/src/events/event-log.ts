@@ -33,6 +33,8 @@ export interface EventLogDeps {
   readonly onRecorded: (events: readonly RecordedEvent[], fresh: number) => void;
   /** A recording that reaches the strongest level in no such time is let go: its events will soon be dropped as well. */
   readonly keepMs: number;
+  /** While verdicts are being found, what is told of them waits a little: both need the same store. Default: never. */
+  readonly isJudging?: () => boolean;
 }
 
 interface Kept {
@@ -56,6 +58,9 @@ const RETRY_MS = 100;
 const RETRY_MS_MAX = 5_000;
 /** Whatever else happens, one looks so often whether something can be done. */
 const LOOK_MS = 1_000;
+/** So long at most, however long it takes to judge. */
+const YIELD_MS_MAX = 10_000;
+const YIELD_MS = 50;
 const NUMBER_DIGITS = 16;
 
 export class EventLog {
@@ -79,6 +84,7 @@ export class EventLog {
   #isIdle = false;
   #setAside = 0;
   #recorded = 0;
+  #judgingSinceMs: number | null = null;
   #running: Promise<void> | null = null;
 
   constructor(deps: EventLogDeps) {
@@ -153,6 +159,10 @@ export class EventLog {
         await this.#idle(wake);
         continue;
       }
+      if (this.#yields()) {
+        await sleep(clock, YIELD_MS, this.#stop.signal);
+        continue;
+      }
       try {
         if (this.#ahead.length === 0) await this.#readOn();
         else await this.#record(now, this.#batch());
@@ -167,6 +177,16 @@ export class EventLog {
         await sleep(clock, pauseMs * (0.5 + this.#deps.random() / 2), until);
       }
     }
+  }
+
+  #yields(): boolean {
+    const { clock, isJudging } = this.#deps;
+    if (isJudging?.() !== true) {
+      this.#judgingSinceMs = null;
+      return false;
+    }
+    this.#judgingSinceMs ??= clock.monotonicMs();
+    return clock.monotonicMs() - this.#judgingSinceMs < YIELD_MS_MAX;
   }
 
   async #idle(wake: AbortSignal): Promise<void> {
