@@ -3,6 +3,7 @@ import Type, { type Static } from "typebox";
 import {
   BrokenPromiseData,
   DisabledWhy,
+  DURABILITY_EVENT_TYPES,
   EpochEventData,
   EventId,
   TransactionEventData,
@@ -27,16 +28,7 @@ export const WEBHOOK_LIMITS = {
 } as const;
 
 /** What an endpoint can ask for. `promise.broken` includes every single transaction that was broken. */
-export const WEBHOOK_EVENT_TYPES = [
-  "transaction.lost",
-  "transaction.durable",
-  "transaction.delayed",
-  "durability.stalled",
-  "durability.recovered",
-  "epoch.started",
-  "promise.broken",
-  "webhook.disabled",
-] as const;
+export const WEBHOOK_EVENT_TYPES = DURABILITY_EVENT_TYPES.filter((type) => type !== "transaction.broken");
 export type WebhookEventType = (typeof WEBHOOK_EVENT_TYPES)[number];
 
 const EventTypes = Type.Array(

@@ -24,7 +24,7 @@ import {
   type TransactionSpec,
 } from "../port.ts";
 import { AskedReplicas } from "./asked-replicas.ts";
-import { Channel, destroy, startupOptions } from "./channel.ts";
+import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
 import { executeOn } from "./execute.ts";
 import { readLogEnd } from "./log-end.ts";
 import { parseLsn } from "./lsn.ts";
@@ -363,18 +363,6 @@ function unknownRole(_nodeUrl: string, role: string): never {
 
 function applicationName(helper: string, purpose?: string): string {
   return (purpose === undefined ? `highwater:${helper}` : `highwater:${helper}:${purpose}`).slice(0, 63);
-}
-
-/** What the role or the database may have set otherwise. The server gives up when we do, so that no orphan waits on. */
-function sessionSettings(limitMs: number): Record<string, string> {
-  return {
-    search_path: "pg_catalog",
-    synchronous_commit: "local",
-    default_transaction_isolation: "read\\ committed",
-    default_transaction_read_only: "off",
-    lock_timeout: "0",
-    statement_timeout: String(limitMs),
-  };
 }
 
 async function readRetention(client: pg.Client): Promise<RetentionReport> {

@@ -111,3 +111,15 @@ export function destroy(client: pg.ClientBase): void {
   const { connection } = client as unknown as { connection: { stream: { destroy(): void } } };
   connection.stream.destroy();
 }
+
+/** What the role or the database may have set otherwise. The server gives up when we do, so that no orphan waits on. */
+export function sessionSettings(limitMs: number): Record<string, string> {
+  return {
+    search_path: "pg_catalog",
+    synchronous_commit: "local",
+    default_transaction_isolation: "read\\ committed",
+    default_transaction_read_only: "off",
+    lock_timeout: "0",
+    statement_timeout: String(limitMs),
+  };
+}

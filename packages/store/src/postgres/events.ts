@@ -12,7 +12,7 @@ import {
   type RecordedEvent,
   type Recording,
 } from "../events.ts";
-import { Channel } from "./channel.ts";
+import { Channel, sessionSettings } from "./channel.ts";
 import { readLogEnd } from "./log-end.ts";
 
 /** The number of the epoch $1 if this very server process is in it, else NULL; see `SENTINEL_EPOCH` in sql.ts. */
@@ -99,7 +99,11 @@ export class PostgresEvents implements EventStore {
       new Channel({
         url,
         name: `highwater:${helper}:${purpose}`.slice(0, 63),
-        settings: sessionSettings(limitMs),
+        settings: {
+          ...sessionSettings(limitMs),
+          // A recorder whose host has died must not hold the counter: the server ends its transaction.
+          idle_in_transaction_session_timeout: String(limitMs),
+        },
         connectTimeoutMs,
         callTimeoutMs: limitMs,
         clock,
@@ -292,18 +296,5 @@ function recordedEvent(row: EventRow): RecordedEvent {
     owner: row.owner === null ? null : BigInt(row.owner),
     atMs: Math.floor(row.at_ms),
     data: JSON.parse(row.data) as Readonly<Record<string, unknown>>,
-  };
-}
-
-/** A recorder whose host has died must not hold the counter: the server ends its transaction. */
-function sessionSettings(limitMs: number): Record<string, string> {
-  return {
-    search_path: "pg_catalog",
-    synchronous_commit: "local",
-    default_transaction_isolation: "read\\ committed",
-    default_transaction_read_only: "off",
-    lock_timeout: "0",
-    statement_timeout: String(limitMs),
-    idle_in_transaction_session_timeout: String(limitMs),
   };
 }

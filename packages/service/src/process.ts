@@ -1,0 +1,77 @@
+// A service as a process: configuration, signals, listening and exit codes. What it serves is the service's own.
+// Exit codes: 0 after a signal, 1 when it cannot start or fails, 2 when the configuration is wrong.
+import { readFileSync } from "node:fs";
+import { type FastifyInstance } from "fastify";
+import { type Topology, topologyWarnings } from "@highwater/protocol";
+import { jsonLog, type Log } from "./log.ts";
+import { realClock } from "./runtime.ts";
+import { type Env, type Loaded, type ReadFile } from "./settings/setting.ts";
+import { TopologyFile, topologyPath } from "./topology-file.ts";
+
+export interface Served {
+  readonly app: FastifyInstance;
+  /** Once it listens. */
+  start(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface ProcessOptions<C> {
+  /** In its log, and in the line that says where it listens. */
+  readonly service: string;
+  readonly env: Env;
+  readonly loadConfig: (env: Env, readFile: ReadFile) => Loaded<C>;
+  /** The configuration without its secrets. */
+  readonly describeConfig: (config: C) => Record<string, unknown>;
+  readonly make: (config: C, log: Log, topologyFile: TopologyFile | undefined) => Served;
+}
+
+interface Listening {
+  readonly host: string;
+  readonly port: number;
+  readonly topology: Topology;
+}
+
+/** Its address is the first line that it prints. */
+export async function runProcess<C extends Listening>(options: ProcessOptions<C>): Promise<void> {
+  const { service, env, loadConfig, describeConfig, make } = options;
+  const log = jsonLog(service, realClock, (line) => process.stderr.write(line));
+  const loaded = loadConfig(env, (path) => readFileSync(path, "utf8"));
+  if (!loaded.ok) {
+    log.error("configuration_refused", { faults: loaded.faults });
+    process.exit(2);
+  }
+  const { config } = loaded;
+  for (const warning of topologyWarnings(config.topology)) log.warn("topology_doubtful", { warning });
+  const path = topologyPath(env);
+  const topologyFile =
+    path === null ? undefined : new TopologyFile({ path, current: config.topology, clock: realClock, log });
+  const served = make(config, log, topologyFile);
+  stopOnSignals(served, log);
+  process.on("SIGHUP", () => void topologyFile?.reload());
+  try {
+    const url = await served.app.listen({ host: config.host, port: config.port });
+    await served.start();
+    log.info("listening", { url, ...describeConfig(config) });
+    process.stdout.write(`${JSON.stringify({ service, url })}\n`);
+  } catch (cause) {
+    log.error("cannot_start", { cause });
+    process.exit(1);
+  }
+}
+
+function stopOnSignals(served: Served, log: Log): void {
+  let stopping = false;
+  const stop = async (signal: string): Promise<void> => {
+    if (stopping) return;
+    stopping = true;
+    log.info("stopping", { signal });
+    try {
+      await served.close();
+      process.exit(0);
+    } catch (cause) {
+      log.error("stop_failed", { cause });
+      process.exit(1);
+    }
+  };
+  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => void stop(signal));
+}
