@@ -179,8 +179,11 @@ test("a gateway killed between COMMIT and its answer: the same id, sent again, h
   const gateway = system.gateway(EAST);
   const id = newId();
   const statements = [{ sql: "UPDATE counter SET n = n + 1" }];
-  // The reply of the database comes 138 ms after the commit, which is time enough to kill the gateway in between.
+  // The reply of the database comes half a second after the commit, which is time enough to kill the gateway in between.
   const remote = system.gateway(EUROPE);
+  // On a session that is there already: to open one takes several round trips.
+  await commit(remote.url, [{ sql: "UPDATE counter SET n = n" }]);
+  await cluster.link(EAST, EUROPE).setRoundTripMs(1_000);
   const answer = send(remote.url, statements, { id }).then(
     () => "answered" as const,
     () => "no answer" as const,

@@ -77,6 +77,8 @@ class Tracker {
       standing: { kind: "reigning", epoch: EPOCH, node: "east" },
       ancestry: [],
       marks: new Map([[EPOCH, new Map([["region", 0n as Offset]])]]),
+      asked: new Map(),
+      unproven: new Set(),
     } as unknown as TrackerState;
     this.events = new DurabilityEvents(
       {

@@ -1,0 +1,88 @@
+// Goal: what operators and applications have to hear of is told as an event: a level that stands still, a transaction that
+// is late, a promise that a failover has broken.
+// Method: the whole product; a region falls silent, and a node is promoted that lacks what had been promised.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type DurabilityEvent, type DurabilityEventType, type EventPage } from "@highwater/protocol";
+import { System } from "../src/index.ts";
+import { commit, commitKeys, createTable, epochAfter, eventually, marksOf, put, verdict } from "./support.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+
+async function eventsOf(tracker: string, ...types: DurabilityEventType[]): Promise<DurabilityEvent[]> {
+  const url = `${tracker}/v1/durability/events?format=json&after=0.0&limit=1000&types=${types.join(",")}`;
+  const response = await fetch(url);
+  const text = await response.text();
+  assert.equal(response.status, 200, text);
+  return [...(JSON.parse(text) as EventPage).events] as DurabilityEvent[];
+}
+
+test("a level that stands still is told, and so is a transaction that is late at it; both end when the region is back", async () => {
+  await using system = await System.start({ env: { TRACKER_STALL_AFTER_MS: "500" } });
+  const [gateway, tracker] = [system.gateway(EAST).url, system.tracker(EAST).url];
+  await createTable(system, EAST);
+  await system.cluster.isolate(EUROPE);
+  const metadata = { order: "17" };
+  const late = await commit(gateway, [put("late")], { maxDelayMs: 500, level: "global", metadata });
+  await commit(gateway, [put("in time")], { maxDelayMs: 20_000, level: "region" });
+  const stalled = await eventually("the stall is told", async () =>
+    (await eventsOf(tracker, "durability.stalled")).find(({ data }) => "level" in data),
+  );
+  assert.equal((stalled.data as { level: string }).level, "global");
+  const delayed = await eventually("the delay is told", async () => {
+    const found = await eventsOf(tracker, "transaction.delayed");
+    return found.length > 0 && found;
+  });
+  const told = delayed.map(({ data }) => data as { id: string; metadata?: unknown; verdicts: object });
+  assert.deepEqual(
+    told.map(({ id, metadata: words }) => [id, words]),
+    [[late.id, metadata]],
+    "it alone, and once by all trackers",
+  );
+  await system.cluster.healAll();
+  await eventually("the end of the stall is told", async () =>
+    (await eventsOf(tracker, "durability.recovered")).some(
+      ({ data }) => (data as { level: string }).level === "global",
+    ),
+  );
+  assert.equal((await verdict(tracker, late.token, { level: "global" })).verdict, "durable");
+});
+
+test("a promise that a promotion has broken is told with its range, and each transaction of it", async () => {
+  await using system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: "300" } });
+  const { cluster } = system;
+  await createTable(system, EAST);
+  await commit(system.gateway(EAST).url, [put("early")], { ack: "durable", level: "global" });
+  await cluster.waitForStreaming();
+  await cluster.isolate(EUROPE);
+  const promised = await commitKeys(system.gateway(EAST).url, "promised", 5);
+  for (const { token } of promised)
+    assert.equal((await verdict(system.tracker(WEST).url, token, { level: "region" })).verdict, "durable");
+  const before = (await marksOf(system.tracker(EAST).url)).marks?.epoch ?? "";
+  await system.killRegion(EAST);
+  await cluster.kill(WEST);
+  await cluster.healAll();
+  await cluster.promote(EUROPE);
+  const tracker = system.tracker(WEST).url;
+  await epochAfter(tracker, before);
+  for (const { token } of promised)
+    assert.equal((await verdict(tracker, token, { level: "region" })).verdict, "broken");
+  const [range] = await eventually("the range is told", async () => {
+    const found = await eventsOf(tracker, "promise.broken");
+    return found.length > 0 && found;
+  });
+  const { level, epoch, from, to } = range?.data as Record<"level" | "epoch" | "from" | "to", string>;
+  assert.deepEqual([level, epoch], ["region", before]);
+  for (const { body } of promised) {
+    const offset = BigInt(body.position.offset);
+    assert.ok(BigInt(from ?? "") < offset && offset <= BigInt(to ?? ""), "it is in the range");
+  }
+  const single = await eventually("each of them is told", async () => {
+    const found = await eventsOf(tracker, "transaction.broken");
+    return found.length >= promised.length && found;
+  });
+  assert.deepEqual(
+    single.map(({ data }) => (data as { id: string }).id).sort(),
+    promised.map(({ body }) => body.id).sort(),
+  );
+});
