@@ -77,14 +77,10 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       webhooks.start();
       isStarted = true;
       followLevels(config, deps, parts);
-      void every(
-        deps.clock,
-        () => config.heartbeatMs,
-        stopping.signal,
-        () => {
-          stream.heartbeat();
-        },
-      );
+      const heartbeatMs = (): number => config.heartbeatMs;
+      void every(deps.clock, heartbeatMs, stopping.signal, () => {
+        stream.heartbeat();
+      });
       const exposureMs = (): number => (heldCount(loop.state) === 0 ? IDLE_EXPOSURE_MS : EXPOSURE_MS);
       void every(deps.clock, exposureMs, stopping.signal, () => {
         stream.publishExposure(loop.state);
@@ -216,7 +212,8 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
   healthRoutes(app, {
     loop,
     isStopping: () => stopping.signal.aborted,
-    metrics: () => metricsText(loop.state, stream.size, told) + metrics.render() + webhooks.metrics.render(),
+    metrics: () =>
+      metricsText(loop.state, stream.size, told, events) + metrics.render() + webhooks.metrics.render(),
   });
 }
 

@@ -1,12 +1,14 @@
 // The tracker's numbers as Prometheus text.
 import { type EpochId } from "@highwater/protocol";
 import { exposure, heldCount, pendingAt, type TrackerState } from "../core/index.ts";
+import { type DurabilityEvents } from "../events/durability-events.ts";
 import { type Told } from "./told.ts";
 
 export function metricsText(
   state: TrackerState,
   streams: number,
   told: Pick<Told, "lost" | "broken" | "promises" | "delayed" | "stalled">,
+  events: Pick<DurabilityEvents, "counts" | "streams">,
 ): string {
   const current = state.ancestry.at(-1);
   const marks = current === undefined ? undefined : state.marks.get(current.id as EpochId);
@@ -40,6 +42,14 @@ export function metricsText(
     `highwater_split_brain ${state.standing.kind === "unsettled" && state.standing.split ? "1" : "0"}`,
     "# TYPE highwater_stream_clients gauge",
     `highwater_stream_clients ${String(streams)}`,
+    "# TYPE highwater_event_stream_clients gauge",
+    `highwater_event_stream_clients ${String(events.streams)}`,
+    "# TYPE highwater_events_kept gauge",
+    `highwater_events_kept ${String(events.counts.kept)}`,
+    "# TYPE highwater_events_set_aside gauge",
+    `highwater_events_set_aside ${String(events.counts.setAside)}`,
+    "# TYPE highwater_events_recorded_total counter",
+    `highwater_events_recorded_total ${String(events.counts.recorded)}`,
     "# TYPE highwater_lost_total counter",
     `highwater_lost_total ${String(told.lost)}`,
     "# TYPE highwater_broken_total counter",
