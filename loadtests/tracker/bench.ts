@@ -26,7 +26,7 @@ export interface Sizes {
 }
 
 export const FULL: Sizes = {
-  settleMs: 3_000,
+  settleMs: 10_000,
   idleMs: 12_000,
   rate: 1_000,
   rounds: 5,

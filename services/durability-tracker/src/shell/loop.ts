@@ -51,7 +51,7 @@ export interface LoopListener {
 /** A reason of its own: the usual one would be made with a stack trace each time. */
 const WOKEN = "woken";
 const TICK_MS = 100;
-const IDLE_TICK_MS = 500;
+const IDLE_TICK_MS = 1_000;
 const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 1_000;
