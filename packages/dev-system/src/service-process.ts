@@ -18,7 +18,7 @@ const NODE_FLAGS: Readonly<Record<string, readonly string[]>> = {
   // What belongs to a request in flight outlives the default young generation under load, and is then costly to collect.
   "txn-gateway": ["--max-semi-space-size=64"],
   // Most of a large ledger is not on the heap: without this the collector lets garbage grow to several times the rest.
-  "durability-tracker": ["--max-semi-space-size=8", "--heap-growing-percent=25"],
+  "durability-tracker": ["--max-semi-space-size=16", "--heap-growing-percent=25"],
 };
 
 export class ServiceProcess {

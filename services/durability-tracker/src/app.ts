@@ -36,7 +36,7 @@ export { makeDeps } from "./runtime.ts";
 
 /** Gateways bound what is at risk by it. */
 const EXPOSURE_MS = 250;
-const IDLE_EXPOSURE_MS = 1_000;
+const IDLE_EXPOSURE_MS = 2_000;
 
 export interface Tracker {
   readonly app: FastifyInstance;

@@ -52,7 +52,7 @@ interface Open extends Session {
 }
 
 /** How often it is looked whether another reign has begun. */
-const FOLLOW_MS = 500;
+const FOLLOW_MS = 1_000;
 const REOPEN_MS = 1_000;
 const CONNECTIONS = 4;
 /** The hook runs inside the recording's transaction: its jobs can be taken a little later. */
