@@ -24,8 +24,9 @@ export function newId(atMs = Date.now()): string {
 export async function eventually<T>(
   what: string,
   condition: () => Promise<T | undefined | false>,
+  limitMs = LIMIT_MS,
 ): Promise<T> {
-  const deadline = performance.now() + LIMIT_MS;
+  const deadline = performance.now() + limitMs;
   let cause: unknown;
   while (performance.now() < deadline) {
     try {
@@ -36,7 +37,7 @@ export async function eventually<T>(
     }
     await pause(25);
   }
-  throw new Error(`not within ${String(LIMIT_MS)} ms: ${what}`, { cause });
+  throw new Error(`not within ${String(limitMs)} ms: ${what}`, { cause });
 }
 
 export interface Answer<T> {

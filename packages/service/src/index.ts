@@ -28,6 +28,7 @@ export {
 export { jsonLog, type Log, type LogFields } from "./log.ts";
 export { Counter, MetricSet } from "./metrics.ts";
 export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
+export { healthOperations, type HealthWords } from "./openapi/health.ts";
 export {
   BODY_ERRORS,
   CALLER_ERRORS,

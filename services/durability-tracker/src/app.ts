@@ -12,7 +12,7 @@ import {
 } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
 import { type Config, exposureFaults, exposureLevelOf } from "./config.ts";
-import { heldCount } from "./core/index.ts";
+import { heldCount, levelNames } from "./core/index.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { DurabilityEvents, EVENT_DEFAULTS } from "./events/durability-events.ts";
 import { ledgerOutbox } from "./events/ledger-outbox.ts";
@@ -206,7 +206,7 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
   void app.register((scope, _options, done) => {
     installCallers(scope, callers, "stream");
     streamRoutes(scope, { loop, stream, maxStreams: config.maxStreams });
-    eventRoutes(scope, { events, levels: () => loop.state.config.levels.map(({ name }) => name) });
+    eventRoutes(scope, { events, levels: () => levelNames(loop.state) });
     done();
   });
   healthRoutes(app, {

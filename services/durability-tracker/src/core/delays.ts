@@ -1,6 +1,7 @@
 // Transactions that asked to be told of when they are not durable in time.
 import { type Offset, ZERO } from "@highwater/protocol";
-import { hasEntryReached } from "./ledger.ts";
+import { hasEntryReached, heldCount } from "./ledger.ts";
+import { levelNames } from "./levels.ts";
 import { type Deadline, type Effect, type TrackerState } from "./types.ts";
 import { judge } from "./verdict.ts";
 
@@ -14,8 +15,8 @@ export function addDeadline(state: TrackerState, deadline: Deadline): void {
 export function noticeDelays(state: TrackerState, effects: Effect[]): void {
   const { standing, deadlines } = state;
   if (standing.kind !== "reigning") return;
-  const held = state.entries.size + state.backlog.size;
-  if (deadlines.size > 2 * held + MIN_TIDY) deadlines.retain((_, deadline) => isWaiting(state, deadline));
+  if (deadlines.size > 2 * heldCount(state) + MIN_TIDY)
+    deadlines.retain((_, deadline) => isWaiting(state, deadline));
   const now = BigInt(Math.floor(state.nowMs)) as Offset;
   for (let due = deadlines.popUpTo(now); due !== undefined; due = deadlines.popUpTo(now)) {
     if (!isWaiting(state, due)) continue;
@@ -25,7 +26,7 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
     const place = waiting === undefined ? entry?.origin : { epoch: attempt, offset: waiting.offset };
     const about = { id, attempt, kind: "write", place: place ?? { epoch: attempt, offset: ZERO } } as const;
     const verdicts = Object.fromEntries(
-      state.config.levels.map(({ name }) => [name, judge(state, about, name).verdict]),
+      levelNames(state).map((name) => [name, judge(state, about, name).verdict]),
     );
     effects.push({
       kind: "publish_delayed",
@@ -44,14 +45,11 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
 }
 
 function isWaiting(state: TrackerState, { id, attempt, key, level }: Deadline): boolean {
-  const name = state.config.levels.some((each) => each.name === level) ? level : strongest(state);
+  const levels = levelNames(state);
+  const name = levels.includes(level) ? level : (levels.at(-1) ?? "");
   const waiting = attempt === state.backlog.epoch ? state.backlog.get(id) : undefined;
   if (waiting !== undefined) return !state.backlog.hasReached(waiting, name);
   const entry = state.entries.get(key);
   if (entry === undefined || ["gone", "expired", "unknown"].includes(entry.state.kind)) return false;
   return !hasEntryReached(state, entry, name);
-}
-
-function strongest(state: TrackerState): string {
-  return state.config.levels.at(-1)?.name ?? "";
 }

@@ -15,3 +15,4 @@ export { markIn, reachableLevels } from "./marks.ts";
 export { entryKey, forEachPending, heldCount, type Pending, pendingAt, wantsPositions } from "./ledger.ts";
 export { type Waiting } from "./waiting-table.ts";
 export { exposure, type Exposure } from "./exposure.ts";
+export { levelNames } from "./levels.ts";

@@ -41,7 +41,14 @@ export function enter(state: TrackerState, entry: Entry, next: Entry["state"], e
   state.adrift.delete(entry.key);
   state.finished.delete(entry.key);
   entry.state = next;
-  switch (next.kind) {
+  file(state, entry);
+  // A question is nothing worth saving: after a restart it is asked again.
+  if (next.kind !== "asked" && state.entries.has(entry.key)) effects.push({ kind: "save", entry });
+}
+
+/** Puts an entry into the indexes that its state belongs to. It is in none that it does not belong to. */
+export function file(state: TrackerState, entry: Entry): void {
+  switch (entry.state.kind) {
     case "intent":
       state.intents.add(entry.key);
       break;
@@ -57,14 +64,12 @@ export function enter(state: TrackerState, entry: Entry, next: Entry["state"], e
       state.finished.set(entry.key, state.nowMs);
       break;
     case "asked":
-      countEntry(state, entry);
-      return; // Nothing worth saving: after a restart it is asked again.
+      break;
     case "pending":
-      wait(state, entry, next.place);
+      wait(state, entry, entry.state.place);
       break;
   }
   countEntry(state, entry);
-  if (state.entries.has(entry.key)) effects.push({ kind: "save", entry });
 }
 
 function wait(state: TrackerState, entry: Entry, place: Place): void {

@@ -2,7 +2,7 @@
 // which was true of the rule that it was made by, and rises by the new one.
 import { countAnew } from "./exposure.ts";
 import { complete, settleByMarks } from "./ledger.ts";
-import { hasAll, levelBit, nameLevels } from "./levels.ts";
+import { hasAll, levelBit, levelNames, nameLevels } from "./levels.ts";
 import { advanceMarks } from "./nodes.ts";
 import { OffsetHeap } from "./offset-heap.ts";
 import { type Effect, type Entry, type TrackerEvent, type TrackerState } from "./types.ts";
@@ -16,10 +16,9 @@ export function reconfigure(
   state.config = { ...state.config, levels, exposureLevel };
   nameLevels(state);
   effects.push({ kind: "save_levels" });
-  state.backlog.relevel(levels.map(({ name }) => name));
+  state.backlog.relevel(levelNames(state));
   rebuildHeaps(state, effects);
-  for (const name of state.stalls.keys())
-    if (!levels.some((level) => level.name === name)) state.stalls.delete(name);
+  for (const name of state.stalls.keys()) if (!levelNames(state).includes(name)) state.stalls.delete(name);
   countAnew(state);
   advanceMarks(state, effects);
   settleByMarks(state, effects);

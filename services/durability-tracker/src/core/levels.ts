@@ -9,6 +9,11 @@ export function levelBit(state: TrackerState, level: string): number {
   return state.levelBits.get(level) ?? 0;
 }
 
+/** Weakest first. */
+export function levelNames(state: TrackerState): string[] {
+  return state.config.levels.map(({ name }) => name);
+}
+
 /** The levels that are configured now. */
 export function allBits(state: TrackerState): number {
   return state.config.levels.reduce((bits, { name }) => bits | levelBit(state, name), 0);

@@ -1,6 +1,7 @@
 // Where an entry stands by its evidence: waiting for marks, in doubt until its receipt is looked up, or not to be judged yet.
 import { type EpochId } from "@highwater/protocol";
 import { enter, unqueueAll } from "./ledger.ts";
+import { levelNames } from "./levels.ts";
 import { reappear } from "./proof.ts";
 import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
 import { carry, hasEnded, hasReappeared, reachedBits } from "./verdict.ts";
@@ -55,12 +56,11 @@ export function placeAdrift(state: TrackerState, effects: Effect[]): void {
 
 /** What waited in the ended epoch becomes entries, to be judged one by one; what waits in this one already goes on. */
 function beginBacklog(state: TrackerState, effects: Effect[]): void {
-  const { backlog, config } = state;
+  const { backlog } = state;
   const current = state.ancestry.at(-1)?.id as EpochId | undefined;
   if (current !== undefined && backlog.epoch !== current) {
     unqueueAll(state);
-    const levels = config.levels.map(({ name }) => name);
-    backlog.begin(current, levels);
+    backlog.begin(current, levelNames(state));
     effects.push({ kind: "begin_waiting", epoch: current });
   }
   if (backlog.highest !== null) state.highestPending = backlog.highest;

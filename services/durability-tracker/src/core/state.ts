@@ -8,8 +8,9 @@ import {
   ZERO,
 } from "@highwater/protocol";
 import { Backlog } from "./backlog.ts";
-import { countEntry, expose, ownerAccount, type Source } from "./exposure.ts";
-import { nameLevels } from "./levels.ts";
+import { expose, ownerAccount, type Source } from "./exposure.ts";
+import { file } from "./ledger.ts";
+import { levelNames, nameLevels } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";
 import { type CoreConfig, type Deadline, type Entry, type TrackerState } from "./types.ts";
 import { type Waiting } from "./waiting-table.ts";
@@ -67,10 +68,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     highestPending: ZERO,
     helping: false,
   };
-  state.backlog.begin(
-    null,
-    config.levels.map(({ name }) => name),
-  );
+  state.backlog.begin(null, levelNames(state));
   nameLevels(state);
   return state;
 }
@@ -146,38 +144,15 @@ function restoreEntry(state: TrackerState, entry: Entry): void {
   entry.atMs = nowMs;
   if (entry.state.kind === "absent") entry.state = { ...entry.state, sinceMs: nowMs };
   state.entries.set(entry.key, entry);
-  switch (entry.state.kind) {
-    case "intent":
-      state.intents.add(entry.key);
-      break;
-    case "unproven":
-      state.unproven.add(entry.key);
-      break;
-    case "absent":
-      state.absent.add(entry.key);
-      break;
-    case "gone":
-      state.finished.set(entry.key, nowMs);
-      // It may have become so while nobody reigned, and then the process died before it could be told.
-      if (entry.state.reappeared || entry.state.broken !== 0) state.untold.add(entry.key);
-      break;
-    case "expired":
-    case "unknown":
-      state.finished.set(entry.key, nowMs);
-      break;
-    case "pending":
-      state.adrift.add(entry.key);
-      break;
-  }
-  countEntry(state, entry);
+  file(state, entry);
+  // It may have become so while nobody reigned, and then the process died before it could be told.
+  if (entry.state.kind === "gone" && (entry.state.reappeared || entry.state.broken !== 0))
+    state.untold.add(entry.key);
 }
 
 /** It waits where it stood: should another epoch reign than its own, everything in it is looked at anew. */
 function restoreBacklog(state: TrackerState, { waitingEpoch, waiting }: Restored): void {
-  state.backlog.begin(
-    waitingEpoch,
-    state.config.levels.map(({ name }) => name),
-  );
+  state.backlog.begin(waitingEpoch, levelNames(state));
   if (waitingEpoch !== null)
     for (const [level, mark] of state.marks.get(waitingEpoch) ?? []) state.backlog.advance(level, mark);
   restoreWaiting(state, waiting);

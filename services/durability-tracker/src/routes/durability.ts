@@ -8,6 +8,7 @@ import {
   VerdictsRequest,
 } from "@highwater/protocol";
 import { callerOf, requireScope } from "@highwater/service";
+import { levelNames } from "../core/index.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
 import { currentMarks, exposureReport, type MarkStream } from "../shell/stream.ts";
 import { type VerdictDesk } from "../shell/verdict-desk.ts";
@@ -22,7 +23,7 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, desk }: Durabil
     requireScope(callerOf(request).principal, "read");
     return {
       marks: currentMarks(loop.state),
-      levels: loop.state.config.levels.map(({ name }) => name),
+      levels: levelNames(loop.state),
       epochs: [...loop.state.ancestry],
     };
   });

@@ -11,7 +11,7 @@ import {
 } from "@highwater/protocol";
 import { type Caller, mayReadOf, type Principal } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
-import { entryKey, judge, type Token } from "../core/index.ts";
+import { entryKey, judge, levelNames, type Token } from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
 import { currentMarks } from "./stream.ts";
 
@@ -84,7 +84,7 @@ export class VerdictDesk {
   }
 
   #levelOf(asked: string | undefined): string {
-    const names = this.#loop.state.config.levels.map(({ name }) => name);
+    const names = levelNames(this.#loop.state);
     const level = asked ?? (names.includes("region") ? "region" : (names.at(-1) ?? ""));
     if (names.includes(level)) return level;
     throw new HighwaterError("unknown_level", {

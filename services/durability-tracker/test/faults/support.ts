@@ -2,35 +2,19 @@
 // off without cutting the services, and what each tracker has told by itself.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { setTimeout as pause } from "node:timers/promises";
-import { makeUuidV7, type TokenVerdict, type TransactionResponse } from "@highwater/protocol";
+import { type TokenVerdict, type TransactionResponse } from "@highwater/protocol";
 import { System } from "@highwater/dev-system";
+import { eventually as eventuallyWithin, newId } from "../../../../packages/dev-system/test/support.ts";
 import { HoldingProxy } from "./holding-proxy.ts";
 
 export const EAST = "us-east";
 export const WEST = "us-west";
 const LIMIT_MS = 60_000;
 
-export function newId(): string {
-  return makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10)));
-}
+export { newId };
 
-export async function eventually<T>(
-  what: string,
-  condition: () => Promise<T | undefined | false>,
-): Promise<T> {
-  const deadline = performance.now() + LIMIT_MS;
-  let cause: unknown;
-  while (performance.now() < deadline) {
-    try {
-      const value = await condition();
-      if (value !== undefined && value !== false) return value;
-    } catch (error) {
-      cause = error;
-    }
-    await pause(10);
-  }
-  throw new Error(`not within ${String(LIMIT_MS)} ms: ${what}`, { cause });
+export function eventually<T>(what: string, condition: () => Promise<T | undefined | false>): Promise<T> {
+  return eventuallyWithin(what, condition, LIMIT_MS);
 }
 
 export interface Written {

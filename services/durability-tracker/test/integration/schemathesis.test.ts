@@ -2,14 +2,13 @@
 // Method: schemathesis makes up requests from the document, valid and invalid ones, and sends them with an API key to the real
 // services over a real primary. Rerun with SCHEMATHESIS_OUTPUT=1 to see all that it says.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { System } from "@highwater/dev-system";
 import { makeUuidV7 } from "@highwater/protocol";
+import { type Ran, runTool } from "../../../../packages/service/test/support/tool.ts";
 
 const FOLDER = fileURLToPath(new URL("../schemathesis/", import.meta.url));
 const VALIDATE = fileURLToPath(
@@ -28,6 +27,10 @@ const SHOWN_CHARS = 20_000;
 let system: System;
 let url: string;
 let key: string;
+
+function run(command: string, args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ran> {
+  return runTool(command, args, { cwd: system.cluster.dir, ...(env !== undefined && { env }) });
+}
 
 before(async () => {
   system = await System.start({
@@ -56,29 +59,6 @@ async function post(address: string, body?: unknown): Promise<Readonly<Record<st
   const answer = (await response.json()) as Record<string, string>;
   assert.ok(response.ok, JSON.stringify(answer));
   return answer;
-}
-
-async function run(
-  command: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-): Promise<{ readonly code: number | null; readonly output: string }> {
-  assert.ok(existsSync(command), `${command} is missing: run make setup`);
-  const child = spawn(command, args, {
-    // It keeps notes where it runs.
-    cwd: system.cluster.dir,
-    env: { ...process.env, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (text: string) => (output += text));
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", resolve);
-  });
-  if (process.env["SCHEMATHESIS_OUTPUT"] !== undefined) process.stderr.write(output);
-  return { code, output };
 }
 
 interface Entry {

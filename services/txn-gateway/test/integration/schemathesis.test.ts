@@ -2,8 +2,6 @@
 // Method: schemathesis makes up requests from the document, valid and invalid ones, and sends them with an API key to the real
 // services over a real primary. Rerun with SCHEMATHESIS_OUTPUT=1 to see all that it says.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -11,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { System } from "@highwater/dev-system";
 import { newId } from "../support/fakes.ts";
 import { DOCUMENT_FILE } from "../support/openapi.ts";
+import { type Ran, runTool } from "../../../../packages/service/test/support/tool.ts";
 
 const FOLDER = fileURLToPath(new URL("../schemathesis/", import.meta.url));
 const BIN = fileURLToPath(new URL("../../../../.venv/bin/", import.meta.url));
@@ -24,28 +23,8 @@ let url: string;
 let key: string;
 let token: string;
 
-interface Ran {
-  readonly code: number | null;
-  readonly output: string;
-}
-
-async function run(command: string, args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
-  assert.ok(existsSync(command), `${command} is missing: run make setup`);
-  const child = spawn(command, args, {
-    // It keeps notes where it runs.
-    cwd: system.cluster.dir,
-    env: { ...process.env, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (text: string) => (output += text));
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", resolve);
-  });
-  if (process.env["SCHEMATHESIS_OUTPUT"] !== undefined) process.stderr.write(output);
-  return { code, output };
+function run(command: string, args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ran> {
+  return runTool(command, args, { cwd: system.cluster.dir, ...(env !== undefined && { env }) });
 }
 
 before(async () => {

@@ -1,0 +1,68 @@
+// How the calls for operators and probes are described; every service has them. A proxy must not show them to the public.
+import Type from "typebox";
+import { Uuid } from "@highwater/protocol";
+import { type Operation } from "./operation.ts";
+
+const closed = { additionalProperties: false } as const;
+const Health = Type.Object({ status: Type.Literal("ok") }, closed);
+const Readiness = Type.Object(
+  {
+    status: Type.Literal("ready"),
+    primary: Type.String({ description: "The node that is the primary." }),
+    epoch: Uuid,
+  },
+  closed,
+);
+const shared = {
+  method: "get",
+  tag: "operation",
+  security: [],
+  parameters: [],
+  errorShape: "problem",
+} as const;
+
+export interface HealthWords {
+  /** What a service is called in a sentence. */
+  readonly service: string;
+  /** What being ready means. */
+  readonly ready: { readonly summary: string; readonly description: string };
+  /** An epoch for the example. */
+  readonly epoch: string;
+  /** How the example of the metrics is called. */
+  readonly metricsExample: { readonly name: string; readonly summary: string };
+}
+
+export function healthOperations(words: HealthWords): readonly Operation[] {
+  const { service, ready, epoch, metricsExample } = words;
+  const example = (name: string, summary: string): Operation["examples"] => [
+    { name, summary, given: "nothing", status: 200 },
+  ];
+  return [
+    {
+      ...{ ...shared, path: "/healthz", id: "getHealth", summary: "The process runs" },
+      description: "It says nothing of the database.",
+      successes: { 200: { description: "It runs.", schema: Health, example: { status: "ok" } } },
+      errors: [],
+      examples: example("ask", "Ask"),
+    },
+    {
+      ...{ ...shared, path: "/readyz", id: "getReadiness", ...ready },
+      successes: {
+        200: {
+          description: "Ready.",
+          schema: Readiness,
+          example: { status: "ready", primary: "a", epoch },
+        },
+      },
+      errors: ["primary_unavailable", "split_brain", "overloaded"],
+      examples: example("ask", "Ask"),
+    },
+    {
+      ...{ ...shared, path: "/metrics", id: "getMetrics", summary: "Metrics" },
+      description: "In Prometheus's text format, version 0.0.4.",
+      successes: { 200: { description: `All metrics of this ${service}.` } },
+      errors: [],
+      examples: example(metricsExample.name, metricsExample.summary),
+    },
+  ];
+}
