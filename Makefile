@@ -87,4 +87,4 @@ gen-check: $(STAMP) ## Say which generated pages are stale (a test of make test 
 	$(NODE) scripts/gen.ts --check
 
 clean: ## Remove what was installed or built
-	rm -rf .venv node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules
+	rm -rf .venv node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules

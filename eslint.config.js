@@ -52,6 +52,8 @@ export default tseslint.config(
       "packages/dev-system/**",
       "examples/**",
       "loadtests/**",
+      "chaos/**",
+      "**/sim/**",
       "scripts/**",
       "sdk/ts/**",
       "**/*.test.ts",
@@ -68,6 +70,15 @@ export default tseslint.config(
       "no-restricted-imports": forbidImports([
         notOurs,
         { regex: "^node:", message: "The SDK runs in browsers and edge workers too." },
+      ]),
+    },
+  },
+  {
+    // Judge and judged have nothing in common.
+    files: ["packages/checker/**"],
+    rules: {
+      "no-restricted-imports": forbidImports([
+        { regex: "^(?!\\.\\.?/|node:)", message: "The checker imports nothing but itself." },
       ]),
     },
   },
