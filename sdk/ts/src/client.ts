@@ -1,16 +1,20 @@
 // The client: options in, transactions and promises out. Owns what all of them share (endpoints, stream, listeners).
 import { type Entry, makeEntry } from "./book.ts";
+import { type Decoder, decoderOf } from "./decode.ts";
 import { EndpointPool } from "./endpoints.ts";
-import { closedError, usageError } from "./errors.ts";
+import { closedError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
-import { DurabilityPromise, type LostListener } from "./promise.ts";
-import { callUser, type FetchLike, type Log, type Runtime } from "./runtime.ts";
+import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
+import { endpointsOf, type HighwaterOptions, unique } from "./options.ts";
+import { type DurableListener, DurabilityPromise, type LostListener } from "./promise.ts";
+import { callUser, type Runtime } from "./runtime.ts";
 import { Service } from "./service.ts";
-import { Session } from "./session.ts";
+import { Session, type SessionOptions } from "./session.ts";
 import { type StatementInput } from "./sql.ts";
+import { transact, type TransactBody, type TransactOptions } from "./transact.ts";
 import { buildRequest, Transaction, type TransactionOptions } from "./transaction.ts";
 import { DEFAULT_TUNING, type Tuning } from "./tuning.ts";
-import { type Exposure, Watcher } from "./watcher.ts";
+import { type Exposure, type Subscriber, Watcher } from "./watcher.ts";
 import {
   type Marks,
   type RefusedToken,
@@ -18,35 +22,6 @@ import {
   type TransactionResponse,
   type TransactionStateResponse,
 } from "./wire.ts";
-
-export interface Endpoint {
-  readonly gateway: string;
-  readonly tracker: string;
-}
-
-export interface HighwaterOptions {
-  /** One address, or one for each region and the nearest first, that serves gateway and tracker alike. */
-  readonly url?: string | readonly string[];
-  /** Instead of `url`, where gateway and tracker have addresses of their own. Nearest first. */
-  readonly endpoints?: readonly Endpoint[];
-  /** The level that `durable`, `onLost` and `verdicts` mean unless told otherwise: `region` unless given. */
-  readonly level?: string;
-  /** For one attempt. */
-  readonly requestTimeoutMs?: number;
-  /** For all attempts of one call together. */
-  readonly totalTimeoutMs?: number;
-  /** An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`. */
-  readonly apiKey?: string;
-  /** Sent with every request. */
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly fetch?: FetchLike;
-  /** For the jitter of retries. Ids come from `crypto`. */
-  readonly random?: () => number;
-  /** `console` fits. Nothing is logged unless given. */
-  readonly log?: Log;
-  /** @internal Delays and bounds that tests shorten. */
-  readonly tuning?: Partial<Tuning>;
-}
 
 export interface VerdictsOptions {
   readonly level?: string;
@@ -70,8 +45,12 @@ export class Highwater {
   readonly #runtime: Runtime;
   readonly #service: Service;
   readonly #watcher: Watcher;
-  readonly #lostListeners = new Set<LostListener>();
-  readonly #brokenListeners = new Set<LostListener>();
+  readonly #decode: Decoder;
+  readonly #listeners = {
+    lost: new Set<LostListener>(),
+    broken: new Set<LostListener>(),
+    durable: new Set<LostListener>(),
+  };
   /** What keeps an entry watched while there are listeners on the client. */
   readonly #kept = new Map<Entry, () => void>();
   readonly #inFlight = new Set<Promise<unknown>>();
@@ -84,6 +63,7 @@ export class Highwater {
     this.#requestTimeoutMs = options.requestTimeoutMs ?? 10_000;
     this.#totalTimeoutMs = options.totalTimeoutMs ?? 30_000;
     this.#tuning = { ...DEFAULT_TUNING, ...options.tuning };
+    this.#decode = decoderOf(options.types);
     this.#runtime = {
       fetch: ownFetch ?? ((url, init) => globalThis.fetch(url, init)),
       random: options.random ?? Math.random,
@@ -119,7 +99,6 @@ export class Highwater {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
   ): Promise<Transaction> {
-    if (this.#closed) throw closedError();
     const id = options.id === undefined ? newTransactionId() : checkTransactionId(options.id);
     const level = options.level ?? this.#level;
     const totalMs = options.timeout ?? this.#totalTimeoutMs;
@@ -131,12 +110,66 @@ export class Highwater {
       totalMs,
       waitMs: this.#requestTimeoutMs / 2,
     });
-    const call = this.#service.transaction(request, { timeoutMs: totalMs, signal: options.signal });
-    const response = await this.#track(call);
-    return this.#begin(response, level);
+    const call = { timeoutMs: totalMs, signal: options.signal };
+    const response = await this.#track(() => this.#service.transaction(request, call));
+    return this.#committed(response, level);
   }
 
-  #begin(response: TransactionResponse, level: string): Transaction {
+  /**
+   * An interactive transaction. Nothing is sent yet: its first statements open it.
+   * Where one-shot transactions will do they are better: an open one holds locks and a session of the database.
+   */
+  async begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
+    if (this.#closed) throw closedError();
+    return this.#begin(options);
+  }
+
+  #begin(options: BeginOptions, remember?: (transaction: Transaction) => void): InteractiveTransaction {
+    const kept = (transaction: Transaction): Transaction => {
+      remember?.(transaction);
+      return transaction;
+    };
+    return new InteractiveTransaction(
+      {
+        ...{ service: this.#service, runtime: this.#runtime, decode: this.#decode, level: this.#level },
+        ...{ waitMs: this.#requestTimeoutMs / 2, totalMs: this.#totalTimeoutMs },
+        learnMarks: (marks) => {
+          this.#watcher.learnMarks(marks);
+        },
+        track: (call) => this.#track(call),
+        oneShot: async (statements, own) => kept(await this.transaction(statements, own)),
+        committed: (response, level) => kept(this.#committed(response, level)),
+      },
+      options,
+    );
+  }
+
+  /**
+   * Runs the body as one transaction, and commits it when it returns. A conflict, and a loss before the answer, run it again
+   * under a new id: with jitter, for `timeout` milliseconds in all, `maxAttempts` times at most. Exactly one run takes effect.
+   * The body must not have effects elsewhere; those belong into `afterDurable`. With `ack: "durable"` this resolves when
+   * the transaction is durable.
+   * Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed, and it
+   * was not run again; else those of `begin`, `query` and `commit`.
+   */
+  transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
+    return this.#transact(body, options);
+  }
+
+  async #transact<T>(
+    body: TransactBody<T>,
+    options: TransactOptions,
+    remember?: (transaction: Transaction) => void,
+  ): Promise<T> {
+    if (this.#closed) throw closedError();
+    const deps = {
+      ...{ runtime: this.#runtime, tuning: this.#tuning, totalMs: this.#totalTimeoutMs },
+      begin: (own: BeginOptions) => this.#begin(own, remember),
+    };
+    return transact(deps, body, options);
+  }
+
+  #committed(response: TransactionResponse, level: string): Transaction {
     const { id, token, position } = response;
     const entry = makeEntry(token, { id, position, nowMs: this.#runtime.monotonicMs() });
     if (response.state === "durable") {
@@ -145,7 +178,7 @@ export class Highwater {
         ...{ token, id, position, verdict: "durable", level: reached, rule: "client:acknowledged" },
       });
     }
-    const transaction = new Transaction(this.#watcher, entry, { response, level });
+    const transaction = new Transaction(this.#watcher, entry, { response, level, decode: this.#decode });
     this.#watcher.learnMarks(response.marks);
     this.#keep(entry);
     return transaction;
@@ -156,19 +189,35 @@ export class Highwater {
    * Errors: `invalid_token`.
    */
   promise(token: string, options: { level?: string } = {}): DurabilityPromise {
-    const { id, position } = decodeToken(token);
-    const entry = makeEntry(token, { id, position, nowMs: this.#runtime.monotonicMs() });
-    this.#keep(entry);
+    const entry = this.#entry(token);
+    const { position } = decodeToken(token);
     return new DurabilityPromise(this.#watcher, entry, { position, level: options.level ?? this.#level });
   }
 
-  /** A line of work of which everything can be waited for at once. */
-  session(): Session {
-    return new Session({
-      watcher: this.#watcher,
-      level: this.#level,
-      transaction: (statements, options) => this.transaction(statements, options),
-    });
+  #entry(token: string): Entry {
+    const entry = makeEntry(token, { ...decodeToken(token), nowMs: this.#runtime.monotonicMs() });
+    this.#keep(entry);
+    return entry;
+  }
+
+  /** A line of work of which everything can be waited for at once, and that another process can take over. */
+  session(options: SessionOptions = {}): Session {
+    const deps = {
+      ...{ watcher: this.#watcher, level: this.#level },
+      transaction: this.transaction.bind(this),
+      begin: (own: BeginOptions, remember: (transaction: Transaction) => void) => {
+        if (this.#closed) throw closedError();
+        return this.#begin(own, remember);
+      },
+      transact: <T>(
+        body: TransactBody<T>,
+        own: TransactOptions,
+        remember: (transaction: Transaction) => void,
+      ) => this.#transact(body, own, remember),
+      verdicts: this.verdicts.bind(this),
+      entry: this.#entry.bind(this),
+    };
+    return new Session(deps, options);
   }
 
   /**
@@ -180,15 +229,13 @@ export class Highwater {
     tokens: readonly string[],
     options: VerdictsOptions = {},
   ): Promise<(TokenVerdict | RefusedToken)[]> {
-    if (this.#closed) throw closedError();
-    const { waitMs = 0, signal } = options;
-    const level = options.level ?? this.#level;
+    const { waitMs = 0, signal, level = this.#level } = options;
     const byToken = new Map<string, TokenVerdict | RefusedToken>();
     const { verdictBatch } = this.#tuning;
     for (let at = 0; at < tokens.length; at += verdictBatch) {
       const request = { tokens: tokens.slice(at, at + verdictBatch), level, waitMs };
-      const timeoutMs = this.#totalTimeoutMs + waitMs;
-      const answer = await this.#track(this.#service.verdicts(request, { timeoutMs, signal }));
+      const call = { timeoutMs: this.#totalTimeoutMs + waitMs, signal };
+      const answer = await this.#track(() => this.#service.verdicts(request, call));
       this.#watcher.learnMarks(answer.marks);
       for (const verdict of answer.verdicts) byToken.set(verdict.token, verdict);
     }
@@ -197,13 +244,8 @@ export class Highwater {
 
   /** What became of a transaction, by its id: also one whose token was never received. */
   async status(id: string, options: StatusOptions = {}): Promise<TransactionStateResponse> {
-    if (this.#closed) throw closedError();
-    const timeoutMs = this.#totalTimeoutMs + (options.waitMs ?? 0);
-    const state = await this.#track(
-      this.#service.status(checkTransactionId(id), {
-        ...{ timeoutMs, signal: options.signal, waitMs: options.waitMs, level: options.level },
-      }),
-    );
+    const call = { ...options, timeoutMs: this.#totalTimeoutMs + (options.waitMs ?? 0) };
+    const state = await this.#track(() => this.#service.status(checkTransactionId(id), call));
     this.#watcher.learnMarks(state.marks);
     return state;
   }
@@ -213,12 +255,25 @@ export class Highwater {
    * those this client commits from now on, and tokens given to `promise()`. Returns what takes the listener away.
    */
   onLost(listener: LostListener): () => void {
-    return this.#listen(this.#lostListeners, listener);
+    return this.#listen("lost", listener);
   }
 
   /** Calls back once for each promise found broken: durable at a level, and then violated by a failure it covers. */
   onBroken(listener: LostListener): () => void {
-    return this.#listen(this.#brokenListeners, listener);
+    return this.#listen("broken", listener);
+  }
+
+  /** Calls back once for each transaction, of those that `onLost` is about, when it is durable at the client's level. */
+  onDurable(listener: DurableListener): () => void {
+    return this.#listen("durable", listener);
+  }
+
+  /**
+   * Calls back with marks and exposure, now and after every change, for as long as it is subscribed: the stream stays open
+   * for it. Returns what ends that.
+   */
+  subscribe(subscriber: Subscriber): () => void {
+    return this.#watcher.subscribe(subscriber);
   }
 
   /** The newest marks that are known of the current epoch, or null before the first. */
@@ -237,10 +292,8 @@ export class Highwater {
    */
   async close(): Promise<void> {
     this.#closed = true;
-    this.#lostListeners.clear();
-    this.#brokenListeners.clear();
-    for (const unwatch of [...this.#kept.values()]) unwatch();
-    this.#kept.clear();
+    for (const listeners of Object.values(this.#listeners)) listeners.clear();
+    this.#unkeep();
     await this.#watcher.close();
     await Promise.allSettled(this.#inFlight);
   }
@@ -249,35 +302,58 @@ export class Highwater {
     await this.close();
   }
 
-  #listen(listeners: Set<LostListener>, listener: LostListener): () => void {
+  #listen(kind: "lost" | "broken" | "durable", listener: LostListener): () => void {
     // A function of its own for each call: the same listener given twice is called twice, and taken away once.
     const own: LostListener = (verdict) => {
       listener(verdict);
     };
+    const listeners = this.#listeners[kind];
     listeners.add(own);
     return () => {
       listeners.delete(own);
-      if (this.#lostListeners.size + this.#brokenListeners.size > 0) return;
-      for (const unwatch of [...this.#kept.values()]) unwatch();
-      this.#kept.clear();
+      if (!this.#isHeard) this.#unkeep();
     };
+  }
+
+  get #isHeard(): boolean {
+    return Object.values(this.#listeners).some(({ size }) => size > 0);
+  }
+
+  #unkeep(): void {
+    for (const unwatch of [...this.#kept.values()]) unwatch();
+    this.#kept.clear();
   }
 
   /** Keeps the entry watched for the listeners on the client until it is settled at the client's level. */
   #keep(entry: Entry): void {
-    if (this.#closed || this.#lostListeners.size + this.#brokenListeners.size === 0) return;
-    if (this.#watcher.known(entry, this.#level) !== undefined) return;
-    const unwatch = this.#watcher.watch(entry, this.#level, () => this.#kept.delete(entry));
+    if (this.#closed || !this.#isHeard) return;
+    const known = this.#watcher.known(entry, this.#level);
+    const tell = (verdict: TokenVerdict | undefined): void => {
+      if (verdict?.verdict === "durable") this.#tell("durable", verdict);
+    };
+    if (known !== undefined) {
+      tell(known);
+      return;
+    }
+    const unwatch = this.#watcher.watch(entry, this.#level, (settlement) => {
+      this.#kept.delete(entry);
+      if (settlement.kind === "verdict") tell(settlement.verdict);
+    });
     this.#kept.set(entry, unwatch);
   }
 
   #tellGone(entry: Entry, verdict: TokenVerdict): void {
-    const broken = verdict.verdict === "broken" ? [...this.#brokenListeners] : [];
-    const lost = entry.durable.has(this.#level) ? [] : [...this.#lostListeners];
-    for (const listener of [...broken, ...lost]) callUser(() => listener(verdict));
+    if (verdict.verdict === "broken") this.#tell("broken", verdict);
+    if (!entry.durable.has(this.#level)) this.#tell("lost", verdict);
   }
 
-  async #track<T>(call: Promise<T>): Promise<T> {
+  #tell(kind: "lost" | "broken" | "durable", verdict: TokenVerdict): void {
+    for (const listener of [...this.#listeners[kind]]) callUser(() => listener(verdict));
+  }
+
+  async #track<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#closed) throw closedError();
+    const call = run();
     this.#inFlight.add(call);
     try {
       return await call;
@@ -285,25 +361,6 @@ export class Highwater {
       this.#inFlight.delete(call);
     }
   }
-}
-
-function endpointsOf(options: HighwaterOptions): Endpoint[] {
-  const { url, endpoints } = options;
-  if ((url === undefined) === (endpoints === undefined))
-    throw usageError("invalid_options", "give either url or endpoints");
-  const urls = typeof url === "string" ? [url] : (url ?? []);
-  const list = endpoints ?? urls.map((each) => ({ gateway: each, tracker: each }));
-  if (list.length === 0) throw usageError("invalid_options", "at least one endpoint is needed");
-  return list.map(({ gateway, tracker }) => ({ gateway: baseUrl(gateway), tracker: baseUrl(tracker) }));
-}
-
-function baseUrl(text: string): string {
-  if (!URL.canParse(text)) throw usageError("invalid_options", `not a URL: ${text}`);
-  return text.replace(/\/+$/, "");
-}
-
-function unique(urls: readonly string[]): string[] {
-  return [...new Set(urls)];
 }
 
 function isList(

@@ -3,23 +3,29 @@
 //
 // HighwaterError
 // ├── InvalidRequestError         the request itself is wrong: fix the caller
+// │   └── TokenRefusedError       a tracker does not judge this token for this caller; `token`
 // ├── StatementError              the database refused a statement
 // │   ├── ConstraintError         a constraint is violated; `constraint` names it
 // │   └── SerializationError      conflicted with another transaction: run the whole body again, with a new id
 // ├── UnavailableError            the service cannot do it now: wait
-// │   └── ConnectionError         no answer, or none that can be understood
+// │   ├── ConnectionError         no answer, or none that can be understood
+// │   └── ExposureLimitError      too much is committed and not durable yet; `limit` and `exposure` say how much
 // ├── UnknownOutcomeError         it may or may not have committed; `transactionId` is the id to ask about
 // ├── TransactionAbortedError     this id never committed and never will
 // ├── TransactionLostError        was committed, and is gone after a failure; `verdict` says how that is known
 // ├── PromiseBrokenError          was durable at the level, and a failure that the level covers took it all the same
 // └── DurabilityTimeoutError      still pending when the wait ended; nothing is lost
 import {
+  type AtRisk,
   isProblem,
   type Outcome,
   type Problem,
+  type ReachedLimit,
+  type RefusedToken,
   type Retry,
   type TokenVerdict,
   type TransactionState,
+  type Verdict,
 } from "./wire.ts";
 
 export interface ErrorDetails {
@@ -33,43 +39,49 @@ export interface ErrorDetails {
   /** Index of the statement at fault, from 0. */
   readonly statement?: number | undefined;
   readonly fields?: readonly string[] | undefined;
+  /** The limit that was met, by name and value. */
+  readonly limit?: ReachedLimit | undefined;
+  /** What is committed and not durable yet, of those that the limit counts. */
+  readonly exposure?: AtRisk | undefined;
   readonly transactionId?: string | undefined;
+  /** Of an interactive transaction: whether it is still open. */
+  readonly open?: boolean | undefined;
+  /** How long the service asked to wait before the next attempt. */
   readonly retryAfterMs?: number | undefined;
+  readonly token?: string | undefined;
+  readonly verdict?: TokenVerdict | undefined;
   readonly cause?: unknown;
 }
 
 export class HighwaterError extends Error {
+  override name = "HighwaterError";
   /** Stable identifier: a code of the service's catalogue, or one of this package's own (README). */
-  readonly code: string;
-  readonly outcome: Outcome;
-  readonly retry: Retry;
-  readonly status: number | undefined;
-  readonly sqlstate: string | undefined;
-  readonly constraint: string | undefined;
-  readonly statement: number | undefined;
-  readonly fields: readonly string[] | undefined;
-  readonly transactionId: string | undefined;
-  /** How long the service asked to wait before the next attempt. */
-  readonly retryAfterMs: number | undefined;
+  declare readonly code: string;
+  declare readonly outcome: Outcome;
+  declare readonly retry: Retry;
+  declare readonly status: ErrorDetails["status"];
+  declare readonly sqlstate: ErrorDetails["sqlstate"];
+  declare readonly constraint: ErrorDetails["constraint"];
+  declare readonly statement: ErrorDetails["statement"];
+  declare readonly fields: ErrorDetails["fields"];
+  declare readonly limit: ErrorDetails["limit"];
+  declare readonly exposure: ErrorDetails["exposure"];
+  declare readonly transactionId: ErrorDetails["transactionId"];
+  declare readonly open: ErrorDetails["open"];
+  declare readonly retryAfterMs: ErrorDetails["retryAfterMs"];
 
-  constructor(message: string, details: ErrorDetails) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
-    this.name = "HighwaterError";
-    this.code = details.code;
-    this.outcome = details.outcome;
-    this.retry = details.retry;
-    this.status = details.status;
-    this.sqlstate = details.sqlstate;
-    this.constraint = details.constraint;
-    this.statement = details.statement;
-    this.fields = details.fields;
-    this.transactionId = details.transactionId;
-    this.retryAfterMs = details.retryAfterMs;
+  constructor(message: string, { cause, ...details }: ErrorDetails) {
+    super(message, cause === undefined ? undefined : { cause });
+    Object.assign(this, details);
   }
 }
 
 export class InvalidRequestError extends HighwaterError {
   override name = "InvalidRequestError";
+}
+export class TokenRefusedError extends InvalidRequestError {
+  override name = "TokenRefusedError";
+  declare readonly token: string;
 }
 export class StatementError extends HighwaterError {
   override name = "StatementError";
@@ -86,6 +98,9 @@ export class UnavailableError extends HighwaterError {
 export class ConnectionError extends UnavailableError {
   override name = "ConnectionError";
 }
+export class ExposureLimitError extends UnavailableError {
+  override name = "ExposureLimitError";
+}
 export class UnknownOutcomeError extends HighwaterError {
   override name = "UnknownOutcomeError";
 }
@@ -95,27 +110,19 @@ export class TransactionAbortedError extends HighwaterError {
 export class TransactionLostError extends HighwaterError {
   override name = "TransactionLostError";
   /** Absent when the service refused an id that was lost earlier. */
-  readonly verdict: TokenVerdict | undefined;
-
-  constructor(message: string, details: ErrorDetails & { verdict?: TokenVerdict | undefined }) {
-    super(message, details);
-    this.verdict = details.verdict;
-  }
+  declare readonly verdict: TokenVerdict | undefined;
 }
 export class PromiseBrokenError extends HighwaterError {
   override name = "PromiseBrokenError";
-  readonly verdict: TokenVerdict | undefined;
-
-  constructor(message: string, details: ErrorDetails & { verdict?: TokenVerdict | undefined }) {
-    super(message, details);
-    this.verdict = details.verdict;
-  }
+  declare readonly verdict: TokenVerdict | undefined;
 }
 export class DurabilityTimeoutError extends HighwaterError {
   override name = "DurabilityTimeoutError";
 }
 
-const BY_CODE: Readonly<Record<string, new (message: string, details: ErrorDetails) => HighwaterError>> = {
+type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError;
+
+const BY_CODE: Readonly<Record<string, ErrorClass>> = {
   constraint_violation: ConstraintError,
   serialization_failure: SerializationError,
   statement_failed: StatementError,
@@ -125,68 +132,45 @@ const BY_CODE: Readonly<Record<string, new (message: string, details: ErrorDetai
   id_expired: UnknownOutcomeError,
   promise_broken: PromiseBrokenError,
   transaction_expired: TransactionAbortedError,
+  exposure_limit: ExposureLimitError,
+};
+const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
+  wait: UnavailableError,
+  resolve_outcome: UnknownOutcomeError,
+  never: InvalidRequestError,
+  transaction: InvalidRequestError,
 };
 
 /** The typed error of a problem answer. A code that this version does not know is typed by its retry rule. */
 export function problemError(
-  problem: Problem,
+  { type: _type, title, detail, ...problem }: Problem,
   options: { status: number; retryAfterMs?: number | undefined },
 ): HighwaterError {
-  const details: ErrorDetails = {
-    code: problem.code,
-    outcome: problem.outcome,
-    retry: problem.retry,
-    status: options.status,
-    sqlstate: problem.sqlstate,
-    constraint: problem.constraint,
-    statement: problem.statement,
-    fields: problem.fields,
-    transactionId: problem.transactionId,
-    retryAfterMs: problem.retryAfterMs ?? options.retryAfterMs,
-  };
-  const message = problem.detail ?? problem.title ?? problem.code;
   const known = Object.hasOwn(BY_CODE, problem.code) ? BY_CODE[problem.code] : undefined;
-  if (known !== undefined) return new known(message, details);
-  switch (problem.retry) {
-    case "wait":
-      return new UnavailableError(message, details);
-    case "resolve_outcome":
-      return new UnknownOutcomeError(message, details);
-    case "never":
-    case "transaction":
-      return new InvalidRequestError(message, details);
-  }
+  return new (known ?? BY_RETRY[problem.retry])(detail ?? title ?? problem.code, {
+    ...problem,
+    status: options.status,
+    retryAfterMs: problem.retryAfterMs ?? options.retryAfterMs,
+  });
 }
 
 /** The typed error of any answer outside 2xx: a problem of the service, or something a proxy on the way made up. */
 export function answerError(status: number, body: unknown, retryAfterMs: number | undefined): HighwaterError {
   if (isProblem(body)) return problemError(body, { status, retryAfterMs });
   const message = `the answer has status ${String(status)} and is not one of the service`;
-  if (status === 429) {
-    const details = {
-      code: "overloaded",
-      outcome: "not_applied",
-      retry: "wait",
-      status,
-      retryAfterMs,
-    } as const;
-    return new UnavailableError(message, details);
-  }
-  if (status >= 500) {
-    const details = { code: "bad_answer", outcome: "unknown", retry: "wait", status, retryAfterMs } as const;
-    return new ConnectionError(message, details);
-  }
-  return new InvalidRequestError(message, {
-    code: "unexpected_status",
-    outcome: "not_applied",
-    retry: "never",
-    status,
-  });
+  const kind: readonly [ErrorClass, string, Outcome, Retry] =
+    status === 429
+      ? [UnavailableError, "overloaded", "not_applied", "wait"]
+      : status >= 500
+        ? [ConnectionError, "bad_answer", "unknown", "wait"]
+        : [InvalidRequestError, "unexpected_status", "not_applied", "never"];
+  const [Kind, code, outcome, retry] = kind;
+  return new Kind(message, { code, outcome, retry, status, retryAfterMs });
 }
 
-/** No answer, or none that can be understood. `sent: false` is proof that the request never left. */
+/** No answer, or none that can be understood. `sent: false` is proof that nothing of it can have been applied. */
 export function connectionError(
-  code: "connection_failed" | "request_timeout" | "bad_answer",
+  code: string,
   message: string,
   options: { sent: boolean; cause?: unknown },
 ): ConnectionError {
@@ -195,103 +179,83 @@ export function connectionError(
 }
 
 export function closedError(): ConnectionError {
-  return new ConnectionError("the client is closed", {
-    code: "client_closed",
-    outcome: "not_applied",
-    retry: "never",
-  });
+  const details = { code: "client_closed", outcome: "not_applied", retry: "never" } as const;
+  return new ConnectionError("the client is closed", details);
 }
 
-export function usageError(code: string, message: string): InvalidRequestError {
-  return new InvalidRequestError(message, { code, outcome: "not_applied", retry: "never" });
+export function usageError(code: string, message: string, cause?: unknown): InvalidRequestError {
+  return new InvalidRequestError(message, { code, outcome: "not_applied", retry: "never", cause });
+}
+
+export function refusedError({ token, error: { code, detail } }: RefusedToken): TokenRefusedError {
+  return new TokenRefusedError(detail, { code, outcome: "not_applied", retry: "never", token });
 }
 
 export function unknownOutcome(transactionId: string, cause: unknown): UnknownOutcomeError {
-  return new UnknownOutcomeError(
-    `transaction ${transactionId} may or may not have committed; ask for its status, or send the same id again`,
-    { code: "outcome_unknown", outcome: "unknown", retry: "resolve_outcome", transactionId, cause },
-  );
+  return new UnknownOutcomeError(`transaction ${transactionId} may or may not have committed`, {
+    ...{ code: "outcome_unknown", outcome: "unknown", retry: "resolve_outcome", transactionId, cause },
+  });
+}
+
+/** The gateway that had the open transaction does not answer any more. Its COMMIT was never sent, so it never commits. */
+export function gatewayLost(transactionId: string, cause: unknown): TransactionAbortedError {
+  return new TransactionAbortedError(`the gateway of transaction ${transactionId} is gone; use a new id`, {
+    ...{ code: "gateway_lost", outcome: "not_applied", retry: "transaction", transactionId, cause },
+    open: false,
+  });
+}
+
+const SETTLED: Readonly<Record<string, readonly [ErrorClass, string, Outcome, Retry, string] | undefined>> = {
+  lost: [
+    ...([TransactionLostError, "transaction_lost", "not_applied", "transaction"] as const),
+    "was committed and is lost; use a new id",
+  ],
+  aborted: [
+    ...([TransactionAbortedError, "transaction_aborted", "not_applied", "transaction"] as const),
+    "is settled as aborted; use a new id",
+  ],
+  broken: [
+    ...([PromiseBrokenError, "promise_broken", "unknown", "never"] as const),
+    "was durable, and that promise is broken",
+  ],
+  expired: [
+    ...([UnknownOutcomeError, "id_expired", "unknown", "never"] as const),
+    "is older than the receipts that are kept",
+  ],
+};
+
+/** The error that stands for a settled state other than committed, or undefined where the state settles nothing. */
+export function stateError(
+  transactionId: string,
+  state: TransactionState | Verdict,
+  verdict?: TokenVerdict,
+): HighwaterError | undefined {
+  const kind = SETTLED[state];
+  if (kind === undefined) return undefined;
+  const [Kind, code, outcome, retry, what] = kind;
+  const where = verdict === undefined ? "" : ` (level ${verdict.level})`;
+  const message = `transaction ${transactionId} ${what}${where}`;
+  return new Kind(message, { code, outcome, retry, transactionId, verdict });
 }
 
 /** The error that stands for a terminal verdict other than `durable`. */
 export function verdictError(verdict: TokenVerdict): HighwaterError {
-  const transactionId = verdict.id;
-  switch (verdict.verdict) {
-    case "lost": {
-      const retried = verdict.retriedIn === undefined ? "" : " (another attempt under the same id committed)";
-      const details = { code: "transaction_lost", outcome: "not_applied", retry: "transaction" } as const;
-      return new TransactionLostError(
-        `transaction ${transactionId} was committed and is lost at level ${verdict.level}${retried}`,
-        { ...details, transactionId, verdict },
-      );
-    }
-    case "broken":
-      return new PromiseBrokenError(
-        `transaction ${transactionId} was durable at level ${verdict.level} and that promise is broken`,
-        { code: "promise_broken", outcome: "unknown", retry: "never", transactionId, verdict },
-      );
-    case "expired":
-      return new UnknownOutcomeError(
-        `transaction ${transactionId} is older than the receipts that are kept`,
-        {
-          ...{ code: "id_expired", outcome: "unknown", retry: "never", transactionId },
-        },
-      );
-    case "pending":
-    case "durable":
-    case "unknown":
-      return new UnknownOutcomeError(`nobody has heard of transaction ${transactionId}`, {
-        ...{ code: "transaction_unknown", outcome: "unknown", retry: "resolve_outcome", transactionId },
-      });
-  }
-}
-
-/** The error that stands for a settled state other than committed, or undefined where the state settles nothing. */
-export function stateError(transactionId: string, state: TransactionState): HighwaterError | undefined {
-  switch (state) {
-    case "aborted":
-      return new TransactionAbortedError(`transaction ${transactionId} is settled as aborted; use a new id`, {
-        ...{ code: "transaction_aborted", outcome: "not_applied", retry: "transaction", transactionId },
-      });
-    case "lost":
-      return new TransactionLostError(
-        `transaction ${transactionId} was committed and then lost; use a new id`,
-        {
-          ...{ code: "transaction_lost", outcome: "not_applied", retry: "transaction", transactionId },
-        },
-      );
-    case "broken":
-      return new PromiseBrokenError(`transaction ${transactionId} was durable and that promise is broken`, {
-        ...{ code: "promise_broken", outcome: "unknown", retry: "never", transactionId },
-      });
-    case "expired":
-      return new UnknownOutcomeError(
-        `transaction ${transactionId} is older than the receipts that are kept`,
-        {
-          ...{ code: "id_expired", outcome: "unknown", retry: "never", transactionId },
-        },
-      );
-    case "active":
-    case "committed":
-    case "pending":
-    case "durable":
-    case "unknown":
-      return undefined;
-  }
+  const { id } = verdict;
+  return (
+    stateError(id, verdict.verdict, verdict) ??
+    new UnknownOutcomeError(`nobody has heard of transaction ${id}`, {
+      ...{ code: "transaction_unknown", outcome: "unknown", retry: "resolve_outcome", transactionId: id },
+    })
+  );
 }
 
 export function durabilityTimeout(
   level: string,
   options: { timeoutMs: number; pending: number; transactionId?: string },
 ): DurabilityTimeoutError {
-  const what = options.transactionId ?? `${String(options.pending)} transactions`;
+  const { timeoutMs, pending, transactionId } = options;
   return new DurabilityTimeoutError(
-    `${what} still pending at level ${level} after ${String(options.timeoutMs)} ms; that is not a loss`,
-    {
-      code: "durability_timeout",
-      outcome: "applied",
-      retry: "wait",
-      transactionId: options.transactionId,
-    },
+    `${transactionId ?? `${String(pending)} transactions`} still pending at ${level} after ${String(timeoutMs)} ms: no loss`,
+    { code: "durability_timeout", outcome: "applied", retry: "wait", transactionId },
   );
 }

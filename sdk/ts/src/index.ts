@@ -2,42 +2,62 @@
  * Client of Highwater: `commit` in milliseconds, `durable` when it is safe, and `lost` if a failure wins the race.
  * @module
  */
+export { Highwater, type StatusOptions, type VerdictsOptions } from "./client.ts";
 export {
-  type Endpoint,
-  Highwater,
-  type HighwaterOptions,
-  type StatusOptions,
-  type VerdictsOptions,
-} from "./client.ts";
-export { decodeValue, type Row, type StatementResult } from "./decode.ts";
+  decodeArray,
+  decodeValue,
+  type Row,
+  type StatementResult,
+  type TypeDecoder,
+  type TypeDecoders,
+} from "./decode.ts";
 export {
   ConnectionError,
   ConstraintError,
   DurabilityTimeoutError,
+  ExposureLimitError,
   HighwaterError,
   InvalidRequestError,
   PromiseBrokenError,
   SerializationError,
   StatementError,
+  TokenRefusedError,
   TransactionAbortedError,
   TransactionLostError,
   UnavailableError,
   UnknownOutcomeError,
 } from "./errors.ts";
 export { newTransactionId } from "./ids.ts";
-export { DurabilityPromise, type DurableOptions, type LostListener } from "./promise.ts";
-export { type FetchLike, type Log } from "./runtime.ts";
-export { Session } from "./session.ts";
-export { sql, Sql, type SqlValue, type StatementInput } from "./sql.ts";
-export { Transaction, type TransactionOptions } from "./transaction.ts";
-export { type Exposure } from "./watcher.ts";
+export { type BeginOptions, type CommitOptions, InteractiveTransaction } from "./interactive.ts";
+export { type Endpoint, type HighwaterOptions } from "./options.ts";
 export {
+  DurabilityPromise,
+  type DurableListener,
+  type DurableOptions,
+  type LostListener,
+} from "./promise.ts";
+export { type FetchLike, type Log } from "./runtime.ts";
+export { type ResumeOptions, Session, type SessionOptions } from "./session.ts";
+export { sql, Sql, type SqlValue, type StatementInput } from "./sql.ts";
+export { type TransactBody, type TransactOptions } from "./transact.ts";
+export {
+  type AckOptions,
+  type CallOptions,
+  type MannerOptions,
+  Transaction,
+  type TransactionOptions,
+} from "./transaction.ts";
+export { type Exposure, type LiveState, type Subscriber } from "./watcher.ts";
+export {
+  type AtRisk,
   type Isolation,
   type Marks,
   type Outcome,
   type Position,
+  type ReachedLimit,
   type RefusedToken,
   type Retry,
+  type Served,
   type TokenVerdict,
   type TransactionState,
   type TransactionStateResponse,

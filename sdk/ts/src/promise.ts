@@ -16,6 +16,8 @@ export const DURABLE_TIMEOUT_MS = 30_000;
 
 /** What is called when a promise turns out lost or broken. What it throws surfaces as an uncaught error. */
 export type LostListener = (verdict: TokenVerdict) => void;
+/** What is called when a promise is kept. */
+export type DurableListener = LostListener;
 
 /**
  * A committed transaction on its way to durability. The token alone is enough to make one in another process, or
@@ -62,19 +64,45 @@ export class DurabilityPromise {
    * Returns what takes the listener away. Until one of the three the client keeps its stream open.
    */
   onLost(listener: LostListener, options: { level?: string } = {}): () => void {
+    return this.#on(listener, options, false);
+  }
+
+  #on(listener: LostListener, options: { level?: string }, durable: boolean): () => void {
     const level = options.level ?? this.level;
+    const hear = (verdict: TokenVerdict): void => {
+      const { verdict: kind } = verdict;
+      if (durable ? kind === "durable" : kind === "lost" || kind === "broken")
+        callUser(() => listener(verdict));
+    };
     const known = this.#watcher.known(this.entry, level);
-    if (known !== undefined) {
-      let listening = true;
-      if (known.verdict !== "durable") queueMicrotask(() => listening && callUser(() => listener(known)));
-      return () => {
-        listening = false;
-      };
-    }
-    return this.#watcher.watch(this.entry, level, (settlement) => {
-      const verdict = settlement.kind === "verdict" ? settlement.verdict : undefined;
-      if (verdict?.verdict === "lost" || verdict?.verdict === "broken") callUser(() => listener(verdict));
+    if (known === undefined)
+      return this.#watcher.watch(this.entry, level, (settlement) => {
+        if (settlement.kind === "verdict") hear(settlement.verdict);
+      });
+    let listening = true;
+    queueMicrotask(() => {
+      if (listening) hear(known);
     });
+    return () => {
+      listening = false;
+    };
+  }
+
+  /** Calls back once when it is durable at the level, and never otherwise. Returns what takes the listener away. */
+  onDurable(listener: DurableListener, options: { level?: string } = {}): () => void {
+    return this.#on(listener, options, true);
+  }
+
+  /**
+   * Runs the function once the transaction is durable, and resolves with what it returns: for side effects that nothing can
+   * undo. If it does not become durable, the function is never called.
+   * Errors: those of `durable()` and of the function.
+   */
+  async afterDurable<T>(
+    run: (verdict: TokenVerdict) => T | Promise<T>,
+    options: DurableOptions = {},
+  ): Promise<T> {
+    return run(await this.durable(options));
   }
 
   /** What is known at the level without waiting: a terminal verdict, or undefined while it is pending. */

@@ -27,16 +27,13 @@ export type Decision =
   | { readonly action: "give_up" };
 
 /** Codes that say more about the endpoint than about the request: another one may do better. */
-const ENDPOINT_AT_FAULT = new Set([
-  "connection_failed",
-  "request_timeout",
-  "bad_answer",
-  "primary_unavailable",
-  "overloaded",
-]);
-
 export function isEndpointFault(error: HighwaterError): boolean {
-  return ENDPOINT_AT_FAULT.has(error.code);
+  return isConnectionFault(error) || error.code === "primary_unavailable" || error.code === "overloaded";
+}
+
+/** No answer, or none of the service. */
+export function isConnectionFault({ code }: HighwaterError): boolean {
+  return code === "connection_failed" || code === "request_timeout" || code === "bad_answer";
 }
 
 export function decide(error: HighwaterError, situation: Situation, tuning: Tuning): Decision {
@@ -66,7 +63,7 @@ const SETTLED = new Set([
 ]);
 
 /** Errors that are about the id, not about the attempt. */
-function isSettled(error: HighwaterError): boolean {
+export function isSettled(error: HighwaterError): boolean {
   return SETTLED.has(error.code);
 }
 

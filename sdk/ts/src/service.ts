@@ -1,5 +1,5 @@
 // The calls of the v1 protocol with their retries. Owns which endpoint gets which attempt, and how long all attempts
-// together may take; the decisions themselves are in `retry.ts`.
+// together may take; the decisions themselves are in `retry.ts`, the calls of open transactions in `pinned.ts`.
 import { type EndpointPool } from "./endpoints.ts";
 import { HighwaterError, unknownOutcome } from "./errors.ts";
 import { decide, type Decision, isEndpointFault, resolve } from "./retry.ts";
@@ -32,28 +32,48 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-interface Call<T> {
+/** Where an open transaction is, and the header that leads there through a proxy. */
+export interface Pin {
+  readonly url: string;
+  readonly session: string;
+}
+
+export const SESSION_HEADER = "highwater-session";
+
+export interface Call<T> {
   readonly pool: EndpointPool;
-  readonly method: "GET" | "POST";
   readonly path: string;
-  readonly body?: string;
+  /** Of a POST; absent for a GET. */
+  readonly body?: unknown;
   /** How long the service may hold the request before it answers. */
   readonly heldMs: number;
   readonly accepts: (body: unknown) => body is T;
+  /** The only endpoint that will do; the best one unless given. */
+  readonly url?: string | undefined;
+  readonly session?: string | undefined;
+  readonly onAnswer?: (pin: Pin) => void;
+}
+
+/** What is looked for when the answer to a commit was lost. */
+export interface Sought {
+  readonly id: string;
+  readonly ack?: "commit" | "durable" | undefined;
+  readonly level?: string | undefined;
+  readonly maxWaitMs?: number | undefined;
 }
 
 /** The time and the attempts that one call of the user has spent. */
-interface Budget {
+export interface Budget {
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;
   attempt: number;
 }
 
 export class Service {
-  readonly #deps: ServiceDeps;
+  readonly deps: ServiceDeps;
 
   constructor(deps: ServiceDeps) {
-    this.#deps = deps;
+    this.deps = deps;
   }
 
   /**
@@ -63,44 +83,42 @@ export class Service {
    */
   async transaction(request: TransactionRequest, options: CallOptions): Promise<TransactionResponse> {
     const call: Call<TransactionResponse> = {
-      ...{ pool: this.#deps.gateways, method: "POST", path: "/v1/transactions" },
-      body: JSON.stringify(request),
-      heldMs: request.ack === "durable" ? (request.maxWaitMs ?? 0) : 0,
+      ...{ pool: this.deps.gateways, path: "/v1/transactions", body: request },
+      heldMs: heldMs(request),
       accepts: isTransactionResponse,
     };
-    const budget = this.#budget(options);
+    const budget = this.budget(options);
     let uncertain = false;
     for (;;) {
-      const answer = await this.#attempt(call, budget);
+      const answer = await this.attempt(call, budget);
       if (!(answer instanceof HighwaterError)) return answer;
       uncertain ||= answer.outcome !== "not_applied";
-      const decision = this.#decide(answer, { pool: call.pool, budget, uncertain });
+      const decision = this.decide(answer, { pool: call.pool, budget, uncertain });
       if (decision.action === "throw") throw answer;
       if (decision.action === "give_up") throw uncertain ? unknownOutcome(request.id, answer) : answer;
       await sleep(decision.delayMs, options.signal);
       if (decision.action === "send") continue;
       const definite = answer.retry === "never" || answer.retry === "transaction";
-      const resolved = await this.#resolve(request, { budget, held: answer, definite });
+      const resolved = await this.resolve(request, { budget, held: answer, definite });
       if (resolved !== "send") return resolved;
     }
   }
 
   /** Asks what became of an id until it is settled, or says that sending it again is the way to find out. */
-  async #resolve(
-    request: TransactionRequest,
+  async resolve(
+    request: Sought,
     options: { budget: Budget; held: HighwaterError; definite: boolean },
   ): Promise<TransactionResponse | "send"> {
     const { budget, held, definite } = options;
-    const { runtime, tuning } = this.#deps;
     let cause = held;
     for (;;) {
-      const wait = request.ack === "durable" ? Math.min(request.maxWaitMs ?? 0, this.#remaining(budget)) : 0;
-      const call = this.#statusCall(request.id, { waitMs: wait, level: request.level });
-      const state = await this.#attempt(call, budget);
+      const waitMs = Math.min(heldMs(request), this.remaining(budget));
+      const call = this.#statusCall(request.id, { waitMs, level: request.level });
+      const state = await this.attempt(call, budget);
       let delayMs: number;
       if (state instanceof HighwaterError) {
         cause = state;
-        const decision = this.#decide(state, { pool: call.pool, budget, uncertain: false });
+        const decision = this.decide(state, { pool: call.pool, budget, uncertain: false });
         if (decision.action === "throw" || decision.action === "give_up")
           throw unknownOutcome(request.id, cause);
         delayMs = decision.delayMs;
@@ -109,12 +127,26 @@ export class Service {
         if (resolution.action === "adopt") return adopt(state, request);
         if (resolution.action === "throw") throw resolution.error;
         if (resolution.action === "send") return "send";
-        const { backoffBaseMs: baseMs, backoffMaxMs: maxMs } = tuning;
-        delayMs = fullJitter(budget.attempt, { baseMs, maxMs, random: runtime.random() });
+        delayMs = this.backoff(budget.attempt);
       }
-      if (delayMs + tuning.attemptMinMs > this.#remaining(budget)) throw unknownOutcome(request.id, cause);
-      await sleep(delayMs, budget.signal);
+      await this.pause(delayMs, request.id, { budget, cause });
     }
+  }
+
+  /** Sleeps, unless there is no time for another attempt: then the outcome stays unknown. */
+  async pause(
+    delayMs: number,
+    id: string,
+    { budget, cause }: { budget: Budget; cause: unknown },
+  ): Promise<void> {
+    if (delayMs + this.deps.tuning.attemptMinMs > this.remaining(budget)) throw unknownOutcome(id, cause);
+    await sleep(delayMs, budget.signal);
+  }
+
+  backoff(attempt: number): number {
+    const { runtime, tuning } = this.deps;
+    const { backoffBaseMs: baseMs, backoffMaxMs: maxMs } = tuning;
+    return fullJitter(attempt, { baseMs, maxMs, random: runtime.random() });
   }
 
   /** `GET /v1/transactions/{id}`, held by the gateway for `waitMs` until the id is settled at the level. */
@@ -122,18 +154,17 @@ export class Service {
     id: string,
     options: CallOptions & { waitMs?: number | undefined; level?: string | undefined },
   ): Promise<TransactionStateResponse> {
-    return this.#read(this.#statusCall(id, { waitMs: options.waitMs ?? 0, level: options.level }), options);
+    return this.read(this.#statusCall(id, { waitMs: options.waitMs ?? 0, level: options.level }), options);
   }
 
   /** One request for verdicts; at most `LIMITS.tokensPerRequest` tokens. */
   async verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
     const call: Call<VerdictsResponse> = {
-      ...{ pool: this.#deps.trackers, method: "POST", path: "/v1/durability/verdicts" },
-      body: JSON.stringify(request),
+      ...{ pool: this.deps.trackers, path: "/v1/durability/verdicts", body: request },
       heldMs: request.waitMs ?? 0,
       accepts: isVerdictsResponse,
     };
-    return this.#read(call, options);
+    return this.read(call, options);
   }
 
   #statusCall(
@@ -144,78 +175,85 @@ export class Service {
     const waitSeconds = Math.max(0, Math.ceil(options.waitMs / 1_000));
     if (waitSeconds > 0) query.set("wait", String(waitSeconds));
     if (options.level !== undefined) query.set("level", options.level);
-    const search = query.size === 0 ? "" : `?${query.toString()}`;
     return {
-      ...{ pool: this.#deps.gateways, method: "GET", heldMs: waitSeconds * 1_000 },
-      path: `/v1/transactions/${encodeURIComponent(id)}${search}`,
+      ...{ pool: this.deps.gateways, heldMs: waitSeconds * 1_000 },
+      path: `/v1/transactions/${id}?${query.toString()}`.replace(/\?$/, ""),
       accepts: isTransactionStateResponse,
     };
   }
 
-  /** A call that changes nothing: again until it succeeds, is refused, or time is over. */
-  async #read<T>(call: Call<T>, options: CallOptions): Promise<T> {
-    const budget = this.#budget(options);
+  /** A call that changes nothing, or the same thing each time: again until it succeeds, is refused, or time is over. */
+  async read<T>(call: Call<T>, options: CallOptions): Promise<T> {
+    const budget = this.budget(options);
     for (;;) {
-      const answer = await this.#attempt(call, budget);
+      const answer = await this.attempt(call, budget);
       if (!(answer instanceof HighwaterError)) return answer;
-      const decision = this.#decide(answer, { pool: call.pool, budget, uncertain: false });
+      const decision = this.decide(answer, { pool: call.pool, budget, uncertain: false });
       if (decision.action === "throw" || decision.action === "give_up") throw answer;
       await sleep(decision.delayMs, options.signal);
     }
   }
 
   /** One attempt on the endpoint that is best now. A failure that has a type is returned, anything else is thrown. */
-  async #attempt<T>(call: Call<T>, budget: Budget): Promise<T | HighwaterError> {
-    const { runtime, headers, requestTimeoutMs } = this.#deps;
-    const url = call.pool.pick(runtime.monotonicMs());
+  async attempt<T>(call: Call<T>, budget: Budget): Promise<T | HighwaterError> {
+    const { runtime, headers, requestTimeoutMs, tuning } = this.deps;
+    const { pool, path, body, session } = call;
+    const base = call.url ?? pool.pick(runtime.monotonicMs());
+    const url = `${base}${path}`;
     budget.attempt += 1;
     try {
       const answer = await exchange(runtime, {
-        ...{ method: call.method, url: `${url}${call.path}`, headers, signal: budget.signal },
-        ...(call.body === undefined ? {} : { body: call.body }),
-        timeoutMs: Math.min(attemptMs(requestTimeoutMs, call.heldMs), this.#remaining(budget)),
+        ...{ url, body, signal: budget.signal },
+        headers: session === undefined ? headers : { ...headers, [SESSION_HEADER]: session },
+        timeoutMs: Math.min(attemptMs(requestTimeoutMs, call.heldMs), this.remaining(budget)),
+        probeMs: pool.size > 1 ? tuning.probeMs : undefined,
       });
-      if (!call.accepts(answer.body))
-        throw badAnswer(`the answer of ${call.path} has not the shape it must have`);
-      call.pool.succeeded(url);
+      if (!call.accepts(answer.body)) throw badAnswer(`the answer of ${path} has not the shape it must have`);
+      pool.succeeded(base);
+      call.onAnswer?.({ url: base, session: answer.headers.get(SESSION_HEADER) ?? "" });
       return answer.body;
     } catch (error) {
       if (!(error instanceof HighwaterError)) throw error;
-      if (isEndpointFault(error)) call.pool.failed(url, runtime.monotonicMs());
-      else call.pool.succeeded(url);
-      runtime.log.debug?.("attempt failed", { url: `${url}${call.path}`, attempt: budget.attempt, error });
+      if (isEndpointFault(error)) pool.failed(base, runtime.monotonicMs());
+      else pool.succeeded(base);
+      runtime.log.debug?.("attempt failed", { url, attempt: budget.attempt, error });
       return error;
     }
   }
 
-  #decide(
+  decide(
     error: HighwaterError,
     options: { pool: EndpointPool; budget: Budget; uncertain: boolean },
   ): Decision {
-    const { runtime, tuning } = this.#deps;
+    const { runtime, tuning } = this.deps;
     const { pool, budget, uncertain } = options;
     const elsewhere = budget.attempt < pool.size && pool.hasAwake(runtime.monotonicMs());
     const situation = { attempt: budget.attempt - 1, uncertain, elsewhere, random: runtime.random() };
-    return decide(error, { ...situation, remainingMs: this.#remaining(budget) }, tuning);
+    return decide(error, { ...situation, remainingMs: this.remaining(budget) }, tuning);
   }
 
-  #budget(options: CallOptions): Budget {
-    const deadlineMs = this.#deps.runtime.monotonicMs() + options.timeoutMs;
+  budget(options: CallOptions): Budget {
+    const deadlineMs = this.deps.runtime.monotonicMs() + options.timeoutMs;
     return { deadlineMs, signal: options.signal, attempt: 0 };
   }
 
-  #remaining(budget: Budget): number {
-    return Math.max(0, budget.deadlineMs - this.#deps.runtime.monotonicMs());
+  remaining(budget: Budget): number {
+    return Math.max(0, budget.deadlineMs - this.deps.runtime.monotonicMs());
   }
 }
 
+/** How long the service may hold the answer to a commit back. */
+export function heldMs({ ack, maxWaitMs }: Pick<Sought, "ack" | "maxWaitMs">): number {
+  return ack === "durable" ? (maxWaitMs ?? 0) : 0;
+}
+
 /** How long one attempt may take: a request that is held on purpose still has half of the usual time besides. */
-function attemptMs(requestTimeoutMs: number, heldMs: number): number {
-  return Math.max(requestTimeoutMs, heldMs + requestTimeoutMs / 2);
+function attemptMs(requestTimeoutMs: number, held: number): number {
+  return Math.max(requestTimeoutMs, held + requestTimeoutMs / 2);
 }
 
 /** The answer that a committed transaction would have given, as far as its state tells. */
-function adopt(state: TransactionStateResponse, request: TransactionRequest): TransactionResponse {
+function adopt(state: TransactionStateResponse, request: Sought): TransactionResponse {
   const { id, token, position, marks } = state;
   if (token === undefined || position === undefined) throw badAnswer("a committed transaction has no token");
   const safe = request.ack === "durable";

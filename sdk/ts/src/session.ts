@@ -1,11 +1,30 @@
-// A session: what one line of work has committed or read, so that all of it can be waited for at once.
+// A session: what one line of work has committed or read, so that all of it can be waited for at once, be seen by its later
+// reads, and be asked about by the process that comes after this one.
 import { type Entry } from "./book.ts";
-import { PromiseBrokenError, TransactionLostError } from "./errors.ts";
+import { PromiseBrokenError, TransactionLostError, usageError } from "./errors.ts";
+import { type BeginOptions, type InteractiveTransaction } from "./interactive.ts";
 import { type DurableOptions, DURABLE_TIMEOUT_MS } from "./promise.ts";
 import { type StatementInput } from "./sql.ts";
+import { type TransactBody, type TransactOptions } from "./transact.ts";
 import { type Transaction, type TransactionOptions } from "./transaction.ts";
 import { type Watcher } from "./watcher.ts";
+import { type RefusedToken, type TokenVerdict } from "./wire.ts";
 
+type Remember = (transaction: Transaction) => void;
+
+export interface SessionOptions {
+  /** Its `readOnly` transactions see everything that it has committed or read before: `after` is filled in. */
+  readonly causal?: boolean;
+}
+
+export interface ResumeOptions {
+  readonly level?: string;
+  /** How long a tracker waits for verdicts that are pending, in milliseconds; 0 unless given. */
+  readonly waitMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** @internal */
 export interface SessionDeps {
   readonly watcher: Watcher;
   readonly level: string;
@@ -13,6 +32,13 @@ export interface SessionDeps {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions,
   ) => Promise<Transaction>;
+  readonly begin: (options: BeginOptions, remember: Remember) => InteractiveTransaction;
+  readonly transact: <T>(body: TransactBody<T>, options: TransactOptions, remember: Remember) => Promise<T>;
+  readonly verdicts: (
+    tokens: readonly string[],
+    options: ResumeOptions,
+  ) => Promise<(TokenVerdict | RefusedToken)[]>;
+  readonly entry: (token: string) => Entry;
 }
 
 /**
@@ -20,14 +46,22 @@ export interface SessionDeps {
  * the furthest of each epoch, which stands for the others at stronger levels.
  */
 const REMEMBERED_MAX = 10_000;
+const TOKEN_PREFIX = "hws1";
 
 export class Session {
   readonly #deps: SessionDeps;
+  readonly #options: SessionOptions;
   readonly #entries = new Set<Entry>();
+  /** The furthest of the newest epoch: who sees it, sees all before it. */
+  #latest: Entry | null = null;
+  readonly #remember: Remember = ({ entry }) => {
+    this.#add(entry);
+  };
 
   /** @internal */
-  constructor(deps: SessionDeps) {
+  constructor(deps: SessionDeps, options: SessionOptions) {
     this.#deps = deps;
+    this.#options = options;
   }
 
   /** Like `hw.transaction`, and remembered by this session. */
@@ -35,10 +69,21 @@ export class Session {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
   ): Promise<Transaction> {
-    const transaction = await this.#deps.transaction(statements, options);
-    this.#entries.add(transaction.entry);
-    if (this.#entries.size > REMEMBERED_MAX) this.#compact();
+    const after = this.#latest?.token;
+    const isCausal = this.#options.causal === true && options.readOnly === true && after !== undefined;
+    const transaction = await this.#deps.transaction(statements, isCausal ? { after, ...options } : options);
+    this.#remember(transaction);
     return transaction;
+  }
+
+  /** Like `hw.begin`; remembered once it is committed. */
+  async begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
+    return this.#deps.begin(options, this.#remember);
+  }
+
+  /** Like `hw.transact`, and remembered by this session. */
+  transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
+    return this.#deps.transact(body, options, this.#remember);
   }
 
   /**
@@ -59,6 +104,42 @@ export class Session {
       for (const entry of entries) if (entry.token === token) this.#entries.delete(entry);
       throw error;
     }
+  }
+
+  /**
+   * All that this session remembers, as text for another process. It holds the token of every transaction that is not known to
+   * be durable at the client's level, and of those that are, the furthest of each epoch; so it stays short where work becomes
+   * durable as it goes. Store it with, or before, what depends on it.
+   */
+  get token(): string {
+    this.#compact();
+    return [TOKEN_PREFIX, ...[...this.#entries].map((entry) => entry.token)].join(".");
+  }
+
+  /**
+   * Takes over the session that the token is of, and says what became of each transaction in it, in the order of their answers:
+   * `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and `broken` ones
+   * are gone. One that `durable` stands for is not listed by itself.
+   * Errors: `invalid_token`; those of `hw.verdicts`.
+   */
+  async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
+    const [prefix, ...tokens] = token.split(".");
+    if (prefix !== TOKEN_PREFIX) throw usageError("invalid_token", "the text is not a token of a session");
+    const entries = tokens.map((each) => this.#deps.entry(each));
+    const verdicts = tokens.length === 0 ? [] : await this.#deps.verdicts(tokens, options);
+    for (const [at, verdict] of verdicts.entries()) {
+      const entry = entries[at];
+      const exists = verdict.verdict === "durable" || verdict.verdict === "pending";
+      if (entry !== undefined && exists) this.#add(entry);
+    }
+    return verdicts;
+  }
+
+  #add(entry: Entry): void {
+    this.#entries.add(entry);
+    const { place } = this.#latest ?? entry;
+    if (place.epoch !== entry.place.epoch || place.offset <= entry.place.offset) this.#latest = entry;
+    if (this.#entries.size > REMEMBERED_MAX) this.#compact();
   }
 
   #compact(): void {

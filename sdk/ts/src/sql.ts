@@ -119,7 +119,8 @@ export function toParam(value: unknown): Param {
     case "boolean":
       return value;
     case "number":
-      // JSON has neither NaN nor infinities; PostgreSQL reads their names.
+      // JSON has neither NaN, infinities nor a negative zero; PostgreSQL reads their names.
+      if (Object.is(value, -0)) return "-0";
       return Number.isFinite(value) ? value : String(value);
     case "bigint":
       return value.toString();
@@ -139,7 +140,11 @@ export function toParam(value: unknown): Param {
 
 function dateText(date: Date): string {
   if (Number.isNaN(date.getTime())) throw usageError("invalid_parameter", "the date is not valid");
-  return date.toISOString();
+  const text = date.toISOString();
+  const year = date.getUTCFullYear();
+  if (year > 0) return text.replace(/^\+0*/, "");
+  // The year before 1 is 1 BC: there is no year 0.
+  return `${String(1 - year).padStart(4, "0")}${text.slice(text.search(/-\d\d-\d\dT/))} BC`;
 }
 
 function jsonText(value: unknown): string {

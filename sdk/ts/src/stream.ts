@@ -1,10 +1,20 @@
 // The one event stream of a client: opened when somebody waits, closed a while after nobody does, and kept alive in
-// between across cuts, silence and dead endpoints. Owns the connection; what events mean is the business of the watcher.
+// between across cuts, silence and dead endpoints. Where none gets through, as behind a proxy that holds answers back until
+// they are whole, marks are asked for instead. Owns the connection; what events mean is the business of the watcher.
 import { type EndpointPool } from "./endpoints.ts";
 import { fullJitter, type Runtime, sleep, startTimer } from "./runtime.ts";
 import { SseParser } from "./sse.ts";
 import { type Tuning } from "./tuning.ts";
-import { type EpochEvent, isEpochEvent, isMarks, isStallEvent, type Marks, type StallEvent } from "./wire.ts";
+import { exchange } from "./transport.ts";
+import {
+  type EpochRecord,
+  isEpochEvent,
+  isMarks,
+  isMarksResponse,
+  isStallEvent,
+  type Marks,
+  type StallEvent,
+} from "./wire.ts";
 
 export interface StreamDeps {
   readonly runtime: Runtime;
@@ -12,10 +22,11 @@ export interface StreamDeps {
   readonly tuning: Tuning;
   readonly headers: Readonly<Record<string, string>>;
   readonly onMarks: (marks: Marks) => void;
-  readonly onEpochs: (event: EpochEvent) => void;
+  readonly onEpochs: (epochs: readonly EpochRecord[]) => void;
 }
 
 export const STREAM_PATH = "/v1/durability/stream";
+const MARKS_PATH = "/v1/durability/marks";
 
 export class DurabilityStream {
   readonly #deps: StreamDeps;
@@ -71,14 +82,41 @@ export class DurabilityStream {
         runtime.log.debug?.("stream ended", { url });
       } catch (error) {
         if (stop.aborted) return;
-        trackers.failed(url, runtime.monotonicMs());
         runtime.log.warn?.("stream failed", { url, error });
+        // The tracker may be well all the same, and only streams not come through.
+        if (await this.#poll(url, stop)) continue;
+        trackers.failed(url, runtime.monotonicMs());
         if (this.#failures <= trackers.size && trackers.hasAwake(runtime.monotonicMs())) continue;
       }
       const delayMs = fullJitter(this.#failures, {
         ...{ baseMs: tuning.backoffBaseMs, maxMs: tuning.backoffMaxMs, random: runtime.random() },
       });
       await sleep(delayMs, stop, true).catch(() => undefined);
+    }
+  }
+
+  /** Asks for marks for a while, rarer while they do not rise. False when even the first question gets no answer. */
+  async #poll(url: string, stop: AbortSignal): Promise<boolean> {
+    const { runtime, tuning, headers } = this.#deps;
+    const untilMs = runtime.monotonicMs() + tuning.pollForMs;
+    let newest = "";
+    for (let same = 0, polls = 0; ; polls += 1) {
+      try {
+        const request = { url: `${url}${MARKS_PATH}`, headers, timeoutMs: tuning.streamOpenMs, signal: stop };
+        const { body } = await exchange(runtime, request);
+        if (!isMarksResponse(body)) return polls > 0;
+        this.#failures = 0;
+        if (body.epochs.length > 0) this.#deps.onEpochs(body.epochs);
+        if (body.marks !== null) this.#deps.onMarks(body.marks);
+        const text = JSON.stringify(body.marks);
+        same = text === newest ? same + 1 : 0;
+        newest = text;
+        const delayMs = Math.min(tuning.pollMaxMs, tuning.pollBaseMs * 2 ** Math.min(same, 20));
+        await sleep(delayMs * (0.75 + runtime.random() / 2), stop, true);
+      } catch {
+        return polls > 0 && !stop.aborted;
+      }
+      if (stop.aborted || runtime.monotonicMs() > untilMs) return true;
     }
   }
 
@@ -152,7 +190,7 @@ export class DurabilityStream {
       body = undefined;
     }
     if (type === "mark" && isMarks(body)) this.#deps.onMarks(body);
-    else if (type === "epoch" && isEpochEvent(body)) this.#deps.onEpochs(body);
+    else if (type === "epoch" && isEpochEvent(body)) this.#deps.onEpochs(body.epochs);
     else if (type === "stalled" && isStallEvent(body)) log.warn?.("level stalled", stallFields(body));
     else if (type === "recovered" && isStallEvent(body)) log.info?.("level recovered", stallFields(body));
     // Also an event of the future: it says nothing to this client.

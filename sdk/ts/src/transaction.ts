@@ -1,19 +1,44 @@
-// A transaction that has committed: its results and its promise.
-import { decodeResult, type Row, type StatementResult } from "./decode.ts";
+// A transaction that has committed: its results and its promise. And the options of those that are to run.
+import { type Decoder, type Row, type StatementResult } from "./decode.ts";
 import { HighwaterError } from "./errors.ts";
 import { type Entry } from "./book.ts";
 import { DurabilityPromise } from "./promise.ts";
 import { type StatementInput, toStatement } from "./sql.ts";
 import {
+  type BeginRequest,
+  type CommitRequest,
   LIMITS,
   type Isolation,
+  type Served,
   type TransactionRequest,
   type TransactionResponse,
   type TransactionState,
 } from "./wire.ts";
 import { type Watcher } from "./watcher.ts";
 
-export interface TransactionOptions {
+/** Of every call. */
+export interface CallOptions {
+  /** Milliseconds for all attempts together; the client's total timeout unless given. */
+  readonly timeout?: number;
+  /** Gives up on the answer, not on the transaction: a commit may still take effect. */
+  readonly signal?: AbortSignal;
+}
+
+/** How a transaction runs. */
+export interface MannerOptions {
+  /** `serializable` unless given, or `repeatable read` for a read that may run on a replica. */
+  readonly isolation?: Isolation;
+  readonly readOnly?: boolean;
+  /** With `readOnly` and `serializable`: waits for a snapshot that no later transaction makes unsafe. */
+  readonly deferrable?: boolean;
+  /** The trackers tell an event `transaction.delayed` if it is not durable after so long. */
+  readonly maxDelayMs?: number;
+  /** Comes back in webhooks about this transaction. */
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** When a commit is answered. */
+export interface AckOptions {
   /** When to answer: at the commit point (`commit`, the default) or when durable at the level (`durable`). */
   readonly ack?: "commit" | "durable";
   /** The level that this transaction is about, also for `durable()` and `onLost()` afterwards. */
@@ -23,16 +48,16 @@ export interface TransactionOptions {
    * half of the client's request timeout; never more than a minute, nor than the call may take.
    */
   readonly maxWaitMs?: number;
-  readonly isolation?: Isolation;
-  readonly readOnly?: boolean;
-  /** Comes back in webhooks about this transaction. */
-  readonly metadata?: Readonly<Record<string, string>>;
+  readonly maxDelayMs?: number;
+}
+
+export interface TransactionOptions extends CallOptions, MannerOptions, AckOptions {
   /** A UUIDv7, to continue an earlier attempt whose outcome is unknown. A new one unless given. */
   readonly id?: string;
-  /** Gives up on the answer, not on the transaction: it may still commit. */
-  readonly signal?: AbortSignal;
-  /** Milliseconds for all attempts together; the client's total timeout unless given. */
-  readonly timeout?: number;
+  /** With `readOnly`: a token, or a transaction, whose effects the read must see. */
+  readonly after?: string | { readonly token: string };
+  /** With `readOnly`: `local` may read from a replica near the gateway, `primary` never does. `local` with `after`. */
+  readonly mode?: "primary" | "local";
 }
 
 /** A committed transaction. */
@@ -43,15 +68,22 @@ export class Transaction extends DurabilityPromise {
   readonly replayed: boolean;
   /** A tracker had this transaction on disk when the answer came. */
   readonly announced: boolean;
+  /** Of a read with `after` or `mode`: which node served it, and how far that may be behind the primary. */
+  readonly served: Served | undefined;
   readonly #answered: TransactionState;
 
   /** @internal */
-  constructor(watcher: Watcher, entry: Entry, options: { response: TransactionResponse; level: string }) {
-    const { response, level } = options;
+  constructor(
+    watcher: Watcher,
+    entry: Entry,
+    options: { response: TransactionResponse; level: string; decode: Decoder },
+  ) {
+    const { response, level, decode } = options;
     super(watcher, entry, { position: response.position, level });
-    this.results = response.results?.map(decodeResult) ?? null;
+    this.results = response.results?.map(decode) ?? null;
     this.replayed = response.replayed === true;
     this.announced = response.announced;
+    this.served = response.served;
     this.#answered = response.state;
   }
 
@@ -73,22 +105,44 @@ export class Transaction extends DurabilityPromise {
   }
 }
 
+/** What a request takes over from options, without what was not given. */
+export function manner(options: MannerOptions): Omit<BeginRequest, "id" | "statements"> {
+  const { isolation, readOnly, deferrable, maxDelayMs, metadata } = options;
+  return given({ isolation, readOnly, deferrable, maxDelayMs, metadata: metadata && { ...metadata } });
+}
+
+/** The client's own times and level, for what the user did not give. */
+export interface AckLimits {
+  readonly level: string;
+  readonly waitMs: number;
+  readonly totalMs: number;
+}
+
+export function acknowledgement(options: AckOptions, limits: AckLimits): Omit<CommitRequest, "seq"> {
+  const { ack, maxDelayMs } = options;
+  if (ack !== "durable") return given({ ack, maxDelayMs });
+  // Leaves a quarter of the time, at most a second, for the answer to travel in.
+  const waitLimitMs = Math.min(LIMITS.waitMs, limits.totalMs - Math.min(1_000, limits.totalMs / 4));
+  const maxWaitMs = Math.max(0, Math.floor(Math.min(options.maxWaitMs ?? limits.waitMs, waitLimitMs)));
+  return given({ ack, level: limits.level, maxWaitMs, maxDelayMs });
+}
+
+type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+function given<T extends object>(fields: T): Given<T> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Given<T>;
+}
+
 /** The request as the wire carries it. The same bytes go out with every attempt. */
 export function buildRequest(
   statements: readonly StatementInput[],
-  options: TransactionOptions & { id: string; level: string; waitMs: number; totalMs: number },
+  options: TransactionOptions & AckLimits & { id: string },
 ): TransactionRequest {
-  const { id, isolation, readOnly, ack, metadata } = options;
-  // Leaves a quarter of the time, at most a second, for the answer to travel in.
-  const waitLimitMs = Math.min(LIMITS.waitMs, options.totalMs - Math.min(1_000, options.totalMs / 4));
-  const maxWaitMs = Math.max(0, Math.floor(Math.min(options.maxWaitMs ?? options.waitMs, waitLimitMs)));
+  const { id, after, mode } = options;
   return {
-    id,
-    statements: statements.map(toStatement),
-    ...(isolation === undefined ? {} : { isolation }),
-    ...(readOnly === undefined ? {} : { readOnly }),
-    ...(ack === undefined ? {} : { ack }),
-    ...(ack === "durable" ? { level: options.level, maxWaitMs } : {}),
-    ...(metadata === undefined ? {} : { metadata: { ...metadata } }),
+    ...{ id, statements: statements.map(toStatement) },
+    ...manner(options),
+    ...acknowledgement(options, options),
+    ...given({ after: typeof after === "object" ? after.token : after, mode }),
   };
 }

@@ -3,17 +3,19 @@ import { answerError, connectionError } from "./errors.ts";
 import { abortReason, type Runtime, startTimer } from "./runtime.ts";
 
 export interface Exchange {
-  readonly method: "GET" | "POST";
   readonly url: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Of a POST, as JSON; undefined for a GET. */
+  readonly body?: unknown;
   readonly timeoutMs: number;
+  /** After so long without an answer the endpoint is asked for a sign of life; as long again without one ends the attempt. */
+  readonly probeMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface Answer {
-  readonly status: number;
   readonly body: unknown;
+  readonly headers: Headers;
 }
 
 /** Codes under which platforms report that a connection never came to be, so that nothing was sent. */
@@ -34,33 +36,44 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Ans
     attempt.abort();
   };
   let timedOut = false;
+  const onTimeout = (): void => {
+    timedOut = true;
+    attempt.abort();
+  };
   signal?.addEventListener("abort", onAbort, { once: true });
-  const cancelTimer = startTimer(
-    request.timeoutMs,
-    () => {
-      timedOut = true;
-      attempt.abort();
-    },
-    { background: false },
-  );
+  const timers = [startTimer(request.timeoutMs, onTimeout, { background: false })];
+  const { probeMs } = request;
+  if (probeMs !== undefined) {
+    const probe = (): void => {
+      const cancel = startTimer(probeMs, onTimeout, { background: false });
+      timers.push(cancel);
+      // Any answer is one, also a refusal: only a black hole gives none. A slow statement is left to its time.
+      void runtime.fetch(new URL("/", request.url).href, { signal: attempt.signal }).then((response) => {
+        cancel();
+        return response.body?.cancel();
+      }, cancel);
+    };
+    timers.push(startTimer(probeMs, probe, { background: false }));
+  }
   try {
+    const isPost = request.body !== undefined;
     const init: RequestInit = {
-      method: request.method,
+      method: isPost ? "POST" : "GET",
       headers: {
         accept: "application/json",
-        ...(request.body === undefined ? {} : { "content-type": "application/json" }),
+        ...(isPost ? { "content-type": "application/json" } : {}),
         ...request.headers,
       },
       signal: attempt.signal,
     };
-    if (request.body !== undefined) init.body = request.body;
+    if (isPost) init.body = JSON.stringify(request.body);
     const response = await runtime.fetch(request.url, init);
     const text = await response.text();
     const retryAfterMs = retryAfter(response.headers.get("retry-after"), Date.now());
     if (!response.ok) throw answerError(response.status, tryJson(text), retryAfterMs);
     const body = tryJson(text);
     if (body === undefined) throw badAnswer("the answer is not JSON");
-    return { status: response.status, body };
+    return { body, headers: response.headers };
   } catch (error) {
     throwIfAborted(signal);
     if (timedOut) {
@@ -71,7 +84,9 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Ans
     const sent = !NEVER_SENT.has(causeCode(error));
     throw connectionError("connection_failed", `no answer from ${request.url}`, { sent, cause: error });
   } finally {
-    cancelTimer();
+    for (const cancel of timers) cancel();
+    // The probe, too, is over.
+    attempt.abort();
     signal?.removeEventListener("abort", onAbort);
   }
 }

@@ -6,6 +6,12 @@ export interface Tuning {
   readonly backoffMaxMs: number;
   /** No attempt is begun with less time than this: cut short, it would make a known outcome unknown. */
   readonly attemptMinMs: number;
+  /** Where there is another endpoint, one that says nothing for so long must give a sign of life. */
+  readonly probeMs: number;
+  /** How often a call of an open transaction is sent to a gateway that does not answer. */
+  readonly pinnedAttempts: number;
+  /** First limit of the jittered delay before a conflict is run again; doubles up to `backoffMaxMs`. */
+  readonly conflictBaseMs: number;
   /** How long an endpoint that failed is passed over, first and at most. */
   readonly cooldownBaseMs: number;
   readonly cooldownMaxMs: number;
@@ -13,6 +19,11 @@ export interface Tuning {
   readonly streamIdleMs: number;
   /** How long a stream may take to say its first word. */
   readonly streamOpenMs: number;
+  /** Where streams do not come through, marks are asked for: so often while they rise, and rarer while they do not. */
+  readonly pollBaseMs: number;
+  readonly pollMaxMs: number;
+  /** How long marks are asked for before a stream is tried again. */
+  readonly pollForMs: number;
   /** Silence after which a stream counts as dead. Trackers send a comment every five seconds. */
   readonly streamSilenceMs: number;
   /** How long a tracker may hold a request for verdicts that are still pending. */
@@ -27,10 +38,16 @@ export const DEFAULT_TUNING: Tuning = {
   backoffBaseMs: 100,
   backoffMaxMs: 5_000,
   attemptMinMs: 250,
+  probeMs: 750,
+  pinnedAttempts: 4,
+  conflictBaseMs: 10,
   cooldownBaseMs: 1_000,
   cooldownMaxMs: 60_000,
   streamIdleMs: 2_000,
   streamOpenMs: 5_000,
+  pollBaseMs: 100,
+  pollMaxMs: 2_000,
+  pollForMs: 60_000,
   streamSilenceMs: 15_000,
   verdictWaitMs: 5_000,
   verdictBatch: 1_000,

@@ -10,12 +10,12 @@ import {
   type Waiter,
 } from "./book.ts";
 import { type EndpointPool } from "./endpoints.ts";
-import { closedError, durabilityTimeout, HighwaterError, usageError, verdictError } from "./errors.ts";
+import { closedError, durabilityTimeout, HighwaterError, refusedError, verdictError } from "./errors.ts";
 import { abortReason, callUser, type Runtime, startTimer } from "./runtime.ts";
 import { type Service } from "./service.ts";
 import { DurabilityStream } from "./stream.ts";
 import { type Tuning } from "./tuning.ts";
-import { type EpochEvent, type Marks, type TokenVerdict } from "./wire.ts";
+import { type Marks, type TokenVerdict } from "./wire.ts";
 
 /** As long as the spread of the first questions after a failover. */
 const ASK_TOGETHER_MS = 50;
@@ -44,6 +44,13 @@ export interface Exposure {
   readonly oldestMs: number;
 }
 
+/** How things stand: the newest marks, and what this client waits for. */
+export interface LiveState {
+  readonly marks: Marks | null;
+  readonly exposure: Exposure;
+}
+export type Subscriber = (state: LiveState) => void;
+
 /** A request for verdicts that is under way, and the waits it is for. */
 interface Question {
   readonly waits: Set<Wait>;
@@ -60,6 +67,7 @@ export class Watcher {
   #cancelAsk: (() => void) | null = null;
   #askAtMs = Number.POSITIVE_INFINITY;
   #cancelRecheck: (() => void) | null = null;
+  readonly #subscribers = new Set<Subscriber>();
   #closed = false;
 
   constructor(deps: WatcherDeps) {
@@ -69,8 +77,8 @@ export class Watcher {
       onMarks: (marks) => {
         this.learnMarks(marks);
       },
-      onEpochs: (event) => {
-        this.#learnEpochs(event);
+      onEpochs: (epochs) => {
+        this.#finish(this.#book.learnEpochs(epochs, this.#moment()));
       },
     });
   }
@@ -95,8 +103,34 @@ export class Watcher {
   }
 
   learnMarks(marks: Marks | null): void {
-    if (marks === null) return;
-    this.#finish(this.#book.learnMarks(marks, this.#moment()));
+    if (marks !== null) this.#finish(this.#book.learnMarks(marks, this.#moment()));
+  }
+
+  /** Tells how things stand, now and after every change; keeps the stream open until it is taken away. */
+  subscribe(subscriber: Subscriber): () => void {
+    if (this.#closed) throw closedError();
+    // A function of its own for each call: the same one given twice is called twice, and taken away once.
+    const own: Subscriber = (standing) => {
+      subscriber(standing);
+    };
+    this.#subscribers.add(own);
+    this.#stream.open();
+    queueMicrotask(() => {
+      this.#publish([own]);
+    });
+    return () => {
+      this.#subscribers.delete(own);
+      this.#rest();
+    };
+  }
+
+  #publish(subscribers: Iterable<Subscriber> = this.#subscribers): void {
+    for (const subscriber of subscribers) {
+      if (this.#subscribers.has(subscriber))
+        callUser(() => {
+          subscriber({ marks: this.marks, exposure: this.exposure });
+        });
+    }
   }
 
   /** What is known about the entry at the level without waiting, or undefined. */
@@ -110,10 +144,12 @@ export class Watcher {
     this.#book.watch(entry, { level, waiter }, this.#moment());
     this.#stream.open();
     this.#schedule();
+    this.#publish();
     return () => {
       if (!this.#book.unwatch(entry, level, waiter)) return;
       this.#dropQuestions();
       this.#rest();
+      this.#publish();
     };
   }
 
@@ -193,6 +229,7 @@ export class Watcher {
   /** Ends every wait with `client_closed`, every question and the stream. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#subscribers.clear();
     for (const end of [...this.#closers]) end(closedError());
     for (const question of this.#questions) question.abort.abort();
     this.#cancelAsk?.();
@@ -205,10 +242,6 @@ export class Watcher {
     return { nowMs: this.#deps.runtime.monotonicMs(), random: this.#deps.runtime.random };
   }
 
-  #learnEpochs(event: EpochEvent): void {
-    this.#finish(this.#book.learnEpochs(event.epochs, this.#moment()));
-  }
-
   /** Tells the waiters, and sees to what is left. */
   #finish(settled: readonly Settled[]): void {
     for (const { entry, waiters, settlement, gone } of settled) {
@@ -218,6 +251,7 @@ export class Watcher {
     if (settled.length > 0) this.#dropQuestions();
     if (this.#book.entries.size === 0) this.#rest();
     else this.#schedule();
+    this.#publish();
   }
 
   /** Nothing to wait for: no timers, and soon no stream. */
@@ -228,7 +262,7 @@ export class Watcher {
     this.#askAtMs = Number.POSITIVE_INFINITY;
     this.#cancelRecheck?.();
     this.#cancelRecheck = null;
-    this.#stream.release();
+    if (this.#subscribers.size === 0) this.#stream.release();
   }
 
   #schedule(): void {
@@ -292,7 +326,7 @@ export class Watcher {
       for (const verdict of answer.verdicts) {
         for (const wait of byToken.get(verdict.token) ?? []) {
           if ("error" in verdict) {
-            settled.push(...this.#book.refuse(wait, usageError(verdict.error.code, verdict.error.detail)));
+            settled.push(...this.#book.refuse(wait, refusedError(verdict)));
             continue;
           }
           if (verdict.verdict === "unknown" || verdict.verdict === "expired")

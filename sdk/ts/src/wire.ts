@@ -59,7 +59,36 @@ export interface TransactionRequest {
   maxWaitMs?: number;
   after?: string;
   mode?: "primary" | "local";
+  maxDelayMs?: number;
   metadata?: Record<string, string>;
+}
+
+export interface BeginRequest {
+  id: string;
+  statements?: Statement[];
+  isolation?: Isolation;
+  readOnly?: boolean;
+  deferrable?: boolean;
+  maxDelayMs?: number;
+  metadata?: Record<string, string>;
+}
+
+export interface StatementsRequest {
+  seq: number;
+  statements: Statement[];
+}
+
+export interface CommitRequest {
+  seq: number;
+  statements?: Statement[];
+  ack?: "commit" | "durable";
+  level?: string;
+  maxWaitMs?: number;
+  maxDelayMs?: number;
+}
+
+export interface RollbackRequest {
+  seq: number;
 }
 
 export interface StatementResult {
@@ -94,6 +123,23 @@ export interface TransactionResponse {
   announced: boolean;
   replayed?: true;
   served?: Served;
+}
+
+/** An interactive transaction that is open. */
+export interface OpenTransactionResponse {
+  id: string;
+  state: "active";
+  /** Number of the call that this answers; 0 for begin. */
+  seq: number;
+  results: StatementResult[];
+  /** RFC 3339, by the gateway's clock: it is rolled back then unless another call comes before. */
+  expiresAt: string;
+  marks: Marks | null;
+}
+
+export interface RollbackResponse {
+  id: string;
+  state: "aborted";
 }
 
 export interface TransactionStateResponse {
@@ -144,6 +190,14 @@ export interface VerdictsResponse {
   marks: Marks | null;
 }
 
+export interface MarksResponse {
+  marks: Marks | null;
+  /** Those that are configured, weakest first. */
+  levels: string[];
+  /** The current epoch and its ancestors, oldest first. */
+  epochs: EpochRecord[];
+}
+
 export interface EpochEvent {
   epochs: EpochRecord[];
 }
@@ -153,6 +207,20 @@ export interface StallEvent {
   epoch: string;
   offset: string;
   pending: number;
+}
+
+export interface ReachedLimit {
+  readonly name: string;
+  readonly value: number;
+}
+
+/** What is committed and not durable yet. */
+export interface AtRisk {
+  readonly transactions: number;
+  /** Of log, as decimal text. */
+  readonly bytes: string;
+  /** Age of the oldest; null when there is none. */
+  readonly oldestMs: number | null;
 }
 
 /** RFC 9457 body of an error answer. `code` is text here: a newer service may know more codes than this client. */
@@ -169,7 +237,10 @@ export interface Problem {
   constraint?: string | undefined;
   retryAfterMs?: number | undefined;
   fields?: readonly string[] | undefined;
+  limit?: ReachedLimit | undefined;
+  exposure?: AtRisk | undefined;
   transactionId?: string | undefined;
+  open?: boolean | undefined;
 }
 
 export const LIMITS = {
@@ -178,137 +249,96 @@ export const LIMITS = {
 } as const;
 
 const DECIMAL = /^(0|[1-9][0-9]{0,63})$/;
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-const OUTCOMES: readonly unknown[] = ["not_applied", "applied", "unknown"];
-const RETRIES: readonly unknown[] = ["never", "transaction", "resolve_outcome", "wait"];
-const STATES: readonly unknown[] = [
-  ...["active", "committed", "pending", "durable", "lost", "aborted", "broken", "expired", "unknown"],
-];
-const VERDICTS: readonly unknown[] = ["pending", "durable", "lost", "broken", "expired", "unknown"];
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-type Fields = Record<string, unknown>;
+type Guard = (value: unknown) => boolean;
 
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+const isText: Guard = (value) => typeof value === "string";
+const isUuid: Guard = (value) => typeof value === "string" && UUID.test(value);
+const isOffset: Guard = (value) => typeof value === "string" && DECIMAL.test(value);
+const isNumber: Guard = (value) => typeof value === "number";
+const isNull: Guard = (value) => value == null;
+const oneOf = (list: string): Guard => {
+  const words: readonly unknown[] = list.split(" ");
+  return (value) => words.includes(value);
+};
+const either =
+  (a: Guard, b: Guard): Guard =>
+  (value) =>
+    a(value) || b(value);
+const listOf =
+  (item: Guard): Guard =>
+  (value) =>
+    Array.isArray(value) && value.every(item);
+const isList = listOf(() => true);
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+/** Checks what this package relies on, and no more: a newer service may add fields. */
+const shape = <T>(fields: Readonly<Record<string, Guard>>): ((value: unknown) => value is T) => {
+  const parts = Object.entries(fields);
+  return (value): value is T => isRecord(value) && parts.every(([key, accepts]) => accepts(value[key]));
+};
+const optional = (guard: Guard): Guard => either((value) => value === undefined, guard);
 
-function isUuid(value: unknown): value is string {
-  return typeof value === "string" && UUID.test(value);
-}
+const isState = oneOf("active committed pending durable lost aborted broken expired unknown");
 
-function isOffset(value: unknown): value is string {
-  return typeof value === "string" && DECIMAL.test(value);
-}
+export const isPosition = shape<Position>({ epoch: isUuid, offset: isOffset });
 
-export function isPosition(value: unknown): value is Position {
-  return isObject(value) && isUuid(value["epoch"]) && isOffset(value["offset"]);
-}
+export const isMarks = shape<Marks>({
+  epoch: isUuid,
+  seq: isNumber,
+  levels: (levels) => isRecord(levels) && Object.values(levels).every(isOffset),
+});
+const isMarksOrNull = either(isNull, isMarks);
 
-export function isMarks(value: unknown): value is Marks {
-  return (
-    isObject(value) &&
-    isUuid(value["epoch"]) &&
-    typeof value["seq"] === "number" &&
-    isObject(value["levels"]) &&
-    Object.values(value["levels"]).every(isOffset)
-  );
-}
+const isEpochs = listOf(
+  shape({
+    ...{ id: isUuid, startOffset: isOffset, forkOffset: isOffset },
+    previous: either((previous) => previous === null, isUuid),
+  }),
+);
+export const isEpochEvent = shape<EpochEvent>({
+  epochs: (epochs) => isEpochs(epochs) && (epochs as unknown[]).length > 0,
+});
 
-function isMarksOrNull(value: unknown): value is Marks | null {
-  return value == null || isMarks(value);
-}
+export const isMarksResponse = shape<MarksResponse>({ marks: isMarksOrNull, epochs: isEpochs });
 
-/** Checks what the promise book relies on, and no more: a newer service may add fields. */
-export function isEpochEvent(value: unknown): value is EpochEvent {
-  return (
-    isObject(value) &&
-    Array.isArray(value["epochs"]) &&
-    value["epochs"].length > 0 &&
-    value["epochs"].every(
-      (record) =>
-        isObject(record) &&
-        isUuid(record["id"]) &&
-        (record["previous"] === null || isUuid(record["previous"])) &&
-        isOffset(record["startOffset"]) &&
-        isOffset(record["forkOffset"]),
-    )
-  );
-}
+export const isStallEvent = shape<StallEvent>({ level: isText, epoch: isUuid });
 
-export function isStallEvent(value: unknown): value is StallEvent {
-  return isObject(value) && typeof value["level"] === "string" && isUuid(value["epoch"]);
-}
+const isResults = listOf(shape({ command: isText, rowCount: isNumber, fields: isList, rows: isList }));
 
-function isStatementResult(value: unknown): value is StatementResult {
-  return (
-    isObject(value) &&
-    typeof value["command"] === "string" &&
-    typeof value["rowCount"] === "number" &&
-    Array.isArray(value["fields"]) &&
-    Array.isArray(value["rows"])
-  );
-}
+export const isTransactionResponse = shape<TransactionResponse>({
+  ...{ id: isUuid, state: isState, token: isText, position: isPosition, marks: isMarksOrNull },
+  results: either((results) => results === null, isResults),
+});
 
-export function isTransactionResponse(value: unknown): value is TransactionResponse {
-  return (
-    isObject(value) &&
-    isUuid(value["id"]) &&
-    STATES.includes(value["state"]) &&
-    typeof value["token"] === "string" &&
-    isPosition(value["position"]) &&
-    isMarksOrNull(value["marks"]) &&
-    (value["results"] === null ||
-      (Array.isArray(value["results"]) && value["results"].every(isStatementResult)))
-  );
-}
+export const isOpenTransactionResponse = shape<OpenTransactionResponse>({
+  ...{ id: isUuid, state: oneOf("active"), results: isResults, expiresAt: isText, marks: isMarksOrNull },
+});
 
-export function isTransactionStateResponse(value: unknown): value is TransactionStateResponse {
-  return (
-    isObject(value) &&
-    isUuid(value["id"]) &&
-    STATES.includes(value["state"]) &&
-    (value["token"] === undefined || typeof value["token"] === "string") &&
-    (value["position"] === undefined || isPosition(value["position"])) &&
-    isMarksOrNull(value["marks"])
-  );
-}
+export const isRollbackResponse = shape<RollbackResponse>({ state: oneOf("aborted") });
 
-function isTokenVerdict(value: unknown): value is TokenVerdict {
-  return (
-    isObject(value) &&
-    typeof value["token"] === "string" &&
-    isUuid(value["id"]) &&
-    VERDICTS.includes(value["verdict"]) &&
-    typeof value["level"] === "string" &&
-    isPosition(value["position"])
-  );
-}
+export const isTransactionStateResponse = shape<TransactionStateResponse>({
+  ...{ id: isUuid, state: isState, marks: isMarksOrNull },
+  ...{ token: optional(isText), position: optional(isPosition) },
+});
 
-function isRefusedToken(value: unknown): value is RefusedToken {
-  return (
-    isObject(value) &&
-    typeof value["token"] === "string" &&
-    value["verdict"] === "unknown" &&
-    isObject(value["error"]) &&
-    typeof value["error"]["code"] === "string" &&
-    typeof value["error"]["detail"] === "string"
-  );
-}
+const isTokenVerdict = shape<TokenVerdict>({
+  ...{ token: isText, id: isUuid, level: isText, position: isPosition },
+  verdict: oneOf("pending durable lost broken expired unknown"),
+});
 
-export function isVerdictsResponse(value: unknown): value is VerdictsResponse {
-  return (
-    isObject(value) &&
-    Array.isArray(value["verdicts"]) &&
-    value["verdicts"].every((one) => isTokenVerdict(one) || isRefusedToken(one)) &&
-    isMarksOrNull(value["marks"])
-  );
-}
+const isRefusedToken = shape<RefusedToken>({
+  ...{ token: isText, verdict: oneOf("unknown"), error: shape({ code: isText, detail: isText }) },
+});
 
-export function isProblem(value: unknown): value is Problem {
-  return (
-    isObject(value) &&
-    typeof value["code"] === "string" &&
-    OUTCOMES.includes(value["outcome"]) &&
-    RETRIES.includes(value["retry"])
-  );
-}
+export const isVerdictsResponse = shape<VerdictsResponse>({
+  verdicts: listOf(either(isTokenVerdict, isRefusedToken)),
+  marks: isMarksOrNull,
+});
+
+export const isProblem = shape<Problem>({
+  code: isText,
+  outcome: oneOf("not_applied applied unknown"),
+  retry: oneOf("never transaction resolve_outcome wait"),
+});

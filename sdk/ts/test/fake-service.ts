@@ -4,8 +4,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo } from "node:net";
 import { ERRORS, type ErrorCode } from "@highwater/protocol";
 import {
+  type BeginRequest,
+  type CommitRequest,
   type EpochRecord,
   type Marks,
+  type MarksResponse,
+  type OpenTransactionResponse,
+  type RollbackResponse,
+  type StatementsRequest,
   type TransactionRequest,
   type TransactionResponse,
   type TransactionStateResponse,
@@ -23,18 +29,45 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+export interface InteractiveCall {
+  readonly name: "begin" | "statements" | "commit" | "rollback";
+  readonly id: string;
+  readonly session: string | undefined;
+  readonly body: BeginRequest & StatementsRequest & CommitRequest;
+}
+
 export interface Script {
   transaction?: (request: TransactionRequest, call: number) => Reply | Promise<Reply>;
   state?: (id: string, query: URLSearchParams, call: number) => Reply | Promise<Reply>;
   verdicts?: (request: VerdictsRequest, call: number) => Reply | Promise<Reply>;
-  /** The status that refuses a stream, or undefined to accept it. */
-  stream?: (call: number) => number | undefined;
+  /** A call of an interactive transaction, begin included; what is not scripted succeeds. */
+  interactive?: (call: InteractiveCall, number: number) => Reply | undefined | Promise<Reply | undefined>;
+  marks?: (call: number) => Reply;
+  /** The status that refuses a stream, `held` for one that a proxy holds back, or undefined to accept it. */
+  stream?: (call: number) => number | "held" | undefined;
 }
 
-export const ok = (body: TransactionResponse | TransactionStateResponse | VerdictsResponse): Reply => ({
-  status: 200,
-  body,
-});
+type Body =
+  | TransactionResponse
+  | TransactionStateResponse
+  | VerdictsResponse
+  | OpenTransactionResponse
+  | RollbackResponse
+  | MarksResponse;
+
+export const ok = (body: Body): Answer => ({ status: 200, body });
+
+/** The answer to a call that leaves the transaction open; each statement gives one row with its text. */
+export function opened(call: InteractiveCall, overrides: Partial<OpenTransactionResponse> = {}): Answer {
+  const results = (call.body.statements ?? []).map(({ sql }) => ({
+    ...{ command: "SELECT", rowCount: 1, fields: [{ name: "sql", oid: 25 }], rows: [[sql]] },
+  }));
+  const seq = call.name === "begin" ? 0 : call.body.seq;
+  return ok({
+    ...{ id: call.id, state: "active", seq, results, expiresAt: "2030-01-01T00:00:00.000Z", marks: null },
+    ...overrides,
+  });
+}
 
 export function problem(code: ErrorCode, extra: Readonly<Record<string, unknown>> = {}): Answer {
   const { status, title, outcome, retry } = ERRORS[code];
@@ -67,6 +100,10 @@ export class FakeService {
   readonly questions: VerdictsRequest[] = [];
   readonly questionHeaders: IncomingMessage["headers"][] = [];
   readonly states: string[] = [];
+  readonly calls: InteractiveCall[] = [];
+  /** Requests that were no calls, as a client sends them to see whether anybody is there. */
+  probes = 0;
+  polls = 0;
   /** Headers of every stream that was asked for. */
   readonly streamRequests: IncomingMessage["headers"][] = [];
   readonly streams = new Set<ServerResponse>();
@@ -133,7 +170,7 @@ export class FakeService {
     let text = "";
     for await (const chunk of request.setEncoding("utf8")) text += String(chunk);
     if (url.pathname === "/v1/durability/verdicts") this.questionHeaders.push(request.headers);
-    const reply = await this.#reply(url, text);
+    const reply = await this.#reply(url, text, request.headers["highwater-session"]);
     if (reply === "cut") request.socket.destroy();
     else if (reply === "hang") {
       this.held += 1;
@@ -149,7 +186,24 @@ export class FakeService {
     this.#notify();
   }
 
-  async #reply(url: URL, text: string): Promise<Reply> {
+  async #reply(url: URL, text: string, session: string | string[] | undefined): Promise<Reply> {
+    const named = /^\/v1\/transactions\/(?:([^/]+)\/)?(begin|statements|commit|rollback)$/.exec(url.pathname);
+    if (named !== null) {
+      const body = JSON.parse(text) as InteractiveCall["body"];
+      const name = named[2] as InteractiveCall["name"];
+      const call = { name, id: named[1] ?? body.id, session: session as string | undefined, body };
+      this.calls.push(call);
+      this.#notify();
+      const reply = (await this.script.interactive?.(call, this.calls.length)) ?? this.#succeed(call);
+      if (name !== "begin" || typeof reply === "string") return reply;
+      return { ...reply, headers: { "highwater-session": `here.${call.id}.mac` } };
+    }
+    if (url.pathname === "/v1/durability/marks") {
+      this.polls += 1;
+      this.#notify();
+      return this.script.marks?.(this.polls) ?? problem("not_found");
+    }
+    if (url.pathname === "/") this.probes += 1;
     if (url.pathname === "/v1/transactions") {
       const body = JSON.parse(text) as TransactionRequest;
       this.transactions.push(body);
@@ -172,10 +226,23 @@ export class FakeService {
     return problem("not_found");
   }
 
+  #succeed(call: InteractiveCall): Reply {
+    switch (call.name) {
+      case "begin":
+      case "statements":
+        return opened(call);
+      case "commit":
+        return ok(committed(call));
+      case "rollback":
+        return ok({ id: call.id, state: "aborted" });
+    }
+  }
+
   #openStream(request: IncomingMessage, response: ServerResponse): void {
     this.streamRequests.push(request.headers);
     const status = this.script.stream?.(this.streamRequests.length);
-    if (status !== undefined) {
+    if (status === "held") response.on("close", () => this.#notify());
+    else if (status !== undefined) {
       response.writeHead(status).end();
     } else {
       response.writeHead(200, { "content-type": "text/event-stream" });

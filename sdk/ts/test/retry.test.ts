@@ -56,7 +56,7 @@ const TABLE: Record<ErrorCode, Row> = {
   epoch_changed: ["UnavailableError", "send", "send"],
   primary_unavailable: ["UnavailableError", "send", "send"],
   split_brain: ["UnavailableError", "send", "send"],
-  exposure_limit: ["UnavailableError", "send", "send"],
+  exposure_limit: ["ExposureLimitError", "send", "send"],
   overloaded: ["UnavailableError", "send", "send"],
   commit_unconfirmed: ["UnknownOutcomeError", "resolve", "resolve"],
   marks_unavailable: ["UnavailableError", "send", "send"],

@@ -7,8 +7,11 @@ import type * as wire from "../src/wire.ts";
 import {
   isEpochEvent,
   isMarks,
+  isMarksResponse,
+  isOpenTransactionResponse,
   isPosition,
   isProblem,
+  isRollbackResponse,
   isStallEvent,
   isTransactionResponse,
   isTransactionStateResponse,
@@ -31,6 +34,13 @@ const sameTypes: {
   param: Same<wire.Param, protocol.Param>;
   statement: Same<wire.Statement, protocol.Statement>;
   request: Same<wire.TransactionRequest, protocol.TransactionRequest>;
+  begin: Same<wire.BeginRequest, protocol.BeginRequest>;
+  statements: Same<wire.StatementsRequest, protocol.StatementsRequest>;
+  commit: Same<wire.CommitRequest, protocol.CommitRequest>;
+  rollback: Same<wire.RollbackRequest, protocol.RollbackRequest>;
+  open: Same<wire.OpenTransactionResponse, protocol.OpenTransactionResponse>;
+  rolledBack: Same<wire.RollbackResponse, protocol.RollbackResponse>;
+  marksResponse: Same<wire.MarksResponse, protocol.MarksResponse>;
   result: Same<wire.StatementResult, protocol.StatementResult>;
   state: Same<wire.TransactionState, protocol.TransactionState>;
   response: Same<wire.TransactionResponse, protocol.TransactionResponse>;
@@ -48,7 +58,16 @@ const sameTypes: {
   problem: protocol.Problem extends wire.Problem ? true : false;
 } = {
   ...{ position: true, marks: true, epochRecord: true, isolation: true, param: true, statement: true },
-  ...{ request: true, result: true, state: true, response: true, stateResponse: true, verdict: true },
+  ...{ begin: true, statements: true, commit: true, rollback: true, open: true, rolledBack: true },
+  ...{
+    marksResponse: true,
+    request: true,
+    result: true,
+    state: true,
+    response: true,
+    stateResponse: true,
+    verdict: true,
+  },
   ...{
     tokenVerdict: true,
     refusedToken: true,
@@ -88,6 +107,22 @@ const examples: [string, (value: unknown) => boolean, Parameters<typeof protocol
     isTransactionResponse,
     protocol.TransactionResponse,
     committed({ id }, { results: null, replayed: true, marks: marks(E1, { disk: 1 }) }),
+  ],
+  [
+    "open",
+    isOpenTransactionResponse,
+    protocol.OpenTransactionResponse,
+    {
+      ...{ id, state: "active", seq: 3, results: [result], marks: null },
+      expiresAt: "2026-01-01T00:00:00.000Z",
+    },
+  ],
+  ["rolled back", isRollbackResponse, protocol.RollbackResponse, { id, state: "aborted" }],
+  [
+    "marks response",
+    isMarksResponse,
+    protocol.MarksResponse,
+    { marks: marks(E1, { disk: 1 }), levels: ["disk"], epochs: [epoch(E1)] },
   ],
   [
     "state",
@@ -136,6 +171,9 @@ test("a message without one of its required parts is not accepted", () => {
     marks: ["epoch", "seq", "levels"],
     response: ["id", "state", "token", "position", "results"],
     "unknown state": ["id", "state"],
+    open: ["id", "state", "results", "expiresAt"],
+    "rolled back": ["state"],
+    "marks response": ["epochs"],
     verdicts: ["verdicts"],
     epochs: ["epochs"],
   };
@@ -165,6 +203,10 @@ test("requests are valid: what the client builds, the service accepts", () => {
       },
     }),
     buildRequest([sql`SELECT 1`], { id, ...limits, ack: "durable", maxWaitMs: 1e9, totalMs: 1e9 }),
+    buildRequest([sql`SELECT 1`], {
+      ...{ id, ...limits, readOnly: true, deferrable: true, maxDelayMs: 5 },
+      ...{ mode: "local" as const, after: { token: about.token } },
+    }),
   ];
   for (const request of requests) {
     const checked = protocol.validate(protocol.TransactionRequest, JSON.parse(JSON.stringify(request)));

@@ -1,0 +1,246 @@
+// An interactive transaction as the user holds it: one call at a time, begun with the first of them, and ended in one of
+// four ways. Owns its state; what a call means on the wire is the business of `pinned.ts`.
+import { type Decoder, type Row, type StatementResult } from "./decode.ts";
+import { HighwaterError, usageError } from "./errors.ts";
+import { newTransactionId } from "./ids.ts";
+import { begin, PinnedCalls } from "./pinned.ts";
+import { type DurableOptions } from "./promise.ts";
+import { type Runtime } from "./runtime.ts";
+import { type Service } from "./service.ts";
+import { sql, type StatementInput, toStatement } from "./sql.ts";
+import {
+  acknowledgement,
+  type AckOptions,
+  type CallOptions,
+  manner,
+  type MannerOptions,
+  type Transaction,
+  type TransactionOptions,
+} from "./transaction.ts";
+import {
+  type Marks,
+  type OpenTransactionResponse,
+  type TokenVerdict,
+  type TransactionResponse,
+} from "./wire.ts";
+
+/** `timeout` and `signal` are for each of its calls, unless the call has its own. */
+export interface BeginOptions extends CallOptions, MannerOptions {
+  /** The level that the transaction is about, unless the commit says otherwise. */
+  readonly level?: string;
+}
+
+export interface CommitOptions extends CallOptions, AckOptions {
+  /** Run before the commit, in the same round trip. */
+  readonly statements?: readonly StatementInput[];
+}
+
+/** @internal */
+export interface InteractiveDeps {
+  readonly service: Service;
+  readonly runtime: Runtime;
+  readonly decode: Decoder;
+  readonly level: string;
+  readonly waitMs: number;
+  readonly totalMs: number;
+  /** Counts the call among those that `close` waits for. */
+  readonly track: <T>(run: () => Promise<T>) => Promise<T>;
+  readonly learnMarks: (marks: Marks | null) => void;
+  readonly oneShot: (
+    statements: readonly StatementInput[],
+    options: TransactionOptions,
+  ) => Promise<Transaction>;
+  readonly committed: (response: TransactionResponse, level: string) => Transaction;
+}
+
+/**
+ * A transaction that is open. Nothing is sent before its first statements: they ride on the begin, so that a transaction of
+ * n calls costs n + 1 round trips, and one whose statements all go with `commit` costs a single one.
+ * Calls made at the same time run one after another. With `await using` it is rolled back where it is left open.
+ */
+export class InteractiveTransaction {
+  readonly id: string = newTransactionId();
+  readonly #deps: InteractiveDeps;
+  readonly #options: BeginOptions;
+  #calls: PinnedCalls | null = null;
+  #seq = 0;
+  #queue: Promise<unknown> = Promise.resolve();
+  #isOpen = true;
+  #failure: Error | undefined;
+  #committed: Transaction | undefined;
+  #expiresAt: Date | undefined;
+
+  /** @internal */
+  constructor(deps: InteractiveDeps, options: BeginOptions) {
+    this.#deps = deps;
+    this.#options = options;
+  }
+
+  /** False once it was committed, rolled back, or ended by an error. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** When the service rolls it back unless another call comes before; by the service's clock. Unknown before the first call. */
+  get expiresAt(): Date | undefined {
+    return this.#expiresAt;
+  }
+
+  /** After the commit. */
+  get committed(): Transaction | undefined {
+    return this.#committed;
+  }
+
+  /** The error that ended it. */
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
+  /**
+   * Runs one statement. After one that failed, only ROLLBACK TO a savepoint or `rollback()` helps, as in PostgreSQL; if the
+   * first statement fails, or a conflict is met, the transaction is over.
+   * Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was called,
+   * `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
+   */
+  async query<R = Row>(statement: StatementInput, options: CallOptions = {}): Promise<StatementResult<R>> {
+    const [result] = await this.execute([statement], options);
+    return result as StatementResult<R>;
+  }
+
+  /** Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault. */
+  execute(
+    statements: readonly StatementInput[],
+    options: CallOptions = {},
+  ): Promise<readonly StatementResult[]> {
+    const { service, decode, learnMarks, totalMs } = this.#deps;
+    const { timeout, signal = this.#options.signal } = options;
+    return this.#call(async () => {
+      const wire = statements.map(toStatement);
+      const call = { timeoutMs: timeout ?? totalMs, signal };
+      let answer: OpenTransactionResponse;
+      if (this.#calls !== null)
+        answer = await this.#numbered((calls, seq) => calls.statements({ seq, statements: wire }, call));
+      else {
+        const opened = await begin(
+          service,
+          { id: this.id, statements: wire, ...manner(this.#options) },
+          call,
+        );
+        this.#calls = new PinnedCalls(service, this.id, opened.pin);
+        answer = opened.answer;
+      }
+      this.#expiresAt = new Date(answer.expiresAt);
+      learnMarks(answer.marks);
+      return answer.results.map(decode);
+    });
+  }
+
+  /**
+   * Commits, and with `ack: "durable"` waits at the service. A lost answer is resolved: it never commits twice, nor under
+   * another id. `exposure_limit` leaves the transaction open: commit again, or roll back.
+   * Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
+   */
+  commit(options: CommitOptions = {}): Promise<Transaction> {
+    const {
+      level = this.#options.level ?? this.#deps.level,
+      statements = [],
+      signal = this.#options.signal,
+    } = options;
+    const totalMs = options.timeout ?? this.#deps.totalMs;
+    if (this.#committed !== undefined) return Promise.resolve(this.#committed);
+    return this.#call(async () => {
+      let committed: Transaction;
+      if (this.#calls === null) {
+        // Nothing was sent yet: all of it is one request.
+        const own = { ...this.#options, ...options, id: this.id, level, timeout: totalMs };
+        committed = await this.#deps.oneShot(statements.length > 0 ? statements : [sql`SELECT`], own);
+      } else {
+        const ack = acknowledgement(options, { ...this.#deps, level, totalMs });
+        const request = {
+          ...ack,
+          ...(statements.length > 0 ? { statements: statements.map(toStatement) } : {}),
+        };
+        const call = { timeoutMs: totalMs, signal };
+        const response = await this.#numbered((calls, seq) => calls.commit({ seq, ...request }, call));
+        committed = this.#deps.committed(response, level);
+      }
+      this.#isOpen = false;
+      return (this.#committed = committed);
+    });
+  }
+
+  /**
+   * Rolls back. Resolves also where the service cannot be reached: nobody will commit it, and it ends by itself at
+   * `expiresAt`. On a transaction that has ended it does nothing; on a committed one it rejects.
+   */
+  async rollback(options: CallOptions = {}): Promise<void> {
+    await this.#queue;
+    if (this.#committed !== undefined) throw usageError("transaction_ended", "the transaction has committed");
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    const call = { timeoutMs: options.timeout ?? this.#deps.totalMs, signal: options.signal };
+    try {
+      await this.#calls?.rollback(this.#seq + 1, call);
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      this.#deps.runtime.log.debug?.("rollback not answered", { id: this.id, error });
+    }
+  }
+
+  /** As `Transaction.durable`, once it is committed. Errors: `not_committed` before. */
+  async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
+    if (this.#committed === undefined) throw usageError("not_committed", "the transaction has not committed");
+    return this.#committed.durable(options);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#queue;
+    if (this.#isOpen) await this.rollback();
+  }
+
+  /** One call after another; an error that ends the transaction is kept as its reason. */
+  #call<T>(run: () => Promise<T>): Promise<T> {
+    const called = this.#queue.then(async () => {
+      if (!this.#isOpen) throw usageError("transaction_ended", "the transaction has ended", this.#failure);
+      try {
+        return await this.#deps.track(run);
+      } catch (error) {
+        if (!isStillOpen(error, this.#calls !== null)) {
+          this.#isOpen = false;
+          // A signal's reason may be anything, and is passed on as it is.
+          this.#failure = error as Error;
+        }
+        throw error;
+      }
+    });
+    this.#queue = called.catch(() => undefined);
+    return called;
+  }
+
+  /** The number counts only when the call was run: what was refused before has not used it up. */
+  async #numbered<T>(run: (calls: PinnedCalls, seq: number) => Promise<T>): Promise<T> {
+    const calls = this.#calls as PinnedCalls;
+    try {
+      const answer = await run(calls, this.#seq + 1);
+      this.#seq += 1;
+      return answer;
+    } catch (error) {
+      if (
+        error instanceof HighwaterError &&
+        error.open === true &&
+        error.retry !== "wait" &&
+        error.code !== "out_of_sequence"
+      )
+        this.#seq += 1;
+      throw error;
+    }
+  }
+}
+
+/** Whether the transaction goes on after the error: the service says so, or has refused the call unseen. */
+function isStillOpen(error: unknown, isBegun: boolean): boolean {
+  if (!(error instanceof HighwaterError)) return false;
+  if (error.open !== undefined) return error.open;
+  if (error.code === "invalid_parameter") return true;
+  return isBegun && error.retry === "never" && error.outcome === "not_applied";
+}
