@@ -43,6 +43,8 @@ export interface Script {
   /** A call of an interactive transaction, begin included; what is not scripted succeeds. */
   interactive?: (call: InteractiveCall, number: number) => Reply | undefined | Promise<Reply | undefined>;
   marks?: (call: number) => Reply;
+  /** No answer even to who asks whether anybody is there. */
+  blackHole?: boolean;
   /** The status that refuses a stream, `held` for one that a proxy holds back, or undefined to accept it. */
   stream?: (call: number) => number | "held" | undefined;
 }
@@ -203,7 +205,11 @@ export class FakeService {
       this.#notify();
       return this.script.marks?.(this.polls) ?? problem("not_found");
     }
-    if (url.pathname === "/") this.probes += 1;
+    if (url.pathname === "/") {
+      this.probes += 1;
+      this.#notify();
+      if (this.script.blackHole === true) return "hang";
+    }
     if (url.pathname === "/v1/transactions") {
       const body = JSON.parse(text) as TransactionRequest;
       this.transactions.push(body);
