@@ -1,0 +1,112 @@
+/**
+ * Verifies webhooks of Highwater: Standard Webhooks 1.0, signed with HMAC-SHA256, by Web Crypto alone.
+ * @module
+ */
+
+/** What a webhook says. `data` depends on `type`: the reference of webhooks lists them. */
+export interface WebhookEvent<T = Record<string, unknown>> {
+  /** `transaction.lost`, `transaction.durable`, `durability.stalled`, ... A newer service may know more. */
+  readonly type: string;
+  /** RFC 3339: when it happened. */
+  readonly timestamp: string;
+  readonly data: T;
+}
+
+export interface VerifiedWebhook<T = Record<string, unknown>> {
+  /** The same for every delivery of one event: what was handled under it before needs no handling again. */
+  readonly id: string;
+  readonly event: WebhookEvent<T>;
+}
+
+export interface WebhookRequest {
+  /** The body as it came, byte for byte: never parsed and written again. */
+  readonly body: string | Uint8Array;
+  readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** `whsec_…`; two while one replaces the other. */
+  readonly secret: string | readonly string[];
+  /** How far its time may lie from now, in seconds: five minutes unless given. What is older may be a replay. */
+  readonly toleranceSeconds?: number;
+  /** Milliseconds since 1970; for tests. */
+  readonly now?: () => number;
+}
+
+/** `code`: `missing_headers`, `stale_timestamp`, `no_matching_signature`, `invalid_secret` or `invalid_body`. */
+export class WebhookVerificationError extends Error {
+  override name = "WebhookVerificationError";
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/**
+ * The event, if it is signed with one of the secrets and is of now.
+ * Errors: `WebhookVerificationError`; answer 400 then, and do nothing of what it says.
+ */
+export async function verifyWebhook<T = Record<string, unknown>>(
+  request: WebhookRequest,
+): Promise<VerifiedWebhook<T>> {
+  const { body, toleranceSeconds = 300, now = Date.now } = request;
+  const [id, time, signatures] = ["id", "timestamp", "signature"].map((name) =>
+    header(request.headers, `webhook-${name}`),
+  );
+  if (!id || !time || !signatures || !/^\d{1,15}$/.test(time))
+    throw new WebhookVerificationError("missing_headers", "a header of the webhook is missing or malformed");
+  if (Math.abs(now() / 1_000 - Number(time)) > toleranceSeconds)
+    throw new WebhookVerificationError("stale_timestamp", "the webhook is too old, or of the future");
+  const encoder = new TextEncoder();
+  const bytes = typeof body === "string" ? encoder.encode(body) : body;
+  const head = encoder.encode(`${id}.${time}.`);
+  const signed = new Uint8Array(head.length + bytes.length);
+  signed.set(head);
+  signed.set(bytes, head.length);
+  const secrets = typeof request.secret === "string" ? [request.secret] : request.secret;
+  if (!(await isSigned(signed, signatures, secrets)))
+    throw new WebhookVerificationError("no_matching_signature", "the webhook is not signed with this secret");
+  try {
+    return { id, event: JSON.parse(new TextDecoder().decode(bytes)) as WebhookEvent<T> };
+  } catch {
+    throw new WebhookVerificationError("invalid_body", "the body of the webhook is not JSON");
+  }
+}
+
+async function isSigned(
+  signed: Uint8Array<ArrayBuffer>,
+  signatures: string,
+  secrets: readonly string[],
+): Promise<boolean> {
+  const candidates = signatures
+    .split(" ")
+    .filter((each) => each.startsWith("v1,"))
+    .map((each) => fromBase64(each.slice(3)));
+  for (const secret of secrets) {
+    const raw = fromBase64(secret.replace(/^whsec_/, ""));
+    if (raw === undefined || raw.length === 0)
+      throw new WebhookVerificationError("invalid_secret", "the secret is not one of a webhook");
+    const algorithm = { name: "HMAC", hash: "SHA-256" };
+    const key = await crypto.subtle.importKey("raw", raw, algorithm, false, ["verify"]);
+    for (const candidate of candidates) {
+      // Web Crypto compares in constant time.
+      if (candidate !== undefined && (await crypto.subtle.verify("HMAC", key, candidate, signed)))
+        return true;
+    }
+  }
+  return false;
+}
+
+function header(headers: WebhookRequest["headers"], name: string): string | undefined {
+  if (headers instanceof Headers) return headers.get(name) ?? undefined;
+  const key = Object.keys(headers).find((each) => each.toLowerCase() === name);
+  const value = key === undefined ? undefined : headers[key];
+  return typeof value === "string" ? value : value?.[0];
+}
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+  try {
+    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,97 @@
+// Goal: what is published works, and is small. Method: build it, pack it, install it in an empty project, run it there, type-check
+// the examples of the README against it with the strictest settings, and bundle it.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { build } from "esbuild";
+import { build as buildPackage } from "../scripts/build.ts";
+
+/** Bytes, minified and gzipped, of an application that uses nothing else. The webhooks are an entry of their own. */
+const SIZES = { "@highwater/sdk": 17_408, "@highwater/sdk/webhooks": 1_024 };
+
+let project = "";
+
+before(async () => {
+  const directory = await mkdtemp(join(tmpdir(), "highwater-sdk-"));
+  const dist = join(directory, "dist");
+  await buildPackage(dist);
+  const run = (cwd: string, ...args: string[]): string =>
+    execFileSync("npm", [...args, "--no-audit", "--no-fund", "--offline"], { cwd, encoding: "utf8" });
+  run(dist, "pack", "--pack-destination", directory, "--silent");
+  const archive = (await readdir(directory)).find((name) => name.endsWith(".tgz")) ?? "";
+  project = join(directory, "project");
+  await mkdir(project);
+  await writeFile(join(project, "package.json"), '{ "private": true, "type": "module" }');
+  run(project, "install", join(directory, archive), "--silent");
+});
+
+after(() => rm(join(project, ".."), { recursive: true, force: true }));
+
+test("it has no dependencies, and no source that the installed files would miss", async () => {
+  const installed = join(project, "node_modules", "@highwater", "sdk");
+  assert.deepEqual(await readdir(join(project, "node_modules", "@highwater")), ["sdk"]);
+  const manifest = JSON.parse(await readFile(join(installed, "package.json"), "utf8")) as object;
+  assert.ok(!("dependencies" in manifest) && !("private" in manifest));
+  for (const name of await readdir(installed)) {
+    if (!name.endsWith(".js")) continue;
+    const text = await readFile(join(installed, name), "utf8");
+    for (const [, from = ""] of text.matchAll(/from "([^"]+)"/g))
+      assert.match(from, /^\.\/[a-z-]+\.js$/, `${name} imports ${from}`);
+  }
+});
+
+test("it runs in an empty project", () => {
+  const script = `
+    import { Highwater, sql } from "@highwater/sdk";
+    import { verifyWebhook } from "@highwater/sdk/webhooks";
+    const hw = new Highwater({ url: "http://127.0.0.1" });
+    await hw.transaction(sql\`SELECT \${1}\`, { id: "1" }).catch((error) => console.log(error.code, error.outcome));
+    await verifyWebhook({ body: "", headers: {}, secret: "" }).catch((error) => console.log(error.code));
+    await hw.close();`;
+  const output = execFileSync(process.execPath, ["--input-type=module", "-e", script], {
+    ...({ cwd: project, encoding: "utf8" } as const),
+  });
+  assert.equal(output, "invalid_id not_applied\nmissing_headers\n");
+});
+
+test("the examples of its README type-check against it", async () => {
+  const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
+  const blocks = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+  assert.ok(blocks.length >= 4);
+  await Promise.all(
+    blocks.map((code, index) =>
+      writeFile(join(project, `example-${String(index)}.ts`), `${code}\nexport {};\n`),
+    ),
+  );
+  const compilerOptions = {
+    ...{ noEmit: true, strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
+    ...{ module: "nodenext", target: "es2022", lib: ["es2022", "dom", "dom.iterable", "esnext.disposable"] },
+    types: [],
+  };
+  await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+  const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+  try {
+    execFileSync(process.execPath, [compiler, "-p", "."], {
+      cwd: project,
+      encoding: "utf8",
+    });
+  } catch (error) {
+    assert.fail((error as { stdout?: string }).stdout);
+  }
+});
+
+test("it is small", async () => {
+  for (const [entry, limit] of Object.entries(SIZES)) {
+    const { outputFiles } = await build({
+      ...{ stdin: { contents: `export * from ${JSON.stringify(entry)}`, resolveDir: project } },
+      ...({ bundle: true, minify: true, format: "esm", target: "es2022", write: false } as const),
+    });
+    const bytes = gzipSync(outputFiles[0]?.contents ?? "", { level: 9 }).length;
+    assert.ok(bytes > 300 && bytes <= limit, `${entry}: ${String(bytes)} bytes of ${String(limit)}`);
+  }
+});
