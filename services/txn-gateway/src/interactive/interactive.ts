@@ -281,6 +281,20 @@ export class Interactive {
     return answered(id, done);
   }
 
+  /**
+   * The rollback of a transaction that another gateway has, or had: its id is settled, so that it never commits any more.
+   * Errors: `out_of_sequence`, outcome `applied`, when it has committed; those of a settlement that takes too long.
+   */
+  async settle(id: TxnId, { principal }: Caller): Promise<CallAnswer> {
+    try {
+      await resolveLate(id, principal.owner, this.#parts);
+    } catch (cause) {
+      if (!(cause instanceof HighwaterError) || cause.code !== "transaction_expired") throw cause;
+      return { status: 200, body: { id, state: "aborted" } };
+    }
+    throw goneError(id, { how: "committed", detail: "The transaction has committed." });
+  }
+
   /** The client's signal cancels what is running, and with it the transaction. */
   async #whileBusy<T>(
     id: TxnId,

@@ -14,8 +14,8 @@ const RETRY_MS = 100;
 export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void {
   const { interactive, rules } = gateway;
 
-  /** The transaction that the address and the header name together. `unknown`: the call may follow a commit. */
-  const pinned = (request: Call, reply: FastifyReply, outcome?: "unknown"): TxnId => {
+  /** The transaction that the address and the header name together, and whether it is on this gateway. */
+  const named = (request: Call, reply: FastifyReply, outcome?: "unknown"): { id: TxnId; isHere: boolean } => {
     const id = checkId(request.params.id);
     const header = request.headers[SESSION_HEADER];
     if (typeof header !== "string")
@@ -25,9 +25,14 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
       });
     const read = interactive.headers.read(header, callerOf(request).principal.owner);
     if (read?.id !== id) throw new HighwaterError("transaction_not_open", { transactionId: id, outcome });
-    if (!interactive.headers.isOurs(read))
-      throw new HighwaterError("wrong_gateway", { transactionId: id, outcome, retryAfterMs: RETRY_MS });
     void reply.header(SESSION_HEADER, header);
+    return { id, isHere: interactive.headers.isOurs(read) };
+  };
+  /** `unknown`: the call may follow a commit. */
+  const pinned = (request: Call, reply: FastifyReply, outcome?: "unknown"): TxnId => {
+    const { id, isHere } = named(request, reply, outcome);
+    if (!isHere)
+      throw new HighwaterError("wrong_gateway", { transactionId: id, outcome, retryAfterMs: RETRY_MS });
     return id;
   };
   const send = (reply: FastifyReply, answer: CallAnswer): FastifyReply =>
@@ -53,7 +58,13 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
   });
 
   app.post("/v1/transactions/:id/rollback", async (request: Call, reply) => {
-    const id = pinned(request, reply);
-    return send(reply, await interactive.rollback(id, acceptRollback(request.body), callerOf(request)));
+    const { id, isHere } = named(request, reply);
+    const rollback = acceptRollback(request.body);
+    const caller = callerOf(request);
+    // Its gateway may be gone, and a COMMIT from there be under way: who wants it undone need not know, for it is settled.
+    return send(
+      reply,
+      await (isHere ? interactive.rollback(id, rollback, caller) : interactive.settle(id, caller)),
+    );
   });
 }

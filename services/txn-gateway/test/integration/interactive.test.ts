@@ -300,6 +300,23 @@ describe("the header", () => {
     await sister.close();
     await stranger.close();
   });
+
+  it("of another gateway: a rollback settles it there, so that what its gateway does later commits nothing", async () => {
+    const sister = await bench.start();
+    const open = await gateway.open(statementsOf([note(161)]));
+    const settled = await open.send("rollback", { seq: 1 }, { on: sister });
+    assert.deepEqual([settled.status, settled.body], [200, { id: open.id, state: "aborted" }]);
+    const late = await open.refused("commit", { seq: 1 });
+    assert.deepEqual([late.code, late.outcome, late.open], ["transaction_aborted", "not_applied", false]);
+    assert.equal(await bench.notes(161), 0);
+    assert.equal((await sister.state(open.id)).state, "aborted");
+    const done = await gateway.open(statementsOf([note(162)]));
+    await done.commit();
+    const refused = problemOf(await done.send("rollback", { seq: 2 }, { on: sister }));
+    assert.deepEqual([refused.code, refused.outcome], ["out_of_sequence", "applied"]);
+    assert.equal(await bench.notes(162), 1);
+    await sister.close();
+  });
 });
 
 describe("a failure", () => {
