@@ -124,7 +124,11 @@ export class Highwater {
     return this.#begin(options);
   }
 
-  #begin(options: BeginOptions, remember?: (transaction: Transaction) => void): InteractiveTransaction {
+  #begin(
+    options: BeginOptions,
+    remember?: (transaction: Transaction) => void,
+    leftMs = (): number => options.timeout ?? this.#totalTimeoutMs,
+  ): InteractiveTransaction {
     const kept = (transaction: Transaction): Transaction => {
       remember?.(transaction);
       return transaction;
@@ -132,7 +136,7 @@ export class Highwater {
     return new InteractiveTransaction(
       {
         ...{ service: this.#service, runtime: this.#runtime, decode: this.#decode, level: this.#level },
-        ...{ waitMs: this.#requestTimeoutMs / 2, totalMs: this.#totalTimeoutMs },
+        ...{ waitMs: this.#requestTimeoutMs / 2, totalMs: this.#totalTimeoutMs, leftMs },
         learnMarks: (marks) => {
           this.#watcher.learnMarks(marks);
         },
@@ -164,7 +168,7 @@ export class Highwater {
     if (this.#closed) throw closedError();
     const deps = {
       ...{ runtime: this.#runtime, tuning: this.#tuning, totalMs: this.#totalTimeoutMs },
-      begin: (own: BeginOptions) => this.#begin(own, remember),
+      begin: (own: BeginOptions, leftMs: () => number) => this.#begin(own, remember, leftMs),
     };
     return transact(deps, body, options);
   }

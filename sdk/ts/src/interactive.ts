@@ -43,6 +43,8 @@ export interface InteractiveDeps {
   readonly level: string;
   readonly waitMs: number;
   readonly totalMs: number;
+  /** For a call that has no time of its own. */
+  readonly leftMs: () => number;
   /** Counts the call among those that `close` waits for. */
   readonly track: <T>(run: () => Promise<T>) => Promise<T>;
   readonly learnMarks: (marks: Marks | null) => void;
@@ -112,11 +114,11 @@ export class InteractiveTransaction {
     statements: readonly StatementInput[],
     options: CallOptions = {},
   ): Promise<readonly StatementResult[]> {
-    const { service, decode, learnMarks, totalMs } = this.#deps;
+    const { service, decode, learnMarks, leftMs } = this.#deps;
     const { timeout, signal = this.#options.signal } = options;
     return this.#call(async () => {
       const wire = statements.map(toStatement);
-      const call = { timeoutMs: timeout ?? totalMs, signal };
+      const call = { timeoutMs: timeout ?? leftMs(), signal };
       let answer: OpenTransactionResponse;
       if (this.#calls !== null)
         answer = await this.#numbered((calls, seq) => calls.statements({ seq, statements: wire }, call));
@@ -146,7 +148,7 @@ export class InteractiveTransaction {
       statements = [],
       signal = this.#options.signal,
     } = options;
-    const totalMs = options.timeout ?? this.#deps.totalMs;
+    const totalMs = options.timeout ?? this.#deps.leftMs();
     if (this.#committed !== undefined) return Promise.resolve(this.#committed);
     return this.#call(async () => {
       let committed: Transaction;

@@ -20,7 +20,7 @@ export interface TransactDeps {
   readonly runtime: Runtime;
   readonly tuning: Tuning;
   readonly totalMs: number;
-  readonly begin: (options: BeginOptions) => InteractiveTransaction;
+  readonly begin: (options: BeginOptions, leftMs: () => number) => InteractiveTransaction;
 }
 
 /** @internal See `Highwater.transact`. */
@@ -35,7 +35,7 @@ export async function transact<T>(
   const leftMs = (): number => Math.max(0, deadlineMs - runtime.monotonicMs());
   for (let attempt = 1; ; attempt++) {
     signal?.throwIfAborted();
-    const tx = deps.begin({ ...options, timeout: leftMs() });
+    const tx = deps.begin(options, leftMs);
     let conflict: unknown;
     try {
       const value = await body(tx);

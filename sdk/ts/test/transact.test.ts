@@ -1,7 +1,12 @@
 // `transact` against a scripted gateway: what runs the body again, what does not, and under which id.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sql, TransactionAbortedError, UnknownOutcomeError } from "../src/index.ts";
+import {
+  type InteractiveTransaction,
+  sql,
+  TransactionAbortedError,
+  UnknownOutcomeError,
+} from "../src/index.ts";
 import { client, service } from "./client-support.ts";
 import { committed, ok, problem } from "./fake-service.ts";
 import { E1, marks } from "./support.ts";
@@ -194,4 +199,18 @@ test("a body without a statement is one request", async (context) => {
   const fake = await service(context);
   assert.equal(await client(context, [fake]).transact(() => 5), 5);
   assert.deepEqual([fake.calls.length, fake.transactions.length], [0, 1]);
+});
+
+test("its time is for all runs and calls together, and what is left of it for each", async (context) => {
+  const fake = await service(context, {
+    interactive: ({ name }) => (name === "statements" ? "hang" : undefined),
+  });
+  const hw = client(context, [fake], { requestTimeoutMs: 600_000, totalTimeoutMs: 600_000 });
+  const body = async (tx: InteractiveTransaction): Promise<void> => {
+    await tx.query(statement);
+    await tx.query(statement);
+  };
+  await assert.rejects(hw.transact(body, { timeout: 400 }), { code: "gateway_lost", outcome: "not_applied" });
+  const tx = await hw.begin({ timeout: 400 });
+  await assert.rejects(body(tx), { code: "gateway_lost" });
 });
