@@ -1,0 +1,116 @@
+// The promises of everything that this process knows to be committed: waits for each, records every word, and says when one
+// is lost.
+import { type Level, type Told, type TxnId } from "@highwater/checker";
+import { type DurabilityPromise, HighwaterError, type Session, type TokenVerdict } from "@highwater/sdk";
+import { type Journal } from "./journal.ts";
+
+/** One wait of the SDK; it is repeated until there is a word, or nobody waits any longer. */
+const WAIT_MS = 30_000;
+const SESSION_WAIT_MS = 10_000;
+
+interface Word {
+  readonly verdict: Told["verdict"];
+  readonly rule: string;
+}
+
+export class Promises {
+  readonly #journal: Journal;
+  readonly #open = new Set<Promise<void>>();
+  #givenUp = false;
+
+  constructor(journal: Journal) {
+    this.#journal = journal;
+  }
+
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /** Records what the promise says at each of the levels. `onLost` is called when it says that it is lost. */
+  watch(
+    promise: DurabilityPromise,
+    options: { txn: TxnId; levels: readonly Level[]; onLost?: () => void },
+  ): void {
+    const { txn, levels, onLost = () => undefined } = options;
+    const [own] = levels;
+    // Of a promise that has both, the listener and the wait have to say the same: both are recorded.
+    const listening = promise.onLost(
+      (verdict) => {
+        this.#tell(txn, verdict.level, verdict);
+        if (verdict.verdict === "lost") onLost();
+      },
+      own === undefined ? {} : { level: own },
+    );
+    for (const level of levels) {
+      const waiting = this.#wait(promise, txn, level).finally(() => {
+        this.#open.delete(waiting);
+        if (level === own) listening();
+      });
+      this.#open.add(waiting);
+    }
+  }
+
+  /** Waits for a whole session at once: what it resolves for is durable, each transaction of it. */
+  async watchSession(session: Session, level: Level, txns: readonly TxnId[]): Promise<void> {
+    try {
+      await session.durable({ level, timeout: SESSION_WAIT_MS });
+    } catch (error) {
+      if (error instanceof HighwaterError) return;
+      throw error;
+    }
+    for (const txn of txns) this.#tell(txn, level, { verdict: "durable", rule: "session" });
+  }
+
+  /** Resolves when every promise has spoken; after so long, those that have not are recorded as pending. */
+  async settle(limitMs: number): Promise<void> {
+    const over = new Promise<void>((resolve) => {
+      const timer = setTimeout(() => {
+        this.#givenUp = true;
+        resolve();
+      }, limitMs);
+      void Promise.all(this.#open).then(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+    await over;
+  }
+
+  async #wait(promise: DurabilityPromise, txn: TxnId, level: Level): Promise<void> {
+    for (;;) {
+      try {
+        const verdict = await promise.durable({ level, timeout: WAIT_MS });
+        this.#tell(txn, level, verdict);
+        return;
+      } catch (error) {
+        if (!(error instanceof HighwaterError)) throw error;
+        const word = wordOf(error);
+        if (word === undefined && !this.#givenUp && error.code !== "client_closed") continue;
+        this.#tell(txn, level, word ?? { verdict: "pending", rule: error.code });
+        return;
+      }
+    }
+  }
+
+  #tell(txn: TxnId, level: Level, { verdict, rule }: Word): void {
+    this.#journal.told({ txn, level, verdict, by: "promise", tracker: null, attempt: null, rule });
+  }
+}
+
+/** The word that an error of `durable()` stands for, or undefined when it is none. */
+function wordOf(error: HighwaterError): Word | undefined {
+  const { code } = error;
+  const verdict = "verdict" in error ? (error.verdict as TokenVerdict | undefined) : undefined;
+  if (verdict !== undefined) return verdict;
+  switch (code) {
+    case "transaction_unknown":
+      return { verdict: "unknown", rule: code };
+    case "id_expired":
+      return { verdict: "expired", rule: code };
+    case "durability_timeout":
+    case "client_closed":
+      return undefined;
+    default:
+      return { verdict: "refused", rule: code };
+  }
+}
