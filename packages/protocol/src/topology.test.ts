@@ -42,6 +42,28 @@ test("every region where there is only one is allowed, and said to be no more th
   assert.deepEqual(topologyWarnings(topology(THREE, { global: { regions: "all" } })), []);
 });
 
+test("a level of more synchronous standbys than the primary can show is refused", () => {
+  const safe = (synchronous: number): Topology["levels"] => ({ safe: { synchronous } });
+  assert.deepEqual(topologyFaults(topology(THREE, safe(2))), []);
+  const asked = THREE.map((one) => ({ ...one, replication: { ask: true as const } }));
+  assert.deepEqual(
+    [
+      topology(THREE, safe(3)),
+      topology(asked, safe(1)),
+      topology([...asked.slice(0, 2), node("me")], safe(1)),
+    ].map(topologyFaults),
+    [
+      [
+        "level safe can never be reached: it needs 3 synchronous standbys that the primary shows, and there can be 2",
+      ],
+      [
+        "level safe can never be reached: it needs 1 synchronous standby that the primary shows, and there can be 0",
+      ],
+      [],
+    ],
+  );
+});
+
 test("nodes that are one server, or cannot be told apart, are refused", () => {
   const url = "postgresql://service@us.example:5432/app";
   const cases: [NodeSpec[], RegExp][] = [

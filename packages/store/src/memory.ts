@@ -107,7 +107,8 @@ export class MemoryStore implements Store {
       const replicas = this.nodes.flatMap(({ id }) => {
         const stream = this.#world.streamOf(id);
         if (stream?.upstream !== node) return [];
-        return [{ node: id, session: stream.session, flushed: stream.flushed }];
+        const { session, flushed } = stream;
+        return [{ node: id, session, flushed, synchronous: this.#world.isSynchronous(id, node) }];
       });
       return { node, epoch: on.epoch, flushed: on.flushed, applied: on.end, replicas };
     });

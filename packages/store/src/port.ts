@@ -48,14 +48,23 @@ export interface NodeReport {
   readonly serverTimeMs: number;
 }
 
+export interface ReplicaPosition {
+  readonly node: string;
+  /** One uninterrupted stream to the replica. */
+  readonly session: string;
+  readonly flushed: Offset;
+  /** The primary takes this stream for one of those that its own synchronous commits wait for, each of them, at this moment. */
+  readonly synchronous: boolean;
+}
+
 /** The primary's view of itself and its replicas, taken at one moment within one epoch. */
 export interface PositionsReport {
   readonly node: string;
   readonly epoch: EpochId;
   readonly flushed: Offset;
   readonly applied: Offset;
-  /** `session` names one uninterrupted stream to the replica. Two streams that match one node are left out, and so is one that matches two. */
-  readonly replicas: readonly { readonly node: string; readonly session: string; readonly flushed: Offset }[];
+  /** Two streams that match one node are left out, and so is one that matches two. */
+  readonly replicas: readonly ReplicaPosition[];
 }
 
 export interface MintRequest {

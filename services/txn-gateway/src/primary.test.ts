@@ -52,6 +52,7 @@ class ScriptedLease implements LeaseSource {
   stop = (): void => undefined;
   nudge = (): void => undefined;
   confirm = (): Promise<boolean> => Promise.resolve(false);
+  candidates = (): Promise<null> => Promise.resolve(null);
 }
 
 function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {

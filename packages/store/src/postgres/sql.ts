@@ -87,7 +87,7 @@ FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_
 const positions = (line: string, from: string): string =>
   `SELECT ${SENTINEL_EPOCH}::text AS epoch, pg_current_wal_flush_lsn()::text AS flushed,
   pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes, current_setting('fsync') AS fsync,
-  (SELECT string_agg(concat(w.pid, E'\t', w.flush_lsn${line}), E'\n') FROM pg_stat_get_wal_senders() w${from}
+  (SELECT string_agg(concat(w.pid, E'\t', w.flush_lsn, E'\t', w.sync_state${line}), E'\n') FROM pg_stat_get_wal_senders() w${from}
    WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL AND w.replay_lsn IS NOT NULL) AS streams`;
 
 const identified = (address: string, slot: string, slots: string): string =>
