@@ -4,6 +4,7 @@ import { type EpochId, maxOffset, type TxnId } from "@highwater/protocol";
 import { countEntry, expose, listed, ownerAccount, type OwnerAccount, type Source } from "./exposure.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
+import { waitsForManager } from "./synchronous.ts";
 import { type BecameDurable, type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
 import { carry, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
@@ -269,5 +270,8 @@ export function forEachPending(state: TrackerState, visit: (pending: Pending) =>
 /** True while knowing positions a little sooner would settle something: an entry waits at a level that can be reached. */
 export function wantsPositions(state: TrackerState): boolean {
   if (state.absent.size > 0) return true;
-  return reachableLevels(state).some((level) => pendingAt(state, level) > 0);
+  // What the HA manager has to do first takes it seconds.
+  return reachableLevels(state).some(
+    (level) => pendingAt(state, level) > 0 && !waitsForManager(state, level),
+  );
 }

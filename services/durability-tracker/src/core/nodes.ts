@@ -1,6 +1,7 @@
 // What nodes say, and the marks that follow. The delicate part: whose position may be counted in the current epoch.
 import { type EpochId, maxOffset, type Offset } from "@highwater/protocol";
-import { markOf } from "./marks.ts";
+import { markOf, type PositionOf } from "./marks.ts";
+import { NOT_SYNCHRONOUS, synchronousSet } from "./synchronous.ts";
 import { type Effect, type NodeState, type TrackerEvent, type TrackerState } from "./types.ts";
 
 /** Dead streams of one node that a primary can be expected to show at the same time. */
@@ -124,6 +125,7 @@ export function takePositions(state: TrackerState, event: EventOf<"positions_rep
     )
       node.ownStream.confirmed = true;
   }
+  state.synchronous = synchronousSet(state, event);
   // A replica that is cut off disappears from the view; the position that it had reached stays true.
   for (const node of state.nodes.values()) if (!shown.has(node.site.id)) node.feed = null;
 }
@@ -143,7 +145,8 @@ export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
   if (marks === undefined) state.marks.set(standing.epoch, (marks = new Map<string, Offset>()));
   let advanced = false;
   for (const { name, rule } of config.levels) {
-    const mark = markOf(rule, state.nodes.values(), primary, (node) => node.position);
+    const positionOf: PositionOf = (node) => node.position;
+    const mark = markOf(rule, state.nodes.values(), primary, positionOf, state.synchronous);
     const known = marks.get(name);
     if (mark === null || (known !== undefined && mark <= known)) continue;
     marks.set(name, mark);
@@ -160,6 +163,7 @@ export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
 /** A new epoch: no position of any earlier one counts in it. */
 export function forgetPositions(state: TrackerState): void {
   state.primaryFlushed = null;
+  state.synchronous = NOT_SYNCHRONOUS;
   for (const node of state.nodes.values()) {
     node.position = null;
     node.streamed = null;

@@ -410,6 +410,7 @@ export function holds(
   if ("primary" in rule) return owners.some(({ id }) => id === primary.id);
   if ("regions" in rule)
     return nodes.every(({ site }) => owners.some(({ region }) => region === site.region));
+  if ("synchronous" in rule) throw new Error("not by positions alone: see synchronous.test.ts");
   const domain = (site: NodeSite): string =>
     rule.outside === "region" ? site.region : `${site.region}/${site.zone}`;
   const domains = new Set(owners.map(domain));

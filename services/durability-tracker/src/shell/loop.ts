@@ -4,14 +4,17 @@ import { type Log } from "@highwater/service";
 import {
   type Authority,
   AuthorityWatcher,
+  type Candidates,
   type Clock,
   makeAuthorityRule,
   type NodeReport,
   sleep,
   type Store,
+  type Tenure,
 } from "@highwater/store";
 import { type Config, exposureLevelOf } from "../config.ts";
 import {
+  asksForCandidates,
   type CoreConfig,
   type Effect,
   type BecameDurable,
@@ -355,12 +358,13 @@ export class TrackerLoop {
           const report = await store.positions(standing.node, this.#state.highestPending);
           if (reign.aborted) return;
           const isCurrent = report !== null && report.epoch === standing.epoch;
-          const isConfirmed = isCurrent && (await this.#watcher?.confirm(standing.node, tenure));
+          const confirmed = isCurrent ? await this.#confirm(standing.node, tenure) : null;
           if (reign.aborted) return;
-          if (!isCurrent || isConfirmed !== true) {
+          if (!isCurrent || confirmed === null) {
             this.#watcher?.nudge();
           } else {
-            this.dispatch({ kind: "positions_reported", nowMs: clock.monotonicMs(), askedAtMs, ...report });
+            const event = { kind: "positions_reported", nowMs: clock.monotonicMs(), askedAtMs } as const;
+            this.dispatch({ ...event, ...report, ...confirmed });
             this.#askNewcomers();
           }
           if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#config.busyPollMs;
@@ -372,6 +376,14 @@ export class TrackerLoop {
       await sleep(clock, pauseMs, this.#wake.signal);
       this.#rests = false;
     }
+  }
+
+  /** Null when somebody else could have been chosen meanwhile. Whom the manager may promote is asked only if it matters. */
+  async #confirm(node: string, tenure: Tenure): Promise<{ candidates?: Candidates } | null> {
+    if (this.#watcher === null) return null;
+    if (!asksForCandidates(this.#state)) return (await this.#watcher.confirm(node, tenure)) ? {} : null;
+    const candidates = await this.#watcher.candidates(node, tenure);
+    return candidates === null ? null : { candidates };
   }
 
   /** A stream that has just appeared counts only after its node was asked: do not wait for the next round. */
