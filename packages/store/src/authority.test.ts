@@ -239,6 +239,12 @@ const cases: readonly Case[] = [
     expected: mint("east", "c1", ["b2"]),
   },
   {
+    title: "a command names an epoch that whoever carries it out has never heard of",
+    reports: [report("east", [e1], command("c1", "b2"))],
+    known: "e1",
+    expected: mint("east", "c1", ["b2"]),
+  },
+  {
     title: "commands on two nodes",
     reports: [report("east", [e1], command("c1", "b2")), report("west", [e1, promoted2], command("c2"))],
     known: "e1",
