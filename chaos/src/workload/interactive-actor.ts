@@ -18,7 +18,9 @@ const UNAVAILABLE_PAUSE_MS = 500;
 const MAX_WAIT_MS = 2_500;
 const REPEATED = 0.08;
 const ROLLED_BACK = 0.05;
-const THINKING_MS = 30;
+const THINKING_MS = 20;
+const ATTEMPTS_MAX = 3;
+const CONFLICT_PAUSE_MS = 60;
 
 export interface InteractiveActorOptions {
   readonly shared: Shared;
@@ -52,16 +54,30 @@ export class InteractiveActor implements Actor {
   }
 
   async act(): Promise<void> {
-    const { shared, client, session, hw, planner } = this.#options;
+    const { shared, planner, random } = this.#options;
+    let plan = planner.nextWrite();
+    let rerunOf: TxnId | null = null;
+    for (let attempt = 1; ; attempt++) {
+      const { txn, outcome, error } = await this.#run(plan, rerunOf);
+      if (outcome !== "aborted") return;
+      const isConflict = error === "serialization_failure";
+      await pause((isConflict ? CONFLICT_PAUSE_MS : UNAVAILABLE_PAUSE_MS) * random.next());
+      if (!isConflict || attempt === ATTEMPTS_MAX || shared.isStopping()) return;
+      plan = planner.again(plan);
+      rerunOf = txn;
+    }
+  }
+
+  async #run(plan: Plan, rerunOf: TxnId | null): Promise<Outcome & { readonly txn: TxnId }> {
+    const { shared, client, session, hw } = this.#options;
     const { journal, recent, promises, resolver } = shared;
-    const plan = planner.nextWrite();
     const { operations, ack, level, readOnly, isolation } = plan;
     const txn = newTransactionId();
     journal.invoked({
       client,
       session,
       txn,
-      rerunOf: null,
+      rerunOf,
       ack,
       level,
       readOnly,
@@ -82,7 +98,7 @@ export class InteractiveActor implements Actor {
       recent.add(txn, token);
       promises.watch(hw.promise(token, { level }), { txn, levels: [level] });
     }
-    if (outcome.outcome === "aborted") await pause(UNAVAILABLE_PAUSE_MS * this.#options.random.next());
+    return { txn, ...outcome };
   }
 
   async #transact(plan: Plan, txn: TxnId): Promise<Ended> {
@@ -100,7 +116,7 @@ export class InteractiveActor implements Actor {
     open.stickiness = begun.stickiness;
     for (const operation of before) {
       await pause(THINKING_MS * random.next());
-      const failed = await this.#run(operation, open);
+      const failed = await this.#operate(operation, open);
       if (failed !== undefined) {
         this.#rollBack(open);
         return aborted(failed);
@@ -114,7 +130,7 @@ export class InteractiveActor implements Actor {
   }
 
   /** Undefined when it went well. Nothing is committed before the commit is sent, so what fails here has come to nothing. */
-  async #run(operation: Operation, open: Open): Promise<Reply | undefined> {
+  async #operate(operation: Operation, open: Open): Promise<Reply | undefined> {
     open.seq += 1;
     const body = { seq: open.seq, statements: statementsOf([operation], open.txn) };
     const path = `/v1/transactions/${open.txn}/statements`;
@@ -143,8 +159,7 @@ export class InteractiveActor implements Actor {
       last = await call(open.gateway, `/v1/transactions/${open.txn}/commit`, {
         ...{ body, stickiness: open.stickiness, timeoutMs: CALL_TIMEOUT_MS },
       });
-      if (last.kind === "answer")
-        return committed(last.body, plan, [...open.shown, ...shownOf(withCommit, last.body)]);
+      if (last.kind === "answer") return committed(last.body, plan, { withCommit, before: open.shown });
       if (last.kind === "problem" && isSettled(last.problem, isUncertain)) {
         if (last.problem.outcome === "not_applied") this.#rollBack(open);
         return settled(last.problem);
@@ -156,15 +171,11 @@ export class InteractiveActor implements Actor {
       this.#rollBack(open);
       return aborted(last);
     }
-    return this.#askState(plan, open, { withCommit, last });
+    return this.#askState(plan, open, last);
   }
 
   /** The gateway may be gone: any other knows what became of the id. */
-  async #askState(
-    plan: Plan,
-    open: Open,
-    { withCommit, last }: { withCommit: readonly Operation[]; last: Reply },
-  ): Promise<Ended> {
+  async #askState(plan: Plan, open: Open, last: Reply): Promise<Ended> {
     const unknown: Ended = { ...aborted(last), outcome: "unknown" };
     for (const { gateway } of this.#options.shared.endpoints) {
       const path = `/v1/transactions/${open.txn}?level=${encodeURIComponent(plan.level)}`;
@@ -174,9 +185,8 @@ export class InteractiveActor implements Actor {
       if (found === undefined) continue;
       const { outcome, token, position } = found;
       if (outcome !== "committed") return { ...unknown, outcome };
-      // What rode on the commit has shown nothing that arrived.
-      const shown = withCommit.length === 0 ? open.shown : null;
-      return { ...unknown, outcome, position, token: token ?? null, shown, replayed: true, error: null };
+      // The position is that of the look-up: it does not say in which epoch the reads were made.
+      return { ...unknown, outcome, position, token: token ?? null, replayed: true, error: null };
     }
     return unknown;
   }
@@ -232,12 +242,17 @@ function aborted(reply: Reply): Ended {
   };
 }
 
-function committed(body: Body, plan: Plan, shown: readonly Shown[]): Ended {
+function committed(
+  body: Body,
+  plan: Plan,
+  { before, withCommit }: { before: readonly Shown[]; withCommit: readonly Operation[] },
+): Ended {
   const { token, position, state } = body;
   const replayed = body.replayed === true;
   return {
     ...{ outcome: "committed", durableAt: state === "durable" ? plan.level : null },
     position: { epoch: position.epoch, offset: position.offset },
-    ...{ shown: replayed ? null : shown, replayed, error: null, token },
+    shown: replayed ? null : [...before, ...shownOf(withCommit, body)],
+    ...{ replayed, error: null, token },
   };
 }

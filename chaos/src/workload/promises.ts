@@ -16,7 +16,7 @@ interface Word {
 export class Promises {
   readonly #journal: Journal;
   readonly #open = new Set<Promise<void>>();
-  #givenUp = false;
+  readonly #over = new AbortController();
 
   constructor(journal: Journal) {
     this.#journal = journal;
@@ -63,30 +63,25 @@ export class Promises {
 
   /** Resolves when every promise has spoken; after so long, those that have not are recorded as pending. */
   async settle(limitMs: number): Promise<void> {
-    const over = new Promise<void>((resolve) => {
-      const timer = setTimeout(() => {
-        this.#givenUp = true;
-        resolve();
-      }, limitMs);
-      void Promise.all(this.#open).then(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
-    await over;
+    const timer = setTimeout(() => {
+      this.#over.abort();
+    }, limitMs);
+    await Promise.all(this.#open);
+    clearTimeout(timer);
   }
 
   async #wait(promise: DurabilityPromise, txn: TxnId, level: Level): Promise<void> {
+    const { signal } = this.#over;
     for (;;) {
       try {
-        const verdict = await promise.durable({ level, timeout: WAIT_MS });
+        const verdict = await promise.durable({ level, timeout: WAIT_MS, signal });
         this.#tell(txn, level, verdict);
         return;
       } catch (error) {
-        if (!(error instanceof HighwaterError)) throw error;
-        const word = wordOf(error);
-        if (word === undefined && !this.#givenUp && error.code !== "client_closed") continue;
-        this.#tell(txn, level, word ?? { verdict: "pending", rule: error.code });
+        if (!(error instanceof HighwaterError) && !signal.aborted) throw error;
+        const word = error instanceof HighwaterError ? wordOf(error) : undefined;
+        if (word === undefined && !signal.aborted) continue;
+        this.#tell(txn, level, word ?? { verdict: "pending", rule: "no word in time" });
         return;
       }
     }
@@ -108,7 +103,6 @@ function wordOf(error: HighwaterError): Word | undefined {
     case "id_expired":
       return { verdict: "expired", rule: code };
     case "durability_timeout":
-    case "client_closed":
       return undefined;
     default:
       return { verdict: "refused", rule: code };
