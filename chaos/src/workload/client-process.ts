@@ -14,13 +14,15 @@ export class ClientProcess {
   readonly #waiting = new Map<Command["do"], PromiseWithResolvers<void>>();
   #progress: Progress = { invoked: 0, committed: 0, unknown: 0, lost: 0 };
   #failure: Error | undefined;
+  #isClosing = false;
 
   private constructor(name: string, child: ChildProcess) {
     this.name = name;
     this.#child = child;
     this.#exited = new Promise((resolve) => {
       child.once("exit", (code, signal) => {
-        this.#fail(new Error(`client ${name} ended by itself: ${String(code ?? signal)}`));
+        if (!this.#isClosing)
+          this.#fail(new Error(`client ${name} ended by itself: ${String(code ?? signal)}`));
         resolve();
       });
     });
@@ -42,8 +44,13 @@ export class ClientProcess {
     });
     closeSync(log);
     const started = new ClientProcess(options.name, child);
-    await started.#command({ do: "start", options });
-    return started;
+    try {
+      await started.#command({ do: "start", options });
+      return started;
+    } catch (error) {
+      await started.close();
+      throw error;
+    }
   }
 
   get progress(): Progress {
@@ -59,7 +66,9 @@ export class ClientProcess {
     await this.close();
   }
 
+  /** At once, whatever it is doing. */
   async close(): Promise<void> {
+    this.#isClosing = true;
     this.#child.kill("SIGKILL");
     await this.#exited;
   }

@@ -2,11 +2,10 @@
 // told, and at the end the settling of everything that is open. Writes the history's scenario, too, since it knows the bank.
 import { type FinalState } from "@highwater/checker";
 import { type Progress, type Workload, type WorkloadOptions } from "../parts.ts";
-import { ClientProcess } from "./client-process.ts";
+import { Clients, places, trackersOf } from "./clients.ts";
 import { readFinalState } from "./final-state.ts";
 import { Journal } from "./journal.ts";
 import { epochsOf } from "./listener.ts";
-import { type ClientOptions, type NamedTracker } from "./messages.ts";
 import { readRecorded } from "./recorded.ts";
 import { ACCOUNTS, BALANCE } from "./schema.ts";
 import { askFinalVerdicts, resolveUnknowns } from "./settle.ts";
@@ -24,72 +23,46 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
     bank: { accounts: ACCOUNTS, balance: BALANCE },
   });
   await createTables({ endpoints: await target.endpoints(home), level, journal });
-  const starting = (await clientOptions(options)).map((client) => ClientProcess.start(client));
-  const clients = (await Promise.allSettled(starting)).flatMap((client) =>
-    client.status === "fulfilled" ? [client.value] : [],
-  );
-  const workload = new RunningWorkload(options, journal, clients);
-  if (clients.length < starting.length) {
-    await workload.close();
-    await Promise.all(starting);
+  const clients = new Clients(options, await places(options));
+  try {
+    await clients.start();
+  } catch (error) {
+    await clients.close();
+    throw error;
   }
-  return workload;
-}
-
-/** One process for each region, and one more in the first. */
-async function clientOptions({ target, seed, dir, levels, rate }: WorkloadOptions): Promise<ClientOptions[]> {
-  const [home = "", ...others] = target.regions;
-  const places = [home, home, ...others];
-  const trackers = trackersOf(target);
-  return Promise.all(
-    places.map(async (region, ordinal) => ({
-      ...{ name: `${region}-${String(ordinal + 1)}`, ordinal, seed, dir, levels, trackers },
-      rate: rate / places.length,
-      endpoints: await target.endpoints(region),
-      listenTo: trackers.filter((_, at) => at % places.length === ordinal),
-    })),
-  );
-}
-
-function trackersOf(target: WorkloadOptions["target"]): NamedTracker[] {
-  return Object.entries(target.trackers).map(([name, url]) => ({ name, url }));
+  return new RunningWorkload(options, journal, clients);
 }
 
 class RunningWorkload implements Workload {
   readonly #options: WorkloadOptions;
   readonly #journal: Journal;
-  readonly #clients: readonly ClientProcess[];
+  readonly #clients: Clients;
 
-  constructor(options: WorkloadOptions, journal: Journal, clients: readonly ClientProcess[]) {
+  constructor(options: WorkloadOptions, journal: Journal, clients: Clients) {
     this.#options = options;
     this.#journal = journal;
     this.#clients = clients;
   }
 
   get progress(): Progress {
-    const sum = (of: (progress: Progress) => number): number =>
-      this.#clients.reduce((total, client) => total + of(client.progress), 0);
-    return {
-      invoked: sum(({ invoked }) => invoked),
-      committed: sum(({ committed }) => committed),
-      unknown: sum(({ unknown }) => unknown),
-      lost: sum(({ lost }) => lost),
-    };
+    return this.#clients.progress;
   }
 
-  async stop(): Promise<void> {
-    await Promise.all(this.#clients.map((client) => client.stop()));
+  stop(): Promise<void> {
+    return this.#clients.stop();
   }
 
   async settle(primary: string): Promise<FinalState> {
     const { target, dir, levels } = this.#options;
-    await Promise.all(this.#clients.map((client) => client.finish()));
+    await this.#clients.finish();
     const recorded = await readRecorded(dir);
     const trackers = trackersOf(target);
     const endpoints = await target.endpoints(target.regions[0] ?? "");
     const settling = { journal: this.#journal, recorded, endpoints, trackers, levels };
     const found = await resolveUnknowns(settling);
-    await askFinalVerdicts(settling, [...recorded.tokens.values(), ...found]);
+    // A client that died may have noted a token before it could write down the answer.
+    const tokens = new Map([...found, ...recorded.tokens.values()].map((note) => [note.txn, note]));
+    await askFinalVerdicts(settling, [...tokens.values()]);
     const heard = (await Promise.all(trackers.map((tracker) => epochsOf(tracker)))).flat();
     const epochs = new Map([...recorded.epochs, ...heard].map((epoch) => [epoch.id, epoch]));
     const final = await readFinalState(target, primary, [...epochs.values()]);
@@ -98,7 +71,7 @@ class RunningWorkload implements Workload {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#clients.map((client) => client.close()));
+    await this.#clients.close();
     this.#journal.close();
   }
 }

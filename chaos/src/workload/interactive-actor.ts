@@ -86,15 +86,13 @@ export class InteractiveActor implements Actor {
       operations,
     });
     const { token, ...outcome } = await this.#transact(plan, txn);
+    if (token !== null) {
+      const attempt = outcome.replayed ? null : (outcome.position?.epoch ?? null);
+      journal.note({ kind: "token", txn, token, attempt });
+    }
     journal.answered({ txn, ...outcome });
     if (outcome.outcome === "unknown") resolver.add({ hw, txn, level });
     if (token !== null) {
-      journal.note({
-        kind: "token",
-        txn,
-        token,
-        attempt: outcome.replayed ? null : (outcome.position?.epoch ?? null),
-      });
       recent.add(txn, token);
       promises.watch(hw.promise(token, { level }), { txn, levels: [level] });
     }

@@ -9,7 +9,7 @@ import { type EpochNote, type Note, type TokenNote } from "./journal.ts";
 export interface Recorded {
   readonly invocations: ReadonlyMap<TxnId, Pick<Invocation, "level" | "readOnly">>;
   readonly unanswered: readonly TxnId[];
-  /** Their outcome is unknown still. */
+  /** Their outcome is unknown still; each of them may have written. */
   readonly unresolved: readonly TxnId[];
   /** One for each transaction that has any. */
   readonly tokens: ReadonlyMap<TxnId, TokenNote>;
@@ -48,7 +48,12 @@ export async function readRecorded(dir: string): Promise<Recorded> {
   const unanswered = all.filter((txn) => !answers.has(txn));
   return {
     ...{ invocations, tokens, unanswered },
-    unresolved: all.filter((txn) => (answers.get(txn) ?? "unknown") === "unknown" && !resolved.has(txn)),
+    unresolved: all.filter((txn) => {
+      // What only reads has no outcome when nobody has seen what it showed.
+      const isUnknown =
+        answers.get(txn) === "unknown" || (!answers.has(txn) && invocations.get(txn)?.readOnly === false);
+      return isUnknown && !resolved.has(txn);
+    }),
     epochs: [...epochs.values()].sort((a, b) => a.seq - b.seq),
   };
 }

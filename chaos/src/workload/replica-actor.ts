@@ -66,11 +66,11 @@ export class ReplicaActor implements Actor {
       operations,
       (results ?? []).map(({ rows }) => rows),
     );
+    journal.note({ kind: "token", txn, token, attempt: position.epoch });
     journal.answered({
       ...{ txn, outcome: "committed", durableAt: null, replayed: false, error: null, shown },
       position: { epoch: position.epoch, offset: position.offset },
     });
-    journal.note({ kind: "token", txn, token, attempt: position.epoch });
     recent.add(txn, token);
     promises.watch(hw.promise(token, { level }), { txn, levels: [level] });
   }

@@ -77,9 +77,9 @@ export class Resolver {
       const found = state && foundBy(state);
       if (found === undefined) continue;
       const { outcome, token, position } = found;
+      if (token !== undefined) journal.note({ kind: "token", txn, token, attempt: null });
       journal.resolved({ txn, outcome, position });
       if (token === undefined) return;
-      journal.note({ kind: "token", txn, token, attempt: null });
       promises.watch(hw.promise(token, { level }), { txn, levels: [level] });
       return;
     }

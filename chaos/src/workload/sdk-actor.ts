@@ -95,13 +95,12 @@ export class SdkActor implements Actor {
     if (one === undefined) throw new Error("a transaction was not sent");
     const outcome = other === undefined ? one.outcome : better(one.outcome, other.outcome);
     const best = other !== undefined && outcome === other.outcome ? other : one;
-    journal.answered({ txn, ...outcome });
     const { transaction, error } = best;
+    this.#noteToken(txn, transaction);
+    journal.answered({ txn, ...outcome });
     if (outcome.outcome === "unknown") resolver.add({ hw, txn, level });
     if (transaction !== undefined) {
-      const { token, position, replayed } = transaction;
-      journal.note({ kind: "token", txn, token, attempt: replayed ? null : position.epoch });
-      recent.add(txn, token);
+      recent.add(txn, transaction.token);
       promises.watch(transaction, {
         ...{ txn, levels: [level, ...plan.alsoAt] },
         onLost: () => {
@@ -112,6 +111,14 @@ export class SdkActor implements Actor {
     if (outcome.outcome === "lost") this.#onLost(plan, txn);
     const isForAgain = outcome.outcome === "aborted" && error?.retry === "transaction";
     return { txn, outcome, token: transaction?.token ?? null, isForAgain };
+  }
+
+  /** Before the answer is recorded: a commit that is known of has to have its token. */
+  #noteToken(txn: TxnId, transaction: Transaction | undefined): void {
+    if (transaction === undefined) return;
+    const { token, position, replayed } = transaction;
+    const attempt = replayed ? null : position.epoch;
+    this.#options.shared.journal.note({ kind: "token", txn, token, attempt });
   }
 
   #sender(plan: Plan, txn: TxnId, inSession: boolean): () => Promise<Sent> {

@@ -37,7 +37,8 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
   const { journal, recorded, endpoints } = options;
   for (const txn of recorded.unanswered) {
     const nothing = { durableAt: null, position: null, shown: null, replayed: false };
-    journal.answered({ txn, outcome: "unknown", ...nothing, error: "client_gone" });
+    const outcome = recorded.invocations.get(txn)?.readOnly === true ? "aborted" : "unknown";
+    journal.answered({ txn, outcome, ...nothing, error: "client_gone" });
   }
   const tokens: TokenNote[] = [];
   await using hw = new Highwater({ endpoints });
@@ -54,7 +55,7 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
 
 async function resolve(hw: Highwater, txn: TxnId, options: SettleOptions): Promise<string | undefined> {
   const { journal, recorded } = options;
-  const { level, readOnly } = recorded.invocations.get(txn) ?? { level: undefined, readOnly: false };
+  const { level } = recorded.invocations.get(txn) ?? {};
   const untilMs = performance.now() + RESOLVE_LIMIT_MS;
   let unheardSinceMs: number | undefined;
   for (;;) {
@@ -70,8 +71,7 @@ async function resolve(hw: Highwater, txn: TxnId, options: SettleOptions): Promi
     if (state?.state === "unknown") unheardSinceMs ??= performance.now();
     else unheardSinceMs = undefined;
     const isNever = unheardSinceMs !== undefined && performance.now() - unheardSinceMs > NEVER_AFTER_MS;
-    // What only reads leaves nothing behind by which anybody could know it.
-    if (isNever || (readOnly && unheardSinceMs !== undefined) || performance.now() > untilMs) {
+    if (isNever || performance.now() > untilMs) {
       journal.resolved({
         txn,
         outcome: unheardSinceMs === undefined ? "unresolved" : "never",
