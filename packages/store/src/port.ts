@@ -82,7 +82,11 @@ export interface MintRequest {
     readonly offset: Offset;
     readonly incarnation: string;
   } | null;
-  readonly finalMarks: Readonly<Record<string, string>>;
+  /**
+   * Marks that the caller has seen, by epoch and level. The record keeps those of the epoch before it, which need not be the
+   * one that the caller has followed: offsets of one epoch say nothing of another.
+   */
+  readonly finalMarks: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
 /** How much of the results is kept. */

@@ -79,7 +79,7 @@ function nextRecord(
     forkLimit: fork.limit === null ? null : formatOffset(fork.limit),
     supersedes: [...request.supersedes],
     commanded: request.command !== null,
-    finalMarks: { ...request.finalMarks },
+    finalMarks: { ...request.finalMarks[previousId ?? ""] },
   };
 }
 

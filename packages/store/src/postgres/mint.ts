@@ -152,7 +152,7 @@ async function append(
       fork.limit === null ? null : formatLsn(fork.limit),
       request.supersedes,
       request.command,
-      JSON.stringify(request.finalMarks),
+      JSON.stringify(request.finalMarks[previous?.id ?? ""] ?? {}),
     ],
   );
   // Read after the record's commit: everything of the previous epoch, and the record itself, is at or below.

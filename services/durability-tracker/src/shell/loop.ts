@@ -249,10 +249,12 @@ export class TrackerLoop {
     return { epoch, offset: known.streamed, incarnation: known.incarnation };
   }
 
-  #finalMarks(): Record<string, string> {
-    const epoch = this.#reigning();
-    const marks = epoch === null ? undefined : this.#state.marks.get(epoch);
-    return Object.fromEntries([...(marks ?? [])].map(([level, offset]) => [level, offset.toString()]));
+  /** Of every epoch: which of them the next one follows, its node's history says. */
+  #finalMarks(): Record<string, Record<string, string>> {
+    const told: Record<string, Record<string, string>> = {};
+    for (const [epoch, marks] of this.#state.marks)
+      told[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
+    return told;
   }
 
   /** The epoch that reigns, or did when somebody last reigned. */
