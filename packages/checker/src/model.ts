@@ -1,0 +1,145 @@
+// A history as the rules see it: transactions with everything that was said about them, and the lists that they have read.
+import { type EpochTree } from "./epochs.ts";
+import {
+  type Answer,
+  type EpochId,
+  type Failure,
+  type Fault,
+  type FinalState,
+  type Invocation,
+  type Resolution,
+  type Scenario,
+  type Told,
+} from "./history.ts";
+import { type ListView } from "./lists.ts";
+
+export interface Word {
+  readonly atMs: number;
+  /** Its place among the levels, weakest first. */
+  readonly level: number;
+  readonly verdict: Told["verdict"];
+  /** `answer`: the answer to a safe transaction. */
+  readonly by: Told["by"] | "answer";
+  readonly tracker: string | null;
+  /** As it was recorded; see `attemptOf`. */
+  readonly attempt: EpochId | null;
+}
+
+export interface ListRead extends ListView {
+  readonly key: string;
+  /** Which of the operations has shown it. */
+  readonly operation: number;
+}
+
+export interface Transaction {
+  readonly index: number;
+  readonly invocation: Invocation;
+  /** Without what was shown: that is in `reads` and `sums`. */
+  answer: Answer | null;
+  resolution: Resolution | null;
+  readonly words: Word[];
+  readonly reads: ListRead[];
+  readonly sums: number[];
+  /** The receipt in the final state. */
+  receipt: FinalState["receipts"][number] | null;
+  /** The epoch in which its reads were made; null if there are none, or nobody knows. */
+  readIn: EpochId | null;
+  /** Epochs in which it has committed, as far as anybody knows: more than one if a lost id ran again. */
+  attempts: EpochId[];
+  /** What is known of its only attempt is an upper bound: it may have committed in an earlier epoch of that history. */
+  isInferred: boolean;
+  /** Epochs in which somebody saw one of its values. */
+  readonly seenIn: Set<EpochId>;
+}
+
+export interface History {
+  readonly scenario: Scenario;
+  readonly crashOnly: ReadonlySet<number>;
+  readonly transactions: readonly Transaction[];
+  readonly byId: ReadonlyMap<string, Transaction>;
+  /** Who writes a value, to a list or to the set. */
+  readonly writers: ReadonlyMap<number, Transaction>;
+  readonly faults: readonly Fault[];
+  readonly failures: readonly Failure[];
+  readonly final: FinalState;
+  readonly finalLists: ReadonlyMap<string, ListView>;
+  readonly epochs: EpochTree;
+  /** Every tracker that has given final verdicts. */
+  readonly trackers: readonly string[];
+  /** When the epoch was first named in an answer. */
+  readonly firstSeen: ReadonlyMap<EpochId, number>;
+}
+
+export interface Append {
+  readonly key: string;
+  readonly value: number;
+  /** Which of the operations it is. */
+  readonly operation: number;
+}
+
+export function appendsOf({ invocation }: Transaction): Append[] {
+  return invocation.operations.flatMap((operation, at) =>
+    operation.f === "append" || operation.f === "readAppend"
+      ? [{ key: operation.key, value: operation.value, operation: at }]
+      : [],
+  );
+}
+
+/** The client or the service has said that it committed. */
+export function isAcknowledged({ answer, resolution }: Transaction): boolean {
+  return answer?.outcome === "committed" || resolution?.outcome === "committed";
+}
+
+/** The client or the service has said that it never had an effect and never will. */
+export function isAborted({ answer, resolution }: Transaction): boolean {
+  return (
+    answer?.outcome === "aborted" ||
+    (!isAcknowledged({ answer, resolution } as Transaction) &&
+      (resolution?.outcome === "aborted" || resolution?.outcome === "never"))
+  );
+}
+
+/** From when on everybody had to see what it did; infinite if nobody was told. */
+export function answeredAt({ answer }: Transaction): number {
+  return answer?.outcome === "committed" ? answer.atMs : Number.POSITIVE_INFINITY;
+}
+
+/** Its attempt that is in the epoch's history. Of two the newer one: it could not have run beside the other. */
+export function attemptIn(epochs: EpochTree, transaction: Transaction, epoch: EpochId): EpochId | null {
+  let found: EpochId | null = null;
+  for (const attempt of transaction.attempts) {
+    if (!epochs.contains(epoch, attempt)) continue;
+    if (found === null || epochs.depth(attempt) > epochs.depth(found)) found = attempt;
+  }
+  return found;
+}
+
+/** How many of the transaction's own appends to the key come before the operation. */
+export function ownBefore(transaction: Transaction, key: string, operation: number): number {
+  let count = 0;
+  for (const append of appendsOf(transaction))
+    if (append.key === key && append.operation < operation) count++;
+  return count;
+}
+
+/** The number of values of others that the list begins with. */
+export function externalLength(transaction: Transaction, read: ListRead): number {
+  return Math.max(0, read.length - ownBefore(transaction, read.key, read.operation));
+}
+
+/** Whether the attempt is in the final state; null for one that only reads, which leaves nothing there. */
+export function isPresent({ invocation, receipt }: Transaction, attempt: EpochId | null): boolean | null {
+  if (invocation.readOnly) return null;
+  return receipt?.kind === "commit" && (attempt === null || receipt.epoch === attempt);
+}
+
+/**
+ * The attempt that the word is about: as it says, or else the only one, or else the one that was answered. Null if
+ * nobody can tell.
+ */
+export function attemptOf({ attempts, answer }: Transaction, word: Word): EpochId | null | undefined {
+  if (word.attempt !== null) return word.attempt;
+  if (attempts.length <= 1) return attempts[0] ?? null;
+  const answered = answer?.position?.epoch;
+  return attempts.find((attempt) => attempt === answered);
+}
