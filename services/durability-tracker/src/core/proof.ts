@@ -124,8 +124,9 @@ function applyProof(
       }
       return;
     case "lost":
-      // In a living epoch nothing was lost: somebody settled the id for another attempt, and this one never committed.
-      if (entry.origin === null && entry.attempt === asOf.epoch) drop(state, entry, effects);
+      // Somebody had settled the id for another attempt, and this one was refused: it never committed.
+      if (entry.origin === null && wasSettledBefore(state, fact.epoch, { attempt: entry.attempt, asOf }))
+        drop(state, entry, effects);
       else enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: null }, effects);
       return;
     case "aborted":
@@ -143,6 +144,20 @@ function applyProof(
       // Settling writes a tombstone for the absent: an adapter that says so has not done what it was asked.
       enter(state, entry, { kind: "unproven" }, effects);
   }
+}
+
+/**
+ * Whether a tombstone of that epoch refused the attempt. In a living epoch nothing was lost, so there it did. In an ended one it
+ * did if it is not of a later one: everything of this history that is of an epoch stands before all that follow.
+ */
+function wasSettledBefore(
+  { ancestry }: TrackerState,
+  settled: string,
+  { attempt, asOf }: { readonly attempt: string; readonly asOf: Place },
+): boolean {
+  if (attempt === asOf.epoch) return true;
+  const settledAt = ancestry.findIndex(({ id }) => id === settled);
+  return settledAt >= 0 && ancestry.findIndex(({ id }) => id === attempt) >= settledAt;
 }
 
 /** Told as lost, and here it is: the loud case. */
