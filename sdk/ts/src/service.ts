@@ -98,6 +98,7 @@ export class Service {
       const call = this.#statusCall(request.id, { waitMs: wait, level: request.level });
       const state = await this.#attempt(call, budget);
       let delayMs: number;
+      let isConflict = false;
       if (state instanceof HighwaterError) {
         cause = state;
         const decision = this.#decide(state, { pool: call.pool, budget, uncertain: false });
@@ -108,12 +109,15 @@ export class Service {
         const resolution = resolve(state, definite ? held : undefined);
         if (resolution.action === "adopt") return adopt(state, request);
         if (resolution.action === "throw") throw resolution.error;
-        if (resolution.action === "send") return "send";
+        if (resolution.action === "send" && !definite) return "send";
+        // Not at once: those that conflicted with each other would meet again.
+        isConflict = resolution.action === "send";
         const { backoffBaseMs: baseMs, backoffMaxMs: maxMs } = tuning;
         delayMs = fullJitter(budget.attempt, { baseMs, maxMs, random: runtime.random() });
       }
       if (delayMs + tuning.attemptMinMs > this.#remaining(budget)) throw unknownOutcome(request.id, cause);
       await sleep(delayMs, budget.signal);
+      if (isConflict) return "send";
     }
   }
 
