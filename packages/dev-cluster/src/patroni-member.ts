@@ -51,6 +51,11 @@ export class PatroniMember {
     return path.join(this.dir, "patroni.json");
   }
 
+  /** Patroni's log and the server's. */
+  get logDir(): string {
+    return path.join(this.dir, "..", "logs", this.id);
+  }
+
   get dataDir(): string {
     return path.join(this.dir, "data");
   }
@@ -69,7 +74,7 @@ export class PatroniMember {
         PYTHONPATH: sitePackages,
         PYTHONDONTWRITEBYTECODE: "1",
         DATA: this.dataDir,
-        PATRONI_LOG_DIR: this.dir,
+        PATRONI_LOG_DIR: this.logDir,
         PATRONI_LOG_LEVEL: "INFO",
       },
     });

@@ -48,6 +48,11 @@ export class PatroniCluster implements AsyncDisposable {
     this.dir = dir;
   }
 
+  /** `ID/patroni.log` and `ID/server.log`. */
+  get logs(): string {
+    return path.join(this.dir, "logs");
+  }
+
   /** Why it cannot run on this machine; undefined when it can. */
   static async missing(): Promise<string | undefined> {
     const tools = await findTools();
@@ -74,18 +79,19 @@ export class PatroniCluster implements AsyncDisposable {
     const [port, restPort] = [await chooseFreePort(taken), await chooseFreePort(taken)];
     taken.add(port).add(restPort);
     const dir = path.join(this.dir, id);
-    await mkdir(dir, { mode: 0o755 });
     const member = new PatroniMember({ id, port, restPort, dir }, this.#tools);
+    for (const folder of [dir, this.logs, member.logDir])
+      await mkdir(folder, { recursive: true, mode: 0o755 });
     // JSON is YAML.
     await writeFile(member.configFile, JSON.stringify(await this.#configure(member)));
     const { identity } = this.#tools;
-    for (const each of [dir, member.configFile])
+    for (const each of [dir, member.logDir, member.configFile])
       if (identity !== undefined) await chown(each, identity.uid, identity.gid);
     await chmod(member.configFile, 0o600);
     this.#members.set(id, member);
   }
 
-  async #configure({ id, port, restPort, dir }: PatroniMember): Promise<unknown> {
+  async #configure({ id, port, restPort, dir, logDir }: PatroniMember): Promise<unknown> {
     const { etcd, scope, settings = "recommended", synchronousNodes = 1 } = this.#options;
     const login = { username: "postgres" };
     const relay = async (from: string, to: string, target: number): Promise<string> => {
@@ -107,7 +113,13 @@ export class PatroniCluster implements AsyncDisposable {
         bin_dir: this.#tools.binDir,
         pgpass: path.join(dir, "pgpass"),
         authentication: { superuser: login, replication: login, rewind: login },
-        parameters: { unix_socket_directories: dir, max_connections: 60 },
+        parameters: {
+          unix_socket_directories: dir,
+          max_connections: 200,
+          logging_collector: "on",
+          log_directory: logDir,
+          log_filename: "server.log",
+        },
         pg_hba: [
           "local all all trust",
           "host all all 127.0.0.1/32 trust",
@@ -306,7 +318,7 @@ export class PatroniCluster implements AsyncDisposable {
     const deadline = performance.now() + startLimitMs;
     while (!(await is().catch(() => false))) {
       if (performance.now() > deadline)
-        throw new DevClusterError("TIMEOUT", `${what}: see the logs in ${this.dir}`);
+        throw new DevClusterError("TIMEOUT", `${what}: see the logs in ${this.logs}`);
       await sleep(pollMs);
     }
   }

@@ -1,0 +1,54 @@
+// What `make chaos-patroni` runs on: the product beside Patroni with settings that keep every promise, or with settings that
+// do not, of which the product has to say so.
+import { type Rig } from "../system.ts";
+import { PATRONI_FAULTS, type PatroniFault } from "./faults.ts";
+import { LAGGARD_FAULTS } from "./laggards.ts";
+import { PatroniNemesis } from "./nemesis.ts";
+import { ANY_REPLICA_LEVELS, KEPT_LEVELS, type Levels, PatroniSystem } from "./system.ts";
+
+export type Mode = "recommended" | "wrong";
+
+interface Plan {
+  readonly settings: "recommended" | "asynchronous";
+  readonly levels: Levels;
+  readonly kept: readonly string[];
+  readonly faults: readonly PatroniFault[];
+}
+
+const PLANS: Readonly<Record<Mode, Plan>> = {
+  recommended: {
+    settings: "recommended",
+    levels: KEPT_LEVELS,
+    kept: ["region", "global"],
+    faults: PATRONI_FAULTS,
+  },
+  // Any failover may pass over who acknowledged; the laggards make sure that one does.
+  wrong: {
+    settings: "asynchronous",
+    levels: ANY_REPLICA_LEVELS,
+    kept: ["global"],
+    faults: [...PATRONI_FAULTS, ...LAGGARD_FAULTS],
+  },
+};
+
+export async function startPatroniRig(mode: Mode, only?: readonly string[]): Promise<Rig> {
+  const { settings, levels, kept, faults } = PLANS[mode];
+  const system = await PatroniSystem.start({ settings, levels });
+  return {
+    system: {
+      target: {
+        regions: system.regions,
+        trackers: Object.fromEntries(
+          system.regions.map((region) => [region, system.service(region, "tracker").url]),
+        ),
+        endpoints: (from) => Promise.resolve(system.endpoints(from)),
+        query: (node, sql) => system.patroni.query(node, sql),
+      },
+      levels: system.levels,
+      evidence: [system.logs, system.patroni.logs],
+      close: () => system.close(),
+    },
+    nemesis: (options) =>
+      new PatroniNemesis({ ...options, system, kept, faults, ...(only !== undefined && { only }) }),
+  };
+}
