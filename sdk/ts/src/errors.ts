@@ -218,8 +218,14 @@ export function verdictError(verdict: TokenVerdict): HighwaterError {
   const transactionId = verdict.id;
   switch (verdict.verdict) {
     case "lost": {
-      const retried = verdict.retriedIn === undefined ? "" : " (another attempt under the same id committed)";
-      const details = { code: "transaction_lost", outcome: "not_applied", retry: "transaction" } as const;
+      const isRetried = verdict.retriedIn !== undefined;
+      const retried = isRetried ? " (another attempt under the same id committed)" : "";
+      // A copy of the request that was on its way for long has run in the new history: whoever ran the body again under a
+      // new id would do it twice.
+      const what = isRetried
+        ? ({ outcome: "applied", retry: "resolve_outcome" } as const)
+        : ({ outcome: "not_applied", retry: "transaction" } as const);
+      const details = { code: "transaction_lost", ...what };
       return new TransactionLostError(
         `transaction ${transactionId} was committed and is lost at level ${verdict.level}${retried}`,
         { ...details, transactionId, verdict },
