@@ -39,9 +39,9 @@ function outcomeOf(
   { code, outcome }: Pick<HighwaterError, "code" | "outcome">,
   plan: Plan,
 ): Answer["outcome"] {
+  if (code === "transaction_lost") return "lost";
   // A read that was never answered has no effect that anybody could find.
   if (plan.readOnly) return "aborted";
-  if (code === "transaction_lost") return "lost";
   return outcome === "not_applied" ? "aborted" : "unknown";
 }
 

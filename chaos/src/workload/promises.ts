@@ -37,7 +37,8 @@ export class Promises {
     const listening = promise.onLost(
       (verdict) => {
         this.#tell(txn, verdict.level, verdict);
-        if (verdict.verdict === "lost") onLost();
+        // A late copy of the request has committed in the new history: whoever ran it again would do it twice.
+        if (verdict.verdict === "lost" && verdict.retriedIn === undefined) onLost();
       },
       own === undefined ? {} : { level: own },
     );
