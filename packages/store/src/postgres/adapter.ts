@@ -1,5 +1,5 @@
 // The PostgreSQL adapter of the store port: which connection does what. The work itself is in the files beside it.
-import pg from "pg";
+import type pg from "pg";
 import {
   type EpochId,
   type EpochRecord,
@@ -25,6 +25,7 @@ import {
 } from "../port.ts";
 import { AskedReplicas } from "./asked-replicas.ts";
 import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
+import { PostgresClient } from "./client.ts";
 import { executeOn } from "./execute.ts";
 import { readLogEnd } from "./log-end.ts";
 import { parseLsn } from "./lsn.ts";
@@ -337,7 +338,7 @@ export class PostgresStore implements Store {
   async #withFreshSession<T>(node: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
     const { connectTimeoutMs, callTimeoutMs, clock, helper } = this.#options;
     const limitMs = SLOW_CALLS * callTimeoutMs;
-    const client = new pg.Client({
+    const client = new PostgresClient({
       connectionString: this.#of(node).spec.url,
       application_name: applicationName(helper, "admin"),
       options: startupOptions(sessionSettings(limitMs)),
