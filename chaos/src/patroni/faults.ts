@@ -189,11 +189,11 @@ const WAYS = [
     await pause(random.between(500, 6_000));
   }),
   fault("isolate_leader", async (stage) => {
-    const { system, leader, aim } = stage;
+    const { system, leader, standbys, aim } = stage;
     aim(leader);
-    // Whoever asks it directly still reaches it, and the services do.
+    // No member reaches another one, and the leader not etcd either. The services still reach it.
     await system.patroni.cutFromEtcd(leader);
-    await system.patroni.cutFromOthers(leader);
+    for (const id of [leader, ...standbys]) await system.patroni.cutFromOthers(id);
     await leaseEnds(stage);
     await takenOver(stage, 25_000);
   }),

@@ -157,15 +157,25 @@ export class PatroniCluster implements AsyncDisposable {
       if (rows.length !== this.#members.size - 1) return false;
       const wanted = await this.#synchronousNodes();
       if (wanted === 0) return true;
-      // Until Patroni has written it down it promotes nobody.
-      const { leader: of, sync_standby: list } = JSON.parse((await this.#read("sync")).value ?? "{}") as {
-        leader?: string;
-        sync_standby?: string | null;
-      };
-      const listed = list == null || list === "" ? 0 : list.split(",").length;
-      return of === leader && listed >= wanted && rows.some((row) => row["sync_state"] !== "async");
+      // Until Patroni has written them down it promotes nobody.
+      const { leader: of, standbys } = await this.#sync();
+      return of === leader && standbys.length >= wanted && rows.some((row) => row["sync_state"] !== "async");
     });
     return leader ?? "";
+  }
+
+  /** The standbys that Patroni has written down as synchronous, whether they are there or not. */
+  async listed(): Promise<readonly string[]> {
+    return (await this.#sync()).standbys;
+  }
+
+  async #sync(): Promise<{ leader?: string; standbys: string[] }> {
+    const { leader, sync_standby: list } = JSON.parse((await this.#read("sync")).value ?? "{}") as {
+      leader?: string;
+      sync_standby?: string | null;
+    };
+    const standbys = (list ?? "").split(",").filter((name) => name !== "");
+    return leader === undefined ? { standbys } : { leader, standbys };
   }
 
   async #synchronousNodes(): Promise<number> {
