@@ -28,6 +28,16 @@ test("zones are told by their region as well", () => {
   ]);
 });
 
+test("a level whose name is none is refused, whatever its rule says", () => {
+  for (const name of ["", "Region", "a b", "__proto__", "x\n"]) {
+    const levels = Object.fromEntries([
+      ["disk", { primary: true }],
+      [name, { replicas: 0, outside: "the world" }],
+    ]);
+    assert.ok(!validate(Topology, { nodes: THREE, levels }).ok, name);
+  }
+});
+
 test("a level that needs more regions than there are is refused", () => {
   const region = { far: { replicas: 3, outside: "region" } } as const;
   assert.deepEqual(topologyFaults(topology(THREE, region)), [

@@ -70,7 +70,12 @@ export const Topology = Type.Object(
   {
     nodes: Type.Array(NodeSpec, { minItems: 1, maxItems: 64 }),
     /** Weakest first: the order tells which level is stronger. */
-    levels: Type.Record(name, LevelRule, { minProperties: 1, maxProperties: MAX_LEVELS }),
+    levels: Type.Record(name, LevelRule, {
+      // What has another name would not be looked at.
+      additionalProperties: false,
+      minProperties: 1,
+      maxProperties: MAX_LEVELS,
+    }),
   },
   { additionalProperties: false },
 );
