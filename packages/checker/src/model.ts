@@ -99,6 +99,25 @@ export function isAborted({ answer, resolution }: Transaction): boolean {
   );
 }
 
+/**
+ * Aborted by a tombstone, when nobody knew any more whether it had committed: it may have, in a history that has ended, and
+ * whoever saw it there is lost with it.
+ */
+export function wasSettled(transaction: Transaction): boolean {
+  const { answer, resolution } = transaction;
+  if (!isAborted(transaction)) return false;
+  if (answer?.outcome === "aborted") return answer.error === "transaction_aborted";
+  return resolution?.outcome === "aborted" || resolution?.outcome === "never";
+}
+
+/** It was committed once, and a failure has taken it. */
+export function isLost({ answer, words }: Transaction): boolean {
+  return (
+    answer?.outcome === "lost" ||
+    words.some(({ by, verdict }) => by === "final" && (verdict === "lost" || verdict === "broken"))
+  );
+}
+
 /** From when on everybody had to see what it did; infinite if nobody was told. */
 export function answeredAt({ answer }: Transaction): number {
   return answer?.outcome === "committed" ? answer.atMs : Number.POSITIVE_INFINITY;

@@ -12,7 +12,9 @@ import {
   attemptIn,
   externalLength,
   isAborted,
+  isLost,
   ownBefore,
+  wasSettled,
 } from "../model.ts";
 import { listOf } from "./order.ts";
 
@@ -108,6 +110,7 @@ function judgeValues(
         });
         break;
       case "G1a":
+        if (writer !== undefined && wasSettled(writer) && isLost(reader)) break;
         findings.violation(what, involved, () => {
           return `T1 read ${String(value)} in key ${key}, which T2 has appended; T2 was aborted`;
         });
