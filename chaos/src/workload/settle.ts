@@ -42,45 +42,59 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
   }
   const tokens: TokenNote[] = [];
   await using hw = new Highwater({ endpoints });
-  const left = [...recorded.unresolved];
-  const resolveSome = async (): Promise<void> => {
-    for (let txn = left.shift(); txn !== undefined; txn = left.shift()) {
-      const token = await resolve(hw, txn, options);
-      if (token !== undefined) tokens.push({ kind: "token", txn, token, attempt: null });
-    }
-  };
-  await Promise.all(Array.from({ length: RESOLVED_AT_A_TIME }, resolveSome));
+  const untilMs = performance.now() + RESOLVE_LIMIT_MS;
+  let open: Open[] = recorded.unresolved.map((txn) => ({ txn, unheardSinceMs: undefined }));
+  // All in turns, and not one to its end after the other: that nobody has heard of them for a while is one while for all.
+  while (open.length > 0) {
+    const left = [...open];
+    const unsettled: Open[] = [];
+    const askSome = async (): Promise<void> => {
+      for (let next = left.shift(); next !== undefined; next = left.shift()) {
+        const settled = await ask(hw, next, { options, untilMs });
+        if (settled === undefined) unsettled.push(next);
+        else if (settled.token !== undefined)
+          tokens.push({ kind: "token", txn: next.txn, token: settled.token, attempt: null });
+      }
+    };
+    await Promise.all(Array.from({ length: RESOLVED_AT_A_TIME }, askSome));
+    open = unsettled;
+    if (open.length > 0) await pause(RESOLVE_PAUSE_MS);
+  }
   return tokens;
 }
 
-async function resolve(hw: Highwater, txn: TxnId, options: SettleOptions): Promise<string | undefined> {
+interface Open {
+  readonly txn: TxnId;
+  /** Since when everybody who was asked has never heard of it. */
+  unheardSinceMs: number | undefined;
+}
+
+/** Asks once; undefined while nobody can say. */
+async function ask(
+  hw: Highwater,
+  open: Open,
+  { options, untilMs }: { options: SettleOptions; untilMs: number },
+): Promise<{ token: string | undefined } | undefined> {
   const { journal, recorded } = options;
+  const { txn } = open;
   const { level } = recorded.invocations.get(txn) ?? {};
-  const untilMs = performance.now() + RESOLVE_LIMIT_MS;
-  let unheardSinceMs: number | undefined;
-  for (;;) {
-    const state = await hw.status(txn, level === undefined ? {} : { level }).catch((error: unknown) => {
-      if (error instanceof HighwaterError) return undefined;
-      throw error;
-    });
-    const found = state && foundBy(state);
-    if (found !== undefined) {
-      journal.resolved({ txn, outcome: found.outcome, position: found.position });
-      return found.token;
-    }
-    if (state?.state === "unknown") unheardSinceMs ??= performance.now();
-    else unheardSinceMs = undefined;
-    const isNever = unheardSinceMs !== undefined && performance.now() - unheardSinceMs > NEVER_AFTER_MS;
-    if (isNever || performance.now() > untilMs) {
-      journal.resolved({
-        txn,
-        outcome: unheardSinceMs === undefined ? "unresolved" : "never",
-        position: null,
-      });
-      return undefined;
-    }
-    await pause(RESOLVE_PAUSE_MS);
+  const state = await hw.status(txn, level === undefined ? {} : { level }).catch((error: unknown) => {
+    if (error instanceof HighwaterError) return undefined;
+    throw error;
+  });
+  const found = state && foundBy(state);
+  if (found !== undefined) {
+    journal.resolved({ txn, outcome: found.outcome, position: found.position });
+    return { token: found.token };
   }
+  if (state?.state === "unknown") open.unheardSinceMs ??= performance.now();
+  else open.unheardSinceMs = undefined;
+  const { unheardSinceMs } = open;
+  const isNever = unheardSinceMs !== undefined && performance.now() - unheardSinceMs > NEVER_AFTER_MS;
+  if (!isNever && performance.now() < untilMs) return undefined;
+  const outcome = unheardSinceMs === undefined ? "unresolved" : "never";
+  journal.resolved({ txn, outcome, position: null });
+  return { token: undefined };
 }
 
 /** Records the word of each tracker on each token at each level. */
