@@ -31,10 +31,19 @@ const OID = {
 
 /**
  * One value by the OID of its type: bool to boolean; int2, int4, oid, float4 and float8 to number; int8 to bigint;
- * json and jsonb parsed; everything else, numeric and dates included, stays text.
+ * json and jsonb parsed; everything else, numeric and dates included, stays text, and so does what is none of its type.
  */
 export function decodeValue(text: string | null, oid: number): unknown {
   if (text === null) return null;
+  try {
+    return decode(text, oid);
+  } catch {
+    // Its transaction has committed, and that is more important to know than what one value was meant to be.
+    return text;
+  }
+}
+
+function decode(text: string, oid: number): unknown {
   switch (oid) {
     case OID.bool:
       return text === "t";

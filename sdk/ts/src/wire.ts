@@ -239,13 +239,23 @@ export function isStallEvent(value: unknown): value is StallEvent {
   return isObject(value) && typeof value["level"] === "string" && isUuid(value["epoch"]);
 }
 
+function isField(value: unknown): boolean {
+  return isObject(value) && typeof value["name"] === "string" && typeof value["oid"] === "number";
+}
+
+function isRow(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => one === null || typeof one === "string");
+}
+
 function isStatementResult(value: unknown): value is StatementResult {
   return (
     isObject(value) &&
     typeof value["command"] === "string" &&
     typeof value["rowCount"] === "number" &&
     Array.isArray(value["fields"]) &&
-    Array.isArray(value["rows"])
+    value["fields"].every(isField) &&
+    Array.isArray(value["rows"]) &&
+    value["rows"].every(isRow)
   );
 }
 
