@@ -82,7 +82,7 @@ else {
   const report = await run(dir);
   console.log(textOf(report));
   console.log(
-    `load average ${JSON.stringify(report.load_average)}; figures and plot: loadtests/results/soak.json, soak.svg`,
+    `load average ${JSON.stringify(report.load_average)}; figures and plot: loadtests/results/soak.json, .csv, .svg`,
   );
   if (values.keep) console.log(`logs: ${dir}`);
   else await rm(dir, { recursive: true, force: true });

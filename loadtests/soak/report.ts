@@ -1,4 +1,4 @@
-// What a soak leaves behind: figures as JSON, the lines as SVG, and what a reader wants to know first.
+// What a soak leaves behind: figures as JSON, the lines as SVG and CSV, and what a reader wants to know first.
 import { mkdir, writeFile } from "node:fs/promises";
 import { type Bar, verdictOf } from "../gateway/results.ts";
 import { type Overload } from "./overload.ts";
@@ -20,15 +20,12 @@ const RESULTS = new URL("../results/", import.meta.url);
 
 export async function writeReport(report: Report, recorder: Recorder | null): Promise<void> {
   await mkdir(RESULTS, { recursive: true });
-  const points =
-    recorder === null
-      ? {}
-      : Object.fromEntries(METRIC_NAMES.map((name) => [name, Object.fromEntries(recorder.of(name))]));
   const digits = (_: string, each: unknown): unknown =>
     typeof each === "number" ? Number(each.toFixed(3)) : each;
-  await writeFile(new URL("soak.json", RESULTS), JSON.stringify({ ...report, points }, digits, 1));
+  await writeFile(new URL("soak.json", RESULTS), `${JSON.stringify(report, digits, 2)}\n`);
   if (recorder === null || report.steady === undefined) return;
   await writeFile(new URL("soak.svg", RESULTS), svgOf(report.steady, recorder));
+  await writeFile(new URL("soak.csv", RESULTS), csvOf(recorder));
 }
 
 function svgOf({ durationS, rate, faults }: Steady, recorder: Recorder): string {
@@ -37,6 +34,18 @@ function svgOf({ durationS, rate, faults }: Steady, recorder: Recorder): string 
     METRIC_NAMES.map((name) => ({ ...METRICS[name], lines: recorder.of(name) })),
     faults.map(({ kind, target, fromS, untilS }) => ({ label: `${kind} ${target}`, fromS, untilS })),
   );
+}
+
+/** Every measured point, for whoever wants to look closer. */
+function csvOf(recorder: Recorder): string {
+  const rows = METRIC_NAMES.flatMap((metric) =>
+    [...recorder.of(metric)].flatMap(([line, points]) =>
+      points.map(
+        ({ atS, value, life }) => `${metric},${line},${String(life)},${atS.toFixed(1)},${String(value)}`,
+      ),
+    ),
+  );
+  return ["metric,line,life,at_s,value", ...rows, ""].join("\n");
 }
 
 export function barsOf(report: Report): Bar[] {
