@@ -21,6 +21,8 @@ export type Ambiguity =
   | "epoch_without_place"
   /** Words of one tracker in another order than it could have said them; its answers may have overtaken each other. */
   | "words_out_of_order"
+  /** Durable on the disk of a node that is gone, to those who heard so in time, and lost to others. */
+  | "durable_on_a_lost_disk"
   /** Cycles that need a snapshot read among others: replicas and the primary may show commits in different orders. */
   | "cycle_through_snapshots";
 

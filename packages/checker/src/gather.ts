@@ -181,17 +181,17 @@ export class Gathering {
 
   #requireLevels({ levels }: Scenario): void {
     const known = new Set<Level>(levels);
-    const require = (level: Level, of: string): void => {
+    const requireLevel = (level: Level, of: string): void => {
       if (!known.has(level))
         throw new HistoryError("contradictory", `${of}: there is no level ${level}`, null);
     };
     for (const { record } of this.#failures) {
-      for (const level of record.kept) require(level, `failure ${record.kind}`);
+      for (const level of record.kept) requireLevel(level, `failure ${record.kind}`);
     }
-    for (const { txn, level } of this.#told) require(level, `told about ${txn}`);
+    for (const { txn, level } of this.#told) requireLevel(level, `told about ${txn}`);
     for (const { invocation, answer } of this.#transactions) {
-      require(invocation.level, invocation.txn);
-      if (answer?.durableAt != null) require(answer.durableAt, invocation.txn);
+      requireLevel(invocation.level, invocation.txn);
+      if (answer?.durableAt != null) requireLevel(answer.durableAt, invocation.txn);
     }
   }
 

@@ -27,11 +27,11 @@ class FateJudge {
     const verdicts = this.#verdicts.of(transaction);
     this.#judgeOutcome(transaction, verdicts);
     for (const ofAttempt of verdicts) {
-      const isLost = ofAttempt.levels.some(({ lost }) => lost !== null);
+      const isBack = hasReturned(ofAttempt);
       for (const [level, spoken] of ofAttempt.levels.entries()) {
-        this.#judgeTruth(transaction, ofAttempt, level);
-        this.#judgeBroken(transaction, ofAttempt, level, isLost);
-        this.#judgeFinal(transaction, level, spoken);
+        if (!isAborted(transaction)) this.#judgeTruth(transaction, ofAttempt, level);
+        this.#judgeBroken(transaction, ofAttempt, level, isBack);
+        this.#judgeFinal(transaction, ofAttempt, level, spoken);
       }
     }
     if (isAcknowledged(transaction)) this.#requireVerdicts(transaction);
@@ -101,21 +101,24 @@ class FateJudge {
     transaction: Transaction,
     { attempt, levels }: AttemptVerdicts,
     level: number,
-    isLost: boolean,
+    isBack: boolean,
   ): void {
     const { durable, broken } = levels[level] ?? {};
     if (broken == null) return;
     // One that comes back after its loss was told is broken at every level, whichever the failure has kept.
-    const excuse = this.#excuses.breaks(transaction, attempt, isLost ? null : level, broken.atMs);
+    const excuse = this.#excuses.breaks(transaction, attempt, isBack ? null : level, broken.atMs);
     if (excuse === null) {
       this.#findings.violation("fate.promise-broken", [transaction.invocation.txn], () => {
         return `T1 was told as broken at ${this.#name(level)} (${broken.by}), and every failure until then has kept that`;
       });
-    } else if (durable === null && !isLost) this.#findings.ambiguity("broken_without_a_word");
+    } else if (durable === null && !isBack) this.#findings.ambiguity("broken_without_a_word");
   }
 
-  #judgeFinal(transaction: Transaction, level: number, spoken: Spoken): void {
+  #judgeFinal(transaction: Transaction, ofAttempt: AttemptVerdicts, level: number, spoken: Spoken): void {
     const { final, words } = spoken;
+    // That it had reached the primary's disk only those know who heard so before that node was gone: to them it stays durable
+    // there, to all others it is lost. Both is true, and neither promises anything about the node that took over.
+    const isBeyond = isGone(ofAttempt, level) && this.#isBeyond(transaction, ofAttempt.attempt, level);
     const { txn } = transaction.invocation;
     const at = this.#name(level);
     if (final.has("pending")) {
@@ -134,21 +137,24 @@ class FateJudge {
       );
     }
     const real = (["durable", "lost", "broken"] as const).filter((verdict) => final.has(verdict));
-    if (real.length > 1) {
+    if (isBeyond && real.length > 1 && !final.has("broken"))
+      this.#findings.ambiguity("durable_on_a_lost_disk");
+    else if (real.length > 1) {
       this.#findings.violation("fate.trackers-disagree", [txn], () => {
         return `at ${at} T1 is ${real.map((verdict) => `${verdict} (${whoSaid(spoken, verdict)})`).join(" and ")}`;
       });
     }
-    if (words.length > 1) this.#judgeChanges(txn, at, spoken);
+    if (words.length > 1) this.#judgeChanges(txn, at, spoken, isBeyond);
   }
 
   /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
-  #judgeChanges(txn: string, at: string, { words }: Spoken): void {
+  #judgeChanges(txn: string, at: string, { words }: Spoken, isBeyond: boolean): void {
     const sources = Map.groupBy(words, ({ tracker }) => tracker ?? "the client");
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((word) => word.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
-      if (durable >= 0 && lost >= 0) {
+      if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
+      else if (durable >= 0 && lost >= 0) {
         this.#findings.violation("fate.word-changed", [txn], () => {
           return `${source} said of T1 at ${at}: ${durable < lost ? "durable, then lost" : "lost, then durable"}`;
         });
@@ -186,6 +192,24 @@ class FateJudge {
   #name(level: number): string {
     return this.#history.scenario.levels[level] ?? "";
   }
+}
+
+/** Whatever it is at this level, at another one all say that it is not there. */
+function isGone({ levels }: AttemptVerdicts, level: number): boolean {
+  return levels.some(
+    ({ final }, other) =>
+      other !== level &&
+      final.size > 0 &&
+      [...final].every((verdict) => verdict === "lost" || verdict === "broken"),
+  );
+}
+
+/** It was told as lost, and then as broken at every level: what is lost and comes back is broken everywhere. */
+function hasReturned({ levels }: AttemptVerdicts): boolean {
+  return (
+    levels.some(({ lost }) => lost !== null) &&
+    levels.every(({ broken, final }) => broken !== null && !final.has("lost"))
+  );
 }
 
 function whoSaid({ words }: Spoken, verdict: string): string {

@@ -1,5 +1,6 @@
 // What a read may not miss: everything that earlier epochs have left to its own, and, on the primary, everything that was
-// committed and answered before it began. A snapshot read may be older than that, and says so.
+// committed and answered before it began. A snapshot read may be older than that, and says so. Nor may a version stand in
+// front of one that was there before.
 import { type Findings } from "../findings.ts";
 import { type History, type ListRead, type Transaction, answeredAt } from "../model.ts";
 import { type KeyOrder, type Orders } from "../orders.ts";
@@ -21,6 +22,20 @@ export function judgeFreshness(history: History, orders: Orders, findings: Findi
         judgeStale(findings, answers, reader, read, order);
       }
     }
+  }
+  for (const order of orders.all()) judgeRealTime(history, answers, order, findings);
+}
+
+/** Nobody appends in front of what was there before it began. */
+function judgeRealTime(history: History, answers: FirstAnswers, order: KeyOrder, findings: Findings): void {
+  for (const [at, value] of order.own.entries()) {
+    const writer = history.writers.get(value);
+    const behind = answers.behind(order, at + 1);
+    if (writer === undefined || behind === null || writer === behind) continue;
+    if (answeredAt(behind) >= writer.invocation.atMs) continue;
+    findings.violation("order.real-time", [writer.invocation.txn, behind.invocation.txn], () => {
+      return `key ${order.key}: ${String(value)} of T1 is in front of what T2 had appended, and was answered for, before T1 began`;
+    });
   }
 }
 

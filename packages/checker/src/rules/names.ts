@@ -15,6 +15,7 @@ export const RULES = {
   "atomicity.torn": "some effects of a transaction are there in the end, others are not",
   "atomicity.receipt": "a transaction's effects and its receipt disagree about its presence",
   "order.incompatible": "two lists of one history disagree about the order of a key's versions",
+  "order.real-time": "a version behind one whose transaction began after the other one's was answered",
   "order.epochs": "an older epoch's value behind a newer epoch's",
   "read.garbage": "a value that nobody has written to this key",
   "read.other-history": "a value of a transaction that is not in the reader's history",

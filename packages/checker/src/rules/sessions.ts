@@ -63,10 +63,13 @@ class SessionJudge {
     const { isolation, after } = invocation;
     const named = after === null ? undefined : this.#history.byId.get(after);
     if (isolation === "snapshot" && named === undefined) return;
-    // A snapshot shows what its token stands for, and that the token's transaction had before it.
+    // A snapshot shows what its token stands for. That includes what the session had before, unless the token is itself of a
+    // snapshot read, which may have been older.
+    const isWithNamed = (other: Transaction): boolean =>
+      other === named ||
+      (named !== undefined && named.invocation.isolation === "serializable" && isBefore(other, named));
     const had = (other: Transaction): boolean =>
-      isBefore(other, reader) &&
-      (isolation !== "snapshot" || other === named || (named !== undefined && isBefore(other, named)));
+      isBefore(other, reader) && (isolation !== "snapshot" || isWithNamed(other));
     const isNamed = (other: Transaction): boolean => isolation === "snapshot" || other === named;
     for (const { writer, value } of this.#written.get(read.key) ?? []) {
       if (!had(writer) || this.#survived(writer, readIn) !== true || contains(read, value)) continue;

@@ -1,0 +1,236 @@
+// Words about durability: what was told, what is there in the end, and which failures excuse a difference.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { check } from "../src/check.ts";
+import { append, epoch, failure, history, read, scenario, transfer } from "./support/build.ts";
+import { assertGood, assertViolates } from "./support/judge.ts";
+
+const write = [append("x", 1)];
+const there = { lists: { x: [1] } };
+const gone = { lists: {} };
+/** The history has gone on on another node, without what it lost. */
+const moved = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1", { node: "b" })] };
+const KEPT = ["region", "global"];
+
+test("what is durable and there is good, and so is what is lost and absent", () => {
+  assertGood(history({ t: { does: write } }, there));
+  assertGood(history({ t: { does: write, final: "lost" } }, gone, [failure(20, [])]));
+});
+
+test("durable and absent", () => {
+  const { transactions, explanation } = assertViolates(
+    history({ t: { does: write, receipt: null } }, gone),
+    "fate.durable-absent",
+  );
+  assert.deepEqual(transactions, ["t"]);
+  assert.match(explanation, /durable at disk \(final\).*absent/);
+});
+
+test("durable by the answer, by a promise or by an event counts as well, and broken is what it has to become", () => {
+  const failures = [failure(20, ["disk"])];
+  const answer = { durableAt: "region" };
+  assertViolates(
+    history({ t: { does: write, answer, final: "lost" } }, gone, failures),
+    "fate.durable-absent",
+  );
+  for (const by of ["promise", "event", "asked"] as const) {
+    const told = [{ by, tracker: by === "promise" ? null : "mid", atMs: 16 }];
+    const lost = history({ t: { does: write, told, final: "lost" } }, gone, failures);
+    assertViolates(lost, "fate.durable-absent");
+    const broken = history({ t: { does: write, told, final: ["lost", "broken", "lost"] } }, gone, failures);
+    assertGood(broken);
+    assert.equal(check(broken).counts.promisesBroken, 1);
+  }
+});
+
+test("a tracker that said durable and says lost contradicts itself", () => {
+  const told = [{ tracker: "near", atMs: 16 }];
+  const records = history({ t: { does: write, told, final: "lost" } }, gone, [failure(20, [])]);
+  const { explanation } = assertViolates(records, "fate.word-changed", "fate.durable-absent");
+  assert.match(explanation, /near said of T1 at region: durable, then lost/);
+});
+
+test("durable on the primary's disk promises nothing once another node has taken over", () => {
+  const final = ["durable", "lost", "lost"] as const;
+  assertGood(history({ t: { does: write, final } }, moved, [failure(20, KEPT)]));
+  // On the same node the same words are wrong.
+  const stayed = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1")] };
+  assertViolates(history({ t: { does: write, final } }, stayed, [failure(20, KEPT)]), "fate.durable-absent");
+  // And without a failure that did not keep it.
+  assertViolates(history({ t: { does: write, final } }, moved), "fate.durable-absent");
+});
+
+test("which levels survive crashes alone is the scenario's to say", () => {
+  const specs = { t: { does: write, final: ["durable", "lost", "lost"] } } as const;
+  const none = [scenario({ crashOnly: [] }), failure(20, KEPT)];
+  assertViolates(history(specs, moved, none), "fate.durable-absent");
+  assertGood(history(specs, moved, [scenario({ crashOnly: ["disk"] }), failure(20, KEPT)]));
+});
+
+test("broken although every failure has kept the level", () => {
+  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const final = ["lost", "broken", "lost"] as const;
+  const spec = { t: { does: write, told, final } };
+  assertViolates(history(spec, moved, [failure(20, KEPT)]), "fate.promise-broken");
+  assertViolates(history(spec, moved), "fate.promise-broken");
+  // A failure that came after the word explains nothing.
+  assertViolates(history(spec, moved, [failure(2_000_000, [])]), "fate.promise-broken");
+  assertGood(history(spec, moved, [failure(20, ["disk", "global"])]));
+});
+
+test("a failure that the transaction's epoch came out of explains nothing", () => {
+  const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" }), epoch("e3", "e2", { node: "c" })];
+  const broken = {
+    ...{ does: write, epoch: "e2", at: [30, 35] as const, final: ["lost", "broken", "lost"] as const },
+    told: [{ by: "promise", tracker: null, atMs: 36 }] as const,
+  };
+  const specs = { before: { does: [read("y")], shows: [[]] }, t: broken };
+  const early = failure(20, [], { node: "b" });
+  assertViolates(history(specs, { epochs }, [early]), "fate.promise-broken");
+  assertGood(history(specs, { epochs }, [early, failure(50, [], { node: "c" })]));
+});
+
+test("broken without any word that was broken is counted, not judged", () => {
+  const records = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, moved, [
+    failure(20, []),
+  ]);
+  assertGood(records);
+  assert.deepEqual(check(records).ambiguous, { broken_without_a_word: 1 });
+});
+
+test("lost and present, unless it came back and is called broken", () => {
+  assertViolates(
+    history({ t: { does: write, final: "lost", receipt: "commit" } }, there, [failure(20, [])]),
+    "fate.lost-present",
+  );
+  const told = [{ verdict: "lost", level: "global", atMs: 30, tracker: "near" }] as const;
+  const back = { t: { does: write, told, final: "broken", receipt: "commit" } } as const;
+  assertGood(history(back, there, [failure(20, ["disk"])]));
+  assertViolates(history(back, there, [failure(20, ["disk", "region", "global"])]), "fate.promise-broken");
+});
+
+test("an answer that says lost is one", () => {
+  const answer = { outcome: "lost", position: null } as const;
+  const spec = { does: write, answer, shows: null, final: null } as const;
+  assertGood(history({ t: { ...spec, receipt: null } }, gone));
+  assertViolates(history({ t: { ...spec, receipt: "commit" } }, there), "fate.lost-present");
+});
+
+test("lost in one epoch, and there by a retry of the same id in another one", () => {
+  const epochs = [epoch("e1", null), epoch("e2", "e1")];
+  const told = [{ verdict: "lost", level: "region", tracker: "near", by: "final", attempt: "e1" }] as const;
+  const retried = { does: write, epoch: "e2", told, final: "durable" } as const;
+  assertGood(history({ t: retried }, { ...there, epochs }));
+  // The same word about the attempt that is there is wrong.
+  const wrong = { ...retried, told: [{ ...told[0], attempt: "e2" }] } as const;
+  assertViolates(
+    history({ t: wrong }, { ...there, epochs }),
+    "fate.lost-present",
+    "fate.trackers-disagree",
+    "fate.word-changed",
+  );
+});
+
+test("aborted, or never run, and present or durable", () => {
+  const aborted = { does: write, answer: { outcome: "aborted" }, shows: null, final: null } as const;
+  assertGood(history({ t: { ...aborted, receipt: "aborted" } }, gone));
+  assertViolates(history({ t: { ...aborted, receipt: "commit" } }, there), "fate.aborted-present");
+  assertViolates(
+    history({ t: { ...aborted, receipt: null } }, there),
+    "fate.aborted-present",
+    "atomicity.receipt",
+  );
+  const told = [{ verdict: "durable", atMs: 30 }] as const;
+  assertViolates(history({ t: { ...aborted, told, receipt: null } }, gone), "fate.aborted-durable");
+  const unknown = { answer: { outcome: "unknown", position: null }, shows: null, does: write } as const;
+  const never = { ...unknown, resolution: { outcome: "never", position: null }, final: null } as const;
+  assertGood(history({ t: { ...never, receipt: null } }, gone));
+  assertViolates(history({ t: { ...never, receipt: "commit" } }, there), "fate.aborted-present");
+});
+
+test("unknown outcomes have to be resolved", () => {
+  const unknown = {
+    does: write,
+    answer: { outcome: "unknown", position: null },
+    shows: null,
+    final: null,
+  } as const;
+  const open = history({ t: { ...unknown, receipt: null } }, gone);
+  assertViolates(open, "fate.unresolved");
+  assert.equal(check(open).counts.pending, 1);
+  const unresolved = { ...unknown, resolution: { outcome: "unresolved" }, receipt: null } as const;
+  assertViolates(history({ t: unresolved }, gone), "fate.unresolved");
+  const committed = history({ t: { ...unknown, resolution: {}, final: "durable" } }, there);
+  assertGood(committed);
+  assert.equal(check(committed).counts.unknownResolved, 1);
+  assertViolates(history({ t: { ...unknown, resolution: {}, receipt: "commit" } }, there), "fate.no-verdict");
+});
+
+test("a client that was killed leaves a transaction of which either is right", () => {
+  const killed = { does: write, answer: null, final: null } as const;
+  assertGood(history({ t: { ...killed, receipt: null } }, gone));
+  assertGood(history({ t: { ...killed, receipt: "commit" } }, there));
+  assert.equal(check(history({ t: killed }, gone)).counts.unanswered, 1);
+});
+
+test("in the end nothing is pending, unjudged, or without a word of every tracker at every level", () => {
+  const pending = history(
+    { t: { does: write, final: ["durable", "durable", "pending"], receipt: "commit" } },
+    there,
+  );
+  assertViolates(pending, "fate.pending");
+  assert.equal(check(pending).counts.pending, 1);
+  for (const final of ["expired", "unknown", "refused"] as const) {
+    assertViolates(history({ t: { does: write, final, receipt: "commit" } }, there), "fate.unjudged");
+  }
+  const good = history({ t: { does: write } }, there);
+  const without = good.filter((it) => it.type !== "told" || it.tracker !== "far" || it.level !== "region");
+  const { explanation } = assertViolates(without, "fate.no-verdict");
+  assert.match(explanation, /no final verdict of far at region/);
+  assertViolates(
+    good.filter(({ type }) => type !== "told"),
+    "fate.no-verdict",
+  );
+});
+
+test("all trackers say the same", () => {
+  const told = [{ by: "final", tracker: "mid", verdict: "lost" }] as const;
+  const records = history({ t: { does: write, told, final: "broken" } }, gone, [failure(20, [])]);
+  const mid = records.filter((it) => it.type !== "told" || it.tracker !== "mid");
+  assertGood(mid);
+  const { explanation } = assertViolates(records, "fate.trackers-disagree", "fate.no-verdict");
+  assert.match(explanation, /lost \(mid\) and broken \(near, far\)/);
+});
+
+test("what is broken stays broken, and silence in between says nothing", () => {
+  const told = [
+    { tracker: "near", verdict: "durable", atMs: 16 },
+    { tracker: "near", verdict: "pending", atMs: 21 },
+    { tracker: "near", verdict: "broken", atMs: 30 },
+  ] as const;
+  assertGood(
+    history({ t: { does: write, told, final: ["lost", "broken", "lost"] } }, gone, [failure(20, [])]),
+  );
+  const flipped = history({ t: { does: write, told, receipt: "commit" } }, there, [failure(20, [])]);
+  assertViolates(flipped, "fate.word-changed");
+});
+
+test("a transaction is there as a whole, with its receipt, or not at all", () => {
+  const does = [append("x", 1), append("y", 2), transfer(0, 1, 5)];
+  const moved5 = [{ txn: "t", from: 0, to: 1, amount: 5 }];
+  assertGood(history({ t: { does } }, { lists: { x: [1], y: [2] }, transfers: moved5, balances: [95, 105] }));
+  assertViolates(
+    history({ t: { does } }, { lists: { x: [1] }, transfers: moved5, balances: [95, 105] }),
+    "atomicity.torn",
+  );
+  assertViolates(history({ t: { does } }, { lists: { x: [1], y: [2] } }), "atomicity.torn");
+  assertViolates(history({ t: { does: write, receipt: "commit" } }, gone), "atomicity.receipt");
+  assertViolates(
+    history({ t: { does: write, answer: null, final: null, receipt: null } }, there),
+    "atomicity.receipt",
+  );
+  assertViolates(
+    history({ t: { does: write, answer: null, final: null, receipt: "lost" } }, there),
+    "atomicity.receipt",
+  );
+});
