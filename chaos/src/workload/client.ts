@@ -25,7 +25,7 @@ const MANNERS: readonly Pick<HighwaterOptions, "requestTimeoutMs" | "totalTimeou
 ];
 /** Of each SDK client: lines of work with a session, and without. */
 const SESSIONS = 3;
-const LOOSE = 4;
+const LOOSE = 6;
 const INTERACTIVE = 2;
 const REPLICA = 2;
 const KINDS = { sdk: 78, interactive: 11, replica: 11 } as const;

@@ -7,7 +7,7 @@ import { type ClientOptions, type NamedTracker } from "./messages.ts";
 import { Random } from "./random.ts";
 
 const CRASH_AFTER_MS = 6_000;
-const CRASH_WITHIN_MS = 20_000;
+const CRASH_WITHIN_MS = 30_000;
 
 export function trackersOf(target: WorkloadOptions["target"]): NamedTracker[] {
   return Object.entries(target.trackers).map(([name, url]) => ({ name, url }));
