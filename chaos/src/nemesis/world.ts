@@ -8,8 +8,12 @@ import { type FaultLog } from "../parts.ts";
 import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
 import { reigns } from "./trackers.ts";
 
-/** The old primary's streams end at the latest after `wal_receiver_timeout`. */
-const STREAMS_END_LIMIT_MS = 20_000;
+const STREAMS_END_LIMIT_MS = 30_000;
+/**
+ * The old primary's streams end by themselves after `wal_receiver_timeout`; but one that is just being opened over a link
+ * that is cut waits for ever. Whoever promotes ends it.
+ */
+const DETACH_AFTER_MS = 7_000;
 const STREAMING_LIMIT_MS = 30_000;
 const FOLLOWED_LIMIT_MS = 60_000;
 /** An operator who is not obeyed looks again at what there is to overrule. */
@@ -101,18 +105,27 @@ export class World {
    */
   async hear(candidates = this.replicas): Promise<Candidate[]> {
     const heard = new Map<string, bigint>();
+    const detachAtMs = nowMs() + DETACH_AFTER_MS;
     await eventually("no replica is fed by the old primary", STREAMS_END_LIMIT_MS, async () => {
       heard.clear();
       const status = await this.cluster.status();
       const up = candidates.filter((id) => status.some((node) => node.id === id && node.state === "replica"));
       const rows = await Promise.all(up.map(async (id) => ({ id, row: await this.#received(id) })));
       for (const { id, row } of rows) if (row.replica && !this.suspects.has(id)) heard.set(id, row.position);
-      return rows.every(({ row }) => !row.fed);
+      const fed = rows.filter(({ row }) => row.fed);
+      if (nowMs() > detachAtMs) for (const { id } of fed) await this.#detach(id);
+      return fed.length === 0;
     });
     return this.replicas.map((id) => {
       const { region, zone } = this.node(id);
       return { node: id, region, zone, position: heard.get(id) ?? null };
     });
+  }
+
+  async #detach(id: string): Promise<void> {
+    this.say(`ends the stream of ${id}`);
+    await this.cluster.query(id, "ALTER SYSTEM SET primary_conninfo TO ''");
+    await this.cluster.query(id, "SELECT pg_reload_conf()");
   }
 
   async #received(id: string): Promise<{ replica: boolean; position: bigint; fed: boolean }> {
