@@ -9,7 +9,7 @@ REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-g
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume chaos soak bench-gateway bench-overload bench-tracker failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -40,6 +40,12 @@ failover-rounds: $(STAMP) ## N failovers in a row (N=20), every verdict checked
 
 latency: $(STAMP) ## Commit and durability latency over the default links, against the bar
 	@$(NODE) packages/dev-system/src/latency.ts
+
+chaos-patroni: $(STAMP) $(VENV) ## The same with Patroni as the cluster manager; WRONG=1: settings that break promises (DURATION_S= SEED= RATE= ONLY= KEEP=)
+	@$(NODE) chaos/src/patroni/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)" $(if $(WRONG),--wrong)
+
+patroni-rows: $(STAMP) $(VENV) ## What Patroni promotes with each of its settings, and what the product says then (ONLY=settings/deed,…)
+	@$(NODE) chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
 
 bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the bars (PROFILE=folder profiles it)
 	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile $(PROFILE))

@@ -57,6 +57,16 @@ export interface Outcome extends Row {
   readonly untrue: readonly string[];
 }
 
+/** What is wrong with an outcome; null if nothing is. */
+export function faultOf(outcome: Outcome): string | null {
+  const { promoted, expected, promised, untrue } = outcome;
+  if (untrue.length > 0) return `untrue verdicts: ${untrue.slice(0, 3).join("; ")}`;
+  if (expected === "nobody" && promoted !== null) return `${promoted} was promoted`;
+  if (expected === "laggard" && (promised.any["broken"] ?? 0) === 0) return "no promise broke";
+  if ((promised.safe["broken"] ?? 0) > 0) return "a safe promise broke";
+  return null;
+}
+
 const COMMITS = 20;
 const ACKNOWLEDGED_LIMIT_MS = 20_000;
 const STRUCK_OUT_LIMIT_MS = 15_000;

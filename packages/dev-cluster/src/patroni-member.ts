@@ -86,6 +86,8 @@ export class PatroniMember {
   async kill(): Promise<void> {
     const guards = this.#guards;
     this.#guards = [];
+    // A backend that stands still does not notice that its postmaster is gone, and would keep the next one from starting.
+    const server = await this.#server();
     await Promise.all(
       guards.map(async (child) => {
         if (child.exitCode !== null || child.signalCode !== null) return;
@@ -95,6 +97,7 @@ export class PatroniMember {
         await gone;
       }),
     );
+    for (const pid of server) signal(pid, "SIGKILL");
     // A server that was just being started, or a copy that was being made, had not written its process id.
     await this.#end(() => processesNaming(this.dataDir));
   }
