@@ -22,12 +22,17 @@ const PLANS: Readonly<Record<Mode, Plan>> = {
     kept: ["region", "global"],
     faults: PATRONI_FAULTS,
   },
-  // Any failover may pass over who acknowledged; the laggards make sure that one does.
+  // Any failover may pass over who acknowledged; the laggard's is never far.
   wrong: {
     settings: "asynchronous",
     levels: ANY_REPLICA_LEVELS,
     kept: ["global"],
-    faults: [...PATRONI_FAULTS, ...LAGGARD_FAULTS],
+    faults: [
+      ...LAGGARD_FAULTS,
+      ...PATRONI_FAULTS.filter(({ kind }) =>
+        ["kill_leader_host", "kill_leader_server", "switchover"].includes(kind),
+      ),
+    ],
   },
 };
 
