@@ -4,9 +4,12 @@ import { heapFile, type Held } from "./heap-probe.ts";
 
 export interface ProcessSample {
   readonly residentMib: number;
+  /** Besides the connections of clients. */
   readonly descriptors: number;
-  /** Of the descriptors those that are sockets. */
+  /** Of those, sockets: the service's own connections, and what a client has closed and the service has not. */
   readonly sockets: number;
+  /** Connections to the service that both sides hold open. */
+  readonly clients: number;
 }
 
 export interface ServerSample {
@@ -17,6 +20,8 @@ export interface ServerSample {
 }
 
 const MEBIBYTE = 1_048_576;
+/** As the kernel writes it. */
+const ESTABLISHED = "01";
 
 /** `null` instead of an error: processes and files come and go. */
 export function ifThere<T>(look: () => T): T | null {
@@ -27,12 +32,39 @@ export function ifThere<T>(look: () => T): T | null {
   }
 }
 
-export function sampleProcess(pid: number): ProcessSample | null {
+/** `port`: where it listens. `established`: see readEstablished(). */
+export function sampleProcess(
+  pid: number,
+  port: number,
+  established: ReadonlyMap<string, number>,
+): ProcessSample | null {
   return ifThere(() => {
-    const descriptors = descriptorsOf(pid);
-    const sockets = descriptors.filter((each) => isSocket(pid, each)).length;
-    return { residentMib: statusMib(pid, "VmRSS"), descriptors: descriptors.length, sockets };
+    const links = readdirSync(`/proc/${String(pid)}/fd`).flatMap((each) => linkOf(pid, each) ?? []);
+    const sockets = links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []);
+    const clients = sockets.filter((inode) => established.get(inode) === port).length;
+    return {
+      residentMib: residentMib(pid),
+      descriptors: links.length - clients,
+      sockets: sockets.length - clients,
+      clients,
+    };
   });
+}
+
+export function residentMib(pid: number): number {
+  return statusMib(pid, "VmRSS");
+}
+
+/** Of every connection of the host that is established, by its socket's number, the port at this end. */
+export function readEstablished(): ReadonlyMap<string, number> {
+  const lines = ifThere(() => readFileSync("/proc/net/tcp", "latin1").trim().split("\n").slice(1)) ?? [];
+  return new Map(
+    lines.flatMap((line): [string, number][] => {
+      const [, local = "", , state, , , , , , inode] = line.trim().split(/\s+/);
+      if (state !== ESTABLISHED || inode === undefined) return [];
+      return [[inode, Number.parseInt(local.slice(local.indexOf(":") + 1), 16)]];
+    }),
+  );
 }
 
 export function sampleHeap(dir: string, pid: number): Held | null {
@@ -77,7 +109,6 @@ function descriptorsOf(pid: number): readonly string[] {
   return readdirSync(`/proc/${String(pid)}/fd`);
 }
 
-function isSocket(pid: number, descriptor: string): boolean {
-  const path = `/proc/${String(pid)}/fd/${descriptor}`;
-  return ifThere(() => readlinkSync(path))?.startsWith("socket:") === true;
+function linkOf(pid: number, descriptor: string): string | null {
+  return ifThere(() => readlinkSync(`/proc/${String(pid)}/fd/${descriptor}`));
 }

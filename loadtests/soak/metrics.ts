@@ -32,16 +32,22 @@ export const METRICS = {
     why: "buffers of requests in flight, and rooms of the backlog that double",
   },
   descriptors: {
-    title: "File descriptors of each service",
+    title: "File descriptors of each service, besides those of its clients' connections",
     unit: "descriptors",
     allowance: allowing(8, 0.1),
-    why: "connections of clients and pools come and go with the load and with faults",
+    why: "pools come and go with the load and with faults",
   },
   sockets: {
-    title: "Sockets of each service",
+    title: "Sockets of each service, besides its clients' connections",
     unit: "sockets",
     allowance: allowing(8, 0.1),
     why: "as the descriptors",
+  },
+  clients: {
+    title: "Connections of clients to each service",
+    unit: "connections",
+    allowance: null,
+    why: "the clients' own choice: they open many when a fault holds them up, and keep them for a minute",
   },
   connections: {
     title: "Database sessions of each service, on all servers together",

@@ -3,7 +3,7 @@
 import { type ServiceProcess } from "@highwater/dev-system";
 import { type Bar } from "../gateway/results.ts";
 import { Helper } from "../tracker/helper.ts";
-import { sampleHeap, sampleProcess } from "./host-sample.ts";
+import { ifThere, residentMib, sampleHeap } from "./host-sample.ts";
 import { newId } from "../gateway/http-client.ts";
 import { SoakSystem } from "./soak-system.ts";
 import { bar } from "./steady.ts";
@@ -187,7 +187,7 @@ function phaseOf(name: string, volley: Volley, soak: SoakSystem, gateway: Servic
     ...{ refused: volley.refused, other: volley.other },
     ...{ commitP50Ms: volley.commitMs.p50, commitP99Ms: volley.commitMs.p99 },
     ...{ refusedP50Ms: volley.refusedMs.p50, refusedP99Ms: volley.refusedMs.p99 },
-    gatewayMib: sampleProcess(pid)?.residentMib ?? null,
+    gatewayMib: ifThere(() => residentMib(pid)),
     gatewayHeapMib: held === null ? null : held.heapBytes / MEBIBYTE,
   };
 }

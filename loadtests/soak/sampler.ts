@@ -1,5 +1,5 @@
 // Once a second: every process, every ledger, and the tables of the store.
-import { fileMib, sampleHeap, sampleProcess, sampleServer } from "./host-sample.ts";
+import { fileMib, readEstablished, sampleHeap, sampleProcess, sampleServer } from "./host-sample.ts";
 import { Recorder } from "./recorder.ts";
 import { type SoakSystem } from "./soak-system.ts";
 import { type ServiceProcess } from "@highwater/dev-system";
@@ -83,7 +83,8 @@ export class Sampler {
 
   async sample(): Promise<void> {
     const { system } = this.#soak;
-    for (const service of this.#soak.services()) this.#sampleService(service);
+    const established = readEstablished();
+    for (const service of this.#soak.services()) this.#sampleService(service, established);
     for (const region of system.regions)
       this.recorder.add("ledgerMib", region, fileMib(this.#soak.ledgerFile(region)));
     this.#sampleServers();
@@ -101,15 +102,16 @@ export class Sampler {
     ]);
   }
 
-  #sampleService(service: ServiceProcess): void {
-    const { name, pid } = service;
+  #sampleService(service: ServiceProcess, established: ReadonlyMap<string, number>): void {
+    const { name, pid, port } = service;
     if (pid === undefined || !service.running) return;
     const life = this.#lifeOf(name, pid);
-    const process = sampleProcess(pid);
+    const process = sampleProcess(pid, port, established);
     const held = sampleHeap(this.#soak.heapDir, pid);
     this.recorder.add("resident", name, process?.residentMib, life);
     this.recorder.add("descriptors", name, process?.descriptors, life);
     this.recorder.add("sockets", name, process?.sockets, life);
+    this.recorder.add("clients", name, process?.clients, life);
     this.recorder.add("heap", name, held === null ? null : held.heapBytes / MEBIBYTE, life);
     this.recorder.add("external", name, held === null ? null : held.externalBytes / MEBIBYTE, life);
   }

@@ -129,6 +129,8 @@ function retentionEnv(retentionMs: number | undefined): Record<string, string> {
     TRACKER_KEEP_DURABLE_MS: String(retentionMs),
     TRACKER_INTENT_PATIENCE_MS: String(Math.max(5_000, Math.floor(retentionMs / 3))),
     TRACKER_MAINTAIN_MS: String(Math.max(500, Math.floor(retentionMs / 6))),
+    // A partition is a quarter of the retention, and goes when the transactions that were open then have ended.
+    GATEWAY_IDLE_TIMEOUT_MS: String(Math.floor(retentionMs / 30)),
   };
 }
 

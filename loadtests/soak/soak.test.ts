@@ -15,7 +15,15 @@ const RETENTION_MS = 4_000;
 const STEADY = { durationS: 9, rate: 40, faultEveryMs: null };
 const DOWN = { downS: 3, rate: 100, marginS: 2 };
 /** Of services: one line for each of the six. */
-const BY_SERVICE = ["resident", "heap", "external", "descriptors", "sockets", "connections"] as const;
+const BY_SERVICE = [
+  "resident",
+  "heap",
+  "external",
+  "descriptors",
+  "sockets",
+  "clients",
+  "connections",
+] as const;
 const BY_REGION = ["ledgerMib", "entries", "announcements"] as const;
 
 test("a short soak measures everything, drops old receipts, and a tracker that was down catches up", async () => {
