@@ -149,7 +149,7 @@ export class ThreeRegionNemesis implements Nemesis {
       for (const which of ["tracker", "gateway"] as const) {
         const service = system[which](region);
         if (service.pid !== undefined && service.running) process.kill(service.pid, "SIGCONT");
-        else await system.restartService(region, which);
+        else await this.#world.revive(region, which);
       }
     }
   }

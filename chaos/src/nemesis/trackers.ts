@@ -5,6 +5,7 @@ const ASK_LIMIT_MS = 1_500;
 
 export interface Reign {
   readonly region: string;
+  readonly answers: boolean;
   /** The node whose epoch reigns by this tracker; null when it follows nobody, or does not answer. */
   readonly node: string | null;
   /** Every epoch that it knows. */
@@ -26,8 +27,8 @@ async function ask(system: System, region: string): Promise<Reign> {
     const response = await fetch(`${system.tracker(region).url}/v1/durability/marks`, { signal });
     const { marks, epochs } = (await response.json()) as MarksAnswer;
     const reigning = marks === null ? undefined : epochs.find(({ id }) => id === marks.epoch);
-    return { region, node: reigning?.node ?? null, epochs: epochs.map(({ id }) => id) };
+    return { region, answers: true, node: reigning?.node ?? null, epochs: epochs.map(({ id }) => id) };
   } catch {
-    return { region, node: null, epochs: [] };
+    return { region, answers: false, node: null, epochs: [] };
   }
 }

@@ -14,6 +14,7 @@ const STREAMS_END_LIMIT_MS = 30_000;
  * that is cut waits for ever. Whoever promotes ends it.
  */
 const DETACH_AFTER_MS = 7_000;
+const START_ATTEMPTS = 3;
 const STREAMING_LIMIT_MS = 30_000;
 const FOLLOWED_LIMIT_MS = 60_000;
 /** An operator who is not obeyed looks again at what there is to overrule. */
@@ -164,6 +165,8 @@ export class World {
     await eventually(`${this.primary} is followed`, FOLLOWED_LIMIT_MS, async () => {
       const told = await reigns(this.system, regions);
       if (told.some(({ node }) => node === this.primary)) return true;
+      // A tracker that is not there, or has just been started, is no reason to repeat oneself.
+      if (!told.some(({ answers }) => answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
       if (nowMs() > commandAtMs) {
         commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
         await this.authorize("nobody follows it");
@@ -220,6 +223,19 @@ export class World {
     await eventually(`${id} has caught up`, STREAMING_LIMIT_MS, async () => {
       return (await this.#received(id)).position >= target;
     });
+  }
+
+  /** A service's start has a limit that a busy machine can miss. */
+  async revive(region: string, service: "gateway" | "tracker"): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.system.restartService(region, service);
+        return;
+      } catch (cause) {
+        if (attempt === START_ATTEMPTS) throw cause;
+        this.say(`${reasonOf(cause)}; it is started again`);
+      }
+    }
   }
 
   async discard(copy: string): Promise<void> {

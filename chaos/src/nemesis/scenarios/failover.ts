@@ -18,8 +18,8 @@ export function best(heard: Parameters<typeof byPosition>[0]): string {
 const degraded = ({ random }: Stage): Promise<void> => pause(random.between(DEGRADED_MIN, DEGRADED_MAX));
 
 async function reviveServices(world: World, region: string): Promise<void> {
-  await world.system.restartService(region, "tracker");
-  await world.system.restartService(region, "gateway");
+  await world.revive(region, "tracker");
+  await world.revive(region, "gateway");
 }
 
 /** Whether the services are told by an operator or find out by themselves. */

@@ -79,9 +79,9 @@ export const PRIMARY_IN_PLACE: readonly Scenario[] = [
       const order = random.shuffle(system.regions);
       await Promise.all([
         ...cluster.nodes.map(({ id }) => cluster.start(id)),
-        ...order.map((region) => system.restartService(region, "tracker")),
+        ...order.map((region) => world.revive(region, "tracker")),
       ]);
-      await Promise.all(order.map((region) => system.restartService(region, "gateway")));
+      await Promise.all(order.map((region) => world.revive(region, "gateway")));
     },
   },
 ];

@@ -13,7 +13,7 @@ const TORN_BYTES = 777;
 async function killThenStart(world: World, region: string, service: Service, awayMs: number): Promise<void> {
   await world.system[service](region).kill();
   await pause(awayMs);
-  await world.system.restartService(region, service);
+  await world.revive(region, service);
 }
 
 function killed(service: Service): Scenario {
@@ -37,7 +37,7 @@ function restarted(service: Service): Scenario {
     run: async ({ world, random, aim }) => {
       const region = random.pick(world.system.regions);
       aim(region);
-      await world.system.restartService(region, service);
+      await world.revive(region, service);
     },
   };
 }
@@ -79,7 +79,7 @@ export const SERVICES: readonly Scenario[] = [
       const awayMs = random.between(0, 3_000);
       await Promise.all(system.regions.map((region) => system.tracker(region).kill()));
       await pause(awayMs);
-      for (const region of random.shuffle(system.regions)) await system.restartService(region, "tracker");
+      for (const region of random.shuffle(system.regions)) await world.revive(region, "tracker");
     },
   },
   {
@@ -92,7 +92,7 @@ export const SERVICES: readonly Scenario[] = [
       await world.system.tracker(region).kill();
       const log = join(world.cluster.dir, "services", `ledger-${region}.sqlite-wal`);
       await appendFile(log, Buffer.alloc(TORN_BYTES, Math.floor(random.next() * 256)));
-      await world.system.restartService(region, "tracker");
+      await world.revive(region, "tracker");
     },
   },
 ];
