@@ -15,9 +15,8 @@ const RESOLVE_LIMIT_MS = 60_000;
  * every client gone and every link healed, it never ran.
  */
 const NEVER_AFTER_MS = 4_000;
-const RESOLVE_PAUSE_MS = 1_000;
-/** Most of them are waited for only to be sure that they never ran. */
-const RESOLVED_AT_A_TIME = 100;
+const RESOLVE_PAUSE_MS = 500;
+const RESOLVED_AT_A_TIME = 16;
 
 const VERDICTS_LIMIT_MS = 60_000;
 const VERDICTS_WAIT_MS = 5_000;
