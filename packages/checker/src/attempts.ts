@@ -3,7 +3,7 @@
 import { type EpochId } from "./history.ts";
 import { type ListView } from "./lists.ts";
 import { getOrMake } from "./maps.ts";
-import { type History, type Transaction, isAborted } from "./model.ts";
+import { type History, type Transaction, isVoid } from "./model.ts";
 
 export interface Sighting extends ListView {
   readonly key: string;
@@ -36,7 +36,7 @@ export function inferAttempts(history: History): void {
     for (let at = 0; at < length; at++) writers.get(spine.values[at] ?? Number.NaN)?.seenIn.add(epoch);
   }
   for (const transaction of transactions) {
-    if (!transaction.isInferred || isAborted(transaction)) continue;
+    if (!transaction.isInferred || isVoid(transaction)) continue;
     let found = transaction.attempts[0] ?? null;
     for (const epoch of transaction.seenIn)
       found = found === null ? epoch : (epochs.common(found, epoch) ?? found);

@@ -110,6 +110,18 @@ export function wasSettled(transaction: Transaction): boolean {
   return resolution?.outcome === "aborted" || resolution?.outcome === "never";
 }
 
+/** Aborted, and not one that was settled after others had seen it: its values are in no order of versions. */
+export function isVoid(transaction: Transaction): boolean {
+  return isAborted(transaction) && !(wasSettled(transaction) && transaction.seenIn.size > 0);
+}
+
+/** It can have been there for the reader: its tombstone is of a history that the reader has not seen. */
+export function wasSettledBehind(epochs: EpochTree, transaction: Transaction, reader: Transaction): boolean {
+  const { receipt } = transaction;
+  if (!wasSettled(transaction) || reader.readIn === null) return false;
+  return receipt === null || !epochs.contains(reader.readIn, receipt.epoch);
+}
+
 /** It was committed once, and a failure has taken it. */
 export function isLost({ answer, words }: Transaction): boolean {
   return (
@@ -153,12 +165,25 @@ export function isPresent({ invocation, receipt }: Transaction, attempt: EpochId
 }
 
 /**
- * The attempt that the word is about: as it says, or else the only one, or else the one that was answered. Null if
- * nobody can tell.
+ * It has committed in the epoch for certain. A word of loss alone does not say so: the id may have been sent again there and
+ * been refused.
  */
-export function attemptOf({ attempts, answer }: Transaction, word: Word): EpochId | null | undefined {
+export function isCertain({ attempts, readIn, receipt, words }: Transaction, attempt: EpochId): boolean {
+  if (attempts.length === 1 || readIn === attempt) return true;
+  if (receipt?.kind === "commit" && receipt.epoch === attempt) return true;
+  return words.some((word) => word.attempt === attempt && word.verdict === "durable");
+}
+
+/**
+ * The attempt that the word is about: as it says, or else the only one, or else the one that was answered or is certain.
+ * Undefined if nobody can tell.
+ */
+export function attemptOf(transaction: Transaction, word: Word): EpochId | null | undefined {
   if (word.attempt !== null) return word.attempt;
+  const { attempts, answer } = transaction;
   if (attempts.length <= 1) return attempts[0] ?? null;
   const answered = answer?.position?.epoch;
-  return attempts.find((attempt) => attempt === answered);
+  if (answered !== undefined && attempts.includes(answered)) return answered;
+  const certain = attempts.filter((attempt) => isCertain(transaction, attempt));
+  return certain.length === 1 ? certain[0] : undefined;
 }

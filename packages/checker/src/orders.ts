@@ -4,7 +4,7 @@ import { type Sighting, sightingsOf } from "./attempts.ts";
 import { type EpochId } from "./history.ts";
 import { isCompatible } from "./lists.ts";
 import { getOrMake } from "./maps.ts";
-import { type History, type Transaction, appendsOf, attemptIn, isAborted, isAcknowledged } from "./model.ts";
+import { type History, type Transaction, appendsOf, attemptIn, isAcknowledged, isVoid } from "./model.ts";
 
 /** What is known of one key in one epoch. */
 export interface KeyOrder {
@@ -73,18 +73,18 @@ export class Orders {
     const { epochs, writers } = this.#history;
     const { key, epoch, spine, length } = sighting;
     const parts = new Map<EpochId, number[]>();
-    let newest = -1;
+    // Values of nobody's, of aborted ones and of other histories are violations of their own. They keep their place, with what
+    // stands before them, so that they do not shift what stands behind them.
+    let newest: EpochId | null = null;
     for (let at = 0; at < length; at++) {
       const value = spine.values[at] ?? Number.NaN;
       const writer = writers.get(value);
-      const attempt = writer === undefined || isAborted(writer) ? null : attemptIn(epochs, writer, epoch);
-      if (attempt !== epoch && !parts.has(epoch)) order.base = at + 1;
-      // Values of nobody's, of aborted ones and of other histories are violations of their own: no order is learned from them.
-      if (attempt === null) continue;
-      const depth = epochs.depth(attempt);
-      if (depth < newest) this.faults.push({ kind: "epochs", sighting, at });
-      newest = Math.max(newest, depth);
-      getOrMake(parts, attempt, () => []).push(value);
+      const attempt = writer === undefined || isVoid(writer) ? null : attemptIn(epochs, writer, epoch);
+      if (attempt !== null && newest !== null && epochs.depth(attempt) < epochs.depth(newest)) {
+        this.faults.push({ kind: "epochs", sighting, at });
+      } else newest = attempt ?? newest;
+      if (newest !== epoch) order.base = at + 1;
+      if (newest !== null) getOrMake(parts, newest, () => []).push(value);
     }
     for (const [attempt, values] of parts) this.#merge(this.#at(key, attempt), values, sighting);
   }

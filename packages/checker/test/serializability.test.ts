@@ -146,7 +146,11 @@ test("what an epoch has left is in every list of the next one, in its place", ()
     history({ first, second, none: { ...later, does: [read("x")], shows: [[]] } }, { lists, epochs }),
     "read.survivor-missing",
   );
-  assertViolates(history({ first, second }, { lists: { x: [2, 1] }, epochs }), "order.epochs");
+  assertViolates(
+    history({ first, second }, { lists: { x: [2, 1] }, epochs }),
+    "order.epochs",
+    "order.real-time",
+  );
 });
 
 test("a list that goes on without what its epoch began with", () => {

@@ -92,3 +92,10 @@ test("a read after a token sees what the token stands for, wherever it runs", ()
   const afterOld = { ...after, shows: [[], []], invocation: { ...snapshot, after: "old" } };
   assertGood(history({ one, two, old, afterOld }, { lists }));
 });
+
+test("an id that was sent again and refused has not committed there", () => {
+  const told = [{ verdict: "lost", by: "event", attempt: "e2", atMs: 35 }] as const;
+  const lost = { ...one, final: "lost", told } as const;
+  const later = { at: [30, 40], epoch: "e2", does: [read("x")], shows: [[]], invocation: session } as const;
+  assertGood(history({ lost, later }, { epochs }, [failure(25, [])]));
+});

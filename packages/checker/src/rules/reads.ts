@@ -13,8 +13,9 @@ import {
   externalLength,
   isAborted,
   isLost,
+  isVoid,
   ownBefore,
-  wasSettled,
+  wasSettledBehind,
 } from "../model.ts";
 import { listOf } from "./order.ts";
 
@@ -71,7 +72,7 @@ class StrangeValues {
       const tree = this.#history.epochs;
       return spine.values.flatMap((value, at): Strange[] => {
         const writer = this.#history.writers.get(value);
-        if (writer === undefined || isAborted(writer)) return [];
+        if (writer === undefined || isVoid(writer)) return [];
         if (attemptIn(tree, writer, epoch) !== null) return [];
         const { attempts } = writer;
         const isKnown = [epoch, ...attempts].every((it) => tree.isPlaced(it)) && attempts.length > 0;
@@ -110,7 +111,7 @@ function judgeValues(
         });
         break;
       case "G1a":
-        if (writer !== undefined && wasSettled(writer) && isLost(reader)) break;
+        if (writer !== undefined && isLost(reader) && wasSettledBehind(history.epochs, writer, reader)) break;
         findings.violation(what, involved, () => {
           return `T1 read ${String(value)} in key ${key}, which T2 has appended; T2 was aborted`;
         });

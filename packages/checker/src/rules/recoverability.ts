@@ -5,7 +5,7 @@ import { type Findings } from "../findings.ts";
 import { type EpochId } from "../history.ts";
 import { type Spine } from "../lists.ts";
 import { getOrMake } from "../maps.ts";
-import { type History, type Transaction, attemptIn, externalLength, isAborted, isPresent } from "../model.ts";
+import { type History, type Transaction, attemptIn, externalLength, isVoid, isPresent } from "../model.ts";
 import { type Verdicts } from "../verdicts.ts";
 
 interface Undurable {
@@ -77,7 +77,7 @@ class UndurableValues {
       for (const [at, value] of spine.values.entries()) {
         const writer = writers.get(value);
         // Reads of nothing, of aborted ones and of other histories are violations by their own names.
-        if (writer === undefined || isAborted(writer)) continue;
+        if (writer === undefined || isVoid(writer)) continue;
         const attempt = attemptIn(epochs, writer, epoch);
         if (attempt === null) continue;
         const why = this.#whyNot(writer, attempt, level);

@@ -10,6 +10,7 @@ import {
   appendsOf,
   attemptIn,
   externalLength,
+  isCertain,
 } from "../model.ts";
 import { type Rule } from "./names.ts";
 import { listOf } from "./order.ts";
@@ -108,7 +109,7 @@ class SessionJudge {
     const { epochs } = this.#history;
     const attempt = attemptIn(epochs, transaction, epoch);
     if (attempt === null) return false;
-    if (attempt === epoch) return true;
+    if (attempt === epoch && isCertain(transaction, epoch)) return true;
     const { receipt } = transaction;
     if (receipt?.kind === "commit" && receipt.epoch === attempt && epochs.reigned(epoch)) return true;
     for (const seenIn of transaction.seenIn) if (epochs.contains(seenIn, epoch)) return true;
