@@ -25,6 +25,7 @@ export function newEntry(
     owner,
     source,
     isExposed: false,
+    hasOtherTokens: false,
     origin: null,
     state: { kind: "unknown" },
     reached: 0,
@@ -201,7 +202,10 @@ function tellDurable(
   effects.push({ kind: "publish_durable", level, items });
 }
 
-/** Durable everywhere: whoever asks later is answered by the token and the marks, unless a look-up had its part in it. */
+/**
+ * Durable everywhere: whoever asks later is answered by the token and the marks, unless a look-up had its part in it, or
+ * another token was answered by what is known of this one.
+ */
 export function complete(state: TrackerState, entry: Entry, effects: Effect[]): void {
   if (isToldByToken(state, entry)) {
     drop(state, entry, effects);
@@ -211,8 +215,8 @@ export function complete(state: TrackerState, entry: Entry, effects: Effect[]): 
   effects.push({ kind: "save", entry });
 }
 
-function isToldByToken(state: TrackerState, { origin, attempt }: Entry): boolean {
-  if (origin?.epoch !== attempt) return false;
+function isToldByToken(state: TrackerState, { origin, attempt, hasOtherTokens }: Entry): boolean {
+  if (origin?.epoch !== attempt || hasOtherTokens) return false;
   if (state.ancestry.at(-1)?.id === attempt) return true;
   return carry(state, origin) !== null && hasAll(state, reachedBits(state, origin));
 }

@@ -8,7 +8,7 @@ import { markIn, type NodeSite, type NodeState, type TrackerEvent } from "./inde
 import { markOf } from "./marks.ts";
 import { OffsetHeap } from "./offset-heap.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
-import { holds } from "./world.test.ts";
+import { holds } from "../../sim/truth.ts";
 
 const SEED = 20_260_102;
 

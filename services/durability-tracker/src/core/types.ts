@@ -127,6 +127,8 @@ export interface Entry {
   /** Levels (bits; see levels.ts) at which it was durable. Terminal. */
   reached: number;
   atMs: number;
+  /** Somebody was answered who holds a token that tells another place than its origin. */
+  hasOtherTokens: boolean;
   /** Of the gateway that announced it; null when nobody did. */
   owner: OwnerAccount;
   source: Source | null;
