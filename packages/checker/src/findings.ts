@@ -15,6 +15,10 @@ export type Ambiguity =
   | "broken_without_a_word"
   /** Which attempt of an id that ran twice a word is about. */
   | "word_without_attempt"
+  /** A read-only transaction is durable to one tracker and lost to another one: they had heard different marks. */
+  | "read_judged_apart"
+  /** All say that it is gone, and only some know that the level had been reached. */
+  | "promise_known_to_some"
   /** A read whose epoch is not known, so nobody can say what it had to see. */
   | "read_without_epoch"
   /** A value of an epoch whose place among the others is not known. */

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
+import { type HistoryRecord } from "../src/history.ts";
 import { append, epoch, failure, history, read, scenario, transfer } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
@@ -193,13 +194,52 @@ test("in the end nothing is pending, unjudged, or without a word of every tracke
   );
 });
 
-test("all trackers say the same", () => {
-  const told = [{ by: "final", tracker: "mid", verdict: "lost" }] as const;
-  const records = history({ t: { does: write, told, final: "broken" } }, gone, [failure(20, [])]);
-  const mid = records.filter((it) => it.type !== "told" || it.tracker !== "mid");
-  assertGood(mid);
-  const { explanation } = assertViolates(records, "fate.trackers-disagree", "fate.no-verdict");
-  assert.match(explanation, /lost \(mid\) and broken \(near, far\)/);
+/** As it was told, but for one tracker's last word at the region level. */
+function apart(
+  records: readonly HistoryRecord[],
+  tracker: string,
+  verdict: "durable" | "lost" | "broken",
+): HistoryRecord[] {
+  return records.map((it) =>
+    it.type === "told" && it.by === "final" && it.tracker === tracker && it.level === "region"
+      ? { ...it, verdict }
+      : it,
+  );
+}
+
+test("all trackers say the same about what is there and what is not", () => {
+  const present = history({ t: { does: write } }, there, [failure(20, [])]);
+  const { explanation } = assertViolates(
+    apart(present, "far", "lost"),
+    ...(["fate.trackers-disagree", "fate.lost-present"] as const),
+  );
+  assert.match(explanation, /durable \(near\) and lost \(far\)/);
+  // Whether a promise was broken is known to those who had heard that it could be made.
+  const broken = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, gone, [failure(20, [])]);
+  assertGood(broken);
+  const some = apart(broken, "far", "lost");
+  assertGood(some);
+  assert.equal(check(some).ambiguous.promise_known_to_some, 1);
+  // Of a read nothing is left that could tell.
+  const reading = { does: [read("x")], shows: [[]], readOnly: true } as const;
+  const lost = apart(history({ t: reading }, gone, [failure(20, [])]), "far", "lost");
+  assertGood(lost);
+  assert.equal(check(lost).ambiguous.read_judged_apart, 1);
+});
+
+test("losses are told by one log, whichever tracker hands it out", () => {
+  const told = [
+    { by: "event", tracker: "near", verdict: "durable", atMs: 16 },
+    { by: "event", tracker: "near", verdict: "lost", atMs: 21 },
+    { by: "event", tracker: "near", verdict: "broken", atMs: 22 },
+  ] as const;
+  const final = ["lost", "broken", "lost"] as const;
+  assertGood(history({ t: { does: write, told, final } }, gone, [failure(20, [])]));
+  const flipped = told.map((word) => (word.verdict === "lost" ? { ...word, by: "asked" as const } : word));
+  assertViolates(
+    history({ t: { does: write, told: flipped, final } }, gone, [failure(20, [])]),
+    "fate.word-changed",
+  );
 });
 
 test("what is broken stays broken, and silence in between says nothing", () => {

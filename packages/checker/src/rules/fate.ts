@@ -2,7 +2,7 @@
 import { type Excuses } from "../failures.ts";
 import { type Findings } from "../findings.ts";
 import { type Failure } from "../history.ts";
-import { type History, type Transaction, isAborted, isAcknowledged, isPresent } from "../model.ts";
+import { type History, type Transaction, type Word, isAborted, isAcknowledged, isPresent } from "../model.ts";
 import { type AttemptVerdicts, type Spoken, type Verdicts } from "../verdicts.ts";
 
 export function judgeFate(history: History, verdicts: Verdicts, excuses: Excuses, findings: Findings): void {
@@ -137,23 +137,35 @@ class FateJudge {
       );
     }
     const real = (["durable", "lost", "broken"] as const).filter((verdict) => final.has(verdict));
-    if (isBeyond && real.length > 1 && !final.has("broken"))
-      this.#findings.ambiguity("durable_on_a_lost_disk");
+    if (real.length > 1 && isBeyond) this.#findings.ambiguity("durable_on_a_lost_disk");
+    // A read leaves nothing by which trackers that have heard different marks could come to the same end. What a durable one
+    // has read is held against its promise by `recoverability.reads`.
+    else if (real.length > 1 && transaction.invocation.readOnly)
+      this.#findings.ambiguity("read_judged_apart");
+    // They agree that it is gone. That its level had been reached is known to those who had heard the mark, and they say so.
+    else if (real.length > 1 && !final.has("durable")) this.#findings.ambiguity("promise_known_to_some");
     else if (real.length > 1) {
       this.#findings.violation("fate.trackers-disagree", [txn], () => {
         return `at ${at} T1 is ${real.map((verdict) => `${verdict} (${whoSaid(spoken, verdict)})`).join(" and ")}`;
       });
     }
-    if (words.length > 1) this.#judgeChanges(txn, at, spoken, isBeyond);
+    const isRead = transaction.invocation.readOnly;
+    if (words.length > 1) this.#judgeChanges(txn, at, spoken, { isBeyond, isRead });
   }
 
   /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
-  #judgeChanges(txn: string, at: string, { words }: Spoken, isBeyond: boolean): void {
-    const sources = Map.groupBy(words, ({ tracker }) => tracker ?? "the client");
+  #judgeChanges(
+    txn: string,
+    at: string,
+    { words }: Spoken,
+    { isBeyond, isRead }: { isBeyond: boolean; isRead: boolean },
+  ): void {
+    const sources = Map.groupBy(words, sourceOf);
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((word) => word.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
       if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
+      else if (isRead && durable >= 0 && lost >= 0) this.#findings.ambiguity("read_judged_apart");
       else if (durable >= 0 && lost >= 0) {
         this.#findings.violation("fate.word-changed", [txn], () => {
           return `${source} said of T1 at ${at}: ${durable < lost ? "durable, then lost" : "lost, then durable"}`;
@@ -169,6 +181,16 @@ class FateJudge {
         });
       } else if (durable > broken || lost > broken) this.#findings.ambiguity("words_out_of_order");
     }
+    // A promise that everybody was told is broken holds for nobody.
+    const logged = sources.get(LOG)?.some(({ verdict }) => verdict === "broken") === true;
+    if (!logged || isBeyond) return;
+    const holds = words.find(({ by, verdict }) => by === "final" && verdict === "durable");
+    if (holds === undefined) return;
+    if (isRead) this.#findings.ambiguity("read_judged_apart");
+    else
+      this.#findings.violation("fate.word-changed", [txn], () => {
+        return `${LOG} said of T1 at ${at} that it is broken, and ${holds.tracker ?? ""} in the end that it is durable`;
+      });
   }
 
   #requireVerdicts(transaction: Transaction): void {
@@ -192,6 +214,17 @@ class FateJudge {
   #name(level: number): string {
     return this.#history.scenario.levels[level] ?? "";
   }
+}
+
+const LOG = "the log of events";
+
+/**
+ * Losses and broken promises are told by one log, in the store, from which every tracker hands out the same: the word is that
+ * of whoever recorded it. That something has become durable each tracker tells by itself.
+ */
+function sourceOf({ by, tracker, verdict }: Word): string {
+  if (by === "event" && verdict !== "durable") return LOG;
+  return tracker ?? "the client";
 }
 
 /** Whatever it is at this level, at another one all say that it is not there. */
