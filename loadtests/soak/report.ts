@@ -79,10 +79,11 @@ function steadyText({ durationS, rate, tally, faults, judged }: Steady): string[
 }
 
 function downText(down: TrackerDown): string[] {
-  const { others } = down;
+  const { others, gatewayMib } = down;
   return [
     `tracker down: ${short(down.downS)} s at ${short(down.committedPerS)} commits a second, ${String(down.committedWhileDown)} meanwhile`,
     `  back: ready after ${short(down.readyMs)} ms, its marks after ${short(down.marksMs)} ms, the gateways' announcements after ${short(down.announcementsMs)} ms`,
+    `  the gateway kept ${String(down.keptAnnouncements)} announcements for it; its memory ${short(gatewayMib.before)} / ${short(gatewayMib.down)} / ${short(gatewayMib.back)} MiB (before / down / back)`,
     `  verdicts for all ${String(down.committed)}: ${JSON.stringify(down.verdicts)} in ${short(down.verdictsMs)} ms`,
     ...others.map(
       ({ region, durableP50Ms: p50, durableP99Ms: p99 }) =>

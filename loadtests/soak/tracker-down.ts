@@ -3,6 +3,7 @@
 import { type Bar } from "../gateway/results.ts";
 import { median } from "../gateway/results.ts";
 import { Helper } from "../tracker/helper.ts";
+import { ifThere, residentMib } from "./host-sample.ts";
 import { SoakSystem } from "./soak-system.ts";
 import { bar } from "./steady.ts";
 import { LEVEL } from "./table.ts";
@@ -33,6 +34,9 @@ export interface TrackerDown {
   readonly announcementsMs: number;
   readonly verdicts: Readonly<Record<string, number>>;
   readonly verdictsMs: number;
+  /** Of the gateway: what it kept for the tracker when that came back, and its memory. */
+  readonly keptAnnouncements: number;
+  readonly gatewayMib: { readonly before: number; readonly down: number; readonly back: number };
   readonly others: readonly {
     readonly region: string;
     readonly durableP50Ms: { readonly before: number; readonly down: number; readonly back: number };
@@ -74,8 +78,11 @@ export async function measureTrackerDown(
   loading.catch(() => undefined);
   await pause(1_000 * marginS);
   const killedMs = performance.now() - startedMs;
+  const memory = { before: gatewayMib(soak), down: 0, back: 0 };
   await system.tracker(victim).kill();
   await pause(1_000 * downS);
+  memory.down = gatewayMib(soak);
+  const keptAnnouncements = Math.max(...(await queueLengths(soak)));
   const backMs = performance.now();
   const goal = await markOf(system.tracker(soak.home).url);
   await system.restartService(victim, "tracker");
@@ -84,6 +91,7 @@ export async function measureTrackerDown(
   const marksMs = (await moment(async () => (await markOf(url)) >= goal)) - backMs;
   const announcementsMs = (await moment(() => hasNothingOld(soak, rate))) - backMs;
   const volley = await loading;
+  memory.back = gatewayMib(soak);
   await load.ask("close", undefined);
   const { verdicts, tookMs } = await countVerdicts(url, volley.tokens);
   const phases = { killedMs, backMs: backMs - startedMs };
@@ -93,6 +101,7 @@ export async function measureTrackerDown(
     ...{ refused: volley.refused, other: volley.other, downS: (phases.backMs - killedMs) / 1_000 },
     committedWhileDown: Math.round((volley.tokens.length * (phases.backMs - killedMs)) / volley.elapsedMs),
     ...{ readyMs, marksMs, announcementsMs, verdicts, verdictsMs: tookMs },
+    ...{ keptAnnouncements, gatewayMib: memory },
     others: others.map((region, at) => delaysOf(region, volley.durable[at] ?? [], phases)),
   };
   return { ...measured, bars: barsOf(measured) };
@@ -105,13 +114,24 @@ async function markOf(tracker: string): Promise<bigint> {
   return BigInt(marks?.levels[LEVEL] ?? 0);
 }
 
-/** No gateway keeps more for any tracker than what is committed within a second. */
+/** The gateway of the load keeps no more for any tracker than what is committed within a second. */
 async function hasNothingOld(soak: SoakSystem, rate: number): Promise<boolean> {
+  const lengths = await queueLengths(soak);
+  return lengths.length > 0 && lengths.every((length) => length <= rate);
+}
+
+/** Of the gateway of the load: announcements that wait, by tracker. */
+async function queueLengths(soak: SoakSystem): Promise<number[]> {
   const answer = await fetch(`${soak.system.gateway(soak.home).url}/metrics`);
-  const lengths = [
-    ...(await answer.text()).matchAll(/^highwater_gateway_announcement_queue_length\{[^}]*\} (\d+)$/gm),
-  ];
-  return lengths.length > 0 && lengths.every(([, length]) => Number(length) <= rate);
+  const lines = (await answer.text()).matchAll(
+    /^highwater_gateway_announcement_queue_length\{[^}]*\} (\d+)$/gm,
+  );
+  return [...lines].map(([, length]) => Number(length));
+}
+
+function gatewayMib(soak: SoakSystem): number {
+  const pid = soak.system.gateway(soak.home).pid ?? 0;
+  return ifThere(() => residentMib(pid)) ?? Number.NaN;
 }
 
 /** When the condition held first. */
