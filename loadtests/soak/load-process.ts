@@ -33,8 +33,11 @@ export interface Tally {
   readonly durableMs: { p50: number; p99: number };
 }
 
-/** Under way at a time: above it the load waits for the service. */
-const MAX_UNDER_WAY = 4_000;
+/**
+ * Under way at a time, about two seconds' worth: above it the load waits for the service. More would be another scenario: a
+ * queue whose waiting time is longer than its clients' patience.
+ */
+const MAX_UNDER_WAY = 400;
 /** For one transaction in all, repetitions included. Shorter than receipts are kept in a run with faults. */
 const RESOLVE_MS = 45_000;
 /** For one call of the client, which repeats by itself as well. */
@@ -125,7 +128,9 @@ class Run {
 
   #ended(cause: unknown, isTold: boolean): void {
     if (!(cause instanceof HighwaterError)) throw cause;
-    const { code, outcome } = cause;
+    const { outcome } = cause;
+    // What is never to be sent again is a fault of this program, or of the service: which one, its text says.
+    const code = cause.code === "invalid_request" ? `invalid_request: ${cause.message}` : cause.code;
     if (code === "transaction_lost" && isTold) this.tally.lost++;
     else if (code === "promise_broken") this.tally.broken++;
     else if (outcome === "not_applied") count(this.tally.refused, code);
