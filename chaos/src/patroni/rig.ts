@@ -15,6 +15,8 @@ interface Plan {
   readonly faults: readonly PatroniFault[];
 }
 
+const BESIDE_LAGGARDS = ["kill_leader_host", "kill_leader_server", "switchover"];
+
 const PLANS: Readonly<Record<Mode, Plan>> = {
   recommended: {
     settings: "recommended",
@@ -29,9 +31,10 @@ const PLANS: Readonly<Record<Mode, Plan>> = {
     kept: ["global"],
     faults: [
       ...LAGGARD_FAULTS,
-      ...PATRONI_FAULTS.filter(({ kind }) =>
-        ["kill_leader_host", "kill_leader_server", "switchover"].includes(kind),
-      ),
+      ...PATRONI_FAULTS.filter(({ kind }) => BESIDE_LAGGARDS.includes(kind)).map((fault) => ({
+        ...fault,
+        oneIn: 3,
+      })),
     ],
   },
 };
