@@ -128,6 +128,9 @@ export class TrackerLoop {
   }
 
   stop(): void {
+    // What was promised in the last moment would otherwise be forgotten until the primary shows its positions again; and if it
+    // never does, a broken promise would be told as a mere loss.
+    saveMarks(this.#deps.ledger, this.#state, this.#reigning());
     this.#stop.abort();
     this.#reign.abort();
     this.#wake.abort();
