@@ -130,9 +130,10 @@ export function isLost({ answer, words }: Transaction): boolean {
   );
 }
 
-/** From when on everybody had to see what it did; infinite if nobody was told. */
-export function answeredAt({ answer }: Transaction): number {
-  return answer?.outcome === "committed" ? answer.atMs : Number.POSITIVE_INFINITY;
+/** From when on everybody in the epoch had to see what it did; infinite if nobody was told, or of another attempt. */
+export function answeredAt({ answer, attempts, readIn }: Transaction, epoch: EpochId): number {
+  if (answer?.outcome !== "committed") return Number.POSITIVE_INFINITY;
+  return attempts.length > 1 && readIn !== epoch ? Number.POSITIVE_INFINITY : answer.atMs;
 }
 
 /** Its attempt that is in the epoch's history. Of two the newer one: it could not have run beside the other. */

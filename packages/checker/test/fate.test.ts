@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
-import { type HistoryRecord } from "../src/history.ts";
+import { type HistoryRecord, type Operation, type Shown } from "../src/history.ts";
 import { append, epoch, failure, history, read, scenario, transfer } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
@@ -225,6 +225,36 @@ test("all trackers say the same about what is there and what is not", () => {
   const lost = apart(history({ t: reading }, gone, [failure(20, [])]), "far", "lost");
   assertGood(lost);
   assert.equal(check(lost).ambiguous.read_judged_apart, 1);
+});
+
+test("what somebody was told as durable binds all trackers", () => {
+  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const lostHere = (
+    final: "durable" | "broken",
+    does: readonly Operation[],
+    shows: readonly Shown[],
+  ): HistoryRecord[] =>
+    apart(
+      history({ t: { does, shows, told, final: ["lost", final, "lost"] } }, gone, [failure(20, [])]),
+      "far",
+      "lost",
+    );
+  const { explanation } = assertViolates(lostHere("broken", write, [null]), "fate.trackers-disagree");
+  assert.match(
+    explanation,
+    /at region T1 is lost \(far\) and broken \(near\), and was told as durable before \(promise\)/,
+  );
+  assertViolates(lostHere("durable", [read("x")], [[]]), "fate.trackers-disagree");
+});
+
+test("a read that was told as durable is not lost without a word that the promise is broken", () => {
+  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const reading = { does: [read("x")], shows: [[]], told } as const;
+  assertViolates(
+    history({ t: { ...reading, final: "lost" } }, moved, [failure(20, [])]),
+    "fate.durable-absent",
+  );
+  assertGood(history({ t: { ...reading, final: ["lost", "broken", "lost"] } }, moved, [failure(20, [])]));
 });
 
 test("losses are told by one log, whichever tracker hands it out", () => {

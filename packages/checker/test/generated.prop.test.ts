@@ -154,13 +154,16 @@ const MUTATIONS: Readonly<Record<string, Mutation>> = {
     changeShown(records, random, (list) => (list.length < 2 ? null : list.slice(1))),
   "a list was read with a value of nobody's": (records, random) =>
     changeShown(records, random, (list) => [...list.slice(0, -1), 987_654_321]),
-  "a tracker says something else in the end": (records, random) =>
-    change(records, random, isFinalWord, (word) => {
-      // Of what was on the disk of a node that is gone, they may know different things.
-      return word.level === "disk"
-        ? null
-        : { ...word, verdict: word.verdict === "durable" ? "lost" : "durable" };
-    }),
+  "a tracker says something else in the end": (records, random) => {
+    const writes = new Set(
+      records.flatMap((it) => (it.type === "invocation" && !it.readOnly ? [it.txn] : [])),
+    );
+    return change(records, random, isFinalWord, (word) => {
+      // Of what was on the disk of a node that is gone, or was only read, or was broken, they may know different things.
+      if (word.level === "disk" || word.verdict === "broken" || !writes.has(word.txn)) return null;
+      return { ...word, verdict: word.verdict === "durable" ? "lost" : "durable" };
+    });
+  },
   "all trackers say lost of what is there": (records, random) => flipAll(records, random, "durable", "lost"),
   "all trackers say durable of what is lost": (records, random) =>
     flipAll(records, random, "lost", "durable"),

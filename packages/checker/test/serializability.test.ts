@@ -254,3 +254,13 @@ test("nobody appends in front of what was answered before it began", () => {
   assertViolates(history({ one, late }, { lists: { x: [2, 1] } }), "order.real-time");
   assertGood(history({ one, late: { ...late, at: [15, 40] } }, { lists: { x: [2, 1] } }));
 });
+
+test("the answer of an attempt that was lost says nothing of when the id ran again", () => {
+  const two = { epoch: "e2", at: [10, 20] } as const;
+  const told = [{ verdict: "lost", by: "event", attempt: "e1", atMs: 35 }] as const;
+  const answer = { position: { epoch: "e1", offset: "1" } };
+  const again = { ...two, does: [append("x", 1)], told, answer };
+  const before = { epoch: "e2", at: [40, 50], does: [append("x", 2)] } as const;
+  const early = { epoch: "e2", at: [60, 70], does: [read("x")], shows: [[2]] } as const;
+  assertGood(history({ again, before, early }, { lists: { x: [2, 1] }, epochs }, [failure(30, [])]));
+});

@@ -73,17 +73,21 @@ class FateJudge {
   }
 
   #judgeTruth(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): void {
-    const { durable, lost, broken } = levels[level] ?? {};
+    const spoken = levels[level];
+    if (spoken === undefined || spoken.broken !== null) return;
+    const { durable, lost, final } = spoken;
     const present = isPresent(transaction, attempt);
     const { txn } = transaction.invocation;
-    if (broken !== null) return;
-    if (durable != null && present === false && !this.#isBeyond(transaction, attempt, level)) {
+    // One that has only read leaves nothing: it is gone if all say so.
+    const isAbsent = present === false || (present === null && final.size === 1 && final.has("lost"));
+    if (durable !== null && isAbsent && !this.#isBeyond(transaction, attempt, level)) {
       this.#findings.violation("fate.durable-absent", [txn], () => {
         const failure = this.#excuses.breaks(transaction, attempt, level, Number.POSITIVE_INFINITY);
-        return `T1 was told as durable at ${this.#name(level)} (${durable.by}), and is absent in the end; ${blame(failure)}`;
+        const how = present === null ? "lost" : "absent";
+        return `T1 was told as durable at ${this.#name(level)} (${durable.by}), and is ${how} in the end; ${blame(failure)}`;
       });
     }
-    if (lost != null && present === true) {
+    if (lost !== null && present === true) {
       this.#findings.violation("fate.lost-present", [txn], () => {
         return `T1 was told as lost at ${this.#name(level)} (${lost.by}), and is there in the end`;
       });
@@ -136,36 +140,44 @@ class FateJudge {
         () => `T1 is ${verdict} at ${at} in the end (${whoSaid(spoken, verdict)})`,
       );
     }
-    const real = (["durable", "lost", "broken"] as const).filter((verdict) => final.has(verdict));
-    if (real.length > 1 && isBeyond) this.#findings.ambiguity("durable_on_a_lost_disk");
-    // A read leaves nothing by which trackers that have heard different marks could come to the same end. What a durable one
-    // has read is held against its promise by `recoverability.reads`.
-    else if (real.length > 1 && transaction.invocation.readOnly)
-      this.#findings.ambiguity("read_judged_apart");
-    // They agree that it is gone. That its level had been reached is known to those who had heard the mark, and they say so.
-    else if (real.length > 1 && !final.has("durable")) this.#findings.ambiguity("promise_known_to_some");
-    else if (real.length > 1) {
+    this.#judgeAgreement(transaction, level, spoken, isBeyond);
+    if (words.length > 1) this.#judgeChanges(txn, at, spoken, isBeyond);
+  }
+
+  /**
+   * All trackers say the same. They may have heard different marks, so there are two cases in which none of them is wrong, while
+   * nobody has been told of durability: all say that it is gone, and only those who had heard the mark know that it was a
+   * promise; or it has only read, and leaves nothing by which they could come to one end. But what somebody was told binds all.
+   */
+  #judgeAgreement(
+    transaction: Transaction,
+    level: number,
+    { final, words }: Spoken,
+    isBeyond: boolean,
+  ): void {
+    const { txn, readOnly } = transaction.invocation;
+    const said = (["durable", "lost", "broken"] as const).filter((verdict) => final.has(verdict));
+    if (said.length < 2) return;
+    const heard = words.find(({ by, verdict }) => by !== "final" && verdict === "durable");
+    if (isBeyond) this.#findings.ambiguity("durable_on_a_lost_disk");
+    else if (heard === undefined && readOnly) this.#findings.ambiguity("read_judged_apart");
+    else if (heard === undefined && !final.has("durable")) this.#findings.ambiguity("promise_known_to_some");
+    else {
       this.#findings.violation("fate.trackers-disagree", [txn], () => {
-        return `at ${at} T1 is ${real.map((verdict) => `${verdict} (${whoSaid(spoken, verdict)})`).join(" and ")}`;
+        const each = said.map((verdict) => `${verdict} (${whoSaid({ words }, verdict)})`).join(" and ");
+        const before = heard === undefined ? "" : `, and was told as durable before (${heard.by})`;
+        return `at ${this.#name(level)} T1 is ${each}${before}`;
       });
     }
-    const isRead = transaction.invocation.readOnly;
-    if (words.length > 1) this.#judgeChanges(txn, at, spoken, { isBeyond, isRead });
   }
 
   /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
-  #judgeChanges(
-    txn: string,
-    at: string,
-    { words }: Spoken,
-    { isBeyond, isRead }: { isBeyond: boolean; isRead: boolean },
-  ): void {
+  #judgeChanges(txn: string, at: string, { words }: Spoken, isBeyond: boolean): void {
     const sources = Map.groupBy(words, sourceOf);
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((word) => word.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
       if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
-      else if (isRead && durable >= 0 && lost >= 0) this.#findings.ambiguity("read_judged_apart");
       else if (durable >= 0 && lost >= 0) {
         this.#findings.violation("fate.word-changed", [txn], () => {
           return `${source} said of T1 at ${at}: ${durable < lost ? "durable, then lost" : "lost, then durable"}`;
@@ -186,11 +198,9 @@ class FateJudge {
     if (!logged || isBeyond) return;
     const holds = words.find(({ by, verdict }) => by === "final" && verdict === "durable");
     if (holds === undefined) return;
-    if (isRead) this.#findings.ambiguity("read_judged_apart");
-    else
-      this.#findings.violation("fate.word-changed", [txn], () => {
-        return `${LOG} said of T1 at ${at} that it is broken, and ${holds.tracker ?? ""} in the end that it is durable`;
-      });
+    this.#findings.violation("fate.word-changed", [txn], () => {
+      return `${LOG} said of T1 at ${at} that it is broken, and ${holds.tracker ?? ""} in the end that it is durable`;
+    });
   }
 
   #requireVerdicts(transaction: Transaction): void {
@@ -245,7 +255,7 @@ function hasReturned({ levels }: AttemptVerdicts): boolean {
   );
 }
 
-function whoSaid({ words }: Spoken, verdict: string): string {
+function whoSaid({ words }: Pick<Spoken, "words">, verdict: string): string {
   return words
     .flatMap((word) => (word.by === "final" && word.verdict === verdict ? [word.tracker ?? "?"] : []))
     .join(", ");

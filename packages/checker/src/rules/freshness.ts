@@ -2,6 +2,7 @@
 // committed and answered before it began. A snapshot read may be older than that, and says so. Nor may a version stand in
 // front of one that was there before.
 import { type Findings } from "../findings.ts";
+import { type EpochId } from "../history.ts";
 import { type History, type ListRead, type Transaction, answeredAt } from "../model.ts";
 import { type KeyOrder, type Orders } from "../orders.ts";
 import { listOf } from "./order.ts";
@@ -32,7 +33,7 @@ function judgeRealTime(history: History, answers: FirstAnswers, order: KeyOrder,
     const writer = history.writers.get(value);
     const behind = answers.behind(order, at + 1);
     if (writer === undefined || behind === null || writer === behind) continue;
-    if (answeredAt(behind) >= writer.invocation.atMs) continue;
+    if (answeredAt(behind, order.epoch) >= writer.invocation.atMs) continue;
     findings.violation("order.real-time", [writer.invocation.txn, behind.invocation.txn], () => {
       return `key ${order.key}: ${String(value)} of T1 is in front of what T2 had appended, and was answered for, before T1 began`;
     });
@@ -47,9 +48,9 @@ function judgeStale(
   order: KeyOrder,
 ): void {
   const missed = answers.behind(order, read.length - order.base);
-  if (missed === null || answeredAt(missed) >= reader.invocation.atMs) return;
+  if (missed === null || answeredAt(missed, order.epoch) >= reader.invocation.atMs) return;
   findings.violation("read.stale", [reader.invocation.txn, missed.invocation.txn], () => {
-    const early = (reader.invocation.atMs - answeredAt(missed)).toFixed(3);
+    const early = (reader.invocation.atMs - answeredAt(missed, order.epoch)).toFixed(3);
     return `T1 read ${listOf(read)} in key ${read.key} without what T2 has appended; T2 was answered ${early} ms before T1 began`;
   });
 }
@@ -68,11 +69,11 @@ class FirstAnswers {
     if (first === undefined) {
       first = new Array<Transaction | null>(order.own.length + 1).fill(null);
       let earliest: Transaction | null = null;
-      for (const { writer } of order.unseen) earliest = earlier(earliest, writer);
+      for (const { writer } of order.unseen) earliest = earlier(earliest, writer, order.epoch);
       first[order.own.length] = earliest;
       for (let at = order.own.length - 1; at >= 0; at--) {
         const writer = this.#history.writers.get(order.own[at] ?? Number.NaN);
-        if (writer !== undefined) earliest = earlier(earliest, writer);
+        if (writer !== undefined) earliest = earlier(earliest, writer, order.epoch);
         first[at] = earliest;
       }
       this.#known.set(order, first);
@@ -81,6 +82,6 @@ class FirstAnswers {
   }
 }
 
-function earlier(one: Transaction | null, other: Transaction): Transaction {
-  return one === null || answeredAt(other) < answeredAt(one) ? other : one;
+function earlier(one: Transaction | null, other: Transaction, epoch: EpochId): Transaction {
+  return one === null || answeredAt(other, epoch) < answeredAt(one, epoch) ? other : one;
 }
