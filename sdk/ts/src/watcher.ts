@@ -94,8 +94,9 @@ export class Watcher {
     return this.#book.entries;
   }
 
-  learnMarks(marks: Marks | null): void {
-    if (marks === null) return;
+  /** An answer may leave them out. */
+  learnMarks(marks: Marks | null | undefined): void {
+    if (marks == null) return;
     this.#finish(this.#book.learnMarks(marks, this.#moment()));
   }
 
