@@ -70,7 +70,7 @@ test("a durable word counts although its tracker was never asked in the end", ()
   const told = [{ by: "promise", tracker: null, atMs: 25 }] as const;
   const promised = { ...reader, told, final: "lost" } as const;
   const records = history({ lost, reader: promised }, { epochs }, [failure(30, ["region"])]);
-  assertViolates(records, "recoverability.reads");
+  assertViolates(records, "recoverability.reads", "fate.durable-absent");
 });
 
 test("what is pending at a level holds up whoever has read it", () => {
