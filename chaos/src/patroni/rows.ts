@@ -87,7 +87,7 @@ export async function playRow(system: PatroniSystem, row: Row): Promise<Outcome>
   await patroni.configure(row.settings);
   const leader = await system.ready();
   const [acknowledging, laggard] = await rolesOf(system, leader);
-  await write(system, `${leader}-warm`);
+  await writeEverywhere(system, `${row.settings}-${row.deed}-everywhere`);
   const isShared = row.deed === "leader_without_patroni";
   if (!isShared) await patroni.starve(laggard, leader);
   if (row.deed === "together_at_once") await patroni.freeze(leader, "patroni");
@@ -238,6 +238,16 @@ function settledVerdicts(
 /** The token of a transaction that has committed. */
 function write(system: PatroniSystem, key: string): Promise<string> {
   return eventually(`${key} commits`, LIMIT_MS, async () => (await tryWrite(system, key)) ?? undefined);
+}
+
+/** What the laggard has as well: the table, and what all that follows is compared with. */
+async function writeEverywhere(system: PatroniSystem, key: string): Promise<void> {
+  await write(system, key);
+  for (const id of system.patroni.members)
+    await eventually(`${id} has ${key}`, LIMIT_MS, async () => {
+      const rows = await system.patroni.query(id, `SELECT FROM kv WHERE key = '${key}'`);
+      return rows.length === 1;
+    });
 }
 
 async function tryWrite(system: PatroniSystem, key: string): Promise<string | null> {

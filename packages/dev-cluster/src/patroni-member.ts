@@ -10,12 +10,12 @@ import { type Identity } from "./unprivileged.ts";
 const goneLimitMs = 10_000;
 /**
  * Ends what it started, and the server, at once when its standard input ends. (See the guard in etcd.ts.) When Patroni alone
- * dies, the guard stays for the server's sake.
+ * dies, the guard stays for the server's sake. Backends that stand still do not end with their postmaster by themselves.
  */
 const guard = `exec 3<&0
 stop() {
   server=$(head -1 "$DATA/postmaster.pid") && grep -qa "$DATA" /proc/$server/cmdline || server=
-  kill -9 $1 $server
+  kill -9 $1 $server \${server:+$(pgrep -P $server)}
 }
 "$@" & pid=$!
 { read -r _ <&3; stop $pid; } 2>/dev/null & reader=$!
