@@ -19,6 +19,8 @@ export interface Opening {
 
 export interface Volley {
   readonly offered: number;
+  /** Not offered, because so many were waiting for a connection. */
+  readonly heldBack: number;
   readonly elapsedMs: number;
   readonly tokens: readonly string[];
   /** 503 that said when to come again, by error code. */
@@ -33,6 +35,8 @@ export interface Volley {
 }
 
 const FOLLOW_EVERY = 25;
+/** Waiting or under way. Beyond it there is nothing to learn, only memory to fill. */
+const MAX_UNDER_WAY = 20_000;
 const DURABLE_LIMIT_MS = 60_000;
 
 let connections: HttpConnection[] = [];
@@ -54,17 +58,25 @@ class Shots {
   readonly #refusedMs: number[] = [];
   readonly #startedMs = performance.now();
   readonly #lender = new Lender(connections);
-  readonly #underWay: Promise<void>[] = [];
+  readonly #underWay = new Set<Promise<void>>();
+  #offered = 0;
+  #heldBack = 0;
 
   begin(dueMs: number): void {
-    this.#underWay.push(this.#one(dueMs));
+    if (this.#underWay.size >= MAX_UNDER_WAY) {
+      this.#heldBack++;
+      return;
+    }
+    this.#offered++;
+    const work = this.#one(dueMs).finally(() => this.#underWay.delete(work));
+    this.#underWay.add(work);
   }
 
-  async end(): Promise<Omit<Volley, "offered" | "elapsedMs">> {
+  async end(): Promise<Omit<Volley, "elapsedMs">> {
     await Promise.all(this.#underWay);
     const { tokens, refused, other, durable } = this;
     return {
-      ...{ tokens, refused, other, durable },
+      ...{ tokens, refused, other, durable, offered: this.#offered, heldBack: this.#heldBack },
       commitMs: spread(this.#commitMs),
       refusedMs: spread(this.#refusedMs),
     };
@@ -127,13 +139,11 @@ const orders = {
   run: async (load: { rate: number; durationMs: number }): Promise<Volley> => {
     const shots = new Shots();
     const startedMs = performance.now();
-    let offered = 0;
     await pace(load, (dueMs) => {
-      offered++;
       shots.begin(dueMs);
     });
     const elapsedMs = performance.now() - startedMs;
-    return { offered, elapsedMs, ...(await shots.end()) };
+    return { elapsedMs, ...(await shots.end()) };
   },
   close: async (): Promise<void> => {
     for (const connection of connections) connection.close();
