@@ -115,7 +115,7 @@ export class SimGateway {
   acknowledge(attempt: Attempt): void {
     const { world, reach, say } = this.#parts;
     const node = reach(this.process, attempt.node);
-    if (node === null || node.sessions !== attempt.sessions || !this.#isIn(node, attempt)) {
+    if (node === null || node.sessions !== attempt.sessions || node.epoch !== attempt.epoch) {
       attempt.phase = "unknown";
       return;
     }
@@ -125,11 +125,6 @@ export class SimGateway {
     if (world.habits.announcesAfterCommit) this.#announce(attempt, { kind: "intent" });
     this.#announce(attempt, { kind: "position", offset });
     if (attempt.txn !== null) world.truth.token(attempt.txn, { epoch: attempt.epoch, offset });
-  }
-
-  /** What COMMIT was answered in has to be the epoch that the request arrived in. */
-  #isIn(node: SimNode, { epoch }: Attempt): boolean {
-    return node.epoch === epoch || this.#parts.world.habits.trustsGatewaysEpoch;
   }
 
   /** The outcome is unknown: find out on whoever is the primary now, or make it so that it never commits. */
@@ -164,8 +159,9 @@ export class SimGateway {
     if (receipt.kind !== "commit") {
       // `lost` is the trackers' own word, which a withdrawal must not undo.
       if (receipt.kind === "aborted") this.#announce(attempt, { kind: "withdrawn" });
-      request.refused.set(id, place.epoch);
-      request.isFree = true;
+      if (!request.refused.has(id)) request.refused.set(id, place.epoch);
+      // It may have been run again since, under another id.
+      request.isFree = request.ids.at(-1) === id;
       return;
     }
     // A position may be announced only in the epoch that the receipt names.

@@ -1,16 +1,12 @@
-// A process of its own for one mutant: plays runs of the seed until one fails, and says after how many. Exits with 0 if it found
-// the bug, with 3 if it did not.
-import { MUTANTS } from "./mutants.ts";
+// A process of its own for one mutant, which mutate.ts has made: plays runs of the seed until one fails, and says after how
+// many. Exits with 0 if it found the bug, with 3 if it did not.
 import { draw, playScript, seedOf } from "./run.ts";
-import { HONEST } from "./world.ts";
 
-const { MUTANT = "", SEED = "1", RUNS = "10000" } = process.env;
-const mutant = MUTANTS.find(({ name }) => name === MUTANT);
-const habits = mutant?.habit === undefined ? HONEST : { ...HONEST, [mutant.habit]: true };
+const { SEED = "1", RUNS = "10000" } = process.env;
 
 let found: { readonly runs: number; readonly message: string } | null = null;
 for (let n = 0; n < Number(RUNS) && found === null; n++) {
-  const { failure } = playScript(draw(seedOf(Number(SEED), n)), habits);
+  const { failure } = playScript(draw(seedOf(Number(SEED), n)));
   if (failure !== null) found = { runs: n + 1, message: failure.message };
 }
 console.log(JSON.stringify(found ?? { runs: null }));

@@ -13,7 +13,6 @@ export interface Habits {
   readonly tokenFromWritten: boolean;
   /** Positions tell what a replica has received, on disk or not. */
   readonly showsReceived: boolean;
-  /** The epoch's row is looked for in what a replica has received, replayed or not. */
   readonly announcesAfterCommit: boolean;
   /** What may have committed is run again under a new id, unsettled. */
   readonly retriesUnsettled: boolean;
@@ -21,8 +20,6 @@ export interface Habits {
   readonly settlesLazily: boolean;
   /** A look-up writes no tombstone for what it does not find. */
   readonly looksOnly: boolean;
-  /** Receipts are filled with the epoch that the gateway believes in. */
-  readonly trustsGatewaysEpoch: boolean;
 }
 
 export const HONEST: Habits = {
@@ -32,7 +29,6 @@ export const HONEST: Habits = {
   retriesUnsettled: false,
   settlesLazily: false,
   looksOnly: false,
-  trustsGatewaysEpoch: false,
 };
 
 export interface MintRequest {
@@ -122,7 +118,7 @@ export class World {
     about: Pick<Txn, "id" | "attempt" | "request"> & { readonly size: number },
   ): Txn | "refused" | "used" {
     const { id, attempt, request } = about;
-    if (node.epoch === null || (node.epoch !== attempt && !this.habits.trustsGatewaysEpoch)) return "refused";
+    if (node.epoch !== attempt) return "refused";
     if (node.receipt(id) !== undefined) return "used";
     const end = node.end + BigInt(about.size);
     const rec: Rec = { kind: "receipt", id, says: "commit", epoch: attempt, request, end };
