@@ -87,11 +87,11 @@ export const MUTANTS: readonly Mutant[] = [
     },
   },
   {
-    name: "a read is kept without a limit",
+    name: "a read is kept wherever it was",
     patch: {
       file: core("placing"),
-      find: `return limit !== null && place.offset <= BigInt(limit) && reachedBits(state, place) !== 0;`,
-      replace: `return limit === null || place.offset <= BigInt(limit);`,
+      find: `.some((at) => isKept(state, at)))`,
+      replace: `.some((at) => at.offset >= 0n))`,
     },
   },
   {
