@@ -2,7 +2,18 @@
 import { type Target } from "../target.ts";
 
 const FILES = [
-  ...["protocol", "configuration", "identity", "gateway", "tracker", "lease", "sdk", "postgres-wire", "http"],
+  ...[
+    "protocol",
+    "configuration",
+    "identity",
+    "gateway",
+    "tracker",
+    "ledger",
+    "lease",
+    "sdk",
+    "postgres-wire",
+    "http",
+  ],
 ];
 /** With known bugs, for the tests of the loop: they run only by name. */
 const PLANTED = "planted";

@@ -1,15 +1,8 @@
-// What a tracker reads: questions for events, announcements, the addresses of webhooks, and its own ledger after a crash.
+// What a tracker reads: questions for events, announcements, and the addresses of webhooks.
 import assert from "node:assert/strict";
-import { AnnouncementBatch, type EpochId, type Offset, type TxnId, validate } from "@highwater/protocol";
-import { type Entry, type Waiting } from "../../../services/durability-tracker/src/core/index.ts";
+import { AnnouncementBatch, validate } from "@highwater/protocol";
 import { readEventsQuery } from "../../../services/durability-tracker/src/events/query.ts";
 import { formatPlace, parsePlace } from "../../../services/durability-tracker/src/events/wire.ts";
-import {
-  decodeEntry,
-  decodeWaiting,
-  encodeEntry,
-  encodeWaiting,
-} from "../../../services/durability-tracker/src/shell/ledger-codec.ts";
 import {
   checkedAddresses,
   checkUrl,
@@ -18,7 +11,7 @@ import {
 } from "../../../services/durability-tracker/src/webhooks/address.ts";
 import { parseRetryAfter } from "../../../services/durability-tracker/src/webhooks/schedule.ts";
 import { jsonOf, orRefused, orRefusedLater } from "../holds.ts";
-import { EPOCH, fixtures, ID, OTHER_EPOCH } from "../samples.ts";
+import { EPOCH, fixtures, ID } from "../samples.ts";
 import { pure, type Target } from "../target.ts";
 
 const eventsQuery = pure({
@@ -156,72 +149,6 @@ const webhookUrls = pure({
       }
     }
     parseRetryAfter(text, 1_700_000_000_000);
-  },
-});
-
-const owner = { owner: 7n } as Entry["owner"];
-const ENTRY: Entry = {
-  ...{ key: `${ID}/${EPOCH}`, id: ID as TxnId, attempt: EPOCH as EpochId, kind: "write", announced: true },
-  origin: { epoch: EPOCH as EpochId, offset: 83_886_080n as Offset },
-  state: { kind: "pending", place: { epoch: EPOCH as EpochId, offset: 83_886_080n as Offset } },
-  ...{
-    reached: 3,
-    atMs: 1_700_000_000_000,
-    owner,
-    source: { gateway: "g", region: "us-east" } as Entry["source"],
-  },
-  ...{ isExposed: true, hasOtherTokens: false, metadata: { order: "7" } },
-};
-const STATES: readonly Entry["state"][] = [
-  ...[ENTRY.state, { kind: "intent" } as const, { kind: "unproven" } as const, { kind: "expired" } as const],
-  {
-    ...{ kind: "absent", sinceMs: 5, retriedIn: null },
-    asOf: { epoch: OTHER_EPOCH as EpochId, offset: 5n as Offset },
-  },
-  { kind: "gone", settledAt: "region", retriedIn: OTHER_EPOCH as EpochId, reappeared: false, broken: 2 },
-  { kind: "unknown" },
-];
-const WAITING = {
-  ...{ id: ID as TxnId, offset: 83_886_080n as Offset, owner, source: ENTRY.source },
-  metadata: JSON.stringify({ a: "b" }),
-} as unknown as Waiting;
-const waiting = encodeWaiting(WAITING);
-
-export const ledgerRows = pure({
-  name: "ledger-rows",
-  about:
-    "a row of the ledger is read as the core needs it, or refused; what is read is written as the same again",
-  seeds: [
-    ...STATES.map((state) => `e\n\n${encodeEntry({ ...ENTRY, state })}`),
-    `e\n\n${encodeEntry({ ...ENTRY, origin: null, source: null, metadata: null })}`,
-    `w${waiting.key}\n\n${waiting.body}`,
-  ],
-  words: ["pending", "absent", "gone", "intent", "place", "asOf", "origin", "owner", "metadata", "/"],
-  sliceRuns: 8_000,
-  run: (input) => {
-    const text = input.toString("utf8");
-    const end = text.indexOf("\n\n");
-    const [key, body] = [text.slice(1, Math.max(1, end)), text.slice(end + 2)];
-    let isRead = false;
-    try {
-      if (text.startsWith("w")) {
-        const read = decodeWaiting(key, body);
-        isRead = true;
-        const again = encodeWaiting({ ...read, owner: { owner: read.owner } } as unknown as Waiting);
-        assert.deepEqual(decodeWaiting(again.key, again.body), read);
-      } else {
-        const read = decodeEntry(body);
-        isRead = true;
-        const again = encodeEntry({
-          ...read,
-          isExposed: false,
-          owner: { owner: read.owner },
-        } as unknown as Entry);
-        assert.deepEqual(decodeEntry(again), read);
-      }
-    } catch (cause) {
-      if (isRead || !(cause instanceof Error) || !cause.message.startsWith("ledger: ")) throw cause;
-    }
   },
 });
 
