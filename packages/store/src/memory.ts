@@ -121,6 +121,14 @@ export class MemoryStore implements Store {
     });
   }
 
+  raiseFinalMarks(node: string, epoch: EpochId, marks: Readonly<Record<string, string>>): Promise<void> {
+    return this.#call(node, "raiseFinalMarks", (on) => {
+      requirePrimary(on);
+      on.append([{ kind: "marks_raised", epoch, marks }]);
+      on.flush();
+    });
+  }
+
   async execute(node: string, spec: TransactionSpec): Promise<Execution> {
     const inDoubt = (cause: unknown): HighwaterError =>
       new HighwaterError(

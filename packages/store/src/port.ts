@@ -233,6 +233,11 @@ export interface Store {
   /** Begins the epoch of a primary that has none, or returns the one that somebody else has just begun. */
   mint(node: string, request: MintRequest): Promise<EpochRecord>;
   /**
+   * Raises the final marks in the epoch's record, by level, where they are lower: what others have heard of the epoch before it
+   * than whoever began it. Nothing where the node has no such record. For the primary.
+   */
+  raiseFinalMarks(node: string, epoch: EpochId, marks: Readonly<Record<string, string>>): Promise<void>;
+  /**
    * Runs a whole transaction in one round trip. The signal cancels what is running, unless it has committed by then; what
    * became of the transaction is answered all the same.
    * Errors: HighwaterError; `outcome: unknown` when the connection died with the COMMIT on its way.

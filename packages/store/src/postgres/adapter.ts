@@ -41,7 +41,7 @@ import { readOn } from "./replica-read.ts";
 import { ReplicaStreams } from "./replica-streams.ts";
 import { type Canceller } from "./session.ts";
 import { SharedWrites } from "./shared-writes.ts";
-import { CANCEL, HELP_FLUSH, RETENTION, TERMINATE } from "./sql.ts";
+import { CANCEL, HELP_FLUSH, RAISE_FINAL_MARKS, RETENTION, TERMINATE } from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
@@ -216,6 +216,16 @@ export class PostgresStore implements Store {
 
   mint(node: string, request: MintRequest): Promise<EpochRecord> {
     return this.#withFreshSession(node, (client) => mintEpoch(client, node, request));
+  }
+
+  async raiseFinalMarks(
+    node: string,
+    epoch: EpochId,
+    marks: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    await this.#withFreshSession(node, (client) =>
+      client.query(RAISE_FINAL_MARKS, [epoch, JSON.stringify(marks)]),
+    );
   }
 
   async execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution> {

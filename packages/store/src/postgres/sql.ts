@@ -57,6 +57,13 @@ export const EPOCHS = `SELECT seq::text, id::text, previous::text, node, cause, 
   fork_offset::text, fork_limit::text, supersedes::text[] AS supersedes, command IS NOT NULL AS commanded, final_marks
 FROM highwater.epoch WHERE start_offset IS NOT NULL ORDER BY epoch.seq`;
 
+/** $1 epoch, $2 marks by level. Two trackers at once: the second waits for the row, and compares with what the first has written. */
+export const RAISE_FINAL_MARKS = `UPDATE highwater.epoch e SET final_marks = e.final_marks || (
+  SELECT coalesce(jsonb_object_agg(told.key, told.value), '{}') FROM jsonb_each_text($2::jsonb) AS told
+  WHERE coalesce((e.final_marks ->> told.key)::numeric, -1) < told.value::numeric)
+WHERE e.id = $1 AND EXISTS (SELECT FROM jsonb_each_text($2::jsonb) AS told
+  WHERE coalesce((e.final_marks ->> told.key)::numeric, -1) < told.value::numeric)`;
+
 /**
  * $1 node. A command is spent when its history has since gone on elsewhere, or under another command: a replica inherits
  * the row, and the node may be cloned back from it much later.

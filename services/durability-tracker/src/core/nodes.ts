@@ -1,5 +1,6 @@
 // What nodes say, and the marks that follow. The delicate part: whose position may be counted in the current epoch.
 import { type EpochId, maxOffset, type Offset } from "@highwater/protocol";
+import { learnPromises } from "./learned.ts";
 import { markOf, type PositionOf } from "./marks.ts";
 import { NOT_SYNCHRONOUS, synchronousSet } from "./synchronous.ts";
 import { type Effect, type NodeState, type TrackerEvent, type TrackerState } from "./types.ts";
@@ -12,8 +13,10 @@ type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }
 /** A node's word about itself: is it of the current epoch's history, and which stream feeds it? True when it told of new epochs. */
 export function takeReport(state: TrackerState, event: EventOf<"node_reported">, effects: Effect[]): boolean {
   const fresh = event.epochs.filter((record) => !state.epochs.has(record.id as EpochId));
+  const raised = event.epochs.filter((record) => state.epochs.isRaised(record));
   state.epochs.add(event.epochs);
-  if (fresh.length > 0) effects.push({ kind: "save_epochs", records: fresh });
+  if (fresh.length + raised.length > 0) effects.push({ kind: "save_epochs", records: [...fresh, ...raised] });
+  learnPromises(state, raised, effects);
   const node = state.nodes.get(event.node);
   if (node !== undefined) describe(state, node, event);
   return fresh.length > 0;

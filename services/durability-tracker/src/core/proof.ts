@@ -11,7 +11,7 @@ import {
   type TrackerEvent,
   type TrackerState,
 } from "./types.ts";
-import { brokenBits, judgeEntry } from "./verdict.ts";
+import { brokenBits, isWithinLimit, judgeEntry } from "./verdict.ts";
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
@@ -183,6 +183,7 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
     if (entry?.state.kind !== "absent") continue;
     const { asOf, sinceMs, retriedIn } = entry.state;
     if (asOf.epoch !== standing.epoch) continue;
+    if (state.nowMs - sinceMs < config.intentGraceMs && mayBeKept(state, entry)) continue;
     const given = Math.floor((state.nowMs - sinceMs) / config.publishPatienceMs);
     const level = reachable[Math.max(0, reachable.length - 1 - given)];
     const mark = level === undefined ? null : markIn(state, standing.epoch, level);
@@ -191,6 +192,11 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
     enter(state, entry, { kind: "gone", settledAt: level, retriedIn, reappeared: false, broken }, effects);
     publish(state, entry, effects);
   }
+}
+
+/** A read left no receipt: another tracker's mark, which is on its way through the store, may say that it was kept. */
+function mayBeKept(state: TrackerState, { kind, origin }: Entry): boolean {
+  return kind === "read" && origin !== null && isWithinLimit(state, origin);
 }
 
 /** Publishes at once, or as soon as somebody reigns. */

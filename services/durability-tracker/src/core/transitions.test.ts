@@ -187,6 +187,7 @@ test("SPEC.md names tests that exist", () => {
     "epochs",
     "reappear",
     "reads",
+    "learned",
     "ledger",
     "transitions",
     "service",

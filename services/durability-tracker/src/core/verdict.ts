@@ -178,6 +178,12 @@ function stepInto(state: TrackerState, place: Place, successor: EpochRecord): Pl
   return proven && start !== undefined ? { epoch: successor.id as EpochId, offset: start } : null;
 }
 
+/** The successor's history may have followed the epoch's log up to the place; without a limit nothing says that it did. */
+export function isWithinLimit(state: TrackerState, place: Place): boolean {
+  const limit = state.ancestry.find((record) => record.previous === place.epoch)?.forkLimit ?? null;
+  return limit !== null && place.offset <= BigInt(limit);
+}
+
 /**
  * The levels of which the loss of an entry is a violation, as bits. Decided once, when the loss is told: what happens to the
  * store afterwards says nothing of this loss.

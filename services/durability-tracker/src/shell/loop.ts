@@ -30,6 +30,7 @@ import {
 } from "../core/index.ts";
 import { type LedgerFile } from "./ledger-file.ts";
 import { saveEffect, saveMarks } from "./saving.ts";
+import { SharedMarks } from "./shared-marks.ts";
 
 export interface LoopDeps {
   readonly store: Store;
@@ -58,6 +59,7 @@ const IDLE_TICK_MS = 1_000;
 const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 1_000;
+
 const SETTLE_PATIENCE_MS = 2_000;
 
 export class TrackerLoop {
@@ -74,6 +76,7 @@ export class TrackerLoop {
   #reign = new AbortController();
   /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
   readonly #acting = new Set<string>();
+  readonly #shared: SharedMarks;
   readonly #newcomers = new Map<string, string>();
   #marksSavedAtMs = 0;
   #interested = 0;
@@ -82,6 +85,8 @@ export class TrackerLoop {
   constructor(config: Config, deps: LoopDeps, listener: LoopListener) {
     this.#config = config;
     this.#deps = deps;
+    const { store, clock, log } = deps;
+    this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.nudge() });
     this.#listener = listener;
     this.#state = initialState(coreConfig(config), deps.clock.monotonicMs());
   }
@@ -173,6 +178,9 @@ export class TrackerLoop {
       // A replica's own word needs no primary, and so nobody to confirm that its source still reigned.
       upstream: this.#config.authority.kind === "lease" ? null : report.upstream,
     });
+    const { standing } = this.#state;
+    if (standing.kind === "reigning" && standing.node === report.node && report.current === standing.epoch)
+      this.#shared.share(report, this.#state);
   }
 
   #followAuthority(authority: Authority): void {
