@@ -59,9 +59,7 @@ function isBarred(member: Fields | null): boolean {
 
 /** Settings come as what YAML made of them. */
 function textOf(value: unknown): string {
-  return ["string", "number", "boolean"].includes(typeof value)
-    ? String(value)
-    : "";
+  return ["string", "number", "boolean"].includes(typeof value) ? String(value) : "";
 }
 
 function namesIn(list: string): string[] {
