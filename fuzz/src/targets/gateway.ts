@@ -173,7 +173,7 @@ const neonValues = pure({
     "{}",
   ],
   words: ["{", "}", ",", '"', "\\", "NULL", "[1:2]=", "1e400", "12345678901234567890"],
-  sliceRuns: 2_000,
+  sliceRuns: 1_000,
   run: (input) => {
     const text = input.toString("utf8");
     for (const oid of OIDS) {

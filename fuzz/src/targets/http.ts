@@ -294,25 +294,25 @@ export const targets: readonly Target[] = [
   target(
     "gateway-http",
     "gateway",
-    { seeds: gatewaySeeds, words: WORDS, sliceRuns: 250, about: ABOUT },
+    { seeds: gatewaySeeds, words: WORDS, sliceRuns: 150, about: ABOUT },
     requests,
   ),
   target(
     "tracker-http",
     "tracker",
-    { seeds: trackerSeeds, words: WORDS, sliceRuns: 250, about: ABOUT },
+    { seeds: trackerSeeds, words: WORDS, sliceRuns: 150, about: ABOUT },
     requests,
   ),
   target(
     "gateway-bytes",
     "gateway",
-    { seeds: rawSeeds(gatewaySeeds), words: RAW_WORDS, sliceRuns: 40, about: ABOUT_BYTES },
+    { seeds: rawSeeds(gatewaySeeds), words: RAW_WORDS, sliceRuns: 30, about: ABOUT_BYTES },
     bytes,
   ),
   target(
     "tracker-bytes",
     "tracker",
-    { seeds: rawSeeds(trackerSeeds), words: RAW_WORDS, sliceRuns: 40, about: ABOUT_BYTES },
+    { seeds: rawSeeds(trackerSeeds), words: RAW_WORDS, sliceRuns: 30, about: ABOUT_BYTES },
     bytes,
   ),
 ];

@@ -84,7 +84,7 @@ const postgresWire: Target = {
     "whatever a server answers: every call of the store ends in time, and nothing is thrown where nobody catches it",
   seeds: seeds(),
   words: [...MESSAGES, NEXT],
-  sliceRuns: 80,
+  sliceRuns: 40,
   open: async () => {
     const server = await ScriptedServer.start();
     const url = `postgresql://postgres@127.0.0.1:${String(server.port)}/postgres`;

@@ -117,7 +117,7 @@ const client: Target = {
     "never",
     "wait",
   ],
-  sliceRuns: 100,
+  sliceRuns: 50,
   limitMs: 20_000,
   open: () => ({
     run: async (input) => {
@@ -137,8 +137,8 @@ const client: Target = {
         ...{
           url: ["http://one", "http://two"],
           fetch,
-          requestTimeoutMs: 100,
-          totalTimeoutMs: 200,
+          requestTimeoutMs: 40,
+          totalTimeoutMs: 60,
           random: () => 0.5,
         },
         tuning: {
@@ -155,7 +155,7 @@ const client: Target = {
         run(hw),
         hw.status(ID),
         hw.verdicts([TOKEN]),
-        ...["region", "disk"].map((level) => hw.promise(TOKEN).durable({ level, timeout: 50 })),
+        ...["region", "disk"].map((level) => hw.promise(TOKEN).durable({ level, timeout: 20 })),
       ]);
       await hw.close();
       for (const [at, end] of ends.entries())
@@ -170,7 +170,7 @@ const client: Target = {
 async function run(hw: Highwater): Promise<void> {
   const tx = await hw.transaction([sql`SELECT 1`], { id: ID, ack: "durable" });
   void tx.rows;
-  await tx.durable({ timeout: 50 });
+  await tx.durable({ timeout: 20 });
 }
 
 /** What no HTTP server could say becomes an error of the transport, as fetch has it. */
