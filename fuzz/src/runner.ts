@@ -1,4 +1,7 @@
 // Runs targets one after the other, each in a thread, and watches over it: a thread that dies or hangs is a failure, too.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { type Services, type Target } from "./target.ts";
 import { type Listed } from "./targets/index.ts";
@@ -13,6 +16,8 @@ export interface Job {
   /** Only this one. */
   readonly input: Uint8Array | null;
   readonly services: Services | null;
+  /** Empty, and its own. */
+  readonly folder: string;
   /** Its input of the moment: a count, a length, the bytes. */
   readonly shared: SharedArrayBuffer;
 }
@@ -40,12 +45,14 @@ export function noteInput(shared: SharedArrayBuffer, input: Uint8Array): void {
 
 export async function runTarget(
   { target, file }: Listed,
-  job: Omit<Job, "target" | "file" | "shared">,
+  job: Omit<Job, "target" | "file" | "folder" | "shared">,
 ): Promise<Report> {
   const shared = new SharedArrayBuffer(HEAD_BYTES + INPUT_BYTES_MAX);
   const head = new Int32Array(shared, 0, 2);
+  // Made and removed here: a thread that is ended cleans up nothing.
+  const folder = await mkdtemp(join(tmpdir(), "highwater-fuzz-"));
   const worker = new Worker(new URL("./worker.ts", import.meta.url), {
-    workerData: { ...job, target: target.name, file, shared } satisfies Job,
+    workerData: { ...job, target: target.name, file, folder, shared } satisfies Job,
     execArgv: ["--disable-warning=ExperimentalWarning"],
   });
   const failed = (error: string): Report => ({
@@ -74,6 +81,7 @@ export async function runTarget(
   } finally {
     clearInterval(watch);
     await worker.terminate();
+    await rm(folder, { recursive: true, force: true });
   }
 }
 
