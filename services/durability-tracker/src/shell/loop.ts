@@ -58,7 +58,7 @@ const TICK_MS = 100;
 const IDLE_TICK_MS = 1_000;
 const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
-const SAVE_MARKS_MS = 1_000;
+const SAVE_MARKS_MS = 100;
 
 const SETTLE_PATIENCE_MS = 2_000;
 
@@ -79,6 +79,7 @@ export class TrackerLoop {
   readonly #shared: SharedMarks;
   readonly #newcomers = new Map<string, string>();
   #marksSavedAtMs = 0;
+  #hasUnsavedMarks = false;
   #interested = 0;
   #changed = Promise.withResolvers<undefined>();
 
@@ -314,9 +315,8 @@ export class TrackerLoop {
         return false;
       case "save_marks":
         // With every mark that lets something go they are saved anyway.
-        if (this.#deps.clock.monotonicMs() - this.#marksSavedAtMs < SAVE_MARKS_MS) return false;
-        this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
-        saveEffect(ledger, this.#state, effect);
+        this.#hasUnsavedMarks = true;
+        if (this.#deps.clock.monotonicMs() - this.#marksSavedAtMs >= SAVE_MARKS_MS) this.#saveMarks();
         return false;
       default:
         saveEffect(ledger, this.#state, effect);
@@ -419,14 +419,22 @@ export class TrackerLoop {
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
   }
 
+  #saveMarks(): void {
+    this.#hasUnsavedMarks = false;
+    this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
+    saveMarks(this.#deps.ledger, this.#state, this.#reigning());
+  }
+
   async #tick(): Promise<void> {
     const { clock, ledger, log } = this.#deps;
     while (!this.#stop.signal.aborted) {
       this.dispatch({ kind: "ticked", nowMs: clock.monotonicMs() });
+      // The last mark before a calm is saved as well: whoever was told by it may be told otherwise after a kill.
+      if (this.#hasUnsavedMarks) this.#saveMarks();
       ledger.flush().catch((cause: unknown) => {
         log.error("the ledger cannot be written", { cause: String(cause) });
       });
-      const isIdle = heldCount(this.#state) === 0;
+      const isIdle = heldCount(this.#state) === 0 && !this.#hasUnsavedMarks;
       await sleep(clock, isIdle ? IDLE_TICK_MS : TICK_MS, this.#stop.signal);
     }
   }
