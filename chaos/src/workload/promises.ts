@@ -11,6 +11,8 @@ const SESSION_WAIT_MS = 10_000;
 interface Word {
   readonly verdict: Told["verdict"];
   readonly rule: string;
+  /** What it is about, where that is told. */
+  readonly level?: Level;
 }
 
 export class Promises {
@@ -82,7 +84,9 @@ export class Promises {
         if (!(error instanceof HighwaterError) && !signal.aborted) throw error;
         const word = error instanceof HighwaterError ? wordOf(error) : undefined;
         if (word === undefined && !signal.aborted) continue;
-        this.#tell(txn, level, word ?? { verdict: "pending", rule: "no word in time" });
+        // A promise that is broken at one level ends the wait for every level; it is a word about its own.
+        const about = word?.verdict === "broken" ? (word.level ?? level) : level;
+        this.#tell(txn, about, word ?? { verdict: "pending", rule: "no word in time" });
         return;
       }
     }
