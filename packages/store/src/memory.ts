@@ -93,6 +93,7 @@ export class MemoryStore implements Store {
         flushed: !isPrimary && on.junkEnd > on.flushed ? on.junkEnd : on.flushed,
         applied: on.applied,
         unfit: on.unfit,
+        isFed: !isPrimary && stream !== null,
         upstream: isPrimary || stream === null ? null : { session: stream.session, flushed: stream.flushed },
         command: isPrimary ? history.pendingCommand(node) : null,
         serverTimeMs: this.#world.wallMs(),

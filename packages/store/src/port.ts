@@ -43,6 +43,8 @@ export interface NodeReport {
   readonly unfit: string | null;
   /** The replica's own view of the stream that feeds it; `session` names one uninterrupted stream. */
   readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
+  /** A stream feeds this replica now; what the primary shows under its name while none does is of an earlier life. */
+  readonly isFed: boolean;
   /** An operator's command that names this node as the primary and has not been carried out yet. */
   readonly command: OperatorCommand | null;
   readonly serverTimeMs: number;

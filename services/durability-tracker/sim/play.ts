@@ -189,11 +189,11 @@ export class Play {
     tracker: SimTracker,
     { report, askedAt }: { report: Parameters<SimTracker["watcher"]["heard"]>[0]; askedAt: number },
   ): void {
-    const { node, role, incarnation, epochs, unfit, upstream } = report;
+    const { node, role, incarnation, epochs, unfit, upstream, isFed } = report;
     const isNews = tracker.watcher.heard(report, askedAt);
     tracker.send({
       ...{ kind: "node_reported", nowMs: this.clock(tracker), askedAtMs: askedAt },
-      ...{ node, role, incarnation, epochs, unfit: unfit !== null, upstream },
+      ...{ node, role, incarnation, epochs, unfit: unfit !== null, upstream, isFed },
     });
     if (isNews) this.decide(tracker);
   }

@@ -392,6 +392,7 @@ export class World {
       flushed: node.flushedEnd,
       applied: isPrimary ? node.end : node.replayedEnd,
       unfit: node.unfit ? "a test" : null,
+      isFed: stream !== undefined,
       upstream: stream === undefined ? null : { session: stream.own, flushed: node.flushedEnd },
       command: isPrimary ? node.command : null,
       serverTimeMs: 0,

@@ -32,6 +32,7 @@ const report = (node: string, epochs: EpochRecord[], overrides: Partial<NodeRepo
   applied: 0n as Offset,
   unfit: null,
   upstream: null,
+  isFed: false,
   command: null,
   serverTimeMs: 1_800_000_000_000,
   ...overrides,

@@ -204,7 +204,7 @@ export class PostgresStore implements Store {
     const { probe, seen } = this.#of(node);
     const report = await probe.run((client) => probeNode(client, node, seen));
     // Nobody can say where its stream comes from, so that stream must not count in the primary's absence either.
-    return this.#asked.includes(node) ? { ...report, upstream: null } : report;
+    return this.#asked.includes(node) ? { ...report, upstream: null, isFed: true } : report;
   }
 
   async positions(node: string, wanted: Offset | null = null): Promise<PositionsReport | null> {

@@ -84,7 +84,7 @@ export const PRIMARY_POSITION = `SELECT pg_current_wal_flush_lsn()::text AS flus
 
 /** A stream is one life of one walreceiver: its process and when that began. */
 export const REPLICA_POSITION = `SELECT pg_last_wal_replay_lsn()::text AS applied, pg_last_wal_receive_lsn()::text AS received,
-  w.pid::text || '/' || extract(epoch FROM a.backend_start)::text AS session, w.flushed_lsn::text AS streamed, w.status
+  w.pid::text || '/' || extract(epoch FROM a.backend_start)::text AS session, w.flushed_lsn::text AS streamed, w.status, w.pid
 FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_stat_get_activity(w.pid) a ON true`;
 
 /**

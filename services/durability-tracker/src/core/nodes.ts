@@ -42,7 +42,9 @@ function describe(state: TrackerState, node: NodeState, event: EventOf<"node_rep
   // The epoch's row is on the node. If the primary showed the same stream before the node was asked and shows it still
   // at its next word, then the stream's positions are of this epoch.
   const { feed } = node;
-  if (feed !== null && feed.sinceMs <= event.askedAtMs && isUnconfirmed(node, feed.session))
+  // Cloned anew and not connected yet: what the primary shows under its name is a dead stream of an earlier life.
+  if (event.isFed === false) node.candidateFeed = null;
+  else if (feed !== null && feed.sinceMs <= event.askedAtMs && isUnconfirmed(node, feed.session))
     node.candidateFeed = { session: feed.session, seenAtMs: event.nowMs };
   takeOwnStream(node, event);
 }

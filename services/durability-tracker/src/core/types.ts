@@ -248,6 +248,8 @@ export type TrackerEvent =
       readonly epochs: readonly EpochRecord[];
       readonly unfit: boolean;
       readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
+      /** False: no stream feeds it now, whatever the primary shows. */
+      readonly isFed?: boolean;
     }
   | { readonly kind: "node_unreachable"; readonly nowMs: number; readonly node: string }
   | {

@@ -178,6 +178,7 @@ export class TrackerLoop {
       unfit: report.unfit !== null,
       // A replica's own word needs no primary, and so nobody to confirm that its source still reigned.
       upstream: this.#config.authority.kind === "lease" ? null : report.upstream,
+      isFed: report.isFed,
     });
     const { standing } = this.#state;
     if (standing.kind === "reigning" && standing.node === report.node && report.current === standing.epoch)
