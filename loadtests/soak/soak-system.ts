@@ -4,6 +4,7 @@ import { copyFile, mkdir } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Cluster } from "@highwater/dev-cluster";
 import { type ServiceProcess, System } from "@highwater/dev-system";
 import { SETUP, TOTAL, WATCHED } from "./table.ts";
@@ -15,6 +16,7 @@ export interface SoakOptions {
 }
 
 const LOOPBACK = "127.0.0.1";
+const SUBSCRIBE_LIMIT_MS = 30_000;
 const HEAP_PROBE = new URL("./heap-probe.ts", import.meta.url).href;
 /** Rows that expire make room for new ones only when they have been vacuumed. */
 const SETTINGS = { autovacuum_naptime: "2s" };
@@ -88,16 +90,22 @@ export class SoakSystem implements AsyncDisposable {
 
   async subscribe(): Promise<void> {
     const { port } = this.#receiver.address() as AddressInfo;
-    const answer = await fetch(`${this.system.tracker(this.home).url}/v1/webhooks`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({
-        url: `http://${LOOPBACK}:${String(port)}/`,
-        events: ["transaction.durable", "transaction.lost", "promise.broken", "epoch.started"],
-        filter: WATCHED,
-      }),
+    const body = JSON.stringify({
+      url: `http://${LOOPBACK}:${String(port)}/`,
+      events: ["transaction.durable", "transaction.lost", "promise.broken", "epoch.started"],
+      filter: WATCHED,
     });
-    if (answer.status !== 201) throw new Error(`no webhook: ${String(answer.status)} ${await answer.text()}`);
+    const headers = { "content-type": "application/json" };
+    const deadlineMs = performance.now() + SUBSCRIBE_LIMIT_MS;
+    for (;;) {
+      const url = `${this.system.tracker(this.home).url}/v1/webhooks`;
+      const answer = await fetch(url, { method: "POST", headers, body });
+      if (answer.status === 201) return;
+      const why = `no webhook: ${String(answer.status)} ${await answer.text()}`;
+      // On a machine that is just starting everything the store may take its time: the answer asks to wait.
+      if (answer.status !== 503 || performance.now() > deadlineMs) throw new Error(why);
+      await sleep(Number(answer.headers.get("retry-after") ?? "1") * 1_000);
+    }
   }
 
   /** How often transactions have added one, whoever was told so. */
