@@ -313,6 +313,8 @@ export class World {
       if (request.command !== null) this.#obey(node, request.command);
       return previous.record;
     }
+    // What was on disks in the epoch that ends here was there, also if it began within the same operation.
+    this.truth.witness(this.nodes);
     const fork = forkOf(this.#facts(node, previous, request));
     if (request.command !== null) this.#obey(node, request.command);
     // From here on it is the new epoch's log.
