@@ -2,4 +2,4 @@
 // drives them without a database.
 export { type Authority, decideAuthority } from "./authority.ts";
 export { type Fork, type ForkFacts, forkOf } from "./fork.ts";
-export { type NodeReport } from "./port.ts";
+export { type MintRequest, type NodeReport } from "./port.ts";

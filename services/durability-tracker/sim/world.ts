@@ -1,7 +1,7 @@
 // A small replicated store: servers that lose what they had not flushed and reuse its offsets, streams that die without
 // anybody noticing, promotions, superseded branches. What it shows is only what real servers would say.
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
-import { forkOf, type NodeReport } from "@highwater/store/rules";
+import { forkOf, type MintRequest, type NodeReport } from "@highwater/store/rules";
 import { type NodeSite } from "../src/core/index.ts";
 import { epochId, txnId } from "../src/core/fixtures.test.ts";
 import { type Image, type Rec, type Receipt, type RecOf, SimNode } from "./node.ts";
@@ -30,18 +30,6 @@ export const HONEST: Habits = {
   settlesLazily: false,
   looksOnly: false,
 };
-
-export interface MintRequest {
-  readonly minSeq: number;
-  readonly supersedes: readonly EpochId[];
-  readonly command: string | null;
-  readonly streamed: {
-    readonly epoch: EpochId;
-    readonly offset: Offset;
-    readonly incarnation: string;
-  } | null;
-  readonly finalMarks: Readonly<Record<string, Readonly<Record<string, string>>>>;
-}
 
 interface Stream {
   /** The primary's name for it, and the replica's own. */
