@@ -9,7 +9,7 @@ REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-g
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume bench-gateway bench-overload bench-tracker failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -41,6 +41,12 @@ failover-rounds: $(STAMP) ## N failovers in a row (N=20), every verdict checked
 latency: $(STAMP) ## Commit and durability latency over the default links, against the bar
 	@$(NODE) packages/dev-system/src/latency.ts
 
+chaos-patroni: $(STAMP) $(VENV) ## The same with Patroni as the cluster manager; WRONG=1: settings that break promises (DURATION_S= SEED= RATE= ONLY= KEEP=)
+	@$(NODE) chaos/src/patroni/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)" $(if $(WRONG),--wrong)
+
+patroni-rows: $(STAMP) $(VENV) ## What Patroni promotes with each of its settings, and what the product says then (ONLY=settings/deed,…)
+	@$(NODE) chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
+
 bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the bars (PROFILE=folder profiles it)
 	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile $(PROFILE))
 
@@ -58,6 +64,18 @@ keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name 
 
 resume: $(STAMP) ## How long after a new primary accepts writes the service commits again
 	@$(NODE) packages/dev-system/src/resume.ts
+
+fuzz: $(STAMP) ## Bytes from outside, on everything that reads them (SECONDS=60 SEED=n TARGET=name,… INPUT=base64)
+	@$(NODE) --disable-warning=ExperimentalWarning fuzz/cli.ts SECONDS=$(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS)) SEED=$(SEED) TARGET=$(TARGET) $(if $(INPUT),INPUT=$(INPUT))
+
+sim: $(STAMP) ## Play random histories against the tracker's core (SEED=1 RUNS=2000; RUN=n plays one again)
+	@SEED=$(or $(SEED),1) RUNS=$(or $(RUNS),2000) RUN=$(RUN) $(NODE) services/durability-tracker/sim/cli.ts
+
+soak: $(STAMP) ## Load with faults for DURATION_S=300: does anything grow? (SCENARIO=steady, tracker-down or overload; ARGS=--help)
+	@$(NODE) loadtests/soak/cli.ts $(if $(DURATION_S),--duration-s $(DURATION_S)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(ARGS)
+
+chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict on everything (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
+	@$(NODE) chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 

@@ -53,6 +53,7 @@ export default tseslint.config(
       "examples/**",
       "loadtests/**",
       "chaos/**",
+      "fuzz/**",
       "**/sim/**",
       "scripts/**",
       "sdk/ts/**",

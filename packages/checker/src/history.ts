@@ -17,6 +17,8 @@ export interface Scenario {
   readonly seed: number;
   /** Every level that verdicts may name, weakest first. */
   readonly levels: readonly Level[];
+  /** Those that promise to survive a crash of the primary's node, not that another one takes over. Default: `disk`. */
+  readonly crashOnly?: readonly Level[];
   /** Accounts `0` to `accounts - 1` have had so much each at the start. Transfers keep the sum. */
   readonly bank: { readonly accounts: number; readonly balance: number };
 }

@@ -22,6 +22,7 @@ import { chooseIdentity, makeClusterDir } from "./unprivileged.ts";
 export { DevClusterError, type DevClusterErrorCode } from "./errors.ts";
 export { Etcd, type HeldKey } from "./etcd.ts";
 export { PatroniCluster, type PatroniOptions } from "./patroni.ts";
+export { PATRONI_SETTINGS, type PatroniSettings } from "./patroni-settings.ts";
 export { type CutDirection, type CutMode, defaultRoundTripMs } from "./link.ts";
 export {
   type ClusterOptions,

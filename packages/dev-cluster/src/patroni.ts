@@ -1,122 +1,56 @@
 // A real Patroni cluster on loopback, for tests that need the HA manager itself: it starts, watches and promotes the servers,
-// and holds the leader key in etcd. Needs a full PostgreSQL installation; the embedded one has no pg_basebackup. Delays and
-// cuts are not here: see startCluster.
+// and holds the leader key in etcd. Needs a full PostgreSQL installation; the embedded one has no pg_basebackup.
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { constants } from "node:fs";
-import { access, chmod, chown, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DevClusterError } from "./errors.ts";
-import { type Etcd, venvDir } from "./etcd.ts";
+import { type Etcd } from "./etcd.ts";
+import { Network } from "./network.ts";
+import { PatroniMember } from "./patroni-member.ts";
+import { dynamicConfiguration, PATRONI_SETTINGS, type PatroniSettings } from "./patroni-settings.ts";
+import { findTools, type Tools } from "./patroni-tools.ts";
 import { chooseFreePort } from "./ports.ts";
-import { processesNaming, signal } from "./processes.ts";
+import { signal } from "./processes.ts";
 import { querySql } from "./sql.ts";
-import { type Row } from "./types.ts";
-import { canReach, chooseIdentity, type Identity, makeClusterDir } from "./unprivileged.ts";
+import { type CutOptions, type Row } from "./types.ts";
+import { makeClusterDir } from "./unprivileged.ts";
 
 const startLimitMs = 120_000;
 const queryLimitMs = 5_000;
+const restLimitMs = 30_000;
 const pollMs = 100;
-/** Ends a member at once, Patroni and server alike; also when whoever started it is gone. (See the guard in etcd.ts.) */
-const guard =
-  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid $(head -1 "$DATA/postmaster.pid"); } 2>/dev/null & wait $pid 2>/dev/null; kill $! 2>/dev/null';
-
-/** Settings that keep a promise through an automatic failover; ttl and loop_wait are the smallest that Patroni takes. */
-const dcs = {
-  ttl: 20,
-  loop_wait: 1,
-  retry_timeout: 3,
-  maximum_lag_on_failover: 1_099_511_627_776,
-  check_timeline: true,
-  synchronous_mode: true,
-  synchronous_mode_strict: true,
-  synchronous_node_count: 1,
-  failsafe_mode: true,
-  primary_start_timeout: 0,
-  primary_stop_timeout: 10,
-  postgresql: {
-    use_pg_rewind: true,
-    remove_data_directory_on_rewind_failure: true,
-    parameters: { restart_after_crash: "off", wal_keep_size: "256MB" },
-  },
-};
-
-interface Tools {
-  readonly identity: Identity | undefined;
-  readonly python: string;
-  readonly sitePackages: string;
-  readonly binDir: string;
-}
-
-/** What Patroni needs on this machine, or in words what is missing. */
-async function findTools(): Promise<Tools | string> {
-  const identity = await chooseIdentity(process.env["HIGHWATER_PG_USER"]);
-  const lib = path.join(venvDir, "lib");
-  const [version] = await readdir(lib).catch(() => []);
-  const sitePackages = path.join(lib, version ?? "", "site-packages");
-  if (
-    version === undefined ||
-    !(await canReach(path.join(sitePackages, "patroni"), identity, constants.X_OK))
-  )
-    return "there is no Patroni: run `make .venv/.installed`";
-  // A virtual environment's Python is a link to where its maker found one, which may be out of the servers' user's reach.
-  const pythons = [path.join(venvDir, "bin", version), `/usr/bin/${version}`, `/usr/local/bin/${version}`];
-  const python = await firstReachable(pythons, identity);
-  if (python === undefined) return `the servers' user cannot run ${version}`;
-  const installed = await readdir("/usr/lib/postgresql").catch(() => []);
-  const named = process.env["HIGHWATER_PG_BIN"];
-  const binDirs = [
-    ...(named === undefined ? [] : [named]),
-    ...installed.sort((a, b) => Number(b) - Number(a)).map((major) => `/usr/lib/postgresql/${major}/bin`),
-  ];
-  const tool = await firstReachable(
-    binDirs.map((dir) => path.join(dir, "pg_basebackup")),
-    identity,
-  );
-  if (tool === undefined)
-    return "there is no full PostgreSQL installation (HIGHWATER_PG_BIN or /usr/lib/postgresql)";
-  return { identity, python, sitePackages, binDir: path.dirname(tool) };
-}
-
-async function firstReachable(
-  files: readonly string[],
-  identity: Identity | undefined,
-): Promise<string | undefined> {
-  for (const file of files) {
-    const exists = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (exists && (await canReach(file, identity, constants.X_OK))) return file;
-  }
-  return undefined;
-}
-
-interface Member {
-  readonly id: string;
-  readonly port: number;
-  readonly restPort: number;
-  readonly dir: string;
-  process: ChildProcess | undefined;
-}
+/** Where the members are seen from by each other, and where etcd is; for links. */
+const others = "others";
+const store = "etcd";
 
 export interface PatroniOptions {
   readonly etcd: Etcd;
   readonly scope: string;
   readonly members: readonly string[];
+  /** Default: recommended. */
+  readonly settings?: PatroniSettings;
+  /** `synchronous_node_count`. Default 1. */
+  readonly synchronousNodes?: number;
 }
 
 export class PatroniCluster implements AsyncDisposable {
   readonly dir: string;
   readonly #options: PatroniOptions;
   readonly #tools: Tools;
-  readonly #members = new Map<string, Member>();
+  readonly #members = new Map<string, PatroniMember>();
+  /** Members reach etcd and each other through relays, which delay nothing and can be cut. */
+  readonly #network = new Network(undefined);
 
   private constructor(options: PatroniOptions, tools: Tools, dir: string) {
     this.#options = options;
     this.#tools = tools;
     this.dir = dir;
+  }
+
+  /** `ID/patroni.log` and `ID/server.log`. */
+  get logs(): string {
+    return path.join(this.dir, "logs");
   }
 
   /** Why it cannot run on this machine; undefined when it can. */
@@ -145,34 +79,47 @@ export class PatroniCluster implements AsyncDisposable {
     const [port, restPort] = [await chooseFreePort(taken), await chooseFreePort(taken)];
     taken.add(port).add(restPort);
     const dir = path.join(this.dir, id);
-    await mkdir(dir, { mode: 0o755 });
-    const file = path.join(dir, "patroni.json");
+    const member = new PatroniMember({ id, port, restPort, dir }, this.#tools);
+    for (const folder of [dir, this.logs, member.logDir])
+      await mkdir(folder, { recursive: true, mode: 0o755 });
     // JSON is YAML.
-    await writeFile(file, JSON.stringify(this.#configure({ id, port, restPort, dir })));
+    await writeFile(member.configFile, JSON.stringify(await this.#configure(member)));
     const { identity } = this.#tools;
-    for (const each of [dir, file]) if (identity !== undefined) await chown(each, identity.uid, identity.gid);
-    await chmod(file, 0o600);
-    this.#members.set(id, { id, port, restPort, dir, process: undefined });
+    for (const each of [dir, member.logDir, member.configFile])
+      if (identity !== undefined) await chown(each, identity.uid, identity.gid);
+    await chmod(member.configFile, 0o600);
+    this.#members.set(id, member);
   }
 
-  #configure({ id, port, restPort, dir }: Omit<Member, "process">): unknown {
-    const { etcd, scope } = this.#options;
+  async #configure({ id, port, restPort, dir, logDir }: PatroniMember): Promise<unknown> {
+    const { etcd, scope, settings = "recommended", synchronousNodes = 1 } = this.#options;
     const login = { username: "postgres" };
-    const rest = `127.0.0.1:${restPort}`;
+    const relay = async (from: string, to: string, target: number): Promise<string> => {
+      const opened = await this.#network.openRelay({ from, to, port: target });
+      return `127.0.0.1:${opened.port}`;
+    };
+    const dcs = dynamicConfiguration(settings, synchronousNodes);
     return {
       scope,
       name: id,
-      restapi: { listen: rest, connect_address: rest },
-      etcd3: { host: new URL(etcd.url).host },
+      restapi: { listen: `127.0.0.1:${restPort}`, connect_address: await relay(others, id, restPort) },
+      // As a proxy: otherwise it asks etcd for addresses and goes past the relay.
+      etcd3: { hosts: [await relay(id, store, Number(new URL(etcd.url).port))], use_proxies: true },
       bootstrap: { dcs, initdb: [{ encoding: "UTF8" }, "data-checksums", { auth: "trust" }] },
       postgresql: {
         listen: `127.0.0.1:${port}`,
-        connect_address: `127.0.0.1:${port}`,
+        connect_address: await relay(others, id, port),
         data_dir: path.join(dir, "data"),
         bin_dir: this.#tools.binDir,
         pgpass: path.join(dir, "pgpass"),
         authentication: { superuser: login, replication: login, rewind: login },
-        parameters: { unix_socket_directories: dir, max_connections: 60 },
+        parameters: {
+          unix_socket_directories: dir,
+          max_connections: 200,
+          logging_collector: "on",
+          log_directory: logDir,
+          log_filename: "server.log",
+        },
         pg_hba: [
           "local all all trust",
           "host all all 127.0.0.1/32 trust",
@@ -191,59 +138,150 @@ export class PatroniCluster implements AsyncDisposable {
       async () => (await this.leader()) === first && (await this.#isWritable(first)),
     );
     for (const id of others) this.start(id);
-    await this.#until("its standbys", async () => {
-      const sql = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'";
-      const rows = await this.query(first, sql, "postgres");
-      return rows.length === others.length && rows.some((row) => row["sync_state"] === "sync");
-    });
-    // Until Patroni has written it down it promotes nobody.
-    await this.#until("a synchronous standby in etcd", async () => {
-      const { value = "" } = await this.#read("sync");
-      return /"sync_standby": *"/.test(value);
-    });
+    await this.settled();
     // Not before: in strict synchronous mode it waits for a standby.
     await this.query(first, "CREATE DATABASE app", "postgres");
   }
 
+  /**
+   * Until there is a writable leader, all other members stream from it, and Patroni has written down as many synchronous
+   * standbys as it is set to keep.
+   */
+  async settled(): Promise<string> {
+    let leader: string | undefined;
+    await this.#until("a leader and its standbys", async () => {
+      leader = await this.leader();
+      if (leader === undefined || !(await this.#isWritable(leader))) return false;
+      const sql = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'";
+      const rows = await this.query(leader, sql, "postgres");
+      if (rows.length !== this.#members.size - 1) return false;
+      const wanted = await this.#synchronousNodes();
+      if (wanted === 0) return true;
+      // Until Patroni has written them down it promotes nobody.
+      const { leader: of, standbys } = await this.#sync();
+      return of === leader && standbys.length >= wanted && rows.some((row) => row["sync_state"] !== "async");
+    });
+    return leader ?? "";
+  }
+
+  /** The standbys that Patroni has written down as synchronous, whether they are there or not. */
+  async listed(): Promise<readonly string[]> {
+    return (await this.#sync()).standbys;
+  }
+
+  async #sync(): Promise<{ leader?: string; standbys: string[] }> {
+    const { leader, sync_standby: list } = JSON.parse((await this.#read("sync")).value ?? "{}") as {
+      leader?: string;
+      sync_standby?: string | null;
+    };
+    const standbys = (list ?? "").split(",").filter((name) => name !== "");
+    return leader === undefined ? { standbys } : { leader, standbys };
+  }
+
+  async #synchronousNodes(): Promise<number> {
+    const config = JSON.parse((await this.#read("config")).value ?? "{}") as Record<string, unknown>;
+    return config["synchronous_mode"] === false ? 0 : Number(config["synchronous_node_count"] ?? 1);
+  }
+
+  get members(): readonly string[] {
+    return [...this.#members.keys()];
+  }
+
   /** Starts a member's Patroni, which does the rest. */
   start(id: string): void {
-    const member = this.#member(id);
-    const { identity, python, sitePackages } = this.#tools;
-    const args = ["-c", guard, "patroni", python, "-m", "patroni", path.join(member.dir, "patroni.json")];
-    member.process = spawn("/bin/sh", args, {
-      ...identity,
-      cwd: member.dir,
-      stdio: ["pipe", "ignore", "ignore"],
-      env: {
-        PATH: process.env["PATH"] ?? "/usr/bin:/bin",
-        HOME: member.dir,
-        PYTHONPATH: sitePackages,
-        PYTHONDONTWRITEBYTECODE: "1",
-        DATA: path.join(member.dir, "data"),
-        PATRONI_LOG_DIR: member.dir,
-        PATRONI_LOG_LEVEL: "INFO",
-      },
-    });
-    member.process.unref();
+    this.#member(id).start();
   }
 
   /** The member's host dies: Patroni and server, at once. */
-  async kill(id: string): Promise<void> {
-    const member = this.#member(id);
-    const child = member.process;
-    member.process = undefined;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    child.ref();
-    const gone = new Promise((resolve) => child.once("exit", resolve));
-    child.stdin?.end("end\n");
-    await gone;
-    // A server that was just being started, or a copy that was being made, has not written its process id yet.
-    const data = path.join(member.dir, "data");
-    await this.#until(`${id} is gone`, async () => {
-      const left = await processesNaming(data);
-      for (const pid of left) signal(pid, "SIGKILL");
-      return left.length === 0 && !(await this.#answers(id));
+  kill(id: string): Promise<void> {
+    return this.#member(id).kill();
+  }
+
+  /** Its server runs on, and nobody looks after it. */
+  killPatroni(id: string): Promise<void> {
+    return this.#member(id).killPatroni();
+  }
+
+  /** Its Patroni runs on, and decides what to do. */
+  killServer(id: string): Promise<void> {
+    return this.#member(id).killServer();
+  }
+
+  isPatroniAlive(id: string): Promise<boolean> {
+    return this.#member(id).isPatroniAlive();
+  }
+
+  /** The process stands still, and holds what it holds. */
+  async freeze(id: string, what: "patroni" | "server"): Promise<void> {
+    if (what === "patroni") await this.#member(id).signalPatroni("SIGSTOP");
+    else await this.#member(id).signalServer("SIGSTOP");
+  }
+
+  async thaw(id: string): Promise<void> {
+    await this.#member(id).signalServer("SIGCONT");
+    await this.#member(id).signalPatroni("SIGCONT");
+  }
+
+  /** One backend that runs a client's session dies, and with it, as the settings say, the whole server. */
+  async crashBackend(id: string): Promise<void> {
+    const sql =
+      "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    const [row] = await this.query(id, sql, "postgres");
+    if (typeof row?.["pid"] !== "number")
+      throw new DevClusterError("QUERY_FAILED", `nobody has a session on ${id}`);
+    signal(row["pid"], "SIGKILL");
+  }
+
+  /** From now on the leader sends the standby nothing; it goes on showing the stream. Returns what ends it. */
+  async starve(standby: string, leader: string): Promise<() => void> {
+    const sql = `SELECT pid FROM pg_stat_replication WHERE application_name = '${standby}'`;
+    const [row] = await this.query(leader, sql, "postgres");
+    const pid = row?.["pid"];
+    if (typeof pid !== "number")
+      throw new DevClusterError("QUERY_FAILED", `${leader} does not feed ${standby}`);
+    signal(pid, "SIGSTOP");
+    return () => signal(pid, "SIGCONT");
+  }
+
+  /** The member's way to etcd. */
+  cutFromEtcd(id: string, options: CutOptions = {}): Promise<void> {
+    return this.#network.cut(this.#member(id).id, store, options);
+  }
+
+  /** The other members' way to this one: to its server and its Patroni. */
+  cutFromOthers(id: string, options: CutOptions = {}): Promise<void> {
+    return this.#network.cut(others, this.#member(id).id, options);
+  }
+
+  heal(): Promise<void> {
+    return this.#network.healAll();
+  }
+
+  /** Patroni's REST interface. Rejects unless the answer is a success. */
+  async rest(id: string, method: "GET" | "POST" | "PATCH", where: string, body?: unknown): Promise<string> {
+    const response = await fetch(`http://127.0.0.1:${this.#member(id).restPort}${where}`, {
+      method,
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(restLimitMs),
     });
+    const text = await response.text();
+    if (!response.ok) throw new DevClusterError("QUERY_FAILED", `${method} ${where} of ${id}: ${text}`);
+    return text;
+  }
+
+  /** Other settings while it runs, and until they have taken effect. */
+  async configure(settings: PatroniSettings): Promise<void> {
+    const leader = await this.settled();
+    await this.rest(leader, "PATCH", "/config", PATRONI_SETTINGS[settings]);
+    // Patroni looks once in a while; of its own knowledge it tells only by what it does.
+    const mode = PATRONI_SETTINGS[settings].synchronous_mode;
+    const state = mode === false ? "async" : mode === true ? "sync" : "quorum";
+    await this.#until(`${settings} has taken effect`, async () => {
+      const sql = `SELECT FROM pg_stat_replication WHERE sync_state = '${state}'`;
+      const rows = await this.query(leader, sql, "postgres");
+      return mode === false ? rows.length === this.#members.size - 1 : rows.length > 0;
+    });
+    await this.settled();
   }
 
   connectionString(id: string): string {
@@ -286,23 +324,16 @@ export class PatroniCluster implements AsyncDisposable {
     return row?.["writable"] === true;
   }
 
-  #answers(id: string): Promise<boolean> {
-    return this.query(id, "SELECT 1", "postgres").then(
-      () => true,
-      () => false,
-    );
-  }
-
   async #until(what: string, is: () => Promise<boolean>): Promise<void> {
     const deadline = performance.now() + startLimitMs;
     while (!(await is().catch(() => false))) {
       if (performance.now() > deadline)
-        throw new DevClusterError("TIMEOUT", `${what}: see the logs in ${this.dir}`);
+        throw new DevClusterError("TIMEOUT", `${what}: see the logs in ${this.logs}`);
       await sleep(pollMs);
     }
   }
 
-  #member(id: string): Member {
+  #member(id: string): PatroniMember {
     const found = this.#members.get(id);
     if (found === undefined) throw new DevClusterError("UNKNOWN_NODE", `there is no member ${id}`);
     return found;
@@ -310,6 +341,7 @@ export class PatroniCluster implements AsyncDisposable {
 
   async close(): Promise<void> {
     await Promise.all([...this.#members.keys()].map((id) => this.kill(id)));
+    await this.#network.close();
     await rm(this.dir, { recursive: true, force: true, maxRetries: 5 });
   }
 

@@ -33,7 +33,8 @@ interface Region {
 
 /** The login role of applications; its rights on the service's own tables are those of any application. */
 const APP_ROLE = "app";
-const START_TIMEOUT_MS = 20_000;
+/** A machine that is busy with other things starts slowly. */
+const START_TIMEOUT_MS = 60_000;
 const READY_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
 

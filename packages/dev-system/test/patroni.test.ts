@@ -1,7 +1,6 @@
 // Goal: with a real Patroni every verdict holds through an automatic failover that nobody but Patroni decides. Method: three
 // members, a gateway and a tracker that read Patroni's own leader key; the leader's host dies in the middle of commits, and
-// comes back as a replica. Verdicts are of the level that every member has to reach: which replica Patroni will promote is
-// not counted yet.
+// comes back as a replica. Verdicts are of the level that counts whom Patroni may promote.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -18,7 +17,7 @@ async function startServices(
   patroni: PatroniCluster,
 ): Promise<{ tracker: ServiceProcess; gateway: ServiceProcess }> {
   const nodes = MEMBERS.map((id) => ({ id, region: id, zone: `${id}-a`, url: patroni.connectionString(id) }));
-  const levels = { region: { replicas: 1, outside: "region" }, global: { regions: "all" } };
+  const levels = { disk: { primary: true }, safe: { synchronous: 1 }, global: { regions: "all" } };
   const env = {
     HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels }),
     HIGHWATER_AUTHORITY: "lease",
@@ -66,7 +65,7 @@ test(
       };
       for (let i = 0; i < 20; i++) assert.ok(await write(`early-${String(i)}`));
       const early = [...tokens.keys()];
-      for (const { verdict: found } of await verdicts(tracker.url, [...tokens.values()], { level: "global" }))
+      for (const { verdict: found } of await verdicts(tracker.url, [...tokens.values()], { level: "safe" }))
         assert.equal(found, "durable");
       const epoch = (await marksOf(tracker.url)).marks?.epoch;
 
@@ -102,7 +101,7 @@ test(
         (await patroni.query(heir, "SELECT key FROM kv")).map(({ key }) => String(key)),
       );
       const settled = await eventually("every verdict", async () => {
-        const judged = await verdicts(tracker.url, [...tokens.values()], { level: "global" });
+        const judged = await verdicts(tracker.url, [...tokens.values()], { level: "safe" });
         return judged.every((each) => each.verdict !== "pending") && judged;
       });
       for (const [index, key] of [...tokens.keys()].entries()) {
@@ -111,7 +110,7 @@ test(
       }
       assert.ok(early.every((key) => present.has(key)));
       const last = await commit(gateway.url, [put("last")]);
-      assert.equal((await verdict(tracker.url, last.token, { level: "global" })).verdict, "durable");
+      assert.equal((await verdict(tracker.url, last.token, { level: "safe" })).verdict, "durable");
       assert.equal((await marksOf(tracker.url)).marks?.epoch, after.marks?.epoch);
     } finally {
       await gateway.stop();

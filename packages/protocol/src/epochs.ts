@@ -6,8 +6,21 @@ import { type EpochRecord } from "./schemas.ts";
 export class EpochGraph {
   readonly #records = new Map<EpochId, EpochRecord>();
 
+  /** Of a record that is known the highest final marks stay: they are raised behind it, and a replica tells of them late. */
   add(records: readonly EpochRecord[]): void {
-    for (const record of records) this.#records.set(record.id as EpochId, record);
+    for (const record of records) {
+      const known = this.get(record.id as EpochId);
+      const finalMarks =
+        known === undefined ? record.finalMarks : higher(known.finalMarks, record.finalMarks);
+      this.#records.set(record.id as EpochId, { ...record, finalMarks });
+    }
+  }
+
+  /** Whether the record is known, and tells of a higher final mark than it did. */
+  isRaised(record: EpochRecord): boolean {
+    const known = this.get(record.id as EpochId)?.finalMarks;
+    if (known === undefined) return false;
+    return Object.entries(record.finalMarks).some(([level, mark]) => isHigher(mark, known[level]));
   }
 
   get(id: EpochId): EpochRecord | undefined {
@@ -42,6 +55,16 @@ export class EpochGraph {
   ids(): EpochId[] {
     return [...this.#records.keys()];
   }
+}
+
+function isHigher(mark: string, than: string | undefined): boolean {
+  return than === undefined || BigInt(mark) > BigInt(than);
+}
+
+function higher(one: EpochRecord["finalMarks"], other: EpochRecord["finalMarks"]): EpochRecord["finalMarks"] {
+  const marks = { ...one };
+  for (const [level, mark] of Object.entries(other)) if (isHigher(mark, marks[level])) marks[level] = mark;
+  return marks;
 }
 
 /** True when the history `mine` (oldest first) ends the reign of `other`: contains it, supersedes it, or was chosen over it. */

@@ -37,7 +37,7 @@ export const Marks = Type.Object(
   {
     epoch: Uuid,
     seq: Type.Integer({ minimum: 1, description: "Number of the epoch." }),
-    levels: Type.Record(LevelName, OffsetText),
+    levels: Type.Record(LevelName, OffsetText, closed),
   },
   {
     ...closed,
@@ -75,7 +75,7 @@ export const EpochRecord = Type.Object(
     /** An operator's command chose this node. */
     commanded: Type.Boolean(),
     /** The previous epoch's marks as the process that minted this epoch last saw them. */
-    finalMarks: Type.Record(LevelName, OffsetText),
+    finalMarks: Type.Record(LevelName, OffsetText, closed),
   },
   closed,
 );
@@ -143,7 +143,21 @@ const Statements = Type.Array(Statement, { minItems: 1, maxItems: LIMITS.stateme
 const SomeStatements = Type.Array(Statement, { maxItems: LIMITS.statements });
 
 /** A signed 64-bit tag of whose transaction it is; 0 where nobody is authenticated. */
-export const OwnerText = Type.String({ pattern: "^(0|-?[1-9][0-9]{0,18})$" });
+export const OwnerText = Type.String({
+  pattern: `^(0|-?(${numbersUpTo("9223372036854775807")})|-9223372036854775808)$`,
+});
+
+/** As a pattern: the whole numbers from 1 to the limit, which has more than one digit. */
+function numbersUpTo(limit: string): string {
+  const shorter = `[1-9][0-9]{0,${String(limit.length - 2)}}`;
+  const below = [...limit].flatMap((digit, at) => {
+    const lowest = at === 0 ? 1 : 0;
+    const rest = limit.length - at - 1;
+    const smaller = `${limit.slice(0, at)}[${String(lowest)}-${String(Number(digit) - 1)}][0-9]{${String(rest)}}`;
+    return Number(digit) > lowest ? [smaller] : [];
+  });
+  return [shorter, ...below, limit].join("|");
+}
 
 const MaxDelayMs = Type.Integer({
   minimum: 1,

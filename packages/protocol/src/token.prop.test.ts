@@ -8,10 +8,12 @@ import {
   type EpochId,
   makeUuidV7,
   type Offset,
+  OwnerText,
   parseOffset,
   parseTxnId,
   type TokenContent,
   txnTimestampMs,
+  validate,
 } from "./index.ts";
 
 const epochs = fc.uuid().map((id) => id as EpochId);
@@ -86,6 +88,22 @@ test("whatever bytes are in it, what is taken for a token is its only spelling",
     { numRuns: 2_000 },
   );
   assert.ok(tokens > 100);
+});
+
+test("an offset that nothing else could carry makes no token", () => {
+  const content = { kind: "write", id: makeUuidV7(1, new Uint8Array(10)) } as const;
+  const epoch = "6f1c9c52-8f11-4c2e-9d43-2f6f7a1f0b11" as EpochId;
+  const at = (offset: bigint): string =>
+    encodeToken({ ...content, epoch, attempt: epoch, offset: offset as Offset });
+  assert.equal(decodeToken(at(10n ** 64n - 1n))?.offset, 10n ** 64n - 1n);
+  assert.equal(decodeToken(at(10n ** 64n)), undefined);
+});
+
+test("an owner is a signed number of 64 bits", () => {
+  for (const text of ["0", "7", "-7", "9223372036854775807", "-9223372036854775808", "8999999999999999999"])
+    assert.ok(validate(OwnerText, text).ok, text);
+  for (const text of ["-0", "01", "", "9223372036854775808", "-9223372036854775809", "9999999999999999999"])
+    assert.ok(!validate(OwnerText, text).ok, text);
 });
 
 test("a UUIDv7 carries its time, and only UUIDv7 are ids", () => {

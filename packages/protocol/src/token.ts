@@ -27,7 +27,9 @@ const KNOWN_FLAGS = READ | OTHER_ATTEMPT | OWNED;
 const ATTEMPT_AT = 33;
 const UUID_BYTES = 16;
 const OWNER_BYTES = 8;
-const MAX_OFFSET_BYTES = 27; // 64 decimal digits, the most that an offset may have, fit in 27 bytes.
+/** 64 decimal digits are the most that an offset may have anywhere; they fit in 27 bytes, but not all that fits has 64. */
+const MAX_OFFSET_BYTES = 27;
+const OFFSET_LIMIT = 10n ** 64n;
 
 /**
  * The token as an opaque string: `hw1_` and base64url of flags, id, epoch, other attempt's epoch if any, owner if any,
@@ -67,11 +69,13 @@ export function decodeToken(text: string): TokenContent | undefined {
   if (offsetBytes > 1 && body[offsetAt] === 0) return undefined;
   if ((other && attempt === epoch) || (offsetAt !== ownerAt && owner === 0n)) return undefined;
   if (body.toString("base64url") !== encoded) return undefined;
+  const offset = BigInt(`0x${hex.slice(2 * offsetAt)}`);
+  if (offset >= OFFSET_LIMIT) return undefined;
   return {
     kind: (flags & READ) !== 0 ? "read" : "write",
     id: uuidOfHex(hex, 2) as TxnId,
     epoch,
-    offset: BigInt(`0x${hex.slice(2 * offsetAt)}`) as Offset,
+    offset: offset as Offset,
     attempt,
     ...(owner === 0n ? {} : { owner }),
   };

@@ -40,12 +40,21 @@ function levelFaults({ nodes, levels }: Topology): string[] {
  * on who it is. `primary` and `regions: all` can always be: every region has a node.
  */
 function whyUnreachable(rule: LevelRule, nodes: readonly NodeSpec[]): string | null {
+  if ("synchronous" in rule) return whyNeverSynchronous(rule.synchronous, nodes);
   if (!("replicas" in rule)) return null;
   const { replicas, outside } = rule;
   const others = new Set(nodes.map((node) => failureDomain(node, outside))).size - 1;
   if (others >= replicas) return null;
   const such = (count: number): string => `${String(count)} ${outside}${count === 1 ? "" : "s"}`;
   return `it needs replicas in ${such(replicas)} besides the primary's, and there are ${such(others)}`;
+}
+
+/** Which of its streams are synchronous the primary alone can say, so a replica that is asked itself never counts. */
+function whyNeverSynchronous(count: number, nodes: readonly NodeSpec[]): string | null {
+  const shown = nodes.filter(({ replication }) => replication === undefined || !("ask" in replication));
+  const others = shown.length === nodes.length ? nodes.length - 1 : shown.length;
+  if (others >= count) return null;
+  return `it needs ${String(count)} synchronous standby${count === 1 ? "" : "s"} that the primary shows, and there can be ${String(others)}`;
 }
 
 function nodeFaults(nodes: readonly NodeSpec[]): string[] {

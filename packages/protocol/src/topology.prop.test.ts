@@ -16,6 +16,7 @@ const rule = fc.oneof(
     replicas: fc.integer({ min: 1, max: 5 }),
     outside: fc.constantFrom("zone", "region"),
   }),
+  fc.record<Extract<LevelRule, { synchronous: number }>>({ synchronous: fc.integer({ min: 1, max: 6 }) }),
 );
 
 function nodesOf(sites: readonly { region: string; zone: string }[]): NodeSpec[] {
@@ -31,6 +32,7 @@ function isSatisfied(
 ): boolean {
   if ("primary" in level) return having.includes(primary);
   if ("regions" in level) return all.every(({ region }) => having.some((node) => node.region === region));
+  if ("synchronous" in level) return having.filter((node) => node !== primary).length >= level.synchronous;
   const same = (a: NodeSpec, b: NodeSpec): boolean =>
     a.region === b.region && (level.outside === "region" || a.zone === b.zone);
   const choose = (chosen: readonly NodeSpec[], from: number): boolean =>

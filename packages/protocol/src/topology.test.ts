@@ -28,6 +28,16 @@ test("zones are told by their region as well", () => {
   ]);
 });
 
+test("a level whose name is none is refused, whatever its rule says", () => {
+  for (const name of ["", "Region", "a b", "__proto__", "x\n"]) {
+    const levels = Object.fromEntries([
+      ["disk", { primary: true }],
+      [name, { replicas: 0, outside: "the world" }],
+    ]);
+    assert.ok(!validate(Topology, { nodes: THREE, levels }).ok, name);
+  }
+});
+
 test("a level that needs more regions than there are is refused", () => {
   const region = { far: { replicas: 3, outside: "region" } } as const;
   assert.deepEqual(topologyFaults(topology(THREE, region)), [
@@ -40,6 +50,28 @@ test("every region where there is only one is allowed, and said to be no more th
   assert.deepEqual(topologyFaults(one), []);
   assert.equal(topologyWarnings(one).length, 1);
   assert.deepEqual(topologyWarnings(topology(THREE, { global: { regions: "all" } })), []);
+});
+
+test("a level of more synchronous standbys than the primary can show is refused", () => {
+  const safe = (synchronous: number): Topology["levels"] => ({ safe: { synchronous } });
+  assert.deepEqual(topologyFaults(topology(THREE, safe(2))), []);
+  const asked = THREE.map((one) => ({ ...one, replication: { ask: true as const } }));
+  assert.deepEqual(
+    [
+      topology(THREE, safe(3)),
+      topology(asked, safe(1)),
+      topology([...asked.slice(0, 2), node("me")], safe(1)),
+    ].map(topologyFaults),
+    [
+      [
+        "level safe can never be reached: it needs 3 synchronous standbys that the primary shows, and there can be 2",
+      ],
+      [
+        "level safe can never be reached: it needs 1 synchronous standby that the primary shows, and there can be 0",
+      ],
+      [],
+    ],
+  );
 });
 
 test("nodes that are one server, or cannot be told apart, are refused", () => {

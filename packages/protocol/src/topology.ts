@@ -11,7 +11,8 @@ export const MAX_LEVELS = 16;
  * A level's durability rule, by region and zone of the nodes.
  * `primary`: flushed on the primary. `replicas` k, `outside` d: flushed on replicas in k distinct d other than the
  * primary's. `regions: all`: flushed in every configured region. A zone is one of its region: equal names in two regions
- * are two zones.
+ * are two zones. `synchronous` k: flushed on all of the k replicas of which an HA manager promotes one, and no other; only
+ * under its lease (docs/guide/patroni.md).
  */
 export const LevelRule = Type.Union([
   Type.Object({ primary: Type.Literal(true) }, { additionalProperties: false }),
@@ -23,6 +24,7 @@ export const LevelRule = Type.Union([
     { additionalProperties: false },
   ),
   Type.Object({ regions: Type.Literal("all") }, { additionalProperties: false }),
+  Type.Object({ synchronous: Type.Integer({ minimum: 1, maximum: 63 }) }, { additionalProperties: false }),
 ]);
 export type LevelRule = Static<typeof LevelRule>;
 
@@ -68,7 +70,12 @@ export const Topology = Type.Object(
   {
     nodes: Type.Array(NodeSpec, { minItems: 1, maxItems: 64 }),
     /** Weakest first: the order tells which level is stronger. */
-    levels: Type.Record(name, LevelRule, { minProperties: 1, maxProperties: MAX_LEVELS }),
+    levels: Type.Record(name, LevelRule, {
+      // What has another name would not be looked at.
+      additionalProperties: false,
+      minProperties: 1,
+      maxProperties: MAX_LEVELS,
+    }),
   },
   { additionalProperties: false },
 );

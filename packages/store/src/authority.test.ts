@@ -38,6 +38,7 @@ function report(node: string, epochs: readonly EpochRecord[], more: Partial<Node
     applied: 1_000n as NodeReport["applied"],
     unfit: null,
     upstream: null,
+    isFed: false,
     command: null,
     serverTimeMs: 0,
     ...more,
@@ -236,6 +237,12 @@ const cases: readonly Case[] = [
     title: "a command brings a zombie back",
     reports: [report("east", [e1], command("c1", "b2")), report("west", [e1, promoted2])],
     known: "b2",
+    expected: mint("east", "c1", ["b2"]),
+  },
+  {
+    title: "a command names an epoch that whoever carries it out has never heard of",
+    reports: [report("east", [e1], command("c1", "b2"))],
+    known: "e1",
     expected: mint("east", "c1", ["b2"]),
   },
   {

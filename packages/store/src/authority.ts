@@ -98,8 +98,18 @@ export function obeyed(
 }
 
 export function mintOn(report: NodeReport, graph: EpochGraph): Authority {
-  const supersedes = report.command === null ? [] : strangersTo(report, graph);
+  const supersedes = report.command === null ? [] : endedBy(report, report.command.overrules, graph);
   return { kind: "mint", node: report.node, command: report.command?.id ?? null, supersedes };
+}
+
+/**
+ * What the command ends: all that the node's history lacks, and what the command names beyond that. Whoever carries it out may
+ * never have heard of an epoch that others wait for.
+ */
+function endedBy(report: NodeReport, overrules: readonly EpochId[], graph: EpochGraph): EpochId[] {
+  const own = new Set(report.epochs.map((record) => record.id));
+  const named = overrules.filter((id) => !own.has(id));
+  return [...new Set([...strangersTo(report, graph), ...named])].sort();
 }
 
 /** Known epochs outside the node's history. */

@@ -52,6 +52,8 @@ export interface ConformanceHarness {
   /** The replica becomes writable. The others are not told. */
   promote(replica: string): Promise<void>;
   follow(replica: string, upstream: string): Promise<void>;
+  /** Until the node takes exactly these streams for the synchronous ones. */
+  setSynchronous(node: string, replicas: readonly string[]): Promise<void>;
   cut(replica: string): Promise<void>;
   heal(replica: string): Promise<void>;
   /** An operator's word that this writable node is the primary, over all epochs that nodes tell of now, and those given. */

@@ -16,6 +16,7 @@ function facts(overrides: Partial<ForkFacts> = {}): ForkFacts {
     promoted: false,
     switchedAt: null,
     end: at(500),
+    recoveredAt: null,
     witnessed: null,
     streamed: null,
     supersedes: false,
@@ -52,6 +53,13 @@ describe("where the previous epoch's log ends", () => {
       cause: "crash_recovery",
       fork: 100,
       limit: 500,
+    },
+    {
+      title: "nothing that was written since the recovery is of the previous epoch",
+      given: { recoveredAt: at(400) },
+      cause: "crash_recovery",
+      fork: 100,
+      limit: 400,
     },
     {
       title: "after a crash its witness proves more",

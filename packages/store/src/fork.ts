@@ -24,6 +24,8 @@ export interface ForkFacts {
   readonly switchedAt: Offset | null;
   /** End of this node's log now. */
   readonly end: Offset;
+  /** Where the log went on after the last recovery, or above; null when the server does not say. */
+  readonly recoveredAt: Offset | null;
   /** Highest witness of the previous epoch in this history; null when there is none. */
   readonly witnessed: Offset | null;
   /** How far the caller saw the previous epoch's own stream arrive on this node, which has not been restarted since. */
@@ -51,7 +53,8 @@ export function forkOf(facts: ForkFacts): Fork {
     return { cause: facts.supersedes ? "reinstated" : "crash_recovery", fork: witnessed, limit: null };
   if (!promoted) {
     const cause = facts.supersedes ? "reinstated" : "crash_recovery";
-    return { cause, fork: witnessed, limit: end };
+    // What was written since the recovery is nobody's epoch's: after an older copy was restored it stands where the lost end was.
+    return { cause, fork: witnessed, limit: minOffset(end, facts.recoveredAt ?? end) };
   }
   // What arrived but was not valid log is cut off at the switch point; without that point, what arrived proves nothing.
   const { switchedAt, streamed } = facts;

@@ -5,6 +5,7 @@ export { type Clock, sleep } from "./clock.ts";
 export * from "./events.ts";
 export * from "./keys.ts";
 export { type AuthorityRule, AuthorityWatcher, type Tenure, type WatcherOptions } from "./watch.ts";
+export { type Candidates } from "./lease/candidates.ts";
 export {
   AUTHORITY_VARIABLES,
   type AuthoritySettings,
@@ -14,6 +15,7 @@ export {
 } from "./lease/settings.ts";
 export { type LeaseSource, type LeaseTerm, type LeaseView } from "./lease/view.ts";
 export { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "./postgres/adapter.ts";
+export { PostgresClient } from "./postgres/client.ts";
 export { PostgresEvents, type PostgresEventsOptions } from "./postgres/events.ts";
 export { PostgresKeys, type PostgresKeysOptions } from "./postgres/keys.ts";
 export { isHashablePassword } from "./postgres/scram.ts";

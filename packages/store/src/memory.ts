@@ -93,6 +93,7 @@ export class MemoryStore implements Store {
         flushed: !isPrimary && on.junkEnd > on.flushed ? on.junkEnd : on.flushed,
         applied: on.applied,
         unfit: on.unfit,
+        isFed: !isPrimary && stream !== null,
         upstream: isPrimary || stream === null ? null : { session: stream.session, flushed: stream.flushed },
         command: isPrimary ? history.pendingCommand(node) : null,
         serverTimeMs: this.#world.wallMs(),
@@ -107,7 +108,8 @@ export class MemoryStore implements Store {
       const replicas = this.nodes.flatMap(({ id }) => {
         const stream = this.#world.streamOf(id);
         if (stream?.upstream !== node) return [];
-        return [{ node: id, session: stream.session, flushed: stream.flushed }];
+        const { session, flushed } = stream;
+        return [{ node: id, session, flushed, synchronous: this.#world.isSynchronous(id, node) }];
       });
       return { node, epoch: on.epoch, flushed: on.flushed, applied: on.end, replicas };
     });
@@ -117,6 +119,14 @@ export class MemoryStore implements Store {
     return this.#call(node, "mint", (on) => {
       const id = this.#world.newUuid() as EpochId;
       return mintEpoch(on, request, { id, wallMs: this.#world.wallMs() });
+    });
+  }
+
+  raiseFinalMarks(node: string, epoch: EpochId, marks: Readonly<Record<string, string>>): Promise<void> {
+    return this.#call(node, "raiseFinalMarks", (on) => {
+      requirePrimary(on);
+      on.append([{ kind: "marks_raised", epoch, marks }]);
+      on.flush();
     });
   }
 

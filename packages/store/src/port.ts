@@ -43,9 +43,20 @@ export interface NodeReport {
   readonly unfit: string | null;
   /** The replica's own view of the stream that feeds it; `session` names one uninterrupted stream. */
   readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
+  /** A stream feeds this replica now; what the primary shows under its name while none does is of an earlier life. */
+  readonly isFed: boolean;
   /** An operator's command that names this node as the primary and has not been carried out yet. */
   readonly command: OperatorCommand | null;
   readonly serverTimeMs: number;
+}
+
+export interface ReplicaPosition {
+  readonly node: string;
+  /** One uninterrupted stream to the replica. */
+  readonly session: string;
+  readonly flushed: Offset;
+  /** The primary takes this stream for one of those that its own synchronous commits wait for, each of them, at this moment. */
+  readonly synchronous: boolean;
 }
 
 /** The primary's view of itself and its replicas, taken at one moment within one epoch. */
@@ -54,8 +65,8 @@ export interface PositionsReport {
   readonly epoch: EpochId;
   readonly flushed: Offset;
   readonly applied: Offset;
-  /** `session` names one uninterrupted stream to the replica. Two streams that match one node are left out, and so is one that matches two. */
-  readonly replicas: readonly { readonly node: string; readonly session: string; readonly flushed: Offset }[];
+  /** Two streams that match one node are left out, and so is one that matches two. */
+  readonly replicas: readonly ReplicaPosition[];
 }
 
 export interface MintRequest {
@@ -73,7 +84,11 @@ export interface MintRequest {
     readonly offset: Offset;
     readonly incarnation: string;
   } | null;
-  readonly finalMarks: Readonly<Record<string, string>>;
+  /**
+   * Marks that the caller has seen, by epoch and level. The record keeps those of the epoch before it, which need not be the
+   * one that the caller has followed: offsets of one epoch say nothing of another.
+   */
+  readonly finalMarks: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
 /** How much of the results is kept. */
@@ -219,6 +234,11 @@ export interface Store {
   positions(node: string, wanted?: Offset | null): Promise<PositionsReport | null>;
   /** Begins the epoch of a primary that has none, or returns the one that somebody else has just begun. */
   mint(node: string, request: MintRequest): Promise<EpochRecord>;
+  /**
+   * Raises the final marks in the epoch's record, by level, where they are lower: what others have heard of the epoch before it
+   * than whoever began it. Nothing where the node has no such record. For the primary.
+   */
+  raiseFinalMarks(node: string, epoch: EpochId, marks: Readonly<Record<string, string>>): Promise<void>;
   /**
    * Runs a whole transaction in one round trip. The signal cancels what is running, unless it has committed by then; what
    * became of the transaction is answered all the same.

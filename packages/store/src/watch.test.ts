@@ -48,6 +48,7 @@ function report(
     applied: 1n as NodeReport["applied"],
     unfit: null,
     upstream: null,
+    isFed: false,
     command: null,
     serverTimeMs: 0,
   };

@@ -4,6 +4,7 @@ import { EpochGraph, type EpochId, type EpochRecord } from "@highwater/protocol"
 import { type Authority, decideAuthority } from "./authority.ts";
 import { decideByOperator } from "./authority-operator.ts";
 import { type Clock, sleep } from "./clock.ts";
+import { type Candidates } from "./lease/candidates.ts";
 import { decideByLease } from "./lease/decide.ts";
 import { type LeaseSource, type LeaseTerm } from "./lease/view.ts";
 import { type NodeReport, type Store } from "./port.ts";
@@ -88,6 +89,12 @@ export class AuthorityWatcher {
   async confirm(node: string, tenure: Tenure): Promise<boolean> {
     if (this.#lease === null) return true;
     return tenure?.node === node && (await this.#lease.confirm(tenure));
+  }
+
+  /** The same, and who may be promoted in place of the node, as of that moment; null where `confirm` says false. */
+  async candidates(node: string, tenure: Tenure): Promise<Candidates | null> {
+    if (this.#lease === null) return { kind: "unknown", reason: "no HA manager's lease is followed" };
+    return tenure?.node === node ? this.#lease.candidates(tenure) : null;
   }
 
   get authority(): Authority {

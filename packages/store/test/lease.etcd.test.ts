@@ -75,6 +75,32 @@ describe("the lease reader on a real etcd", () => {
     assert.notEqual(reader.view.term.revision, term.revision);
   });
 
+  it("reads whom the manager may promote with the leader key, and nobody for a term that is over", async () => {
+    const key = newKey();
+    const scope = key.replace(/leader$/, "");
+    const put = (name: string, value: unknown): Promise<unknown> =>
+      etcd.call("/v3/kv/put", {
+        key: Buffer.from(`${scope}${name}`).toString("base64"),
+        value: Buffer.from(JSON.stringify(value)).toString("base64"),
+      });
+    const reader = read(key);
+    const held = await etcd.hold(key, "east", TTL_S);
+    await becomes("east", () => isHeldBy(reader, "east"));
+    assert.ok(reader.view.kind === "held");
+    const { term } = reader.view;
+    assert.equal((await reader.candidates(term))?.kind, "unknown");
+    await put("config", { synchronous_mode: true });
+    await put("sync", { leader: "east", sync_standby: "west" });
+    await put("members/west", { tags: {} });
+    // Another cluster's, whose name begins alike.
+    await etcd.hold(`${scope.slice(0, -1)}2/members/west`, "{}", TTL_S);
+    assert.deepEqual(await reader.candidates(term), { kind: "known", nodes: ["west"] });
+    await put("members/west", { tags: { nofailover: true } });
+    assert.equal((await reader.candidates(term))?.kind, "unknown");
+    await held.revoke();
+    assert.equal(await reader.candidates(term), null);
+  });
+
   it("believes nobody after etcd has been away for the rest of the lease", async () => {
     const key = newKey();
     const reader = read(key);

@@ -74,6 +74,10 @@ export async function makeMemoryHarness(): Promise<ConformanceHarness> {
       now(() => {
         world.follow(node, upstream);
       }),
+    setSynchronous: (node, chosen) =>
+      now(() => {
+        world.setSynchronous(node, chosen);
+      }),
     cut: (node) =>
       now(() => {
         world.cut(node);

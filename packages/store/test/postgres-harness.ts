@@ -44,6 +44,7 @@ export async function makePostgresHarness(): Promise<ConformanceHarness> {
     cleanRestart: (node) => cluster.restart(node),
     promote: (node) => cluster.promote(node, { command: false, repoint: false }),
     follow: (node, upstream) => cluster.follow(node, upstream),
+    setSynchronous: (node, chosen) => setSynchronous(cluster, node, chosen),
     cut: (node) => onLinks(cluster, node, (link) => link.cut({ mode: "reset" })),
     heal: (node) => onLinks(cluster, node, (link) => link.heal()),
     authorize: (node, overrules = []) => cluster.authorize(node, "authorized", { overrules }),
@@ -86,6 +87,25 @@ async function holdFlush(cluster: Cluster, node: string): Promise<void> {
   );
   assert.ok(typeof row?.["pid"] === "number");
   process.kill(row["pid"], "SIGSTOP");
+}
+
+async function setSynchronous(cluster: Cluster, node: string, chosen: readonly string[]): Promise<void> {
+  const names = chosen.map((name) => `"${name}"`).join(", ");
+  const value = chosen.length === 0 ? "" : `FIRST ${String(chosen.length)} (${names})`;
+  await cluster.query(node, `ALTER SYSTEM SET synchronous_standby_names = '${value}'`);
+  await cluster.query(node, "SELECT pg_reload_conf()");
+  await until("the server waits for these", async () => {
+    const rows = await cluster.query(
+      node,
+      "SELECT application_name AS name FROM pg_stat_replication WHERE sync_state = 'sync'",
+    );
+    return (
+      rows
+        .map(({ name }) => String(name))
+        .sort()
+        .join() === [...chosen].sort().join()
+    );
+  });
 }
 
 async function onLinks(

@@ -446,64 +446,6 @@ describe("the PostgreSQL adapter on one server", () => {
     });
   });
 
-  describe("retention", () => {
-    const partitions = async (): Promise<string[]> =>
-      (
-        await sql(
-          "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'highwater.receipt'::regclass ORDER BY 1",
-        )
-      ).map(({ name }) => String(name));
-
-    it("has partitions for the time ahead, and drops those whose time is over", async () => {
-      const old = specOf(epoch, ["SELECT 1"], { id: newId(0.95 * RETENTION_MS) });
-      commitOf(await store.execute(node.id, old));
-      const all = await partitions();
-      const before = await store.maintain(node.id, { expireBeforeMs: null });
-      assert.deepEqual(await partitions(), all, "nothing to do");
-      assert.ok(before.ceilingMs >= before.serverTimeMs + 2 * RETENTION_MS);
-      assert.ok(all.length >= 12 && all.length <= 14, String(all.length));
-
-      const expireBeforeMs = before.serverTimeMs - RETENTION_MS / 2;
-      const after = await store.maintain(node.id, { expireBeforeMs });
-      assert.ok((await partitions()).length < all.length);
-      assert.ok(after.expiredBeforeMs <= expireBeforeMs && after.expiredBeforeMs > before.expiredBeforeMs);
-      assert.equal(await kindOf(old.id), "expired");
-      const refused = await errorOf(store.execute(node.id, old));
-      assert.deepEqual([refused.code, refused.outcome], ["id_expired", "unknown"]);
-    });
-
-    it("goes on under another retention, without a gap", async () => {
-      const longer = another("longer", { retentionMs: 3 * RETENTION_MS });
-      const { ceilingMs, serverTimeMs } = await longer.maintain(node.id, { expireBeforeMs: null });
-      assert.ok(ceilingMs >= serverTimeMs + 6 * RETENTION_MS);
-      for (const ahead of [0.5, 2, 2.5, 4, 5.5]) {
-        const spec = specOf(epoch, ["SELECT 1"], { id: newId(-ahead * RETENTION_MS) });
-        commitOf(await store.execute(node.id, spec));
-      }
-    });
-
-    it("gives up soon when a long transaction is in the way of a drop", async () => {
-      const long = await connect(node.url);
-      await long.query("BEGIN");
-      await long.query("INSERT INTO highwater.receipt (id, epoch) VALUES ($1, $2)", [newId(), epoch]);
-      const { expiredBeforeMs, serverTimeMs } = await store.maintain(node.id, { expireBeforeMs: null });
-      const dropping = store
-        .maintain(node.id, { expireBeforeMs: serverTimeMs })
-        .catch((cause: unknown) => cause);
-      await until("it waits", async () => (await sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0);
-      const beganMs = performance.now();
-      await run(["SELECT 1"]);
-      assert.ok(performance.now() - beganMs < 1_000);
-      assert.equal(((await dropping) as { code?: string }).code, "55P03");
-      await long.query("ROLLBACK");
-      await long.end();
-      assert.equal(
-        (await store.maintain(node.id, { expireBeforeMs: null })).expiredBeforeMs,
-        expiredBeforeMs,
-      );
-    });
-  });
-
   describe("an application's role", () => {
     it("runs transactions, and can touch nothing of the service", async () => {
       await sql("CREATE ROLE shop LOGIN");

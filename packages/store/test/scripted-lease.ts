@@ -1,9 +1,11 @@
 // A lease that says what the test has set; a real one is in lease.etcd.test.ts.
+import { type Candidates } from "../src/lease/candidates.ts";
 import { type LeaseSource, type LeaseTerm, type LeaseView } from "../src/lease/view.ts";
 
 export class ScriptedLease implements LeaseSource {
   view: LeaseView = { kind: "unread" };
   failure: string | null = null;
+  promotable: Candidates = { kind: "unknown", reason: "nobody has said" };
   nudges = 0;
   confirmed: LeaseTerm[] = [];
   isStopped = false;
@@ -27,6 +29,10 @@ export class ScriptedLease implements LeaseSource {
     return Promise.resolve(
       view.kind === "held" && view.term.node === term.node && view.term.revision === term.revision,
     );
+  }
+
+  async candidates(term: LeaseTerm): Promise<Candidates | null> {
+    return (await this.confirm(term)) ? this.promotable : null;
   }
 
   /** The next answer. */

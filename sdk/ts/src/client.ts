@@ -92,7 +92,8 @@ export class Highwater {
   /**
    * Runs the statements as one transaction and resolves when it has committed, or, with `ack: "durable"`, when it is
    * durable at the level or the wait for that is over (then `state` is `pending`, which is not a loss).
-   * A lost answer is resolved with the same id: it never runs twice. A conflict is never rerun: that is the caller's.
+   * A lost answer is resolved with the same id: it never runs twice. A conflict is the caller's to rerun, unless an
+   * earlier copy of the request was never answered: that one may still commit, so the same id is sent again.
    * Errors: see the tree in the module `errors`; `UnknownOutcomeError` carries the id to ask about.
    */
   async transaction(

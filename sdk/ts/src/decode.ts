@@ -57,14 +57,20 @@ for (const part of (
 /**
  * One value by the OID of its type: bool to boolean; int2, int4, oid, float4 and float8 to number; int8 to bigint;
  * json and jsonb parsed; bytea to Uint8Array; timestamptz to Date (milliseconds; `infinity` to the number); arrays of
- * these and of text to arrays. Everything else, numeric, dates, timestamps, intervals and ranges included, stays text.
+ * these and of text to arrays. Everything else, numeric, dates, timestamps, intervals and ranges included, stays text,
+ * and so does what is none of its type.
  */
 export function decodeValue(text: string | null, oid: number, types: TypeDecoders = {}): unknown {
   if (text === null || types === "raw") return text;
-  const decoder = types[oid] ?? DECODERS[oid];
-  if (decoder !== undefined) return decoder(text);
-  const element = ARRAYS.get(oid);
-  return element === undefined ? text : decodeArray(text, types[element] ?? DECODERS[element]);
+  try {
+    const decoder = types[oid] ?? DECODERS[oid];
+    if (decoder !== undefined) return decoder(text);
+    const element = ARRAYS.get(oid);
+    return element === undefined ? text : decodeArray(text, types[element] ?? DECODERS[element]);
+  } catch {
+    // Its transaction has committed, and that is more important to know than what one value was meant to be.
+    return text;
+  }
 }
 
 /** An array's text, of any depth. `decode` is for elements that are not NULL; without it they stay text. */

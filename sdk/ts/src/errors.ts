@@ -235,6 +235,12 @@ export function stateError(
   const [Kind, code, outcome, retry, what] = kind;
   const where = verdict === undefined ? "" : ` (level ${verdict.level})`;
   const message = `transaction ${transactionId} ${what}${where}`;
+  if (verdict?.retriedIn !== undefined)
+    // A copy of the request that was on its way for long has run in the new history: whoever ran the body again under a
+    // new id would do it twice.
+    return new Kind(`${message}; another attempt under the same id committed`, {
+      ...{ code, outcome: "applied", retry: "resolve_outcome", transactionId, verdict },
+    });
   return new Kind(message, { code, outcome, retry, transactionId, verdict });
 }
 

@@ -11,6 +11,7 @@ const ATTEMPT_AT = 33;
 const UUID_BYTES = 16;
 const OWNER_BYTES = 8;
 const MAX_OFFSET_BYTES = 27;
+const OFFSET_LIMIT = 10n ** 64n;
 
 /** A new transaction id: a UUIDv7 of the wall clock and 74 random bits. */
 export function newTransactionId(): string {
@@ -74,8 +75,9 @@ function parseToken(bytes: Uint8Array): TokenContent | undefined {
     return undefined;
   const epoch = formatUuid(bytes.subarray(17, ATTEMPT_AT));
   if (other && formatUuid(bytes.subarray(ATTEMPT_AT, ownerAt)) === epoch) return undefined;
-  const position = { epoch, offset: BigInt(`0x${hexOf(offset)}`).toString() };
-  return { id: formatUuid(bytes.subarray(1, 17)), position };
+  const value = BigInt(`0x${hexOf(offset)}`);
+  if (value >= OFFSET_LIMIT) return undefined;
+  return { id: formatUuid(bytes.subarray(1, 17)), position: { epoch, offset: value.toString() } };
 }
 
 function fromBase64Url(text: string): Uint8Array | undefined {

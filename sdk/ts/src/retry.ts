@@ -84,6 +84,9 @@ function later(action: "send" | "resolve", delayMs: number, situation: Situation
 /**
  * `adopt`: the transaction committed and the state says where. `ask`: not settled yet. `send`: nobody has heard of
  * the id, so sending it again is its first run or is refused by its receipt. `throw`: settled otherwise.
+ *
+ * A conflict of a resend is sent again as well: the copy that was never answered may still be on its way and commit, and
+ * whoever is told of a conflict runs the whole body again under a new id. A copy that commits meanwhile refuses the resend.
  */
 export type Resolution =
   | { readonly action: "adopt" }
@@ -103,7 +106,9 @@ export function resolve(state: TransactionStateResponse, held: HighwaterError | 
         ? { action: "adopt" }
         : { action: "ask" };
     case "unknown":
-      return held === undefined ? { action: "send" } : { action: "throw", error: held };
+      return held === undefined || held.retry === "transaction"
+        ? { action: "send" }
+        : { action: "throw", error: held };
     default:
       return { action: "ask" };
   }

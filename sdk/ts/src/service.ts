@@ -116,6 +116,7 @@ export class Service {
       const call = this.#statusCall(request.id, { waitMs, level: request.level });
       const state = await this.attempt(call, budget);
       let delayMs: number;
+      let isConflict = false;
       if (state instanceof HighwaterError) {
         cause = state;
         const decision = this.decide(state, { pool: call.pool, budget, uncertain: false });
@@ -126,10 +127,13 @@ export class Service {
         const resolution = resolve(state, definite ? held : undefined);
         if (resolution.action === "adopt") return adopt(state, request);
         if (resolution.action === "throw") throw resolution.error;
-        if (resolution.action === "send") return "send";
+        if (resolution.action === "send" && !definite) return "send";
+        // A conflict of a resend. Not at once: those that conflicted with each other would meet again.
+        isConflict = resolution.action === "send";
         delayMs = this.backoff(budget.attempt);
       }
       await this.pause(delayMs, request.id, { budget, cause });
+      if (isConflict) return "send";
     }
   }
 

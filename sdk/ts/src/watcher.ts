@@ -102,8 +102,9 @@ export class Watcher {
     return this.#book.entries;
   }
 
-  learnMarks(marks: Marks | null): void {
-    if (marks !== null) this.#finish(this.#book.learnMarks(marks, this.#moment()));
+  /** An answer may leave them out. */
+  learnMarks(marks: Marks | null | undefined): void {
+    if (marks != null) this.#finish(this.#book.learnMarks(marks, this.#moment()));
   }
 
   /** Tells how things stand, now and after every change; keeps the stream open until it is taken away. */

@@ -270,7 +270,6 @@ const listOf =
   (item: Guard): Guard =>
   (value) =>
     Array.isArray(value) && value.every(item);
-const isList = listOf(() => true);
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 /** Checks what this package relies on, and no more: a newer service may add fields. */
@@ -305,7 +304,13 @@ export const isMarksResponse = shape<MarksResponse>({ marks: isMarksOrNull, epoc
 
 export const isStallEvent = shape<StallEvent>({ level: isText, epoch: isUuid });
 
-const isResults = listOf(shape({ command: isText, rowCount: isNumber, fields: isList, rows: isList }));
+const isResults = listOf(
+  shape({
+    ...{ command: isText, rowCount: isNumber },
+    fields: listOf(shape({ name: isText, oid: isNumber })),
+    rows: listOf(listOf(either(isNull, isText))),
+  }),
+);
 
 export const isTransactionResponse = shape<TransactionResponse>({
   ...{ id: isUuid, state: isState, token: isText, position: isPosition, marks: isMarksOrNull },

@@ -55,6 +55,15 @@ test("values decode by the OID of their type", () => {
   for (const [text, oid, expected] of table) assert.deepEqual(decodeValue(text, oid), expected);
 });
 
+test("a text that is none of its type stays text", () => {
+  const table: [string, number][] = [
+    ["1.5", 20],
+    ["", 3802],
+    ["{", 114],
+  ];
+  for (const [text, oid] of table) assert.equal(decodeValue(text, oid), text);
+});
+
 test("rows are objects; columns of the same name are all in values", () => {
   const fields = [
     { name: "id", oid: 20 },

@@ -154,9 +154,11 @@ test("epoch change: above the fork the tracker judges; lost settles all, and tel
     await assert.rejects(wait, (error) => {
       assert.ok(error instanceof TransactionLostError);
       assert.equal(error.verdict?.retriedIn, E2);
+      assert.deepEqual([error.code, error.transactionId], ["transaction_lost", E1]);
       assert.deepEqual(
-        [error.code, error.retry, error.transactionId],
-        ["transaction_lost", "transaction", E1],
+        [error.outcome, error.retry],
+        ["applied", "resolve_outcome"],
+        "another attempt is there",
       );
       return true;
     });

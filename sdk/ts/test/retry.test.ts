@@ -149,6 +149,8 @@ test("what a state means for an attempt whose outcome is unknown", () => {
   assert.equal(resolve({ id, state: "active", marks: null }, held).action, "ask");
   assert.deepEqual(resolve({ id, state: "unknown", marks: null }, undefined), { action: "send" });
   assert.deepEqual(resolve({ id, state: "unknown", marks: null }, held), { action: "throw", error: held });
+  const conflict = failure("serialization_failure");
+  assert.deepEqual(resolve({ id, state: "unknown", marks: null }, conflict), { action: "send" });
   const thrown = {
     aborted: "TransactionAbortedError",
     lost: "TransactionLostError",

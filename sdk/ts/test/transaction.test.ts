@@ -204,6 +204,31 @@ test("a resend that fails on what its own first attempt did: the state decides, 
   assert.equal(refused.states.length, 1);
 });
 
+test("a resend that conflicts while the first copy may be on its way: nobody is told to run it under a new id", async (context) => {
+  const settled = await service(context, {
+    transaction: (request, call) => {
+      if (call === 1) return "cut";
+      return call < 4 ? problem("serialization_failure") : ok(committed(request));
+    },
+  });
+  const id = newTransactionId();
+  const tx = await client(context, [settled]).transaction(statement, { id });
+  assert.equal(tx.state, "committed");
+  assert.deepEqual(new Set(settled.transactions.map((request) => request.id)), new Set([id]));
+  const open = await service(context, {
+    transaction: (_request, call) => (call === 1 ? "cut" : problem("serialization_failure")),
+  });
+  await assert.rejects(
+    client(context, [open]).transaction(statement, { timeout: 500 }),
+    UnknownOutcomeError,
+    "it may still commit",
+  );
+  // Without a copy on its way the conflict is the answer, at once.
+  const plain = await service(context, { transaction: () => problem("serialization_failure") });
+  await assert.rejects(client(context, [plain]).transaction(statement), { name: "SerializationError" });
+  assert.equal(plain.transactions.length, 1);
+});
+
 test("time is over: unknown only if an attempt may have been applied", async (context) => {
   const cut = await service(context, { transaction: () => "cut" });
   const id = newTransactionId();

@@ -220,6 +220,21 @@ test("every error of the catalogue is a problem to this package", () => {
     assert.ok(isProblem(JSON.parse(JSON.stringify(new protocol.HighwaterError(code).toProblem()))), code);
 });
 
+test("results whose columns or rows are none are no answer", () => {
+  const response = (change: object): unknown => ({
+    ...committed({ id }),
+    results: [{ ...result, ...change }],
+  });
+  assert.ok(isTransactionResponse(response({})));
+  for (const change of [
+    { fields: [null] },
+    { fields: [{ name: 1, oid: 23 }] },
+    { rows: [null] },
+    { rows: [[1]] },
+  ])
+    assert.ok(!isTransactionResponse(response(change)), JSON.stringify(change));
+});
+
 test("limits and types are those of the protocol", () => {
   assert.equal(LIMITS.tokensPerRequest, protocol.LIMITS.tokensPerRequest);
   assert.equal(LIMITS.waitMs, protocol.LIMITS.waitMs);

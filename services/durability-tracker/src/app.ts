@@ -11,8 +11,8 @@ import {
   MetricSet,
 } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
-import { type Config, exposureFaults, exposureLevelOf } from "./config.ts";
-import { heldCount, levelNames } from "./core/index.ts";
+import { type Config, exposureFaults, exposureLevelOf, leaseFaults } from "./config.ts";
+import { heldCount, levelNames, whyNotSynchronous } from "./core/index.ts";
 import { type TrackerDeps } from "./deps.ts";
 import { DurabilityEvents, EVENT_DEFAULTS } from "./events/durability-events.ts";
 import { ledgerOutbox } from "./events/ledger-outbox.ts";
@@ -133,7 +133,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
       events.onDelayed(published);
     },
     onStall: (stall, isStalled) => {
-      told.stall(stall, isStalled);
+      told.stall(stall, isStalled, whyNotSynchronous(loop.state, stall.level));
       stream.publishStall(loop.state, stall, isStalled);
       events.onStall(stall, isStalled);
     },
@@ -221,7 +221,10 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
 function followLevels(config: Config, deps: TrackerDeps, { loop, metrics }: Parts): void {
   deps.topologyFile?.start({
     metrics,
-    faultsOf: ({ levels }) => exposureFaults(config.exposureLevel, levels),
+    faultsOf: ({ levels }) => [
+      ...exposureFaults(config.exposureLevel, levels),
+      ...leaseFaults(config.authority, levels),
+    ],
     onLevels: (levels) => {
       loop.dispatch({
         kind: "configured",

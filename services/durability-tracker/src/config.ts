@@ -113,7 +113,8 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   if ((keys || jwt !== null) && (env["HIGHWATER_INTERNAL_SECRET"] ?? "") === "")
     faults.push("HIGHWATER_INTERNAL_SECRET is required where TRACKER_AUTH asks for credentials");
   if (faults.length > 0) return { ok: false, faults };
-  faults.push(...exposureFaults(values.exposureLevel, values.topology.levels));
+  const { levels } = values.topology;
+  faults.push(...exposureFaults(values.exposureLevel, levels), ...leaseFaults(authority.settings, levels));
   if (faults.length > 0) return { ok: false, faults };
   const config = { ...values, authority: authority.settings, identity: identity.settings };
   return { ok: true, config: Object.freeze(config) };
@@ -129,6 +130,17 @@ export function exposureLevelOf({ exposureLevel }: Pick<Config, "exposureLevel">
 export function exposureFaults(level: string, levels: Levels): string[] {
   if (level === "" || level in levels) return [];
   return [`TRACKER_EXPOSURE_LEVEL is not a configured level; there are ${Object.keys(levels).join(", ")}`];
+}
+
+/** Without an HA manager's lease nobody can say whom it may promote. */
+export function leaseFaults({ kind }: AuthoritySettings, levels: Levels): string[] {
+  return Object.entries(levels).flatMap(([level, rule]) =>
+    "synchronous" in rule && kind !== "lease"
+      ? [
+          `HIGHWATER_TOPOLOGY: level ${level} counts synchronous standbys, and HIGHWATER_AUTHORITY is not lease`,
+        ]
+      : [],
+  );
 }
 
 /** The configuration without its secrets: connection strings become node names. */

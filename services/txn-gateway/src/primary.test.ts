@@ -32,6 +32,7 @@ const report = (node: string, epochs: EpochRecord[], overrides: Partial<NodeRepo
   applied: 0n as Offset,
   unfit: null,
   upstream: null,
+  isFed: false,
   command: null,
   serverTimeMs: 1_800_000_000_000,
   ...overrides,
@@ -52,6 +53,7 @@ class ScriptedLease implements LeaseSource {
   stop = (): void => undefined;
   nudge = (): void => undefined;
   confirm = (): Promise<boolean> => Promise.resolve(false);
+  candidates = (): Promise<null> => Promise.resolve(null);
 }
 
 function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {

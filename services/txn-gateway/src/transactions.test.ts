@@ -77,7 +77,13 @@ function makeGateway() {
       );
       return Promise.resolve({
         ...{ node, role: "primary" as const, incarnation: epoch, prepared: true, epochs, unfit: null },
-        ...{ current: epoch as EpochId, flushed: 0n as Offset, applied: 0n as Offset, upstream: null },
+        ...{
+          current: epoch as EpochId,
+          flushed: 0n as Offset,
+          applied: 0n as Offset,
+          upstream: null,
+          isFed: false,
+        },
         ...{ command: null, serverTimeMs: clock.wallMs() },
       });
     },

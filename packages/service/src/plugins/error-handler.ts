@@ -67,15 +67,19 @@ export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
     .send(JSON.stringify(body));
 }
 
+const TOO_LATE = "ERR_HTTP_REQUEST_TIMEOUT";
+
 /** What Node says of a request that it could not read; everything else is not HTTP. */
 const UNREADABLE: Readonly<Record<string, string>> = {
   HPE_HEADER_OVERFLOW: "The request's headers are over the limit of 16 KiB.",
-  ERR_HTTP_REQUEST_TIMEOUT: "The request did not arrive in time.",
+  [TOO_LATE]: "The request did not arrive in time.",
 };
 
 /** Bytes that are not a request: there is nobody to route an answer through, so it is written to the socket. */
 export function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
+  // A connection that a client keeps in reserve: it would take this for the answer to what it is just about to send.
+  const isUnused = error.code === TOO_LATE && socket.bytesRead === 0;
+  if (error.code === "ECONNRESET" || isUnused || !socket.writable) {
     socket.destroy();
     return;
   }

@@ -46,7 +46,8 @@ async function zombie(bench: Bench): Promise<void> {
     supersedes: commanded.supersedes,
     command: commanded.command,
     streamed: null,
-    finalMarks: {},
+    // The caller has followed the epoch that is given up, too. Its offsets mean nothing in the other one's log.
+    finalMarks: { [first]: { disk: "5" }, [second.id]: { disk: "7" } },
   };
   const [third, same] = await Promise.all([
     store.mint(primary, request),
@@ -54,6 +55,13 @@ async function zombie(bench: Bench): Promise<void> {
   ]);
   assert.equal(same.id, third.id, "one command begins one epoch, whoever carries it out");
   assert.deepEqual([third.cause, third.previous, third.commanded], ["reinstated", first, true]);
+  assert.deepEqual(third.finalMarks, { disk: "5" }, "the marks of the epoch before");
+  // Whoever has heard more of it says so behind the record; lower marks and other records change nothing.
+  await store.raiseFinalMarks(primary, third.id as EpochId, { disk: "4", region: "6" });
+  await harness.otherStore.raiseFinalMarks(primary, third.id as EpochId, { disk: "10", region: "6" });
+  await store.raiseFinalMarks(primary, second.id as EpochId, { disk: "99" });
+  const raised = (await store.probe(primary)).epochs.at(-1);
+  assert.deepEqual(raised?.finalMarks, { disk: "10", region: "6" });
   assert.equal(third.forkLimit, null, "the old epoch's transactions may still be committing");
   assert.deepEqual(await bench.checkFork(primary, third, [old, stray]), [true, true]);
   const reinstated = { kind: "primary", node: primary, epoch: third.id };

@@ -29,6 +29,8 @@ export function transactionTests(makeHarness: MakeHarness): void {
     it("refuses another epoch's transaction and goes on with its own", () => wrongEpoch(bench, epoch));
     it("runs on after its connections were dropped", () => forgotten(bench, epoch));
     it("leaves a replica out while it is cut off", () => cutReplica(bench, epoch));
+    it("tells which streams are synchronous, in the words that tell where they stand", () =>
+      synchronousStreams(bench));
     it("begins no epoch on a replica, and runs nothing there", () => notOnReplica(bench, epoch));
   });
 }
@@ -204,6 +206,23 @@ async function cutReplica(bench: Bench, epoch: EpochId): Promise<void> {
   await harness.catchUp(cut);
   const healed = (await store.positions(primary))?.replicas.find(({ node }) => node === cut);
   assert.ok(healed !== undefined && healed.flushed >= offset);
+}
+
+async function synchronousStreams(bench: Bench): Promise<void> {
+  const { store, harness, primary } = bench;
+  const [first, second] = harness.replicas;
+  const shown = async (): Promise<string[]> => {
+    // At the pace of a poll: what was known of the streams before must not be taken for what they are now.
+    const replicas = (await store.positions(primary))?.replicas ?? [];
+    assert.equal(replicas.length, 2);
+    return replicas.flatMap(({ node, synchronous }) => (synchronous ? [node] : [])).sort();
+  };
+  assert.deepEqual(await shown(), []);
+  for (const chosen of [[first], [second], [first, second], []]) {
+    await shown();
+    await harness.setSynchronous(primary, chosen);
+    assert.deepEqual(await shown(), [...chosen].sort());
+  }
 }
 
 async function notOnReplica(bench: Bench, epoch: EpochId): Promise<void> {

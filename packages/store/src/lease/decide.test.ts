@@ -37,6 +37,7 @@ function report(node: string, epochs: readonly EpochRecord[], more: Partial<Node
     applied: 1n as NodeReport["applied"],
     unfit: null,
     upstream: null,
+    isFed: false,
     command: null,
     serverTimeMs: 0,
     ...more,

@@ -27,6 +27,7 @@ export interface EtcdOptions {
 }
 
 export interface EtcdKey {
+  readonly key: string;
   readonly value: string;
   readonly createRevision: string;
   /** Null: bound to none. */
@@ -53,14 +54,25 @@ export class EtcdClient {
 
   /** Linearizable: no older than the moment of the call. Null when there is no such key. */
   async readKey(key: string): Promise<EtcdKey | null> {
-    const answer = await this.#ask("/v3/kv/range", { key: Buffer.from(key).toString("base64") });
-    const [found] = Array.isArray(answer.kvs) ? (answer.kvs as unknown[]) : [];
-    if (found === undefined) return null;
-    const { value, create_revision: createRevision, lease } = found as Record<string, unknown>;
-    if (typeof createRevision !== "string") throw new Error("the answer has no create_revision");
-    const text = typeof value === "string" ? Buffer.from(value, "base64").toString("utf8") : "";
-    // Zeros are left out of the JSON.
-    return { value: text, createRevision, lease: typeof lease === "string" && lease !== "0" ? lease : null };
+    const answer = await this.#ask("/v3/kv/range", { key: toBase64(key) });
+    return keysIn(answer)[0] ?? null;
+  }
+
+  /**
+   * Keys of one moment, linearizable as well: of each name its key, or where it ends in `/` all that begin with it. In
+   * the order of the names.
+   */
+  async readTogether(names: readonly string[]): Promise<readonly (readonly EtcdKey[])[]> {
+    const success = names.map((name) => ({
+      // Behind all that begin with a slash is what begins with the character that follows it.
+      requestRange: name.endsWith("/")
+        ? { key: toBase64(name), rangeEnd: toBase64(`${name.slice(0, -1)}0`) }
+        : { key: toBase64(name) },
+    }));
+    const answer = await this.#ask("/v3/kv/txn", { success });
+    const responses = Array.isArray(answer.responses) ? (answer.responses as Record<string, unknown>[]) : [];
+    if (responses.length !== names.length) throw new Error("the answer has too few parts");
+    return responses.map((response) => keysIn((response.response_range ?? {}) as Record<string, unknown>));
   }
 
   /** What is left of the lease, rounded down to seconds; null when it is over. */
@@ -122,6 +134,24 @@ export class EtcdClient {
       cancel();
     }
   }
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString("base64");
+}
+
+function keysIn(answer: Record<string, unknown>): EtcdKey[] {
+  const found = Array.isArray(answer.kvs) ? (answer.kvs as Record<string, unknown>[]) : [];
+  return found.map(({ key, value, create_revision: createRevision, lease }) => {
+    if (typeof createRevision !== "string") throw new Error("the answer has no create_revision");
+    // Zeros are left out of the JSON.
+    const isLeased = typeof lease === "string" && lease !== "0";
+    return { key: textOf(key), value: textOf(value), createRevision, lease: isLeased ? lease : null };
+  });
+}
+
+function textOf(base64: unknown): string {
+  return typeof base64 === "string" ? Buffer.from(base64, "base64").toString("utf8") : "";
 }
 
 function parseEndpoint(text: string): Endpoint {

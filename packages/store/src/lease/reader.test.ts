@@ -169,6 +169,73 @@ describe("the lease reader", () => {
   });
 });
 
+/** An etcd with Patroni's keys, all of one moment. */
+function manager(holder: string, standbys: string, revision = "5"): (request: HttpRequest) => HttpResponse {
+  const kv = (key: string, value: unknown): unknown => ({
+    key: base64(`/service/shop/${key}`),
+    value: base64(typeof value === "string" ? value : JSON.stringify(value)),
+    create_revision: revision,
+    lease: "77",
+  });
+  return (request) => {
+    if (!request.url.endsWith("/v3/kv/txn")) return leader(holder, "20", revision)(request);
+    const parts = [
+      [kv("leader", holder)],
+      [kv("sync", { leader: holder, sync_standby: standbys })],
+      [kv("config", { synchronous_mode: true, synchronous_node_count: 1 })],
+      [kv("members/member-2", { tags: {} }), kv("members/member-3", { tags: { nofailover: true } })],
+    ];
+    return ok({ succeeded: true, responses: parts.map((kvs) => ({ response_range: { kvs } })) });
+  };
+}
+
+describe("the lease reader, asked for candidates", () => {
+  const term = { node: "east", revision: "5" };
+  const members = { "member-1": "east", "member-2": "west" };
+
+  it("reads them and the leader key at one moment, and names them as nodes", async () => {
+    answer = manager("member-1", "member-2");
+    const lease = reader(members);
+    await settled();
+    asked = [];
+    assert.deepEqual(await lease.candidates(term), { kind: "known", nodes: ["west"] });
+    assert.equal(asked.length, 1);
+    const { success } = JSON.parse(asked[0]?.body ?? "") as { success: { requestRange: unknown }[] };
+    assert.deepEqual(
+      success.map(({ requestRange }) => requestRange),
+      [
+        { key: base64("/service/shop/leader") },
+        { key: base64("/service/shop/sync") },
+        { key: base64("/service/shop/config") },
+        { key: base64("/service/shop/members/"), rangeEnd: base64("/service/shop/members0") },
+      ],
+    );
+    answer = manager("member-1", "member-3");
+    const barred = await lease.candidates(term);
+    assert.match(barred?.kind === "unknown" ? barred.reason : "", /member-3 is a synchronous standby/);
+    lease.stop();
+  });
+
+  it("has none for a term that is over, and believes in it no longer", async () => {
+    answer = manager("member-1", "member-2");
+    const lease = reader(members);
+    await settled();
+    answer = manager("member-1", "member-2", "6");
+    assert.equal(await lease.candidates(term), null, "the same holder, but not without a break");
+    answer = manager("member-2", "");
+    assert.equal(await lease.candidates(term), null);
+    assert.ok(lease.view.kind === "held" && lease.view.term.node === "west");
+    assert.ok(lease.view.validUntilMs <= clock.nowMs);
+    for (const broken of [{}, { responses: [{}] }, { responses: [{}, {}, {}, {}] }]) {
+      answer = () => ok(broken);
+      assert.equal(await lease.candidates(term), null);
+    }
+    answer = () => Promise.reject(new Error("refused"));
+    assert.equal(await lease.candidates(term), null);
+    lease.stop();
+  });
+});
+
 describe("the etcd client", () => {
   it("goes on to the next endpoint after a failure or the time limit, and stays with the one that answers", async () => {
     const etcd = client();

@@ -1,10 +1,11 @@
 // Reads a leader key and its lease again and again. Owns the loop, and how long an answer may be trusted.
 import { type Clock, sleep } from "../clock.ts";
+import { type Candidates, candidatesOf } from "./candidates.ts";
 import { type EtcdClient, type EtcdKey } from "./etcd.ts";
 import { type LeaseSource, type LeaseTerm, type LeaseView } from "./view.ts";
 
 export interface LeaseReaderOptions {
-  readonly etcd: Pick<EtcdClient, "readKey" | "remainingMs">;
+  readonly etcd: Pick<EtcdClient, "readKey" | "readTogether" | "remainingMs">;
   readonly key: string;
   readonly clock: Clock;
   readonly pollMs: number;
@@ -55,18 +56,51 @@ export class LeaseReader implements LeaseSource {
   }
 
   async confirm(term: LeaseTerm): Promise<boolean> {
-    const { etcd, key, clock } = this.#options;
-    const askedAtMs = clock.monotonicMs();
+    const { etcd, key } = this.#options;
+    const held = await this.#confirmBy(term, async () => {
+      const leader = await etcd.readKey(key);
+      return { leader };
+    });
+    return held !== null;
+  }
+
+  async candidates(term: LeaseTerm): Promise<Candidates | null> {
+    const { etcd, key } = this.#options;
+    const scope = key.slice(0, key.lastIndexOf("/") + 1);
+    const prefix = `${scope}members/`;
+    const held = await this.#confirmBy(term, async () => {
+      const names = [key, `${scope}sync`, `${scope}config`, prefix];
+      const [[leader = null] = [], [sync] = [], [config] = [], members = []] = await etcd.readTogether(names);
+      return { leader, sync, config, members };
+    });
+    if (held === null) return null;
+    const found = candidatesOf({
+      holder: held.leader?.value ?? "",
+      sync: held.sync?.value ?? null,
+      config: held.config?.value ?? null,
+      members: new Map(held.members.map((one) => [one.key.slice(prefix.length), one.value])),
+    });
+    return found.kind === "known"
+      ? { kind: "known", nodes: found.nodes.map((name) => this.#nodeOf(name)) }
+      : found;
+  }
+
+  /** What was read, if the term held when it was; null if it did not, or nothing could be read. */
+  async #confirmBy<T extends { readonly leader: EtcdKey | null }>(
+    term: LeaseTerm,
+    read: () => Promise<T>,
+  ): Promise<T | null> {
+    const askedAtMs = this.#options.clock.monotonicMs();
     try {
-      const found = await etcd.readKey(key);
-      if (found !== null && isSame(this.#termOf(found), term)) return true;
-      this.#see(found, askedAtMs);
+      const found = await read();
+      if (found.leader !== null && isSame(this.#termOf(found.leader), term)) return found;
+      this.#see(found.leader, askedAtMs);
       this.#onChange();
     } catch {
       // The loop meets the same failure and keeps its reason.
     }
     this.nudge();
-    return false;
+    return null;
   }
 
   async #poll(): Promise<void> {
@@ -113,11 +147,12 @@ export class LeaseReader implements LeaseSource {
   }
 
   #termOf({ value, createRevision }: EtcdKey): LeaseTerm {
+    return { node: this.#nodeOf(value), revision: createRevision };
+  }
+
+  #nodeOf(member: string): string {
     const { members } = this.#options;
-    return {
-      node: Object.hasOwn(members, value) ? (members[value] ?? value) : value,
-      revision: createRevision,
-    };
+    return Object.hasOwn(members, member) ? (members[member] ?? member) : member;
   }
 }
 

@@ -1,4 +1,5 @@
 // What a process knows of the lease that names the primary, and what it needs from whoever reads it.
+import { type Candidates } from "./candidates.ts";
 
 /** One holder's uninterrupted hold of the lease; `revision` grows with every new hold, the same holder's included. */
 export interface LeaseTerm {
@@ -29,4 +30,6 @@ export interface LeaseSource {
   nudge(): void;
   /** True when the term still held at some moment after this call. Never rejects. */
   confirm(term: LeaseTerm): Promise<boolean>;
+  /** The same, and who might have been promoted at that moment; null where `confirm` says false. Never rejects. */
+  candidates(term: LeaseTerm): Promise<Candidates | null>;
 }

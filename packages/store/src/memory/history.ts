@@ -14,6 +14,11 @@ export type Change =
   | { readonly kind: "put"; readonly key: string; readonly value: string }
   | { readonly kind: "receipt"; readonly id: TxnId; readonly receipt: Receipt }
   | { readonly kind: "epoch"; readonly record: EpochRecord; readonly timeline: number }
+  | {
+      readonly kind: "marks_raised";
+      readonly epoch: EpochId;
+      readonly marks: Readonly<Record<string, string>>;
+    }
   | { readonly kind: "witness"; readonly helper: string; readonly epoch: EpochId; readonly reached: Offset }
   | ({ readonly kind: "command_issued" } & StoredCommand)
   | { readonly kind: "command_done"; readonly id: string }
@@ -38,6 +43,7 @@ const SIZES: Readonly<Record<Change["kind"], number>> = {
   put: 16,
   receipt: 48,
   epoch: 160,
+  marks_raised: 56,
   witness: 40,
   command_issued: 64,
   command_done: 32,
@@ -92,6 +98,9 @@ export class History {
       case "epoch":
         this.epochs.push({ record: change.record, timeline: change.timeline });
         return;
+      case "marks_raised":
+        this.#raise(change.epoch, change.marks);
+        return;
       case "witness":
         this.witnesses.set(change.helper, { epoch: change.epoch, reached: change.reached });
         return;
@@ -107,6 +116,16 @@ export class History {
           if (txnTimestampMs(id) < change.expiredBeforeMs) this.receipts.delete(id);
         return;
     }
+  }
+
+  #raise(epoch: EpochId, marks: Readonly<Record<string, string>>): void {
+    const at = this.epochs.findIndex(({ record }) => record.id === epoch);
+    const stored = this.epochs[at];
+    if (stored === undefined) return;
+    const finalMarks = { ...stored.record.finalMarks };
+    for (const [level, mark] of Object.entries(marks))
+      if (BigInt(mark) > BigInt(finalMarks[level] ?? -1)) finalMarks[level] = mark;
+    this.epochs[at] = { ...stored, record: { ...stored.record, finalMarks } };
   }
 
   /** Those that were given before it are settled with it; one that was given since still waits. */

@@ -63,6 +63,7 @@ function nextRecord(
     promoted: previous !== undefined && previous.timeline !== node.timeline,
     switchedAt: node.switches.find((change) => change.timeline === previous?.timeline)?.at ?? null,
     end: node.end,
+    recoveredAt: null,
     witnessed: previousId === null ? null : history.witnessOf(previousId),
     streamed: watched && streamed !== null ? streamed.offset : null,
     supersedes: request.supersedes.length > 0,
@@ -79,7 +80,7 @@ function nextRecord(
     forkLimit: fork.limit === null ? null : formatOffset(fork.limit),
     supersedes: [...request.supersedes],
     commanded: request.command !== null,
-    finalMarks: { ...request.finalMarks },
+    finalMarks: { ...request.finalMarks[previousId ?? ""] },
   };
 }
 

@@ -33,6 +33,7 @@ export class MemoryWorld {
   /** Called between a COMMIT and the reading of its position: whatever it does to the node's log is above the commit. */
   afterCommit: (node: string) => void = () => undefined;
   readonly #nodes = new Map<string, MemoryNode>();
+  readonly #synchronous = new Map<string, ReadonlySet<string>>();
   #names = 0;
 
   constructor(options: MemoryWorldOptions) {
@@ -133,6 +134,15 @@ export class MemoryWorld {
     if (upstream === null) return null;
     const flushed = replica.junkEnd > replica.flushed ? replica.junkEnd : replica.flushed;
     return { upstream: upstream.spec.id, session: `stream ${String(replica.session)}`, flushed };
+  }
+
+  /** From now on the node takes these streams for synchronous ones, where it has them. */
+  setSynchronous(id: string, replicas: readonly string[]): void {
+    this.#synchronous.set(id, new Set(replicas));
+  }
+
+  isSynchronous(replica: string, upstream: string): boolean {
+    return this.#synchronous.get(upstream)?.has(replica) ?? false;
   }
 
   #interrupt(id: string): void {

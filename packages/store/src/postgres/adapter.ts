@@ -1,5 +1,5 @@
 // The PostgreSQL adapter of the store port: which connection does what. The work itself is in the files beside it.
-import pg from "pg";
+import type pg from "pg";
 import {
   type EpochId,
   type EpochRecord,
@@ -25,6 +25,7 @@ import {
 } from "../port.ts";
 import { AskedReplicas } from "./asked-replicas.ts";
 import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
+import { PostgresClient } from "./client.ts";
 import { executeOn } from "./execute.ts";
 import { readLogEnd } from "./log-end.ts";
 import { parseLsn } from "./lsn.ts";
@@ -40,7 +41,7 @@ import { readOn } from "./replica-read.ts";
 import { ReplicaStreams } from "./replica-streams.ts";
 import { type Canceller } from "./session.ts";
 import { SharedWrites } from "./shared-writes.ts";
-import { CANCEL, HELP_FLUSH, RETENTION, TERMINATE } from "./sql.ts";
+import { CANCEL, HELP_FLUSH, RAISE_FINAL_MARKS, RETENTION, TERMINATE } from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
@@ -203,7 +204,7 @@ export class PostgresStore implements Store {
     const { probe, seen } = this.#of(node);
     const report = await probe.run((client) => probeNode(client, node, seen));
     // Nobody can say where its stream comes from, so that stream must not count in the primary's absence either.
-    return this.#asked.includes(node) ? { ...report, upstream: null } : report;
+    return this.#asked.includes(node) ? { ...report, upstream: null, isFed: true } : report;
   }
 
   async positions(node: string, wanted: Offset | null = null): Promise<PositionsReport | null> {
@@ -215,6 +216,16 @@ export class PostgresStore implements Store {
 
   mint(node: string, request: MintRequest): Promise<EpochRecord> {
     return this.#withFreshSession(node, (client) => mintEpoch(client, node, request));
+  }
+
+  async raiseFinalMarks(
+    node: string,
+    epoch: EpochId,
+    marks: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    await this.#withFreshSession(node, (client) =>
+      client.query(RAISE_FINAL_MARKS, [epoch, JSON.stringify(marks)]),
+    );
   }
 
   async execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution> {
@@ -337,7 +348,7 @@ export class PostgresStore implements Store {
   async #withFreshSession<T>(node: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
     const { connectTimeoutMs, callTimeoutMs, clock, helper } = this.#options;
     const limitMs = SLOW_CALLS * callTimeoutMs;
-    const client = new pg.Client({
+    const client = new PostgresClient({
       connectionString: this.#of(node).spec.url,
       application_name: applicationName(helper, "admin"),
       options: startupOptions(sessionSettings(limitMs)),

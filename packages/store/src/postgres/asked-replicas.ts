@@ -62,7 +62,10 @@ export class AskedReplicas {
     for (const asked of this.#asked) {
       if (asked.node === primary) continue;
       const proof = asked.proof?.epoch === epoch ? asked.proof : null;
-      if (proof !== null) proven.push({ node: asked.node, session: proof.session, flushed: proof.reached });
+      if (proof !== null) {
+        const { session, reached } = proof;
+        proven.push({ node: asked.node, session, flushed: reached, synchronous: false });
+      }
       isLacking ||= wanted !== null && (proof === null || proof.reached < wanted);
       void this.#ask(asked, epoch);
     }

@@ -1,6 +1,7 @@
 // One lazily opened connection for one purpose; calls take turns, and a call that fails or outlasts its limit ends the connection.
-import pg from "pg";
+import type pg from "pg";
 import { type Clock } from "../clock.ts";
+import { PostgresClient } from "./client.ts";
 
 export interface ChannelOptions {
   readonly url: string;
@@ -54,7 +55,7 @@ export class Channel {
 
   async #open(): Promise<pg.Client> {
     const { url, name, settings, connectTimeoutMs } = this.#options;
-    const client = new pg.Client({
+    const client = new PostgresClient({
       connectionString: url,
       application_name: name,
       options: startupOptions(settings),

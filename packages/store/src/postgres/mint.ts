@@ -111,10 +111,19 @@ async function findFork(
     promoted,
     switchedAt: promoted ? await switchPoint(client, previous.timeline, here.timeline) : null,
     end,
+    recoveredAt: await recoveryEnd(client),
     witnessed: witness?.reached == null ? null : parseLsn(witness.reached),
     streamed: watched && streamed !== null ? streamed.offset : null,
     supersedes: request.supersedes.length > 0,
   });
+}
+
+/** Every recovery of a primary ends with a checkpoint, which begins where the log goes on. A later one begins above. */
+async function recoveryEnd(client: ClientBase): Promise<Offset | null> {
+  const { rows } = await client.query<{ redo: string }>(
+    "SELECT redo_lsn::text AS redo FROM pg_control_checkpoint()",
+  );
+  return rows[0] === undefined ? null : parseLsn(rows[0].redo);
 }
 
 /** Where this history left the timeline, by the history file; null when the file cannot be read or does not say. */
@@ -152,7 +161,7 @@ async function append(
       fork.limit === null ? null : formatLsn(fork.limit),
       request.supersedes,
       request.command,
-      JSON.stringify(request.finalMarks),
+      JSON.stringify(request.finalMarks[previous?.id ?? ""] ?? {}),
     ],
   );
   // Read after the record's commit: everything of the previous epoch, and the record itself, is at or below.

@@ -12,6 +12,9 @@ import { PLACES, POSITIONS, POSITIONS_WITH_SOURCES } from "./sql.ts";
 /** A process id is not given to another walsender within so short a time: a system counts through all of them first. */
 const IDENTITIES_MS = 100;
 
+/** Of `quorum` ones the server waits for some, of `potential` ones for none. */
+const SYNCHRONOUS = "sync";
+
 interface Row {
   epoch: string | null;
   flushed: string;
@@ -21,7 +24,7 @@ interface Row {
   streams: string | null;
 }
 
-type Identity = Omit<ReplicaStream, "flushed">;
+type Identity = Omit<ReplicaStream, "flushed" | "isSynchronous">;
 
 interface Known {
   readonly client: ClientBase;
@@ -55,10 +58,10 @@ export class PositionsReader {
     if (row?.epoch == null || this.#isOld(known)) return undefined;
     const streams: ReplicaStream[] = [];
     for (const line of linesOf(row)) {
-      const [process = "", flushed = ""] = line.split("\t");
+      const [process = "", flushed = "", syncState = ""] = line.split("\t");
       const identity = known.identities.get(process);
       if (identity === undefined) return undefined;
-      if (identity !== null) streams.push({ ...identity, flushed });
+      if (identity !== null) streams.push({ ...identity, flushed, isSynchronous: syncState === SYNCHRONOUS });
     }
     return this.#report(row.epoch, row, streams);
   }
@@ -74,8 +77,9 @@ export class PositionsReader {
     const identities = new Map<string, Identity | null>();
     const streams: ReplicaStream[] = [];
     for (const line of linesOf(row)) {
-      const [process = "", flushed = "", startedAt = "", database = "", address = "", slot = "", name = ""] =
+      const [process = "", flushed = "", syncState = "", startedAt = "", database = "", ...source] =
         line.split("\t");
+      const [address = "", slot = "", name = ""] = source;
       // A walsender that has a database sends a logical stream.
       const identity =
         database === ""
@@ -87,7 +91,7 @@ export class PositionsReader {
             }
           : null;
       identities.set(process, identity);
-      if (identity !== null) streams.push({ ...identity, flushed });
+      if (identity !== null) streams.push({ ...identity, flushed, isSynchronous: syncState === SYNCHRONOUS });
     }
     this.#known = { client, askedAtMs, identities };
     return this.#report(row.epoch, row, streams);

@@ -48,12 +48,26 @@ export function uuidFloor(ms: number): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
 }
 
+/** Held by a session that drops partitions; not the lock above, for whoever starts must not wait for an open transaction. */
+const DROP_LOCK = 7_240_519_004;
+const QUERY_CANCELED = "57014";
+
+/**
+ * Partitions, and what once were some, whose end is not above `expired_before`. The one that is being detached comes first:
+ * there can be only one.
+ */
+const EXPIRED = `SELECT c.relname AS name, i.inhrelid IS NOT NULL AS is_attached, coalesce(i.inhdetachpending, false) AS is_pending
+FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid, highwater.retention r
+WHERE c.relnamespace = 'highwater'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^receipt_[0-9a-f]{12}_[0-9a-f]{12}$'
+  AND ('x' || lpad(right(c.relname, 12), 16, '0'))::bit(64)::bigint <= extract(epoch FROM r.expired_before) * 1000
+ORDER BY is_pending DESC, c.relname`;
+
 const PARTITION_NAME = /^receipt_([0-9a-f]{12})_([0-9a-f]{12})$/;
 const hex12 = (ms: number): string => Math.floor(ms).toString(16).padStart(12, "0");
 
 /**
- * Adds the partitions that cover now and the time ahead, drops those wholly below `expireBeforeMs`, and moves
- * `expired_before` in the same transaction, so that no id is ever without either a receipt or the word `expired`.
+ * Adds the partitions that cover now and the time ahead, moves `expired_before` to the end of those wholly below
+ * `expireBeforeMs`, and then drops them: in this order, so that no id is ever without either a receipt or the word `expired`.
  */
 export async function maintainPartitions(
   client: ClientBase,
@@ -64,7 +78,7 @@ export async function maintainPartitions(
   try {
     await client.query("SET LOCAL synchronous_commit TO local");
     await client.query("SELECT pg_advisory_xact_lock($1)", [MIGRATION_LOCK]);
-    // While a drop waits for its lock, all new transactions wait behind it: better to fail and be called again.
+    // Better to fail and be called again than to have others wait behind it.
     await client.query(`SET LOCAL lock_timeout TO ${String(LOCK_PATIENCE_MS)}`);
     const [clock] = (
       await client.query<{ now_ms: string }>(
@@ -76,7 +90,6 @@ export async function maintainPartitions(
     const ceilingMs = await addPartitions(client, config, nowMs, existing);
     const expired =
       expireBeforeMs === null ? [] : existing.filter((partition) => partition.toMs <= expireBeforeMs);
-    for (const partition of expired) await client.query(`DROP TABLE highwater.${partition.name}`);
     const floorMs = expired.reduce((max, partition) => Math.max(max, partition.toMs), 0);
     await client.query(
       `INSERT INTO highwater.retention (expired_before, ceiling)
@@ -94,6 +107,39 @@ export async function maintainPartitions(
     await client.query("ROLLBACK").catch(() => undefined);
     throw cause;
   }
+  if (expireBeforeMs !== null) await dropExpired(client);
+}
+
+/**
+ * Every transaction that is open has locked the table of receipts since its first moment, and there may always be one: a plain
+ * DROP would wait for all of them, and whoever comes would wait behind it. A detached partition can be dropped without that
+ * lock, and DETACH CONCURRENTLY lets everybody else pass while it waits for those who are open. What it has not finished
+ * within the session's time limit, or was killed over, a later call finishes.
+ */
+async function dropExpired(client: ClientBase): Promise<void> {
+  await client.query("SET synchronous_commit TO local");
+  const lock = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1) AS held", [DROP_LOCK]);
+  // Another process is at it.
+  if (lock.rows[0]?.held !== true) return;
+  try {
+    const { rows } = await client.query<ExpiredRow>(EXPIRED);
+    for (const { name, is_attached, is_pending } of rows) {
+      const partition = `highwater.${name}`;
+      const detach = `ALTER TABLE highwater.receipt DETACH PARTITION ${partition}`;
+      if (is_attached) await client.query(`${detach} ${is_pending ? "FINALIZE" : "CONCURRENTLY"}`);
+      await client.query(`DROP TABLE ${partition}`);
+    }
+  } catch (cause) {
+    if ((cause as { code?: string }).code !== QUERY_CANCELED) throw cause;
+  } finally {
+    await client.query("SELECT pg_advisory_unlock($1)", [DROP_LOCK]).catch(() => undefined);
+  }
+}
+
+interface ExpiredRow {
+  readonly name: string;
+  readonly is_attached: boolean;
+  readonly is_pending: boolean;
 }
 
 interface Partition {

@@ -48,7 +48,7 @@ export async function probeNode(client: ClientBase, node: string, seen: LastSeen
 
 interface State {
   readonly epochs: readonly EpochRow[];
-  readonly position: Pick<NodeReport, "flushed" | "applied" | "upstream">;
+  readonly position: Pick<NodeReport, "flushed" | "applied" | "upstream" | "isFed">;
   readonly sentinel: SentinelRow | undefined;
   readonly command: NodeReport["command"];
 }
@@ -91,7 +91,7 @@ async function readState(client: ClientBase, node: string, { primary, prepared }
 function report(
   { epochs, position, sentinel, command }: State,
   facts: FactsRow,
-): Pick<NodeReport, "epochs" | "current" | "command" | "flushed" | "applied" | "upstream"> {
+): Pick<NodeReport, "epochs" | "current" | "command" | "flushed" | "applied" | "upstream" | "isFed"> {
   const valid =
     sentinel !== undefined &&
     sentinel.same_start &&
@@ -113,13 +113,14 @@ function unfitness(facts: FactsRow): string | null {
 
 async function replicaPosition(
   client: ClientBase,
-): Promise<Pick<NodeReport, "flushed" | "applied" | "upstream">> {
+): Promise<Pick<NodeReport, "flushed" | "applied" | "upstream" | "isFed">> {
   const { rows } = await client.query<{
     applied: string | null;
     received: string | null;
     session: string | null;
     streamed: string | null;
     status: string | null;
+    pid: number | null;
   }>(REPLICA_POSITION);
   const [row] = rows;
   const applied = row?.applied == null ? ZERO : parseLsn(row.applied);
@@ -129,18 +130,20 @@ async function replicaPosition(
       ? // A stream that has brought nothing yet names the start of a segment, below what the node has.
         { session: row.session, flushed: maxOffset(parseLsn(row.streamed), applied) }
       : null;
+  // Without the right to see its state a receiver that is there counts as one that receives.
+  const isFed = row?.pid != null && (row.status === null || row.status === "streaming");
   // What was replayed had been flushed before.
-  return { applied, flushed: received > applied ? received : applied, upstream };
+  return { applied, flushed: received > applied ? received : applied, upstream, isFed };
 }
 
 async function primaryPosition(
   client: ClientBase,
   node: string,
-): Promise<Pick<NodeReport, "flushed" | "applied" | "upstream">> {
+): Promise<Pick<NodeReport, "flushed" | "applied" | "upstream" | "isFed">> {
   const [row] = (
     await client.query<{ flushed: string; applied: string; segment_bytes: string }>(PRIMARY_POSITION)
   ).rows;
   if (row === undefined) throw new Error(`${node} told no position`);
   const applied = endOfLog(parseLsn(row.applied), BigInt(row.segment_bytes));
-  return { flushed: parseLsn(row.flushed), applied, upstream: null };
+  return { flushed: parseLsn(row.flushed), applied, upstream: null, isFed: false };
 }

@@ -9,6 +9,8 @@ export interface ReplicaStream {
   /** One life of one walsender. */
   readonly session: string;
   readonly flushed: string;
+  /** At the same moment as the position; it may be another's at the next. */
+  readonly isSynchronous: boolean;
   /** Null where nobody asked for it, or the stream has none. */
   readonly address: string | null;
   readonly slot: string | null;
@@ -54,8 +56,10 @@ export class ReplicaStreams {
     }
     const recognised: RecognisedReplicas[number][] = [];
     for (const [node, stream] of found)
-      if (stream !== null)
-        recognised.push({ node, session: stream.session, flushed: parseLsn(stream.flushed) });
+      if (stream !== null) {
+        const { session, flushed, isSynchronous } = stream;
+        recognised.push({ node, session, flushed: parseLsn(flushed), synchronous: isSynchronous });
+      }
     return recognised;
   }
 }

@@ -57,6 +57,13 @@ export const EPOCHS = `SELECT seq::text, id::text, previous::text, node, cause, 
   fork_offset::text, fork_limit::text, supersedes::text[] AS supersedes, command IS NOT NULL AS commanded, final_marks
 FROM highwater.epoch WHERE start_offset IS NOT NULL ORDER BY epoch.seq`;
 
+/** $1 epoch, $2 marks by level. Two trackers at once: the second waits for the row, and compares with what the first has written. */
+export const RAISE_FINAL_MARKS = `UPDATE highwater.epoch e SET final_marks = e.final_marks || (
+  SELECT coalesce(jsonb_object_agg(told.key, told.value), '{}') FROM jsonb_each_text($2::jsonb) AS told
+  WHERE coalesce((e.final_marks ->> told.key)::numeric, -1) < told.value::numeric)
+WHERE e.id = $1 AND EXISTS (SELECT FROM jsonb_each_text($2::jsonb) AS told
+  WHERE coalesce((e.final_marks ->> told.key)::numeric, -1) < told.value::numeric)`;
+
 /**
  * $1 node. A command is spent when its history has since gone on elsewhere, or under another command: a replica inherits
  * the row, and the node may be cloned back from it much later.
@@ -77,7 +84,7 @@ export const PRIMARY_POSITION = `SELECT pg_current_wal_flush_lsn()::text AS flus
 
 /** A stream is one life of one walreceiver: its process and when that began. */
 export const REPLICA_POSITION = `SELECT pg_last_wal_replay_lsn()::text AS applied, pg_last_wal_receive_lsn()::text AS received,
-  w.pid::text || '/' || extract(epoch FROM a.backend_start)::text AS session, w.flushed_lsn::text AS streamed, w.status
+  w.pid::text || '/' || extract(epoch FROM a.backend_start)::text AS session, w.flushed_lsn::text AS streamed, w.status, w.pid
 FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_stat_get_activity(w.pid) a ON true`;
 
 /**
@@ -87,7 +94,7 @@ FROM (SELECT 1) one LEFT JOIN pg_stat_get_wal_receiver() w ON true LEFT JOIN pg_
 const positions = (line: string, from: string): string =>
   `SELECT ${SENTINEL_EPOCH}::text AS epoch, pg_current_wal_flush_lsn()::text AS flushed,
   pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes, current_setting('fsync') AS fsync,
-  (SELECT string_agg(concat(w.pid, E'\t', w.flush_lsn${line}), E'\n') FROM pg_stat_get_wal_senders() w${from}
+  (SELECT string_agg(concat(w.pid, E'\t', w.flush_lsn, E'\t', w.sync_state${line}), E'\n') FROM pg_stat_get_wal_senders() w${from}
    WHERE w.state IN ('streaming', 'catchup') AND w.flush_lsn IS NOT NULL AND w.replay_lsn IS NOT NULL) AS streams`;
 
 const identified = (address: string, slot: string, slots: string): string =>

@@ -3,6 +3,7 @@
 import pg from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { destroy, startupOptions } from "./channel.ts";
+import { PostgresClient } from "./client.ts";
 import { PreparedStatements } from "./prepared.ts";
 import { type Session } from "./session.ts";
 import { ADMISSION } from "./sql.ts";
@@ -186,6 +187,7 @@ export class WritePool {
   #open(): pg.Pool {
     const { url, name, size, connectTimeoutMs, statementTimeoutMs, lockTimeoutMs } = this.#options;
     const pool = new pg.Pool({
+      Client: PostgresClient,
       connectionString: url,
       application_name: name,
       max: size,

@@ -14,7 +14,7 @@ import {
   type TrackerEvent,
   type TrackerState,
 } from "./types.ts";
-import { hasReappeared, reachedBits } from "./verdict.ts";
+import { hasReappeared, isOther, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
@@ -136,6 +136,7 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   if (event.attempt === state.backlog.epoch && state.backlog.has(event.id)) return;
   const known = state.entries.get(entryKey(event.id, event.attempt));
   if (known !== undefined) {
+    if (isOther(known, event.place)) known.hasOtherTokens = true;
     learnPlace(state, known, event.place, effects);
     return;
   }

@@ -2,6 +2,7 @@
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
 import {
   type AnnouncedItem,
+  type Candidates,
   type CoreConfig,
   type Effect,
   initialState,
@@ -75,6 +76,12 @@ export function record(
   };
 }
 
+/** Whom the primary shows as synchronous, and what the HA manager says of whom it may promote. */
+export interface SynchronousWord {
+  readonly shown: readonly string[];
+  readonly candidates?: Candidates;
+}
+
 type Timed<T> = T extends { readonly nowMs: number } ? Omit<T, "nowMs"> : never;
 type Read = Extract<Effect, { kind: "read_receipts" }>;
 
@@ -137,9 +144,10 @@ export class Driven {
   positions(
     flushed: number,
     replicas: Record<string, readonly [string, number]> = {},
-    over: { epoch?: EpochId; node?: string; askedAtMs?: number } = {},
+    over: { epoch?: EpochId; node?: string; askedAtMs?: number; synchronous?: SynchronousWord } = {},
   ): readonly Effect[] {
     const { standing } = this.state;
+    const { shown = [], candidates } = over.synchronous ?? {};
     return this.send({
       kind: "positions_reported",
       askedAtMs: over.askedAtMs ?? this.nowMs,
@@ -150,7 +158,9 @@ export class Driven {
         node,
         session,
         flushed: off(at),
+        synchronous: shown.includes(node),
       })),
+      ...(candidates === undefined ? {} : { candidates }),
     });
   }
 

@@ -16,3 +16,4 @@ export { entryKey, forEachPending, heldCount, type Pending, pendingAt, wantsPosi
 export { type Waiting } from "./waiting-table.ts";
 export { exposure, type Exposure } from "./exposure.ts";
 export { levelNames } from "./levels.ts";
+export { asksForCandidates, whyNotSynchronous } from "./synchronous.ts";

@@ -49,6 +49,33 @@ test("an intent whose id somebody else has settled as lost never committed in th
   assert.equal(it.published.length, 0);
 });
 
+test("the refused repetition of a lost id is not lost with the epoch in which it was refused", () => {
+  const third = record(3, { fork: 90, start: 95 });
+  for (const settledIn of [1, 2]) {
+    const it = new Driven();
+    it.reign(first);
+    it.reign(first, second);
+    it.intent(1, 2);
+    it.reign(first, second, third);
+    it.sleep(3_000);
+    it.answer(100, { 1: { kind: "lost", epoch: epochId(settledIn) } });
+    it.positions(110);
+    assert.equal(it.stateOf(1, 2), undefined, `settled in epoch ${String(settledIn)}`);
+    assert.equal(it.published.length, 0);
+  }
+});
+
+test("an intent that may have committed before its epoch's end is lost when it was settled after that", () => {
+  const it = new Driven(DISK_ONLY);
+  it.reign(first);
+  it.intent(1, 1);
+  it.reign(first, second);
+  it.sleep(3_000);
+  it.answer(70, { 1: { kind: "lost", epoch: epochId(2) } });
+  it.positions(80);
+  assert.equal(it.published.length, 1);
+});
+
 test("after its epoch's end an intent has its grace, and then it is looked up", () => {
   const it = new Driven();
   it.reign(first);

@@ -4,6 +4,7 @@ import { type EpochId, maxOffset, type TxnId } from "@highwater/protocol";
 import { countEntry, expose, listed, ownerAccount, type OwnerAccount, type Source } from "./exposure.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
+import { waitsForManager } from "./synchronous.ts";
 import { type BecameDurable, type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
 import { carry, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
@@ -24,6 +25,7 @@ export function newEntry(
     owner,
     source,
     isExposed: false,
+    hasOtherTokens: false,
     origin: null,
     state: { kind: "unknown" },
     reached: 0,
@@ -200,7 +202,10 @@ function tellDurable(
   effects.push({ kind: "publish_durable", level, items });
 }
 
-/** Durable everywhere: whoever asks later is answered by the token and the marks, unless a look-up had its part in it. */
+/**
+ * Durable everywhere: whoever asks later is answered by the token and the marks, unless a look-up had its part in it, or
+ * another token was answered by what is known of this one.
+ */
 export function complete(state: TrackerState, entry: Entry, effects: Effect[]): void {
   if (isToldByToken(state, entry)) {
     drop(state, entry, effects);
@@ -210,8 +215,8 @@ export function complete(state: TrackerState, entry: Entry, effects: Effect[]): 
   effects.push({ kind: "save", entry });
 }
 
-function isToldByToken(state: TrackerState, { origin, attempt }: Entry): boolean {
-  if (origin?.epoch !== attempt) return false;
+function isToldByToken(state: TrackerState, { origin, attempt, hasOtherTokens }: Entry): boolean {
+  if (origin?.epoch !== attempt || hasOtherTokens) return false;
   if (state.ancestry.at(-1)?.id === attempt) return true;
   return carry(state, origin) !== null && hasAll(state, reachedBits(state, origin));
 }
@@ -269,5 +274,8 @@ export function forEachPending(state: TrackerState, visit: (pending: Pending) =>
 /** True while knowing positions a little sooner would settle something: an entry waits at a level that can be reached. */
 export function wantsPositions(state: TrackerState): boolean {
   if (state.absent.size > 0) return true;
-  return reachableLevels(state).some((level) => pendingAt(state, level) > 0);
+  // What the HA manager has to do first takes it seconds.
+  return reachableLevels(state).some(
+    (level) => pendingAt(state, level) > 0 && !waitsForManager(state, level),
+  );
 }

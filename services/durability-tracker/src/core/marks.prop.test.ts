@@ -7,7 +7,8 @@ import { configOf, Driven, epochId, off, record } from "./fixtures.test.ts";
 import { markIn, type NodeSite, type NodeState, type TrackerEvent } from "./index.ts";
 import { markOf } from "./marks.ts";
 import { OffsetHeap } from "./offset-heap.ts";
-import { holds } from "./world.test.ts";
+import { NOT_SYNCHRONOUS } from "./synchronous.ts";
+import { holds } from "../../sim/truth.ts";
 
 const SEED = 20_260_102;
 
@@ -36,7 +37,7 @@ test("a mark is the highest offset at which the level's rule holds", () => {
         position: one.at === null ? null : off(one.at),
       })) as unknown as NodeState[];
       const home = sites[0] ?? { id: "n0", region: "x", zone: "1" };
-      const mark = markOf(level, states, home, (node) => node.position);
+      const mark = markOf(level, states, home, (node) => node.position, NOT_SYNCHRONOUS);
       const reached = members
         .flatMap(({ at }) => (at === null ? [] : [BigInt(at)]))
         .filter((offset) =>

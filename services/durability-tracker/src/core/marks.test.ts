@@ -5,6 +5,7 @@ import { type LevelRule } from "@highwater/protocol";
 import { configOf, Driven, off, record } from "./fixtures.test.ts";
 import { markOf } from "./marks.ts";
 import { reachableLevels } from "./index.ts";
+import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 
 const nodes = (positions: Record<string, number | null>, unfit: readonly string[] = []) => {
   const { state } = new Driven();
@@ -18,7 +19,7 @@ const nodes = (positions: Record<string, number | null>, unfit: readonly string[
 const primary = configOf().nodes[0] ?? { id: "a", region: "east", zone: "1" };
 
 const markFor = (rule: LevelRule, positions: Record<string, number | null>, unfit?: readonly string[]) =>
-  markOf(rule, nodes(positions, unfit), primary, (node) => node.position);
+  markOf(rule, nodes(positions, unfit), primary, (node) => node.position, NOT_SYNCHRONOUS);
 
 test("a zone or region counts once, by its best node, and the primary's own not at all", () => {
   assert.equal(markFor({ primary: true }, { a: 9, b: 10 }), 9n);

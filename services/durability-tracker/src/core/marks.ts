@@ -1,6 +1,7 @@
 // From positions to marks: what is the highest offset that has reached a level, by the level's rule.
 import { type EpochId, type LevelRule, type Offset } from "@highwater/protocol";
-import { type NodeSite, type NodeState, type TrackerState } from "./types.ts";
+import { NOT_SYNCHRONOUS } from "./synchronous.ts";
+import { type NodeSite, type NodeState, type SynchronousSet, type TrackerState } from "./types.ts";
 
 /** Whether, and up to where, a node has the current epoch's log on its disk. */
 export type PositionOf = (node: NodeState) => Offset | null;
@@ -14,7 +15,11 @@ export function markOf(
   nodes: Iterable<NodeState>,
   primary: NodeSite,
   positionOf: PositionOf,
+  synchronous: SynchronousSet,
 ): Offset | null {
+  if ("synchronous" in rule)
+    // Of fewer or more than the rule says it is not known that the manager promotes nobody else.
+    return synchronous.kind === "known" && synchronous.count === rule.synchronous ? synchronous.offset : null;
   if ("primary" in rule) {
     for (const node of nodes) if (node.site.id === primary.id) return positionOf(node);
     return null;
@@ -72,7 +77,15 @@ export function reachableLevels(state: TrackerState): string[] {
   // A writable node besides the reigning one, dead or a zombie, has another history and will not hear of this one.
   const isAstray = (node: NodeState): boolean => node.role === "primary" && node.site.id !== standing.node;
   const positionOf: PositionOf = (node) => (node.alive && !node.unfit && !isAstray(node) ? EVERYTHING : null);
+  // Whichever of them the manager chooses.
+  const count = [...nodes.values()].filter(
+    (node) => node.site !== primary && positionOf(node) !== null,
+  ).length;
+  const chosenOf = (rule: LevelRule): SynchronousSet =>
+    "synchronous" in rule && count >= rule.synchronous
+      ? { kind: "known", count: rule.synchronous, offset: EVERYTHING }
+      : NOT_SYNCHRONOUS;
   return config.levels
-    .filter(({ rule }) => markOf(rule, nodes.values(), primary, positionOf) !== null)
+    .filter(({ rule }) => markOf(rule, nodes.values(), primary, positionOf, chosenOf(rule)) !== null)
     .map(({ name }) => name);
 }

@@ -1,6 +1,8 @@
 // What nodes say, and the marks that follow. The delicate part: whose position may be counted in the current epoch.
 import { type EpochId, maxOffset, type Offset } from "@highwater/protocol";
-import { markOf } from "./marks.ts";
+import { learnPromises } from "./learned.ts";
+import { markOf, type PositionOf } from "./marks.ts";
+import { NOT_SYNCHRONOUS, synchronousSet } from "./synchronous.ts";
 import { type Effect, type NodeState, type TrackerEvent, type TrackerState } from "./types.ts";
 
 /** Dead streams of one node that a primary can be expected to show at the same time. */
@@ -11,8 +13,10 @@ type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }
 /** A node's word about itself: is it of the current epoch's history, and which stream feeds it? True when it told of new epochs. */
 export function takeReport(state: TrackerState, event: EventOf<"node_reported">, effects: Effect[]): boolean {
   const fresh = event.epochs.filter((record) => !state.epochs.has(record.id as EpochId));
+  const raised = event.epochs.filter((record) => state.epochs.isRaised(record));
   state.epochs.add(event.epochs);
-  if (fresh.length > 0) effects.push({ kind: "save_epochs", records: fresh });
+  if (fresh.length + raised.length > 0) effects.push({ kind: "save_epochs", records: [...fresh, ...raised] });
+  learnPromises(state, raised, effects);
   const node = state.nodes.get(event.node);
   if (node !== undefined) describe(state, node, event);
   return fresh.length > 0;
@@ -38,7 +42,9 @@ function describe(state: TrackerState, node: NodeState, event: EventOf<"node_rep
   // The epoch's row is on the node. If the primary showed the same stream before the node was asked and shows it still
   // at its next word, then the stream's positions are of this epoch.
   const { feed } = node;
-  if (feed !== null && feed.sinceMs <= event.askedAtMs && isUnconfirmed(node, feed.session))
+  // Cloned anew and not connected yet: what the primary shows under its name is a dead stream of an earlier life.
+  if (event.isFed === false) node.candidateFeed = null;
+  else if (feed !== null && feed.sinceMs <= event.askedAtMs && isUnconfirmed(node, feed.session))
     node.candidateFeed = { session: feed.session, seenAtMs: event.nowMs };
   takeOwnStream(node, event);
 }
@@ -124,6 +130,7 @@ export function takePositions(state: TrackerState, event: EventOf<"positions_rep
     )
       node.ownStream.confirmed = true;
   }
+  state.synchronous = synchronousSet(state, event);
   // A replica that is cut off disappears from the view; the position that it had reached stays true.
   for (const node of state.nodes.values()) if (!shown.has(node.site.id)) node.feed = null;
 }
@@ -143,7 +150,8 @@ export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
   if (marks === undefined) state.marks.set(standing.epoch, (marks = new Map<string, Offset>()));
   let advanced = false;
   for (const { name, rule } of config.levels) {
-    const mark = markOf(rule, state.nodes.values(), primary, (node) => node.position);
+    const positionOf: PositionOf = (node) => node.position;
+    const mark = markOf(rule, state.nodes.values(), primary, positionOf, state.synchronous);
     const known = marks.get(name);
     if (mark === null || (known !== undefined && mark <= known)) continue;
     marks.set(name, mark);
@@ -160,6 +168,7 @@ export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
 /** A new epoch: no position of any earlier one counts in it. */
 export function forgetPositions(state: TrackerState): void {
   state.primaryFlushed = null;
+  state.synchronous = NOT_SYNCHRONOUS;
   for (const node of state.nodes.values()) {
     node.position = null;
     node.streamed = null;

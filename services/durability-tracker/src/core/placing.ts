@@ -4,7 +4,7 @@ import { enter, unqueueAll } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
 import { reappear } from "./proof.ts";
 import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { carry, hasEnded, hasReappeared, reachedBits } from "./verdict.ts";
+import { carry, hasEnded, hasReappeared, isWithinLimit, reachedBits } from "./verdict.ts";
 
 /** Puts an entry where its evidence leads: waiting for marks, or to be looked up. */
 export function placeAgain(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
@@ -38,11 +38,10 @@ function proveRead(state: TrackerState, entry: Entry, place: Place, effects: Eff
 
 /**
  * What was on a disk was on the primary's, so the epoch's log had no other records there ever after; and the successor's
- * history followed that log beyond the place. Without a limit nothing says that it did.
+ * history followed that log beyond the place.
  */
 function isKept(state: TrackerState, place: Place): boolean {
-  const limit = state.ancestry.find((record) => record.previous === place.epoch)?.forkLimit ?? null;
-  return limit !== null && place.offset <= BigInt(limit) && reachedBits(state, place) !== 0;
+  return isWithinLimit(state, place) && reachedBits(state, place) !== 0;
 }
 
 /** Entries that could not be placed before: their epoch was unknown, or nobody reigned. */

@@ -256,3 +256,19 @@ test("the reign of an epoch without a record is no reign, and ends the one befor
   assert.equal(it.state.standing.kind, "unsettled");
   assert.equal(count(it.positions(100, {}, { node: "a", epoch: epochId(1) }), "publish_marks"), 0);
 });
+
+test("a dead stream that is first seen after the replica was cloned anew does not count before another one feeds it", () => {
+  const it = new Driven();
+  it.reign(record(1));
+  it.report("b", [record(1)], { incarnation: "2", isFed: false });
+  // Of the server that had this name before, whose host has died: the primary has not noticed.
+  it.positions(50, { b: ["dead", 50] });
+  it.report("b", [record(1)], { incarnation: "2", isFed: false });
+  it.positions(50, { b: ["dead", 50] });
+  assert.equal(markIn(it.state, epochId(1), "region"), null);
+  it.report("b", [record(1)], { incarnation: "2", isFed: true });
+  it.positions(50, { b: ["alive", 20] });
+  it.report("b", [record(1)], { incarnation: "2", isFed: true });
+  it.positions(50, { b: ["alive", 20] });
+  assert.equal(markIn(it.state, epochId(1), "region"), 20n);
+});

@@ -11,7 +11,7 @@ import {
   type TrackerEvent,
   type TrackerState,
 } from "./types.ts";
-import { brokenBits, judgeEntry } from "./verdict.ts";
+import { brokenBits, isWithinLimit, judgeEntry } from "./verdict.ts";
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
@@ -124,8 +124,9 @@ function applyProof(
       }
       return;
     case "lost":
-      // In a living epoch nothing was lost: somebody settled the id for another attempt, and this one never committed.
-      if (entry.origin === null && entry.attempt === asOf.epoch) drop(state, entry, effects);
+      // Somebody had settled the id for another attempt, and this one was refused: it never committed.
+      if (entry.origin === null && wasSettledBefore(state, fact.epoch, { attempt: entry.attempt, asOf }))
+        drop(state, entry, effects);
       else enter(state, entry, { kind: "absent", asOf, sinceMs: state.nowMs, retriedIn: null }, effects);
       return;
     case "aborted":
@@ -143,6 +144,20 @@ function applyProof(
       // Settling writes a tombstone for the absent: an adapter that says so has not done what it was asked.
       enter(state, entry, { kind: "unproven" }, effects);
   }
+}
+
+/**
+ * Whether a tombstone of that epoch refused the attempt. In a living epoch nothing was lost, so there it did. In an ended one it
+ * did if it is not of a later one: everything of this history that is of an epoch stands before all that follow.
+ */
+function wasSettledBefore(
+  { ancestry }: TrackerState,
+  settled: string,
+  { attempt, asOf }: { readonly attempt: string; readonly asOf: Place },
+): boolean {
+  if (attempt === asOf.epoch) return true;
+  const settledAt = ancestry.findIndex(({ id }) => id === settled);
+  return settledAt >= 0 && ancestry.findIndex(({ id }) => id === attempt) >= settledAt;
 }
 
 /** Told as lost, and here it is: the loud case. */
@@ -168,6 +183,7 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
     if (entry?.state.kind !== "absent") continue;
     const { asOf, sinceMs, retriedIn } = entry.state;
     if (asOf.epoch !== standing.epoch) continue;
+    if (state.nowMs - sinceMs < config.intentGraceMs && mayBeKept(state, entry)) continue;
     const given = Math.floor((state.nowMs - sinceMs) / config.publishPatienceMs);
     const level = reachable[Math.max(0, reachable.length - 1 - given)];
     const mark = level === undefined ? null : markIn(state, standing.epoch, level);
@@ -176,6 +192,11 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
     enter(state, entry, { kind: "gone", settledAt: level, retriedIn, reappeared: false, broken }, effects);
     publish(state, entry, effects);
   }
+}
+
+/** A read left no receipt: another tracker's mark, which is on its way through the store, may say that it was kept. */
+function mayBeKept(state: TrackerState, { kind, origin }: Entry): boolean {
+  return kind === "read" && origin !== null && isWithinLimit(state, origin);
 }
 
 /** Publishes at once, or as soon as somebody reigns. */

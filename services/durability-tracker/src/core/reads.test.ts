@@ -7,14 +7,14 @@ import { Driven, epochId, record } from "./fixtures.test.ts";
 const first = record(1);
 
 /** A read of the first epoch at 80, which was durable on the primary's disk or not, judged after a fork. */
-function after(successor: EpochRecord, flushed: number): Driven {
+function after(successor: EpochRecord, flushed: number, waitMs = 2_000): Driven {
   const it = new Driven();
   it.reign(first);
   it.positions(flushed);
   it.reign(first, successor);
   it.present(1, 1, 80, "read");
   it.positions(200);
-  it.sleep(1);
+  it.sleep(waitMs);
   return it;
 }
 
@@ -31,6 +31,17 @@ test("a read-only token beyond the fork is lost", () => {
   const it = after(record(2, { node: "b", fork: 79, start: 90, limit: 100 }), 0);
   assert.equal(verdict(it, "disk"), "lost");
   assert.equal(it.reads.length, 0, "there is no receipt to look for, and no id to settle");
+});
+
+test("a read that may have been kept is lost only when no other tracker says that it had been durable", () => {
+  const fork = { fork: 40, start: 90, limit: 100 };
+  const it = after(record(2, fork), 0, 1);
+  assert.equal(verdict(it, "disk"), "pending");
+  it.reign(first, record(2, { ...fork, finalMarks: { disk: "80" } }));
+  assert.equal(verdict(it, "disk"), "durable");
+  assert.equal(it.judge(1, 1, 80, "disk", "read").rule, "R3 carried over");
+  const silent = after(record(2, fork), 0);
+  assert.equal(verdict(silent, "disk"), "lost");
 });
 
 test("a read that was durable, and below the place where its log ended, is carried over beyond a cautious fork", () => {

@@ -55,6 +55,7 @@ const entry: fc.Arbitrary<SavedEntry> = fc
     state,
     reached: fc.nat({ max: 15 }),
     atMs: fc.nat(),
+    hasOtherTokens: fc.boolean(),
     owner: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
     source: fc.option(fc.record({ gateway: fc.string(), region: fc.string() }, plain)),
     metadata: fc.option(
@@ -107,6 +108,7 @@ const blank: SavedEntry = {
   state: { kind: "intent" },
   reached: 0,
   atMs: 0,
+  hasOtherTokens: false,
   owner: 0n,
   source: null,
   metadata: null,

@@ -12,6 +12,7 @@ import { expose, ownerAccount, type Source } from "./exposure.ts";
 import { file } from "./ledger.ts";
 import { levelNames, nameLevels } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";
+import { NOT_SYNCHRONOUS } from "./synchronous.ts";
 import { type CoreConfig, type Deadline, type Entry, type TrackerState } from "./types.ts";
 import { type Waiting } from "./waiting-table.ts";
 
@@ -47,6 +48,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     ),
     marks: new Map(),
     primaryFlushed: null,
+    synchronous: NOT_SYNCHRONOUS,
     backlog: new Backlog(),
     entries: new Map(),
     exposed: { total: 0, owners: new Map(), sources: new Map() },

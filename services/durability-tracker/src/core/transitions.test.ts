@@ -181,12 +181,22 @@ test("SPEC.md names tests that exist", () => {
     [...(list ?? "").matchAll(/"([^"]+)"/g)].map(([, name]) => name ?? ""),
   );
   assert.ok(named.length > 10);
-  const files = ["marks", "positions", "epochs", "reappear", "reads", "ledger", "transitions", "service"].map(
-    (name) => `${name}.test.ts`,
-  );
+  const files = [
+    "marks",
+    "positions",
+    "epochs",
+    "reappear",
+    "reads",
+    "learned",
+    "ledger",
+    "transitions",
+    "service",
+    "synchronous",
+  ].map((name) => `${name}.test.ts`);
   const sources = [
     ...files,
-    "world.prop.test.ts",
+    "../../sim/sim.test.ts",
+    "../../sim/regressions.test.ts",
     "marks.prop.test.ts",
     "restore.prop.test.ts",
     "backlog.prop.test.ts",

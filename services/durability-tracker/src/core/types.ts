@@ -127,6 +127,8 @@ export interface Entry {
   /** Levels (bits; see levels.ts) at which it was durable. Terminal. */
   reached: number;
   atMs: number;
+  /** Somebody was answered who holds a token that tells another place than its origin. */
+  hasOtherTokens: boolean;
   /** Of the gateway that announced it; null when nobody did. */
   owner: OwnerAccount;
   source: Source | null;
@@ -143,6 +145,17 @@ export interface Deadline {
   readonly level: string;
   readonly atMs: number;
 }
+
+export type Candidates =
+  | { readonly kind: "known"; readonly nodes: readonly string[] }
+  | { readonly kind: "unknown"; readonly reason: string };
+
+/** What the newest word of the reigning primary is worth for levels that count synchronous standbys. */
+export type SynchronousSet =
+  /** Everything at or below `offset` is on every node of which the HA manager may promote one; there are `count`. */
+  | { readonly kind: "known"; readonly count: number; readonly offset: Offset }
+  /** `isManagers`: the HA manager has to do something first. */
+  | { readonly kind: "unknown"; readonly reason: string; readonly isManagers: boolean };
 
 /** How a level's mark has moved lately. */
 export interface Stall {
@@ -173,6 +186,8 @@ export interface TrackerState {
   readonly marks: Map<EpochId, Map<string, Offset>>;
   /** Highest flush position of the primary in the current epoch. */
   primaryFlushed: Offset | null;
+  /** Belongs to the current epoch, as positions do. Set as a whole: positions of one word are no use with the set of another. */
+  synchronous: SynchronousSet;
   /** Most of what waits for marks; all else of the ledger is in `entries`. No attempt is in both. */
   readonly backlog: Backlog;
   readonly entries: Map<string, Entry>;
@@ -233,6 +248,8 @@ export type TrackerEvent =
       readonly epochs: readonly EpochRecord[];
       readonly unfit: boolean;
       readonly upstream: { readonly session: string; readonly flushed: Offset } | null;
+      /** False: no stream feeds it now, whatever the primary shows. */
+      readonly isFed?: boolean;
     }
   | { readonly kind: "node_unreachable"; readonly nowMs: number; readonly node: string }
   | {
@@ -246,7 +263,11 @@ export type TrackerEvent =
         readonly node: string;
         readonly session: string;
         readonly flushed: Offset;
+        /** The primary took this stream for a synchronous one when it told this position of it. Absent: no. */
+        readonly synchronous?: boolean;
       }[];
+      /** Whom the HA manager might have promoted at some moment after this was said. Absent: nobody was asked. */
+      readonly candidates?: Candidates;
     }
   | { readonly kind: "epoch_reigns"; readonly nowMs: number; readonly epoch: EpochId; readonly node: string }
   | {

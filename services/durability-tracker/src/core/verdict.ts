@@ -42,9 +42,14 @@ export function judge(state: TrackerState, token: Token, level: string): Judgeme
   const held = state.entries.get(token.key ?? entryKey(token.id, token.attempt));
   // What was told as lost binds, even if nobody ever learned where it had committed.
   if (held !== undefined && (held.origin !== null || held.state.kind === "gone")) {
-    if (!tellsMore(state, held, token.place)) return judgeEntry(state, held, level);
-    const place = held.origin ?? token.place;
-    return { ...plain, verdict: "pending", rule: "R5 being proven", place, needsProof: true };
+    if (tellsMore(state, held, token.place)) {
+      const place = held.origin ?? token.place;
+      return { ...plain, verdict: "pending", rule: "R5 being proven", place, needsProof: true };
+    }
+    const judged = judgeEntry(state, held, level);
+    // The answer rests on the ledger and not on the token: it must not be forgotten before the token can tell as much.
+    const isBorrowed = judged.verdict === "durable" && isOther(held, token.place) && !held.hasOtherTokens;
+    return isBorrowed ? { ...judged, needsProof: true } : judged;
   }
   const carried = carry(state, token.place);
   if (carried === null)
@@ -56,6 +61,12 @@ export function judge(state: TrackerState, token: Token, level: string): Judgeme
   if (judged.verdict === "durable" || carried === token.place) return judged;
   if ((reachedBits(state, token.place) & levelBit(state, level)) === 0) return judged;
   return { ...plain, verdict: "durable", rule: "R2 was durable", place: carried };
+}
+
+/** The token of a repeated request tells a place of its own, above the one that its attempt is known by. */
+export function isOther({ state: at, origin }: Entry, place: Place): boolean {
+  if (at.kind === "gone" || origin === null) return false;
+  return origin.epoch !== place.epoch || origin.offset !== place.offset;
 }
 
 /** What the holder of a token could read off the marks binds, even if the ledger found the attempt by a look-up alone. */
@@ -165,6 +176,12 @@ function stepInto(state: TrackerState, place: Place, successor: EpochRecord): Pl
   // its successor, and nothing commits in an epoch below it.
   const proven = [fork, own].some((limit) => limit !== undefined && place.offset <= limit);
   return proven && start !== undefined ? { epoch: successor.id as EpochId, offset: start } : null;
+}
+
+/** The successor's history may have followed the epoch's log up to the place; without a limit nothing says that it did. */
+export function isWithinLimit(state: TrackerState, place: Place): boolean {
+  const limit = state.ancestry.find((record) => record.previous === place.epoch)?.forkLimit ?? null;
+  return limit !== null && place.offset <= BigInt(limit);
 }
 
 /**

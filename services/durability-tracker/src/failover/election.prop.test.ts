@@ -7,6 +7,7 @@ import { type LevelRule, type Offset } from "@highwater/protocol";
 import { type StoreNode } from "@highwater/store";
 import { epochId, record } from "../core/fixtures.test.ts";
 import { markOf } from "../core/marks.ts";
+import { NOT_SYNCHRONOUS } from "../core/synchronous.ts";
 import { type NodeState } from "../core/types.ts";
 import { decideCandidate } from "./candidate.ts";
 import { type Bound, elect } from "./election.ts";
@@ -23,6 +24,7 @@ const rule: fc.Arbitrary<LevelRule> = fc.oneof(
     outside: fc.constantFrom("zone" as const, "region" as const),
   }),
   fc.constant({ regions: "all" as const }),
+  fc.record({ synchronous: fc.integer({ min: 1, max: 3 }) }),
 );
 
 function markWith(
@@ -32,7 +34,20 @@ function markWith(
   positions: ReadonlyMap<string, Offset | null>,
 ): Offset | null {
   const states = nodes.map((node) => ({ site: node, unfit: false }) as unknown as NodeState);
-  return markOf(levelRule, states, primary, (state) => positions.get(state.site.id) ?? null);
+  const positionOf = (state: NodeState): Offset | null => positions.get(state.site.id) ?? null;
+  if (!("synchronous" in levelRule)) return markOf(levelRule, states, primary, positionOf, NOT_SYNCHRONOUS);
+  // Any of the others can have been the synchronous ones.
+  const { synchronous: count } = levelRule;
+  const others = nodes.filter((node) => node !== primary).map(({ id }) => positions.get(id) ?? null);
+  let highest: Offset | null = null;
+  for (let set = 0; set < 2 ** others.length; set++) {
+    const chosen = others.filter((_position, at) => (set >> at) % 2 === 1);
+    if (chosen.length !== count || chosen.includes(null)) continue;
+    const offset = (chosen as Offset[]).reduce((low, one) => (one < low ? one : low));
+    const mark = markOf(levelRule, states, primary, positionOf, { kind: "known", count, offset });
+    if (mark !== null && (highest === null || mark > highest)) highest = mark;
+  }
+  return highest;
 }
 
 /** Every way in which the unknown can be filled in. */

@@ -12,8 +12,8 @@ export interface ElectionFinding {
    * `at_risk`: they may have acknowledged more. `not_covered`: the level does not survive a change of the primary.
    */
   readonly promise: "kept" | "at_risk" | "not_covered";
-  /** What the level counts: regions or zones. */
-  readonly domain: "region" | "zone" | null;
+  /** What the level counts: regions or zones, or single nodes. */
+  readonly domain: "region" | "zone" | "node" | null;
   /** Those that can acknowledge, and of them those of which every node is heard. */
   readonly domains: readonly string[];
   readonly heard: readonly string[];
@@ -30,8 +30,11 @@ export interface Election {
   readonly chosen: { readonly node: string; readonly position: Offset };
 }
 
-const zoneOf = ({ region, zone }: StoreNode): string => `${region}/${zone}`;
-const regionOf = ({ region }: StoreNode): string => region;
+const KEYS = {
+  zone: ({ region, zone }: StoreNode): string => `${region}/${zone}`,
+  region: ({ region }: StoreNode): string => region,
+  node: ({ id }: StoreNode): string => id,
+};
 
 /**
  * With k acknowledgements out of n domains the mark is at most the k-th largest of what the domains can have. Of a domain
@@ -44,11 +47,12 @@ export function elect({ rule, nodes, primary, boundOf, chosen }: Election): Elec
     return { promise, domain: null, domains: [], heard: [], needed: 0 };
   }
   const all = "regions" in rule;
-  const domain = all ? "region" : rule.outside;
-  const keyOf = domain === "region" ? regionOf : zoneOf;
+  // Which of the nodes were the synchronous ones nobody is asked here; any k of them can have been.
+  const domain = all ? "region" : "synchronous" in rule ? "node" : rule.outside;
+  const keyOf = KEYS[domain];
   const best = bestByDomain(nodes, keyOf, boundOf);
   if (!all && primary !== null) best.delete(keyOf(primary));
-  const count = all ? best.size : rule.replicas;
+  const count = all ? best.size : "synchronous" in rule ? rule.synchronous : rule.replicas;
   const domains = [...best.keys()];
   const heard = domains.filter((key) => best.get(key) !== "unknown");
   const finding = { domain, domains, heard, needed: Math.max(0, domains.length - count + 1) } as const;

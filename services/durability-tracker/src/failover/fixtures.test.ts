@@ -37,6 +37,7 @@ export function replica(node: string, flushed: number, over: Partial<NodeReport>
     applied: BigInt(flushed) as Offset,
     unfit: null,
     upstream: null,
+    isFed: false,
     command: null,
     serverTimeMs: 0,
     ...over,

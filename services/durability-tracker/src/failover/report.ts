@@ -59,7 +59,7 @@ const LevelReport = Type.Object(
   {
     level: LevelName,
     promise: Type.Enum(["kept", "at_risk", "broken", "not_covered"]),
-    domain: Type.Union([Type.Literal("region"), Type.Literal("zone"), Type.Null()]),
+    domain: Type.Union([Type.Literal("region"), Type.Literal("zone"), Type.Literal("node"), Type.Null()]),
     domains: Type.Array(Text, { description: "Those that count for the level." }),
     heard: Type.Array(Text, { description: "Those of them of which every node was heard." }),
     needed: Type.Integer({ minimum: 0, description: "How many have to be heard." }),

@@ -1,6 +1,7 @@
 // /healthz: the process runs. /readyz: it follows an authoritative primary. /metrics: Prometheus text.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
+import { levelNames, type TrackerState, whyNotSynchronous } from "../core/index.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
 
 export interface HealthParts {
@@ -16,7 +17,7 @@ export function healthRoutes(app: FastifyInstance, { loop, isStopping, metrics }
     if (isStopping()) throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
     const { standing } = loop.state;
     if (standing.kind === "reigning")
-      return { status: "ready", primary: standing.node, epoch: standing.epoch };
+      return { status: "ready", primary: standing.node, epoch: standing.epoch, ...waiting(loop.state) };
     throw new HighwaterError(standing.split ? "split_brain" : "primary_unavailable", {
       detail: standing.reason,
     });
@@ -25,4 +26,13 @@ export function healthRoutes(app: FastifyInstance, { loop, isStopping, metrics }
   app.get("/metrics", (_request, reply) =>
     reply.header("content-type", "text/plain; version=0.0.4; charset=utf-8").send(metrics()),
   );
+}
+
+/** Levels that nothing can reach until the HA manager has its synchronous standbys, each with the reason. */
+function waiting(state: TrackerState): { readonly waiting?: Readonly<Record<string, string>> } {
+  const reasons = levelNames(state).flatMap((level) => {
+    const reason = whyNotSynchronous(state, level);
+    return reason === null ? [] : [[level, reason] as const];
+  });
+  return reasons.length === 0 ? {} : { waiting: Object.fromEntries(reasons) };
 }

@@ -20,9 +20,10 @@ type PlacedState =
   | (Omit<Extract<Entry["state"], { kind: "absent" }>, "asOf"> & { readonly asOf: SavedPlace });
 
 export function encodeEntry(entry: Entry): string {
-  const { key, id, attempt, kind, announced, origin, reached, atMs, source, metadata } = entry;
+  const { key, id, attempt, kind, announced, origin, reached, atMs, source, metadata, hasOtherTokens } =
+    entry;
   const body: EntryBody = {
-    ...{ key, id, attempt, kind, announced, reached, atMs },
+    ...{ key, id, attempt, kind, announced, reached, atMs, hasOtherTokens },
     origin: origin === null ? null : savedPlace(origin),
     state: savedState(entry.state),
     owner: entry.owner.owner.toString(),

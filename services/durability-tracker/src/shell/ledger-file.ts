@@ -4,7 +4,8 @@ import { Worker } from "node:worker_threads";
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
 import { type Entry, type Restored, type SavedWaiting, type Waiting } from "../core/index.ts";
 import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting, sortable } from "./ledger-codec.ts";
-import type { LedgerBatch, LedgerReply, LedgerRequest, LedgerRow, Table } from "./ledger-worker.ts";
+import type { LedgerBatch, LedgerRow, Table } from "./ledger-database.ts";
+import type { LedgerReply, LedgerRequest } from "./ledger-worker.ts";
 
 export interface Saved extends Restored {
   /** The epoch that reigned when the ledger was last written. */

@@ -4,14 +4,17 @@ import { type Log } from "@highwater/service";
 import {
   type Authority,
   AuthorityWatcher,
+  type Candidates,
   type Clock,
   makeAuthorityRule,
   type NodeReport,
   sleep,
   type Store,
+  type Tenure,
 } from "@highwater/store";
 import { type Config, exposureLevelOf } from "../config.ts";
 import {
+  asksForCandidates,
   type CoreConfig,
   type Effect,
   type BecameDurable,
@@ -27,6 +30,7 @@ import {
 } from "../core/index.ts";
 import { type LedgerFile } from "./ledger-file.ts";
 import { saveEffect, saveMarks } from "./saving.ts";
+import { SharedMarks } from "./shared-marks.ts";
 
 export interface LoopDeps {
   readonly store: Store;
@@ -54,7 +58,8 @@ const TICK_MS = 100;
 const IDLE_TICK_MS = 1_000;
 const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
-const SAVE_MARKS_MS = 1_000;
+const SAVE_MARKS_MS = 100;
+
 const SETTLE_PATIENCE_MS = 2_000;
 
 export class TrackerLoop {
@@ -71,14 +76,18 @@ export class TrackerLoop {
   #reign = new AbortController();
   /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
   readonly #acting = new Set<string>();
+  readonly #shared: SharedMarks;
   readonly #newcomers = new Map<string, string>();
   #marksSavedAtMs = 0;
+  #hasUnsavedMarks = false;
   #interested = 0;
   #changed = Promise.withResolvers<undefined>();
 
   constructor(config: Config, deps: LoopDeps, listener: LoopListener) {
     this.#config = config;
     this.#deps = deps;
+    const { store, clock, log } = deps;
+    this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.nudge() });
     this.#listener = listener;
     this.#state = initialState(coreConfig(config), deps.clock.monotonicMs());
   }
@@ -125,6 +134,9 @@ export class TrackerLoop {
   }
 
   stop(): void {
+    // What was promised in the last moment would otherwise be forgotten until the primary shows its positions again; and if it
+    // never does, a broken promise would be told as a mere loss.
+    saveMarks(this.#deps.ledger, this.#state, this.#reigning());
     this.#stop.abort();
     this.#reign.abort();
     this.#wake.abort();
@@ -166,7 +178,11 @@ export class TrackerLoop {
       unfit: report.unfit !== null,
       // A replica's own word needs no primary, and so nobody to confirm that its source still reigned.
       upstream: this.#config.authority.kind === "lease" ? null : report.upstream,
+      isFed: report.isFed,
     });
+    const { standing } = this.#state;
+    if (standing.kind === "reigning" && standing.node === report.node && report.current === standing.epoch)
+      this.#shared.share(report, this.#state);
   }
 
   #followAuthority(authority: Authority): void {
@@ -246,10 +262,12 @@ export class TrackerLoop {
     return { epoch, offset: known.streamed, incarnation: known.incarnation };
   }
 
-  #finalMarks(): Record<string, string> {
-    const epoch = this.#reigning();
-    const marks = epoch === null ? undefined : this.#state.marks.get(epoch);
-    return Object.fromEntries([...(marks ?? [])].map(([level, offset]) => [level, offset.toString()]));
+  /** Of every epoch: which of them the next one follows, its node's history says. */
+  #finalMarks(): Record<string, Record<string, string>> {
+    const told: Record<string, Record<string, string>> = {};
+    for (const [epoch, marks] of this.#state.marks)
+      told[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
+    return told;
   }
 
   /** The epoch that reigns, or did when somebody last reigned. */
@@ -298,9 +316,8 @@ export class TrackerLoop {
         return false;
       case "save_marks":
         // With every mark that lets something go they are saved anyway.
-        if (this.#deps.clock.monotonicMs() - this.#marksSavedAtMs < SAVE_MARKS_MS) return false;
-        this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
-        saveEffect(ledger, this.#state, effect);
+        this.#hasUnsavedMarks = true;
+        if (this.#deps.clock.monotonicMs() - this.#marksSavedAtMs >= SAVE_MARKS_MS) this.#saveMarks();
         return false;
       default:
         saveEffect(ledger, this.#state, effect);
@@ -355,12 +372,13 @@ export class TrackerLoop {
           const report = await store.positions(standing.node, this.#state.highestPending);
           if (reign.aborted) return;
           const isCurrent = report !== null && report.epoch === standing.epoch;
-          const isConfirmed = isCurrent && (await this.#watcher?.confirm(standing.node, tenure));
+          const confirmed = isCurrent ? await this.#confirm(standing.node, tenure) : null;
           if (reign.aborted) return;
-          if (!isCurrent || isConfirmed !== true) {
+          if (!isCurrent || confirmed === null) {
             this.#watcher?.nudge();
           } else {
-            this.dispatch({ kind: "positions_reported", nowMs: clock.monotonicMs(), askedAtMs, ...report });
+            const event = { kind: "positions_reported", nowMs: clock.monotonicMs(), askedAtMs } as const;
+            this.dispatch({ ...event, ...report, ...confirmed });
             this.#askNewcomers();
           }
           if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#config.busyPollMs;
@@ -372,6 +390,14 @@ export class TrackerLoop {
       await sleep(clock, pauseMs, this.#wake.signal);
       this.#rests = false;
     }
+  }
+
+  /** Null when somebody else could have been chosen meanwhile. Whom the manager may promote is asked only if it matters. */
+  async #confirm(node: string, tenure: Tenure): Promise<{ candidates?: Candidates } | null> {
+    if (this.#watcher === null) return null;
+    if (!asksForCandidates(this.#state)) return (await this.#watcher.confirm(node, tenure)) ? {} : null;
+    const candidates = await this.#watcher.candidates(node, tenure);
+    return candidates === null ? null : { candidates };
   }
 
   /** A stream that has just appeared counts only after its node was asked: do not wait for the next round. */
@@ -394,14 +420,22 @@ export class TrackerLoop {
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
   }
 
+  #saveMarks(): void {
+    this.#hasUnsavedMarks = false;
+    this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
+    saveMarks(this.#deps.ledger, this.#state, this.#reigning());
+  }
+
   async #tick(): Promise<void> {
     const { clock, ledger, log } = this.#deps;
     while (!this.#stop.signal.aborted) {
       this.dispatch({ kind: "ticked", nowMs: clock.monotonicMs() });
+      // The last mark before a calm is saved as well: whoever was told by it may be told otherwise after a kill.
+      if (this.#hasUnsavedMarks) this.#saveMarks();
       ledger.flush().catch((cause: unknown) => {
         log.error("the ledger cannot be written", { cause: String(cause) });
       });
-      const isIdle = heldCount(this.#state) === 0;
+      const isIdle = heldCount(this.#state) === 0 && !this.#hasUnsavedMarks;
       await sleep(clock, isIdle ? IDLE_TICK_MS : TICK_MS, this.#stop.signal);
     }
   }

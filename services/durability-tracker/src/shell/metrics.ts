@@ -1,6 +1,6 @@
 // The tracker's numbers as Prometheus text.
 import { type EpochId } from "@highwater/protocol";
-import { exposure, heldCount, pendingAt, type TrackerState } from "../core/index.ts";
+import { asksForCandidates, exposure, heldCount, pendingAt, type TrackerState } from "../core/index.ts";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { type Told } from "./told.ts";
 
@@ -26,6 +26,7 @@ export function metricsText(
     ...state.config.levels.map(
       ({ name }) => `highwater_level_stalled{level="${name}"} ${told.stalled.has(name) ? "1" : "0"}`,
     ),
+    ...synchronousLines(state),
     "# TYPE highwater_exposed_transactions gauge",
     `highwater_exposed_transactions{level="${risk.level}"} ${String(risk.transactions)}`,
     "# TYPE highwater_exposed_bytes gauge",
@@ -60,4 +61,14 @@ export function metricsText(
     `highwater_delayed_total ${String(told.delayed)}`,
   ];
   return lines.join("\n") + "\n";
+}
+
+/** Only where a level counts them. */
+function synchronousLines(state: TrackerState): string[] {
+  if (!asksForCandidates(state)) return [];
+  const { synchronous } = state;
+  return [
+    "# TYPE highwater_synchronous_standbys gauge",
+    `highwater_synchronous_standbys ${synchronous.kind === "known" ? String(synchronous.count) : "0"}`,
+  ];
 }

@@ -26,10 +26,11 @@ export class Told {
     this.#clock = clock;
   }
 
-  stall(stall: StallEvent, isStalled: boolean): void {
+  /** `reason`: why an HA manager's standbys are no proof now; null where that is not what it waits for. */
+  stall(stall: StallEvent, isStalled: boolean, reason: string | null): void {
     if (isStalled) {
       this.stalled.add(stall.level);
-      this.#log.warn("level_stalled", { ...stall });
+      this.#log.warn("level_stalled", { ...stall, ...(reason === null ? {} : { reason }) });
     } else {
       this.stalled.delete(stall.level);
       this.#log.info("level_recovered", { ...stall });

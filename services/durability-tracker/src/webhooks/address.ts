@@ -33,13 +33,16 @@ export function parseAllowList(entries: readonly string[]): { list: AllowList; f
   const hosts = new Set<string>();
   const ranges: (readonly [ipaddr.IPv4 | ipaddr.IPv6, number])[] = [];
   const faults: string[] = [];
-  for (const entry of entries.map((text) => text.toLowerCase())) {
+  for (const [index, entry] of entries.map((text) => text.toLowerCase()).entries()) {
     if (ipaddr.isValidCIDR(entry)) ranges.push(ipaddr.parseCIDR(entry));
     else if (isAddress(entry)) {
       const address = ipaddr.parse(entry);
       ranges.push([address, address.kind() === "ipv4" ? 32 : 128]);
     } else if (HOST_NAME.test(entry) && !/^[0-9.]+$/.test(entry)) hosts.add(entry);
-    else faults.push(`${entry} is neither a host name nor an address nor a range in CIDR notation`);
+    else
+      faults.push(
+        `entry ${String(index)} is neither a host name nor an address nor a range in CIDR notation`,
+      );
   }
   return { list: { hosts, ranges }, faults };
 }

@@ -1,5 +1,6 @@
 // Connections to the primary of one reign, for everything about webhooks. A reign that is over takes them along.
 import pg from "pg";
+import { PostgresClient } from "@highwater/store";
 
 export interface DatabaseOptions {
   readonly url: string;
@@ -41,6 +42,7 @@ export class Database {
       idle_in_transaction_session_timeout: String(limitMs),
     };
     this.#pool = new pg.Pool({
+      Client: PostgresClient,
       connectionString: url,
       application_name: name.slice(0, 63),
       options: Object.entries(settings)

@@ -102,10 +102,14 @@ const RECOVER = `UPDATE highwater.webhook_delivery d SET ${BEGIN_ANEW} WHERE d.i
 RETURNING d.id, d.job, d.place::text`;
 
 /** $1 milliseconds to keep, $2 limit. What is pending stays. */
-const EXPIRE = `DELETE FROM highwater.webhook_delivery WHERE id IN (
-  SELECT o.id FROM highwater.webhook_delivery o WHERE o.status <> 'pending'
-    AND o.created_at < clock_timestamp() - $1::float8 * interval '1 millisecond'
-  ORDER BY o.created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`;
+const EXPIRE = `WITH dropped AS (
+  DELETE FROM highwater.webhook_delivery WHERE id IN (
+    SELECT o.id FROM highwater.webhook_delivery o WHERE o.status <> 'pending'
+      AND o.created_at < clock_timestamp() - $1::float8 * interval '1 millisecond'
+    ORDER BY o.created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+  RETURNING 1
+)
+SELECT count(*)::int AS dropped FROM dropped`;
 
 export interface Claimed {
   readonly type: string;
@@ -266,8 +270,10 @@ export async function recoverSome(
   return rows.sort((a, b) => Number(a.place) - Number(b.place)).map(({ id, job }) => ({ delivery: id, job }));
 }
 
-export async function expireDeliveries(database: Database, keepMs: number, limit: number): Promise<void> {
-  await database.query(EXPIRE, [keepMs, limit]);
+/** At most `limit` of them; answers how many. */
+export async function expireDeliveries(database: Database, keepMs: number, limit: number): Promise<number> {
+  const [row] = await database.query<{ dropped: number }>(EXPIRE, [keepMs, limit]);
+  return row?.dropped ?? 0;
 }
 
 interface ClaimRow {

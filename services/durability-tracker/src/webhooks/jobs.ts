@@ -8,7 +8,6 @@ export const JOBS_SCHEMA = "highwater_jobs";
 const QUEUE = "webhooks";
 /** A job waits for its time for as long as nobody is there to do it. */
 const KEEP_WAITING_SECONDS = 3_650 * 86_400;
-const KEEP_DONE_SECONDS = 3_600;
 /** Whoever takes a job and dies is no reason to give the delivery up. */
 const TAKEOVERS_MAX = 1_000_000;
 /** What we do not use of the library: its timers are set as rare as it allows. */
@@ -32,7 +31,7 @@ export interface TakenJob {
 export interface JobsOptions {
   /** A job that was taken and not completed for so long is given to another. */
   readonly expireSeconds: number;
-  /** How often that is looked for. */
+  /** How often that is looked for. Jobs that are done go then, too: all of them in one statement, so there must not be many. */
   readonly superviseSeconds: number;
   readonly onError: (cause: unknown) => void;
 }
@@ -60,6 +59,8 @@ export class Jobs {
       schedule: false,
       superviseIntervalSeconds: superviseSeconds,
       monitorIntervalSeconds: superviseSeconds,
+      // Once a day unless told.
+      maintenanceIntervalSeconds: superviseSeconds,
       flowIntervalSeconds: RARELY_SECONDS,
       queueCacheIntervalSeconds: RARELY_SECONDS,
     });
@@ -69,7 +70,7 @@ export class Jobs {
       const settings = {
         expireInSeconds: expireSeconds,
         retentionSeconds: KEEP_WAITING_SECONDS,
-        deleteAfterSeconds: KEEP_DONE_SECONDS,
+        deleteAfterSeconds: superviseSeconds,
         retryLimit: TAKEOVERS_MAX,
         retryDelay: 0,
       };

@@ -5,6 +5,7 @@ import { execFile } from "node:child_process";
 import { mkdtemp, open, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
 import { type Cluster } from "@highwater/dev-cluster";
@@ -119,6 +120,36 @@ describe("the ledger's file", () => {
     const known = new Set((await judge(next, acknowledged)).map(({ verdict }) => verdict));
     assert.deepEqual(known, new Set(["pending"]));
     await next.kill();
+  });
+
+  it("stopped in order, it has every mark that anybody may have been told", async () => {
+    const ledger = newFile();
+    const tracker = await start(ledger);
+    const epoch = await epochOf(tracker);
+    // Something that waits for ever keeps it looking.
+    assert.ok(await announce(tracker, manyPositions(epoch, 1)));
+    let told = 0n;
+    // Marks go to disk once in a while; whichever is the last one here, it is hardly ever that one.
+    for (let wave = 0; wave < 6; wave++) {
+      const [row] = await cluster.query(
+        EAST,
+        "SELECT (pg_logical_emit_message(true, 'test', 'x') - '0/0')::text AS at",
+      );
+      const at = BigInt(String(row?.["at"]));
+      told = await eventually("the mark passes it", async () => {
+        const answer = await fetch(`${tracker.url}/v1/durability/marks`);
+        const { marks } = (await answer.json()) as { marks: { levels: Record<string, string> } | null };
+        const mark = BigInt(marks?.levels["disk"] ?? 0);
+        return mark >= at ? mark : undefined;
+      });
+    }
+    await tracker.stop();
+    const file = new DatabaseSync(ledger, { readOnly: true });
+    const saved = file.prepare("SELECT body FROM mark WHERE key = ?").get(`${epoch}/disk`);
+    file.close();
+    // Behind the eight characters of the row's sum.
+    const mark = String(saved?.["body"]).slice(8);
+    assert.ok(BigInt(mark) >= told, `${mark} < ${String(told)}`);
   });
 
   it("with a torn end: everything that was acknowledged is there", async () => {

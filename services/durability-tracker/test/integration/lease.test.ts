@@ -7,12 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Etcd, type HeldKey } from "@highwater/dev-cluster";
-import { type EpochId, makeUuidV7, type Offset } from "@highwater/protocol";
+import { type EpochId, type LevelRule, makeUuidV7, type Offset } from "@highwater/protocol";
 import { realClock as clock } from "@highwater/service";
 import { type PositionsReport } from "@highwater/store";
 import { MemoryStore, MemoryWorld } from "@highwater/store/memory";
-import { loadConfig } from "../../src/config.ts";
-import { markIn } from "../../src/core/index.ts";
+import { loadConfig, type LoadedConfig } from "../../src/config.ts";
+import { markIn, whyNotSynchronous } from "../../src/core/index.ts";
 import { LedgerFile } from "../../src/shell/ledger-file.ts";
 import { TrackerLoop } from "../../src/shell/loop.ts";
 
@@ -65,76 +65,109 @@ async function eventually(what: string, is: () => boolean): Promise<void> {
   }
 }
 
-test("positions that were told by a primary which is given up before they arrive do not count", async () => {
-  const world = new MemoryWorld({ nodes: NODES, wallMs: () => Date.now(), retentionMs: 3_600_000 });
-  const [store, writer] = [
-    new SlowStore({ world, helper: "tracker" }),
-    new MemoryStore({ world, helper: "gateway" }),
-  ];
-  const key = "/service/shop/leader";
-  const loaded = loadConfig(
+interface Bench {
+  readonly world: MemoryWorld;
+  readonly store: SlowStore;
+  readonly loop: TrackerLoop;
+  readonly scope: string;
+  readonly reigning: () => { node: string; epoch: EpochId } | null;
+  readonly mark: (epoch: EpochId, level: string) => Offset;
+  readonly commit: (node: string, inEpoch: EpochId) => Promise<Offset>;
+  /** Gives the leader key to another, or to the same one anew. */
+  readonly moveTo: (node: string) => Promise<void>;
+}
+
+type Levels = Readonly<Record<string, LevelRule>>;
+
+const loadFor = (scope: string, levels: Levels, authority: Record<string, string>): LoadedConfig =>
+  loadConfig(
     {
       TRACKER_NAME: "east",
       TRACKER_REGION: "east",
-      TRACKER_LEDGER: join(dir, "ledger.sqlite"),
+      TRACKER_LEDGER: join(dir, `${scope}.sqlite`),
       TRACKER_PROBE_INTERVAL_MS: "20",
       TRACKER_IDLE_POLL_MS: "20",
-      HIGHWATER_TOPOLOGY: JSON.stringify({ nodes: NODES, levels: { disk: { primary: true } } }),
-      HIGHWATER_AUTHORITY: "lease",
-      HIGHWATER_LEASE_ETCD: etcd.url,
-      HIGHWATER_LEASE_SCOPE: "shop",
-      HIGHWATER_LEASE_POLL_MS: "1000",
+      HIGHWATER_TOPOLOGY: JSON.stringify({ nodes: NODES, levels }),
+      ...authority,
     },
     () => "",
   );
+
+/** A tracker that follows the lease of its own scope, which east holds. */
+async function withTracker(
+  scope: string,
+  levels: Levels,
+  run: (bench: Bench) => Promise<void>,
+): Promise<void> {
+  const world = new MemoryWorld({ nodes: NODES, wallMs: () => Date.now(), retentionMs: 3_600_000 });
+  const store = new SlowStore({ world, helper: "tracker" });
+  const writer = new MemoryStore({ world, helper: "gateway" });
+  const loaded = loadFor(scope, levels, {
+    HIGHWATER_AUTHORITY: "lease",
+    HIGHWATER_LEASE_ETCD: etcd.url,
+    HIGHWATER_LEASE_SCOPE: scope,
+    HIGHWATER_LEASE_POLL_MS: "1000",
+  });
   assert.ok(loaded.ok);
   const { config } = loaded;
   const ledger = new LedgerFile(config.ledgerFile, (cause) => {
     throw cause;
   });
-  const loop = new TrackerLoop(
-    config,
-    { store, clock, ledger, log: silent },
-    {
-      onMarks: () => undefined,
-      onEpochs: () => undefined,
-      onVerdict: () => undefined,
-      onDurable: () => undefined,
-      onDelayed: () => undefined,
-      onStall: () => undefined,
-      onBrokenPromise: () => undefined,
-    },
-  );
+  const listener = {
+    onMarks: () => undefined,
+    onEpochs: () => undefined,
+    onVerdict: () => undefined,
+    onDurable: () => undefined,
+    onDelayed: () => undefined,
+    onStall: () => undefined,
+    onBrokenPromise: () => undefined,
+  };
+  const loop = new TrackerLoop(config, { store, clock, ledger, log: silent }, listener);
+  const key = `/service/${scope}/leader`;
   let held: HeldKey = await etcd.hold(key, "east", TTL_S);
   try {
     await loop.start();
-    const reigning = (): { node: string; epoch: EpochId } | null =>
-      loop.state.standing.kind === "reigning" ? loop.state.standing : null;
+    await run({
+      ...{ world, store, loop, scope },
+      reigning: () => (loop.state.standing.kind === "reigning" ? loop.state.standing : null),
+      mark: (epoch, level) => markIn(loop.state, epoch, level) ?? (0n as Offset),
+      commit: async (node, inEpoch) => {
+        const done = await writer.execute(node, {
+          id: makeUuidV7(Date.now(), randomBytes(10)),
+          epoch: inEpoch,
+          statements: [{ sql: "put $1 $2", params: ["key", String(Math.random())] }],
+          isolation: "read committed",
+          readOnly: false,
+          maxRows: 1,
+          maxBytes: 1_000,
+        });
+        world.flush(node);
+        assert.ok(done.kind === "committed");
+        return done.offset;
+      },
+      moveTo: async (node) => {
+        await held.revoke();
+        held = await etcd.hold(key, node, TTL_S);
+      },
+    });
+  } finally {
+    loop.stop();
+    held.abandon();
+    await ledger.close();
+    await store.close();
+  }
+}
+
+test("positions that were told by a primary which is given up before they arrive do not count", () =>
+  withTracker("shop", { disk: { primary: true } }, async (bench) => {
+    const { world, store, loop, reigning, commit, moveTo } = bench;
     await eventually("east reigns", () => reigning()?.node === "east");
     const epoch = reigning()?.epoch;
     assert.ok(epoch !== undefined);
-    const mark = (): Offset => markIn(loop.state, epoch, "disk") ?? (0n as Offset);
-    const commit = async (node: string, inEpoch: EpochId): Promise<Offset> => {
-      const done = await writer.execute(node, {
-        id: makeUuidV7(Date.now(), randomBytes(10)),
-        epoch: inEpoch,
-        statements: [{ sql: "put $1 $2", params: ["key", String(Math.random())] }],
-        isolation: "read committed",
-        readOnly: false,
-        maxRows: 1,
-        maxBytes: 1_000,
-      });
-      world.flush(node);
-      assert.ok(done.kind === "committed");
-      return done.offset;
-    };
+    const mark = (): Offset => bench.mark(epoch, "disk");
     const first = await commit("east", epoch);
     await eventually("what east has is believed", () => mark() >= first);
 
-    const moveTo = async (node: string): Promise<void> => {
-      await held.revoke();
-      held = await etcd.hold(key, node, TTL_S);
-    };
     let second = 0n as Offset;
     // The commit is there when the node is asked; the lease moves while its answer is on its way.
     const told = new Promise<void>((resolve) => {
@@ -170,12 +203,73 @@ test("positions that were told by a primary which is given up before they arrive
     // The old primary is writable still, and nobody follows it.
     assert.ok((await commit("east", epoch)) > last);
     const third = await commit("west", next);
-    await eventually("what west has is believed", () => (markIn(loop.state, next, "disk") ?? 0n) >= third);
+    await eventually("what west has is believed", () => bench.mark(next, "disk") >= third);
     assert.deepEqual([mark(), reigning()?.node], [last, "west"]);
-  } finally {
-    loop.stop();
-    held.abandon();
-    await ledger.close();
-    await store.close();
+  }));
+
+test("what the synchronous standbys have counts only if the manager lists them still when it has been told", () =>
+  withTracker(
+    "sync",
+    { safe: { synchronous: 1 } },
+    async ({ world, store, loop, reigning, mark, commit, ...bench }) => {
+      const put = (name: string, value: unknown): Promise<unknown> =>
+        etcd.call("/v3/kv/put", {
+          key: Buffer.from(`/service/${bench.scope}/${name}`).toString("base64"),
+          value: Buffer.from(JSON.stringify(value)).toString("base64"),
+        });
+      await put("config", { synchronous_mode: true });
+      await put("sync", { leader: "east", sync_standby: "west" });
+      world.setSynchronous("east", ["west"]);
+      await eventually("east reigns", () => reigning()?.node === "east");
+      const epoch = reigning()?.epoch;
+      assert.ok(epoch !== undefined);
+      const commitToWest = async (): Promise<Offset> => {
+        const offset = await commit("east", epoch);
+        world.replicate("west");
+        return offset;
+      };
+      const first = await commitToWest();
+      await eventually("west has it, and may be promoted", () => mark(epoch, "safe") >= first);
+
+      // The primary shows west as synchronous all the while; the manager strikes it out while that answer is on its way.
+      const told = new Promise<Offset>((resolve) => {
+        store.beforeAnswer = async () => {
+          store.beforeAnswer = () => Promise.resolve();
+          const offset = await commitToWest();
+          store.onWay = async () => {
+            await put("sync", { leader: "east", sync_standby: null });
+            resolve(offset);
+          };
+        };
+      });
+      const second = await told;
+      await eventually("the tracker says what it waits for", () =>
+        /lists 0 of 1 synchronous standbys/.test(whyNotSynchronous(loop.state, "safe") ?? ""),
+      );
+      assert.ok(mark(epoch, "safe") < second);
+      await put("sync", { leader: "east", sync_standby: "west" });
+      await eventually("it may be promoted again", () => mark(epoch, "safe") >= second);
+
+      // A new term of the same leader is another reign of the manager, and its list is not written yet.
+      const before = mark(epoch, "safe");
+      await put("sync", { leader: "north", sync_standby: "west" });
+      await bench.moveTo("east");
+      const third = await commitToWest();
+      await eventually("the list is another leader's", () =>
+        /lists 0 of 1 synchronous standbys/.test(whyNotSynchronous(loop.state, "safe") ?? ""),
+      );
+      assert.equal(mark(epoch, "safe"), before);
+      await put("sync", { leader: "east", sync_standby: "west" });
+      await eventually("it is east's", () => mark(epoch, "safe") >= third);
+    },
+  ));
+
+test("a level that counts synchronous standbys is refused where no lease is followed", () => {
+  for (const authority of ["ancestry", "operator"]) {
+    const loaded = loadFor("none", { safe: { synchronous: 1 } }, { HIGHWATER_AUTHORITY: authority });
+    assert.ok(!loaded.ok);
+    assert.deepEqual(loaded.faults, [
+      "HIGHWATER_TOPOLOGY: level safe counts synchronous standbys, and HIGHWATER_AUTHORITY is not lease",
+    ]);
   }
 });

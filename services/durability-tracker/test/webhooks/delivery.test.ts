@@ -370,6 +370,23 @@ test("many dispatchers over one queue: everything arrives, and nothing is sent b
   for (const other of others) await other.close();
 });
 
+test("what is done is dropped, however much of it there is: jobs soon, deliveries after their time", async () => {
+  const receiver = await receive();
+  const endpoint = await station.endpoint(receiver.url);
+  await world.sql(
+    `INSERT INTO highwater.webhook_delivery (id, endpoint, type, body, status, created_at)
+     SELECT 'old' || i, $1, 'transaction.lost', '{}', 'delivered', now() - interval '2 minutes'
+     FROM generate_series(1, 2500) i`,
+    [endpoint.id],
+  );
+  const brief = await world.open(world.station("brief", { webhookKeepMs: 60_000, webhookExpireS: 4 }));
+  await brief.record([lostEvent()]);
+  await settled(endpoint.id, "delivered");
+  const jobs = "SELECT FROM highwater_jobs.job WHERE data ->> 'endpoint' = $1";
+  await world.until("no job is left", async () => (await world.sql(jobs, [endpoint.id])).length === 0);
+  await brief.close();
+});
+
 test("one that hangs does not keep the others waiting", async () => {
   const narrow = await world.open(
     world.station("narrow", {

@@ -29,6 +29,8 @@ test("is worth nothing in another's hands, with another secret, or changed in an
     const changed = `${header.slice(0, at)}${other}${header.slice(at + 1)}`;
     assert.equal(headers.read(changed, OWNER), null, changed);
   }
+  for (const noise of ["=", "\u00c1", " ", "~"])
+    assert.equal(headers.read(`${header.slice(0, -3)}${noise}${header.slice(-3)}`, OWNER), null, noise);
   for (const text of ["", ".", "..", header.slice(0, -1), header.slice(1), `${header}AAAA`])
     assert.equal(headers.read(text, OWNER), null, text);
 });

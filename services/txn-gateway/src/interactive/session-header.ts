@@ -34,8 +34,10 @@ export class SessionHeaders {
     const macAt = header.lastIndexOf(".");
     const pinned = header.slice(0, Math.max(0, macAt));
     const mac = Buffer.from(header.slice(macAt + 1), "base64url");
+    // Characters that are none of the encoding are passed over; with them a header would have other spellings.
     const expected = this.#mac(pinned, owner);
-    if (mac.length !== expected.length || !timingSafeEqual(mac, expected)) return null;
+    if (mac.length !== expected.length || mac.toString("base64url") !== header.slice(macAt + 1)) return null;
+    if (!timingSafeEqual(mac, expected)) return null;
     const idAt = pinned.lastIndexOf(".");
     const id = parseTxnId(pinned.slice(idAt + 1));
     return id === undefined || idAt < 0 ? null : { gateway: pinned.slice(0, idAt), id };

@@ -173,6 +173,17 @@ test("what is refused, in the words of this wire", () => {
   }
 });
 
+test("parameters that are nested too deeply to be written are refused", () => {
+  for (const [open, close] of [
+    ["[", "]"],
+    ['{"a":', "}"],
+    ['[{"a":', "}]"],
+  ] as const) {
+    const body = `{"query":"SELECT $1","params":[${open.repeat(50_000)}null${close.repeat(50_000)}]}`;
+    assert.equal(refusal(() => ask(body)).code, "invalid_request");
+  }
+});
+
 test("65,536 parameters are too many", () => {
   const params = Array.from({ length: 65_536 }, () => 1);
   assert.match(refusal(() => ask({ query: "SELECT 1", params })).message, /^\/params: .*65535/);

@@ -130,12 +130,24 @@ function readQuery(value: unknown, path: string, faults: string[]): Query {
   if (params !== undefined && !Array.isArray(params)) faults.push(`${path}/params: must be an array`);
   if (arrayMode !== undefined && arrayMode !== null && typeof arrayMode !== "boolean")
     faults.push(`${path}/arrayMode: must be true or false`);
+  const texts = faults.length > before ? [] : paramTexts((params ?? []) as unknown[]);
+  if (texts === null) faults.push(`${path}/params: must not be nested so deeply`);
   if (faults.length > before) return none;
   return {
     sql: query as string,
-    params: ((params ?? []) as unknown[]).map(paramText),
+    params: texts ?? [],
     arrayMode: typeof arrayMode === "boolean" ? arrayMode : undefined,
   };
+}
+
+/** Null when there is no text, because writing it takes more stack than there is. */
+function paramTexts(params: readonly unknown[]): (string | null)[] | null {
+  try {
+    return params.map(paramText);
+  } catch (cause) {
+    if (cause instanceof RangeError) return null;
+    throw cause;
+  }
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -98,3 +98,23 @@ test("without raw text, values are what JSON can hold of them", () => {
     assert.deepEqual(decoded(oid, text), value, `${String(oid)} ${text}`);
   assert.equal(JSON.stringify(decoderOf(114)?.("[9007199254740993]")), "[9007199254740993]");
 });
+
+test("what is none of its type stays text, and so does what is nested too deeply for JSON to be written", () => {
+  for (const [oid, text] of [
+    [1007, "(1,2)"],
+    [1009, "{a"],
+    [114, "{"],
+    [3802, ""],
+  ] as const)
+    assert.equal(decoded(oid, text), text);
+  const deep = (levels: number): string => `${"[".repeat(levels)}1${"]".repeat(levels)}`;
+  assert.notEqual(decoded(114, deep(500)), deep(500));
+  for (const levels of [501, 5_000, 200_000]) {
+    assert.equal(decoded(114, deep(levels)), deep(levels));
+    assert.deepEqual(decoded(199, `{"${deep(levels)}"}`), [deep(levels)]);
+    const array = deep(levels).replaceAll("[", "{").replaceAll("]", "}");
+    assert.equal(decoded(1007, array), array);
+  }
+  const text = JSON.stringify([`${"[".repeat(2_000)}"\\`]);
+  assert.deepEqual(decoded(114, text), JSON.parse(text), "brackets in a text are none");
+});

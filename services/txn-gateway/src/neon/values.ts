@@ -36,8 +36,41 @@ const TEXT_ARRAYS: ReadonlySet<number> = new Set([
 
 export const KNOWN_ARRAYS: ReadonlySet<number> = new Set([...TEXT_ARRAYS, ...DECODED_ARRAYS.keys()]);
 
+/** What is nested deeper could be parsed, perhaps, but not written: writing JSON takes the stack. */
+const MAX_DEPTH = 500;
+
 /** How the values of a column are decoded; null when they stay text. */
 export function decoderOf(oid: number): ((text: string) => unknown) | null {
+  const decode = strictDecoderOf(oid);
+  if (decode === null) return null;
+  // Its transaction has committed: what cannot be decoded stays text, and the answer is given all the same.
+  return (text) => {
+    if (isDeep(text)) return text;
+    try {
+      return decode(text);
+    } catch {
+      return text;
+    }
+  };
+}
+
+/** More brackets are open at once than may be. Those inside of texts do not count. */
+function isDeep(text: string): boolean {
+  if (text.length <= 2 * MAX_DEPTH) return false;
+  let depth = 0;
+  let isQuoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at];
+    if (char === '"') isQuoted = !isQuoted;
+    else if (!isQuoted && (char === "[" || char === "{")) depth++;
+    else if (!isQuoted && (char === "]" || char === "}")) depth--;
+    else if (char === "\\") at++;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
+}
+
+function strictDecoderOf(oid: number): ((text: string) => unknown) | null {
   const element = DECODED_ARRAYS.get(oid);
   if (element !== undefined) {
     const decode = decoderOf(element) ?? asText;

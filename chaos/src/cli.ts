@@ -1,0 +1,14 @@
+#!/usr/bin/env node
+// The command `make chaos`: one run on the three-region system, a readable verdict, and last one line of JSON.
+import { runCommand } from "./command.ts";
+import { startThreeRegions } from "./nemesis/three-regions.ts";
+import { isClean } from "./report.ts";
+
+await runCommand({
+  rate: 60,
+  startRig: ({ only }) => startThreeRegions(only),
+  tell: (text) => {
+    console.log(text);
+  },
+  isGood: isClean,
+});

@@ -1,0 +1,57 @@
+// What the commands of this folder share: options in, one run, a readable verdict, and last one line of JSON.
+import { parseArgs } from "node:util";
+import { machineReadable, readable } from "./report.ts";
+import { type ChaosResult, runChaos } from "./run.ts";
+import { type Rig } from "./system.ts";
+import { startWorkload } from "./workload/index.ts";
+
+export interface Command {
+  /** Transactions a second unless told otherwise. */
+  readonly rate: number;
+  /** An option of this command alone, without its dashes: given or not. */
+  readonly flag?: string;
+  readonly startRig: (options: { only: readonly string[] | undefined; isFlagged: boolean }) => Promise<Rig>;
+  /** Where the readable verdict goes. */
+  readonly tell: (text: string) => void;
+  /** Whether the command has succeeded. */
+  readonly isGood: (result: ChaosResult, isFlagged: boolean) => boolean;
+}
+
+/** Does not return: the process ends with 0, or 1 for a run that is not good, or 2 for a bad option. */
+export async function runCommand({ rate, flag, startRig, tell, isGood }: Command): Promise<never> {
+  const more = flag === undefined ? "" : ` [--${flag}]`;
+  const usage = `usage: cli.ts [--duration-s 60] [--seed N] [--rate ${String(rate)}] [--dir FOLDER] [--only KIND,…]${more}`;
+  const number = (text: string | undefined, fallback: number): number => {
+    const value = text === undefined || text === "" ? fallback : Number(text);
+    if (Number.isFinite(value) && value >= 0) return value;
+    console.error(`not a number: ${text ?? ""}\n${usage}`);
+    process.exit(2);
+  };
+  const { values } = parseArgs({
+    options: {
+      "duration-s": { type: "string" },
+      seed: { type: "string" },
+      rate: { type: "string" },
+      dir: { type: "string" },
+      only: { type: "string" },
+      ...(flag !== undefined && { [flag]: { type: "boolean" as const } }),
+    },
+  });
+  const seed = number(values.seed, Math.floor(Math.random() * 1_000_000));
+  const only = values.only === undefined || values.only === "" ? undefined : values.only.split(",");
+  const isFlagged = flag !== undefined && (values as Readonly<Record<string, unknown>>)[flag] === true;
+  const result = await runChaos({
+    seed,
+    durationMs: number(values["duration-s"], 60) * 1_000,
+    rate: number(values.rate, rate),
+    ...(values.dir !== undefined && values.dir !== "" && { keep: values.dir }),
+    startRig: () => startRig({ only, isFlagged }),
+    startWorkload,
+    say: (line) => {
+      console.error(line);
+    },
+  });
+  tell(readable(seed, result));
+  console.log(machineReadable(seed, result));
+  process.exit(isGood(result, isFlagged) ? 0 : 1);
+}

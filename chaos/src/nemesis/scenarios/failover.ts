@@ -1,0 +1,205 @@
+// The primary is gone and another node takes over: the best one, a laggard, one that heard too few, twice in a row, cleanly
+// there and back, and beside a primary that is still alive for its own clients.
+import { pause } from "../../clock.ts";
+import { readCheckpoint } from "../pg-control.ts";
+import { type Scenario, type Stage } from "../scenario.ts";
+import { byPosition, type World } from "../world.ts";
+
+/** How long the survivors go on without what was lost, in milliseconds. */
+const DEGRADED_MIN = 1_500;
+const DEGRADED_MAX = 5_000;
+
+export function best(heard: Parameters<typeof byPosition>[0]): string {
+  const [furthest] = byPosition(heard);
+  if (furthest === undefined) throw new Error("no replica is heard");
+  return furthest;
+}
+
+const degraded = ({ random }: Stage): Promise<void> => pause(random.between(DEGRADED_MIN, DEGRADED_MAX));
+
+async function reviveServices(world: World, region: string): Promise<void> {
+  await world.revive(region, "tracker");
+  await world.revive(region, "gateway");
+}
+
+/** Whether the services are told by an operator or find out by themselves. */
+const byCommand = ({ random }: Stage): boolean => random.chance(0.7);
+
+export const FAILOVER: readonly Scenario[] = [
+  {
+    kind: "lose_region",
+    oneIn: 1,
+    needs: ["services"],
+    run: async (stage) => {
+      const { world } = stage;
+      const lost = world.regionOf(world.primary);
+      const command = byCommand(stage);
+      stage.aim(lost);
+      await world.system.killRegion(lost);
+      const heard = await world.hear();
+      await world.promote(best(heard), heard, { kind: "promotion", command });
+      await world.followed(world.system.regions.filter((region) => region !== lost));
+      await degraded(stage);
+      await Promise.all([reviveServices(world, lost), world.mend()]);
+    },
+  },
+  {
+    kind: "lose_primary",
+    oneIn: 1,
+    needs: [],
+    run: async (stage) => {
+      const { world } = stage;
+      const command = byCommand(stage);
+      stage.aim(world.primary);
+      await world.cluster.kill(world.primary);
+      const heard = await world.hear();
+      await world.promote(best(heard), heard, { kind: "promotion", command });
+      await world.followed();
+      await degraded(stage);
+      await world.mend();
+    },
+  },
+  {
+    kind: "promote_laggard",
+    oneIn: 1,
+    needs: ["network"],
+    run: async (stage) => {
+      const { world, random } = stage;
+      const laggard = random.pick(world.replicas);
+      stage.aim(`${world.primary} > ${laggard}`);
+      try {
+        await world.cluster.link(world.regionOf(world.primary), world.regionOf(laggard)).cut();
+        await pause(random.between(1_000, 3_000));
+        await world.cluster.kill(world.primary);
+        const heard = await world.hear();
+        await world.promote(laggard, heard, { kind: "promotion" });
+      } finally {
+        await world.cluster.healAll();
+      }
+      await world.followed();
+      // The other replica is ahead and follows all the same, as far as the primary can see.
+      await degraded(stage);
+      await world.mend();
+    },
+  },
+  {
+    kind: "promote_unheard",
+    oneIn: 1,
+    needs: [],
+    run: async (stage) => {
+      const { world, random } = stage;
+      const [promoted = "", silent = ""] = random.shuffle(world.replicas);
+      const isPaused = random.chance(0.5);
+      stage.aim(`${world.primary}, ${silent}`);
+      await world.cluster[isPaused ? "pause" : "kill"](silent);
+      await pause(random.between(500, 3_000));
+      await world.cluster.kill(world.primary);
+      const heard = await world.hear();
+      await world.promote(promoted, heard, { kind: "promotion" });
+      await world.followed();
+      await degraded(stage);
+      await world.mend();
+    },
+  },
+  {
+    kind: "double_failover",
+    oneIn: 1,
+    needs: [],
+    run: async (stage) => {
+      const { world } = stage;
+      stage.aim(world.primary);
+      await world.cluster.kill(world.primary);
+      const heard = await world.hear();
+      const second = best(heard);
+      await world.promote(second, heard, { kind: "promotion" });
+      const [third] = world.replicas.filter((id) => !world.suspects.has(id));
+      if (third === undefined) throw new Error("the other replica cannot follow");
+      // A PostgreSQL that is promoted while it is just beginning to receive a new timeline can panic over its first segment.
+      await world.cluster.waitForStreaming([third]);
+      await world.cluster.kill(second);
+      await world.promote(third, await world.hear(), { kind: "promotion" });
+      await world.followed();
+      await degraded(stage);
+      await world.mend();
+    },
+  },
+  {
+    kind: "zombie_primary",
+    oneIn: 1,
+    needs: ["network"],
+    run: async (stage) => {
+      const { world, random } = stage;
+      const zombie = world.primary;
+      const region = world.regionOf(zombie);
+      const command = byCommand(stage);
+      stage.aim(zombie);
+      try {
+        // Its own clients, its gateway and its tracker notice nothing.
+        await world.cluster.isolate(region);
+        const heard = await world.hear();
+        await world.promote(best(heard), heard, { kind: "promotion", command });
+        await world.followed(world.system.regions.filter((other) => other !== region));
+        await degraded(stage);
+        if (random.chance(0.4)) await world.cluster.crashBackend(zombie);
+      } finally {
+        await world.cluster.healAll();
+      }
+      await degraded(stage);
+      await world.followed();
+      await world.mend();
+    },
+  },
+  {
+    kind: "old_primary_beside",
+    oneIn: 1,
+    needs: [],
+    run: async (stage) => {
+      const { world, random } = stage;
+      const old = world.primary;
+      stage.aim(old);
+      await world.cluster.kill(old);
+      const heard = await world.hear();
+      await world.promote(best(heard), heard, { kind: "promotion", command: byCommand(stage) });
+      const isHasty = random.chance(0.3);
+      if (!isHasty) await world.followed();
+      await world.cluster.startAsPrimary(old);
+      await degraded(stage);
+      await world.followed();
+      await world.mend();
+    },
+  },
+  {
+    kind: "switchover",
+    oneIn: 1,
+    needs: [],
+    run: async (stage) => {
+      const { world, random } = stage;
+      const first = world.primary;
+      stage.aim(first);
+      await handOver(world);
+      await degraded(stage);
+      if (world.suspects.has(first) || random.chance(0.3)) return world.mend();
+      await handOver(world, first);
+      await world.mend();
+    },
+  },
+];
+
+/** A clean stop; its shutdown checkpoint says how far a node must be to have everything. The old primary follows. */
+async function handOver(world: World, to?: string): Promise<void> {
+  const old = world.primary;
+  await world.cluster.stop(old);
+  const checkpoint = await readCheckpoint(world.node(old).dataDir);
+  const heard = await world.hear();
+  const promoted = to ?? best(heard);
+  const position = heard.find(({ node }) => node === promoted)?.position ?? 0n;
+  const isComplete = position > checkpoint;
+  await world.promote(promoted, heard, { kind: "switchover", isComplete });
+  await world.followed();
+  if (!isComplete) return;
+  const copy = await world.cluster.snapshot(old);
+  await world.cluster.restore(old, copy, { as: "replica", upstream: promoted });
+  await world.discard(copy);
+  await world.cluster.start(old);
+  await world.isWhole(old);
+}

@@ -1,0 +1,38 @@
+// The system that `make chaos` breaks: three regions with a database node, a gateway and a tracker each, on our own cluster.
+import { join } from "node:path";
+import { System } from "@highwater/dev-system";
+import { type Rig } from "../system.ts";
+import { type LevelRule } from "./kept.ts";
+import { ThreeRegionNemesis } from "./nemesis.ts";
+
+const RULES: Readonly<Record<string, LevelRule>> = {
+  disk: { primary: true },
+  region: { replicas: 1, outside: "region" },
+  global: { regions: "all" },
+};
+
+/** Shorter than in production, so that a run of minutes sees what they bound. */
+const ENVIRONMENT = {
+  TRACKER_PUBLISH_PATIENCE_MS: "1000",
+  TRACKER_INTENT_PATIENCE_MS: "20000",
+};
+
+export async function startThreeRegions(only?: readonly string[]): Promise<Rig> {
+  const system = await System.start({ levels: RULES, env: ENVIRONMENT });
+  const { cluster, regions } = system;
+  return {
+    system: {
+      target: {
+        regions,
+        trackers: Object.fromEntries(regions.map((region) => [region, system.tracker(region).url])),
+        endpoints: (from) => system.endpoints(from),
+        query: (node, sql) => cluster.query(node, sql),
+      },
+      levels: Object.keys(RULES),
+      evidence: [join(cluster.dir, "services"), join(cluster.dir, "logs")],
+      close: () => system.close(),
+    },
+    nemesis: (options) =>
+      new ThreeRegionNemesis({ ...options, system, rules: RULES, ...(only !== undefined && { only }) }),
+  };
+}

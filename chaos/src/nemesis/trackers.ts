@@ -1,0 +1,34 @@
+// What the trackers say about who reigns. The operator asks them, and names to a new primary what they remember.
+import { type System } from "@highwater/dev-system";
+
+const ASK_LIMIT_MS = 1_500;
+
+export interface Reign {
+  readonly region: string;
+  readonly answers: boolean;
+  /** The node whose epoch reigns by this tracker; null when it follows nobody, or does not answer. */
+  readonly node: string | null;
+  /** Every epoch that it knows. */
+  readonly epochs: readonly string[];
+}
+
+interface MarksAnswer {
+  readonly marks: { readonly epoch: string } | null;
+  readonly epochs: readonly { readonly id: string; readonly node: string }[];
+}
+
+export async function reigns(system: System, regions = system.regions): Promise<Reign[]> {
+  return Promise.all(regions.map((region) => ask(system, region)));
+}
+
+async function ask(system: System, region: string): Promise<Reign> {
+  try {
+    const signal = AbortSignal.timeout(ASK_LIMIT_MS);
+    const response = await fetch(`${system.tracker(region).url}/v1/durability/marks`, { signal });
+    const { marks, epochs } = (await response.json()) as MarksAnswer;
+    const reigning = marks === null ? undefined : epochs.find(({ id }) => id === marks.epoch);
+    return { region, answers: true, node: reigning?.node ?? null, epochs: epochs.map(({ id }) => id) };
+  } catch {
+    return { region, answers: false, node: null, epochs: [] };
+  }
+}

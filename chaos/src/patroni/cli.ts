@@ -1,0 +1,16 @@
+#!/usr/bin/env node
+// The command `make chaos-patroni`: one run beside a real Patroni, a readable verdict, and last one line of JSON.
+import { runCommand } from "../command.ts";
+import { isClean } from "../report.ts";
+import { startPatroniRig } from "./rig.ts";
+
+await runCommand({
+  rate: 40,
+  flag: "wrong",
+  startRig: ({ only, isFlagged }) => startPatroniRig(isFlagged ? "wrong" : "recommended", only),
+  tell: (text) => {
+    console.error(text);
+  },
+  // With the wrong settings a promise has to break, and the product has to say so.
+  isGood: (result, isWrong) => isClean(result) && (result.judgement?.promises_broken ?? 0) > 0 === isWrong,
+});

@@ -1,0 +1,218 @@
+// Everything that is done to a cluster under Patroni, each for real: hosts, Patroni, PostgreSQL, etcd and the ways between
+// them. After each of them the nemesis waits until Patroni has mended what it can and starts what was killed.
+import { pause } from "../clock.ts";
+import { type Card } from "../nemesis/deck.ts";
+import { type Random } from "../nemesis/random.ts";
+import { type PatroniSystem } from "./system.ts";
+
+export interface Stage {
+  readonly system: PatroniSystem;
+  readonly random: Random;
+  /** The member that led when the fault began. */
+  readonly leader: string;
+  readonly standbys: readonly string[];
+  /** Whom it hits, for the record. */
+  readonly aim: (target: string) => void;
+}
+
+export interface PatroniFault extends Card {
+  run(stage: Stage): Promise<void>;
+}
+
+/** A leader that is gone keeps its key for the whole of its time, 20 s at least; mostly there is no need to wait for that. */
+async function leaseEnds({ system, random }: Stage): Promise<void> {
+  if (random.chance(0.75)) await system.patroni.revokeLease();
+}
+
+/** For as long as nobody else leads, or until it takes too long: with too few left nobody is promoted, and that is right. */
+async function takenOver({ system, leader }: Stage, limitMs: number): Promise<void> {
+  const untilMs = performance.now() + limitMs;
+  while (performance.now() < untilMs) {
+    const now = await system.patroni.leader();
+    if (now !== undefined && now !== leader) return;
+    await pause(100);
+  }
+}
+
+const fault = (kind: string, run: PatroniFault["run"], oneIn = 1): PatroniFault => ({ kind, oneIn, run });
+
+const HOSTS = [
+  fault("kill_leader_host", async (stage) => {
+    stage.aim(stage.leader);
+    await stage.system.patroni.kill(stage.leader);
+    await leaseEnds(stage);
+    await takenOver(stage, 25_000);
+    await pause(stage.random.between(0, 3_000));
+  }),
+  fault("kill_standby_host", async ({ system, random, standbys, aim }) => {
+    const standby = random.pick(standbys);
+    aim(standby);
+    await system.patroni.kill(standby);
+    await pause(random.between(1_000, 6_000));
+  }),
+  fault(
+    "kill_leader_and_standby",
+    async (stage) => {
+      const standby = stage.random.pick(stage.standbys);
+      stage.aim(`${stage.leader}, ${standby}`);
+      await stage.system.patroni.kill(standby);
+      // Within it or beyond: Patroni strikes the standby out about a second after its death.
+      await pause(stage.random.between(0, 5_000));
+      await stage.system.patroni.kill(stage.leader);
+      await leaseEnds(stage);
+      await takenOver(stage, stage.random.between(3_000, 8_000));
+    },
+    2,
+  ),
+];
+
+const PATRONI = [
+  fault("kill_leader_patroni", async (stage) => {
+    stage.aim(stage.leader);
+    await stage.system.patroni.killPatroni(stage.leader);
+    await leaseEnds(stage);
+    await takenOver(stage, 25_000);
+    // The old server runs on beside the new one.
+    await pause(stage.random.between(0, 3_000));
+  }),
+  fault(
+    "kill_standby_patroni",
+    async ({ system, random, standbys, aim }) => {
+      const standby = random.pick(standbys);
+      aim(standby);
+      await system.patroni.killPatroni(standby);
+      await pause(random.between(500, 4_000));
+    },
+    2,
+  ),
+  fault("freeze_leader_patroni", async (stage) => {
+    stage.aim(stage.leader);
+    await stage.system.patroni.freeze(stage.leader, "patroni");
+    if (stage.random.chance(0.5)) {
+      await leaseEnds(stage);
+      await takenOver(stage, 25_000);
+    } else await pause(stage.random.between(500, 8_000));
+  }),
+  fault("switchover", async ({ system, leader, standbys, random, aim }) => {
+    aim(leader);
+    // Whom Patroni refuses to take is as good a case as whom it takes.
+    const body = { leader, ...(random.chance(0.5) && { candidate: random.pick(standbys) }) };
+    await system.patroni.rest(leader, "POST", "/switchover", body).catch(() => undefined);
+  }),
+  fault(
+    "clean_restart",
+    async ({ system, leader, aim }) => {
+      aim(leader);
+      await system.patroni.rest(leader, "POST", "/restart", {}).catch(() => undefined);
+    },
+    2,
+  ),
+];
+
+const SERVERS = [
+  fault("kill_leader_server", async ({ system, leader, aim }) => {
+    aim(leader);
+    await system.patroni.killServer(leader);
+    await pause(2_000);
+  }),
+  fault(
+    "kill_standby_server",
+    async ({ system, random, standbys, aim }) => {
+      const standby = random.pick(standbys);
+      aim(standby);
+      await system.patroni.killServer(standby);
+      await pause(2_000);
+    },
+    2,
+  ),
+  fault("kill_backend", async ({ system, leader, aim }) => {
+    aim(leader);
+    await system.patroni.crashBackend(leader);
+    await pause(2_000);
+  }),
+  fault("freeze_leader_server", async (stage) => {
+    stage.aim(stage.leader);
+    await stage.system.patroni.freeze(stage.leader, "server");
+    await pause(stage.random.between(500, 9_000));
+  }),
+  fault(
+    "freeze_standby_server",
+    async ({ system, random, standbys, aim }) => {
+      const standby = random.pick(standbys);
+      aim(standby);
+      await system.patroni.freeze(standby, "server");
+      await pause(random.between(500, 6_000));
+    },
+    2,
+  ),
+  fault("starve_standby", async ({ system, random, leader, standbys, aim }) => {
+    const standby = random.pick(standbys);
+    aim(standby);
+    const feed = await system.patroni.starve(standby, leader);
+    try {
+      await pause(random.between(500, 4_000));
+    } finally {
+      feed();
+    }
+  }),
+];
+
+const WAYS = [
+  fault("stop_etcd", async ({ system, random, aim }) => {
+    aim("etcd");
+    await system.etcd.stop();
+    await pause(random.between(500, 12_000));
+    await system.etcd.start();
+  }),
+  fault("cut_leader_from_etcd", async (stage) => {
+    const { system, random, leader, aim } = stage;
+    aim(leader);
+    await system.patroni.cutFromEtcd(leader, { mode: random.pick(["blackhole", "reset"]) });
+    if (random.chance(0.5)) {
+      await leaseEnds(stage);
+      await takenOver(stage, 12_000);
+    } else await pause(random.between(500, 8_000));
+  }),
+  fault(
+    "cut_standby_from_etcd",
+    async ({ system, random, standbys, aim }) => {
+      const standby = random.pick(standbys);
+      aim(standby);
+      await system.patroni.cutFromEtcd(standby, { mode: random.pick(["blackhole", "reset"]) });
+      await pause(random.between(500, 6_000));
+    },
+    2,
+  ),
+  fault("cut_leader_from_standbys", async ({ system, random, leader, aim }) => {
+    aim(leader);
+    await system.patroni.cutFromOthers(leader, { mode: random.pick(["blackhole", "reset"]) });
+    await pause(random.between(500, 6_000));
+  }),
+  fault("isolate_leader", async (stage) => {
+    const { system, leader, standbys, aim } = stage;
+    aim(leader);
+    // No member reaches another one, and the leader not etcd either. The services still reach it.
+    await system.patroni.cutFromEtcd(leader);
+    for (const id of [leader, ...standbys]) await system.patroni.cutFromOthers(id);
+    await leaseEnds(stage);
+    await takenOver(stage, 25_000);
+  }),
+];
+
+export const PATRONI_FAULTS: readonly PatroniFault[] = [...HOSTS, ...PATRONI, ...SERVERS, ...WAYS];
+
+export const SERVICE_FAULTS: readonly PatroniFault[] = (["gateway", "tracker"] as const).flatMap((which) => [
+  fault(`kill_${which}`, async ({ system, random, aim }) => {
+    const region = random.pick(system.regions);
+    aim(region);
+    await system.service(region, which).kill();
+    await pause(random.between(0, 4_000));
+  }),
+  fault(`pause_${which}`, async ({ system, random, aim }) => {
+    const region = random.pick(system.regions);
+    aim(region);
+    const { pid } = system.service(region, which);
+    if (pid !== undefined) process.kill(pid, "SIGSTOP");
+    await pause(random.between(500, 7_000));
+  }),
+]);

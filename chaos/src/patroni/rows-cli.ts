@@ -1,0 +1,31 @@
+#!/usr/bin/env node
+// The command `make patroni-rows`: every measured case on one real cluster, a table, and last one line of JSON.
+import { parseArgs } from "node:util";
+import { faultOf, type Outcome, playRow, ROW_LEVELS, type Row, ROWS } from "./rows.ts";
+import { PatroniSystem } from "./system.ts";
+
+const { values } = parseArgs({ options: { only: { type: "string" } } });
+const only = values.only === undefined || values.only === "" ? undefined : values.only.split(",");
+const isAsked = ({ settings, deed }: Row): boolean => only?.includes(`${settings}/${deed}`) ?? true;
+
+const system = await PatroniSystem.start({ settings: "recommended", levels: ROW_LEVELS, served: ["east"] });
+const outcomes: Outcome[] = [];
+let failed = 0;
+try {
+  for (const row of ROWS.filter(isAsked)) {
+    const outcome = await playRow(system, row);
+    const fault = faultOf(outcome);
+    if (fault !== null) failed++;
+    outcomes.push(outcome);
+    const { settings, deed, promoted, present, committed, promised } = outcome;
+    console.error(
+      `${settings}, ${deed}: ${promoted ?? "nobody"} promoted; ${String(present)} of ${String(committed)} left; ` +
+        `promised by any replica ${JSON.stringify(promised.any)}, by synchronous ones ${JSON.stringify(promised.safe)}` +
+        (fault === null ? "" : `  WRONG: ${fault}`),
+    );
+  }
+} finally {
+  await system.close();
+}
+console.log(JSON.stringify({ rows: outcomes.length, failed, outcomes }));
+process.exit(failed === 0 ? 0 : 1);

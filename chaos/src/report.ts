@@ -1,0 +1,67 @@
+// What a run says in the end: for people what became of every kind of transaction, and one line of JSON for programs.
+import { type ChaosResult } from "./run.ts";
+
+const EXAMPLES_MAX = 3;
+
+/** Answers whether nothing is wrong. */
+export function isClean({ judgement, error }: ChaosResult): boolean {
+  return error === null && judgement?.violations === 0 && judgement.pending === 0;
+}
+
+export function readable(seed: number, result: ChaosResult): string {
+  const { judgement, failedFaults, faults } = result;
+  const kinds = Object.entries(faults);
+  const total = kinds.reduce((sum, [, count]) => sum + count, 0);
+  const lines = [
+    "",
+    `seed ${String(seed)}: ${String(total)} faults of ${String(kinds.length)} kinds`,
+    `  ${kinds.map(([kind, count]) => `${kind} ${String(count)}`).join(", ") || "none"}`,
+    ...failedFaults.map((fault) => `  did not do what it should: ${fault}`),
+  ];
+  if (judgement !== null) {
+    const rows: [string, number][] = [
+      ["transactions begun", judgement.invoked],
+      ["answered as committed", judgement.committed],
+      ["  of them only read", judgement.read_only],
+      ["  durable at the strongest level", judgement.durable],
+      ["  lost, and told so", judgement.lost],
+      ["  broken at the strongest level", judgement.broken],
+      ["promises that a failover broke", judgement.promises_broken],
+      ["aborted", judgement.aborted],
+      ["unknown, and resolved", judgement.unknown_resolved],
+      ["whose client died", judgement.unanswered],
+      ["still pending", judgement.pending],
+      ["violations", judgement.violations],
+    ];
+    for (const [what, count] of rows) lines.push(`  ${String(count).padStart(8)}  ${what}`);
+    lines.push(
+      `  judged by ${String(judgement.reads)} reads and ${String(judgement.words)} words about durability in ` +
+        `${String(judgement.epochs)} epochs; ${String(judgement.ambiguous)} facts were ambiguous`,
+    );
+    for (const note of judgement.weak) lines.push(`  weak: ${note}`);
+    for (const [rule, count] of Object.entries(judgement.violations_by_rule)) {
+      lines.push(`  VIOLATED ${rule} (${String(count)})`);
+      const examples = judgement.examples.filter((example) => example.rule === rule);
+      for (const { explanation, transactions } of examples.slice(0, EXAMPLES_MAX))
+        lines.push(`    ${explanation} (${transactions.join(", ")})`);
+    }
+  }
+  if (result.error !== null) lines.push(`  the run broke off: ${result.error}`);
+  if (result.kept !== null) lines.push(`  history and logs: ${result.kept}`);
+  return lines.join("\n");
+}
+
+export function machineReadable(seed: number, { judgement, faults, error }: ChaosResult): string {
+  return JSON.stringify({
+    seed,
+    faults,
+    committed: judgement?.committed ?? null,
+    durable: judgement?.durable ?? null,
+    lost: judgement?.lost ?? null,
+    unknown_resolved: judgement?.unknown_resolved ?? null,
+    pending: judgement?.pending ?? null,
+    violations: judgement?.violations ?? null,
+    promises_broken: judgement?.promises_broken ?? null,
+    ...(error !== null && { error }),
+  });
+}

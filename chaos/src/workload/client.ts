@@ -1,0 +1,174 @@
+// One client process: several SDK clients with several sessions, some clients of the bare wire, arrivals at a steady rate, and
+// everything that is recorded beside. Arrivals do not wait for answers; while all lines of work are busy they are dropped.
+import { setTimeout as pause } from "node:timers/promises";
+import { Highwater, type HighwaterOptions } from "@highwater/sdk";
+import { type Progress } from "../parts.ts";
+import { askNowAndThen, RecentTokens } from "./asker.ts";
+import { InteractiveActor } from "./interactive-actor.ts";
+import { Journal } from "./journal.ts";
+import { listen } from "./listener.ts";
+import { type ClientOptions } from "./messages.ts";
+import { type Actor, type Shared } from "./parts.ts";
+import { Planner, usualLevel } from "./plan.ts";
+import { Promises } from "./promises.ts";
+import { Random } from "./random.ts";
+import { ReplicaActor } from "./replica-actor.ts";
+import { Reruns } from "./reruns.ts";
+import { Resolver } from "./resolver.ts";
+import { SdkActor } from "./sdk-actor.ts";
+
+/** How patient applications are: as the SDK is by itself, less so, and hardly. */
+const MANNERS: readonly Pick<HighwaterOptions, "requestTimeoutMs" | "totalTimeoutMs">[] = [
+  {},
+  { requestTimeoutMs: 4_000, totalTimeoutMs: 12_000 },
+  { requestTimeoutMs: 1_200, totalTimeoutMs: 3_000 },
+];
+/** Of each SDK client: lines of work with a session, and without. */
+const SESSIONS = 3;
+const LOOSE = 6;
+const INTERACTIVE = 2;
+const REPLICA = 2;
+const KINDS = { sdk: 78, interactive: 11, replica: 11 } as const;
+const VALUES_PER_ACTOR = 1e6;
+const ACTORS_MAX = 1e3;
+const PROMISES_LIMIT_MS = 90_000;
+/** What a tracker tells last of all may come a moment after the promise that it is about. */
+const LAST_EVENTS_MS = 500;
+
+export class Client {
+  readonly #options: ClientOptions;
+  readonly #journal: Journal;
+  readonly #shared: Shared;
+  readonly #clients: Highwater[] = [];
+  readonly #actors: readonly Actor[];
+  readonly #idle: Set<Actor>;
+  readonly #acting = new Set<Promise<void>>();
+  readonly #beside: Promise<void>[] = [];
+  readonly #arrivals = new AbortController();
+  readonly #all = new AbortController();
+  readonly #onFailure: (error: unknown) => void;
+
+  constructor(options: ClientOptions, onFailure: (error: unknown) => void) {
+    this.#options = options;
+    this.#onFailure = onFailure;
+    this.#journal = new Journal(options.dir, `client-${options.name}`);
+    const promises = new Promises(this.#journal);
+    this.#shared = {
+      ...{ journal: this.#journal, promises, endpoints: options.endpoints },
+      reruns: new Reruns(onFailure),
+      resolver: new Resolver({ journal: this.#journal, promises, onFailure }),
+      recent: new RecentTokens(),
+      isStopping: () => this.#arrivals.signal.aborted,
+    };
+    this.#actors = this.#makeActors();
+    this.#idle = new Set(this.#actors);
+  }
+
+  get progress(): Progress {
+    return this.#journal.progress;
+  }
+
+  start(): void {
+    const { levels, trackers, listenTo } = this.#options;
+    const { signal } = this.#all;
+    const journal = this.#journal;
+    this.#beside.push(this.#arrive());
+    for (const tracker of listenTo)
+      this.#beside.push(listen({ journal, tracker, level: usualLevel(levels), signal }));
+    const { recent } = this.#shared;
+    const asker = { journal, recent, random: this.#random("asker"), levels, trackers };
+    this.#beside.push(askNowAndThen({ ...asker, signal: this.#arrivals.signal }));
+    for (const running of this.#beside) running.catch(this.#onFailure);
+  }
+
+  /** Resolves when everything under way has its answer. */
+  async stop(): Promise<void> {
+    this.#arrivals.abort();
+    await Promise.all(this.#acting);
+    await this.#shared.reruns.stop();
+  }
+
+  /** Resolves when every promise has spoken and the history is complete. */
+  async finish(): Promise<void> {
+    await this.#shared.resolver.stop();
+    await this.#shared.promises.settle(PROMISES_LIMIT_MS);
+    await pause(LAST_EVENTS_MS);
+    this.#all.abort();
+    await Promise.all(this.#beside);
+    await Promise.all(this.#clients.map((client) => client.close()));
+    this.#journal.close();
+  }
+
+  async #arrive(): Promise<void> {
+    const { rate } = this.#options;
+    const { signal } = this.#arrivals;
+    const random = this.#random("arrivals");
+    while (!signal.aborted) {
+      const untilNextMs = (-Math.log(1 - random.next()) * 1_000) / rate;
+      await pause(untilNextMs, undefined, { signal }).catch(() => undefined);
+      const kind = random.weighted(KINDS);
+      const idle = [...this.#idle].filter((actor) => actor.kind === kind);
+      if (idle.length > 0 && !this.#arrivals.signal.aborted) this.#act(random.pick(idle));
+    }
+  }
+
+  #act(actor: Actor): void {
+    this.#idle.delete(actor);
+    const acting = actor
+      .act()
+      .catch(this.#onFailure)
+      .finally(() => {
+        this.#acting.delete(acting);
+        this.#idle.add(actor);
+      });
+    this.#acting.add(acting);
+  }
+
+  #random(purpose: string): Random {
+    const { seed, name } = this.#options;
+    return new Random(`${String(seed)}/${name}/${purpose}`);
+  }
+
+  #makeActors(): Actor[] {
+    const { name, levels, endpoints } = this.#options;
+    const level = usualLevel(levels);
+    const clients = MANNERS.map((manners) => new Highwater({ endpoints, level, ...manners }));
+    this.#clients.push(...clients);
+    const actors: Actor[] = [];
+    const parts = (client: string, hw: Highwater) => ({
+      ...{ shared: this.#shared, client, hw, level, random: this.#random(`${client}/pace`) },
+      planner: this.#planner(client),
+    });
+    for (const [number, hw] of clients.entries()) {
+      for (let line = 0; line < SESSIONS + LOOSE; line++) {
+        const client = `${name}/sdk${String(number)}/${String(line)}`;
+        actors.push(new SdkActor({ ...parts(client, hw), session: line < SESSIONS ? client : null }));
+      }
+    }
+    const [hw] = clients;
+    if (hw === undefined) throw new Error("there are no clients");
+    for (let line = 0; line < INTERACTIVE; line++) {
+      const client = `${name}/interactive/${String(line)}`;
+      actors.push(new InteractiveActor({ ...parts(client, hw), session: client }));
+    }
+    for (let line = 0; line < REPLICA; line++) {
+      const client = `${name}/replica/${String(line)}`;
+      const writer = new SdkActor({ ...parts(client, hw), session: client });
+      actors.push(new ReplicaActor({ ...parts(client, hw), session: client, writer }));
+    }
+    return actors;
+  }
+
+  #made = 0;
+
+  #planner(client: string): Planner {
+    const { ordinal, levels } = this.#options;
+    const first = (ordinal * ACTORS_MAX + this.#made++) * VALUES_PER_ACTOR;
+    let values = 0;
+    return new Planner({
+      random: this.#random(`${client}/plan`),
+      levels,
+      newValue: () => first + ++values,
+    });
+  }
+}

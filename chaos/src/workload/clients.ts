@@ -1,0 +1,108 @@
+// All client processes of a run: one for each region and one more in the first, which dies now and then in the middle of its
+// work, as applications do. Another one, with a name of its own, takes its place.
+import { setTimeout as pause } from "node:timers/promises";
+import { type Progress, type WorkloadOptions } from "../parts.ts";
+import { ClientProcess } from "./client-process.ts";
+import { type ClientOptions, type NamedTracker } from "./messages.ts";
+import { Random } from "./random.ts";
+
+const CRASH_AFTER_MS = 6_000;
+const CRASH_WITHIN_MS = 30_000;
+
+export function trackersOf(target: WorkloadOptions["target"]): NamedTracker[] {
+  return Object.entries(target.trackers).map(([name, url]) => ({ name, url }));
+}
+
+/** What each process is told. The last of them is the one that dies: it is nobody's only listener. */
+export async function places(options: WorkloadOptions): Promise<ClientOptions[]> {
+  const { target, seed, dir, levels, rate } = options;
+  const [home = "", ...others] = target.regions;
+  const regions = [home, ...others, home];
+  const trackers = trackersOf(target);
+  return Promise.all(
+    regions.map(async (region, ordinal) => ({
+      ...{ name: `${region}-${String(ordinal + 1)}`, ordinal, seed, dir, levels, trackers },
+      rate: rate / regions.length,
+      endpoints: await target.endpoints(region),
+      listenTo: trackers.filter((_, at) => at % (regions.length - 1) === ordinal),
+    })),
+  );
+}
+
+export class Clients {
+  readonly #options: WorkloadOptions;
+  readonly #places: readonly ClientOptions[];
+  readonly #living = new Set<ClientProcess>();
+  readonly #dead: Progress[] = [];
+  readonly #stopping = new AbortController();
+  #crashing: Promise<void> = Promise.resolve();
+  #started = 0;
+
+  constructor(options: WorkloadOptions, clients: readonly ClientOptions[]) {
+    this.#options = options;
+    this.#places = clients;
+  }
+
+  get progress(): Progress {
+    const all = [...this.#dead, ...[...this.#living].map((client) => client.progress)];
+    const sum = (of: (progress: Progress) => number): number =>
+      all.reduce((total, progress) => total + of(progress), 0);
+    return {
+      invoked: sum(({ invoked }) => invoked),
+      committed: sum(({ committed }) => committed),
+      unknown: sum(({ unknown }) => unknown),
+      lost: sum(({ lost }) => lost),
+    };
+  }
+
+  async start(): Promise<void> {
+    // All of them are waited for, so that none starts behind a failure of another.
+    const starting = await Promise.allSettled(this.#places.map((place) => this.#startOne(place)));
+    for (const started of starting) if (started.status === "rejected") throw started.reason;
+    const last = [...this.#living].find((client) => client.name === this.#places.at(-1)?.name);
+    if (last === undefined) throw new Error("there are no clients");
+    this.#crashing = this.#crashNowAndThen(last);
+    // Whoever stops the clients hears of it.
+    this.#crashing.catch(() => undefined);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#crashing;
+    await Promise.all([...this.#living].map((client) => client.stop()));
+  }
+
+  async finish(): Promise<void> {
+    await Promise.all([...this.#living].map((client) => client.finish()));
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    await this.#crashing.catch(() => undefined);
+    await Promise.all([...this.#living].map((client) => client.close()));
+  }
+
+  async #startOne(place: ClientOptions): Promise<ClientProcess> {
+    const ordinal = this.#started++;
+    const client = await ClientProcess.start({ ...place, ordinal });
+    this.#living.add(client);
+    return client;
+  }
+
+  async #crashNowAndThen(first: ClientProcess): Promise<void> {
+    const { signal } = this.#stopping;
+    const place = this.#places.at(-1);
+    if (place === undefined) return;
+    const random = new Random(`${String(this.#options.seed)}/crashes`);
+    let victim = first;
+    for (let crashes = 1; ; crashes++) {
+      const untilNextMs = CRASH_AFTER_MS + random.below(CRASH_WITHIN_MS);
+      await pause(untilNextMs, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return;
+      await victim.close();
+      this.#living.delete(victim);
+      this.#dead.push(victim.progress);
+      victim = await this.#startOne({ ...place, name: `${place.name}.${String(crashes)}` });
+    }
+  }
+}

@@ -1,0 +1,95 @@
+// One process's part of the history, a line at a time, and beside it what only the run itself needs: tokens, and epochs that
+// trackers have told of. A line is with the operating system before its writer goes on, so it outlives the process.
+import { closeSync, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type Answer,
+  type EpochId,
+  type HistoryRecord,
+  type Invocation,
+  type Resolution,
+  type Told,
+  type TxnId,
+} from "@highwater/checker";
+import { nowMs } from "../clock.ts";
+import { type Progress } from "../parts.ts";
+
+export interface TokenNote {
+  readonly kind: "token";
+  readonly txn: TxnId;
+  readonly token: string;
+  /** The epoch of the attempt that the token is of, where it is known. */
+  readonly attempt: EpochId | null;
+}
+
+export interface EpochNote {
+  readonly kind: "epoch";
+  readonly id: EpochId;
+  readonly seq: number;
+  readonly previous: EpochId | null;
+  readonly node: string;
+}
+
+export type Note = TokenNote | EpochNote;
+
+type Untimed<T> = Omit<T, "type" | "atMs">;
+
+export class Journal {
+  readonly #history: number;
+  readonly #notes: number;
+  readonly #lost = new Set<TxnId>();
+  readonly #counts = { invoked: 0, committed: 0, unknown: 0 };
+
+  /** Writes `NAME.jsonl` and `NAME.notes`. */
+  constructor(dir: string, name: string) {
+    this.#history = openSync(join(dir, `${name}.jsonl`), "a");
+    this.#notes = openSync(join(dir, `${name}.notes`), "a");
+  }
+
+  get progress(): Progress {
+    return { ...this.#counts, lost: this.#lost.size };
+  }
+
+  invoked(invocation: Untimed<Invocation>): void {
+    this.#counts.invoked += 1;
+    this.#write({ type: "invocation", atMs: nowMs(), ...invocation });
+  }
+
+  answered(answer: Untimed<Answer>): void {
+    if (answer.outcome === "committed") this.#counts.committed += 1;
+    if (answer.outcome === "unknown") this.#counts.unknown += 1;
+    if (answer.outcome === "lost") this.#lost.add(answer.txn);
+    this.#write({ type: "answer", atMs: nowMs(), ...answer });
+  }
+
+  resolved(resolution: Untimed<Resolution>): void {
+    this.#write({ type: "resolution", atMs: nowMs(), ...resolution });
+  }
+
+  told(told: Untimed<Told>): void {
+    if (told.by === "promise" && told.verdict === "lost") this.#lost.add(told.txn);
+    this.#write({ type: "told", atMs: nowMs(), ...told });
+  }
+
+  write(record: HistoryRecord): void {
+    this.#write(record);
+  }
+
+  note(note: Note): void {
+    writeLine(this.#notes, note);
+  }
+
+  close(): void {
+    closeSync(this.#history);
+    closeSync(this.#notes);
+  }
+
+  #write(record: HistoryRecord): void {
+    writeLine(this.#history, record);
+  }
+}
+
+function writeLine(file: number, value: unknown): void {
+  const bytes = Buffer.from(`${JSON.stringify(value)}\n`);
+  for (let at = 0; at < bytes.length;) at += writeSync(file, bytes, at);
+}

@@ -1,0 +1,131 @@
+// Listens to one tracker's stream of events and records every word of it about a transaction. When the tracker is killed it
+// goes on trying, and resumes behind the last event that it has heard. Notes every epoch that the tracker knows of.
+import { setTimeout as pause } from "node:timers/promises";
+import { type Level, type Told } from "@highwater/checker";
+import { type EpochNote, type Journal } from "./journal.ts";
+import { type NamedTracker } from "./messages.ts";
+
+const RECONNECT_MS = 250;
+/** A tracker sends a comment every five seconds; one that is paused does not even close the connection. */
+const SILENCE_MS = 12_000;
+const LOOK_MS = 1_000;
+const LOOK_TIMEOUT_MS = 2_000;
+
+export interface ListenerOptions {
+  readonly journal: Journal;
+  readonly tracker: NamedTracker;
+  /** At which it asks to hear of every transaction that becomes durable. */
+  readonly level: Level;
+  readonly signal: AbortSignal;
+}
+
+interface Event {
+  readonly type: string;
+  readonly id: string | undefined;
+  readonly data: string;
+}
+
+interface TransactionEvent {
+  readonly data: {
+    readonly id: string;
+    readonly attempt: string;
+    readonly verdicts: Readonly<Record<Level, Told["verdict"]>>;
+    readonly rule: string;
+  };
+}
+
+/** Until the signal aborts. */
+export async function listen(options: ListenerOptions): Promise<void> {
+  await Promise.all([hearEvents(options), lookAtEpochs(options)]);
+}
+
+async function hearEvents(options: ListenerOptions): Promise<void> {
+  const { tracker, level, signal } = options;
+  let last = "0.0";
+  while (!signal.aborted) {
+    const url = `${tracker.url}/v1/durability/events?durable=true&level=${encodeURIComponent(level)}&after=${last}`;
+    try {
+      for await (const event of eventsOf(url, signal)) {
+        last = event.id ?? last;
+        hear(event, options);
+      }
+    } catch (error) {
+      // The tracker has gone, or is silent; a fault of this program is none of that.
+      if (error instanceof SyntaxError) throw error;
+    }
+    await pause(RECONNECT_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+function hear({ type, data }: Event, { journal, tracker }: ListenerOptions): void {
+  if (!["transaction.durable", "transaction.lost", "transaction.broken"].includes(type)) return;
+  const { id: txn, attempt, verdicts, rule } = (JSON.parse(data) as TransactionEvent).data;
+  for (const [level, verdict] of Object.entries(verdicts)) {
+    if (verdict !== "pending")
+      journal.told({ txn, level, verdict, by: "event", tracker: tracker.name, attempt, rule });
+  }
+}
+
+async function* eventsOf(url: string, signal: AbortSignal): AsyncGenerator<Event> {
+  const silence = new AbortController();
+  const timer = setTimeout(() => {
+    silence.abort();
+  }, SILENCE_MS);
+  try {
+    const response = await fetch(url, {
+      headers: { accept: "text/event-stream" },
+      signal: AbortSignal.any([signal, silence.signal]),
+    });
+    if (!response.ok || response.body === null) {
+      await response.body?.cancel();
+      return;
+    }
+    let text = "";
+    for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
+      timer.refresh();
+      const blocks = (text + chunk).split("\n\n");
+      text = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const field = (name: string): string | undefined =>
+          new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1];
+        const [type, data] = [field("event"), field("data")];
+        if (type !== undefined && data !== undefined) yield { type, id: field("id"), data };
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Also of epochs that end so soon, or on a node so far from the rest, that nobody hears of them otherwise. */
+async function lookAtEpochs({ journal, tracker, signal }: ListenerOptions): Promise<void> {
+  const known = new Set<string>();
+  while (!signal.aborted) {
+    for (const { id, seq, previous, node } of await epochsOf(tracker, signal)) {
+      if (known.has(id)) continue;
+      known.add(id);
+      journal.note({ kind: "epoch", id, seq, previous, node });
+    }
+    await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** The epochs that the tracker tells of, or none when it does not answer. */
+export async function epochsOf(
+  tracker: NamedTracker,
+  signal?: AbortSignal,
+): Promise<Omit<EpochNote, "kind">[]> {
+  try {
+    const limit = AbortSignal.timeout(LOOK_TIMEOUT_MS);
+    const response = await fetch(`${tracker.url}/v1/durability/marks`, {
+      signal: signal === undefined ? limit : AbortSignal.any([limit, signal]),
+    });
+    if (!response.ok) {
+      await response.body?.cancel();
+      return [];
+    }
+    return ((await response.json()) as { epochs: Omit<EpochNote, "kind">[] }).epochs;
+  } catch {
+    return [];
+  }
+}

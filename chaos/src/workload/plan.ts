@@ -1,0 +1,155 @@
+// What a client is going to do, chosen by its seed alone: the operations of each transaction and the manner of running it.
+import { type Level, type Operation } from "@highwater/checker";
+import { ACCOUNTS } from "./schema.ts";
+import { type Random } from "./random.ts";
+
+export interface Plan {
+  readonly operations: readonly Operation[];
+  readonly readOnly: boolean;
+  readonly ack: "commit" | "durable";
+  readonly level: Level;
+  readonly isolation: "serializable" | "snapshot";
+  /** The same request is sent twice at the same time. */
+  readonly isDuplicated: boolean;
+  /** `rerun`: the body at once again, under a new id. `resend`: the same id again, which must never run. */
+  readonly onLost: "rerun" | "resend" | "accept";
+  /** Further levels whose promises are waited for, beside the transaction's own. */
+  readonly alsoAt: readonly Level[];
+}
+
+/** The level that clients mean where they name none. */
+export function usualLevel(levels: readonly Level[]): Level {
+  const strongest = levels.at(-1);
+  if (strongest === undefined) throw new Error("there are no levels");
+  return levels.includes("region") ? "region" : strongest;
+}
+
+export interface PlannerOptions {
+  readonly random: Random;
+  readonly levels: readonly Level[];
+  /** A value that nobody else has. */
+  readonly newValue: () => number;
+}
+
+/** Keys that are in use at a time. A few of them get most of the work. */
+const KEYS = 24;
+const SKEW = 1.6;
+/** After so many transactions a client goes on to the next keys, so that lists stay short enough to be read often. */
+const TRANSACTIONS_PER_GENERATION = 40;
+const OPERATIONS_MAX = 4;
+const AMOUNT_MAX = 10;
+
+const KINDS = { list: 52, mixed: 10, reads: 14, transfer: 14, sum: 4, insert: 6 } as const;
+const ON_LOST = { rerun: 5, resend: 3, accept: 2 } as const;
+const LIST_OPERATIONS = { read: 35, append: 40, readAppend: 25 } as const;
+
+export class Planner {
+  readonly #options: PlannerOptions;
+  #planned = 0;
+
+  constructor(options: PlannerOptions) {
+    this.#options = options;
+  }
+
+  next(): Plan {
+    const { random } = this.#options;
+    this.#planned += 1;
+    const kind = random.weighted(KINDS);
+    const readOnly = kind === "reads" || kind === "sum";
+    return {
+      operations: this.#operations(kind),
+      readOnly,
+      isolation: "serializable",
+      ...this.#manner(readOnly),
+    };
+  }
+
+  /** One that writes, for whoever goes on to ask for what it has written. */
+  nextWrite(): Plan {
+    this.#planned += 1;
+    const { random } = this.#options;
+    const operations = this.#operations(random.chance(0.8) ? "list" : "mixed");
+    return { operations, readOnly: false, isolation: "serializable", ...this.#manner(false) };
+  }
+
+  /** A read that may run on a replica, of what the operations touched and something else. */
+  nextSnapshotRead(touched: readonly Operation[]): Plan {
+    const { random } = this.#options;
+    const keys = touched.flatMap((operation) => ("key" in operation ? [operation.key] : []));
+    const operations: Operation[] = [...new Set(keys)].map((key) => ({ f: "read", key }));
+    operations.push({ f: "read", key: this.#key() });
+    if (random.chance(0.3)) operations.push({ f: "sum" });
+    const { level, alsoAt } = this.#manner(true);
+    return {
+      ...{ operations, readOnly: true, isolation: "snapshot", ack: "commit", level, alsoAt },
+      ...{ isDuplicated: false, onLost: "accept" },
+    };
+  }
+
+  /** The same body with values of its own, so that everybody can tell whose effects they see. */
+  again(plan: Plan): Plan {
+    const operations = plan.operations.map((operation) =>
+      "value" in operation ? { ...operation, value: this.#options.newValue() } : operation,
+    );
+    return { ...plan, operations, isDuplicated: false };
+  }
+
+  #operations(kind: keyof typeof KINDS): Operation[] {
+    const { random, newValue } = this.#options;
+    switch (kind) {
+      case "list":
+        return this.#some(() => this.#listOperation());
+      case "mixed":
+        return [
+          this.#listOperation(),
+          random.chance(0.5) ? this.#transfer() : { f: "insert", value: newValue() },
+        ];
+      case "reads":
+        return this.#some(() => ({ f: "read", key: this.#key() }));
+      case "transfer":
+        return [this.#transfer()];
+      case "sum":
+        return [{ f: "sum" }];
+      case "insert":
+        return [{ f: "insert", value: newValue() }];
+    }
+  }
+
+  #manner(readOnly: boolean): Pick<Plan, "ack" | "level" | "isDuplicated" | "onLost" | "alsoAt"> {
+    const { random, levels } = this.#options;
+    const usual = usualLevel(levels);
+    const strongest = levels.at(-1) ?? usual;
+    const isSafe = random.chance(0.25);
+    const level = random.chance(isSafe ? 0.2 : 0.05) ? random.pick([strongest, levels[0] ?? usual]) : usual;
+    return {
+      ...{ ack: isSafe ? "durable" : "commit", level },
+      isDuplicated: random.chance(0.06) && !readOnly,
+      onLost: random.weighted(ON_LOST),
+      alsoAt: random.chance(0.15) ? levels.filter((other) => other !== level) : [],
+    };
+  }
+
+  #some(make: () => Operation): Operation[] {
+    return Array.from({ length: 1 + this.#options.random.below(OPERATIONS_MAX) }, make);
+  }
+
+  #listOperation(): Operation {
+    const { random, newValue } = this.#options;
+    const f = random.weighted(LIST_OPERATIONS);
+    const key = this.#key();
+    return f === "read" ? { f, key } : { f, key, value: newValue() };
+  }
+
+  #key(): string {
+    const generation = Math.floor(this.#planned / TRANSACTIONS_PER_GENERATION);
+    const number = Math.floor(KEYS * this.#options.random.next() ** SKEW);
+    return `${String(generation)}.${String(number)}`;
+  }
+
+  #transfer(): Operation {
+    const { random } = this.#options;
+    const from = random.below(ACCOUNTS);
+    const to = (from + 1 + random.below(ACCOUNTS - 1)) % ACCOUNTS;
+    return { f: "transfer", from, to, amount: 1 + random.below(AMOUNT_MAX) };
+  }
+}

@@ -1,0 +1,115 @@
+// The promises of everything that this process knows to be committed: waits for each, records every word, and says when one
+// is lost.
+import { type Level, type Told, type TxnId } from "@highwater/checker";
+import { type DurabilityPromise, HighwaterError, type Session, type TokenVerdict } from "@highwater/sdk";
+import { type Journal } from "./journal.ts";
+
+/** One wait of the SDK; it is repeated until there is a word, or nobody waits any longer. */
+const WAIT_MS = 30_000;
+const SESSION_WAIT_MS = 10_000;
+
+interface Word {
+  readonly verdict: Told["verdict"];
+  readonly rule: string;
+  /** What it is about, where that is told. */
+  readonly level?: Level;
+}
+
+export class Promises {
+  readonly #journal: Journal;
+  readonly #open = new Set<Promise<void>>();
+  readonly #over = new AbortController();
+
+  constructor(journal: Journal) {
+    this.#journal = journal;
+  }
+
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /** Records what the promise says at each of the levels. `onLost` is called when it says that it is lost. */
+  watch(
+    promise: DurabilityPromise,
+    options: { txn: TxnId; levels: readonly Level[]; onLost?: () => void },
+  ): void {
+    const { txn, levels, onLost = () => undefined } = options;
+    const [own] = levels;
+    // Of a promise that has both, the listener and the wait have to say the same: both are recorded.
+    const listening = promise.onLost(
+      (verdict) => {
+        this.#tell(txn, verdict.level, verdict);
+        // A late copy of the request has committed in the new history: whoever ran it again would do it twice.
+        if (verdict.verdict === "lost" && verdict.retriedIn === undefined) onLost();
+      },
+      own === undefined ? {} : { level: own },
+    );
+    for (const level of levels) {
+      const waiting = this.#wait(promise, txn, level).finally(() => {
+        this.#open.delete(waiting);
+        if (level === own) listening();
+      });
+      this.#open.add(waiting);
+    }
+  }
+
+  /** Waits for a whole session at once: what it resolves for is durable, each transaction of it. */
+  async watchSession(session: Session, level: Level, txns: readonly TxnId[]): Promise<void> {
+    try {
+      await session.durable({ level, timeout: SESSION_WAIT_MS });
+    } catch (error) {
+      if (error instanceof HighwaterError) return;
+      throw error;
+    }
+    for (const txn of txns) this.#tell(txn, level, { verdict: "durable", rule: "session" });
+  }
+
+  /** Resolves when every promise has spoken; after so long, those that have not are recorded as pending. */
+  async settle(limitMs: number): Promise<void> {
+    const timer = setTimeout(() => {
+      this.#over.abort();
+    }, limitMs);
+    await Promise.all(this.#open);
+    clearTimeout(timer);
+  }
+
+  async #wait(promise: DurabilityPromise, txn: TxnId, level: Level): Promise<void> {
+    const { signal } = this.#over;
+    for (;;) {
+      try {
+        const verdict = await promise.durable({ level, timeout: WAIT_MS, signal });
+        this.#tell(txn, level, verdict);
+        return;
+      } catch (error) {
+        if (!(error instanceof HighwaterError) && !signal.aborted) throw error;
+        const word = error instanceof HighwaterError ? wordOf(error) : undefined;
+        if (word === undefined && !signal.aborted) continue;
+        // A promise that is broken at one level ends the wait for every level; it is a word about its own.
+        const about = word?.verdict === "broken" ? (word.level ?? level) : level;
+        this.#tell(txn, about, word ?? { verdict: "pending", rule: "no word in time" });
+        return;
+      }
+    }
+  }
+
+  #tell(txn: TxnId, level: Level, { verdict, rule }: Word): void {
+    this.#journal.told({ txn, level, verdict, by: "promise", tracker: null, attempt: null, rule });
+  }
+}
+
+/** The word that an error of `durable()` stands for, or undefined when it is none. */
+function wordOf(error: HighwaterError): Word | undefined {
+  const { code } = error;
+  const verdict = "verdict" in error ? (error.verdict as TokenVerdict | undefined) : undefined;
+  if (verdict !== undefined) return verdict;
+  switch (code) {
+    case "transaction_unknown":
+      return { verdict: "unknown", rule: code };
+    case "id_expired":
+      return { verdict: "expired", rule: code };
+    case "durability_timeout":
+      return undefined;
+    default:
+      return { verdict: "refused", rule: code };
+  }
+}

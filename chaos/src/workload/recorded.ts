@@ -1,0 +1,65 @@
+// What all client processes together have recorded, read back from their files: those of a process that was killed, too.
+import { createReadStream } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { type Answer, type Invocation, type Resolution, type TxnId } from "@highwater/checker";
+import { type EpochNote, type Note, type TokenNote } from "./journal.ts";
+
+export interface Recorded {
+  readonly invocations: ReadonlyMap<TxnId, Pick<Invocation, "level" | "readOnly">>;
+  readonly unanswered: readonly TxnId[];
+  /** Their outcome is unknown still; each of them may have written. */
+  readonly unresolved: readonly TxnId[];
+  /** One for each transaction that has any. */
+  readonly tokens: ReadonlyMap<TxnId, TokenNote>;
+  readonly epochs: readonly EpochNote[];
+}
+
+const WANTED = /^\{"type":"(?:invocation|answer|resolution)"/;
+
+export async function readRecorded(dir: string): Promise<Recorded> {
+  const invocations = new Map<TxnId, Pick<Invocation, "level" | "readOnly">>();
+  const answers = new Map<TxnId, Answer["outcome"]>();
+  const resolved = new Set<TxnId>();
+  const tokens = new Map<TxnId, TokenNote>();
+  const epochs = new Map<string, EpochNote>();
+  const files = await readdir(dir);
+  for (const file of files.filter((name) => name.endsWith(".jsonl"))) {
+    for await (const line of linesOf(join(dir, file))) {
+      // Most lines are words about durability, and nobody here needs them.
+      if (!WANTED.test(line)) continue;
+      const record = JSON.parse(line) as Invocation | Answer | Resolution;
+      if (record.type === "invocation") {
+        const { level, readOnly } = record;
+        invocations.set(record.txn, { level, readOnly });
+      } else if (record.type === "answer") answers.set(record.txn, record.outcome);
+      else resolved.add(record.txn);
+    }
+  }
+  for (const file of files.filter((name) => name.endsWith(".notes"))) {
+    for await (const line of linesOf(join(dir, file))) {
+      const note = JSON.parse(line) as Note;
+      if (note.kind === "epoch") epochs.set(note.id, note);
+      else if (!tokens.has(note.txn)) tokens.set(note.txn, note);
+    }
+  }
+  const all = [...invocations.keys()];
+  const unanswered = all.filter((txn) => !answers.has(txn));
+  return {
+    ...{ invocations, tokens, unanswered },
+    unresolved: all.filter((txn) => {
+      // What only reads has no outcome when nobody has seen what it showed.
+      const isUnknown =
+        answers.get(txn) === "unknown" || (!answers.has(txn) && invocations.get(txn)?.readOnly === false);
+      return isUnknown && !resolved.has(txn);
+    }),
+    epochs: [...epochs.values()].sort((a, b) => a.seq - b.seq),
+  };
+}
+
+/** Without a last line that its writer did not finish. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity }))
+    if (line.endsWith("}")) yield line;
+}

@@ -1,0 +1,108 @@
+// The application's tables, and each operation as the statements that do it. Rows name the transaction that wrote them.
+import { type Operation, type Shown, type TxnId } from "@highwater/checker";
+
+export const ACCOUNTS = 12;
+export const BALANCE = 1_000;
+
+export interface Statement {
+  readonly sql: string;
+  readonly params?: readonly (string | number)[];
+}
+
+/** PostgreSQL's text by row and column, as answers have it. */
+export type Values = readonly (readonly (string | null)[])[];
+
+export const CREATE_TABLES: readonly Statement[] = [
+  { sql: "CREATE TABLE chaos_list (key text PRIMARY KEY, list int8[] NOT NULL, txn uuid NOT NULL)" },
+  { sql: "CREATE TABLE chaos_account (id int PRIMARY KEY, balance int8 NOT NULL)" },
+  // Neither has a key: what was done twice has to be seen twice.
+  {
+    sql: "CREATE TABLE chaos_transfer (txn uuid NOT NULL, source int NOT NULL, target int NOT NULL, amount int8 NOT NULL)",
+  },
+  { sql: "CREATE TABLE chaos_set (value int8 NOT NULL, txn uuid NOT NULL)" },
+  {
+    sql: `INSERT INTO chaos_account SELECT id, ${String(BALANCE)} FROM generate_series(0, ${String(ACCOUNTS - 1)}) AS id`,
+  },
+];
+
+/** Reads everything that was written, as one JSON text each. */
+export const FINAL_QUERIES = {
+  lists: "SELECT coalesce(json_object_agg(key, list), '{}')::text AS data FROM chaos_list",
+  balances: "SELECT coalesce(json_agg(balance ORDER BY id), '[]')::text AS data FROM chaos_account",
+  inserted: "SELECT coalesce(json_agg(value ORDER BY value), '[]')::text AS data FROM chaos_set",
+  transfers: `SELECT coalesce(json_agg(json_build_object('txn', txn, 'from', source, 'to', target, 'amount', amount)), '[]')::text AS data
+    FROM chaos_transfer`,
+  receipts: `SELECT coalesce(json_agg(json_build_object('txn', id, 'kind', kind, 'epoch', epoch)), '[]')::text AS data
+    FROM highwater.receipt`,
+  epochs: `SELECT coalesce(json_agg(json_build_object('id', id, 'seq', seq, 'previous', previous, 'node', node) ORDER BY seq), '[]')::text AS data
+    FROM highwater.epoch WHERE start_offset IS NOT NULL`,
+} as const;
+
+/** One operation's statements, and which of their results it shows. */
+interface Step {
+  readonly statements: readonly Statement[];
+  readonly shows: number | null;
+}
+
+const readList = (key: string): Statement => ({
+  sql: "SELECT array_to_json(list)::text FROM chaos_list WHERE key = $1",
+  params: [key],
+});
+
+const append = (key: string, value: number, txn: TxnId): Statement => ({
+  sql: `INSERT INTO chaos_list AS present (key, list, txn) VALUES ($1, ARRAY[$2::int8], $3::uuid)
+    ON CONFLICT (key) DO UPDATE SET list = present.list || excluded.list, txn = excluded.txn`,
+  params: [key, value, txn],
+});
+
+const pay = (account: number, amount: number): Statement => ({
+  sql: "UPDATE chaos_account SET balance = balance + $1::int8 WHERE id = $2::int",
+  params: [amount, account],
+});
+
+function stepOf(operation: Operation, txn: TxnId): Step {
+  switch (operation.f) {
+    case "read":
+      return { statements: [readList(operation.key)], shows: 0 };
+    case "append":
+      return { statements: [append(operation.key, operation.value, txn)], shows: null };
+    case "readAppend": {
+      const { key, value } = operation;
+      return { statements: [readList(key), append(key, value, txn)], shows: 0 };
+    }
+    case "transfer": {
+      const { from, to, amount } = operation;
+      const record: Statement = {
+        sql: "INSERT INTO chaos_transfer (txn, source, target, amount) VALUES ($1::uuid, $2::int, $3::int, $4::int8)",
+        params: [txn, from, to, amount],
+      };
+      return { statements: [pay(from, -amount), pay(to, amount), record], shows: null };
+    }
+    case "sum":
+      return { statements: [{ sql: "SELECT to_json(sum(balance))::text FROM chaos_account" }], shows: 0 };
+    case "insert": {
+      const sql = "INSERT INTO chaos_set (value, txn) VALUES ($1::int8, $2::uuid)";
+      return { statements: [{ sql, params: [operation.value, txn] }], shows: null };
+    }
+  }
+}
+
+export function statementsOf(operations: readonly Operation[], txn: TxnId): Statement[] {
+  return operations.flatMap((operation) => [...stepOf(operation, txn).statements]);
+}
+
+/** What the operations showed, by the results of their statements. */
+export function shownBy(operations: readonly Operation[], results: readonly Values[]): Shown[] {
+  let at = 0;
+  return operations.map((operation) => {
+    const { statements, shows } = stepOf(operation, "");
+    const rows = shows === null ? undefined : results[at + shows];
+    at += statements.length;
+    if (shows === null) return null;
+    if (rows === undefined) throw new Error(`the answer has no result for ${JSON.stringify(operation)}`);
+    const text = rows[0]?.[0] ?? null;
+    // A list begins with its first element.
+    if (text === null) return operation.f === "sum" ? 0 : [];
+    return JSON.parse(text) as Shown;
+  });
+}

@@ -1,0 +1,186 @@
+// A line of work on the SDK, as an application has it: runs transactions, runs the body again after a conflict, waits for what
+// was promised, and does something about what is lost.
+import { setTimeout as pause } from "node:timers/promises";
+import { type Level, type TxnId } from "@highwater/checker";
+import {
+  type Highwater,
+  HighwaterError,
+  newTransactionId,
+  type Session,
+  type StatementInput,
+  type Transaction,
+  type TransactionOptions,
+} from "@highwater/sdk";
+import { better, ofError, ofTransaction, type Outcome } from "./outcomes.ts";
+import { type Actor, type Shared } from "./parts.ts";
+import { type Plan, type Planner } from "./plan.ts";
+import { type Random } from "./random.ts";
+import { statementsOf } from "./schema.ts";
+
+const ATTEMPTS_MAX = 5;
+const CONFLICT_PAUSE_MS = 15;
+const UNAVAILABLE_PAUSE_MS = 400;
+/** So often a session waits for everything that it has done at once. */
+const SESSION_WAIT_EVERY = 12;
+const SESSION_TXNS_MAX = 50;
+
+export interface SdkActorOptions {
+  readonly shared: Shared;
+  readonly client: string;
+  readonly hw: Highwater;
+  readonly planner: Planner;
+  /** For pauses, which are not reproducible anyway: what is planned must not depend on them. */
+  readonly random: Random;
+  /** At which a session waits for everything. */
+  readonly level: Level;
+  /** Its name; null: its transactions are nobody's, and have no order. */
+  readonly session: string | null;
+}
+
+export interface Run {
+  readonly txn: TxnId;
+  readonly outcome: Outcome;
+  readonly token: string | null;
+  /** The body may be run again, under a new id. */
+  readonly isForAgain: boolean;
+}
+
+export class SdkActor implements Actor {
+  readonly kind = "sdk";
+  readonly #options: SdkActorOptions;
+  readonly #session: Session | null;
+  #sessionTxns: TxnId[] = [];
+
+  constructor(options: SdkActorOptions) {
+    this.#options = options;
+    this.#session = options.session === null ? null : options.hw.session();
+  }
+
+  async act(): Promise<void> {
+    const { planner } = this.#options;
+    const { outcome, txn, isForAgain } = await this.runToTheEnd(planner.next());
+    if (outcome.outcome === "aborted" && !isForAgain) await pause(UNAVAILABLE_PAUSE_MS * this.#jitter());
+    this.#rememberForSession(txn, outcome);
+  }
+
+  /** Also runs the body again while it conflicts with others. */
+  async runToTheEnd(first: Plan, firstRerunOf: TxnId | null = null): Promise<Run> {
+    const { shared, planner } = this.#options;
+    let plan = first;
+    let rerunOf = firstRerunOf;
+    for (let attempt = 1; ; attempt++) {
+      const run = await this.#run(plan, { rerunOf, ownSession: firstRerunOf === null });
+      if (!run.isForAgain || attempt === ATTEMPTS_MAX || shared.isStopping()) return run;
+      await pause(CONFLICT_PAUSE_MS * attempt * this.#jitter());
+      plan = planner.again(plan);
+      rerunOf = run.txn;
+    }
+  }
+
+  async #run(
+    plan: Plan,
+    { rerunOf, ownSession }: { rerunOf: TxnId | null; ownSession: boolean },
+  ): Promise<Run> {
+    const { shared, client, hw, session } = this.#options;
+    const { journal, resolver, recent, promises } = shared;
+    const txn = newTransactionId();
+    const { operations, ack, level, readOnly, isolation } = plan;
+    const ofSession = ownSession ? session : null;
+    journal.invoked({
+      ...{ client, session: ofSession, txn, rerunOf, ack, level, readOnly, isolation },
+      ...{ after: null, operations },
+    });
+    const send = this.#sender(plan, txn, ofSession !== null);
+    const [one, other] = await Promise.all(plan.isDuplicated ? [send(), send()] : [send()]);
+    if (one === undefined) throw new Error("a transaction was not sent");
+    const outcome = other === undefined ? one.outcome : better(one.outcome, other.outcome);
+    const best = other !== undefined && outcome === other.outcome ? other : one;
+    const { transaction, error } = best;
+    this.#noteToken(txn, transaction);
+    journal.answered({ txn, ...outcome });
+    if (outcome.outcome === "unknown") resolver.add({ hw, txn, level });
+    if (transaction !== undefined) {
+      recent.add(txn, transaction.token);
+      promises.watch(transaction, {
+        ...{ txn, levels: [level, ...plan.alsoAt] },
+        onLost: () => {
+          this.#onLost(plan, txn);
+        },
+      });
+    }
+    if (outcome.outcome === "lost") this.#onLost(plan, txn);
+    const isForAgain = outcome.outcome === "aborted" && error?.retry === "transaction";
+    return { txn, outcome, token: transaction?.token ?? null, isForAgain };
+  }
+
+  /** Before the answer is recorded: a commit that is known of has to have its token. */
+  #noteToken(txn: TxnId, transaction: Transaction | undefined): void {
+    if (transaction === undefined) return;
+    const { token, position, replayed } = transaction;
+    const attempt = replayed ? null : position.epoch;
+    this.#options.shared.journal.note({ kind: "token", txn, token, attempt });
+  }
+
+  #sender(plan: Plan, txn: TxnId, inSession: boolean): () => Promise<Sent> {
+    const { hw } = this.#options;
+    const statements: StatementInput[] = statementsOf(plan.operations, txn);
+    const options: TransactionOptions = {
+      ...{ id: txn, ack: plan.ack, level: plan.level, isolation: "serializable", readOnly: plan.readOnly },
+    };
+    return async () => {
+      try {
+        const place = inSession && this.#session !== null ? this.#session : hw;
+        const transaction = await place.transaction(statements, options);
+        return { outcome: ofTransaction(transaction, plan), transaction };
+      } catch (error) {
+        if (!(error instanceof HighwaterError)) throw error;
+        return { outcome: ofError(error, plan), error };
+      }
+    };
+  }
+
+  #onLost(plan: Plan, txn: TxnId): void {
+    const { reruns } = this.#options.shared;
+    if (plan.onLost === "rerun")
+      reruns.add(async () => {
+        await this.runToTheEnd(this.#options.planner.again(plan), txn);
+      });
+    // What only reads leaves nothing behind that could refuse it: its id runs as often as it is sent.
+    if (plan.onLost === "resend" && !plan.readOnly) reruns.add(() => this.#resend(plan, txn));
+  }
+
+  /** Wrongly sends the id of what was lost once more. Whatever is said of it now is one more word about it. */
+  async #resend(plan: Plan, txn: TxnId): Promise<void> {
+    const { journal, promises } = this.#options.shared;
+    const { outcome, transaction } = await this.#sender(plan, txn, false)();
+    if (transaction !== undefined) promises.watch(transaction, { txn, levels: [plan.level] });
+    else if (outcome.outcome === "lost")
+      journal.told({
+        ...{ txn, level: plan.level, verdict: "lost", by: "promise" },
+        ...{ tracker: null, attempt: null, rule: "resent" },
+      });
+  }
+
+  #rememberForSession(txn: TxnId, { outcome }: Outcome): void {
+    if (this.#session === null || outcome !== "committed") return;
+    const { shared, random, level } = this.#options;
+    this.#sessionTxns.push(txn);
+    if (this.#sessionTxns.length > SESSION_TXNS_MAX) this.#sessionTxns = [];
+    if (this.#sessionTxns.length < SESSION_WAIT_EVERY || !random.chance(0.3)) return;
+    // What is lost of them the session tells of once and then forgets, so each transaction is waited for only once.
+    const txns = this.#sessionTxns;
+    this.#sessionTxns = [];
+    const session = this.#session;
+    shared.reruns.add(() => shared.promises.watchSession(session, level, txns));
+  }
+
+  #jitter(): number {
+    return 0.5 + this.#options.random.next();
+  }
+}
+
+interface Sent {
+  readonly outcome: Outcome;
+  readonly transaction?: Transaction;
+  readonly error?: HighwaterError;
+}

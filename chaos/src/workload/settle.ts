@@ -1,0 +1,154 @@
+// The end of a run, when everything is healed: what became of every unknown, and every tracker's final word on every token.
+import { setTimeout as pause } from "node:timers/promises";
+import { type EpochId, type Level, type TxnId } from "@highwater/checker";
+import { Highwater, HighwaterError } from "@highwater/sdk";
+import { type Endpoint } from "../parts.ts";
+import { type Journal, type TokenNote } from "./journal.ts";
+import { type NamedTracker } from "./messages.ts";
+import { type Recorded } from "./recorded.ts";
+import { foundBy } from "./resolver.ts";
+import { askVerdicts, type Word } from "./verdicts.ts";
+
+const RESOLVE_LIMIT_MS = 60_000;
+/**
+ * An id that nobody has heard of may belong to a request that a link still holds: only when it has been so for this long, with
+ * every client gone and every link healed, it never ran.
+ */
+const NEVER_AFTER_MS = 4_000;
+const RESOLVE_PAUSE_MS = 500;
+const RESOLVED_AT_A_TIME = 16;
+
+const VERDICTS_LIMIT_MS = 60_000;
+const VERDICTS_WAIT_MS = 5_000;
+const VERDICTS_TIMEOUT_MS = 20_000;
+const VERDICTS_PAUSE_MS = 200;
+const BATCH = 1_000;
+
+export interface SettleOptions {
+  readonly journal: Journal;
+  readonly recorded: Recorded;
+  readonly endpoints: readonly Endpoint[];
+  readonly trackers: readonly NamedTracker[];
+  readonly levels: readonly Level[];
+}
+
+/** Records a resolution for each unknown; the tokens that came with them. */
+export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote[]> {
+  const { journal, recorded, endpoints } = options;
+  for (const txn of recorded.unanswered) {
+    const nothing = { durableAt: null, position: null, shown: null, replayed: false };
+    const outcome = recorded.invocations.get(txn)?.readOnly === true ? "aborted" : "unknown";
+    journal.answered({ txn, outcome, ...nothing, error: "client_gone" });
+  }
+  const tokens: TokenNote[] = [];
+  await using hw = new Highwater({ endpoints });
+  const untilMs = performance.now() + RESOLVE_LIMIT_MS;
+  let open: Open[] = recorded.unresolved.map((txn) => ({ txn, unheardSinceMs: undefined }));
+  // All in turns, and not one to its end after the other: that nobody has heard of them for a while is one while for all.
+  while (open.length > 0) {
+    const left = [...open];
+    const unsettled: Open[] = [];
+    const askSome = async (): Promise<void> => {
+      for (let next = left.shift(); next !== undefined; next = left.shift()) {
+        const settled = await ask(hw, next, { options, untilMs });
+        if (settled === undefined) unsettled.push(next);
+        else if (settled.token !== undefined)
+          tokens.push({ kind: "token", txn: next.txn, token: settled.token, attempt: null });
+      }
+    };
+    await Promise.all(Array.from({ length: RESOLVED_AT_A_TIME }, askSome));
+    open = unsettled;
+    if (open.length > 0) await pause(RESOLVE_PAUSE_MS);
+  }
+  return tokens;
+}
+
+interface Open {
+  readonly txn: TxnId;
+  /** Since when everybody who was asked has never heard of it. */
+  unheardSinceMs: number | undefined;
+}
+
+/** Asks once; undefined while nobody can say. */
+async function ask(
+  hw: Highwater,
+  open: Open,
+  { options, untilMs }: { options: SettleOptions; untilMs: number },
+): Promise<{ token: string | undefined } | undefined> {
+  const { journal, recorded } = options;
+  const { txn } = open;
+  const { level } = recorded.invocations.get(txn) ?? {};
+  const state = await hw.status(txn, level === undefined ? {} : { level }).catch((error: unknown) => {
+    if (error instanceof HighwaterError) return undefined;
+    throw error;
+  });
+  const found = state && foundBy(state);
+  if (found !== undefined) {
+    journal.resolved({ txn, outcome: found.outcome, position: found.position });
+    return { token: found.token };
+  }
+  if (state?.state === "unknown") open.unheardSinceMs ??= performance.now();
+  else open.unheardSinceMs = undefined;
+  const { unheardSinceMs } = open;
+  const isNever = unheardSinceMs !== undefined && performance.now() - unheardSinceMs > NEVER_AFTER_MS;
+  if (!isNever && performance.now() < untilMs) return undefined;
+  const outcome = unheardSinceMs === undefined ? "unresolved" : "never";
+  journal.resolved({ txn, outcome, position: null });
+  return { token: undefined };
+}
+
+/** Records the word of each tracker on each token at each level. */
+export async function askFinalVerdicts(options: SettleOptions, tokens: readonly TokenNote[]): Promise<void> {
+  const untilMs = performance.now() + VERDICTS_LIMIT_MS;
+  await Promise.all(
+    options.trackers.map(async (tracker) => {
+      for (const level of options.levels) {
+        for (let at = 0; at < tokens.length; at += BATCH)
+          await askFinally(options.journal, {
+            tracker,
+            level,
+            untilMs,
+            tokens: tokens.slice(at, at + BATCH),
+          });
+      }
+    }),
+  );
+}
+
+interface FinalQuestion {
+  readonly tracker: NamedTracker;
+  readonly level: Level;
+  readonly tokens: readonly TokenNote[];
+  readonly untilMs: number;
+}
+
+/** Asks again for what is pending until the time is over. */
+async function askFinally(
+  journal: Journal,
+  { tracker, level, tokens, untilMs }: FinalQuestion,
+): Promise<void> {
+  let open = tokens;
+  while (open.length > 0) {
+    const isLast = performance.now() > untilMs;
+    const asked = { tokens: open.map(({ token }) => token), level, waitMs: isLast ? 0 : VERDICTS_WAIT_MS };
+    const words = await askVerdicts(tracker.url, asked, { timeoutMs: VERDICTS_TIMEOUT_MS });
+    if (words === undefined && isLast)
+      throw new Error(`tracker ${tracker.name} does not say its final verdicts`);
+    const waiting: TokenNote[] = [];
+    for (const [at, note] of open.entries()) {
+      const word: Word = words?.[at] ?? { verdict: "pending", rule: null };
+      if (word.verdict === "pending" && !isLast) waiting.push(note);
+      else tellFinal(journal, { txn: note.txn, attempt: note.attempt, level, tracker: tracker.name }, word);
+    }
+    open = waiting;
+    if (open.length > 0) await pause(VERDICTS_PAUSE_MS);
+  }
+}
+
+function tellFinal(
+  journal: Journal,
+  about: { txn: TxnId; attempt: EpochId | null; level: Level; tracker: string },
+  word: Word,
+): void {
+  journal.told({ ...about, ...word, by: "final" });
+}

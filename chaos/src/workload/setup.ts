@@ -1,0 +1,48 @@
+// The application's tables, made through the product itself, so safe that no failure of the run can take them back.
+import { setTimeout as pause } from "node:timers/promises";
+import { type Level } from "@highwater/checker";
+import { Highwater, HighwaterError, newTransactionId } from "@highwater/sdk";
+import { type Endpoint } from "../parts.ts";
+import { type Journal } from "./journal.ts";
+import { CREATE_TABLES } from "./schema.ts";
+
+const LIMIT_MS = 60_000;
+const PAUSE_MS = 250;
+
+export interface SetupOptions {
+  readonly endpoints: readonly Endpoint[];
+  /** The strongest one. */
+  readonly level: Level;
+  readonly journal: Journal;
+}
+
+/** A transaction without operations, as far as the history is concerned. */
+export async function createTables({ endpoints, level, journal }: SetupOptions): Promise<void> {
+  await using hw = new Highwater({ endpoints, level });
+  const txn = newTransactionId();
+  journal.invoked({
+    ...{ client: "setup", session: null, txn, rerunOf: null, ack: "durable", level, readOnly: false },
+    ...{ isolation: "serializable", after: null, operations: [] },
+  });
+  const untilMs = performance.now() + LIMIT_MS;
+  for (;;) {
+    try {
+      const transaction = await hw.transaction(CREATE_TABLES, { id: txn, ack: "durable", level });
+      const { token, position, replayed } = transaction;
+      const { verdict, rule } = await transaction.durable({ level, timeout: LIMIT_MS });
+      journal.note({ kind: "token", txn, token, attempt: replayed ? null : position.epoch });
+      journal.answered({
+        ...{ txn, outcome: "committed", durableAt: level, shown: [], replayed, error: null },
+        position: { epoch: position.epoch, offset: position.offset },
+      });
+      journal.told({ txn, level, verdict, by: "promise", tracker: null, attempt: null, rule });
+      return;
+    } catch (error) {
+      // A system that has only just been started may not be ready yet.
+      const isPassing =
+        error instanceof HighwaterError && error.retry === "wait" && error.outcome === "not_applied";
+      if (!isPassing || performance.now() > untilMs) throw error;
+      await pause(PAUSE_MS);
+    }
+  }
+}

@@ -1,0 +1,48 @@
+// One tracker's verdicts, asked for without the SDK, which would go on to another tracker.
+import { type Level, type Told } from "@highwater/checker";
+
+export interface Word {
+  readonly verdict: Told["verdict"];
+  readonly rule: string | null;
+}
+
+export interface Question {
+  readonly tokens: readonly string[];
+  readonly level: Level;
+  readonly waitMs: number;
+}
+
+interface VerdictsAnswer {
+  readonly verdicts: readonly {
+    readonly verdict: Word["verdict"];
+    readonly rule?: string;
+    readonly error?: unknown;
+  }[];
+}
+
+/** In the order of the tokens, or undefined when the tracker does not answer, or answers with an error. */
+export async function askVerdicts(
+  tracker: string,
+  question: Question,
+  { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
+): Promise<Word[] | undefined> {
+  try {
+    const response = await fetch(`${tracker}/v1/durability/verdicts`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(question),
+      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal === undefined ? [] : [signal])]),
+    });
+    if (!response.ok) {
+      await response.body?.cancel();
+      return undefined;
+    }
+    const { verdicts } = (await response.json()) as VerdictsAnswer;
+    return verdicts.map((one) => ({
+      verdict: one.error === undefined ? one.verdict : "refused",
+      rule: one.rule ?? null,
+    }));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,70 @@
+// Goal: a short run of everything that `make chaos` does finds nothing, and would say so. Method: the three-region system with
+// real clients, half a dozen faults with a failover among them, then the checker on what was recorded; and the same history
+// with one word turned round, which must not pass.
+import assert from "node:assert/strict";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { judge } from "../src/judge.ts";
+import { startThreeRegions } from "../src/nemesis/three-regions.ts";
+import { isClean, machineReadable, readable } from "../src/report.ts";
+import { runChaos } from "../src/run.ts";
+import { startWorkload } from "../src/workload/index.ts";
+
+const SEED = 5;
+const DURATION_MS = 12_000;
+const RATE = 40;
+const KINDS = ["lose_primary", "one_way_link", "slow_link", "pause_tracker", "kill_gateway", "kill_tracker"];
+
+interface Line {
+  type: string;
+  by?: string;
+  verdict?: string;
+}
+
+/** One durable word of the end becomes a loss. */
+async function turnOneWord(history: string): Promise<void> {
+  for (const name of await readdir(history)) {
+    const file = join(history, name);
+    const lines = (await readFile(file, "utf8")).split("\n");
+    const at = lines.findIndex((line) => {
+      if (!line.includes('"final"')) return false;
+      const { type, by, verdict } = JSON.parse(line) as Line;
+      return type === "told" && by === "final" && verdict === "durable";
+    });
+    if (at < 0) continue;
+    lines[at] = (lines[at] ?? "").replace('"verdict":"durable"', '"verdict":"lost"');
+    await writeFile(file, lines.join("\n"));
+    return;
+  }
+  assert.fail("nothing was told as durable");
+}
+
+test("a slice of chaos: nothing is violated, nothing is pending, and a lie would be found", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "highwater-chaos-slice-"));
+  try {
+    const lines: string[] = [];
+    const result = await runChaos({
+      ...{ seed: SEED, durationMs: DURATION_MS, rate: RATE, keep: dir },
+      startRig: () => startThreeRegions(KINDS),
+      startWorkload,
+      say: (line) => lines.push(line),
+    });
+    const told = [...lines, readable(SEED, result)].join("\n");
+    assert.ok(isClean(result), told);
+    const kinds = Object.keys(result.faults);
+    assert.ok(kinds.includes("lose_primary"), told);
+    assert.ok(kinds.length >= 3, told);
+    assert.deepEqual(result.failedFaults, [], told);
+    assert.ok((result.judgement?.committed ?? 0) > 100, told);
+    const line = JSON.parse(machineReadable(SEED, result)) as Record<string, unknown>;
+    assert.deepEqual([line["seed"], line["pending"], line["violations"]], [SEED, 0, 0]);
+
+    const history = join(dir, "history");
+    await turnOneWord(history);
+    assert.ok((await judge(history)).violations > 0, "the checker believes everything");
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,76 @@
+// Which of the product's code has run, as V8 counts it: an input that reaches something new is worth changing further.
+import { type Profiler, Session } from "node:inspector";
+
+/** And the bugs that are planted for the loop's own test. */
+const PRODUCT = /^file:.*\/(?:(?:packages|services|sdk)\/(?!.*\.test\.ts$)|fuzz\/src\/targets\/planted\.ts$)/;
+
+/** By file: places of its text. */
+export type Fresh = Map<string, readonly number[]>;
+
+export class Coverage {
+  readonly #session = new Session();
+  /** Of each file, the characters that have ever run. */
+  readonly #seen = new Map<string, Set<number>>();
+  /** Ways through a function that hold nothing fresh any more. */
+  readonly #known = new Set<string>();
+  #count = 0;
+
+  constructor() {
+    this.#session.connect();
+    this.#session.post("Profiler.enable");
+    this.#session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: true });
+  }
+
+  /** Characters of source that have run so far. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** What has run since the last look and never had before. It counts as seen when it is `learn`ed. */
+  look(): Fresh {
+    let found: Profiler.ScriptCoverage[] = [];
+    this.#session.post("Profiler.takePreciseCoverage", (_error, { result }) => {
+      found = result;
+    });
+    const fresh: Fresh = new Map();
+    for (const { url, functions } of found) {
+      const places = PRODUCT.test(url) ? this.#freshOf(url, functions) : [];
+      if (places.length > 0) fresh.set(url, places);
+    }
+    return fresh;
+  }
+
+  learn(fresh: Fresh): void {
+    for (const [url, places] of fresh) {
+      const seen = this.#seen.get(url) ?? new Set();
+      this.#seen.set(url, seen);
+      this.#count -= seen.size;
+      for (const place of places) seen.add(place);
+      this.#count += seen.size;
+    }
+  }
+
+  #freshOf(url: string, functions: readonly Profiler.FunctionCoverage[]): number[] {
+    const seen = this.#seen.get(url);
+    const fresh: number[] = [];
+    for (const { ranges } of functions) {
+      const [whole] = ranges;
+      if (whole === undefined || whole.count === 0) continue;
+      const way = `${url} ${ranges.map((one) => `${String(one.startOffset)}${one.count > 0 ? "+" : "-"}${String(one.endOffset)}`).join()}`;
+      if (this.#known.has(way)) continue;
+      const before = fresh.length;
+      const ran = new Uint8Array(whole.endOffset - whole.startOffset);
+      // Outer ranges come first, and inner ones say it more exactly.
+      for (const { startOffset, endOffset, count } of ranges)
+        ran.fill(count > 0 ? 1 : 0, startOffset - whole.startOffset, endOffset - whole.startOffset);
+      for (const [at, did] of ran.entries())
+        if (did === 1 && seen?.has(whole.startOffset + at) !== true) fresh.push(whole.startOffset + at);
+      if (fresh.length === before) this.#known.add(way);
+    }
+    return fresh;
+  }
+
+  close(): void {
+    this.#session.disconnect();
+  }
+}

@@ -1,0 +1,25 @@
+// Targets with a known bug each, for the tests of the loop itself. They run only when they are asked for by name.
+import { pure, type Target } from "../target.ts";
+
+/** Only who keeps what gets one step further gets here: by chance alone it takes all inputs of three bytes. */
+function takeSteps(input: Buffer): void {
+  if (input[0] !== 0x7a) return;
+  if (input[1] !== 0x91) return;
+  if (input[2] === 0x33) throw new Error("found behind three steps");
+}
+
+const plant = (name: string, run: (input: Buffer) => void | Promise<void>): Target =>
+  pure({ ...{ name, about: "planted", seeds: ["abcd"], sliceRuns: 0 }, run });
+
+export const targets: readonly Target[] = [
+  plant("planted-coverage", takeSteps),
+  plant("planted-uncaught", async (input) => {
+    if (input.length > 6)
+      setImmediate(() => {
+        throw new Error("thrown where nobody catches it");
+      });
+  }),
+  plant("planted-rejection", async (input) => {
+    if (input.length > 6) void Promise.reject(new Error("rejected where nobody catches it"));
+  }),
+];

@@ -1,0 +1,73 @@
+// In which epochs each transaction has committed, and who has seen its values where. What is recorded is taken as it is; of
+// a transaction whose answer was lost, the values that others saw tell the rest.
+import { type EpochId } from "./history.ts";
+import { type ListView } from "./lists.ts";
+import { getOrMake } from "./maps.ts";
+import { type History, type Transaction, isVoid } from "./model.ts";
+
+export interface Sighting extends ListView {
+  readonly key: string;
+  readonly epoch: EpochId;
+}
+
+/** The longest list of each kind that was read in each epoch, the final state's among them. */
+export function sightingsOf({ transactions, finalLists, epochs }: History): Sighting[] {
+  const byEpoch = new Map<EpochId, Map<object, Sighting>>();
+  const note = (sighting: Sighting): void => {
+    const known = getOrMake(byEpoch, sighting.epoch, () => new Map<object, Sighting>());
+    const before = known.get(sighting.spine);
+    if (before === undefined || before.length < sighting.length) known.set(sighting.spine, sighting);
+  };
+  for (const { readIn: epoch, reads } of transactions) {
+    if (epoch === null) continue;
+    for (const { key, spine, length } of reads) note({ key, spine, length, epoch });
+  }
+  if (epochs.last !== null) {
+    for (const [key, { spine, length }] of finalLists) note({ key, spine, length, epoch: epochs.last });
+  }
+  return [...byEpoch.values()].flatMap((known) => [...known.values()]);
+}
+
+export function inferAttempts(history: History): void {
+  const { transactions, writers, epochs } = history;
+  for (const transaction of transactions) recordAttempts(transaction);
+  const sightings = sightingsOf(history);
+  for (const { spine, length, epoch } of sightings) {
+    for (let at = 0; at < length; at++) writers.get(spine.values[at] ?? Number.NaN)?.seenIn.add(epoch);
+  }
+  for (const transaction of transactions) {
+    if (!transaction.isInferred || isVoid(transaction)) continue;
+    let found = transaction.attempts[0] ?? null;
+    for (const epoch of transaction.seenIn)
+      found = found === null ? epoch : (epochs.common(found, epoch) ?? found);
+    if (found !== null) transaction.attempts = [found];
+  }
+  for (const sighting of sightings) lowerInferred(history, sighting);
+}
+
+function recordAttempts(transaction: Transaction): void {
+  const { words, receipt, answer, resolution, readIn } = transaction;
+  const known = new Set<EpochId>();
+  for (const { attempt } of words) if (attempt !== null) known.add(attempt);
+  if (receipt?.kind === "commit") known.add(receipt.epoch);
+  if (readIn !== null) known.add(readIn);
+  transaction.attempts = [...known];
+  if (known.size > 0) return;
+  // The position of an answer that was given again later is that of the look-up.
+  transaction.isInferred = true;
+  const position = answer?.position ?? resolution?.position;
+  if (position != null) transaction.attempts = [position.epoch];
+}
+
+/** What stands before an older epoch's value is of that epoch at the latest. */
+function lowerInferred({ writers, epochs }: History, { spine, length, epoch }: Sighting): void {
+  let bound: EpochId | null = null;
+  for (let at = length - 1; at >= 0; at--) {
+    const writer = writers.get(spine.values[at] ?? Number.NaN);
+    const attempt = writer?.attempts.findLast((other) => epochs.contains(epoch, other));
+    if (writer === undefined || attempt === undefined) continue;
+    if (bound !== null && writer.isInferred && epochs.depth(attempt) > epochs.depth(bound))
+      writer.attempts = [bound];
+    else if (bound === null || epochs.depth(attempt) < epochs.depth(bound)) bound = attempt;
+  }
+}

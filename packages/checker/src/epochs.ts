@@ -1,0 +1,93 @@
+// The tree of epochs: which history each of them continued. A history is the path from the first epoch to one of them.
+import { HistoryError } from "./faults.ts";
+import { type EpochId, type FinalState } from "./history.ts";
+
+interface Place {
+  readonly node: string | null;
+  readonly depth: number;
+  /** The epoch's history, itself last. */
+  readonly path: readonly EpochId[];
+  readonly members: ReadonlySet<EpochId>;
+  readonly isPlaced: boolean;
+}
+
+export class EpochTree {
+  readonly #records: ReadonlyMap<EpochId, FinalState["epochs"][number]>;
+  readonly #places = new Map<EpochId, Place>();
+  /** The epoch that reigns at the end. */
+  readonly last: EpochId | null;
+
+  constructor(epochs: FinalState["epochs"]) {
+    this.#records = new Map(epochs.map((epoch) => [epoch.id, epoch]));
+    let last: FinalState["epochs"][number] | null = null;
+    for (const epoch of epochs) if (epoch.reigned && (last === null || epoch.seq > last.seq)) last = epoch;
+    this.last = last?.id ?? null;
+  }
+
+  /** False for an epoch of which the final state does not know from where it went on. */
+  isPlaced(epoch: EpochId): boolean {
+    return this.#placeOf(epoch).isPlaced;
+  }
+
+  depth(epoch: EpochId): number {
+    return this.#placeOf(epoch).depth;
+  }
+
+  node(epoch: EpochId): string | null {
+    return this.#placeOf(epoch).node;
+  }
+
+  path(epoch: EpochId): readonly EpochId[] {
+    return this.#placeOf(epoch).path;
+  }
+
+  /** True when the epoch's history contains the other one, or they are the same. */
+  contains(epoch: EpochId, earlier: EpochId): boolean {
+    return epoch === earlier || this.#placeOf(epoch).members.has(earlier);
+  }
+
+  reigned(epoch: EpochId): boolean {
+    return this.last !== null && this.contains(this.last, epoch);
+  }
+
+  /** The newest epoch that is in the histories of both; null when they have none in common. */
+  common(one: EpochId, other: EpochId): EpochId | null {
+    if (one === other) return one;
+    return this.path(one).findLast((epoch) => this.contains(other, epoch)) ?? null;
+  }
+
+  /** Epochs on the node, oldest first. */
+  onNode(node: string): EpochId[] {
+    const own = [...this.#records.values()].filter((record) => record.node === node);
+    return own.sort((one, other) => one.seq - other.seq).map(({ id }) => id);
+  }
+
+  /** The history that reigns now has been on another node since the epoch. */
+  hasMoved(epoch: EpochId): boolean {
+    if (this.last === null) return false;
+    return this.path(this.last).some(
+      (later) => !this.contains(epoch, later) && this.node(later) !== this.node(epoch),
+    );
+  }
+
+  #placeOf(epoch: EpochId): Place {
+    const known = this.#places.get(epoch);
+    if (known !== undefined) return known;
+    const path: EpochId[] = [epoch];
+    const members = new Set(path);
+    let isPlaced = this.#records.has(epoch);
+    for (let at = this.#records.get(epoch)?.previous ?? null; at !== null;) {
+      if (members.has(at)) throw new HistoryError("contradictory", `epoch ${at} comes before itself`, null);
+      members.add(at);
+      path.push(at);
+      const record = this.#records.get(at);
+      isPlaced &&= record !== undefined;
+      at = record?.previous ?? null;
+    }
+    path.reverse();
+    const node = this.#records.get(epoch)?.node ?? null;
+    const place = { node, depth: path.length - 1, path, members, isPlaced };
+    this.#places.set(epoch, place);
+    return place;
+  }
+}

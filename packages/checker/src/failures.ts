@@ -1,0 +1,50 @@
+// Which failure may have broken a promise.
+import { type EpochId, type Failure } from "./history.ts";
+import { type History, type Transaction } from "./model.ts";
+
+export class Excuses {
+  readonly #history: History;
+  /** The first epoch that a failure can have led to; null if nobody has seen one. */
+  readonly #ledTo = new Map<Failure, EpochId | null>();
+
+  constructor(history: History) {
+    this.#history = history;
+    const { epochs, firstSeen, failures } = history;
+    for (const failure of failures) {
+      const later = epochs
+        .onNode(failure.node)
+        .find((epoch) => (firstSeen.get(epoch) ?? Number.NEGATIVE_INFINITY) > failure.atMs);
+      this.#ledTo.set(failure, later ?? null);
+    }
+  }
+
+  /**
+   * A failure until then that did not keep the level, and that may have come after the attempt. One that the attempt's
+   * history goes on from has not: then it was already there. Without evidence of that, it may have.
+   */
+  breaks(
+    transaction: Transaction,
+    attempt: EpochId | null,
+    level: number | null,
+    untilMs: number,
+  ): Failure | null {
+    const { scenario, epochs, failures } = this.#history;
+    const name = level === null ? null : (scenario.levels[level] ?? "");
+    for (const failure of failures) {
+      if (failure.atMs > untilMs) break;
+      const keeps =
+        name === null
+          ? scenario.levels.every((other) => failure.kept.includes(other))
+          : failure.kept.includes(name);
+      if (keeps) continue;
+      const ledTo = this.#ledTo.get(failure) ?? null;
+      const isLater =
+        attempt !== null &&
+        ledTo !== null &&
+        transaction.invocation.atMs > failure.atMs &&
+        epochs.contains(attempt, ledTo);
+      if (!isLater) return failure;
+    }
+    return null;
+  }
+}

@@ -1,0 +1,55 @@
+// What the rules have found. Every finding counts; of each rule only the first few are kept with their explanation.
+import { type TxnId } from "./history.ts";
+import { type Rule } from "./rules/names.ts";
+
+export interface Violation {
+  readonly rule: Rule;
+  /** `T1`, `T2` … of the explanation, in this order. */
+  readonly transactions: readonly TxnId[];
+  readonly explanation: string;
+}
+
+/** What one reading of the evidence calls wrong and another one does not. */
+export type Ambiguity =
+  /** Broken, although nobody has recorded a word that was broken: only its tracker knew the mark. */
+  | "broken_without_a_word"
+  /** Which attempt of an id that ran twice a word is about. */
+  | "word_without_attempt"
+  /** A read-only transaction is durable to one tracker and lost to another one: they had heard different marks. */
+  | "read_judged_apart"
+  /** All say that it is gone, and only some know that the level had been reached. */
+  | "promise_known_to_some"
+  /** A read whose epoch is not known, so nobody can say what it had to see. */
+  | "read_without_epoch"
+  /** A value of an epoch whose place among the others is not known. */
+  | "epoch_without_place"
+  /** Words of one tracker in another order than it could have said them; its answers may have overtaken each other. */
+  | "words_out_of_order"
+  /** Durable on the disk of a node that is gone, to those who heard so in time, and lost to others. */
+  | "durable_on_a_lost_disk"
+  /** Cycles that need a snapshot read among others: replicas and the primary may show commits in different orders. */
+  | "cycle_through_snapshots";
+
+const EXAMPLES_PER_RULE = 20;
+
+export class Findings {
+  readonly violations: Violation[] = [];
+  readonly byRule = new Map<Rule, number>();
+  readonly ambiguous = new Map<Ambiguity, number>();
+  readonly weak: string[] = [];
+
+  violation(rule: Rule, transactions: readonly TxnId[], explain: () => string): void {
+    const count = (this.byRule.get(rule) ?? 0) + 1;
+    this.byRule.set(rule, count);
+    if (count <= EXAMPLES_PER_RULE) this.violations.push({ rule, transactions, explanation: explain() });
+  }
+
+  ambiguity(kind: Ambiguity): void {
+    this.ambiguous.set(kind, (this.ambiguous.get(kind) ?? 0) + 1);
+  }
+
+  /** The run proves less than it could. */
+  weakness(note: string): void {
+    this.weak.push(note);
+  }
+}

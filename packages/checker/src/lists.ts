@@ -1,0 +1,76 @@
+// Keeps every list that was read as the beginning of a longer one that others have read: most are, so that they cost two
+// words each. Lists that disagree are kept apart.
+
+/** The longest list so far of those that begin alike. */
+export class Spine {
+  readonly key: string;
+  readonly values: number[];
+  #places: Map<number, number> | null = null;
+  #indexed = 0;
+
+  constructor(key: string, values: number[]) {
+    this.key = key;
+    this.values = values;
+  }
+
+  /** Where the value is first, or -1. */
+  indexOf(value: number): number {
+    this.#places ??= new Map();
+    for (; this.#indexed < this.values.length; this.#indexed++) {
+      const next = this.values[this.#indexed] ?? Number.NaN;
+      if (!this.#places.has(next)) this.#places.set(next, this.#indexed);
+    }
+    return this.#places.get(value) ?? -1;
+  }
+}
+
+/** The first `length` values of the spine. */
+export interface ListView {
+  readonly spine: Spine;
+  readonly length: number;
+}
+
+export class Lists {
+  readonly #spines = new Map<string, Spine[]>();
+
+  intern(key: string, list: readonly number[]): ListView {
+    const spines = this.#spines.get(key) ?? [];
+    if (spines.length === 0) this.#spines.set(key, spines);
+    for (const spine of spines) {
+      if (commonLength(spine.values, spine.values.length, list, list.length) < list.length) continue;
+      return { spine, length: list.length };
+    }
+    for (const spine of spines) {
+      const { values } = spine;
+      if (commonLength(values, values.length, list, list.length) < values.length) continue;
+      for (let at = values.length; at < list.length; at++) values.push(list[at] ?? Number.NaN);
+      return { spine, length: list.length };
+    }
+    const spine = new Spine(key, [...list]);
+    spines.push(spine);
+    return { spine, length: list.length };
+  }
+
+  spines(): Iterable<Spine> {
+    return [...this.#spines.values()].flat();
+  }
+}
+
+/** How far two lists agree. */
+export function commonLength(
+  one: readonly number[],
+  oneLength: number,
+  other: readonly number[],
+  otherLength: number,
+): number {
+  const limit = Math.min(oneLength, otherLength);
+  for (let at = 0; at < limit; at++) if (one[at] !== other[at]) return at;
+  return limit;
+}
+
+/** True when the shorter of the two is the beginning of the longer one. */
+export function isCompatible(one: ListView, other: ListView): boolean {
+  if (one.spine === other.spine) return true;
+  const limit = Math.min(one.length, other.length);
+  return commonLength(one.spine.values, one.length, other.spine.values, other.length) === limit;
+}

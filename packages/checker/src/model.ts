@@ -1,0 +1,190 @@
+// A history as the rules see it: transactions with everything that was said about them, and the lists that they have read.
+import { type EpochTree } from "./epochs.ts";
+import {
+  type Answer,
+  type EpochId,
+  type Failure,
+  type Fault,
+  type FinalState,
+  type Invocation,
+  type Resolution,
+  type Scenario,
+  type Told,
+} from "./history.ts";
+import { type ListView } from "./lists.ts";
+
+export interface Word {
+  readonly atMs: number;
+  /** Its place among the levels, weakest first. */
+  readonly level: number;
+  readonly verdict: Told["verdict"];
+  /** `answer`: the answer to a safe transaction. */
+  readonly by: Told["by"] | "answer";
+  readonly tracker: string | null;
+  /** As it was recorded; see `attemptOf`. */
+  readonly attempt: EpochId | null;
+}
+
+export interface ListRead extends ListView {
+  readonly key: string;
+  /** Which of the operations has shown it. */
+  readonly operation: number;
+}
+
+export interface Transaction {
+  readonly index: number;
+  readonly invocation: Invocation;
+  /** Without what was shown: that is in `reads` and `sums`. */
+  answer: Answer | null;
+  resolution: Resolution | null;
+  readonly words: Word[];
+  readonly reads: ListRead[];
+  readonly sums: number[];
+  /** The receipt in the final state. */
+  receipt: FinalState["receipts"][number] | null;
+  /** The epoch in which its reads were made; null if there are none, or nobody knows. */
+  readIn: EpochId | null;
+  /** Epochs in which it has committed, as far as anybody knows: more than one if a lost id ran again. */
+  attempts: EpochId[];
+  /** What is known of its only attempt is an upper bound: it may have committed in an earlier epoch of that history. */
+  isInferred: boolean;
+  /** Epochs in which somebody saw one of its values. */
+  readonly seenIn: Set<EpochId>;
+}
+
+export interface History {
+  readonly scenario: Scenario;
+  readonly crashOnly: ReadonlySet<number>;
+  readonly transactions: readonly Transaction[];
+  readonly byId: ReadonlyMap<string, Transaction>;
+  /** Who writes a value, to a list or to the set. */
+  readonly writers: ReadonlyMap<number, Transaction>;
+  readonly faults: readonly Fault[];
+  readonly failures: readonly Failure[];
+  readonly final: FinalState;
+  readonly finalLists: ReadonlyMap<string, ListView>;
+  readonly epochs: EpochTree;
+  /** Every tracker that has given final verdicts. */
+  readonly trackers: readonly string[];
+  /** When the epoch was first named in an answer. */
+  readonly firstSeen: ReadonlyMap<EpochId, number>;
+}
+
+export interface Append {
+  readonly key: string;
+  readonly value: number;
+  /** Which of the operations it is. */
+  readonly operation: number;
+}
+
+export function appendsOf({ invocation }: Transaction): Append[] {
+  return invocation.operations.flatMap((operation, at) =>
+    operation.f === "append" || operation.f === "readAppend"
+      ? [{ key: operation.key, value: operation.value, operation: at }]
+      : [],
+  );
+}
+
+/** The client or the service has said that it committed. */
+export function isAcknowledged({ answer, resolution }: Transaction): boolean {
+  return answer?.outcome === "committed" || resolution?.outcome === "committed";
+}
+
+/** The client or the service has said that it never had an effect and never will. */
+export function isAborted({ answer, resolution }: Transaction): boolean {
+  return (
+    answer?.outcome === "aborted" ||
+    (!isAcknowledged({ answer, resolution } as Transaction) &&
+      (resolution?.outcome === "aborted" || resolution?.outcome === "never"))
+  );
+}
+
+/**
+ * Aborted by a tombstone, when nobody knew any more whether it had committed: it may have, in a history that has ended, and
+ * whoever saw it there is lost with it.
+ */
+export function wasSettled(transaction: Transaction): boolean {
+  const { answer, resolution } = transaction;
+  if (!isAborted(transaction)) return false;
+  if (answer?.outcome === "aborted") return answer.error === "transaction_aborted";
+  return resolution?.outcome === "aborted" || resolution?.outcome === "never";
+}
+
+/** Aborted, and not one that was settled after others had seen it: its values are in no order of versions. */
+export function isVoid(transaction: Transaction): boolean {
+  return isAborted(transaction) && !(wasSettled(transaction) && transaction.seenIn.size > 0);
+}
+
+/** It can have been there for the reader: its tombstone is of a history that the reader has not seen. */
+export function wasSettledBehind(epochs: EpochTree, transaction: Transaction, reader: Transaction): boolean {
+  const { receipt } = transaction;
+  if (!wasSettled(transaction) || reader.readIn === null) return false;
+  return receipt === null || !epochs.contains(reader.readIn, receipt.epoch);
+}
+
+/** It was committed once, and a failure has taken it. */
+export function isLost({ answer, words }: Transaction): boolean {
+  return (
+    answer?.outcome === "lost" ||
+    words.some(({ by, verdict }) => by === "final" && (verdict === "lost" || verdict === "broken"))
+  );
+}
+
+/** From when on everybody in the epoch had to see what it did; infinite if nobody was told, or of another attempt. */
+export function answeredAt({ answer, attempts, readIn }: Transaction, epoch: EpochId): number {
+  if (answer?.outcome !== "committed") return Number.POSITIVE_INFINITY;
+  return attempts.length > 1 && readIn !== epoch ? Number.POSITIVE_INFINITY : answer.atMs;
+}
+
+/** Its attempt that is in the epoch's history. Of two the newer one: it could not have run beside the other. */
+export function attemptIn(epochs: EpochTree, transaction: Transaction, epoch: EpochId): EpochId | null {
+  let found: EpochId | null = null;
+  for (const attempt of transaction.attempts) {
+    if (!epochs.contains(epoch, attempt)) continue;
+    if (found === null || epochs.depth(attempt) > epochs.depth(found)) found = attempt;
+  }
+  return found;
+}
+
+/** How many of the transaction's own appends to the key come before the operation. */
+export function ownBefore(transaction: Transaction, key: string, operation: number): number {
+  let count = 0;
+  for (const append of appendsOf(transaction))
+    if (append.key === key && append.operation < operation) count++;
+  return count;
+}
+
+/** The number of values of others that the list begins with. */
+export function externalLength(transaction: Transaction, read: ListRead): number {
+  return Math.max(0, read.length - ownBefore(transaction, read.key, read.operation));
+}
+
+/** Whether the attempt is in the final state; null for one that only reads, which leaves nothing there. */
+export function isPresent({ invocation, receipt }: Transaction, attempt: EpochId | null): boolean | null {
+  if (invocation.readOnly) return null;
+  return receipt?.kind === "commit" && (attempt === null || receipt.epoch === attempt);
+}
+
+/**
+ * It has committed in the epoch for certain. A word of loss alone does not say so: the id may have been sent again there and
+ * been refused.
+ */
+export function isCertain({ attempts, readIn, receipt, words }: Transaction, attempt: EpochId): boolean {
+  if (attempts.length === 1 || readIn === attempt) return true;
+  if (receipt?.kind === "commit" && receipt.epoch === attempt) return true;
+  return words.some((word) => word.attempt === attempt && word.verdict === "durable");
+}
+
+/**
+ * The attempt that the word is about: as it says, or else the only one, or else the one that was answered or is certain.
+ * Undefined if nobody can tell.
+ */
+export function attemptOf(transaction: Transaction, word: Word): EpochId | null | undefined {
+  if (word.attempt !== null) return word.attempt;
+  const { attempts, answer } = transaction;
+  if (attempts.length <= 1) return attempts[0] ?? null;
+  const answered = answer?.position?.epoch;
+  if (answered !== undefined && attempts.includes(answered)) return answered;
+  const certain = attempts.filter((attempt) => isCertain(transaction, attempt));
+  return certain.length === 1 ? certain[0] : undefined;
+}

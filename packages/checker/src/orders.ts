@@ -1,0 +1,138 @@
+// The order of each key's versions in each epoch, from every list that shows a part of it: those that were read in the epoch,
+// and those of later epochs and the end, which begin with what the epoch has left to them. Violations: rules/order.ts.
+import { type Sighting, sightingsOf } from "./attempts.ts";
+import { type EpochId } from "./history.ts";
+import { isCompatible } from "./lists.ts";
+import { getOrMake } from "./maps.ts";
+import { type History, type Transaction, appendsOf, attemptIn, isAcknowledged, isVoid } from "./model.ts";
+
+/** What is known of one key in one epoch. */
+export interface KeyOrder {
+  readonly key: string;
+  readonly epoch: EpochId;
+  /** The longest list that was read in the epoch; null if nobody read it there. */
+  longest: Sighting | null;
+  /** How many of the longest list's values earlier epochs have left. */
+  base: number;
+  /** Values that the epoch's own transactions have appended, in their order. */
+  readonly own: number[];
+  /** Where each value is in `own`. */
+  readonly places: Map<number, number>;
+  /** Own values of acknowledged transactions that nobody has seen: behind all that were seen. */
+  readonly unseen: { readonly value: number; readonly writer: Transaction }[];
+}
+
+export type OrderFault =
+  | { readonly kind: "lists"; readonly one: Sighting; readonly other: Sighting }
+  | { readonly kind: "own"; readonly order: KeyOrder; readonly other: Sighting; readonly at: number }
+  | { readonly kind: "base"; readonly order: KeyOrder; readonly later: Sighting }
+  | { readonly kind: "epochs"; readonly sighting: Sighting; readonly at: number };
+
+export class Orders {
+  readonly #byKey = new Map<string, Map<EpochId, KeyOrder>>();
+  readonly faults: OrderFault[] = [];
+  readonly #history: History;
+
+  constructor(history: History) {
+    this.#history = history;
+    const sightings = sightingsOf(history);
+    for (const sighting of sightings) this.#addLongest(sighting);
+    for (const order of [...this.all()]) if (order.longest !== null) this.#split(order, order.longest);
+    for (const orders of this.#byKey.values()) this.#compareBases([...orders.values()]);
+    this.#addUnseen();
+  }
+
+  of(key: string, epoch: EpochId): KeyOrder | undefined {
+    return this.#byKey.get(key)?.get(epoch);
+  }
+
+  *all(): Generator<KeyOrder> {
+    for (const orders of this.#byKey.values()) yield* orders.values();
+  }
+
+  #at(key: string, epoch: EpochId): KeyOrder {
+    const orders = getOrMake(this.#byKey, key, () => new Map<EpochId, KeyOrder>());
+    return getOrMake(orders, epoch, () => {
+      return { key, epoch, longest: null, base: 0, own: [], places: new Map(), unseen: [] };
+    });
+  }
+
+  #addLongest(sighting: Sighting): void {
+    const order = this.#at(sighting.key, sighting.epoch);
+    const { longest } = order;
+    if (longest === null) {
+      order.longest = sighting;
+      return;
+    }
+    if (!isCompatible(longest, sighting)) this.faults.push({ kind: "lists", one: longest, other: sighting });
+    if (sighting.length > longest.length) order.longest = sighting;
+  }
+
+  /** Gives each value of the list to the epoch that has appended it. */
+  #split(order: KeyOrder, sighting: Sighting): void {
+    const { epochs, writers } = this.#history;
+    const { key, epoch, spine, length } = sighting;
+    const parts = new Map<EpochId, number[]>();
+    // Values of nobody's, of aborted ones and of other histories are violations of their own. They keep their place, with what
+    // stands before them, so that they do not shift what stands behind them.
+    let newest: EpochId | null = null;
+    for (let at = 0; at < length; at++) {
+      const value = spine.values[at] ?? Number.NaN;
+      const writer = writers.get(value);
+      const attempt = writer === undefined || isVoid(writer) ? null : attemptIn(epochs, writer, epoch);
+      if (attempt !== null && newest !== null && epochs.depth(attempt) < epochs.depth(newest)) {
+        this.faults.push({ kind: "epochs", sighting, at });
+      } else newest = attempt ?? newest;
+      if (newest !== epoch) order.base = at + 1;
+      if (newest !== null) getOrMake(parts, newest, () => []).push(value);
+    }
+    for (const [attempt, values] of parts) this.#merge(this.#at(key, attempt), values, sighting);
+  }
+
+  #merge(order: KeyOrder, values: readonly number[], sighting: Sighting): void {
+    for (const [at, value] of values.entries()) {
+      if (at === order.own.length) {
+        order.own.push(value);
+        if (!order.places.has(value)) order.places.set(value, at);
+      } else if (order.own[at] !== value) {
+        this.faults.push({ kind: "own", order, other: sighting, at });
+        return;
+      }
+    }
+  }
+
+  /** Everything that an epoch began with is in all that continue it: they continue its first record. */
+  #compareBases(orders: readonly KeyOrder[]): void {
+    const { epochs, writers } = this.#history;
+    for (const order of orders) {
+      if (order.longest === null) continue;
+      const { spine, length } = order.longest;
+      for (const later of orders) {
+        if (later === order || later.longest === null || !epochs.contains(later.epoch, order.epoch)) continue;
+        const { values } = later.longest.spine;
+        let isEqual = later.longest.length >= order.base;
+        for (let at = 0; isEqual && at < order.base; at++) isEqual = values[at] === spine.values[at];
+        if (isEqual && later.longest.length > order.base && length >= order.base) {
+          // Nor has the later one more of what came before the epoch.
+          const writer = writers.get(values[order.base] ?? Number.NaN);
+          const attempt = writer === undefined ? null : attemptIn(epochs, writer, later.epoch);
+          isEqual = attempt === null || epochs.contains(attempt, order.epoch);
+        }
+        if (!isEqual) this.faults.push({ kind: "base", order, later: later.longest });
+      }
+    }
+  }
+
+  #addUnseen(): void {
+    for (const writer of this.#history.transactions) {
+      const [attempt] = writer.attempts;
+      // Of an id that ran twice, nobody knows which of its attempts was ever there.
+      if (attempt === undefined || writer.attempts.length > 1) continue;
+      if (writer.isInferred || !isAcknowledged(writer)) continue;
+      for (const { key, value } of appendsOf(writer)) {
+        const order = this.#at(key, attempt);
+        if (!order.places.has(value)) order.unseen.push({ value, writer });
+      }
+    }
+  }
+}

@@ -1,0 +1,267 @@
+// A word about durability is true, is kept, and is given in the end to everyone who was told of a commit.
+import { type Excuses } from "../failures.ts";
+import { type Findings } from "../findings.ts";
+import { type Failure } from "../history.ts";
+import { type History, type Transaction, type Word, isAborted, isAcknowledged, isPresent } from "../model.ts";
+import { type AttemptVerdicts, type Spoken, type Verdicts } from "../verdicts.ts";
+
+export function judgeFate(history: History, verdicts: Verdicts, excuses: Excuses, findings: Findings): void {
+  const judge = new FateJudge(history, verdicts, excuses, findings);
+  for (const transaction of history.transactions) judge.judge(transaction);
+}
+
+class FateJudge {
+  readonly #history: History;
+  readonly #verdicts: Verdicts;
+  readonly #findings: Findings;
+  readonly #excuses: Excuses;
+
+  constructor(history: History, verdicts: Verdicts, excuses: Excuses, findings: Findings) {
+    this.#history = history;
+    this.#verdicts = verdicts;
+    this.#findings = findings;
+    this.#excuses = excuses;
+  }
+
+  judge(transaction: Transaction): void {
+    const verdicts = this.#verdicts.of(transaction);
+    this.#judgeOutcome(transaction, verdicts);
+    for (const ofAttempt of verdicts) {
+      const isBack = hasReturned(ofAttempt);
+      for (const [level, spoken] of ofAttempt.levels.entries()) {
+        if (!isAborted(transaction)) this.#judgeTruth(transaction, ofAttempt, level);
+        this.#judgeBroken(transaction, ofAttempt, level, isBack);
+        this.#judgeFinal(transaction, ofAttempt, level, spoken);
+      }
+    }
+    if (isAcknowledged(transaction)) this.#requireVerdicts(transaction);
+  }
+
+  /** Of what the client was told beside words about durability. */
+  #judgeOutcome(transaction: Transaction, verdicts: readonly AttemptVerdicts[]): void {
+    const { answer, resolution, invocation, attempts } = transaction;
+    const { txn } = invocation;
+    if (isAborted(transaction)) {
+      const said =
+        answer?.outcome === "aborted" ? "answered as aborted" : `resolved as ${resolution?.outcome ?? ""}`;
+      const isDurable = verdicts.some(({ levels }) => levels.some(({ durable }) => durable !== null));
+      if (isDurable) {
+        this.#findings.violation("fate.aborted-durable", [txn], () => `T1 was ${said} and told as durable`);
+      }
+      return;
+    }
+    const isLost = answer?.outcome === "lost" || resolution?.outcome === "lost";
+    const isBroken = verdicts.some(({ levels }) => levels.some(({ broken }) => broken !== null));
+    // With several attempts one can be lost and another one there.
+    if (isLost && !isBroken && attempts.length < 2 && isPresent(transaction, null) === true) {
+      this.#findings.violation(
+        "fate.lost-present",
+        [txn],
+        () => "T1 was answered as lost, and is there in the end",
+      );
+    }
+    const isOpen =
+      answer?.outcome === "unknown" && (resolution === null || resolution.outcome === "unresolved");
+    const isJudged = verdicts.some(({ levels }) => levels.some(({ final }) => final.size > 0));
+    if (resolution?.outcome === "unresolved" || (isOpen && !isJudged)) {
+      this.#findings.violation(
+        "fate.unresolved",
+        [txn],
+        () => "T1 was answered as unknown, and nobody ever said more",
+      );
+    }
+  }
+
+  #judgeTruth(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): void {
+    const spoken = levels[level];
+    if (spoken === undefined || spoken.broken !== null) return;
+    const { durable, lost, final } = spoken;
+    const present = isPresent(transaction, attempt);
+    const { txn } = transaction.invocation;
+    // One that has only read leaves nothing: it is gone if all say so.
+    const isAbsent = present === false || (present === null && final.size === 1 && final.has("lost"));
+    if (durable !== null && isAbsent && !this.#isBeyond(transaction, attempt, level)) {
+      this.#findings.violation("fate.durable-absent", [txn], () => {
+        const failure = this.#excuses.breaks(transaction, attempt, level, Number.POSITIVE_INFINITY);
+        const how = present === null ? "lost" : "absent";
+        return `T1 was told as durable at ${this.#name(level)} (${durable.by}), and is ${how} in the end; ${blame(failure)}`;
+      });
+    }
+    if (lost !== null && present === true) {
+      this.#findings.violation("fate.lost-present", [txn], () => {
+        return `T1 was told as lost at ${this.#name(level)} (${lost.by}), and is there in the end`;
+      });
+    }
+  }
+
+  /** The level has promised nothing about what happened: another node has taken over. */
+  #isBeyond(transaction: Transaction, attempt: string | null, level: number): boolean {
+    if (attempt === null || !this.#history.crashOnly.has(level)) return false;
+    if (!this.#history.epochs.hasMoved(attempt)) return false;
+    return this.#excuses.breaks(transaction, attempt, level, Number.POSITIVE_INFINITY) !== null;
+  }
+
+  #judgeBroken(
+    transaction: Transaction,
+    { attempt, levels }: AttemptVerdicts,
+    level: number,
+    isBack: boolean,
+  ): void {
+    const { durable, broken } = levels[level] ?? {};
+    if (broken == null) return;
+    // One that comes back after its loss was told is broken at every level, whichever the failure has kept.
+    const excuse = this.#excuses.breaks(transaction, attempt, isBack ? null : level, broken.atMs);
+    if (excuse === null) {
+      this.#findings.violation("fate.promise-broken", [transaction.invocation.txn], () => {
+        return `T1 was told as broken at ${this.#name(level)} (${broken.by}), and every failure until then has kept that`;
+      });
+    } else if (durable === null && !isBack) this.#findings.ambiguity("broken_without_a_word");
+  }
+
+  #judgeFinal(transaction: Transaction, ofAttempt: AttemptVerdicts, level: number, spoken: Spoken): void {
+    const { final, words } = spoken;
+    // That it had reached the primary's disk only those know who heard so before that node was gone: to them it stays durable
+    // there, to all others it is lost. Both is true, and neither promises anything about the node that took over.
+    const isBeyond = isGone(ofAttempt, level) && this.#isBeyond(transaction, ofAttempt.attempt, level);
+    const { txn } = transaction.invocation;
+    const at = this.#name(level);
+    if (final.has("pending")) {
+      this.#findings.violation(
+        "fate.pending",
+        [txn],
+        () => `T1 is pending at ${at} in the end (${whoSaid(spoken, "pending")})`,
+      );
+    }
+    for (const verdict of ["expired", "unknown", "refused"] as const) {
+      if (!final.has(verdict)) continue;
+      this.#findings.violation(
+        "fate.unjudged",
+        [txn],
+        () => `T1 is ${verdict} at ${at} in the end (${whoSaid(spoken, verdict)})`,
+      );
+    }
+    this.#judgeAgreement(transaction, level, spoken, isBeyond);
+    if (words.length > 1) this.#judgeChanges(txn, at, spoken, isBeyond);
+  }
+
+  /**
+   * All trackers say the same. They may have heard different marks, so there are two cases in which none of them is wrong, while
+   * nobody has been told of durability: all say that it is gone, and only those who had heard the mark know that it was a
+   * promise; or it has only read, and leaves nothing by which they could come to one end. But what somebody was told binds all.
+   */
+  #judgeAgreement(
+    transaction: Transaction,
+    level: number,
+    { final, words }: Spoken,
+    isBeyond: boolean,
+  ): void {
+    const { txn, readOnly } = transaction.invocation;
+    const said = (["durable", "lost", "broken"] as const).filter((verdict) => final.has(verdict));
+    if (said.length < 2) return;
+    const heard = words.find(({ by, verdict }) => by !== "final" && verdict === "durable");
+    if (isBeyond) this.#findings.ambiguity("durable_on_a_lost_disk");
+    else if (heard === undefined && readOnly) this.#findings.ambiguity("read_judged_apart");
+    else if (heard === undefined && !final.has("durable")) this.#findings.ambiguity("promise_known_to_some");
+    else {
+      this.#findings.violation("fate.trackers-disagree", [txn], () => {
+        const each = said.map((verdict) => `${verdict} (${whoSaid({ words }, verdict)})`).join(" and ");
+        const before = heard === undefined ? "" : `, and was told as durable before (${heard.by})`;
+        return `at ${this.#name(level)} T1 is ${each}${before}`;
+      });
+    }
+  }
+
+  /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
+  #judgeChanges(txn: string, at: string, { words }: Spoken, isBeyond: boolean): void {
+    const sources = Map.groupBy(words, sourceOf);
+    for (const [source, said] of sources) {
+      const first = (verdict: string): number => said.findIndex((word) => word.verdict === verdict);
+      const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
+      if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
+      else if (durable >= 0 && lost >= 0) {
+        this.#findings.violation("fate.word-changed", [txn], () => {
+          return `${source} said of T1 at ${at}: ${durable < lost ? "durable, then lost" : "lost, then durable"}`;
+        });
+      }
+      if (broken < 0) continue;
+      const last = said.find(
+        ({ by, verdict }) => by === "final" && (verdict === "durable" || verdict === "lost"),
+      );
+      if (last !== undefined) {
+        this.#findings.violation("fate.word-changed", [txn], () => {
+          return `${source} said of T1 at ${at} that it is broken, and in the end that it is ${last.verdict}`;
+        });
+      } else if (durable > broken || lost > broken) this.#findings.ambiguity("words_out_of_order");
+    }
+    // A promise that everybody was told is broken holds for nobody.
+    const logged = sources.get(LOG)?.some(({ verdict }) => verdict === "broken") === true;
+    if (!logged || isBeyond) return;
+    const holds = words.find(({ by, verdict }) => by === "final" && verdict === "durable");
+    if (holds === undefined) return;
+    this.#findings.violation("fate.word-changed", [txn], () => {
+      return `${LOG} said of T1 at ${at} that it is broken, and ${holds.tracker ?? ""} in the end that it is durable`;
+    });
+  }
+
+  #requireVerdicts(transaction: Transaction): void {
+    const { trackers, scenario } = this.#history;
+    const said = new Set(
+      transaction.words.flatMap(({ by, tracker, level }) =>
+        by === "final" ? [`${String(level)} ${tracker ?? ""}`] : [],
+      ),
+    );
+    const missing = scenario.levels.flatMap((name, level) =>
+      trackers.flatMap((tracker) =>
+        said.has(`${String(level)} ${tracker}`) ? [] : [`${tracker} at ${name}`],
+      ),
+    );
+    if (missing.length === 0 && trackers.length > 0) return;
+    this.#findings.violation("fate.no-verdict", [transaction.invocation.txn], () => {
+      return `T1 has committed, and has no final verdict of ${missing.join(", ") || "any tracker"}`;
+    });
+  }
+
+  #name(level: number): string {
+    return this.#history.scenario.levels[level] ?? "";
+  }
+}
+
+const LOG = "the log of events";
+
+/**
+ * Losses and broken promises are told by one log, in the store, from which every tracker hands out the same: the word is that
+ * of whoever recorded it. That something has become durable each tracker tells by itself.
+ */
+function sourceOf({ by, tracker, verdict }: Word): string {
+  if (by === "event" && verdict !== "durable") return LOG;
+  return tracker ?? "the client";
+}
+
+/** Whatever it is at this level, at another one all say that it is not there. */
+function isGone({ levels }: AttemptVerdicts, level: number): boolean {
+  return levels.some(
+    ({ final }, other) =>
+      other !== level &&
+      final.size > 0 &&
+      [...final].every((verdict) => verdict === "lost" || verdict === "broken"),
+  );
+}
+
+/** It was told as lost, and then as broken at every level: what is lost and comes back is broken everywhere. */
+function hasReturned({ levels }: AttemptVerdicts): boolean {
+  return (
+    levels.some(({ lost }) => lost !== null) &&
+    levels.every(({ broken, final }) => broken !== null && !final.has("lost"))
+  );
+}
+
+function whoSaid({ words }: Pick<Spoken, "words">, verdict: string): string {
+  return words
+    .flatMap((word) => (word.by === "final" && word.verdict === verdict ? [word.tracker ?? "?"] : []))
+    .join(", ");
+}
+
+function blame(failure: Failure | null): string {
+  if (failure === null) return "every failure has kept that";
+  return `${failure.kind} on ${failure.node} has not kept that, but nobody was told that the promise is broken`;
+}

@@ -1,0 +1,64 @@
+// What was said of each transaction's durability, by attempt and level.
+import { type Findings } from "./findings.ts";
+import { type EpochId } from "./history.ts";
+import { getOrMake } from "./maps.ts";
+import { type History, type Transaction, type Word, attemptOf } from "./model.ts";
+
+/** Words about one attempt at one level. */
+export interface Spoken {
+  /** The first of each kind, whoever said it. */
+  readonly durable: Word | null;
+  readonly lost: Word | null;
+  readonly broken: Word | null;
+  readonly words: readonly Word[];
+  /** What the trackers said at the end. */
+  readonly final: ReadonlySet<Word["verdict"]>;
+}
+
+export interface AttemptVerdicts {
+  readonly attempt: EpochId | null;
+  /** By level, weakest first. */
+  readonly levels: readonly Spoken[];
+}
+
+const SILENCE: Spoken = { durable: null, lost: null, broken: null, words: [], final: new Set() };
+
+export class Verdicts {
+  readonly #byTransaction: AttemptVerdicts[][];
+
+  constructor({ transactions, scenario }: History, findings: Findings) {
+    this.#byTransaction = transactions.map((transaction) =>
+      verdictsOf(transaction, scenario.levels.length, findings),
+    );
+  }
+
+  of({ index }: Transaction): readonly AttemptVerdicts[] {
+    return this.#byTransaction[index] ?? [];
+  }
+
+  at(transaction: Transaction, attempt: EpochId | null, level: number): Spoken {
+    return this.of(transaction).find((it) => it.attempt === attempt)?.levels[level] ?? SILENCE;
+  }
+}
+
+function verdictsOf(transaction: Transaction, levels: number, findings: Findings): AttemptVerdicts[] {
+  const byAttempt = new Map<EpochId | null, Word[][]>();
+  for (const word of transaction.words) {
+    const attempt = attemptOf(transaction, word);
+    if (attempt === undefined) {
+      findings.ambiguity("word_without_attempt");
+      continue;
+    }
+    const words = getOrMake(byAttempt, attempt, () => Array.from({ length: levels }, () => []));
+    words[word.level]?.push(word);
+  }
+  return [...byAttempt].map(([attempt, words]) => ({ attempt, levels: words.map(spokenOf) }));
+}
+
+function spokenOf(words: Word[]): Spoken {
+  words.sort((one, other) => one.atMs - other.atMs);
+  const first = (verdict: Word["verdict"]): Word | null =>
+    words.find((word) => word.verdict === verdict) ?? null;
+  const final = new Set(words.flatMap(({ by, verdict }) => (by === "final" ? [verdict] : [])));
+  return { durable: first("durable"), lost: first("lost"), broken: first("broken"), words, final };
+}

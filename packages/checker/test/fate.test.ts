@@ -1,0 +1,306 @@
+// Words about durability: what was told, what is there in the end, and which failures excuse a difference.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { check } from "../src/check.ts";
+import { type HistoryRecord, type Operation, type Shown } from "../src/history.ts";
+import { append, epoch, failure, history, read, scenario, transfer } from "./support/build.ts";
+import { assertGood, assertViolates } from "./support/judge.ts";
+
+const write = [append("x", 1)];
+const there = { lists: { x: [1] } };
+const gone = { lists: {} };
+/** The history has gone on on another node, without what it lost. */
+const moved = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1", { node: "b" })] };
+const KEPT = ["region", "global"];
+
+test("what is durable and there is good, and so is what is lost and absent", () => {
+  assertGood(history({ t: { does: write } }, there));
+  assertGood(history({ t: { does: write, final: "lost" } }, gone, [failure(20, [])]));
+});
+
+test("durable and absent", () => {
+  const { transactions, explanation } = assertViolates(
+    history({ t: { does: write, receipt: null } }, gone),
+    "fate.durable-absent",
+  );
+  assert.deepEqual(transactions, ["t"]);
+  assert.match(explanation, /durable at disk \(final\).*absent/);
+});
+
+test("durable by the answer, by a promise or by an event counts as well, and broken is what it has to become", () => {
+  const failures = [failure(20, ["disk"])];
+  const answer = { durableAt: "region" };
+  assertViolates(
+    history({ t: { does: write, answer, final: "lost" } }, gone, failures),
+    "fate.durable-absent",
+  );
+  for (const by of ["promise", "event", "asked"] as const) {
+    const told = [{ by, tracker: by === "promise" ? null : "mid", atMs: 16 }];
+    const lost = history({ t: { does: write, told, final: "lost" } }, gone, failures);
+    assertViolates(lost, "fate.durable-absent");
+    const broken = history({ t: { does: write, told, final: ["lost", "broken", "lost"] } }, gone, failures);
+    assertGood(broken);
+    assert.equal(check(broken).counts.promisesBroken, 1);
+  }
+});
+
+test("a tracker that said durable and says lost contradicts itself", () => {
+  const told = [{ tracker: "near", atMs: 16 }];
+  const records = history({ t: { does: write, told, final: "lost" } }, gone, [failure(20, [])]);
+  const { explanation } = assertViolates(records, "fate.word-changed", "fate.durable-absent");
+  assert.match(explanation, /near said of T1 at region: durable, then lost/);
+});
+
+test("durable on the primary's disk promises nothing once another node has taken over", () => {
+  const final = ["durable", "lost", "lost"] as const;
+  assertGood(history({ t: { does: write, final } }, moved, [failure(20, KEPT)]));
+  // On the same node the same words are wrong.
+  const stayed = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1")] };
+  assertViolates(history({ t: { does: write, final } }, stayed, [failure(20, KEPT)]), "fate.durable-absent");
+  // And without a failure that did not keep it.
+  assertViolates(history({ t: { does: write, final } }, moved), "fate.durable-absent");
+});
+
+test("which levels survive crashes alone is the scenario's to say", () => {
+  const specs = { t: { does: write, final: ["durable", "lost", "lost"] } } as const;
+  const none = [scenario({ crashOnly: [] }), failure(20, KEPT)];
+  assertViolates(history(specs, moved, none), "fate.durable-absent");
+  assertGood(history(specs, moved, [scenario({ crashOnly: ["disk"] }), failure(20, KEPT)]));
+});
+
+test("broken although every failure has kept the level", () => {
+  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const final = ["lost", "broken", "lost"] as const;
+  const spec = { t: { does: write, told, final } };
+  assertViolates(history(spec, moved, [failure(20, KEPT)]), "fate.promise-broken");
+  assertViolates(history(spec, moved), "fate.promise-broken");
+  // A failure that came after the word explains nothing.
+  assertViolates(history(spec, moved, [failure(2_000_000, [])]), "fate.promise-broken");
+  assertGood(history(spec, moved, [failure(20, ["disk", "global"])]));
+});
+
+test("a failure that the transaction's epoch came out of explains nothing", () => {
+  const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" }), epoch("e3", "e2", { node: "c" })];
+  const broken = {
+    ...{ does: write, epoch: "e2", at: [30, 35] as const, final: ["lost", "broken", "lost"] as const },
+    told: [{ by: "promise", tracker: null, atMs: 36 }] as const,
+  };
+  const specs = { before: { does: [read("y")], shows: [[]] }, t: broken };
+  const early = failure(20, [], { node: "b" });
+  assertViolates(history(specs, { epochs }, [early]), "fate.promise-broken");
+  assertGood(history(specs, { epochs }, [early, failure(50, [], { node: "c" })]));
+});
+
+test("broken without any word that was broken is counted, not judged", () => {
+  const records = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, moved, [
+    failure(20, []),
+  ]);
+  assertGood(records);
+  assert.deepEqual(check(records).ambiguous, { broken_without_a_word: 1 });
+});
+
+test("lost and present, unless it came back and is called broken", () => {
+  assertViolates(
+    history({ t: { does: write, final: "lost", receipt: "commit" } }, there, [failure(20, [])]),
+    "fate.lost-present",
+  );
+  const told = [{ verdict: "lost", level: "global", atMs: 30, tracker: "near" }] as const;
+  const back = { t: { does: write, told, final: "broken", receipt: "commit" } } as const;
+  assertGood(history(back, there, [failure(20, ["disk"])]));
+  assertViolates(history(back, there, [failure(20, ["disk", "region", "global"])]), "fate.promise-broken");
+});
+
+test("an answer that says lost is one", () => {
+  const answer = { outcome: "lost", position: null } as const;
+  const spec = { does: write, answer, shows: null, final: null } as const;
+  assertGood(history({ t: { ...spec, receipt: null } }, gone));
+  assertViolates(history({ t: { ...spec, receipt: "commit" } }, there), "fate.lost-present");
+});
+
+test("lost in one epoch, and there by a retry of the same id in another one", () => {
+  const epochs = [epoch("e1", null), epoch("e2", "e1")];
+  const told = [{ verdict: "lost", level: "region", tracker: "near", by: "final", attempt: "e1" }] as const;
+  const retried = { does: write, epoch: "e2", told, final: "durable" } as const;
+  assertGood(history({ t: retried }, { ...there, epochs }));
+  // The same word about the attempt that is there is wrong.
+  const wrong = { ...retried, told: [{ ...told[0], attempt: "e2" }] } as const;
+  assertViolates(
+    history({ t: wrong }, { ...there, epochs }),
+    "fate.lost-present",
+    "fate.trackers-disagree",
+    "fate.word-changed",
+  );
+});
+
+test("aborted, or never run, and present or durable", () => {
+  const aborted = { does: write, answer: { outcome: "aborted" }, shows: null, final: null } as const;
+  assertGood(history({ t: { ...aborted, receipt: "aborted" } }, gone));
+  assertViolates(history({ t: { ...aborted, receipt: "commit" } }, there), "fate.aborted-present");
+  assertViolates(
+    history({ t: { ...aborted, receipt: null } }, there),
+    "fate.aborted-present",
+    "atomicity.receipt",
+  );
+  const told = [{ verdict: "durable", atMs: 30 }] as const;
+  assertViolates(history({ t: { ...aborted, told, receipt: null } }, gone), "fate.aborted-durable");
+  const unknown = { answer: { outcome: "unknown", position: null }, shows: null, does: write } as const;
+  const never = { ...unknown, resolution: { outcome: "never", position: null }, final: null } as const;
+  assertGood(history({ t: { ...never, receipt: null } }, gone));
+  assertViolates(history({ t: { ...never, receipt: "commit" } }, there), "fate.aborted-present");
+});
+
+test("unknown outcomes have to be resolved", () => {
+  const unknown = {
+    does: write,
+    answer: { outcome: "unknown", position: null },
+    shows: null,
+    final: null,
+  } as const;
+  const open = history({ t: { ...unknown, receipt: null } }, gone);
+  assertViolates(open, "fate.unresolved");
+  assert.equal(check(open).counts.pending, 1);
+  const unresolved = { ...unknown, resolution: { outcome: "unresolved" }, receipt: null } as const;
+  assertViolates(history({ t: unresolved }, gone), "fate.unresolved");
+  const committed = history({ t: { ...unknown, resolution: {}, final: "durable" } }, there);
+  assertGood(committed);
+  assert.equal(check(committed).counts.unknownResolved, 1);
+  assertViolates(history({ t: { ...unknown, resolution: {}, receipt: "commit" } }, there), "fate.no-verdict");
+});
+
+test("a client that was killed leaves a transaction of which either is right", () => {
+  const killed = { does: write, answer: null, final: null } as const;
+  assertGood(history({ t: { ...killed, receipt: null } }, gone));
+  assertGood(history({ t: { ...killed, receipt: "commit" } }, there));
+  assert.equal(check(history({ t: killed }, gone)).counts.unanswered, 1);
+});
+
+test("in the end nothing is pending, unjudged, or without a word of every tracker at every level", () => {
+  const pending = history(
+    { t: { does: write, final: ["durable", "durable", "pending"], receipt: "commit" } },
+    there,
+  );
+  assertViolates(pending, "fate.pending");
+  assert.equal(check(pending).counts.pending, 1);
+  for (const final of ["expired", "unknown", "refused"] as const) {
+    assertViolates(history({ t: { does: write, final, receipt: "commit" } }, there), "fate.unjudged");
+  }
+  const good = history({ t: { does: write } }, there);
+  const without = good.filter((it) => it.type !== "told" || it.tracker !== "far" || it.level !== "region");
+  const { explanation } = assertViolates(without, "fate.no-verdict");
+  assert.match(explanation, /no final verdict of far at region/);
+  assertViolates(
+    good.filter(({ type }) => type !== "told"),
+    "fate.no-verdict",
+  );
+});
+
+/** As it was told, but for one tracker's last word at the region level. */
+function apart(
+  records: readonly HistoryRecord[],
+  tracker: string,
+  verdict: "durable" | "lost" | "broken",
+): HistoryRecord[] {
+  return records.map((it) =>
+    it.type === "told" && it.by === "final" && it.tracker === tracker && it.level === "region"
+      ? { ...it, verdict }
+      : it,
+  );
+}
+
+test("all trackers say the same about what is there and what is not", () => {
+  const present = history({ t: { does: write } }, there, [failure(20, [])]);
+  const { explanation } = assertViolates(
+    apart(present, "far", "lost"),
+    ...(["fate.trackers-disagree", "fate.lost-present"] as const),
+  );
+  assert.match(explanation, /durable \(near\) and lost \(far\)/);
+  // Whether a promise was broken is known to those who had heard that it could be made.
+  const broken = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, gone, [failure(20, [])]);
+  assertGood(broken);
+  const some = apart(broken, "far", "lost");
+  assertGood(some);
+  assert.equal(check(some).ambiguous.promise_known_to_some, 1);
+  // Of a read nothing is left that could tell.
+  const reading = { does: [read("x")], shows: [[]], readOnly: true } as const;
+  const lost = apart(history({ t: reading }, gone, [failure(20, [])]), "far", "lost");
+  assertGood(lost);
+  assert.equal(check(lost).ambiguous.read_judged_apart, 1);
+});
+
+test("what somebody was told as durable binds all trackers", () => {
+  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const lostHere = (
+    final: "durable" | "broken",
+    does: readonly Operation[],
+    shows: readonly Shown[],
+  ): HistoryRecord[] =>
+    apart(
+      history({ t: { does, shows, told, final: ["lost", final, "lost"] } }, gone, [failure(20, [])]),
+      "far",
+      "lost",
+    );
+  const { explanation } = assertViolates(lostHere("broken", write, [null]), "fate.trackers-disagree");
+  assert.match(
+    explanation,
+    /at region T1 is lost \(far\) and broken \(near\), and was told as durable before \(promise\)/,
+  );
+  assertViolates(lostHere("durable", [read("x")], [[]]), "fate.trackers-disagree");
+});
+
+test("a read that was told as durable is not lost without a word that the promise is broken", () => {
+  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const reading = { does: [read("x")], shows: [[]], told } as const;
+  assertViolates(
+    history({ t: { ...reading, final: "lost" } }, moved, [failure(20, [])]),
+    "fate.durable-absent",
+  );
+  assertGood(history({ t: { ...reading, final: ["lost", "broken", "lost"] } }, moved, [failure(20, [])]));
+});
+
+test("losses are told by one log, whichever tracker hands it out", () => {
+  const told = [
+    { by: "event", tracker: "near", verdict: "durable", atMs: 16 },
+    { by: "event", tracker: "near", verdict: "lost", atMs: 21 },
+    { by: "event", tracker: "near", verdict: "broken", atMs: 22 },
+  ] as const;
+  const final = ["lost", "broken", "lost"] as const;
+  assertGood(history({ t: { does: write, told, final } }, gone, [failure(20, [])]));
+  const flipped = told.map((word) => (word.verdict === "lost" ? { ...word, by: "asked" as const } : word));
+  assertViolates(
+    history({ t: { does: write, told: flipped, final } }, gone, [failure(20, [])]),
+    "fate.word-changed",
+  );
+});
+
+test("what is broken stays broken, and silence in between says nothing", () => {
+  const told = [
+    { tracker: "near", verdict: "durable", atMs: 16 },
+    { tracker: "near", verdict: "pending", atMs: 21 },
+    { tracker: "near", verdict: "broken", atMs: 30 },
+  ] as const;
+  assertGood(
+    history({ t: { does: write, told, final: ["lost", "broken", "lost"] } }, gone, [failure(20, [])]),
+  );
+  const flipped = history({ t: { does: write, told, receipt: "commit" } }, there, [failure(20, [])]);
+  assertViolates(flipped, "fate.word-changed");
+});
+
+test("a transaction is there as a whole, with its receipt, or not at all", () => {
+  const does = [append("x", 1), append("y", 2), transfer(0, 1, 5)];
+  const moved5 = [{ txn: "t", from: 0, to: 1, amount: 5 }];
+  assertGood(history({ t: { does } }, { lists: { x: [1], y: [2] }, transfers: moved5, balances: [95, 105] }));
+  assertViolates(
+    history({ t: { does } }, { lists: { x: [1] }, transfers: moved5, balances: [95, 105] }),
+    "atomicity.torn",
+  );
+  assertViolates(history({ t: { does } }, { lists: { x: [1], y: [2] } }), "atomicity.torn");
+  assertViolates(history({ t: { does: write, receipt: "commit" } }, gone), "atomicity.receipt");
+  assertViolates(
+    history({ t: { does: write, answer: null, final: null, receipt: null } }, there),
+    "atomicity.receipt",
+  );
+  assertViolates(
+    history({ t: { does: write, answer: null, final: null, receipt: "lost" } }, there),
+    "atomicity.receipt",
+  );
+});

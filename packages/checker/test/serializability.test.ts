@@ -1,0 +1,266 @@
+// Every anomaly by its name, the smallest history that has it, and its neighbour that has not.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { check } from "../src/check.ts";
+import { append, epoch, failure, history, read, readAppend } from "./support/build.ts";
+import { assertGood, assertViolates } from "./support/judge.ts";
+
+/** All at once, so that nothing is late but what the lists say. */
+const at = [10, 20] as const;
+const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" })];
+
+test("G0: two transactions overwrite each other", () => {
+  const specs = {
+    one: { at, does: [append("x", 1), append("y", 2)] },
+    two: { at, does: [append("x", 3), append("y", 4)] },
+  };
+  const { transactions, explanation } = assertViolates(
+    history(specs, { lists: { x: [1, 3], y: [4, 2] } }),
+    "G0",
+  );
+  assert.deepEqual([...transactions].sort(), ["one", "two"]);
+  assert.match(
+    explanation,
+    /^T1 -ww-> T2 -ww-> T1 in epoch e1: T2 appended \d right behind T1 in key [xy]; T1 appended/,
+  );
+  assertGood(history(specs, { lists: { x: [1, 3], y: [2, 4] } }));
+});
+
+test("G1a: a read of an aborted transaction", () => {
+  const specs = {
+    one: {
+      at,
+      does: [append("x", 1)],
+      answer: { outcome: "aborted" },
+      shows: null,
+      final: null,
+      receipt: null,
+    },
+    two: { at, does: [read("x")], shows: [[1]] },
+  } as const;
+  const { transactions, explanation } = assertViolates(history(specs), "G1a");
+  assert.deepEqual(transactions, ["two", "one"]);
+  assert.match(explanation, /T1 read 1 in key x, which T2 has appended; T2 was aborted/);
+});
+
+test("G1b: a read between two writes of one transaction", () => {
+  const one = { at, does: [append("x", 1), append("x", 2)] };
+  const lists = { x: [1, 2] };
+  assertViolates(
+    history({ one, two: { at, does: [read("x")], shows: [[1]] } }, { lists }),
+    "G1b",
+    "G-single",
+  );
+  assertGood(history({ one, two: { at, does: [read("x")], shows: [[1, 2]] } }, { lists }));
+});
+
+test("G1c: two transactions have read each other's writes", () => {
+  const lists = { x: [1], y: [2] };
+  const one = { at, does: [append("x", 1), read("y")], shows: [null, [2]] };
+  const two = { at, does: [append("y", 2), read("x")], shows: [null, [1]] };
+  assertViolates(history({ one, two }, { lists }), "G1c");
+  assertGood(history({ one: { ...one, shows: [null, []] }, two }, { lists }));
+});
+
+test("G-single: a read that sees half of another transaction", () => {
+  const one = { at, does: [append("x", 1), append("y", 2)] };
+  const lists = { x: [1], y: [2] };
+  const half = { at, does: [read("x"), read("y")], shows: [[1], []] };
+  const { explanation } = assertViolates(history({ one, half }, { lists }), "G-single");
+  assert.match(explanation, /-rw-> .* -wr-> .*did not see 2 of T\d in key y/);
+  // Also on a replica: it shows a beginning of the log.
+  const invocation = { isolation: "snapshot" } as const;
+  assertViolates(history({ one, half: { ...half, invocation } }, { lists }), "G-single");
+  assertGood(history({ one, none: { ...half, shows: [[], []] } }, { lists }));
+});
+
+test("G2: each of two transactions has missed what the other one wrote", () => {
+  const lists = { x: [1], y: [2] };
+  const one = { at, does: [read("y"), append("x", 1)], shows: [[], null] };
+  const two = { at, does: [read("x"), append("y", 2)], shows: [[], null] };
+  assertViolates(history({ one, two }, { lists }), "G2");
+  assertGood(history({ one, two: { ...two, shows: [[1], null] } }, { lists }));
+  // Snapshot isolation allows that, and nobody has promised more.
+  const invocation = { isolation: "snapshot" } as const;
+  const skewed = history({ one: { ...one, invocation }, two: { ...two, invocation } }, { lists });
+  assertGood(skewed);
+  assert.deepEqual(check(skewed).ambiguous, { cycle_through_snapshots: 1 });
+});
+
+test("G2 through three keys, with readers that only read", () => {
+  const lists = { x: [1], y: [2] };
+  const writes = { one: { at, does: [append("x", 1)] }, two: { at, does: [append("y", 2)] } };
+  const fork = {
+    left: { at, does: [read("x"), read("y")], shows: [[1], []] },
+    right: { at, does: [read("x"), read("y")], shows: [[], [2]] },
+  };
+  assertViolates(history({ ...writes, ...fork }, { lists }), "G2");
+  // A replica and the primary may disagree about which of two strangers was first.
+  const right = { ...fork.right, invocation: { isolation: "snapshot" } } as const;
+  assertGood(history({ ...writes, left: fork.left, right }, { lists }));
+});
+
+test("a lost update is seen although nobody has read what was lost", () => {
+  const one = { at, does: [readAppend("x", 1)], shows: [[]], final: "lost" } as const;
+  const two = { ...one, does: [readAppend("x", 2)] };
+  assertViolates(history({ one, two }, { epochs }, [failure(100, [])]), "G2");
+  assertGood(history({ one, two: { ...two, shows: [[1]] } }, { epochs }, [failure(100, [])]));
+});
+
+test("two lists that are no parts of one order", () => {
+  const writes = { one: { at, does: [append("x", 1)] }, two: { at, does: [append("x", 2)] } };
+  const other = { at, does: [read("x")], shows: [[2]] };
+  const { explanation } = assertViolates(
+    history({ ...writes, other }, { lists: { x: [1, 2] } }),
+    "order.incompatible",
+  );
+  assert.match(explanation, /key x: \[.*\] and \[.*\] were both read in epoch e1/);
+});
+
+test("an epoch's values come in the same order wherever they are seen", () => {
+  const specs = {
+    one: { at, does: [append("x", 1)] },
+    two: { at, does: [append("x", 2)] },
+    seen: { at, does: [read("x")], shows: [[1, 2]] },
+  };
+  assertGood(history(specs, { lists: { x: [1, 2] }, epochs }));
+  assertViolates(history(specs, { lists: { x: [2, 1] }, epochs }), "order.incompatible");
+});
+
+test("each history until a failure has a serial order of its own, what is lost in it too", () => {
+  const lost = { at, final: "lost" } as const;
+  const one = { ...lost, does: [append("x", 1), read("y")], shows: [null, [2]] };
+  const two = { ...lost, does: [append("y", 2), read("x")], shows: [null, [1]] };
+  assertViolates(history({ one, two }, { epochs }, [failure(50, [])]), "G1c");
+});
+
+test("what an epoch has left is in every list of the next one, in its place", () => {
+  const first = { at, does: [append("x", 1)] };
+  const later = { epoch: "e2", at: [30, 40] as const };
+  const second = { ...later, does: [append("x", 2)] };
+  const lists = { x: [1, 2] };
+  assertGood(
+    history({ first, second, both: { ...later, does: [read("x")], shows: [[1]] } }, { lists, epochs }),
+  );
+  assertViolates(
+    history({ first, second, none: { ...later, does: [read("x")], shows: [[]] } }, { lists, epochs }),
+    "read.survivor-missing",
+  );
+  assertViolates(
+    history({ first, second }, { lists: { x: [2, 1] }, epochs }),
+    "order.epochs",
+    "order.real-time",
+  );
+});
+
+test("a list that goes on without what its epoch began with", () => {
+  const lists = { x: [1, 3] };
+  const three = [...epochs, epoch("e3", "e2", { node: "c" })];
+  const specs = {
+    one: { at, does: [append("x", 1)] },
+    two: { at, does: [append("x", 2)], final: "lost" },
+    seen: { at: [30, 40], epoch: "e2", does: [read("x")], shows: [[1, 2]], final: "lost" },
+    three: { at: [50, 60], epoch: "e3", does: [append("x", 3)] },
+  } as const;
+  // What is in the second epoch's first record's history is in the third epoch's, too.
+  assertViolates(history(specs, { lists, epochs: three }, [failure(45, [])]), "order.incompatible");
+});
+
+test("what was lost in one failover can be there after another one, if the histories say so", () => {
+  const branches = [epoch("e1", null), epoch("e2", "e1", { reigned: false }), epoch("e3", "e1")];
+  const specs = {
+    one: { at, does: [append("x", 1)] },
+    early: { at: [30, 40], epoch: "e2", does: [read("x")], shows: [[]], final: "lost" },
+    late: { at: [50, 60], epoch: "e3", does: [read("x")], shows: [[1]] },
+  } as const;
+  assertGood(history(specs, { lists: { x: [1] }, epochs: branches }, [failure(25, [])]));
+});
+
+test("a read of what is only in another history", () => {
+  const branches = [epoch("e1", null), epoch("e2", "e1", { reigned: false }), epoch("e3", "e1")];
+  const specs = {
+    one: { at, epoch: "e2", does: [append("x", 1)], final: "lost" },
+    two: { at: [50, 60], epoch: "e3", does: [read("x")], shows: [[1]], final: "lost" },
+  } as const;
+  assertViolates(history(specs, { epochs: branches }, [failure(5, [])]), "read.other-history");
+  // Nobody can say so of an epoch whose place is not known.
+  const unplaced = history(specs, { epochs: [epoch("e1", null), epoch("e3", "e1")] }, [failure(5, [])]);
+  assertGood(unplaced);
+  assert.ok((check(unplaced).ambiguous.epoch_without_place ?? 0) > 0);
+});
+
+test("an unknown outcome that others have seen is in the epoch of whoever saw it first", () => {
+  const unknown = { at, does: [append("x", 1)], answer: null, final: null, receipt: null } as const;
+  const seen = { at: [30, 40], does: [read("x")], shows: [[1]], final: "lost" } as const;
+  const after = { at: [50, 60], epoch: "e2", does: [append("x", 2)] } as const;
+  const later = { at: [70, 80], epoch: "e2", does: [read("x")], shows: [[2]] } as const;
+  const lost = [failure(45, [])];
+  assertGood(history({ unknown, seen, after, later }, { lists: { x: [2] }, epochs }, lost));
+  assertViolates(
+    history(
+      { unknown, seen, after, later: { ...later, shows: [[2, 1]] } },
+      { lists: { x: [2] }, epochs },
+      lost,
+    ),
+    "order.epochs",
+    "recoverability.reads",
+  );
+});
+
+test("a value of nobody's, and one of another key's", () => {
+  const one = { at, does: [append("y", 1)] };
+  const lists = { y: [1] };
+  assertViolates(history({ one, two: { at, does: [read("x")], shows: [[7]] } }, { lists }), "read.garbage");
+  assertViolates(history({ one, two: { at, does: [read("x")], shows: [[1]] } }, { lists }), "read.garbage");
+  assertViolates(history({ one }, { lists: { y: [1], x: [7] } }), "read.garbage");
+});
+
+test("a transaction sees its own writes, and one state of everything else", () => {
+  const does = [append("x", 1), read("x")];
+  const lists = { x: [1] };
+  assertGood(history({ one: { at, does, shows: [null, [1]] } }, { lists }));
+  assertViolates(history({ one: { at, does, shows: [null, []] } }, { lists }), "read.internal");
+  assertViolates(
+    history({ one: { at, does: [readAppend("x", 1)], shows: [[1]] } }, { lists }),
+    "read.internal",
+  );
+  const other = { at, does: [append("x", 1)] };
+  const twice = [read("x"), read("x")];
+  assertGood(history({ other, one: { at, does: twice, shows: [[1], [1]] } }, { lists }));
+  assertViolates(
+    history({ other, one: { at, does: twice, shows: [[], [1]] } }, { lists }),
+    "read.internal",
+    "G-single",
+  );
+});
+
+test("what was answered before a read began is in it, unless it asks for a snapshot", () => {
+  const one = { at, does: [append("x", 1)] };
+  const late = { at: [30, 40] as const, does: [read("x")], shows: [[]] };
+  const lists = { x: [1] };
+  const { explanation } = assertViolates(history({ one, late }, { lists }), "read.stale");
+  assert.match(explanation, /answered 10\.000 ms before T1 began/);
+  assertGood(history({ one, late: { ...late, at: [15, 40] } }, { lists }));
+  assertGood(history({ one, late: { ...late, invocation: { isolation: "snapshot" } } }, { lists }));
+  // Also if nobody ever saw it.
+  const lost = { ...one, final: "lost" } as const;
+  assertViolates(history({ lost, late }, { epochs }, [failure(50, [])]), "read.stale");
+});
+
+test("nobody appends in front of what was answered before it began", () => {
+  const one = { at, does: [append("x", 1)] };
+  const late = { at: [30, 40] as const, does: [append("x", 2)] };
+  assertGood(history({ one, late }, { lists: { x: [1, 2] } }));
+  assertViolates(history({ one, late }, { lists: { x: [2, 1] } }), "order.real-time");
+  assertGood(history({ one, late: { ...late, at: [15, 40] } }, { lists: { x: [2, 1] } }));
+});
+
+test("the answer of an attempt that was lost says nothing of when the id ran again", () => {
+  const two = { epoch: "e2", at: [10, 20] } as const;
+  const told = [{ verdict: "lost", by: "event", attempt: "e1", atMs: 35 }] as const;
+  const answer = { position: { epoch: "e1", offset: "1" } };
+  const again = { ...two, does: [append("x", 1)], told, answer };
+  const before = { epoch: "e2", at: [40, 50], does: [append("x", 2)] } as const;
+  const early = { epoch: "e2", at: [60, 70], does: [read("x")], shows: [[2]] } as const;
+  assertGood(history({ again, before, early }, { lists: { x: [2, 1] }, epochs }, [failure(30, [])]));
+});

@@ -1,0 +1,101 @@
+// What a session has written and seen is in what it reads later.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { append, epoch, failure, history, read } from "./support/build.ts";
+import { assertGood, assertViolates } from "./support/judge.ts";
+
+const session = { session: "s" };
+const snapshot = { ...session, isolation: "snapshot" } as const;
+const one = { at: [10, 20], does: [append("x", 1)], invocation: session } as const;
+const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" })];
+
+test("a session reads its own writes", () => {
+  const later = { at: [30, 40], does: [read("x")], shows: [[]], invocation: session } as const;
+  const { transactions } = assertViolates(
+    history({ one, later }, { lists: { x: [1] } }),
+    "session.own-writes",
+    "read.stale",
+  );
+  assert.deepEqual(transactions, ["later", "one"]);
+  assertGood(history({ one, later: { ...later, shows: [[1]] } }, { lists: { x: [1] } }));
+  // Others at the same time need not.
+  const other = { ...later, at: [15, 40], invocation: { session: "other" } } as const;
+  assertGood(history({ one, other }, { lists: { x: [1] } }));
+});
+
+test("also in the next epoch, unless they are lost", () => {
+  const later = { at: [30, 40], epoch: "e2", does: [read("x")], shows: [[]], invocation: session } as const;
+  assertViolates(
+    history({ one, later }, { lists: { x: [1] }, epochs }),
+    "session.own-writes",
+    "read.survivor-missing",
+  );
+  assertGood(history({ one: { ...one, final: "lost" }, later }, { epochs }, [failure(25, [])]));
+});
+
+test("lost at last, and seen by somebody in the epoch: it was there", () => {
+  const three = [...epochs, epoch("e3", "e2")];
+  const lost = { ...one, final: "lost" } as const;
+  const seen = { at: [30, 60], epoch: "e2", does: [read("x")], shows: [[1]], final: "lost" } as const;
+  const later = { ...seen, at: [35, 40], shows: [[]], invocation: session } as const;
+  assertViolates(
+    history({ lost, seen, later }, { epochs: three }, [failure(70, [])]),
+    "session.own-writes",
+    "read.survivor-missing",
+  );
+});
+
+test("a session does not see less than it has seen", () => {
+  const write = { at: [10, 60], does: [append("x", 1)] } as const;
+  const first = { at: [20, 30], does: [read("x")], shows: [[1]], invocation: session } as const;
+  const second = { at: [40, 50], does: [read("x")], shows: [[]], invocation: session } as const;
+  const lists = { x: [1] };
+  assertViolates(history({ write, first, second }, { lists }), "session.monotonic");
+  assertGood(history({ write, first, second: { ...second, shows: [[1]] } }, { lists }));
+  assertGood(history({ write, first, second: { ...second, invocation: { session: "other" } } }, { lists }));
+  // A snapshot read promises only what it asks for.
+  assertGood(history({ write, first, second: { ...second, invocation: snapshot } }, { lists }));
+  const asked = { ...second, invocation: { ...snapshot, after: "first" } };
+  assertViolates(history({ write, first, asked }, { lists }), "session.after");
+});
+
+test("what was seen is as lost as what was written", () => {
+  const write = { at: [10, 15], does: [append("x", 1)], final: "lost" } as const;
+  const first = {
+    at: [20, 30],
+    does: [read("x")],
+    shows: [[1]],
+    invocation: session,
+    final: "lost",
+  } as const;
+  const second = { at: [40, 50], epoch: "e2", does: [read("x")], shows: [[]], invocation: session } as const;
+  assertGood(history({ write, first, second }, { epochs }, [failure(35, [])]));
+});
+
+test("a read after a token sees what the token stands for, wherever it runs", () => {
+  const lists = { x: [1], y: [2] };
+  const two = { at: [30, 40], does: [append("y", 2)], invocation: session } as const;
+  const after = {
+    at: [50, 60],
+    does: [read("x"), read("y")],
+    invocation: { ...snapshot, after: "two" },
+  } as const;
+  assertGood(history({ one, two, after: { ...after, shows: [[1], [2]] } }, { lists }));
+  assertViolates(history({ one, two, after: { ...after, shows: [[1], []] } }, { lists }), "session.after");
+  // What the session had done before it is before it in the log.
+  assertViolates(history({ one, two, after: { ...after, shows: [[], [2]] } }, { lists }), "session.after");
+  // Nothing is promised of what came after the one that it names.
+  const early = { ...after, invocation: { ...snapshot, after: "one" } };
+  assertGood(history({ one, two, early: { ...early, shows: [[1], []] } }, { lists }));
+  // Nor by a token of a snapshot, which may be older than what the session did before it.
+  const old = { at: [41, 42], does: [read("z")], shows: [[]], invocation: snapshot } as const;
+  const afterOld = { ...after, shows: [[], []], invocation: { ...snapshot, after: "old" } };
+  assertGood(history({ one, two, old, afterOld }, { lists }));
+});
+
+test("an id that was sent again and refused has not committed there", () => {
+  const told = [{ verdict: "lost", by: "event", attempt: "e2", atMs: 35 }] as const;
+  const lost = { ...one, final: "lost", told } as const;
+  const later = { at: [30, 40], epoch: "e2", does: [read("x")], shows: [[]], invocation: session } as const;
+  assertGood(history({ lost, later }, { epochs }, [failure(25, [])]));
+});

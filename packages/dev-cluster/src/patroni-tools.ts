@@ -1,0 +1,56 @@
+// Where this machine has what a Patroni cluster needs: Patroni and its Python, and a full PostgreSQL installation.
+
+import { constants } from "node:fs";
+import { access, readdir } from "node:fs/promises";
+import path from "node:path";
+import { venvDir } from "./etcd.ts";
+import { type MemberTools } from "./patroni-member.ts";
+import { canReach, chooseIdentity, type Identity } from "./unprivileged.ts";
+
+export interface Tools extends MemberTools {
+  readonly binDir: string;
+}
+
+/** What Patroni needs on this machine, or in words what is missing. */
+export async function findTools(): Promise<Tools | string> {
+  const identity = await chooseIdentity(process.env["HIGHWATER_PG_USER"]);
+  const lib = path.join(venvDir, "lib");
+  const [version] = await readdir(lib).catch(() => []);
+  const sitePackages = path.join(lib, version ?? "", "site-packages");
+  if (
+    version === undefined ||
+    !(await canReach(path.join(sitePackages, "patroni"), identity, constants.X_OK))
+  )
+    return "there is no Patroni: run `make .venv/.installed`";
+  // A virtual environment's Python is a link to where its maker found one, which may be out of the servers' user's reach.
+  const pythons = [path.join(venvDir, "bin", version), `/usr/bin/${version}`, `/usr/local/bin/${version}`];
+  const python = await firstReachable(pythons, identity);
+  if (python === undefined) return `the servers' user cannot run ${version}`;
+  const installed = await readdir("/usr/lib/postgresql").catch(() => []);
+  const named = process.env["HIGHWATER_PG_BIN"];
+  const binDirs = [
+    ...(named === undefined ? [] : [named]),
+    ...installed.sort((a, b) => Number(b) - Number(a)).map((major) => `/usr/lib/postgresql/${major}/bin`),
+  ];
+  const tool = await firstReachable(
+    binDirs.map((dir) => path.join(dir, "pg_basebackup")),
+    identity,
+  );
+  if (tool === undefined)
+    return "there is no full PostgreSQL installation (HIGHWATER_PG_BIN or /usr/lib/postgresql)";
+  return { identity, python, sitePackages, binDir: path.dirname(tool) };
+}
+
+async function firstReachable(
+  files: readonly string[],
+  identity: Identity | undefined,
+): Promise<string | undefined> {
+  for (const file of files) {
+    const exists = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (exists && (await canReach(file, identity, constants.X_OK))) return file;
+  }
+  return undefined;
+}

@@ -1,0 +1,49 @@
+// What a connection hears that brings no request: a client may be about to use it, and must not take an answer to nothing for
+// the answer to what it has just sent.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { after, before, test } from "node:test";
+import { refuseConnection } from "../src/plugins/error-handler.ts";
+
+let server: Server;
+
+before(async () => {
+  // As in the services, but for the times.
+  const times = { headersTimeout: 100, requestTimeout: 100, connectionsCheckingInterval: 20 };
+  server = createServer(times, (_request, response) => response.end("answered"));
+  server.on("clientError", (cause, socket) => {
+    refuseConnection(cause, socket as Parameters<typeof refuseConnection>[1]);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+});
+
+after(() => {
+  server.close();
+});
+
+/** All that the server says until it closes. */
+async function heard(sent: string): Promise<string> {
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  let text = "";
+  socket.on("data", (part: Buffer) => (text += part.toString()));
+  socket.on("error", () => undefined);
+  if (sent !== "") socket.write(sent);
+  await once(socket, "close");
+  return text;
+}
+
+test("a connection on which nothing was ever sent is closed without a word", async () => {
+  assert.equal(await heard(""), "");
+});
+
+test("a request that does not arrive in time is told so", async () => {
+  const answer = await heard("POST / HTTP/1.1\r\nhost: x\r\n");
+  assert.match(answer, /^HTTP\/1\.1 400 [^]*The request did not arrive in time\./);
+});
+
+test("bytes that are no request are told so", async () => {
+  assert.match(await heard("nonsense\r\n\r\n"), /^HTTP\/1\.1 400 [^]*Not an HTTP request\./);
+});

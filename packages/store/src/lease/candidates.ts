@@ -1,0 +1,84 @@
+// Which nodes may an HA manager promote next? Read from what it keeps beside its leader key. Knows Patroni's keys and nothing
+// of positions. What cannot be told for certain is told as unknown: a mark that is missing promises nothing.
+// (docs/decisions/0027-only-what-may-be-promoted.md)
+
+/** Everybody who may take over from the holder of the lease, as of one moment of the manager's own memory. */
+export type Candidates =
+  | { readonly kind: "known"; readonly nodes: readonly string[] }
+  | { readonly kind: "unknown"; readonly reason: string };
+
+export interface ManagerMemory {
+  /** The member that holds the leader key. */
+  readonly holder: string;
+  /** Values of the keys beside it; null where there is none. */
+  readonly sync: string | null;
+  readonly config: string | null;
+  /** Values of the members' own keys, by member. */
+  readonly members: ReadonlyMap<string, string>;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Patroni writes down whom it may promote before it relies on it, and strikes out who is not to be promoted before it stops
+ * waiting for that node. Members are the names that Patroni uses, in the letters that it does not tell apart.
+ */
+export function candidatesOf(memory: ManagerMemory): Candidates {
+  const config = parse(memory.config);
+  if (config === null) return unknown("the manager has no readable configuration");
+  const mode = textOf(config.synchronous_mode ?? "off").toLowerCase();
+  if (mode === "quorum")
+    return unknown("synchronous_mode is quorum, which promotes others than the synchronous standbys");
+  if (!["true", "on", "yes", "1"].includes(mode)) return unknown("synchronous_mode is off");
+  const sync = parse(memory.sync);
+  const isOfHolder =
+    typeof sync?.leader === "string" && sync.leader.toLowerCase() === memory.holder.toLowerCase();
+  const listed = isOfHolder && typeof sync.sync_standby === "string" ? namesIn(sync.sync_standby) : [];
+  const count = Math.max(1, Number.parseInt(textOf(config.synchronous_node_count), 10) || 1);
+  if (listed.length !== count)
+    return unknown(
+      `the manager lists ${String(listed.length)} of ${String(count)} synchronous standbys: ${listed.join(", ") || "none"}`,
+    );
+  const barred = listed.filter((name) => isBarred(memberNamed(memory.members, name)));
+  if (barred.length > 0)
+    return unknown(`${barred.join(", ")} is a synchronous standby, and its tag nofailover bars it`);
+  return { kind: "known", nodes: listed };
+}
+
+function memberNamed(members: ReadonlyMap<string, string>, name: string): Fields | null {
+  for (const [member, value] of members) if (member.toLowerCase() === name.toLowerCase()) return parse(value);
+  return null;
+}
+
+/** A priority of 0 says the same as the tag, and the tag counts for more. A member that has no key now may come back. */
+function isBarred(member: Fields | null): boolean {
+  const tags = (member?.tags ?? {}) as Fields;
+  if (tags.nofailover !== undefined && tags.nofailover !== null) return Boolean(tags.nofailover);
+  return tags.failover_priority !== undefined && Number(tags.failover_priority) <= 0;
+}
+
+/** Settings come as what YAML made of them. */
+function textOf(value: unknown): string {
+  return ["string", "number", "boolean"].includes(typeof value) ? String(value) : "";
+}
+
+function namesIn(list: string): string[] {
+  return list
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "");
+}
+
+function parse(text: string | null): Fields | null {
+  if (text === null) return null;
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : null;
+  } catch {
+    return null;
+  }
+}
+
+function unknown(reason: string): Candidates {
+  return { kind: "unknown", reason };
+}

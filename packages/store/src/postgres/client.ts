@@ -1,0 +1,53 @@
+// node-postgres' client for connections to servers that may answer anything. Its parser throws at bytes that are not the
+// protocol, and at messages that come when they make no sense, in the middle of the socket's event, where nobody catches it:
+// the whole process would end. Here only the connection does.
+import { type Socket } from "node:net";
+import pg from "pg";
+import { BufferReader } from "pg-protocol/dist/buffer-reader.js";
+
+// And an error without its last byte would be read for ever: behind the end of its buffer the parser finds empty texts, one
+// after the other, and waits for one that is not.
+const readText = Object.getOwnPropertyDescriptor(BufferReader.prototype, "string")?.value as (
+  length: number,
+) => string;
+BufferReader.prototype.string = function (this: Bounded, length) {
+  if (length > 0 && this.offset >= this.buffer.length) throw new RangeError("a message ends early");
+  return readText.call(this, length);
+};
+
+/** What TypeScript takes for the reader's own. */
+interface Bounded {
+  readonly offset: number;
+  readonly buffer: Buffer;
+}
+
+interface Listening {
+  readonly connection: { attachListeners(stream: Socket): void };
+}
+
+/** For `new pg.Pool` as well, as its option `Client`. */
+export class PostgresClient extends pg.Client {
+  constructor(config?: pg.ClientConfig) {
+    super(config);
+    const { connection } = this as unknown as Listening;
+    const attach = connection.attachListeners.bind(connection);
+    connection.attachListeners = (stream) => {
+      const before = new Set(stream.listeners("data"));
+      attach(stream);
+      for (const listener of stream.listeners("data"))
+        if (!before.has(listener)) replace(stream, listener as (bytes: Buffer) => void);
+    };
+  }
+}
+
+function replace(stream: Socket, listener: (bytes: Buffer) => void): void {
+  stream.off("data", listener);
+  stream.on("data", (bytes: Buffer) => {
+    try {
+      listener(bytes);
+    } catch (cause) {
+      // As if the connection had broken: whoever waits for an answer hears of it.
+      stream.destroy(cause instanceof Error ? cause : new Error(String(cause)));
+    }
+  });
+}

@@ -1,0 +1,364 @@
+// Holds every word of the trackers against the truth, when it is said and at the end. Knows nothing of how the core decides.
+import assert from "node:assert/strict";
+import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
+import {
+  type CoreConfig,
+  exposure,
+  judge,
+  type Judgement,
+  markIn,
+  type Published,
+  reachableLevels,
+} from "../src/core/index.ts";
+import { type Request, short } from "./gateway.ts";
+import { type SimNode } from "./node.ts";
+import { type SimTracker, type Witness } from "./tracker.ts";
+import { type Token, type Truth } from "./truth.ts";
+import { type World } from "./world.ts";
+
+const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
+const UNSETTLED = new Set(["intent", "unproven", "asked", "absent"]);
+
+export class Checker implements Witness {
+  readonly #world: World;
+  readonly #config: CoreConfig;
+  readonly #requests: readonly Request[];
+  readonly #truth: Truth;
+  /** Kinds of verdicts that were met, with their number. */
+  readonly met = new Map<string, number>();
+  /** Attempts that anybody has told as lost, with the epoch in which it was told first. */
+  readonly lost = new Map<string, EpochId>();
+
+  constructor(world: World, config: CoreConfig, requests: readonly Request[]) {
+    this.#world = world;
+    this.#config = config;
+    this.#requests = requests;
+    this.#truth = world.truth;
+  }
+
+  #meet(kind: string): void {
+    this.met.set(kind, (this.met.get(kind) ?? 0) + 1);
+  }
+
+  // ---- when it is said
+
+  /** A mark is true when everything of its epoch at or below is on the disks that its rule asks for, in that epoch. */
+  onMark(tracker: SimTracker, epoch: EpochId, level: string, offset: Offset): void {
+    const truth = this.#truth.epochs.get(epoch);
+    const rule = this.#config.levels.find(({ name }) => name === level)?.rule;
+    if (truth === undefined || rule === undefined) return;
+    this.#truth.witness(this.#world.nodes);
+    const last = truth.log.findLast(({ end }) => end <= offset);
+    if (last === undefined) return;
+    const what = `${tracker.name}: mark ${String(offset)} of ${level} in ${short(epoch)}`;
+    assert.ok(
+      this.#truth.wasOnDisk(epoch, last, rule, this.#world.nodes),
+      `${what} is above what the disks have`,
+    );
+  }
+
+  onPublished(tracker: SimTracker, published: Published): void {
+    const { standing } = tracker.state;
+    const what = `${tracker.name} published ${short(published.id)} of ${short(published.attempt)}`;
+    assert.equal(standing.kind, "reigning", `${what} while nobody reigns`);
+    if (standing.kind !== "reigning") return;
+    const unsound = this.#unsound(tracker, published, standing);
+    assert.equal(unsound, null, `${what}: ${String(unsound)}`);
+    const isBroken = Object.values(published.verdicts).includes("broken");
+    this.#meet(isBroken ? "published broken" : "published lost");
+    if (published.retriedIn !== null) this.#meet("published retried");
+    const key = `${published.id}/${published.attempt}`;
+    if (!this.lost.has(key)) this.lost.set(key, standing.epoch);
+    this.#free(published, standing.epoch);
+    this.#noteTold(tracker, published);
+  }
+
+  /** Its client hears that it is lost, and would run it again under a new id. */
+  #free({ id, retriedIn }: Published, epoch: EpochId): void {
+    // It has been run again, under the same id.
+    if (retriedIn !== null) return;
+    for (const request of this.#requests) {
+      if (!request.ids.includes(id) || request.refused.has(id)) continue;
+      request.refused.set(id, epoch);
+      request.isFree = request.ids.at(-1) === id;
+    }
+  }
+
+  /** Why a loss should not have been published: it is in the history that reigns, or its id is not settled there. */
+  #unsound(
+    tracker: SimTracker,
+    published: Published,
+    standing: { readonly epoch: EpochId; readonly node: string },
+  ): string | null {
+    if (this.#truth.heirsOf(standing.epoch).has(published.attempt)) return "its epoch is a later one";
+    if (Object.values(published.verdicts).includes("broken")) return null;
+    const node = this.#world.named(standing.node);
+    const txn = this.#truth.txns.find(
+      ({ id, attempt }) => id === published.id && attempt === published.attempt,
+    );
+    if (txn?.kind === "read") {
+      const token = this.#truth.tokens.find((each) => each.txn === txn);
+      const successor = tracker.state.ancestry.find(({ previous }) => previous === txn.attempt);
+      const kept =
+        successor !== undefined &&
+        (token?.place.offset ?? 0n) <= BigInt(successor.forkOffset) &&
+        token !== undefined;
+      return kept ? "it was carried over" : null;
+    }
+    if (node?.epoch !== standing.epoch) return null;
+    if (txn !== undefined && node.has(txn.rec)) return "it is in the history that reigns";
+    const proof = node.receipt(published.id);
+    if (proof === undefined) return "its id is not settled";
+    const rule = this.#config.levels.find(({ name }) => name === published.settledAt)?.rule;
+    if (rule === undefined) return "it is settled at no level";
+    this.#truth.witness(this.#world.nodes);
+    return this.#truth.everOnDisk(proof, rule, this.#world.nodes) ? null : "its tombstone is not safe there";
+  }
+
+  /**
+   * What a webhook says binds like an answer to whoever asks. It cannot know what a client has read off the marks while
+   * the ledger did not know the place that its token tells (SPEC, R7): then both were said, and only `broken` is left.
+   */
+  #noteTold(tracker: SimTracker, { id, attempt, verdicts }: Published): void {
+    for (const token of this.#truth.tokens) {
+      if (token.txn.id !== id || token.txn.attempt !== attempt) continue;
+      const { place } = token;
+      for (const [level, verdict] of Object.entries(verdicts)) {
+        const key = keyOf(token, level);
+        const before = tracker.told.get(key)?.verdict ?? verdict;
+        if (!tracker.told.has(key)) this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
+        const origin = tracker.state.entries.get(`${id}/${attempt}`)?.origin;
+        const isPlaced = origin?.epoch === place.epoch && origin.offset === place.offset;
+        const what = `${tracker.name}: ${tell(token, level)}: ${before} -> ${verdict} as published`;
+        if (verdict !== before && isPlaced) checkChange(tracker, before, verdict, "", what);
+        if (verdict === "broken" || before !== "durable")
+          tracker.told.set(key, { verdict, isVolatile: true });
+      }
+    }
+  }
+
+  // ---- after every operation
+
+  #judge(tracker: SimTracker, { txn, place }: Token, level: string): Judgement {
+    const { id, attempt, kind } = txn;
+    const token = { id, attempt, kind, place };
+    const judged = judge(tracker.state, token, level);
+    // Whoever answers with what only the ledger knows tells the core so.
+    if (judged.verdict !== "durable" || !judged.needsProof) return judged;
+    const { nowMs } = tracker.state;
+    tracker.send({ kind: "token_presented", nowMs, id, attempt, tokenKind: kind, place });
+    return judge(tracker.state, token, level);
+  }
+
+  checkTracker(tracker: SimTracker): void {
+    tracker.isDirty = false;
+    const { told } = tracker;
+    for (const token of this.#truth.tokens) {
+      for (const { name, rule } of this.#config.levels) {
+        const { verdict, rule: why } = this.#judge(tracker, token, name);
+        const key = keyOf(token, name);
+        const known = told.get(key);
+        const before = known?.verdict;
+        if (verdict === before || (verdict === "pending" && before === undefined)) continue;
+        const what = `${tracker.name}: ${tell(token, name)}: ${String(before)} -> ${verdict} by ${why}`;
+        if (verdict === "durable" && !this.#isStray(token))
+          assert.ok(
+            this.#truth.everOnDisk(token.txn.rec, rule, this.#world.nodes),
+            `not on the disks that the level asks for: ${what}`,
+          );
+        if (before !== undefined) checkChange(tracker, before, verdict, why, what);
+        if (verdict === "pending") continue;
+        told.set(key, { verdict, isVolatile: true });
+        this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
+      }
+    }
+    checkBook(tracker);
+  }
+
+  #isStray(token: Token): boolean {
+    return this.#world.nodes.some((node) => isStray(token, node));
+  }
+
+  // ---- at the end
+
+  /** `ruler`: the node that everybody follows in the end. */
+  checkEnd(trackers: readonly SimTracker[], ruler: SimNode): void {
+    this.#checkForks();
+    this.#checkEffects(ruler);
+    for (const tracker of trackers) {
+      this.#checkLedger(tracker);
+      for (const token of this.#truth.tokens) this.#checkToken(tracker, token, ruler);
+      this.#checkSettled(tracker, ruler);
+    }
+    this.#checkAnnounced(trackers, ruler);
+  }
+
+  /** What an epoch's record says of its predecessor's log is true of the history that it begins. */
+  #checkForks(): void {
+    for (const { record, before } of this.#truth.epochs.values()) {
+      const old = this.#truth.epochs.get(record.previous as EpochId);
+      if (old === undefined) continue;
+      const fork = BigInt(record.forkOffset);
+      const limit = record.forkLimit === null ? null : BigInt(record.forkLimit);
+      for (const rec of old.log) {
+        const what = `${rec.kind} at ${String(rec.end)} of ${short(old.record.id)} and ${short(record.id)}, fork ${String(fork)}`;
+        if (rec.end <= fork) assert.ok(before.has(rec), `carried over, and not in the history: ${what}`);
+        if (limit !== null && rec.end > limit)
+          assert.ok(!before.has(rec), `above the limit, and in the history: ${what}`);
+      }
+    }
+  }
+
+  /** Nothing that was asked for once has happened twice, unless what was told as gone came back with a history given up. */
+  #checkEffects(ruler: SimNode): void {
+    const reigned = new Set<string>(ruler.epochRecs.map(({ record }) => record.id));
+    const done = new Map<number, string[]>();
+    for (const rec of ruler.log) {
+      if (rec.kind !== "receipt" || rec.says !== "commit") continue;
+      const ids = done.get(rec.request) ?? [];
+      assert.ok(!ids.includes(rec.id), `${short(rec.id)} happened twice`);
+      done.set(rec.request, [...ids, rec.id]);
+    }
+    for (const [n, ids] of done) {
+      if (ids.length < 2) continue;
+      const refused = this.#requests.find((request) => request.n === n)?.refused;
+      const excused = ids.filter((id) => {
+        const epoch = refused?.get(id as never);
+        return epoch !== undefined && !reigned.has(epoch);
+      });
+      assert.ok(
+        excused.length >= ids.length - 1,
+        `request ${String(n)} happened twice: ${ids.map(short).join(", ")}`,
+      );
+    }
+  }
+
+  #checkToken(tracker: SimTracker, token: Token, ruler: SimNode): void {
+    const { txn } = token;
+    const { state } = tracker;
+    const reachable = new Set(reachableLevels(state));
+    const present = ruler.has(txn.rec);
+    const wasLost = this.lost.has(`${txn.id}/${txn.attempt}`);
+    for (const { name, rule } of this.#config.levels) {
+      const { verdict, rule: why } = this.#judge(tracker, token, name);
+      const what = `${tracker.name}: ${tell(token, name)} is ${verdict} by ${why}`;
+      if (reachable.has(name)) assert.notEqual(verdict, "pending", what);
+      if (present && verdict === "lost" && txn.kind === "write")
+        assert.fail(`${what}, and it is in the history`);
+      if (present && verdict === "broken" && txn.kind === "write") assert.ok(wasLost, what);
+      if (present && verdict !== "broken" && this.#hasTold(tracker, token))
+        assert.fail(`${what}, and was told as lost by the same tracker`);
+      if (!present && verdict === "durable" && !isStray(token, ruler)) {
+        assert.ok("primary" in rule, `${what}, and it is not in the history`);
+        assert.ok(this.#movedAway(token), `${what}, and its own node has lost it`);
+      }
+      if (!present && verdict === "broken")
+        assert.ok(wasLost || this.#truth.everOnDisk(txn.rec, rule, this.#world.nodes), what);
+    }
+  }
+
+  #hasTold(tracker: SimTracker, { txn }: Token): boolean {
+    if (txn.kind === "read" || tracker.isTorn) return false;
+    const held = tracker.state.entries.get(`${txn.id}/${txn.attempt}`);
+    return held?.state.kind === "gone" && !held.state.reappeared && held.state.broken === 0;
+  }
+
+  #movedAway({ txn }: Token): boolean {
+    const born = this.#truth.epochs.get(txn.attempt)?.record.node;
+    return [...this.#truth.epochs.values()].some(({ record }) => record.node !== born);
+  }
+
+  /** The ledger has drawn every consequence of the marks, and keeps nothing that waits for nothing. */
+  #checkLedger(tracker: SimTracker): void {
+    const { state } = tracker;
+    const levels = this.#config.levels;
+    for (const { key, state: at, reached } of state.entries.values()) {
+      const what = `${tracker.name}: ${key}`;
+      assert.ok(!UNSETTLED.has(at.kind), `${what} is still ${at.kind}`);
+      if (at.kind !== "pending" || at.place.epoch !== state.ancestry.at(-1)?.id) continue;
+      for (const [index, { name }] of levels.entries()) {
+        const mark = markIn(state, at.place.epoch, name);
+        if (mark !== null && mark >= at.place.offset)
+          assert.ok((reached & (1 << index)) !== 0, `${what} has reached ${name}, and nobody noticed`);
+      }
+      if (reached === (1 << levels.length) - 1)
+        assert.ok(state.finished.has(key), `${what} is done, and stays for ever`);
+    }
+  }
+
+  /** What a tracker has told as lost can never commit in the history that reigns. */
+  #checkSettled(tracker: SimTracker, ruler: SimNode): void {
+    for (const { id, kind, state } of tracker.state.entries.values()) {
+      if (state.kind !== "gone" || kind === "read") continue;
+      assert.ok(ruler.receipt(id) !== undefined, `${tracker.name}: ${short(id)} is gone, and not settled`);
+    }
+  }
+
+  /** Nothing is forgotten: whoever has heard of a commit that is gone now has told of it. */
+  #checkAnnounced(trackers: readonly SimTracker[], ruler: SimNode): void {
+    const { txns, heard, settled } = this.#truth;
+    for (const { kind, id, attempt, rec } of txns) {
+      if (kind === "read" || ruler.has(rec)) continue;
+      const what = `${short(id)} of ${short(attempt)}`;
+      const runAgain = txns.some((other) => other.id === id && other.attempt !== attempt);
+      const of = trackers.map(({ n }) => heard.get(`${String(n)}/${id}/${attempt}`));
+      assert.ok(
+        of.some((words) => words !== undefined),
+        `${what} committed, and nobody was told of it before`,
+      );
+      for (const [n, tracker] of trackers.entries()) {
+        // Known by its intent alone, it counts as never committed once its gateway or its client has gone on without it.
+        const isExpected = of[n] === "position" || (of[n] === "intent" && !settled.has(id) && !runAgain);
+        if (tracker.isTorn || !isExpected) continue;
+        const told = tracker.published.some((each) => each.id === id && each.attempt === attempt);
+        assert.ok(told, `${tracker.name} never told of the loss of ${what}`);
+      }
+    }
+  }
+}
+
+/**
+ * A primary that was put back to an older copy has written over the end of an epoch's log, and another node was promoted from
+ * that before anybody had begun an epoch. Nothing in that history says so, and a read has no receipt (SPEC, R3).
+ */
+function isStray({ txn }: Token, ruler: SimNode): boolean {
+  return txn.kind === "read" && ruler.log.some((rec) => rec.kind === "noise" && rec.isStray);
+}
+
+const keyOf = ({ n }: Token, level: string): string => `${String(n)}/${level}`;
+
+function tell({ txn, place }: Token, level: string): string {
+  const { kind, id, attempt } = txn;
+  return `${kind} ${short(id)} of ${short(attempt)} at ${String(place.offset)} in ${short(place.epoch)}, ${level}`;
+}
+
+function checkChange(
+  tracker: SimTracker,
+  before: Verdict,
+  verdict: Verdict,
+  why: string,
+  what: string,
+): void {
+  if (verdict === "broken") return;
+  if (verdict === "pending") assert.ok(tracker.isHushed || why.startsWith("R5"), `taken back: ${what}`);
+  else assert.fail(`a verdict changed: ${what} (before: ${before})`);
+}
+
+/** What is counted as things happen is what counting would find, and nothing is held twice. */
+function checkBook(tracker: SimTracker): void {
+  const { entries, backlog, exposed, config, levelBits } = tracker.state;
+  const bit = levelBits.get(config.exposureLevel) ?? 0;
+  let total = 0;
+  for (const item of backlog) {
+    assert.ok(!entries.has(`${item.id}/${String(backlog.epoch)}`), `${item.id} is held twice`);
+    if (!backlog.hasReached(item, config.exposureLevel)) total++;
+  }
+  for (const { state: at, announced, kind, reached } of entries.values())
+    if (AT_RISK.has(at.kind) && announced && kind === "write" && (reached & bit) === 0) total++;
+  const what = `${tracker.name}: the book of what is at risk`;
+  assert.equal(exposed.total, total, what);
+  const told = exposure(tracker.state);
+  const byOwner = Object.values(told.byOwner).reduce((sum, count) => sum + count, 0);
+  assert.equal(byOwner, total, `${what}, by owner`);
+  assert.equal(told.oldestMs === null, total === 0, `${what}, its age`);
+}

@@ -1,0 +1,18 @@
+// A failed run in readable words: its history, made small, and the command that plays it again.
+import { playScript, type Script, shrink } from "./run.ts";
+
+export function tellFailure(where: { readonly series: number; readonly n: number }, script: Script): string {
+  const small = shrink(script);
+  const { failure, play } = playScript(small, undefined, true);
+  const { series, n } = where;
+  return [
+    `run ${String(n)} of seed ${String(series)} failed: ${failure?.message ?? ""}`,
+    `setting: ${JSON.stringify(small.setting)}`,
+    `${String(small.ops.length)} of ${String(script.ops.length)} operations are left:`,
+    ...small.ops.map(({ name, seed }) => `  ${name} ${String(seed)}`),
+    "what happened:",
+    ...(play.lines ?? []).map((line) => `  ${line}`),
+    failure?.stack ?? "",
+    `again: make sim SEED=${String(series)} RUN=${String(n)}`,
+  ].join("\n");
+}

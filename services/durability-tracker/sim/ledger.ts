@@ -1,0 +1,150 @@
+// The disk of a simulated tracker: what its effects leave there, in batches of which each is written wholly or not at all, by
+// the product's own codec. A tracker that dies loses what was not written; a torn ledger has lost some batches more.
+import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type Entry, type Restored, type TrackerState, type Waiting } from "../src/core/index.ts";
+import {
+  decodeEntry,
+  decodeWaiting,
+  encodeEntry,
+  encodeWaiting,
+  sortable,
+} from "../src/shell/ledger-codec.ts";
+
+type Row = { readonly body: string | null } | { readonly entry: Entry };
+
+interface Batch {
+  clearsWaiting: boolean;
+  through: Offset | null;
+  readonly rows: Map<string, Row>;
+  readonly waiting: Map<TxnId, Waiting>;
+}
+
+interface Written {
+  readonly clearsWaiting: boolean;
+  readonly through: string | null;
+  readonly rows: readonly (readonly [string, string | null])[];
+  readonly waiting: readonly { readonly key: string; readonly body: string }[];
+}
+
+const emptyBatch = (): Batch => ({
+  clearsWaiting: false,
+  through: null,
+  rows: new Map(),
+  waiting: new Map(),
+});
+
+export type RestoredWithReign = Restored & { readonly reigning: EpochId | null };
+
+/** Has the methods of the product's LedgerFile that saveEffect() calls, in the product's order of writing. */
+export class SimLedger {
+  #next = emptyBatch();
+  readonly #written: Written[] = [];
+
+  constructor(state: TrackerState) {
+    this.saveLevels(state.levelBits);
+    this.flush();
+  }
+
+  get batches(): number {
+    return this.#written.length;
+  }
+
+  save(entry: Entry): void {
+    this.#next.rows.set(`entry/${entry.key}`, { entry });
+  }
+
+  forget(key: string): void {
+    this.#put(`entry/${key}`, null);
+  }
+
+  saveWaiting(item: Waiting): void {
+    this.#next.waiting.set(item.id, item);
+  }
+
+  forgetWaiting(through: Offset): void {
+    const { waiting } = this.#next;
+    for (const [id, { offset }] of waiting) if (offset <= through) waiting.delete(id);
+    if (this.#next.through === null || through > this.#next.through) this.#next.through = through;
+  }
+
+  beginWaiting(epoch: EpochId): void {
+    this.#next.waiting.clear();
+    this.#next.through = null;
+    this.#next.clearsWaiting = true;
+    this.#put("meta/waiting_epoch", epoch);
+  }
+
+  saveEpoch(record: EpochRecord): void {
+    this.#put(`epoch/${record.id}`, JSON.stringify(record));
+  }
+
+  saveMark(epoch: EpochId, level: string, offset: Offset): void {
+    this.#put(`mark/${epoch}/${level}`, offset.toString());
+  }
+
+  saveReigning(epoch: EpochId): void {
+    this.#put("meta/reigning", epoch);
+  }
+
+  saveLevels(bits: ReadonlyMap<string, number>): void {
+    this.#put("meta/levels", JSON.stringify(Object.fromEntries(bits)));
+  }
+
+  #put(key: string, body: string | null): void {
+    this.#next.rows.set(key, { body });
+  }
+
+  flush(): void {
+    const { clearsWaiting, through, rows, waiting } = this.#next;
+    if (!clearsWaiting && through === null && rows.size === 0 && waiting.size === 0) return;
+    this.#next = emptyBatch();
+    this.#written.push({
+      clearsWaiting,
+      through: through === null ? null : sortable(through),
+      rows: [...rows].map(([key, row]) => [key, "entry" in row ? encodeEntry(row.entry) : row.body] as const),
+      waiting: [...waiting.values()].map(encodeWaiting),
+    });
+  }
+
+  /** What is found after a kill, with only so many batches left. */
+  read(batches: number): RestoredWithReign {
+    this.#next = emptyBatch();
+    this.#written.length = batches;
+    const rows = new Map<string, string>();
+    let waiting = new Map<string, string>();
+    for (const batch of this.#written) {
+      if (batch.clearsWaiting) waiting = new Map();
+      if (batch.through !== null)
+        for (const key of [...waiting.keys()]) if (key < `${batch.through}0`) waiting.delete(key);
+      for (const [key, body] of batch.rows)
+        if (body === null) rows.delete(key);
+        else rows.set(key, body);
+      for (const { key, body } of batch.waiting) waiting.set(key, body);
+    }
+    return restored(rows, waiting);
+  }
+}
+
+function restored(
+  rows: ReadonlyMap<string, string>,
+  waiting: ReadonlyMap<string, string>,
+): RestoredWithReign {
+  const of = (table: string): [string, string][] =>
+    [...rows].flatMap(([key, body]) =>
+      key.startsWith(`${table}/`) ? [[key.slice(table.length + 1), body] as [string, string]] : [],
+    );
+  const meta = new Map(of("meta"));
+  const entries = of("entry").map(([, body]) => decodeEntry(body));
+  return {
+    levelBits: new Map(Object.entries(JSON.parse(meta.get("levels") ?? "{}") as Record<string, number>)),
+    epochs: of("epoch").map(([, body]) => JSON.parse(body) as EpochRecord),
+    marks: of("mark").map(([key, body]) => {
+      const [epoch = "", level = ""] = key.split("/");
+      return { epoch: epoch as EpochId, level, offset: BigInt(body) as Offset };
+    }),
+    entries: entries.sort((a, b) => a.atMs - b.atMs),
+    waitingEpoch: (meta.get("waiting_epoch") ?? null) as EpochId | null,
+    waiting: [...waiting].map(([key, body]) => decodeWaiting(key, body)),
+    reigning: (meta.get("reigning") ?? null) as EpochId | null,
+  };
+}

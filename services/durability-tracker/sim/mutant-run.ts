@@ -1,0 +1,13 @@
+// A process of its own for one mutant, which mutate.ts has made: plays runs of the seed until one fails, and says after how
+// many. Exits with 0 if it found the bug, with 3 if it did not.
+import { draw, playScript, seedOf } from "./run.ts";
+
+const { SEED = "1", RUNS = "10000" } = process.env;
+
+let found: { readonly runs: number; readonly message: string } | null = null;
+for (let n = 0; n < Number(RUNS) && found === null; n++) {
+  const { failure } = playScript(draw(seedOf(Number(SEED), n)));
+  if (failure !== null) found = { runs: n + 1, message: failure.message };
+}
+console.log(JSON.stringify(found ?? { runs: null }));
+process.exitCode = found === null ? 3 : 0;

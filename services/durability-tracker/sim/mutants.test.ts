@@ -1,0 +1,71 @@
+// Goal: the simulation can fail. Method: each of the deliberate bugs in a process of its own, until the first run that finds it;
+// the same runs pass without it.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { test } from "node:test";
+import { type Mutant, MUTANTS } from "./mutants.ts";
+import { draw, playScript, seedOf } from "./run.ts";
+import { HONEST } from "./world.ts";
+
+const SERIES = 1;
+const RUNS_MAX = 10_000;
+const SIDE_BY_SIDE = 2;
+
+interface Found {
+  readonly runs: number | null;
+  readonly message?: string;
+}
+
+function run({ name: mutant, series = SERIES }: Mutant): Promise<Found> {
+  const here = (name: string): string => new URL(name, import.meta.url).pathname;
+  const child = spawn(process.execPath, ["--import", here("mutate.ts"), here("mutant-run.ts")], {
+    env: { ...process.env, MUTANT: mutant, SEED: String(series), RUNS: String(RUNS_MAX) },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let out = "";
+  let err = "";
+  child.stdout.on("data", (part: Buffer) => (out += part.toString()));
+  child.stderr.on("data", (part: Buffer) => (err += part.toString()));
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", (code) => {
+      if (code === 0 || code === 3) resolve(JSON.parse(out) as Found);
+      else reject(new Error(`the mutant "${mutant}" did not run: ${err}`));
+    });
+  });
+}
+
+/** A habit needs no patched source, and so no process of its own. */
+function runHere({ habit, series = SERIES }: Mutant): Found {
+  assert.ok(habit !== undefined);
+  for (let n = 0; n < RUNS_MAX; n++)
+    if (playScript(draw(seedOf(series, n)), { ...HONEST, [habit]: true }).failure !== null)
+      return { runs: n + 1 };
+  return { runs: null };
+}
+
+test("every deliberate bug is found, and nothing is found without it", async (t) => {
+  assert.ok(MUTANTS.length >= 10);
+  const open = [...MUTANTS];
+  /** How many runs of each series have to pass without a bug. */
+  const needed = new Map<number, number>();
+  const survivors: string[] = [];
+  const work = async (): Promise<void> => {
+    for (let next = open.shift(); next !== undefined; next = open.shift()) {
+      const found = next.patch === undefined ? runHere(next) : await run(next);
+      t.diagnostic(
+        `${next.name}: ${found.runs === null ? "survived" : `found in run ${String(found.runs)}`}`,
+      );
+      if (found.runs === null) survivors.push(next.name);
+      const { series = SERIES } = next;
+      needed.set(series, Math.max(needed.get(series) ?? 0, found.runs ?? 0));
+    }
+  };
+  await Promise.all(Array.from({ length: SIDE_BY_SIDE }, work));
+  assert.deepEqual(survivors, []);
+  for (const [series, runs] of needed)
+    for (let n = 0; n < runs; n++) {
+      const { failure } = playScript(draw(seedOf(series, n)));
+      assert.equal(failure, null, `run ${String(n)} of seed ${String(series)} fails without a bug`);
+    }
+});

@@ -1,0 +1,215 @@
+// Deliberate bugs, each of which the simulation has to find. A patch replaces a text that occurs exactly once in the product's
+// source, so that this list cannot rot; a habit is a fault of what the simulation plays itself, because the rule lives in SQL or
+// in the gateway.
+// Only the type: the patch has to be in place before anything of the product is loaded.
+import type { Habits } from "./world.ts";
+
+export interface Mutant {
+  readonly name: string;
+  readonly patch?: { readonly file: string; readonly find: string; readonly replace: string };
+  readonly habit?: keyof Habits;
+  /** The series of runs that finds it soon, if the usual one takes long. */
+  readonly series?: number;
+}
+
+const core = (file: string): string => `services/durability-tracker/src/core/${file}.ts`;
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: "offsets are compared across epochs",
+    patch: {
+      file: core("verdict"),
+      find: `  if (!isCurrent(state, place.epoch)) {
+    const why`,
+      replace: `  const mine = markIn(state, (state.ancestry.at(-1)?.id ?? "") as EpochId, level);
+  if (mine !== null && mine >= place.offset) return { ...plain, verdict: "durable", rule, place };
+  if (!isCurrent(state, place.epoch)) {
+    const why`,
+    },
+  },
+  {
+    name: "a mark passes what is just above it",
+    patch: {
+      file: core("verdict"),
+      find: `if (mark !== null && mark >= place.offset) return { ...plain, verdict: "durable", rule, place };`,
+      replace: `if (mark !== null && mark + 8n >= place.offset) return { ...plain, verdict: "durable", rule, place };`,
+    },
+  },
+  {
+    name: "the best node counts instead of the k-th",
+    patch: {
+      file: core("marks"),
+      find: `  best.delete(domain(primary));`,
+      replace: ``,
+    },
+  },
+  {
+    name: "a level of all regions is reached by most of them",
+    patch: {
+      file: core("marks"),
+      find: `    if (position === null) return null;
+    if (low`,
+      replace: `    if (position === null) continue;
+    if (low`,
+    },
+  },
+  {
+    name: "a stream is believed without the epoch's row on the replica",
+    patch: {
+      file: core("nodes"),
+      find: `    if (node.confirmedFeed === replica.session && !node.unfit) raise(node, replica.flushed);`,
+      replace: `    if (!node.unfit) raise(node, replica.flushed);`,
+    },
+  },
+  {
+    name: "a replica's own word is believed after it was cut off",
+    patch: {
+      file: core("nodes"),
+      find: `  if (node.ownStream.confirmed) raise(node, upstream.flushed);`,
+      replace: `  raise(node, upstream.flushed);`,
+    },
+  },
+  {
+    name: "positions of an earlier epoch go on counting",
+    patch: {
+      file: core("nodes"),
+      find: `  for (const node of state.nodes.values()) {
+    node.position = null;`,
+      replace: `  for (const node of state.nodes.values()) {`,
+    },
+  },
+  {
+    name: "carried over above the fork",
+    patch: {
+      file: core("verdict"),
+      find: `  const proven = [fork, own].some((limit) => limit !== undefined && place.offset <= limit);`,
+      replace: `  const proven = [fork, own, start].some((limit) => limit !== undefined && place.offset <= limit);`,
+    },
+  },
+  {
+    name: "a read is kept wherever it was",
+    patch: {
+      file: core("placing"),
+      find: `.some((at) => isKept(state, at)))`,
+      replace: `.some((at) => at.offset >= 0n))`,
+    },
+  },
+  {
+    name: "late announcements of an ended epoch are forgotten",
+    patch: {
+      file: core("announcements"),
+      find: `  for (const item of event.items) takeOne`,
+      replace: `  for (const item of event.items)
+    if (state.standing.kind !== "reigning" || item.epoch === state.standing.epoch) takeOne`,
+    },
+  },
+  {
+    name: "what waits is forgotten when its epoch ends",
+    patch: {
+      file: core("placing"),
+      find: `    unqueueAll(state);
+    backlog.begin`,
+      replace: `    backlog.begin`,
+    },
+  },
+  {
+    name: "a missing receipt is a loss without the end of an epoch",
+    series: 3,
+    patch: {
+      file: core("placing"),
+      find: `  else if (!hasEnded(state, place.epoch)) {`,
+      replace: `  else if (place.epoch === "") {`,
+    },
+  },
+  {
+    name: "the receipt of another attempt counts",
+    patch: {
+      file: core("proof"),
+      find: `const present = fact.kind === "commit" && fact.epoch === entry.attempt;`,
+      replace: `const present = fact.kind === "commit";`,
+    },
+  },
+  {
+    name: "a loss is told before its tombstone is safe",
+    patch: {
+      file: core("proof"),
+      find: `if (level === undefined || mark === null || mark < asOf.offset) continue;`,
+      replace: `if (level === undefined) continue;`,
+    },
+  },
+  {
+    name: "what was told as lost is not settled in the next history",
+    patch: {
+      file: core("placing"),
+      find: `        if (entry.kind === "write") state.unproven.add(entry.key);`,
+      replace: ``,
+    },
+  },
+  {
+    name: "what reappears is not told",
+    patch: {
+      file: core("proof"),
+      find: `    if (present) reappear(state, entry, effects);`,
+      replace: ``,
+    },
+  },
+  {
+    name: "a restart forgets at which levels it was durable",
+    patch: {
+      file: core("state"),
+      find: `  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };`,
+      replace: `  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };
+  entry.reached = 0;`,
+    },
+  },
+  {
+    name: "marks are not saved with what leaves by them",
+    patch: {
+      file: "services/durability-tracker/src/shell/saving.ts",
+      find: `  for (const [level, offset] of state.marks.get(epoch) ?? []) ledger.saveMark`,
+      replace: `  for (const [level, offset] of epoch === "" ? (state.marks.get(epoch) ?? []) : []) ledger.saveMark`,
+    },
+  },
+  {
+    name: "a broken promise is told as a loss",
+    patch: {
+      file: core("verdict"),
+      find: `      bits |= entry.reached & levelBit(state, name);`,
+      replace: `      bits |= 0;`,
+    },
+  },
+  {
+    name: "the exposure of what is looked up is not counted",
+    patch: {
+      file: core("exposure"),
+      find: `    case "pending":
+    case "unproven":
+    case "asked":`,
+      replace: `    case "asked":
+      return false;
+    case "pending":
+    case "unproven":`,
+    },
+  },
+  {
+    name: "an epoch's log is taken to be here up to the switch point",
+    patch: {
+      file: "packages/store/src/fork.ts",
+      find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };`,
+      replace: `  return { cause: "promotion", fork: maxOffset(witnessed, switchedAt ?? end), limit: switchedAt ?? end };`,
+    },
+  },
+  {
+    name: "after a crash the log is taken to be here up to its end",
+    patch: {
+      file: "packages/store/src/fork.ts",
+      find: `return { cause, fork: witnessed, limit: minOffset`,
+      replace: `return { cause, fork: end, limit: minOffset`,
+    },
+  },
+  { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
+  { name: "positions tell what was received, not what is on disk", habit: "showsReceived" },
+  { name: "ids are announced after their COMMIT", habit: "announcesAfterCommit" },
+  { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled" },
+  { name: "a look-up leaves no tombstone", habit: "looksOnly" },
+];

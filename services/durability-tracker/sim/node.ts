@@ -1,0 +1,149 @@
+// One server of the simulated store: a log of records with an identity, a disk that may be behind it, and what survives of
+// both. Rules of the real thing: an unlogged row says which epoch the server is in, a promotion starts a timeline.
+import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type NodeSite } from "../src/core/index.ts";
+
+export type Receipt = {
+  readonly kind: "receipt";
+  readonly id: TxnId;
+  readonly says: "commit" | "aborted" | "lost";
+  readonly epoch: EpochId;
+  /** What was asked for, whatever id it was tried under; 0 for a tombstone. */
+  readonly request: number;
+};
+
+export type Rec = { readonly end: bigint } &
+  /** `isStray`: written in no epoch, on a node that was put back to an older copy. */
+  (
+    | { readonly kind: "noise"; readonly isStray: boolean }
+    /** Here a replica was promoted. */
+    | { readonly kind: "switch"; readonly from: number }
+    | { readonly kind: "epoch"; readonly record: EpochRecord; readonly timeline: number }
+    /** The log of the epoch is in this history at least so far. */
+    | { readonly kind: "witness"; readonly epoch: EpochId; readonly reached: bigint }
+    | Receipt
+    /** An operator's command, and that it was carried out. */
+    | {
+        readonly kind: "command";
+        readonly id: string;
+        readonly node: string;
+        readonly overrules: readonly EpochId[];
+      }
+    | { readonly kind: "obeyed"; readonly id: string }
+  );
+
+export type RecOf<K extends Rec["kind"]> = Extract<Rec, { readonly kind: K }>;
+
+/** What is left of a server when it is copied: its disk, and the row that names its epoch if it was stopped cleanly. */
+export interface Image {
+  readonly log: readonly Rec[];
+  readonly sentinel: { readonly epoch: EpochId; readonly life: number } | null;
+}
+
+export class SimNode {
+  readonly site: NodeSite;
+  readonly unfit: boolean;
+  log: Rec[] = [];
+  /** How many records of the log are on disk, and how many a reader sees. */
+  flushed = 0;
+  replayed = 0;
+  /** Of the server process. */
+  life: number;
+  isUp = true;
+  role: "primary" | "replica" = "replica";
+  sentinel: Image["sentinel"] = null;
+  /** Put back to an older copy, and in no epoch since. */
+  isRestored = false;
+  /** Where its log went on after its last recovery. */
+  recoveredAt: Offset | null = null;
+  /** Grows whenever the log was replaced or cut. */
+  edition = 0;
+  /** Grows whenever all connections to the server end. */
+  sessions = 0;
+
+  constructor(site: NodeSite, unfit: boolean, life: number) {
+    this.site = site;
+    this.unfit = unfit;
+    this.life = life;
+  }
+
+  get id(): string {
+    return this.site.id;
+  }
+
+  get isPrimary(): boolean {
+    return this.isUp && this.role === "primary";
+  }
+
+  /** The epoch that transactions commit in here. */
+  get epoch(): EpochId | null {
+    return this.isPrimary && this.sentinel?.life === this.life ? this.sentinel.epoch : null;
+  }
+
+  get end(): Offset {
+    return (this.log.at(-1)?.end ?? 0n) as Offset;
+  }
+
+  get flushedEnd(): Offset {
+    return (this.log[this.flushed - 1]?.end ?? 0n) as Offset;
+  }
+
+  get replayedEnd(): Offset {
+    return (this.log[this.replayed - 1]?.end ?? 0n) as Offset;
+  }
+
+  get timeline(): number {
+    const last = this.log.findLast(({ kind }) => kind === "switch");
+    return last?.kind === "switch" ? last.from + 1 : 1;
+  }
+
+  /** Oldest first, as a reader sees them. */
+  get epochRecs(): RecOf<"epoch">[] {
+    return this.log.slice(0, this.replayed).filter((rec) => rec.kind === "epoch");
+  }
+
+  get newestEpoch(): EpochId | null {
+    return (this.log.findLast((rec) => rec.kind === "epoch")?.record.id ?? null) as EpochId | null;
+  }
+
+  get command(): { id: string; overrules: readonly EpochId[] } | null {
+    const given = this.log.findLast((rec) => rec.kind === "command" && rec.node === this.id);
+    if (given?.kind !== "command") return null;
+    return this.log.some((rec) => rec.kind === "obeyed" && rec.id === given.id) ? null : given;
+  }
+
+  receipt(id: TxnId): RecOf<"receipt"> | undefined {
+    return this.log.find((rec): rec is RecOf<"receipt"> => rec.kind === "receipt" && rec.id === id);
+  }
+
+  has(rec: Rec): boolean {
+    return this.log.includes(rec);
+  }
+
+  flush(records: number): void {
+    this.flushed = Math.min(this.log.length, this.flushed + records);
+    if (this.role === "primary") this.replayed = this.log.length;
+  }
+
+  /** What is not on disk is gone. */
+  lose(): void {
+    if (this.log.length !== this.flushed) this.edition++;
+    this.log.length = this.flushed;
+    this.replayed = this.flushed;
+  }
+
+  /** Puts another server's disk in place of this one's. */
+  replaceBy(image: Image): void {
+    this.edition++;
+    this.log = [...image.log];
+    this.flushed = this.log.length;
+    this.replayed = this.log.length;
+    this.sentinel = image.sentinel;
+    this.recoveredAt = this.end;
+  }
+
+  image(): Image {
+    const isClean = !this.isUp && this.flushed === this.log.length;
+    return { log: this.log.slice(0, this.flushed), sentinel: isClean ? this.sentinel : null };
+  }
+}

@@ -1,0 +1,42 @@
+// What the simulation has found, each as the smallest history that shows it.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Driven, epochId, record, txnId } from "../src/core/fixtures.test.ts";
+
+const LEVELS = ["disk", "zone", "region", "global"];
+
+test("an answer that only the ledger could give is not forgotten before the token can give it", () => {
+  const it = new Driven();
+  const first = record(1);
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 100] });
+  it.position(1, 1, 80);
+  const second = record(2, { node: "b", fork: 100, start: 110 });
+  it.reign(first, second);
+  it.positions(112);
+  // The client has asked again under the same id, and its token tells where the log ended then.
+  const place = { epoch: epochId(2), offset: 150n as never };
+  const again = {
+    kind: "token_presented",
+    id: txnId(1),
+    attempt: epochId(1),
+    tokenKind: "write",
+    place,
+  } as const;
+  it.send(again);
+  assert.equal(it.state.entries.get(`${txnId(1)}/${epochId(1)}`)?.hasOtherTokens, true);
+  it.confirm(120, { a: ["s2", 120], c: ["s3", 120], d: ["s4", 120] });
+  assert.equal(it.stateOf(1, 1), "pending", "everywhere by now, and remembered for the other token");
+  for (const level of LEVELS) assert.equal(it.verdict(1, 1, 80, level), "durable");
+});
+
+test("whoever holds a token of its own without other tokens leaves when it is durable everywhere", () => {
+  const it = new Driven();
+  const first = record(1);
+  it.reign(first);
+  it.confirm(100, { b: ["s1", 100] });
+  it.position(1, 1, 80);
+  it.reign(first, record(2, { node: "b", fork: 100, start: 110 }));
+  it.confirm(120, { a: ["s2", 120], c: ["s3", 120], d: ["s4", 120] });
+  assert.equal(it.stateOf(1, 1), undefined);
+});

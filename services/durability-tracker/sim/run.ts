@@ -1,0 +1,127 @@
+// One run: a script drawn from a seed, played to its end, with every word held against the truth; and the same script made
+// small, if it shows a fault.
+import { configOf } from "../src/core/fixtures.test.ts";
+import { type CoreConfig } from "../src/core/index.ts";
+import { OPS } from "./ops.ts";
+import { Play, type Setting } from "./play.ts";
+import { Random } from "./random.ts";
+import { SCENES, settleDown } from "./scenes.ts";
+import { type Habits, HONEST } from "./world.ts";
+
+export interface Op {
+  readonly name: string;
+  readonly seed: number;
+}
+
+export interface Script {
+  readonly setting: Setting;
+  readonly ops: readonly Op[];
+}
+
+const ACTS = { ...OPS, ...SCENES };
+const DRAWN = Object.entries(ACTS).flatMap(([name, [weight]]) => Array.from({ length: weight }, () => name));
+const SHORTEST = 20;
+const LONGEST = 110;
+
+/** What kind of runs: all by default. */
+export interface Bounds {
+  /** Words are lost on their way. */
+  readonly loses: boolean;
+  /** Ledgers are torn. */
+  readonly tears: boolean;
+}
+
+export const ANYTHING: Bounds = { loses: true, tears: true };
+
+export function draw(seed: number, bounds: Bounds = ANYTHING): Script {
+  const random = new Random(seed);
+  const isCalm = random.chance(25);
+  const setting: Setting = {
+    gateways: 1 + random.below(2),
+    trackers: 1 + random.below(3),
+    unfit: random.chance(15) ? (random.pick(["b", "d"]) ?? null) : null,
+    weather: {
+      late: isCalm ? 0 : random.below(40),
+      lost: isCalm || !bounds.loses ? 0 : random.below(25),
+      twice: isCalm ? 0 : random.below(15),
+    },
+    tears: bounds.tears && random.chance(20),
+  };
+  const length = SHORTEST + random.below(LONGEST - SHORTEST);
+  const ops = Array.from({ length }, (): Op => ({ name: random.pick(DRAWN) ?? "rest", seed: random.bits() }));
+  return { setting, ops };
+}
+
+export const simConfig = (): CoreConfig => configOf({ batch: 3 });
+
+export interface Outcome {
+  readonly failure: Error | null;
+  readonly play: Play;
+}
+
+export function playScript(script: Script, habits: Habits = HONEST, isTold = false): Outcome {
+  const play = new Play(simConfig(), script.setting, habits, isTold);
+  try {
+    for (const op of script.ops) {
+      play.random = new Random(op.seed);
+      play.timeMs++;
+      ACTS[op.name]?.[1](play);
+      play.check();
+    }
+    play.random = new Random(1);
+    const ruler = settleDown(play);
+    play.checker.checkEnd(play.trackers, ruler);
+    return { failure: null, play };
+  } catch (cause) {
+    return { failure: cause instanceof Error ? cause : new Error(String(cause)), play };
+  }
+}
+
+/** The smallest script that still fails: halves, quarters and so on are left out for as long as that works. */
+export function shrink(script: Script, habits: Habits = HONEST): Script {
+  const wanted = whereOf(playScript(script, habits).failure);
+  const fails = (candidate: Script): boolean => {
+    const { failure } = playScript(candidate, habits);
+    return failure !== null && whereOf(failure) === wanted;
+  };
+  let { setting, ops } = script;
+  for (const simpler of simplerSettings(setting))
+    if (fails({ setting: { ...setting, ...simpler }, ops })) setting = { ...setting, ...simpler };
+  for (let part = ops.length >> 1; part >= 1;) {
+    let isSmaller = false;
+    for (let from = 0; from < ops.length;) {
+      const rest = [...ops.slice(0, from), ...ops.slice(from + part)];
+      if (fails({ setting, ops: rest })) {
+        ops = rest;
+        isSmaller = true;
+      } else from += part;
+    }
+    if (part === 1 && !isSmaller) break;
+    if (part > 1) part >>= 1;
+  }
+  return { setting, ops };
+}
+
+/** The check that failed: a history is not made small by finding another fault in a part of it. */
+function whereOf(failure: Error | null): string {
+  const frames = failure?.stack?.split("\n").filter((line) => line.includes("    at ")) ?? [];
+  return frames[0]?.replace(/^ *at ([^ ]+).*$/, "$1") ?? "";
+}
+
+function simplerSettings(setting: Setting): Partial<Setting>[] {
+  const { late, lost, twice } = setting.weather;
+  return [
+    { trackers: 1 },
+    { gateways: 1 },
+    { unfit: null },
+    { tears: false },
+    { weather: { late: 0, lost: 0, twice: 0 } },
+    { weather: { late, lost, twice: 0 } },
+    { weather: { late, lost: 0, twice: 0 } },
+    { weather: { late: 0, lost, twice: 0 } },
+    { weather: { late: 0, lost: 0, twice } },
+  ];
+}
+
+/** Seed of the n-th run of a series. */
+export const seedOf = (series: number, n: number): number => (Math.imul(series, 0x9e3779b1) + n) >>> 0;

@@ -1,0 +1,89 @@
+// Goal: no history of failures makes a tracker promise what no disk has, bury what lives, forget what it was told, or change its
+// word. Method: random histories of a whole simulated system that knows the truth; the seeds are fixed, `make sim` plays others,
+// and a failure prints its history, made small.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { tellFailure } from "./failure.ts";
+import { ANYTHING, type Bounds, draw, playScript, seedOf } from "./run.ts";
+
+const RUNS = Number(process.env["RUNS"] ?? 300);
+const SERIES = 20_260_101;
+
+function playAll(series: number, bounds: Bounds): Map<string, number> {
+  const met = new Map<string, number>();
+  for (let n = 0; n < RUNS; n++) {
+    const script = draw(seedOf(series, n), bounds);
+    const { failure, play } = playScript(script);
+    if (failure !== null) assert.fail(tellFailure({ series, n }, script));
+    for (const from of [play.met, play.checker.met])
+      for (const [kind, count] of from) met.set(kind, (met.get(kind) ?? 0) + count);
+  }
+  return met;
+}
+
+test("SPEC I1-I6: every verdict agrees with the truth, at every step and at the end", () => {
+  playAll(SERIES, { loses: false, tears: false });
+});
+
+test("SPEC I7: losing evidence never makes a verdict out of nothing", () => {
+  const met = playAll(SERIES + 1, { loses: true, tears: false });
+  assert.ok((met.get("word lost") ?? 0) > RUNS);
+});
+
+test("SPEC I9: a tracker that is killed and started from a stale ledger promises nothing that is not true", () => {
+  const met = playAll(SERIES + 2, { loses: false, tears: true });
+  assert.ok((met.get("torn ledger") ?? 0) > 0);
+});
+
+/** What has to be met in so many runs for the simulation to be worth anything. */
+const WORTHWHILE = [
+  ...[
+    "durable",
+    "lost",
+    "broken",
+    "read durable",
+    "read lost",
+    "published lost",
+    "published broken",
+    "published retried",
+  ],
+  ...["epoch: clean_restart", "epoch: crash_recovery", "epoch: promotion", "epoch: reinstated"],
+  ...[
+    "primary killed",
+    "primary stopped",
+    "replica killed",
+    "backend killed",
+    "tracker killed",
+    "gateway killed",
+  ],
+  ...["best replica promoted", "worse replica promoted", "twins on one timeline", "zombie", "split brain"],
+  ...["operator's command", "history given up", "switchover", "restored from an older copy"],
+  ...[
+    "replica of another history attached",
+    "stream cut",
+    "process cut off from a node",
+    "clock jumped",
+    "torn ledger",
+  ],
+  ...[
+    "word late",
+    "word lost",
+    "word repeated",
+    "reply lost",
+    "unknown outcome",
+    "same id again",
+    "new id after a loss",
+  ],
+];
+
+test("the simulation is worth playing: every kind of fault and of verdict is met", () => {
+  const met = playAll(SERIES + 3, ANYTHING);
+  for (const kind of WORTHWHILE) assert.ok((met.get(kind) ?? 0) > 0, `${kind} was never met`);
+});
+
+test("a seed tells all: the same run twice is the same run", () => {
+  const tell = (): string[] => [...(playScript(draw(seedOf(SERIES, 7)), undefined, true).play.lines ?? [])];
+  const once = tell();
+  assert.ok(once.length > 10);
+  assert.deepEqual(tell(), once);
+});

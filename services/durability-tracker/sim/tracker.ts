@@ -1,0 +1,185 @@
+// One simulated tracker: the product's core, with a disk that may be torn, a clock that may jump, and an inbox in which words
+// are late, lost, repeated and out of order. Does what the shell does around the core, and remembers what it has told.
+import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
+import { type NodeReport } from "@highwater/store/rules";
+import {
+  type AnnouncedItem,
+  type CoreConfig,
+  type Effect,
+  initialState,
+  type Published,
+  restore,
+  step,
+  type TrackerEvent,
+  type TrackerState,
+} from "../src/core/index.ts";
+import { type LedgerFile } from "../src/shell/ledger-file.ts";
+import { saveEffect, saveMarks } from "../src/shell/saving.ts";
+import { SimLedger } from "./ledger.ts";
+import { Watcher } from "./watcher.ts";
+
+export type ReadReceipts = Extract<Effect, { kind: "read_receipts" }>;
+
+/** A word on its way to the tracker, or a question of its that nobody has answered. */
+export type Message =
+  | {
+      readonly kind: "question";
+      readonly about: "node" | "positions";
+      readonly node: string;
+      readonly askedAt: number;
+    }
+  | { readonly kind: "report"; readonly report: NodeReport; readonly askedAt: number }
+  | { readonly kind: "event"; readonly event: TrackerEvent }
+  | { readonly kind: "announcement"; readonly item: AnnouncedItem; readonly gateway: number };
+
+export interface Told {
+  verdict: Verdict;
+  /** Nobody would remember it after a kill. */
+  isVolatile: boolean;
+}
+
+/** What the tracker's words are held against. */
+export interface Witness {
+  onPublished(tracker: SimTracker, published: Published): void;
+  onMark(tracker: SimTracker, epoch: EpochId, level: string, offset: Offset): void;
+}
+
+export class SimTracker {
+  readonly n: number;
+  readonly config: CoreConfig;
+  readonly #witness: Witness;
+  readonly #nodes: number;
+  state: TrackerState;
+  watcher: Watcher;
+  ledger: SimLedger;
+  skewMs = 0;
+  inbox: Message[] = [];
+  reads: ReadReceipts[] = [];
+  helps: Extract<Effect, { kind: "help_flush" }>[] = [];
+  /** Announcements that came since the last write: their gateways would send them again. */
+  unwritten: Message[] = [];
+  readonly told = new Map<string, Told>();
+  readonly published: Published[] = [];
+  marks = new Map<string, Offset>();
+  /** What it had told at each batch of the ledger. */
+  #toldAt: Map<string, Verdict>[] = [];
+  /** Started anew, and has not heard who reigns. */
+  isHushed = false;
+  /** Its disk has lost what was written. */
+  isTorn = false;
+  isDirty = true;
+
+  constructor(n: number, config: CoreConfig, nowMs: number, witness: Witness) {
+    this.n = n;
+    this.config = config;
+    this.#witness = witness;
+    this.#nodes = config.nodes.length;
+    this.state = initialState(config, nowMs);
+    this.watcher = new Watcher(this.#nodes);
+    this.ledger = new SimLedger(this.state);
+    this.#toldAt.push(new Map());
+  }
+
+  get name(): string {
+    return `tracker ${String(this.n + 1)}`;
+  }
+
+  send(event: TrackerEvent): void {
+    const { effects } = step(this.state, event);
+    this.isDirty = true;
+    for (const effect of effects) this.#carryOut(effect);
+    if (this.state.standing.kind === "reigning") this.isHushed = false;
+  }
+
+  #carryOut(effect: Effect): void {
+    const { state } = this;
+    switch (effect.kind) {
+      case "read_receipts":
+        this.reads.push(effect);
+        return;
+      case "help_flush":
+        this.helps.push(effect);
+        return;
+      case "publish_verdict":
+        this.published.push(effect.published);
+        this.#witness.onPublished(this, effect.published);
+        return;
+      case "publish_marks":
+        this.#noteMarks(effect.epoch);
+        return;
+      case "publish_epochs": {
+        const epoch = state.ancestry.at(-1)?.id;
+        if (epoch !== undefined) this.ledger.saveReigning(epoch as EpochId);
+        return;
+      }
+      case "publish_durable":
+      case "publish_delayed":
+      case "publish_stall":
+      case "publish_broken_promise":
+        return;
+      case "save_marks":
+        // The shell saves them now and then, and whenever something leaves by them.
+        return;
+      default:
+        saveEffect(this.#file, state, effect);
+    }
+  }
+
+  get #file(): LedgerFile {
+    return this.ledger as unknown as LedgerFile;
+  }
+
+  #noteMarks(epoch: EpochId): void {
+    for (const [level, offset] of this.state.marks.get(epoch) ?? []) {
+      const key = `${epoch}/${level}`;
+      const before = this.marks.get(key);
+      if (before === offset) continue;
+      if (before !== undefined && offset < before) throw new Error(`the mark of ${level} went down`);
+      this.marks.set(key, offset);
+      this.#witness.onMark(this, epoch, level, offset);
+    }
+  }
+
+  /** As the shell does when another epoch is about to reign. */
+  saveReignsMarks(): void {
+    saveMarks(this.#file, this.state, (this.state.ancestry.at(-1)?.id ?? null) as EpochId | null);
+  }
+
+  /** Everything so far is on disk. `marks`: those that are only saved now and then, too. */
+  flush(marks: boolean): void {
+    if (marks) for (const epoch of this.state.marks.keys()) saveMarks(this.#file, this.state, epoch);
+    const before = this.ledger.batches;
+    this.ledger.flush();
+    this.unwritten = [];
+    // Without the marks, nothing that was read off them would be remembered.
+    for (const told of this.told.values())
+      if (marks || (told.verdict !== "durable" && told.verdict !== "pending")) told.isVolatile = false;
+    const remembered = new Map<string, Verdict>();
+    for (const [key, { verdict, isVolatile }] of this.told) if (!isVolatile) remembered.set(key, verdict);
+    if (this.ledger.batches > before) this.#toldAt.push(remembered);
+    else this.#toldAt[this.#toldAt.length - 1] = remembered;
+  }
+
+  /** Killed and started again, after `lost` of the batches that it had written have been lost. */
+  restart(nowMs: number, lost: number): void {
+    const left = Math.max(1, this.ledger.batches - lost);
+    if (left < this.ledger.batches) this.isTorn = true;
+    const saved = this.ledger.read(left);
+    this.#toldAt.length = left;
+    this.state = restore(this.config, nowMs, saved);
+    this.watcher = new Watcher(this.#nodes);
+    this.watcher.known = saved.reigning;
+    this.watcher.graph.add(saved.epochs);
+    this.reads = [];
+    this.helps = [];
+    // What was on its way to the process that died is gone with it; its gateways send what nobody has acknowledged.
+    this.inbox = [...this.inbox.filter(({ kind }) => kind === "announcement"), ...this.unwritten];
+    this.unwritten = [];
+    this.isHushed = true;
+    this.isDirty = true;
+    const remembered = this.#toldAt.at(-1) ?? new Map<string, Verdict>();
+    this.told.clear();
+    for (const [key, verdict] of remembered) this.told.set(key, { verdict, isVolatile: false });
+    this.marks = new Map(saved.marks.map(({ epoch, level, offset }) => [`${epoch}/${level}`, offset]));
+  }
+}

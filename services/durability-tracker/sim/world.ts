@@ -1,0 +1,412 @@
+// A small replicated store: servers that lose what they had not flushed and reuse its offsets, streams that die without
+// anybody noticing, promotions, superseded branches. What it shows is only what real servers would say.
+import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { forkOf, type MintRequest, type NodeReport } from "@highwater/store/rules";
+import { type NodeSite } from "../src/core/index.ts";
+import { epochId, txnId } from "../src/core/fixtures.test.ts";
+import { type Image, type Rec, type Receipt, type RecOf, SimNode } from "./node.ts";
+import { Truth, type Txn } from "./truth.ts";
+
+/** Deliberate faults of what lies outside the core: in the store's SQL and in the gateway. All off in honest runs. */
+export interface Habits {
+  /** A token's offset is what has been written out, which can be below the commit. */
+  readonly tokenFromWritten: boolean;
+  /** Positions tell what a replica has received, on disk or not. */
+  readonly showsReceived: boolean;
+  readonly announcesAfterCommit: boolean;
+  /** What may have committed is run again under a new id, unsettled. */
+  readonly retriesUnsettled: boolean;
+  /** A tombstone is answered before it is on disk. */
+  readonly settlesLazily: boolean;
+  /** A look-up writes no tombstone for what it does not find. */
+  readonly looksOnly: boolean;
+}
+
+export const HONEST: Habits = {
+  tokenFromWritten: false,
+  showsReceived: false,
+  announcesAfterCommit: false,
+  retriesUnsettled: false,
+  settlesLazily: false,
+  looksOnly: false,
+};
+
+interface Stream {
+  /** The primary's name for it, and the replica's own. */
+  readonly session: string;
+  readonly own: string;
+  readonly replica: string;
+  readonly from: string;
+  /** The replica has gone and the primary has not noticed: it goes on showing this. */
+  frozen: bigint | null;
+}
+
+export type SettledReceipts = ReadonlyMap<
+  TxnId,
+  Pick<Receipt, "epoch" | "request"> & { kind: Receipt["says"] }
+>;
+
+/** Enough for every kind of fate; every one of them is judged again and again. */
+const MAX_TXNS = 24;
+
+export class World {
+  readonly nodes: readonly SimNode[];
+  readonly truth = new Truth();
+  readonly habits: Habits;
+  streams: Stream[] = [];
+  readonly copies: Image[] = [];
+  #ids = 0;
+  #names = 0;
+  /** No two server processes are alike, on whatever node. */
+  #lives = 0;
+
+  constructor(sites: readonly NodeSite[], unfit: string | null, habits: Habits) {
+    this.habits = habits;
+    this.nodes = sites.map((site) => new SimNode(site, site.id === unfit, ++this.#lives));
+    const [first] = this.nodes;
+    if (first === undefined) throw new Error("a world needs a node");
+    first.role = "primary";
+    this.mint(first, { minSeq: 1, supersedes: [], command: null, streamed: null, finalMarks: {} });
+    // Replicas begin as copies of their primary.
+    for (const node of this.nodes) {
+      if (node === first) continue;
+      node.replaceBy({ ...first.image(), sentinel: null });
+      this.connect(node, first);
+    }
+  }
+
+  named(id: string): SimNode | undefined {
+    return this.nodes.find((node) => node.id === id);
+  }
+
+  get isFull(): boolean {
+    return this.truth.txns.length >= MAX_TXNS;
+  }
+
+  newId(): TxnId {
+    return txnId(++this.#ids);
+  }
+
+  #append(node: SimNode, rec: Rec): void {
+    node.log.push(rec);
+    node.replayed = node.log.length;
+    if (node.epoch !== null) this.truth.epochs.get(node.epoch)?.log.push(rec);
+  }
+
+  // ---- what runs on a primary
+
+  noise(node: SimNode, size: number): void {
+    const isStray = node.isRestored && node.epoch === null;
+    if (node.isPrimary) this.#append(node, { kind: "noise", isStray, end: node.end + BigInt(size) });
+  }
+
+  /** `refused`: the server is in another epoch, or in none. `used`: the id has a receipt. */
+  commit(
+    node: SimNode,
+    about: Pick<Txn, "id" | "attempt" | "request"> & { readonly size: number },
+  ): Txn | "refused" | "used" {
+    const { id, attempt, request } = about;
+    if (node.epoch !== attempt) return "refused";
+    if (node.receipt(id) !== undefined) return "used";
+    const end = node.end + BigInt(about.size);
+    const rec: Rec = { kind: "receipt", id, says: "commit", epoch: attempt, request, end };
+    this.#append(node, rec);
+    const txn: Txn = { id, attempt, kind: "write", rec, request };
+    this.truth.txns.push(txn);
+    return txn;
+  }
+
+  read(node: SimNode, seen: number, attempt: EpochId): Txn | null {
+    // All else in a log is nothing that a reader could see.
+    const rec = node.log.slice(0, seen).findLast(({ kind }) => kind === "receipt" || kind === "epoch");
+    if (rec === undefined) return null;
+    const txn: Txn = { id: this.newId(), attempt, kind: "read", rec, request: 0 };
+    this.truth.txns.push(txn);
+    return txn;
+  }
+
+  /** What a connection that has just committed reads of the log's end. */
+  logEnd(node: SimNode): Offset {
+    return this.habits.tokenFromWritten ? node.flushedEnd : node.end;
+  }
+
+  /** One tiny commit, all of the log on disk, and a row that says how far it was there. */
+  helpFlush(node: SimNode, epoch: EpochId): boolean {
+    if (node.epoch !== epoch) return false;
+    this.#append(node, { kind: "witness", epoch, reached: node.end, end: node.end + 4n });
+    node.flush(node.log.length);
+    return true;
+  }
+
+  /** A tombstone for every absent id, all of it on disk; null in another epoch than the one that it is asked in. */
+  settle(
+    node: SimNode,
+    asked: {
+      readonly epoch: EpochId;
+      readonly ids: readonly TxnId[];
+      readonly tombstone: "aborted" | "lost";
+    },
+  ): SettledReceipts | null {
+    const { epoch, ids, tombstone } = asked;
+    if (node.epoch !== epoch) return null;
+    const found = new Map<TxnId, Pick<Receipt, "epoch" | "request"> & { kind: Receipt["says"] }>();
+    for (const id of ids) {
+      let receipt: Receipt | undefined = node.receipt(id);
+      if (receipt === undefined) {
+        const rec: Rec = { kind: "receipt", id, says: tombstone, epoch, request: 0, end: node.end + 5n };
+        if (!this.habits.looksOnly) this.#append(node, rec);
+        receipt = rec;
+      }
+      if (receipt.says === "aborted") this.truth.settled.add(id);
+      found.set(id, { kind: receipt.says, epoch: receipt.epoch, request: receipt.request });
+    }
+    if (!this.habits.settlesLazily) node.flush(node.log.length);
+    return found;
+  }
+
+  // ---- streams
+
+  follows(replica: SimNode, source: SimNode): boolean {
+    const at = replica.log.length;
+    return at === 0 || (at <= source.flushed && source.log[at - 1] === replica.log[at - 1]);
+  }
+
+  #streamOf(replica: SimNode): Stream | undefined {
+    return this.streams.find(({ replica: id, frozen }) => id === replica.id && frozen === null);
+  }
+
+  /** Brings a replica some records from its source, if it can follow it. They are not on its disk yet. */
+  receive(replica: SimNode, records: number): boolean {
+    const stream = this.#streamOf(replica);
+    const source = stream === undefined ? undefined : this.named(stream.from);
+    if (source === undefined || !source.isUp || !replica.isUp || !this.follows(replica, source)) return false;
+    const from = replica.log.length;
+    replica.log.push(...source.log.slice(from, Math.min(source.flushed, from + records)));
+    return replica.log.length > from;
+  }
+
+  /** A replica replays what is on its disk. */
+  replay(replica: SimNode, records: number): void {
+    if (replica.role === "replica" && replica.isUp)
+      replica.replayed = Math.min(replica.flushed, replica.replayed + records);
+  }
+
+  connect(replica: SimNode, source: SimNode): void {
+    if (replica.role !== "replica" || !replica.isUp || !source.isPrimary || replica === source) return;
+    this.cut(replica, false);
+    const n = String(++this.#names);
+    this.streams.push({ session: `s${n}`, own: `w${n}`, replica: replica.id, from: source.id, frozen: null });
+  }
+
+  /** `lingers`: the primary will not notice for a while. */
+  cut(replica: SimNode, lingers: boolean): void {
+    this.streams = this.streams.filter((stream) => {
+      if (stream.replica !== replica.id || stream.frozen !== null) return true;
+      stream.frozen = replica.flushedEnd;
+      return lingers;
+    });
+  }
+
+  /** The primaries notice which of their streams are dead. */
+  reap(): void {
+    this.streams = this.streams.filter(({ frozen }) => frozen === null);
+  }
+
+  #cutAll(node: SimNode, lingers: boolean): void {
+    // What was on its disk until now was there.
+    this.truth.witness(this.nodes);
+    node.sessions++;
+    this.cut(node, lingers);
+    this.streams = this.streams.filter(({ from }) => from !== node.id);
+  }
+
+  // ---- what happens to servers
+
+  stop(node: SimNode, clean: boolean, lingers: boolean): void {
+    if (!node.isUp) return;
+    if (clean) node.flush(node.log.length);
+    else node.sentinel = null;
+    this.#cutAll(node, lingers);
+    node.lose();
+    node.isUp = false;
+    if (!clean) node.recoveredAt = node.end;
+  }
+
+  start(node: SimNode): void {
+    if (node.isUp) return;
+    node.isUp = true;
+    node.life = ++this.#lives;
+  }
+
+  /** The server kills all its sessions and recovers, without a new process. */
+  recoverInPlace(node: SimNode): void {
+    if (!node.isUp) return;
+    this.#cutAll(node, false);
+    node.lose();
+    node.recoveredAt = node.end;
+    node.sentinel = null;
+  }
+
+  promote(node: SimNode): void {
+    if (!node.isUp || node.role !== "replica") return;
+    this.cut(node, true);
+    node.lose();
+    node.log.push({ kind: "switch", from: node.timeline, end: node.end });
+    node.role = "primary";
+    node.sentinel = null;
+    node.flush(node.log.length);
+  }
+
+  command(node: SimNode, overrules: readonly EpochId[]): void {
+    if (!node.isPrimary) return;
+    const id = `c${String(++this.#names)}`;
+    this.#append(node, { kind: "command", id, node: node.id, overrules, end: node.end + 3n });
+    node.flush(node.log.length);
+  }
+
+  /** Throws a node's diverged history away and gives it the source's, as far as `records` beyond what they share. */
+  clone(node: SimNode, source: SimNode, records: number, lingers: boolean): void {
+    if (node === source) return;
+    let shared = 0;
+    while (
+      shared < source.flushed &&
+      node.log[shared] !== undefined &&
+      node.log[shared] === source.log[shared]
+    )
+      shared++;
+    this.#cutAll(node, lingers);
+    node.replaceBy({ log: source.log.slice(0, Math.min(source.flushed, shared + records)), sentinel: null });
+    node.role = "replica";
+    node.isUp = true;
+    node.life = ++this.#lives;
+  }
+
+  /** An older copy is put in place of a node's disk, and started as a primary on the timeline that it is of. */
+  restore(node: SimNode, image: Image): void {
+    this.#cutAll(node, false);
+    node.replaceBy(image);
+    node.isRestored = true;
+    node.role = "primary";
+    node.isUp = true;
+    node.life = ++this.#lives;
+  }
+
+  // ---- epochs, by the rules of the real store
+
+  /** Begins the node's epoch, unless it has one and nothing is left to declare ended. */
+  mint(node: SimNode, request: MintRequest): EpochRecord | null {
+    if (!node.isPrimary) return null;
+    const previous = node.log.findLast((rec) => rec.kind === "epoch");
+    if (previous !== undefined && node.epoch === previous.record.id && isSettled(node, request)) {
+      if (request.command !== null) this.#obey(node, request.command);
+      return previous.record;
+    }
+    // What was on disks in the epoch that ends here was there, also if it began within the same operation.
+    this.truth.witness(this.nodes);
+    const fork = forkOf(this.#facts(node, previous, request));
+    if (request.command !== null) this.#obey(node, request.command);
+    // From here on it is the new epoch's log.
+    node.sentinel = null;
+    const n = this.truth.epochs.size + 1;
+    const end = node.end + 8n;
+    const record: EpochRecord = {
+      id: epochId(n),
+      seq: Math.max(request.minSeq, (previous?.record.seq ?? 0) + 1),
+      previous: previous?.record.id ?? null,
+      node: node.id,
+      cause: fork.cause,
+      startedAt: "2026-01-01T00:00:00.000000Z",
+      startOffset: String(end),
+      forkOffset: String(fork.fork),
+      forkLimit: fork.limit === null ? null : String(fork.limit),
+      supersedes: [...request.supersedes],
+      commanded: request.command !== null,
+      finalMarks: { ...request.finalMarks[previous?.record.id ?? ""] },
+    };
+    const rec: Rec = { kind: "epoch", record, timeline: node.timeline, end };
+    const before = new Set(node.log);
+    node.log.push(rec);
+    node.flush(node.log.length);
+    node.isRestored = false;
+    node.sentinel = { epoch: record.id as EpochId, life: node.life };
+    this.truth.epochs.set(record.id as EpochId, { record, rec, before, log: [rec], onDisk: new Map() });
+    return record;
+  }
+
+  #obey(node: SimNode, id: string): void {
+    this.#append(node, { kind: "obeyed", id, end: node.end + 1n });
+  }
+
+  #facts(
+    node: SimNode,
+    previous: RecOf<"epoch"> | undefined,
+    { streamed, supersedes }: MintRequest,
+  ): Parameters<typeof forkOf>[0] {
+    const id = (previous?.record.id ?? null) as EpochId | null;
+    let witnessed: Offset | null = null;
+    for (const rec of node.log)
+      if (rec.kind === "witness" && rec.epoch === id) witnessed = rec.reached as Offset;
+    const { sentinel, timeline } = node;
+    const watched = streamed?.epoch === id && streamed?.incarnation === incarnationOf(node);
+    const switched = node.log.find((rec) => rec.kind === "switch" && rec.from === previous?.timeline);
+    return {
+      previous:
+        previous === undefined || id === null
+          ? null
+          : { id, startOffset: BigInt(previous.record.startOffset) as Offset },
+      unrecovered: sentinel !== null && sentinel.epoch === id,
+      sameServer: sentinel?.life === node.life,
+      foreignLog: false,
+      promoted: previous !== undefined && previous.timeline !== timeline,
+      switchedAt: (switched?.end ?? null) as Offset | null,
+      end: node.end,
+      recoveredAt: node.recoveredAt,
+      witnessed,
+      streamed: watched && streamed !== null ? streamed.offset : null,
+      supersedes: supersedes.length > 0,
+    };
+  }
+
+  // ---- what servers say
+
+  report(node: SimNode): NodeReport {
+    const { isPrimary } = node;
+    const stream = isPrimary ? undefined : this.#streamOf(node);
+    return {
+      node: node.id,
+      role: isPrimary ? "primary" : "replica",
+      incarnation: incarnationOf(node),
+      prepared: true,
+      epochs: node.epochRecs.map(({ record }) => record),
+      current: node.epoch,
+      flushed: node.flushedEnd,
+      applied: isPrimary ? node.end : node.replayedEnd,
+      unfit: node.unfit ? "a test" : null,
+      isFed: stream !== undefined,
+      upstream: stream === undefined ? null : { session: stream.own, flushed: node.flushedEnd },
+      command: isPrimary ? node.command : null,
+      serverTimeMs: 0,
+    };
+  }
+
+  positionsOf(primary: SimNode): { node: string; session: string; flushed: Offset }[] {
+    const shown = this.streams.filter(({ from }) => from === primary.id);
+    const positionOf = (node: SimNode | undefined): bigint =>
+      (this.habits.showsReceived ? node?.end : node?.flushedEnd) ?? 0n;
+    return shown
+      .filter(({ replica }) => shown.filter((other) => other.replica === replica).length === 1)
+      .map(({ replica, session, frozen }) => ({
+        node: replica,
+        session,
+        flushed: (frozen ?? positionOf(this.named(replica))) as Offset,
+      }));
+  }
+}
+
+const incarnationOf = (node: SimNode): string => `${node.id}/${String(node.life)}`;
+
+/** Nothing is left to declare ended: the one who was faster carried the same command out. */
+function isSettled(node: SimNode, request: MintRequest): boolean {
+  const done = new Set(node.epochRecs.flatMap(({ record }) => [record.id, ...record.supersedes]));
+  return request.supersedes.every((id) => done.has(id));
+}

@@ -1,0 +1,53 @@
+// Goal: what one tracker has told as durable binds all. Method: another tracker's final marks arrive behind the record of the
+// next epoch, before and after the loss was told.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type EpochRecord } from "@highwater/protocol";
+import { Driven, record } from "./fixtures.test.ts";
+
+const first = record(1);
+const second = (finalMarks: EpochRecord["finalMarks"]): EpochRecord =>
+  record(2, { node: "b", cause: "promotion", fork: 50, start: 60, limit: 70, finalMarks });
+const raised = second({ disk: "90", region: "80", global: "79" });
+
+const LEVELS = ["disk", "region", "global"];
+const verdicts = (it: Driven): string[] => LEVELS.map((level) => it.verdict(1, 1, 80, level));
+
+function failedOver(): Driven {
+  const it = new Driven();
+  it.reign(first);
+  it.position(1, 1, 80);
+  it.reign(first, second({}));
+  return it;
+}
+
+test("a promise that another tracker had heard of is broken, also after its loss was told here", () => {
+  const it = failedOver();
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it), ["lost", "lost", "lost"]);
+  it.report("b", [first, raised], { role: "primary" });
+  // Another node has taken over, against which the primary's own disk promises nothing.
+  assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
+  assert.equal(it.published.length, 2);
+  it.report("b", [first, raised], { role: "primary" });
+  assert.equal(it.published.length, 2, "once");
+});
+
+test("a promise that another tracker had heard of before the loss is told is told as broken at once", () => {
+  const it = failedOver();
+  it.report("b", [first, raised], { role: "primary" });
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
+  assert.equal(it.published.length, 1);
+});
+
+test("final marks never go down, whichever node tells of them", () => {
+  const it = failedOver();
+  it.report("b", [first, raised], { role: "primary" });
+  it.report("b", [first, second({ region: "10" })], { role: "primary" });
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
+});

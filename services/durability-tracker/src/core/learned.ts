@@ -1,0 +1,29 @@
+// What another tracker had heard of an ended epoch, and has written behind the record of the next: it binds this one as well.
+import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { enter } from "./ledger.ts";
+import { placeAgain } from "./placing.ts";
+import { tell } from "./proof.ts";
+import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
+import { brokenBits, reachedBits } from "./verdict.ts";
+
+/** Final marks have been raised: of everything of the epoch before, what they promise is learned. */
+export function learnPromises(state: TrackerState, raised: readonly EpochRecord[], effects: Effect[]): void {
+  const epochs = new Set(raised.map(({ previous }) => previous as EpochId | null));
+  for (const entry of raised.length === 0 ? [] : [...state.entries.values()])
+    if (entry.origin !== null && epochs.has(entry.origin.epoch)) learn(state, entry, entry.origin, effects);
+}
+
+function learn(state: TrackerState, entry: Entry, origin: Place, effects: Effect[]): void {
+  const learned = reachedBits(state, origin) & ~entry.reached;
+  // Where the level promises nothing about what happened there is no word that it could break.
+  const bits = brokenBits(state, { ...entry, reached: learned });
+  if (bits === 0) return;
+  entry.reached |= bits;
+  const { state: at } = entry;
+  if (at.kind === "gone" && !at.reappeared) {
+    // Told as lost, and somebody else had told it as durable: one of the two words is broken.
+    enter(state, entry, { ...at, broken: at.broken | bits }, effects);
+    tell(state, entry, effects);
+  } else if (at.kind === "absent" && entry.kind === "read") placeAgain(state, entry, origin, effects);
+  else effects.push({ kind: "save", entry });
+}

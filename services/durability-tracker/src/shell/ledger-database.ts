@@ -1,0 +1,204 @@
+// The ledger's file, by SQLite. What it gives back is what was written: SQLite tells a torn write, but not a bit that has
+// flipped in a row, nor a table that has lost its name. A ledger with less in it would forget promises, so it is refused whole.
+import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { crc32 } from "node:zlib";
+
+const TABLES = ["entry", "epoch", "mark", "meta", "outbox"] as const;
+const ALL_TABLES = [...TABLES, "waiting"] as const;
+export type Table = (typeof TABLES)[number];
+export type AnyTable = (typeof ALL_TABLES)[number];
+
+export interface LedgerRow {
+  readonly table: Table;
+  readonly key: string;
+  /** Null: the row goes. */
+  readonly body: string | null;
+}
+
+/** Written in one transaction, in this order. */
+export interface LedgerBatch {
+  readonly clearsWaiting: boolean;
+  /** The waiting at or below this sortable offset go. */
+  readonly through: string | null;
+  readonly rows: readonly LedgerRow[];
+  readonly waiting: readonly { readonly key: string; readonly body: string }[];
+}
+
+/** A row as its reader knows it. */
+export interface KeptRow {
+  readonly key: string;
+  readonly body: string;
+}
+
+/** Rows in one answer. */
+const PART = 10_000;
+/** Behind every key of the same offset. */
+const AFTER_KEYS = "0";
+/** Rows begin with their sum. In files of version 0 they did not. */
+const VERSION = 1;
+const SUM_CHARS = 8;
+
+const schemaOf = (table: string): string =>
+  `CREATE TABLE ${table} (key TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID`;
+
+export class LedgerDatabase {
+  readonly #database: DatabaseSync;
+  readonly #upserts: ReadonlyMap<AnyTable, StatementSync>;
+  readonly #removals: ReadonlyMap<AnyTable, StatementSync>;
+  readonly #reads: ReadonlyMap<AnyTable, StatementSync>;
+  readonly #removeWaiting: StatementSync;
+
+  /** Throws when the file is in use, or is not what a ledger left there. */
+  constructor(file: string) {
+    assertHead(file);
+    const database = new DatabaseSync(file);
+    this.#database = database;
+    try {
+      // EXCLUSIVE: a second tracker on the same file is refused. FULL: an acknowledged announcement is on the disk, not only
+      // handed to the system.
+      database.exec(
+        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA busy_timeout = 2000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;",
+      );
+      this.#prepareTables();
+    } catch (cause) {
+      database.close();
+      throw cause;
+    }
+    const each = (sqlOf: (table: AnyTable) => string): ReadonlyMap<AnyTable, StatementSync> =>
+      new Map(ALL_TABLES.map((table) => [table, database.prepare(sqlOf(table))]));
+    this.#upserts = each(
+      (table) => `INSERT INTO ${table} VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET body = excluded.body`,
+    );
+    this.#removals = each((table) => `DELETE FROM ${table} WHERE key = ?`);
+    this.#reads = each(
+      (table) => `SELECT key, body FROM ${table} WHERE key > ? ORDER BY key LIMIT ${String(PART)}`,
+    );
+    this.#removeWaiting = database.prepare("DELETE FROM waiting WHERE key < ?");
+  }
+
+  #prepareTables(): void {
+    const database = this.#database;
+    const found = database.prepare("SELECT name, sql FROM sqlite_master").all();
+    if (found.length === 0) {
+      this.#transact(() => {
+        for (const table of ALL_TABLES) database.exec(schemaOf(table));
+        database.exec(`PRAGMA user_version = ${String(VERSION)}`);
+      });
+      return;
+    }
+    const tables = new Map(found.map(({ name, sql }) => [name, sql]));
+    const isLedger = ALL_TABLES.every((table) => tables.get(table) === schemaOf(table));
+    if (!isLedger || tables.size !== ALL_TABLES.length)
+      throw new Error("the file is not a ledger's, or damaged");
+    const [state] = database.prepare("PRAGMA quick_check(1)").all();
+    if (state?.["quick_check"] !== "ok")
+      throw new Error(`the file is damaged: ${String(state?.["quick_check"])}`);
+    const version = database.prepare("PRAGMA user_version").get()?.["user_version"];
+    if (version === 0) this.#addSums();
+    else if (version !== VERSION) throw new Error(`the file is of version ${String(version)}`);
+  }
+
+  /** From version 0. */
+  #addSums(): void {
+    this.#transact(() => {
+      for (const table of ALL_TABLES) {
+        const change = this.#database.prepare(`UPDATE ${table} SET body = ? WHERE key = ?`);
+        for (const { key, body } of this.#database.prepare(`SELECT key, body FROM ${table}`).all()) {
+          const row = { key: String(key), body: String(body) };
+          // Nothing of version 0 looks like that: the version is what is damaged.
+          if (unsummed(table, row) !== null) throw new Error("the file has no version, or is damaged");
+          change.run(summed(table, row), row.key);
+        }
+      }
+      this.#database.exec(`PRAGMA user_version = ${String(VERSION)}`);
+    });
+  }
+
+  /** The next rows by key, a bounded number of them; none when there are no more. Throws when one is damaged. */
+  read(table: AnyTable, after: string): KeptRow[] {
+    const rows = this.#reads.get(table)?.all(after) ?? [];
+    let before = after;
+    return rows.map((found) => {
+      const row = { key: String(found["key"]), body: String(found["body"]) };
+      const body = unsummed(table, row);
+      // Out of order, or again: a part of the file lies in the place of another one, whose rows are gone. (Keys are ASCII.)
+      if (body === null || row.key <= before) throw new Error(`a row of ${table} is damaged`);
+      before = row.key;
+      return { key: row.key, body };
+    });
+  }
+
+  write({ clearsWaiting, through, rows, waiting }: LedgerBatch): void {
+    this.#transact(() => {
+      if (clearsWaiting) this.#database.exec("DELETE FROM waiting");
+      if (through !== null) this.#removeWaiting.run(through + AFTER_KEYS);
+      for (const { table, key, body } of rows) {
+        if (body === null) this.#removals.get(table)?.run(key);
+        else this.#upserts.get(table)?.run(key, summed(table, { key, body }));
+      }
+      for (const row of waiting) this.#upserts.get("waiting")?.run(row.key, summed("waiting", row));
+    });
+  }
+
+  #transact(work: () => void): void {
+    this.#database.exec("BEGIN");
+    try {
+      work();
+      this.#database.exec("COMMIT");
+    } catch (cause) {
+      this.#database.exec("ROLLBACK");
+      throw cause;
+    }
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}
+
+/**
+ * SQLite begins anew where it finds no page, and deletes the log beside it; and it passes over the log where the first page
+ * says that there is none. Either would leave a ledger with less in it, or nothing.
+ */
+function assertHead(file: string): void {
+  const isLogged = sizeOf(`${file}-wal`) > 0;
+  const size = sizeOf(file);
+  if (size === 0 && !isLogged) return;
+  const head = readHead(file);
+  if (head.length < HEAD_BYTES || head.subarray(...FORMAT_AT).some((version) => version !== LOGGED))
+    throw new Error("the file is not a ledger's, or damaged");
+}
+
+/** Where a SQLite file says how it is written and read (its format, section 1.3.4), and what it says with a log. */
+const HEAD_BYTES = 100;
+const FORMAT_AT = [18, 20] as const;
+const LOGGED = 2;
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function readHead(file: string): Buffer {
+  const head = Buffer.alloc(HEAD_BYTES);
+  const handle = openSync(file, "r");
+  try {
+    return head.subarray(0, readSync(handle, head, 0, HEAD_BYTES, 0));
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function sumOf(table: AnyTable, { key, body }: KeptRow): string {
+  return crc32(`${table}/${key}/${body}`).toString(16).padStart(SUM_CHARS, "0");
+}
+
+function summed(table: AnyTable, row: KeptRow): string {
+  return sumOf(table, row) + row.body;
+}
+
+/** Null when the sum is not that of the row. */
+function unsummed(table: AnyTable, { key, body: text }: KeptRow): string | null {
+  const body = text.slice(SUM_CHARS);
+  return text.slice(0, SUM_CHARS) === sumOf(table, { key, body }) ? body : null;
+}

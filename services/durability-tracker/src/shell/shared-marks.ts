@@ -1,0 +1,56 @@
+// What this tracker had heard of an ended epoch, and may have told, binds all trackers: it is written behind the record of the
+// next epoch, where the others read it. Owns when; what follows from it is the core's.
+import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { type Log } from "@highwater/service";
+import { type Clock, type NodeReport, type Store } from "@highwater/store";
+import { type TrackerState } from "../core/index.ts";
+
+export interface SharedMarksDeps {
+  readonly store: Pick<Store, "raiseFinalMarks">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The record has changed. */
+  readonly onShared: () => void;
+}
+
+/** What is lost of older epochs has been told long ago. */
+const EPOCHS = 8;
+const AGAIN_MS = 1_000;
+
+export class SharedMarks {
+  readonly #deps: SharedMarksDeps;
+  /** By record, when its final marks were last raised. */
+  readonly #sharedAtMs = new Map<string, number>();
+
+  constructor(deps: SharedMarksDeps) {
+    this.#deps = deps;
+  }
+
+  /** With a report of the node that reigns. */
+  share({ node, epochs }: NodeReport, state: TrackerState): void {
+    const { store, clock, log, onShared } = this.#deps;
+    for (const record of epochs.slice(-EPOCHS)) {
+      const marks = higherMarks(record, state);
+      const sharedAtMs = this.#sharedAtMs.get(record.id) ?? Number.NEGATIVE_INFINITY;
+      if (Object.keys(marks).length === 0 || clock.monotonicMs() - sharedAtMs < AGAIN_MS) continue;
+      this.#sharedAtMs.set(record.id, clock.monotonicMs());
+      store.raiseFinalMarks(node, record.id as EpochId, marks).then(onShared, (cause: unknown) => {
+        log.warn("marks_not_shared", { node, epoch: record.id, cause: String(cause) });
+      });
+    }
+  }
+}
+
+/** The marks of the epoch before that are above those in the record, and that its successor's node has to answer for. */
+function higherMarks(record: EpochRecord, state: TrackerState): Record<string, string> {
+  const own = state.marks.get((record.previous ?? "") as EpochId);
+  const stayed = state.epochs.get((record.previous ?? "") as EpochId)?.node === record.node;
+  const higher: Record<string, string> = {};
+  for (const { name, rule } of state.config.levels) {
+    const mark = own?.get(name);
+    // The primary's own disk promises nothing about another node's history.
+    if (mark === undefined || ("primary" in rule && !stayed)) continue;
+    if (mark > BigInt(record.finalMarks[name] ?? -1)) higher[name] = mark.toString();
+  }
+  return higher;
+}
