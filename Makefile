@@ -5,7 +5,7 @@ NODE := node_modules/.bin/node
 BIN := node_modules/.bin
 STAMP := node_modules/.installed
 VENV := .venv/.installed
-REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt
+REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
@@ -19,10 +19,10 @@ $(STAMP): package.json package-lock.json $(wildcard packages/*/package.json serv
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Tests of authority by lease run a real etcd and a real Patroni, and the tests of the wire run schemathesis. All three come as
-# Python packages.
+# Tests of authority by lease run a real etcd and a real Patroni, and the tests of the wire run schemathesis: all three come as
+# Python packages. The Python SDK brings its checkers and what its tests need.
 $(VENV): $(REQUIREMENTS)
-	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "The tests need Python 3.10 or newer with venv (Debian: python3-venv)"; exit 1; }
+	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "The tests need Python 3.11 or newer with venv (Debian: python3-venv)"; exit 1; }
 	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes $(addprefix -r ,$(REQUIREMENTS))
 	@touch $@
