@@ -1,0 +1,110 @@
+"""Transaction ids and tokens: their text and binary forms. What a token means is the business of ``book``."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from .errors import usage_error
+from .wire import Position
+
+_UUID_V7: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z", re.IGNORECASE | re.ASCII
+)
+_BASE64_URL: Final = re.compile(r"[A-Za-z0-9_-]*\Z", re.ASCII)
+_PREFIX: Final = "hw1_"
+_TOKEN_CHARS_MAX: Final = 160
+_OTHER_ATTEMPT: Final = 2
+_OWNED: Final = 4
+_KNOWN_FLAGS: Final = 7
+_ATTEMPT_AT: Final = 33
+_UUID_BYTES: Final = 16
+_OWNER_BYTES: Final = 8
+_OFFSET_BYTES_MAX: Final = 27
+_OFFSET_LIMIT: Final = 10**64
+
+
+def new_transaction_id() -> str:
+    """A new transaction id: a UUIDv7 of the wall clock and 74 random bits."""
+    return uuid7_of(time.time_ns() // 1_000_000, os.urandom(10))
+
+
+def uuid7_of(wall_ms: int, random: bytes) -> str:
+    """The UUIDv7 of a time and ten random bytes."""
+    value = int.from_bytes(wall_ms.to_bytes(6, "big") + random, "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return _uuid_text(value.to_bytes(16, "big"))
+
+
+def check_transaction_id(value: str | uuid.UUID) -> str:
+    """The id in canonical lower case. Raises ``invalid_id`` when it is not a UUIDv7."""
+    text = str(value)
+    if not _UUID_V7.match(text):
+        raise usage_error("invalid_id", f"not a UUIDv7: {text}")
+    return text.lower()
+
+
+def _uuid_text(data: bytes) -> str:
+    text = data.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenContent:
+    id: str
+    position: Position
+
+
+def decode_token(token: str) -> TokenContent:
+    """The id and the position that a token carries. The service reads more out of it; a client needs no more.
+
+    Raises ``invalid_token``, also for the alternative spellings of a token that base64 and leading zeros would allow.
+    """
+    content = None
+    if token.startswith(_PREFIX):
+        data = _from_base64_url(token[len(_PREFIX) :])
+        content = None if data is None else _parse_token(data)
+    if content is None:
+        raise usage_error("invalid_token", "the text is not a token of this service")
+    return content
+
+
+def _parse_token(data: bytes) -> TokenContent | None:
+    flags = data[0] if data else 0xFF
+    if flags & ~_KNOWN_FLAGS:
+        return None
+    other = flags & _OTHER_ATTEMPT != 0
+    owner_at = _ATTEMPT_AT + (_UUID_BYTES if other else 0)
+    offset_at = owner_at + (_OWNER_BYTES if flags & _OWNED else 0)
+    offset = data[offset_at:]
+    if not 1 <= len(offset) <= _OFFSET_BYTES_MAX:
+        return None
+    if len(offset) > 1 and offset[0] == 0:
+        return None
+    owner = data[owner_at:offset_at]
+    if owner and not any(owner):
+        return None
+    epoch = data[17:_ATTEMPT_AT]
+    if other and data[_ATTEMPT_AT:owner_at] == epoch:
+        return None
+    value = int.from_bytes(offset, "big")
+    if value >= _OFFSET_LIMIT:
+        return None
+    return TokenContent(_uuid_text(data[1:17]), Position(_uuid_text(epoch), value))
+
+
+def _from_base64_url(text: str) -> bytes | None:
+    if len(text) > _TOKEN_CHARS_MAX or not _BASE64_URL.match(text):
+        return None
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except binascii.Error:
+        return None
+    return data if base64.urlsafe_b64encode(data).rstrip(b"=").decode() == text else None

@@ -1,0 +1,139 @@
+"""Python values as the wire carries parameters: JSON scalars, or PostgreSQL's text. Answers are decoded elsewhere.
+
+A type of one's own joins in with a method ``__highwater_param__() -> str | int | float | bool | None``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import ipaddress
+import json
+import math
+import uuid
+from collections.abc import Mapping
+from typing import Final, Protocol, runtime_checkable
+
+from .errors import usage_error
+from .wire import Param
+
+_SAFE_INTEGER_MAX: Final = 2**53 - 1
+
+
+@runtime_checkable
+class SupportsParam(Protocol):
+    """A value that knows its own text."""
+
+    def __highwater_param__(self) -> Param: ...
+
+
+def to_param(value: object) -> Param:
+    """One value as the wire carries it.
+
+    Shape: str, bool, None and what a double holds exactly pass as they are; other numbers, dates, times, UUIDs and
+    addresses as PostgreSQL's text; a timedelta as an interval; bytes as ``\\x`` hex; lists and tuples as arrays; dicts
+    as JSON text.
+    Errors: ``invalid_parameter`` for anything else.
+    """
+    if value is None or value is True or value is False:
+        return value
+    if type(value) is str:
+        return value
+    if isinstance(value, SupportsParam):
+        return value.__highwater_param__()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        number = int(value)
+        # The other side of the wire reads JSON numbers as doubles.
+        return number if -_SAFE_INTEGER_MAX <= number <= _SAFE_INTEGER_MAX else str(number)
+    if isinstance(value, float):
+        return _float_param(float(value))
+    if isinstance(value, (list, tuple)):
+        return _array_text(value)
+    if isinstance(value, Mapping):
+        return json_text(value)
+    text = _text_of(value)
+    if text is None:
+        raise usage_error(
+            "invalid_parameter",
+            f"a parameter must not be {type(value).__name__}; use None for SQL's NULL",
+        )
+    return text
+
+
+def _float_param(value: float) -> Param:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    # JSON has a negative zero, but not every reader of it does.
+    return "-0" if value == 0 and math.copysign(1, value) < 0 else value
+
+
+def _text_of(value: object) -> str | None:
+    match value:
+        case decimal.Decimal():
+            return "NaN" if value.is_nan() else str(value)
+        case dt.datetime() | dt.date() | dt.time():
+            return value.isoformat()
+        case dt.timedelta():
+            # Days stand apart from seconds: PostgreSQL's days are not always 24 hours long.
+            return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
+        case uuid.UUID():
+            return str(value)
+        case bytes() | bytearray() | memoryview():
+            return f"\\x{bytes(value).hex()}"
+        case (
+            ipaddress.IPv4Address()
+            | ipaddress.IPv6Address()
+            | ipaddress.IPv4Network()
+            | ipaddress.IPv6Network()
+            | ipaddress.IPv4Interface()
+            | ipaddress.IPv6Interface()
+        ):
+            return str(value)
+        case _:
+            return None
+
+
+def json_text(value: object) -> str:
+    """A value as JSON text. Decimals, UUIDs, dates and times inside of it become strings.
+
+    Errors: ``invalid_parameter``, also for NaN and infinities, which JSON does not have.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_default)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise usage_error("invalid_parameter", f"the value has no JSON form: {error}", error) from error
+
+
+def _json_default(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, SupportsParam):
+        return value.__highwater_param__()
+    text = None if isinstance(value, (bytes, bytearray, memoryview)) else _text_of(value)
+    if text is None:
+        raise TypeError(f"{type(value).__name__} in JSON")
+    return text
+
+
+def _array_text(items: list[object] | tuple[object, ...]) -> str:
+    return f"{{{','.join(map(_element_text, items))}}}"
+
+
+def _element_text(item: object) -> str:
+    if isinstance(item, (list, tuple)) and not isinstance(item, SupportsParam):
+        return _array_text(item)
+    param = to_param(item)
+    if param is None:
+        return "NULL"
+    if param is True:
+        return "true"
+    if param is False:
+        return "false"
+    if isinstance(param, str):
+        escaped = param.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return repr(param)
