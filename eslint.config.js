@@ -56,7 +56,7 @@ export default tseslint.config(
       "fuzz/**",
       "**/sim/**",
       "scripts/**",
-      "sdk/ts/**",
+      "sdk/*/**",
       "**/*.test.ts",
       "**/*.prop.test.ts",
       "**/test/**",

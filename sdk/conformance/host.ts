@@ -1,0 +1,54 @@
+// The real system for tests in any language: PostgreSQL, gateway and tracker in three regions, and faults on demand.
+//
+//     node_modules/.bin/node sdk/conformance/host.ts
+//
+// Start it once for a test run, with a pipe as standard input: it ends, and everything with it, when the pipe closes, which it
+// also does when the parent dies. When all is ready (some seconds) it prints one line of JSON and then nothing more:
+//
+//     {"control": "http://127.0.0.1:4711", "primary": "us-east", "regions": ["us-east", "us-west", "eu-west"],
+//      "endpoints": [{"region": "us-east", "gateway": "http://…", "tracker": "http://…"}, …], "database": "postgresql://…"}
+//
+// `endpoints` has the primary's region first, which changes with a failover: `GET /` on the control answers the same object as it
+// is now. Commands are `POST /NAME` with a JSON object; they answer when they are done, with the description unless said otherwise:
+//
+//     query     {sql, node?}            rows of one statement, as superuser straight on the primary: the truth to compare with
+//     hold      {regions?}              nothing replicates out of the primary's region (or to the named ones): commits stay pending
+//     heal                              every cut is undone
+//     failover  {to?, alone?}           the primary's region is lost, the replica with most (or `to`) promoted; after `hold` all that
+//                                       was committed since is lost. `alone`: the third region is lost too, and promises break
+//     restart                           the primary is restarted: a new epoch, and nothing is lost
+//     stop, start, pause, continue      {service: "gateway" | "tracker", region?: the primary's}
+//     cut, uncut                        {service, region?, mode?: "reset" | "blackhole"}: the way of clients to it
+//     mend                              all of the above is undone, and lost regions are back as replicas; the data stays
+//
+// Variables of the environment that begin with GATEWAY_ or TRACKER_ reach the services. Tests share the system: names of tables are
+// for each test to choose, and whoever breaks something mends it.
+import { createServer } from "node:http";
+import { type AddressInfo } from "node:net";
+import { controlOf } from "./system/control.ts";
+import { Site } from "./system/site.ts";
+
+const settings = Object.entries(process.env).filter(([name]) => /^(GATEWAY|TRACKER)_/.test(name));
+const ended = new Promise<void>((resolve) => {
+  process.stdin.once("end", resolve).once("close", resolve).once("error", resolve).resume();
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, resolve);
+});
+
+/** While it starts, the end needs no order: the system's processes notice that their parent is gone. */
+void ended.then(() => {
+  if (!isReady) process.exit(0);
+});
+let isReady = false;
+const site = await Site.start(Object.fromEntries(settings) as Record<string, string>);
+isReady = true;
+
+const server = createServer(controlOf(site)).listen(0, "127.0.0.1");
+await new Promise((resolve) => server.once("listening", resolve));
+const control = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
+console.log(JSON.stringify({ control, ...(await site.describe()) }));
+
+await ended;
+server.close();
+server.closeAllConnections();
+await site[Symbol.asyncDispose]();
+process.exit(0);

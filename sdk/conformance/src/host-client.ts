@@ -1,0 +1,41 @@
+// Starts the real system in a process of its own, and gives it commands.
+import { type Description } from "../system/site.ts";
+import { LineProcess } from "./line-process.ts";
+
+const HOST = new URL("../host.ts", import.meta.url).pathname;
+
+export class Host implements AsyncDisposable {
+  readonly #process: LineProcess;
+  readonly #control: string;
+
+  private constructor(process: LineProcess, control: string) {
+    this.#process = process;
+    this.#control = control;
+  }
+
+  static async start(): Promise<Host> {
+    const child = new LineProcess("the host", [process.execPath, HOST]);
+    const { control } = (await child.read()) as { control: string };
+    return new Host(child, control);
+  }
+
+  async describe(): Promise<Description> {
+    return (await (await fetch(this.#control)).json()) as Description;
+  }
+
+  /** Resolves when it is done. */
+  async command(name: string, body: Readonly<Record<string, unknown>> = {}): Promise<unknown> {
+    const response = await fetch(`${this.#control}/${name}`, { method: "POST", body: JSON.stringify(body) });
+    const answer: unknown = await response.json();
+    if (!response.ok) throw new Error(`${name}: ${(answer as { error: string }).error}`);
+    return answer;
+  }
+
+  close(): Promise<number | null> {
+    return this.#process.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

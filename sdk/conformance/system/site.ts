@@ -1,0 +1,174 @@
+// The real system of three regions as a place that tests can break and mend: who is the primary now, what of it is down, and
+// how a client reaches it. Every client stands outside the regions, so its ways to them can be cut by themselves.
+import { type Endpoint, type ServiceProcess, System } from "@highwater/dev-system";
+
+/** Where clients are: their requests and their streams take different ways, so that either can be cut alone. */
+const CLIENT = { gateway: "client", tracker: "client-streams" } as const;
+const STREAMING_LIMIT_MS = 60_000;
+
+/** Gateways know each other's sessions, and ended reigns are judged soon. */
+const ENVIRONMENT = {
+  GATEWAY_SESSION_SECRET: "a secret that all gateways of a test know",
+  GATEWAY_IDLE_TIMEOUT_MS: "20000",
+  TRACKER_PUBLISH_PATIENCE_MS: "300",
+};
+
+export type ServiceName = "gateway" | "tracker";
+
+export interface Description {
+  /** The region of the primary first: what a client would list. */
+  readonly endpoints: readonly Endpoint[];
+  readonly regions: readonly string[];
+  /** The database node that is the primary; each region has one, of the region's name. */
+  readonly primary: string;
+  /** Straight to the primary, as superuser. */
+  readonly database: string;
+}
+
+export class Site implements AsyncDisposable {
+  readonly system: System;
+  #primary: string;
+  readonly #dead = new Set<string>();
+  readonly #pausedPids = new Set<number>();
+
+  private constructor(system: System) {
+    this.system = system;
+    this.#primary = system.regions[0] ?? "";
+  }
+
+  static async start(env: Readonly<Record<string, string>> = {}): Promise<Site> {
+    return new Site(await System.start({ env: { ...ENVIRONMENT, ...env } }));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#continueAll();
+    await this.system.close();
+  }
+
+  get regions(): readonly string[] {
+    return this.system.regions;
+  }
+
+  get primary(): string {
+    return this.#primary;
+  }
+
+  get #others(): string[] {
+    return this.regions.filter((region) => region !== this.#primary);
+  }
+
+  async describe(): Promise<Description> {
+    const [gateways, trackers] = await Promise.all([
+      this.system.endpoints(CLIENT.gateway),
+      this.system.endpoints(CLIENT.tracker),
+    ]);
+    const endpoints = [this.#primary, ...this.#others].map((region) => ({
+      region,
+      gateway: gateways.find((each) => each.region === region)?.gateway ?? "",
+      tracker: trackers.find((each) => each.region === region)?.tracker ?? "",
+    }));
+    const database = await this.system.cluster.connectionString(this.#primary);
+    return { endpoints, regions: this.regions, primary: this.#primary, database };
+  }
+
+  query(sql: string, node = this.#primary): Promise<Readonly<Record<string, unknown>>[]> {
+    return this.system.cluster.query(node, sql);
+  }
+
+  /** From now on nothing leaves the primary's region for the named ones; clients reach all of them as before. */
+  async hold(regions: readonly string[] = this.#others): Promise<void> {
+    for (const region of regions) await this.system.cluster.link(this.#primary, region).cut();
+  }
+
+  /**
+   * The primary's region is lost, and the replica that has most (or the named one) is promoted: what was held is lost. With
+   * `alone` the other replica is lost as well, so that a promise that it kept is broken. Resolves when gateways commit again.
+   */
+  async failover(options: { to?: string; alone?: boolean } = {}): Promise<void> {
+    const { cluster } = this.system;
+    const old = this.#primary;
+    await this.system.killRegion(old);
+    this.#dead.add(old);
+    if (options.alone === true)
+      for (const region of this.regions.filter((each) => each !== options.to && each !== old)) {
+        await this.system.killRegion(region);
+        this.#dead.add(region);
+      }
+    const left = this.regions.filter((region) => !this.#dead.has(region));
+    const to = options.to ?? (await cluster.mostAdvancedReplica(left));
+    await cluster.promote(to, { reason: "a test" });
+    this.#primary = to;
+    await this.system.ready();
+  }
+
+  /** A clean restart of the primary: a new epoch, in which nothing is lost. */
+  async restart(): Promise<void> {
+    await this.system.cluster.restart(this.#primary);
+    await this.system.ready();
+  }
+
+  async stopService(region: string, service: ServiceName): Promise<void> {
+    await this.#service(region, service).kill();
+  }
+
+  async startService(region: string, service: ServiceName): Promise<void> {
+    if (!this.#service(region, service).running) await this.system.restartService(region, service);
+  }
+
+  /** It stays where it is, with its connections open, and says nothing. */
+  pauseService(region: string, service: ServiceName): void {
+    const { pid } = this.#service(region, service);
+    if (pid === undefined) throw new Error(`the ${service} of ${region} has no process`);
+    process.kill(pid, "SIGSTOP");
+    this.#pausedPids.add(pid);
+  }
+
+  continueService(region: string, service: ServiceName): void {
+    const { pid } = this.#service(region, service);
+    if (pid === undefined || !this.#pausedPids.delete(pid)) return;
+    process.kill(pid, "SIGCONT");
+  }
+
+  /** The way of clients to a service: `reset` ends its connections and refuses new ones, `blackhole` swallows what is sent. */
+  async cutClients(region: string, service: ServiceName, mode: "reset" | "blackhole"): Promise<void> {
+    await this.system.cluster.link(CLIENT[service], region).cut({ mode });
+  }
+
+  async healClients(region: string, service: ServiceName): Promise<void> {
+    await this.system.cluster.link(CLIENT[service], region).heal();
+  }
+
+  /** Heals every link. */
+  async heal(): Promise<void> {
+    await this.system.cluster.healAll();
+  }
+
+  /** Everything is as at the start, but for the data and for who is the primary. */
+  async mend(): Promise<void> {
+    this.#continueAll();
+    await this.heal();
+    for (const region of [...this.#dead]) {
+      await this.system.reviveRegion(region);
+      this.#dead.delete(region);
+    }
+    for (const region of this.regions)
+      for (const service of ["tracker", "gateway"] as const) await this.startService(region, service);
+    await this.system.cluster.waitForStreaming(undefined, { timeoutMs: STREAMING_LIMIT_MS });
+    await this.system.ready();
+  }
+
+  #continueAll(): void {
+    for (const pid of this.#pausedPids) {
+      try {
+        process.kill(pid, "SIGCONT");
+      } catch {
+        // It has been killed meanwhile.
+      }
+    }
+    this.#pausedPids.clear();
+  }
+
+  #service(region: string, service: ServiceName): ServiceProcess {
+    return service === "gateway" ? this.system.gateway(region) : this.system.tracker(region);
+  }
+}
