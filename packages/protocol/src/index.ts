@@ -4,6 +4,7 @@ export * from "./token.ts";
 export * from "./errors.ts";
 export * from "./problem-schema.ts";
 export * from "./schemas.ts";
+export * from "./batch.ts";
 export * from "./durability.ts";
 export * from "./events.ts";
 export * from "./webhooks.ts";

@@ -17,6 +17,7 @@ export const LevelName = Type.String({
 
 export const LIMITS = {
   statements: 256,
+  transactionsPerBatch: 256,
   params: 65535,
   metadataEntries: 16,
   metadataChars: 256,

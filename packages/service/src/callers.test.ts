@@ -68,6 +68,19 @@ test("one in flight leaves when it is answered, and its work hears when its clie
   assert.deepEqual(refused, ["concurrency_limited"]);
 });
 
+test("what came with a request counts like a request, until it ends", async () => {
+  answer = () => Promise.resolve({ ...PRINCIPAL, limits: { ...PRINCIPAL.limits, concurrency: 2 } });
+  const caller = await callers.enter("x", as(new Response()));
+  const leave = callers.also(caller);
+  assert.throws(() => callers.also(caller), { code: "concurrency_limited" });
+  await assert.rejects(callers.enter("x", as(new Response())), { code: "concurrency_limited" });
+  leave();
+  callers.also(caller);
+  assert.deepEqual(refused, ["concurrency_limited", "concurrency_limited"]);
+  const service = { principal: { ...FELLOW_SERVICE, limits: PRINCIPAL.limits } };
+  for (let at = 0; at < 3; at++) callers.also(service);
+});
+
 test("limits are not for the services themselves", async () => {
   answer = () => Promise.resolve({ ...FELLOW_SERVICE, limits: PRINCIPAL.limits });
   for (let at = 0; at < 5; at++) await callers.enter("x", as(new Response()));

@@ -48,6 +48,24 @@ export class Callers {
   }
 
   /**
+   * Counts another piece of work that came with the caller's request, as if it were a request of its own. Returns what ends it.
+   * Errors: `rate_limited`, `concurrency_limited`.
+   */
+  also({ principal }: Caller): () => void {
+    const { admission, onRefused } = this.#options;
+    if (principal.isService === true) return () => undefined;
+    try {
+      const admitted = admission.enter(principal);
+      return () => {
+        admission.leave(admitted);
+      };
+    } catch (cause) {
+      if (cause instanceof HighwaterError) onRefused(cause.code);
+      throw cause;
+    }
+  }
+
+  /**
    * The caller of a stream, which may stay for hours: it counts as one request and not as being in flight, and ends soon
    * after its credential has ceased to be good. Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`.
    */

@@ -43,6 +43,7 @@ export { callerOf, installCallers } from "./plugins/caller.ts";
 export {
   installErrorHandling,
   makeErrorHandler,
+  problemOf,
   refuseConnection,
   sendProblem,
 } from "./plugins/error-handler.ts";

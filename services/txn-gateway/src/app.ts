@@ -5,6 +5,7 @@ import { installCallers, makeServer } from "@highwater/service";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
+import { batchRoutes } from "./routes/batch.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
 import { neonParts, neonRoutes } from "./routes/neon.ts";
@@ -35,6 +36,7 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
   void app.register((scope, _options, done) => {
     installCallers(scope, gateway.callers);
     transactionRoutes(scope, gateway);
+    batchRoutes(scope, gateway, deps.log);
     interactiveRoutes(scope, gateway);
     done();
   });

@@ -1,7 +1,7 @@
 // Every error leaves the service through here, as problem+json with a code of the catalogue.
 import { type Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { type ErrorCode, HighwaterError } from "@highwater/protocol";
+import { type ErrorCode, HighwaterError, type Problem } from "@highwater/protocol";
 import { type Log } from "../log.ts";
 
 const RETRY_MS_DEFAULT = 1_000;
@@ -52,19 +52,26 @@ function logFault(log: Log, request: FastifyRequest, cause: unknown): void {
   log.error("request_failed", { method: request.method, route: request.routeOptions.url, cause });
 }
 
-export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
+/** The body of an error's answer: who may come again is told when. */
+export function problemOf(error: HighwaterError): Problem {
   const problem = error.toProblem();
-  const waits = problem.retry === "wait" || problem.retryAfterMs !== undefined;
-  const retryAfterMs = problem.retryAfterMs ?? RETRY_MS_DEFAULT;
-  if (waits) void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
+  return problem.retry === "wait"
+    ? { ...problem, retryAfterMs: problem.retryAfterMs ?? RETRY_MS_DEFAULT }
+    : problem;
+}
+
+export function sendProblem(reply: FastifyReply, error: HighwaterError): void {
+  const problem = problemOf(error);
+  const { retryAfterMs } = problem;
+  if (retryAfterMs !== undefined)
+    void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
   // RFC 6750, section 3: how to come with a credential.
   if (problem.status === 401) void reply.header("www-authenticate", "Bearer");
-  const body = waits ? { ...problem, retryAfterMs } : problem;
   // As text: the serializer of JSON answers would put its own content type.
   void reply
     .code(problem.status)
     .header("content-type", "application/problem+json")
-    .send(JSON.stringify(body));
+    .send(JSON.stringify(problem));
 }
 
 const TOO_LATE = "ERR_HTTP_REQUEST_TIMEOUT";

@@ -5,6 +5,7 @@ import { type Json, Schemas } from "@highwater/service";
 import * as neon from "./neon-schemas.ts";
 
 const NAMED: Readonly<Record<string, TSchema>> = {
+  BatchRequest: protocol.BatchRequest,
   BeginRequest: protocol.BeginRequest,
   CommitRequest: protocol.CommitRequest,
   Isolation: protocol.Isolation,

@@ -2,6 +2,7 @@
 import { HighwaterError } from "@highwater/protocol";
 import { type Json, makeOpenApi, type Operation } from "@highwater/service";
 import { neonError } from "../neon/error.ts";
+import { BATCH_OPERATION } from "./batch.ts";
 import { SCHEMAS } from "./components.ts";
 import { HEALTH_OPERATIONS } from "./health.ts";
 import { INTERACTIVE_OPERATIONS } from "./interactive.ts";
@@ -10,6 +11,7 @@ import { TRANSACTION_OPERATIONS } from "./transactions.ts";
 
 export const OPERATIONS: readonly Operation[] = [
   ...TRANSACTION_OPERATIONS,
+  BATCH_OPERATION,
   ...INTERACTIVE_OPERATIONS,
   ...NEON_OPERATIONS,
   ...HEALTH_OPERATIONS,

@@ -1,5 +1,6 @@
 // From a request body to an accepted transaction: schema, defaults and the rules that need neither clock nor database.
 import {
+  BatchRequest,
   BeginRequest,
   CommitRequest,
   decodeToken,
@@ -111,6 +112,11 @@ export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
     statements: request.statements,
     place: isPlaced ? { after: tokenOf(request.after), mode: request.mode ?? "local" } : null,
   };
+}
+
+/** Throws `invalid_request` for what is wrong with the whole; each transaction is for `acceptRequest`. */
+export function acceptBatch(body: unknown): BatchRequest {
+  return checked(BatchRequest, body);
 }
 
 export function acceptBegin(body: unknown): AcceptedBegin {

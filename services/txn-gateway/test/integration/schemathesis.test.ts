@@ -74,7 +74,7 @@ interface Entry {
 /** `POST /v1/transactions/{id}/commit 200`. */
 function kindOf({ request, response }: Entry): string {
   const { pathname } = new URL(request.url);
-  const path = pathname.replace(/^(\/v1\/transactions\/)(?!begin$)[^/]+/, "$1{id}");
+  const path = pathname.replace(/^(\/v1\/transactions\/)(?!(?:begin|batch)$)[^/]+/, "$1{id}");
   return `${request.method} ${path} ${String(response.status)}`;
 }
 
@@ -110,6 +110,8 @@ describe("the OpenAPI document", () => {
       "GET /v1/transactions/{id} 400",
       "POST /v1/transactions/begin 200",
       "POST /v1/transactions/{id}/statements 404",
+      "POST /v1/transactions/batch 200",
+      "POST /v1/transactions/batch 400",
       "POST /sql 200",
       "POST /sql 400",
       "DELETE /sql 405",

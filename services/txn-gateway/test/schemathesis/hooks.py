@@ -60,6 +60,9 @@ def better_statement(statement: object, key: str) -> object:
 
 
 def better(name: str, value: object) -> object:
+    if isinstance(value, list) and name == "transactions":
+        # Nobody invents a transaction by chance: most of these run, the others are refused one by one.
+        return [{"id": fresh_id(), "statements": [{"sql": pick(str(one), SQL)}]} for one in value]
     if isinstance(value, list) and name in ("statements", "queries"):
         return [better_statement(one, "sql" if name == "statements" else "query") for one in value]
     if isinstance(value, str):
@@ -93,6 +96,8 @@ def before_call(context, case, kwargs) -> None:
 @schemathesis.hook
 def after_call(context, case, response) -> None:
     if response.status_code != 200 or not case.path.startswith("/v1/transactions"):
+        return
+    if case.path.endswith("/batch"):
         return
     answer = response.json()
     if isinstance(answer.get("token"), str):

@@ -60,7 +60,7 @@ export async function assertDocumented(
   const type = (response.headers.get("content-type") ?? "").split(";", 1)[0] ?? "";
   const media = documented.content[type];
   assert.ok(media !== undefined, `${what}: the content type ${type} is not documented`);
-  const body: unknown = type.endsWith("json") ? JSON.parse(text) : text;
+  const body: unknown = type.endsWith("/json") || type.endsWith("+json") ? JSON.parse(text) : text;
   assertFits(document, media.schema, body, what);
   return body;
 }

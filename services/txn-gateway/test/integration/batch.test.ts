@@ -1,0 +1,146 @@
+// Goal: transactions that share a request share nothing else: each has its own outcome, and its own time to be answered.
+// Method: batches against a real primary, with gates that hold one transaction still while the others are looked at.
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { BatchLine, LIMITS, type Problem, validate } from "@highwater/protocol";
+import { type Database } from "../support/database.ts";
+import { newId } from "../support/fakes.ts";
+import { problemOf, type TestGateway } from "../support/gateway.ts";
+import { Bench, note } from "../support/interactive.ts";
+
+let bench: Bench;
+let database: Database;
+let gateway: TestGateway;
+
+before(async () => {
+  bench = await Bench.start({ id: "a", region: "us-east" });
+  ({ database, gateway } = bench);
+});
+
+after(() => bench.close());
+
+interface Reading {
+  readonly answer: Response;
+  readonly lines: AsyncGenerator<BatchLine>;
+}
+
+/** The answer to a batch, line by line as they arrive. */
+async function send(transactions: readonly unknown[], signal?: AbortSignal): Promise<Reading> {
+  const answer = await fetch(`${gateway.url}/v1/transactions/batch`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ transactions }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  assert.deepEqual([answer.status, answer.headers.get("content-type")], [200, "application/x-ndjson"]);
+  return { answer, lines: linesOf(answer) };
+}
+
+async function* linesOf(answer: Response): AsyncGenerator<BatchLine> {
+  assert.ok(answer.body !== null);
+  let text = "";
+  for await (const part of answer.body.pipeThrough(new TextDecoderStream())) {
+    const lines = (text + part).split("\n");
+    text = lines.pop() ?? "";
+    for (const line of lines) {
+      const checked = validate(BatchLine, JSON.parse(line));
+      assert.ok(checked.ok, line);
+      yield checked.value;
+    }
+  }
+  assert.equal(text, "", "the last line is whole");
+}
+
+async function next({ lines }: Reading): Promise<BatchLine> {
+  const { value, done } = await lines.next();
+  assert.ok(done !== true, "there is another line");
+  return value;
+}
+
+async function all({ lines }: Reading): Promise<BatchLine[]> {
+  const found: BatchLine[] = [];
+  for await (const line of lines) found.push(line);
+  return found.sort((a, b) => a.index - b.index);
+}
+
+const insert = (key: number, more: object = {}): object => ({
+  ...{ id: newId(), statements: [{ sql: note(key) }], isolation: "read committed" },
+  ...more,
+});
+const codeOf = ({ body }: BatchLine): string => ("code" in body ? body.code : body.state);
+
+describe("a batch", () => {
+  it("gives each transaction the outcome that it would have had alone", async () => {
+    const failing = insert(2, { statements: [{ sql: note(2) }, { sql: "SELECT 1 / 0" }] });
+    const read = { id: newId(), statements: [{ sql: "SELECT 7 AS seven" }], readOnly: true };
+    const lines = await all(
+      await send([insert(1), failing, { id: "order-7" }, insert(3, { id: "order-7" }), read, "x", insert(4)]),
+    );
+    assert.deepEqual(
+      lines.map((line) => [line.index, line.status, codeOf(line)]),
+      [
+        [0, 200, "committed"],
+        [1, 422, "statement_failed"],
+        [2, 400, "invalid_request"],
+        [3, 400, "invalid_id"],
+        [4, 200, "committed"],
+        [5, 400, "invalid_request"],
+        [6, 200, "committed"],
+      ],
+    );
+    const { sqlstate, statement, outcome } = lines[1]?.body as Problem;
+    assert.deepEqual([sqlstate, statement, outcome], ["22012", 1, "not_applied"]);
+    const found = lines[4]?.body;
+    assert.ok(found !== undefined && "results" in found);
+    assert.deepEqual(found.results?.[0]?.rows, [["7"]]);
+    assert.deepEqual(await Promise.all([1, 2, 3, 4].map((key) => bench.notes(key))), [1, 0, 0, 1]);
+  });
+
+  it("runs an id once, also when it is in there twice, and answers a second batch by its outcome", async () => {
+    const request = insert(10);
+    const lines = await all(await send([request, request]));
+    assert.ok(lines.some((line) => codeOf(line) === "committed"));
+    const [again] = await all(await send([request]));
+    assert.ok(again !== undefined && "replayed" in again.body);
+    assert.deepEqual([codeOf(again), again.body.replayed, again.body.results], ["committed", true, null]);
+    assert.equal(await bench.notes(10), 1);
+  });
+
+  it("answers those that have ended while a slow one goes on", async () => {
+    const gate = await database.gate();
+    const slow = insert(20, { statements: [{ sql: note(20) }, gate.inStatement] });
+    const reading = await send([slow, insert(21), insert(22)]);
+    await gate.reached();
+    const early = [await next(reading), await next(reading)];
+    assert.deepEqual(early.map(({ index }) => index).sort(), [1, 2]);
+    assert.deepEqual([await bench.notes(20), await bench.notes(21)], [0, 1]);
+    await gate.open();
+    const late = await next(reading);
+    assert.deepEqual([late.index, codeOf(late)], [0, "committed"]);
+    assert.equal((await reading.lines.next()).done, true);
+  });
+
+  it("ends what is under way when its client goes away, and nothing that has committed", async () => {
+    const gate = await database.gate();
+    const leave = new AbortController();
+    const id = newId();
+    const slow = insert(30, { id, statements: [{ sql: note(30) }, gate.inStatement] });
+    const reading = await send([slow, insert(31)], leave.signal);
+    await gate.reached();
+    assert.equal((await next(reading)).index, 1);
+    leave.abort();
+    await assert.rejects(next(reading), { name: "AbortError" });
+    await database.untilNone(gate.waiting);
+    await gate.open();
+    assert.deepEqual([await bench.notes(30), await bench.notes(31)], [0, 1]);
+    assert.equal((await gateway.state(id)).state, "unknown");
+    await bench.poolIsWhole(gateway);
+  });
+
+  it("is refused as a whole only for what is wrong with the whole", async () => {
+    const tooMany = Array.from({ length: LIMITS.transactionsPerBatch + 1 }, (_, at) => insert(1_000 + at));
+    for (const body of [{}, { transactions: [] }, { transactions: tooMany }, { transactions: [1], more: 1 }])
+      assert.equal(problemOf(await gateway.call("/batch", body)).code, "invalid_request");
+    assert.equal(await bench.notes(1_000), 0);
+  });
+});
