@@ -52,9 +52,9 @@ async function* linesOf(answer: Response): AsyncGenerator<BatchLine> {
 }
 
 async function next({ lines }: Reading): Promise<BatchLine> {
-  const { value, done } = await lines.next();
-  assert.ok(done !== true, "there is another line");
-  return value;
+  const found = await lines.next();
+  if (found.done === true) assert.fail("there is no other line");
+  return found.value;
 }
 
 async function all({ lines }: Reading): Promise<BatchLine[]> {
