@@ -1,0 +1,24 @@
+"""PostgreSQL's text as Python values. Owns the types that Python has none of: `Interval`, `Range` and `Multirange`.
+
+The way back is a matter of `_core.params`.
+"""
+
+from .arrays import decode_array
+from .decode import TypeDecoder, TypeDecoders, decode_value
+from .interval import Interval
+from .ranges import Multirange, Range
+from .result import ResultDecoder, Row, StatementResult, result_decoder
+
+__all__ = [
+    "Interval",
+    "Multirange",
+    "Range",
+    "ResultDecoder",
+    "Row",
+    "StatementResult",
+    "TypeDecoder",
+    "TypeDecoders",
+    "decode_array",
+    "decode_value",
+    "result_decoder",
+]

@@ -1,0 +1,51 @@
+"""The result of one statement, as an application gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .._core.wire import Field, WireResult
+from .decode import RowDecoder, TypeDecoders
+
+Row: TypeAlias = dict[str, Any]
+"""A row by column name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementResult:
+    """The result of one statement."""
+
+    command: str
+    """Command tag without the count: ``SELECT``, ``UPDATE``, …"""
+    row_count: int
+    fields: tuple[Field, ...]
+    rows: Sequence[Row]
+    """Decoded. Of columns with the same name the last one is here; ``values`` has them all."""
+    values: Sequence[Sequence[str | None]]
+    """PostgreSQL's text by column position, as it came."""
+    truncated: bool
+    """Rows were left out because of a limit of the service."""
+
+
+ResultDecoder: TypeAlias = Callable[[WireResult], StatementResult]
+
+
+def result_decoder(types: TypeDecoders | None = None) -> ResultDecoder:
+    """Makes results of what the wire carries. Errors of the decoder: none; what is none of its type stays text."""
+    decoder = RowDecoder(types)
+
+    def decode(result: WireResult) -> StatementResult:
+        names = [field.name for field in result.fields]
+        oids = [field.oid for field in result.fields]
+        return StatementResult(
+            command=result.command,
+            row_count=result.row_count,
+            fields=result.fields,
+            rows=decoder.rows(names, oids, result.rows),
+            values=result.rows,
+            truncated=result.truncated,
+        )
+
+    return decode
