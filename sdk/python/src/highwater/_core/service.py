@@ -1,0 +1,325 @@
+"""The calls of the v1 protocol with their retries, as generators.
+
+Owns which endpoint gets which attempt, and how long all attempts together may take. The decisions themselves are in
+``retry``, the calls of open transactions in ``pinned``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from .effects import Answer, NoAnswer, Send, Steps, send, sleep
+from .endpoints import EndpointPool
+from .errors import HighwaterError, answer_error, bad_answer, connection_error, unknown_outcome
+from .requests import encode, status_path
+from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, resolve, retry_after_ms
+from .runtime import Runtime
+from .tuning import Tuning
+from .wire import (
+    Ack,
+    TransactionResponse,
+    TransactionStatus,
+    VerdictsResponse,
+    WireError,
+    read_transaction_response,
+    read_transaction_status,
+    read_verdicts_response,
+)
+
+SESSION_HEADER: Final = "highwater-session"
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceDeps:
+    runtime: Runtime
+    gateways: EndpointPool
+    trackers: EndpointPool
+    tuning: Tuning
+    headers: Mapping[str, str]
+    request_timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    timeout_ms: float
+    """For all attempts together."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Besides the client's own, as those of a trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Where an open transaction is, and the header that leads there through a proxy."""
+
+    url: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[_T]):
+    pool: EndpointPool
+    path: str
+    read: Callable[[object], _T]
+    """Reads an answer, or raises WireError."""
+    body: bytes | None = None
+    """Of a POST; None for a GET."""
+    held_ms: float = 0.0
+    """How long the service may hold the request before it answers."""
+    url: str | None = None
+    """The only endpoint that will do; the best one unless given."""
+    session: str | None = None
+    on_answer: Callable[[Pin], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """What is looked for when the answer to a commit was lost."""
+
+    id: str
+    ack: Ack | None = None
+    level: str | None = None
+    max_wait_ms: float = 0
+
+    @property
+    def held_ms(self) -> float:
+        """How long the service may hold the answer to the commit back."""
+        return self.max_wait_ms if self.ack == "durable" else 0.0
+
+
+@dataclass(slots=True)
+class Budget:
+    """The time and the attempts that one call of the user has spent."""
+
+    deadline_ms: float
+    headers: Mapping[str, str] = field(default_factory=dict)
+    attempt: int = 0
+
+
+class Service:
+    def __init__(self, deps: ServiceDeps) -> None:
+        self.deps: Final = deps
+
+    def transaction(
+        self, body: Mapping[str, object], sought: Sought, options: CallOptions
+    ) -> Steps[TransactionResponse]:
+        """Runs a one-shot transaction to a settled answer: the same id and body until there is one.
+
+        The gateway runs an id once, so a lost reply costs a resend and nothing else.
+        Errors: every typed error of the service; ``outcome_unknown`` when time is over and an attempt may have been
+        applied.
+        """
+        call = Call(
+            pool=self.deps.gateways,
+            path="/v1/transactions",
+            body=encode(body),
+            held_ms=sought.held_ms,
+            read=read_transaction_response,
+        )
+        budget = self.budget(options)
+        uncertain = False
+        while True:
+            answer = yield from self.attempt(call, budget)
+            if not isinstance(answer, HighwaterError):
+                return answer
+            uncertain = uncertain or answer.outcome != "not_applied"
+            decision = self.decide(answer, call.pool, budget, uncertain=uncertain)
+            if decision.action == "throw":
+                raise answer
+            if decision.action == "give_up":
+                raise unknown_outcome(sought.id, answer) if uncertain else answer
+            yield from sleep(decision.delay_ms)
+            if decision.action == "send":
+                continue
+            definite = answer.retry in {"never", "transaction"}
+            resolved = yield from self.resolve(sought, budget, held=answer, definite=definite)
+            if resolved is not None:
+                return resolved
+
+    def resolve(
+        self, sought: Sought, budget: Budget, *, held: HighwaterError, definite: bool
+    ) -> Steps[TransactionResponse | None]:
+        """Asks what became of an id until it is settled. None: sending it again is the way to find out."""
+        cause = held
+        while True:
+            wait_ms = min(sought.held_ms, self.remaining_ms(budget))
+            call = self._status_call(sought.id, wait_ms=wait_ms, level=sought.level)
+            status = yield from self.attempt(call, budget)
+            is_conflict = False
+            if isinstance(status, HighwaterError):
+                cause = status
+                decision = self.decide(status, call.pool, budget, uncertain=False)
+                if decision.action in {"throw", "give_up"}:
+                    raise unknown_outcome(sought.id, cause)
+                delay_ms = decision.delay_ms
+            else:
+                resolution = resolve(status, held if definite else None)
+                if resolution.error is not None:
+                    raise resolution.error
+                if resolution.action == "adopt":
+                    return _adopt(status, sought)
+                if resolution.action == "send" and not definite:
+                    return None
+                # A conflict of a resend. Not at once: those that conflicted with each other would meet again.
+                is_conflict = resolution.action == "send"
+                delay_ms = self.backoff_ms(budget.attempt)
+            yield from self.pause(delay_ms, sought.id, budget, cause)
+            if is_conflict:
+                return None
+
+    def pause(self, delay_ms: float, transaction_id: str, budget: Budget, cause: HighwaterError) -> Steps[None]:
+        """Sleeps, unless there is no time for another attempt: then the outcome stays unknown."""
+        if delay_ms + self.deps.tuning.attempt_min_ms > self.remaining_ms(budget):
+            raise unknown_outcome(transaction_id, cause)
+        yield from sleep(delay_ms)
+
+    def backoff_ms(self, attempt: int) -> float:
+        tuning = self.deps.tuning
+        return full_jitter(
+            attempt, base_ms=tuning.backoff_base_ms, max_ms=tuning.backoff_max_ms, random=self.deps.runtime.random()
+        )
+
+    def status(
+        self, transaction_id: str, options: CallOptions, *, wait_ms: float = 0.0, level: str | None = None
+    ) -> Steps[TransactionStatus]:
+        """``GET /v1/transactions/{id}``, held by the gateway for ``wait_ms`` until settled at the level."""
+        return self.read(self._status_call(transaction_id, wait_ms=wait_ms, level=level), options)
+
+    def verdicts(
+        self, tokens: list[str], options: CallOptions, *, level: str | None, wait_ms: float = 0.0
+    ) -> Steps[VerdictsResponse]:
+        """One request for verdicts; at most ``TOKENS_PER_REQUEST_MAX`` tokens."""
+        body: dict[str, object] = {"tokens": tokens, "waitMs": math.ceil(wait_ms)}
+        if level is not None:
+            body["level"] = level
+        call = Call(
+            pool=self.deps.trackers,
+            path="/v1/durability/verdicts",
+            body=encode(body),
+            held_ms=wait_ms,
+            read=read_verdicts_response,
+        )
+        return self.read(call, options)
+
+    def _status_call(self, transaction_id: str, *, wait_ms: float, level: str | None) -> Call[TransactionStatus]:
+        seconds = max(0, math.ceil(wait_ms / 1_000))
+        return Call(
+            pool=self.deps.gateways,
+            path=status_path(transaction_id, wait_seconds=seconds, level=level),
+            held_ms=seconds * 1_000,
+            read=read_transaction_status,
+        )
+
+    def read(self, call: Call[_T], options: CallOptions) -> Steps[_T]:
+        """A call that changes nothing, or the same thing each time: again until it succeeds or is refused."""
+        budget = self.budget(options)
+        while True:
+            answer = yield from self.attempt(call, budget)
+            if not isinstance(answer, HighwaterError):
+                return answer
+            decision = self.decide(answer, call.pool, budget, uncertain=False)
+            if decision.action in {"throw", "give_up"}:
+                raise answer
+            yield from sleep(decision.delay_ms)
+
+    def attempt(self, call: Call[_T], budget: Budget) -> Steps[_T | HighwaterError]:
+        """One attempt on the endpoint that is best now. A failure is returned, not raised."""
+        deps = self.deps
+        pool = call.pool
+        base = call.url or pool.pick(deps.runtime.monotonic_ms())
+        budget.attempt += 1
+        # A request that is held on purpose still has half of the usual time besides.
+        usual_ms = max(deps.request_timeout_ms, call.held_ms + deps.request_timeout_ms / 2)
+        timeout = min(usual_ms, self.remaining_ms(budget)) / 1_000
+        reply = yield from send(
+            Send(
+                method="GET" if call.body is None else "POST",
+                url=f"{base}{call.path}",
+                headers=self._headers(call, budget),
+                body=call.body,
+                timeout=timeout,
+                probe=deps.tuning.probe_ms / 1_000 if pool.size > 1 else None,
+            )
+        )
+        result = read_reply(reply, call.read, wall_ms=deps.runtime.wall_ms(), path=call.path, timeout=timeout)
+        if isinstance(result, HighwaterError):
+            if is_endpoint_fault(result):
+                pool.failed(base, deps.runtime.monotonic_ms())
+            else:
+                pool.succeeded(base)
+            fields = {"url": base, "path": call.path, "attempt": budget.attempt, "error": result}
+            deps.runtime.log("debug", "attempt failed", fields)
+            return result
+        pool.succeeded(base)
+        if call.on_answer is not None and isinstance(reply, Answer):
+            call.on_answer(Pin(base, reply.headers.get(SESSION_HEADER, "")))
+        return result
+
+    def _headers(self, call: Call[_T], budget: Budget) -> Mapping[str, str]:
+        headers = {**self.deps.headers, **budget.headers, "accept": "application/json"}
+        if call.body is not None:
+            headers["content-type"] = "application/json"
+        if call.session is not None:
+            headers[SESSION_HEADER] = call.session
+        return headers
+
+    def decide(self, error: HighwaterError, pool: EndpointPool, budget: Budget, *, uncertain: bool) -> Decision:
+        runtime = self.deps.runtime
+        situation = Situation(
+            attempt=budget.attempt - 1,
+            remaining_ms=self.remaining_ms(budget),
+            uncertain=uncertain,
+            elsewhere=budget.attempt < pool.size and pool.has_awake(runtime.monotonic_ms()),
+            random=runtime.random(),
+        )
+        return decide(error, situation, self.deps.tuning)
+
+    def budget(self, options: CallOptions) -> Budget:
+        return Budget(self.deps.runtime.monotonic_ms() + options.timeout_ms, options.headers)
+
+    def remaining_ms(self, budget: Budget) -> float:
+        return max(0.0, budget.deadline_ms - self.deps.runtime.monotonic_ms())
+
+
+def read_reply(
+    reply: Answer | NoAnswer, read: Callable[[object], _T], *, wall_ms: float, path: str, timeout: float
+) -> _T | HighwaterError:
+    """What an exchange came to: the answer as the call reads it, or the typed error."""
+    if isinstance(reply, NoAnswer):
+        if reply.kind == "timeout":
+            message = f"no answer within {timeout:g} s"
+            return connection_error("request_timeout", message, sent=True, cause=reply.cause)
+        sent = reply.kind != "refused"
+        return connection_error("connection_failed", f"no answer to {path}", sent=sent, cause=reply.cause)
+    try:
+        body = json.loads(reply.body)
+    except (ValueError, RecursionError):
+        body = None
+    if not 200 <= reply.status < 300:
+        wait_ms = retry_after_ms(reply.headers.get("retry-after"), wall_ms)
+        return answer_error(reply.status, body, wait_ms)
+    try:
+        return read(body)
+    except WireError as error:
+        return bad_answer(f"the answer of {path} has not the shape it must have", error)
+
+
+def _adopt(status: TransactionStatus, sought: Sought) -> TransactionResponse:
+    """The answer that a committed transaction would have given, as far as its state tells."""
+    if status.token is None or status.position is None:
+        raise bad_answer("a committed transaction has no token")
+    is_pending = sought.ack == "durable" and status.state == "committed"
+    return TransactionResponse(
+        id=status.id,
+        state="pending" if is_pending else status.state,
+        token=status.token,
+        position=status.position,
+        level=status.level or sought.level,
+        marks=status.marks,
+        replayed=True,
+    )
