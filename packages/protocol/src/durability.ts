@@ -28,6 +28,13 @@ export const TransactionEventData = Type.Object(
   {
     id: Uuid,
     attempt: Type.String({ ...Uuid, description: "Epoch in which it was committed." }),
+    position: Type.Optional(
+      Type.Object(
+        { epoch: Uuid, offset: OffsetText },
+        { ...closed, description: "Where it committed, if that is known." },
+      ),
+    ),
+    readOnly: Type.Optional(Type.Literal(true, { description: "It has only read." })),
     verdicts: Type.Record(LevelName, Verdict, { description: "By level." }),
     rule: Type.String({ description: "The rule that gave the verdict." }),
     settledAt: Type.Optional(

@@ -178,6 +178,9 @@ function makeEvents(
       wantDurable: (wanted) => {
         loop.dispatch({ kind: "durable_wanted", nowMs: clock.monotonicMs(), wanted });
       },
+      onBroken: (words) => {
+        loop.dispatch({ kind: "told_elsewhere", nowMs: clock.monotonicMs(), words });
+      },
       // What a killed gateway had announced to another tracker alone, nobody here can know.
       isComplete: ({ cause }) => cause === "first" || cause === "clean_restart",
     },

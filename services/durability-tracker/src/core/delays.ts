@@ -33,6 +33,8 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
       published: {
         id,
         attempt,
+        kind: "write",
+        origin: place ?? null,
         owner: (waiting ?? entry)?.owner.owner ?? 0n,
         verdicts,
         rule: "R4 waiting",

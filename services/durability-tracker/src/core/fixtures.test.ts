@@ -140,6 +140,16 @@ export class Driven {
     return this.send({ kind: "epoch_reigns", epoch: current.id as EpochId, node: current.node });
   }
 
+  /** Another tracker has recorded an attempt as broken. */
+  tellElsewhere(id: number, epoch: number, over: Partial<Published> = {}): readonly Effect[] {
+    const word: Published = {
+      ...{ id: txnId(id), attempt: epochId(epoch), kind: "write", origin: null, owner: 0n },
+      ...{ verdicts: {}, rule: "R7 broken", settledAt: "disk", retriedIn: null, metadata: null },
+      ...over,
+    };
+    return this.send({ kind: "told_elsewhere", words: [word] });
+  }
+
   /** The reigning primary's positions; replicas as `[session, flushed]`. */
   positions(
     flushed: number,

@@ -217,6 +217,8 @@ function publish(state: TrackerState, entry: Entry, effects: Effect[]): void {
     published: {
       id: entry.id,
       attempt: entry.attempt,
+      kind: entry.kind,
+      origin: entry.origin,
       owner: entry.owner.owner,
       verdicts,
       rule: judged.at(-1)?.[1].rule ?? "R6 absent",

@@ -20,6 +20,7 @@ import { noticeBrokenPromises } from "./promises.ts";
 import { askForProof, publishProven, takeNoReceipts, takeReceipts } from "./proof.ts";
 import { noticeStalls } from "./stalls.ts";
 import { type Effect, type Step, type TrackerEvent, type TrackerState } from "./types.ts";
+import { takeWords } from "./words.ts";
 
 /** A flush by the gateway that committed is on its way for so long before the tracker lends a hand. */
 const HELP_AFTER_MS = 20;
@@ -73,6 +74,9 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       return;
     case "receipts_unread":
       takeNoReceipts(state, event.request, effects);
+      return;
+    case "told_elsewhere":
+      takeWords(state, event.words, effects);
       return;
     case "flush_helped":
       // The help of an earlier reign may be hanging on a dead node; its end says nothing of the one in flight now.

@@ -300,6 +300,8 @@ export type TrackerEvent =
       readonly receipts: ReadonlyMap<TxnId, ReceiptFact>;
     }
   | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
+  /** Another tracker has told them as broken: see words.ts. */
+  | { readonly kind: "told_elsewhere"; readonly nowMs: number; readonly words: readonly Published[] }
   /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
   | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
   /** Other levels, or other rules for them. A level whose rule has changed keeps its mark: it was true of the rule before. */
@@ -316,6 +318,9 @@ export type TrackerEvent =
 export interface Published {
   readonly id: TxnId;
   readonly attempt: EpochId;
+  readonly kind: TokenKind;
+  /** Where it committed; null when only its intent is known. */
+  readonly origin: Place | null;
   readonly owner: bigint;
   readonly verdicts: Readonly<Record<string, Verdict>>;
   readonly rule: string;

@@ -147,6 +147,8 @@ let made = 0;
 const published = (more: Partial<Published> = {}): Published => ({
   id: `0190a000-0000-7000-8000-${String(++made).padStart(12, "0")}` as TxnId,
   attempt: EPOCH,
+  kind: "write",
+  origin: null,
   owner: 7n,
   verdicts: { disk: "lost", region: "lost" },
   rule: "R6 absent",

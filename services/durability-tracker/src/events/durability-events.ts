@@ -10,6 +10,7 @@ import {
 import { type Log } from "@highwater/service";
 import { type Clock, comparePlaces, type EventStore, sleep, type Store } from "@highwater/store";
 import { type BecameDurable, markIn, type Published, type TrackerState } from "../core/index.ts";
+import { BrokenElsewhere } from "./broken-elsewhere.ts";
 import { EventLog, type Reign } from "./event-log.ts";
 import { EventFeed } from "./feed.ts";
 import {
@@ -53,6 +54,8 @@ export interface DurabilityEventsDeps {
   readonly state: () => TrackerState;
   /** The core says what becomes durable only while somebody wants to hear of it. */
   readonly wantDurable: (wanted: boolean) => void;
+  /** Somebody has recorded them as broken, perhaps this tracker itself. */
+  readonly onBroken?: (words: readonly Published[]) => void;
   /** Everything that was announced before the epoch is known here. */
   readonly isComplete?: (epoch: EpochRecord) => boolean;
 }
@@ -79,6 +82,7 @@ export class DurabilityEvents {
   readonly #settings: EventSettings;
   readonly #log: EventLog;
   readonly #feed: EventFeed;
+  readonly #elsewhere: BrokenElsewhere;
   readonly #stop = new AbortController();
   readonly #streams = new Map<EventStream, Viewer>();
   readonly #epochsTold = new Set<string>();
@@ -96,6 +100,12 @@ export class DurabilityEvents {
         this.#streamsWantDurable = wanted;
         this.#tellWishes();
       },
+    });
+    this.#elsewhere = new BrokenElsewhere({
+      ...{ events, clock, log },
+      reign: () => this.#reign(),
+      ancestry: () => deps.state().ancestry,
+      onWords: (words) => deps.onBroken?.(words),
     });
     this.#log = new EventLog({
       ...{ events, clock, log, outbox: deps.outbox, random: deps.random, keepMs: settings.keepMs },
@@ -119,6 +129,7 @@ export class DurabilityEvents {
   /** Before the loop starts: it may have something to tell at once. */
   async start(): Promise<void> {
     await this.#log.start();
+    this.#elsewhere.start();
     void this.#beat();
     void this.#expire();
   }
@@ -127,6 +138,7 @@ export class DurabilityEvents {
   async close(): Promise<void> {
     this.#stop.abort();
     this.#feed.stop();
+    this.#elsewhere.stop();
     for (const stream of this.#streams.keys()) stream.end();
     const stopped = this.#log.stop();
     this.#deps.events.close();
@@ -159,6 +171,7 @@ export class DurabilityEvents {
 
   /** Each epoch once, also one that began while this tracker was down; whoever told of it before, its key is the same. */
   onEpochs(): void {
+    this.#elsewhere.nudge();
     const { clock, isComplete } = this.#deps;
     // What is older may have been told of and dropped again.
     const sinceMs = clock.wallMs() - this.#settings.keepMs / 2;

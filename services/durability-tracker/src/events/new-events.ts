@@ -3,12 +3,17 @@ import { createHash } from "node:crypto";
 import {
   type BrokenPromiseData,
   type EpochEventData,
+  type EpochId,
   type EpochRecord,
+  parseOffset,
   type StallEvent,
   type TransactionEventData,
+  type TxnId,
 } from "@highwater/protocol";
 import { type NewEvent } from "@highwater/store";
 import { type BecameDurable, type Published } from "../core/index.ts";
+
+const BACK = "R8 reappeared";
 
 /** A verdict that is no good news. A transaction of which a promise was broken is not merely lost. */
 export function goneEvent(published: Published): NewEvent {
@@ -22,19 +27,42 @@ export function delayedEvent(published: Published): NewEvent {
 
 function transactionEvent(
   type: "transaction.lost" | "transaction.broken" | "transaction.delayed",
-  { id, attempt, owner, verdicts, rule, settledAt, retriedIn, metadata }: Published,
+  { id, attempt, kind, origin, owner, verdicts, rule, settledAt, retriedIn, metadata }: Published,
 ): NewEvent {
   const data: TransactionEventData = {
     id,
     attempt,
+    ...(origin === null ? {} : { position: { epoch: origin.epoch, offset: origin.offset.toString() } }),
+    ...(kind === "read" ? { readOnly: true } : {}),
     verdicts: { ...verdicts },
     rule,
     ...(settledAt === "" ? {} : { settledAt }),
     ...(retriedIn === null ? {} : { retriedIn }),
     ...(metadata === null ? {} : { metadata: { ...metadata } }),
   };
-  const word = type.slice("transaction.".length);
+  // Broken first, and then back: that is told once more.
+  const word = rule === BACK ? "back" : type.slice("transaction.".length);
   return { key: `${word}/${id}/${attempt}`, type, owner, data };
+}
+
+/** What somebody has recorded as broken, as the core knows it. */
+export function brokenWord({ owner, data }: NewEvent): Published {
+  const { id, attempt, position, readOnly, verdicts, rule, settledAt, retriedIn, metadata } =
+    data as TransactionEventData;
+  const offset = parseOffset(position?.offset ?? "");
+  return {
+    id: id as TxnId,
+    attempt: attempt as EpochId,
+    kind: readOnly === true ? "read" : "write",
+    origin:
+      position === undefined || offset === undefined ? null : { epoch: position.epoch as EpochId, offset },
+    owner: owner ?? 0n,
+    verdicts,
+    rule,
+    settledAt: settledAt ?? "",
+    retriedIn: (retriedIn ?? null) as EpochId | null,
+    metadata: metadata ?? null,
+  };
 }
 
 export function durableData(

@@ -1,0 +1,92 @@
+// Goal: what any tracker has told as broken, all tell as broken. Method: its word arrives before and after this one's own.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Driven, epochId, off, record } from "./fixtures.test.ts";
+
+const first = record(1);
+const second = record(2, { node: "b", cause: "promotion", fork: 50, start: 60, limit: 70 });
+const LEVELS = ["disk", "region", "global"];
+const verdicts = (it: Driven, offset = 80, kind: "read" | "write" = "write"): string[] =>
+  LEVELS.map((level) => it.verdict(1, 1, offset, level, kind));
+const broken = { verdicts: { disk: "durable", region: "broken", global: "lost" } } as const;
+const back = {
+  verdicts: { disk: "broken", region: "broken", global: "broken" },
+  rule: "R8 reappeared",
+} as const;
+
+function failedOver(): Driven {
+  const it = new Driven();
+  it.reign(first);
+  it.position(1, 1, 80);
+  it.reign(first, second);
+  return it;
+}
+
+test("what another tracker has told as broken is broken here, also after its loss was told", () => {
+  const it = failedOver();
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it), ["lost", "lost", "lost"]);
+  it.tellElsewhere(1, 1, broken);
+  assert.deepEqual(verdicts(it).slice(1), ["broken", "lost"]);
+  it.tellElsewhere(1, 1, broken);
+  assert.equal(it.published.length, 2, "told once more, and only once");
+});
+
+test("what another tracker has told as broken is broken here before anything is proven, and stays so", () => {
+  const it = failedOver();
+  it.tellElsewhere(1, 1, broken);
+  assert.deepEqual(verdicts(it), ["durable", "broken", "lost"]);
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it), ["durable", "broken", "lost"]);
+  assert.equal(it.published.length, 1);
+});
+
+test("what is lost to another tracker, and was durable here, is a promise that does not hold", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.position(1, 1, 80);
+  it.positions(80, {});
+  it.reign(first, second);
+  it.tellElsewhere(1, 1, { verdicts: { disk: "lost", region: "broken", global: "lost" } });
+  assert.deepEqual(verdicts(it), ["broken", "broken", "lost"]);
+});
+
+test("one that was lost to another tracker and is back is broken here, where nobody ever called it lost", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.position(1, 1, 40);
+  it.reign(first, second);
+  it.positions(80);
+  assert.equal(verdicts(it, 40)[0], "durable");
+  it.tellElsewhere(1, 1, back);
+  assert.deepEqual(verdicts(it, 40), ["broken", "broken", "broken"]);
+});
+
+test("one that was broken and is back is told to be broken at every level", () => {
+  const it = failedOver();
+  it.tellElsewhere(1, 1, broken);
+  it.tellElsewhere(1, 1, back);
+  assert.deepEqual(verdicts(it), ["broken", "broken", "broken"]);
+  assert.equal(it.published.length, 2);
+});
+
+test("a word about an attempt that was never heard of is remembered for whoever holds its token", () => {
+  const it = new Driven();
+  it.reign(first, second);
+  it.tellElsewhere(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
+  assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
+  it.present(1, 1, 80, "read");
+  assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
+});
+
+test("a word about the epoch that reigns here comes too early: its end was not heard of yet", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.position(1, 1, 80);
+  it.tellElsewhere(1, 1, broken);
+  it.positions(100);
+  assert.equal(verdicts(it)[0], "durable");
+  assert.equal(it.published.length, 0);
+});

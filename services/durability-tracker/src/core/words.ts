@@ -1,0 +1,49 @@
+// What another tracker has told as broken, as the log of events has it: it was said to everybody, so it binds this one as well,
+// whether it holds the attempt or not. Owns what follows from such a word.
+import { ownerAccount } from "./exposure.ts";
+import { enter, entryKey, newEntry } from "./ledger.ts";
+import { levelBit } from "./levels.ts";
+import { tell } from "./proof.ts";
+import { type Effect, type Entry, type Published, type TrackerState } from "./types.ts";
+
+export function takeWords(state: TrackerState, words: readonly Published[], effects: Effect[]): void {
+  for (const word of words) takeWord(state, word, effects);
+}
+
+function takeWord(state: TrackerState, word: Published, effects: Effect[]): void {
+  // Only of an epoch that has ended can anything be lost; this tracker may not have heard yet that it has.
+  if (word.attempt === state.backlog.epoch) return;
+  const entry = state.entries.get(entryKey(word.id, word.attempt)) ?? entryOf(state, word);
+  const isBack = word.rule === "R8 reappeared";
+  const bits = bitsOf(state, word, "broken");
+  const { state: at } = entry;
+  if (at.kind === "gone") {
+    const broken = at.broken | bits;
+    if (at.reappeared || (broken === at.broken && !isBack)) return;
+    enter(state, entry, { ...at, broken, reappeared: isBack }, effects);
+  } else {
+    // What was told here as durable, and is lost to the other, is a promise that does not hold.
+    const broken = bits | (entry.reached & ~bitsOf(state, word, "durable"));
+    const { settledAt, retriedIn } = word;
+    enter(state, entry, { kind: "gone", settledAt, retriedIn, reappeared: isBack, broken }, effects);
+  }
+  entry.reached |= bits | bitsOf(state, word, "durable");
+  tell(state, entry, effects);
+}
+
+function entryOf(state: TrackerState, word: Published): Entry {
+  const { id, attempt, kind, origin, owner, metadata } = word;
+  const about = { id, attempt, kind, announced: false, owner: ownerAccount(state, owner) };
+  const entry = newEntry(state, about);
+  entry.origin = origin;
+  entry.metadata = metadata;
+  state.entries.set(entry.key, entry);
+  return entry;
+}
+
+function bitsOf(state: TrackerState, { verdicts }: Published, wanted: "broken" | "durable"): number {
+  let bits = 0;
+  for (const [level, verdict] of Object.entries(verdicts))
+    if (verdict === wanted) bits |= levelBit(state, level);
+  return bits;
+}

@@ -1,0 +1,100 @@
+// What one tracker records as broken reaches the others, through failovers and when their histories part.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type EpochId, type EpochRecord, type TxnId } from "@highwater/protocol";
+import { FakeClock, MemoryLog, settle } from "@highwater/service/testing";
+import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
+import { epochId, record } from "../core/fixtures.test.ts";
+import { type Published } from "../core/index.ts";
+import { BrokenElsewhere } from "./broken-elsewhere.ts";
+import { type Reign } from "./event-log.ts";
+import { goneEvent } from "./new-events.ts";
+
+let made = 0;
+const word = (more: Partial<Published> = {}): Published => ({
+  ...{ id: `0190a000-0000-7000-8000-${String(++made).padStart(12, "0")}` as TxnId, attempt: epochId(1) },
+  ...{ kind: "write", origin: null, owner: 7n, verdicts: { disk: "durable", region: "broken" } },
+  ...{ rule: "R7 broken", settledAt: "region", retriedIn: null, metadata: { order: "1" } },
+  ...more,
+});
+
+class World {
+  readonly clock = new FakeClock();
+  readonly heard: Published[] = [];
+  ancestry: readonly EpochRecord[] = [record(1)];
+  log = new MemoryEventLog(epochId(1));
+  #reader: BrokenElsewhere;
+
+  constructor() {
+    this.#reader = this.#make();
+  }
+
+  #make(): BrokenElsewhere {
+    const events = (): MemoryEvents => new MemoryEvents(this.log);
+    const reader = new BrokenElsewhere({
+      events: {
+        ...{ record: (...all) => events().record(...all), read: (...all) => events().read(...all) },
+        ...{ extent: (...all) => events().extent(...all), expire: (...all) => events().expire(...all) },
+        close: () => undefined,
+      },
+      ...{ clock: this.clock, log: new MemoryLog(), reign: () => this.reign },
+      ancestry: () => this.ancestry,
+      onWords: (words) => this.heard.push(...words),
+    });
+    reader.start();
+    return reader;
+  }
+
+  get reign(): Reign {
+    return { node: "a", epoch: this.ancestry.at(-1)?.id as EpochId };
+  }
+
+  async look(): Promise<void> {
+    await settle();
+    this.#reader.nudge();
+    await settle();
+  }
+
+  [Symbol.dispose](): void {
+    this.#reader.stop();
+  }
+}
+
+test("a word is told as it was recorded, once, and losses are no words of broken promises", async () => {
+  using world = new World();
+  const origin = { epoch: epochId(1), offset: 80n as never };
+  const words = [word({ kind: "read", origin }), word({ retriedIn: epochId(2), metadata: null })];
+  for (const one of words) world.log.append(goneEvent(one));
+  world.log.append(goneEvent(word({ verdicts: { disk: "lost" } })));
+  await world.look();
+  assert.deepEqual(world.heard, words);
+  await world.look();
+  assert.equal(world.heard.length, 2);
+});
+
+test("more words than one page holds are all told", async () => {
+  using world = new World();
+  for (let i = 0; i < 2_500; i++) world.log.append(goneEvent(word()));
+  await world.look();
+  await world.look();
+  await world.look();
+  assert.equal(new Set(world.heard.map(({ id }) => id)).size, 2_500);
+});
+
+test("where histories part, what the one that reigns had recorded since is read, whatever its number", async () => {
+  using world = new World();
+  world.ancestry = [record(1), record(2)];
+  world.log.begin(epochId(2));
+  for (let i = 0; i < 3; i++) world.log.append(goneEvent(word()));
+  await world.look();
+  assert.equal(world.heard.length, 3);
+  // Another node had begun a second epoch too, and has fewer events in it.
+  const third = { ...record(3), id: epochId(9), seq: 2 };
+  world.log = new MemoryEventLog(epochId(9));
+  world.log.seq = 2;
+  const there = word();
+  world.log.append(goneEvent(there));
+  world.ancestry = [record(1), third];
+  await world.look();
+  assert.deepEqual(world.heard.slice(3), [there]);
+});
