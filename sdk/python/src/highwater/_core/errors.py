@@ -27,6 +27,7 @@ from typing import Final, TypeVar
 from .wire import (
     AtRisk,
     Outcome,
+    Position,
     Problem,
     ReachedLimit,
     RefusedToken,
@@ -62,6 +63,14 @@ class HighwaterError(Exception):
     retry_after_ms: float | None
     """How long the service asked to wait before the next attempt."""
     token: str | None
+    level: str | None
+    """Of a wait: the level that was waited for."""
+    position: Position | None
+    """Of a transaction that is gone: where it had committed, or was carried over to."""
+    successor: str | None
+    """Of a transaction that is gone: the epoch that is without it, where this client has heard of one."""
+    metadata: Mapping[str, str] | None
+    """Of a transaction of this process: what its options said."""
     verdict: Verdict | None
 
     def __init__(
@@ -82,6 +91,10 @@ class HighwaterError(Exception):
         open: bool | None = None,  # noqa: A002 - the protocol's word
         retry_after_ms: float | None = None,
         token: str | None = None,
+        level: str | None = None,
+        position: Position | None = None,
+        successor: str | None = None,
+        metadata: Mapping[str, str] | None = None,
         verdict: Verdict | None = None,
         cause: BaseException | None = None,
     ) -> None:
@@ -100,6 +113,10 @@ class HighwaterError(Exception):
         self.open = open
         self.retry_after_ms = retry_after_ms
         self.token = token
+        self.level = level
+        self.position = position
+        self.successor = successor
+        self.metadata = metadata
         self.verdict = verdict
         self.__cause__ = cause
 
@@ -343,38 +360,50 @@ _SETTLED: Final[Mapping[str, tuple[type[HighwaterError], str, Outcome, Retry, st
 }
 
 
-def state_error(transaction_id: str, state: str, verdict: Verdict | None = None) -> HighwaterError | None:
+def state_error(transaction_id: str, state: str) -> HighwaterError | None:
     """The error that stands for a settled state other than committed, or None where the state settles nothing."""
     settled = _SETTLED.get(state)
     if settled is None:
         return None
     kind, code, outcome, retry, what = settled
-    where = "" if verdict is None else f" (level {verdict.level})"
-    message = f"transaction {transaction_id} {what}{where}"
-    if verdict is not None and verdict.retried_in is not None:
+    message = f"transaction {transaction_id} {what}"
+    return kind(message, code=code, outcome=outcome, retry=retry, transaction_id=transaction_id)
+
+
+def verdict_error(
+    verdict: Verdict, *, metadata: Mapping[str, str] | None = None, successor: str | None = None
+) -> HighwaterError:
+    """The error that stands for a terminal verdict other than ``durable``, with all that is known of it."""
+    error = state_error(verdict.id, verdict.verdict)
+    if error is None:
+        error = UnknownOutcomeError(
+            f"nobody has heard of transaction {verdict.id}",
+            code="transaction_unknown",
+            outcome="unknown",
+            retry="resolve_outcome",
+            transaction_id=verdict.id,
+        )
+    if verdict.retried_in is not None:
         # A copy of the request that was on its way for long has run in the new history: whoever ran the body again
         # under a new id would do it twice.
-        message += "; another attempt under the same id committed"
-        outcome, retry = "applied", "resolve_outcome"
-    return kind(message, code=code, outcome=outcome, retry=retry, transaction_id=transaction_id, verdict=verdict)
-
-
-def verdict_error(verdict: Verdict) -> HighwaterError:
-    """The error that stands for a terminal verdict other than ``durable``."""
-    error = state_error(verdict.id, verdict.verdict, verdict)
-    if error is not None:
-        return error
-    return UnknownOutcomeError(
-        f"nobody has heard of transaction {verdict.id}",
-        code="transaction_unknown",
-        outcome="unknown",
-        retry="resolve_outcome",
-        transaction_id=verdict.id,
-    )
+        error.args = (f"{error.message}; another attempt under the same id committed",)
+        error.outcome, error.retry = "applied", "resolve_outcome"
+    error.token = verdict.token
+    error.level = verdict.level
+    error.position = verdict.position
+    error.successor = verdict.retried_in or successor
+    error.metadata = metadata
+    error.verdict = verdict
+    return error
 
 
 def durability_timeout(
-    level: str, *, timeout: float, pending: int, transaction_id: str | None = None
+    level: str,
+    *,
+    timeout: float,
+    pending: int,
+    transaction_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> DurabilityTimeoutError:
     """``timeout`` in seconds."""
     what = transaction_id or f"{pending} transactions"
@@ -383,5 +412,7 @@ def durability_timeout(
         code="durability_timeout",
         outcome="applied",
         retry="wait",
+        level=level,
         transaction_id=transaction_id,
+        metadata=metadata,
     )

@@ -1,0 +1,388 @@
+"""The promise book: every promise that somebody waits for, and the judgement of each.
+
+Pure: time and chance come as arguments, settlements go out as values. Not thread-safe: its owner locks. Rules (the name
+is that of the verdicts this client finds by itself):
+
+- ``client:mark``: durable at a level when a mark of the promise's own epoch at that level has reached its offset.
+- carried over: when its epoch has ended and its offset is at or below the successor's fork offset, it continues at the
+  successor's start offset and waits for marks there.
+- Anything else about an epoch that ended, or that nobody told us about, only a tracker can judge: ask, and ask again.
+  This client never finds ``lost`` by itself. Missing evidence is ``pending``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from .errors import HighwaterError
+from .history import History, Standing
+from .wire import EpochRecord, Marks, Position, Verdict
+
+_FIRST_ASK_SPREAD_MS: Final = 50
+"""A first question is spread over this long, for after a failover every client has one."""
+_ASK_AGAIN_BASE_MS: Final = 100
+_ASK_AGAIN_MAX_MS: Final = 10_000
+_SWEEP_MIN: Final = 64
+"""Dead places of a queue are swept out when they are the majority and at least this many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a wait ended: by a terminal verdict, or by an error because the question itself was refused."""
+
+    verdict: Verdict | None
+    error: HighwaterError | None = None
+
+
+Waiter: TypeAlias = Callable[[Settlement], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    now_ms: float
+    random: Callable[[], float]
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """One transaction's promise. Lives as long as somebody holds it; the book has it only while it is waited for."""
+
+    id: str
+    token: str
+    place: Position
+    """Where it is judged now."""
+    since_ms: float
+    origin: str
+    """The epoch that it committed in."""
+    metadata: Mapping[str, str] | None = None
+    """What its options said; None in a process that has only its token."""
+    durable: dict[str, Verdict] = field(default_factory=dict)
+    """Verdicts ``durable`` by level: they stay, whatever happens later."""
+    gone: Verdict | None = None
+    """The verdict ``lost`` or ``broken``, which settles every level that is not durable."""
+    waits: list[Wait] = field(default_factory=list)
+    """One for each level that is waited for: a few at most."""
+
+    def wait_at(self, level: str) -> Wait | None:
+        for wait in self.waits:
+            if wait.level == level:
+                return wait
+        return None
+
+
+def make_entry(
+    token: str,
+    *,
+    transaction_id: str,
+    position: Position,
+    now_ms: float,
+    metadata: Mapping[str, str] | None = None,
+) -> Entry:
+    # Ten thousand promises of one epoch have one text for it.
+    place = Position(sys.intern(position.epoch), position.offset)
+    return Entry(transaction_id, token, place, now_ms, place.epoch, metadata)
+
+
+@dataclass(eq=False, slots=True)
+class Wait:
+    """All that wait for one entry at one level."""
+
+    entry: Entry
+    level: str
+    since_ms: float
+    waiters: list[Waiter] = field(default_factory=list)
+    live: bool = True
+    """False once it is settled or given up."""
+    ask_at_ms: float | None = None
+    """When to ask a tracker; None while marks are enough."""
+    asks: int = 0
+    """Times asked in vain since marks were last enough."""
+    asking: bool = False
+    queue: _Queue | None = None
+    """Where it stands in line for a mark, and under which number."""
+    number: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Waiters to be told, collected by every call that can settle something."""
+
+    entry: Entry
+    level: str
+    waiters: Sequence[Waiter]
+    settlement: Settlement
+    gone: bool = False
+    """The first time that this entry turned out lost or broken."""
+
+
+class _Queue:
+    """Waits by offset, from which one mark takes everything it has passed."""
+
+    __slots__ = ("_dead", "_items", "_next")
+
+    def __init__(self) -> None:
+        self._items: list[tuple[int, int, Wait]] = []
+        self._next = 0
+        self._dead = 0
+
+    def __len__(self) -> int:
+        """Places in memory, dead ones included."""
+        return len(self._items)
+
+    def push(self, wait: Wait) -> None:
+        self._next += 1
+        wait.queue, wait.number = self, self._next
+        heapq.heappush(self._items, (wait.entry.place.offset, self._next, wait))
+
+    def drop(self, wait: Wait) -> None:
+        """Takes a wait of this queue out of it."""
+        wait.queue = None
+        self._dead += 1
+        if self._dead >= _SWEEP_MIN and self._dead * 2 > len(self._items):
+            self._items = [item for item in self._items if self._is_live(item)]
+            heapq.heapify(self._items)
+            self._dead = 0
+
+    def take_up_to(self, offset: int) -> list[Wait]:
+        """Takes out every live wait at or below the offset, lowest first."""
+        items, taken = self._items, []
+        while items and items[0][0] <= offset:
+            item = heapq.heappop(items)
+            if self._is_live(item):
+                item[2].queue = None
+                taken.append(item[2])
+            else:
+                self._dead -= 1
+        return taken
+
+    def _is_live(self, item: tuple[int, int, Wait]) -> bool:
+        _offset, number, wait = item
+        return wait.queue is self and wait.number == number
+
+
+class PromiseBook:
+    def __init__(self) -> None:
+        self.history: Final = History()
+        self._entries: dict[Entry, None] = {}
+        self._queues: dict[tuple[str, str], _Queue] = {}
+        self._to_ask: dict[Wait, None] = {}
+
+    @property
+    def entries(self) -> Collection[Entry]:
+        """Promises that are waited for, oldest wait first."""
+        return self._entries.keys()
+
+    @property
+    def to_ask(self) -> Collection[Wait]:
+        """Waits that marks alone cannot settle."""
+        return self._to_ask.keys()
+
+    def known(self, entry: Entry, level: str) -> Verdict | None:
+        """What is already known about the entry at the level, by verdict or by marks."""
+        # Waits of the book are filed anew whenever the history moves, so this settles none of them.
+        if entry.gone is None:
+            self._carry(entry, [])
+        durable = entry.durable.get(level)
+        if durable is not None:
+            return durable
+        if entry.gone is not None:
+            return replace(entry.gone, level=level)
+        return self._note_durable(entry, level) if self._has_passed(entry, level) else None
+
+    def watch(self, entry: Entry, level: str, waiter: Waiter, moment: Moment) -> None:
+        """Adds a waiter. Settles nothing: ask ``known`` first."""
+        wait = entry.wait_at(level)
+        if wait is None:
+            wait = Wait(entry, sys.intern(level), moment.now_ms)
+            entry.waits.append(wait)
+            self._entries[entry] = None
+            self._file(wait, self.history.standing(entry.place), moment)
+        wait.waiters.append(waiter)
+
+    def unwatch(self, entry: Entry, level: str, waiter: Waiter) -> bool:
+        """Takes a waiter away. True when nobody waits for the entry any more."""
+        wait = entry.wait_at(level)
+        if wait is not None and waiter in wait.waiters:
+            wait.waiters.remove(waiter)
+            if not wait.waiters:
+                self._drop(wait)
+        return entry not in self._entries
+
+    def learn_marks(self, marks: Marks, moment: Moment) -> list[Settled]:
+        raised, moved, first = self.history.learn_marks(marks)
+        settled: list[Settled] = []
+        for level in raised:
+            queue = self._queues.get((marks.epoch, level))
+            offset = self.history.mark(marks.epoch, level)
+            if queue is None or offset is None:
+                continue
+            for wait in queue.take_up_to(offset):
+                self._settle_durable(wait, settled)
+        # The first marks also say which levels nobody has seen yet; see _file.
+        if moved or first:
+            self._refile(settled, moment)
+        return settled
+
+    def learn_epochs(self, epochs: Sequence[EpochRecord], moment: Moment) -> list[Settled]:
+        settled: list[Settled] = []
+        if self.history.learn_epochs(epochs):
+            self._refile(settled, moment)
+        return settled
+
+    def judge(self, wait: Wait, verdict: Verdict, moment: Moment) -> list[Settled]:
+        """Takes in a tracker's answer to a question about this wait."""
+        wait.asking = False
+        settled: list[Settled] = []
+        if not wait.live:
+            return settled
+        entry = wait.entry
+        match verdict.verdict:
+            case "durable":
+                entry.durable[wait.level] = verdict
+                self._settle(wait, Settlement(verdict), settled)
+            case "lost" | "broken":
+                entry.gone = verdict
+                for index, each in enumerate(list(entry.waits)):
+                    own = Settlement(replace(verdict, level=each.level))
+                    self._settle(each, own, settled, gone=index == 0)
+            case "expired" | "unknown":
+                self._settle(wait, Settlement(verdict), settled)
+            case "pending":
+                # The tracker may know a place that this client could not derive (found by its receipt).
+                entry.place = verdict.position
+                wait.ask_at_ms = None
+                wait.asks += 1
+                self._refile_entry(entry, settled, moment)
+        return settled
+
+    def ask_later(self, wait: Wait, moment: Moment) -> None:
+        """The question could not be asked or got no answer: ask again later."""
+        wait.asking = False
+        if wait.live and wait in self._to_ask:
+            wait.asks += 1
+            wait.ask_at_ms = moment.now_ms + _ask_delay_ms(wait.asks, moment.random())
+
+    def refuse(self, wait: Wait, error: HighwaterError) -> list[Settled]:
+        """The question was refused for good, as for a level that does not exist."""
+        wait.asking = False
+        settled: list[Settled] = []
+        if wait.live:
+            self._settle(wait, Settlement(None, error), settled)
+        return settled
+
+    def take_due(self, now_ms: float, limit: int) -> list[Wait]:
+        """Waits whose time to be asked about has come, at most so many; each is taken once, until its answer."""
+        due: list[Wait] = []
+        for wait in self._to_ask:
+            if len(due) >= limit:
+                break
+            if not wait.asking and wait.ask_at_ms is not None and wait.ask_at_ms <= now_ms:
+                wait.asking = True
+                due.append(wait)
+        return due
+
+    def next_ask_at_ms(self) -> float | None:
+        return min(
+            (wait.ask_at_ms for wait in self._to_ask if not wait.asking and wait.ask_at_ms is not None), default=None
+        )
+
+    def recheck(self, older_than_ms: float, moment: Moment) -> None:
+        """Asks about all that has waited for long: a promise must not hang on what this client failed to hear."""
+        for entry in self._entries:
+            for wait in entry.waits:
+                if moment.now_ms - wait.since_ms >= older_than_ms:
+                    self._ask(wait, moment)
+
+    def _has_passed(self, entry: Entry, level: str) -> bool:
+        # An epoch that ended below the offset: its marks say that a promise was broken, not that it holds.
+        if self.history.standing(entry.place) == "ended":
+            return False
+        mark = self.history.mark(entry.place.epoch, level)
+        return mark is not None and mark >= entry.place.offset
+
+    def _note_durable(self, entry: Entry, level: str) -> Verdict:
+        verdict = Verdict(entry.token, entry.id, "durable", level, entry.place, "client:mark")
+        entry.durable[level] = verdict
+        return verdict
+
+    def _carry(self, entry: Entry, settled: list[Settled]) -> None:
+        """Moves the entry along the ancestry as far as the evidence goes. What its old epoch's marks settled counts."""
+        for _ in range(self.history.epochs_known):
+            contained = entry.place.epoch != entry.origin
+            following = self.history.carry_over(entry.place, contained=contained)
+            if following is None:
+                return
+            for level in self.history.levels_passed(entry.place):
+                wait = entry.wait_at(level)
+                if wait is not None:
+                    self._settle_durable(wait, settled)
+                elif level not in entry.durable:
+                    self._note_durable(entry, level)
+            entry.place = following
+
+    def _refile(self, settled: list[Settled], moment: Moment) -> None:
+        self._queues.clear()
+        for entry in list(self._entries):
+            self._refile_entry(entry, settled, moment)
+
+    def _refile_entry(self, entry: Entry, settled: list[Settled], moment: Moment) -> None:
+        self._carry(entry, settled)
+        standing = self.history.standing(entry.place)
+        for wait in list(entry.waits):
+            if self._has_passed(entry, wait.level):
+                self._settle_durable(wait, settled)
+            else:
+                self._file(wait, standing, moment)
+
+    def _file(self, wait: Wait, standing: Standing, moment: Moment) -> None:
+        """Puts a wait where its evidence will come from: under the marks of its epoch, on the list to ask, or both."""
+        epoch = wait.entry.place.epoch
+        if wait.queue is not None:
+            wait.queue.drop(wait)
+        if standing != "ended":
+            key = (epoch, wait.level)
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = _Queue()
+            queue.push(wait)
+        # A level that nobody has seen is yet to come, or misspelt: a question tells.
+        if standing != "open" or self.history.lacks_level(epoch, wait.level):
+            self._ask(wait, moment)
+        else:
+            wait.ask_at_ms = None
+            wait.asks = 0
+            self._to_ask.pop(wait, None)
+
+    def _ask(self, wait: Wait, moment: Moment) -> None:
+        self._to_ask[wait] = None
+        if wait.ask_at_ms is None:
+            wait.ask_at_ms = moment.now_ms + _ask_delay_ms(wait.asks, moment.random())
+
+    def _settle_durable(self, wait: Wait, settled: list[Settled]) -> None:
+        if wait.live:
+            self._settle(wait, Settlement(self._note_durable(wait.entry, wait.level)), settled)
+
+    def _settle(self, wait: Wait, settlement: Settlement, settled: list[Settled], *, gone: bool = False) -> None:
+        settled.append(Settled(wait.entry, wait.level, tuple(wait.waiters), settlement, gone))
+        self._drop(wait)
+
+    def _drop(self, wait: Wait) -> None:
+        entry = wait.entry
+        wait.live = False
+        wait.waiters.clear()
+        if wait.queue is not None:
+            wait.queue.drop(wait)
+        self._to_ask.pop(wait, None)
+        entry.waits.remove(wait)
+        if not entry.waits:
+            self._entries.pop(entry, None)
+
+
+def _ask_delay_ms(asks: int, random: float) -> float:
+    if asks == 0:
+        return random * _FIRST_ASK_SPREAD_MS
+    return (0.5 + random / 2) * min(_ASK_AGAIN_MAX_MS, _ASK_AGAIN_BASE_MS * 2.0 ** min(asks, 20))
