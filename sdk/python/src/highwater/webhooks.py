@@ -1,0 +1,108 @@
+"""Verifies webhooks of Highwater: Standard Webhooks 1.0, signed with HMAC-SHA256, by the standard library alone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["VerifiedWebhook", "WebhookEvent", "WebhookVerificationError", "verify"]
+
+_TIMESTAMP: Final = re.compile(r"\d{1,15}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookEvent:
+    """What a webhook says."""
+
+    type: str
+    """``transaction.lost``, ``transaction.durable``, ``durability.stalled``, … A newer service may know more."""
+    timestamp: str
+    """RFC 3339: when it happened."""
+    data: Mapping[str, Any]
+    """Depends on ``type``: the reference of webhooks lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedWebhook:
+    """A webhook that is signed with the secret, and of now."""
+
+    id: str
+    """The same for every delivery of one event: what was handled under it before needs no handling again."""
+    event: WebhookEvent
+
+
+class WebhookVerificationError(Exception):
+    """It must not be believed.
+
+    ``code``: ``missing_headers``, ``stale_timestamp``, ``no_matching_signature``, ``invalid_secret``, ``invalid_body``.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.code, str(self)))
+
+
+def verify(
+    body: bytes | str,
+    headers: Mapping[str, str],
+    secret: str | Sequence[str],
+    *,
+    tolerance: float = 300.0,
+    now: Callable[[], float] = time.time,
+) -> VerifiedWebhook:
+    """The event, if it is signed with one of the secrets and is of now.
+
+    Shape: ``body`` as it came, byte for byte, never parsed and written again; ``headers`` of any case; ``secret``
+    ``whsec_…``, two while one replaces the other.
+    Units: ``tolerance`` seconds that its time may lie from ``now`` (seconds since 1970): what is older may be a replay.
+    Errors: ``WebhookVerificationError``; answer 400 then, and do nothing of what it says.
+    """
+    own = {name.lower(): value for name, value in headers.items()}
+    identifier, at, signatures = (own.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
+    if not identifier or not signatures or _TIMESTAMP.fullmatch(at) is None:
+        raise WebhookVerificationError("missing_headers", "a header of the webhook is missing or malformed")
+    if abs(now() - int(at)) > tolerance:
+        raise WebhookVerificationError("stale_timestamp", "the webhook is too old, or of the future")
+    content = body.encode() if isinstance(body, str) else bytes(body)
+    secrets = [secret] if isinstance(secret, str) else secret
+    if not _is_signed(f"{identifier}.{at}.".encode() + content, signatures, secrets):
+        raise WebhookVerificationError("no_matching_signature", "the webhook is not signed with this secret")
+    return VerifiedWebhook(identifier, _event_of(content))
+
+
+def _is_signed(content: bytes, signatures: str, secrets: Sequence[str]) -> bool:
+    candidates = [_from_base64(each[3:]) for each in signatures.split(" ") if each.startswith("v1,")]
+    for secret in secrets:
+        key = _from_base64(secret.removeprefix("whsec_"))
+        if not key:
+            raise WebhookVerificationError("invalid_secret", "the secret is not one of a webhook")
+        expected = hmac.digest(key, content, hashlib.sha256)
+        if any(each is not None and hmac.compare_digest(each, expected) for each in candidates):
+            return True
+    return False
+
+
+def _event_of(content: bytes) -> WebhookEvent:
+    try:
+        event = json.loads(content)
+        return WebhookEvent(str(event["type"]), str(event["timestamp"]), dict(event["data"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as cause:
+        raise WebhookVerificationError("invalid_body", "the body of the webhook is not an event") from cause
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
