@@ -1,6 +1,31 @@
-"""Settings of every test: properties have no deadline, for the machine is shared, and leave no files behind."""
+"""Settings of every test, and the real system for those that need one.
 
+Properties have no deadline, for the machine is shared, and leave no files behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+
+from tests.system import System
 
 settings.register_profile("highwater", deadline=None, database=None, print_blob=True)
 settings.load_profile("highwater")
+
+
+@pytest.fixture(scope="session")
+def real_system() -> Iterator[System]:
+    """Started by the first test that asks for it. Such a test is marked ``real``."""
+    system = System()
+    yield system
+    system.close()
+
+
+@pytest.fixture
+def system(real_system: System) -> Iterator[System]:
+    """The real system; whatever a test broke is mended after it."""
+    yield real_system
+    real_system.command("mend")
