@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
     from .interactive import InteractiveCore
-    from .wire import TransactionResponse
 
 _T = TypeVar("_T")
 
@@ -66,7 +65,7 @@ class Sleep:
 class CallBody:
     """Run the user's function with this transaction."""
 
-    transaction: InteractiveCore
+    transaction: InteractiveCore[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +82,9 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class AwaitDurable:
-    """Wait until the transaction is durable at the level, for so many seconds."""
+    """Wait until what ``InteractiveCore.committed`` is, is durable at its level, for so many seconds."""
 
-    response: TransactionResponse
-    level: str
+    committed: Any
     timeout: float
 
 

@@ -1,0 +1,223 @@
+"""An interactive transaction: begun with its first call, one call at a time, and ended in one of four ways.
+
+Owns its state; what a call means on the wire is the business of ``pinned``. Calls are generators; the client that
+drives them sees to it that one ends before the next begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Generic, TypeVar
+
+from .effects import Steps
+from .errors import HighwaterError, usage_error
+from .ids import new_transaction_id
+from .pinned import PinnedCalls, begin
+from .requests import (
+    AckLimits,
+    AckOptions,
+    MannerOptions,
+    ack_body,
+    granted_wait_ms,
+    manner_body,
+    statements_body,
+    transaction_body,
+)
+from .service import CallOptions, Service, Sought
+from .sql import StatementInput
+from .wire import Marks, OpenTransactionResponse, Statement, TransactionResponse, WireResult
+
+_C = TypeVar("_C")
+_T = TypeVar("_T")
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+_INTERRUPTED_ROLLBACK_MS: Final = 2_000
+"""How long what was interrupted may go on for the sake of its rollback."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InteractiveDeps(Generic[_C]):
+    service: Service
+    level: str
+    """For what the user did not give."""
+    wait_ms: float
+    total_ms: float
+    left_ms: Callable[[], float]
+    """For a call that has no time of its own."""
+    learn_marks: Callable[[Marks | None], None]
+    committed: Callable[[TransactionResponse, str], _C]
+    """Makes of the answer to the commit, and its level, what ``commit`` returns."""
+
+
+class InteractiveCore(Generic[_C]):
+    """A transaction that is open.
+
+    Nothing is sent before its first statements: they ride on the begin, so that a transaction of n calls costs n + 1
+    round trips, and one whose statements all go with the commit costs a single one.
+    """
+
+    def __init__(self, deps: InteractiveDeps[_C], manner: MannerOptions, level: str | None = None) -> None:
+        self.id: Final = new_transaction_id()
+        self.is_open = True
+        """False once it was committed, rolled back, or ended by an error."""
+        self.failure: BaseException | None = None
+        """The error that ended it."""
+        self.committed: _C | None = None
+        self.expires_at: datetime | None = None
+        """When the service rolls it back unless another call comes before; by the service's clock."""
+        self._deps = deps
+        self._manner = manner
+        self._level = level
+        self._calls: PinnedCalls | None = None
+        self._seq = 0
+        self._is_interrupted = False
+
+    def execute(
+        self,
+        statements: Sequence[StatementInput],
+        *,
+        timeout_ms: float | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Steps[tuple[WireResult, ...]]:
+        """Runs statements in one round trip.
+
+        After one that failed, only ROLLBACK TO a savepoint or ``rollback()`` helps, as in PostgreSQL; if the first
+        statement fails, or a conflict is met, the transaction is over.
+        """
+        return self._call(self._execute(statements, timeout_ms, headers))
+
+    def _execute(
+        self, statements: Sequence[StatementInput], timeout_ms: float | None, headers: Mapping[str, str]
+    ) -> Steps[tuple[WireResult, ...]]:
+        deps = self._deps
+        wire = statements_body(statements)
+        call = CallOptions(deps.left_ms() if timeout_ms is None else timeout_ms, headers)
+        answer: OpenTransactionResponse
+        if self._calls is None:
+            body = {"id": self.id, "statements": wire, **manner_body(self._manner)}
+            pin, answer = yield from begin(deps.service, body, call)
+            self._calls = PinnedCalls(deps.service, self.id, pin)
+        else:
+            body = {"seq": self._seq + 1, "statements": wire}
+            answer = yield from self._numbered(self._calls.statements(body, call))
+        self.expires_at = _instant(answer.expires_at)
+        deps.learn_marks(answer.marks)
+        return answer.results
+
+    def commit(
+        self,
+        ack: AckOptions,
+        *,
+        statements: Sequence[StatementInput] = (),
+        timeout_ms: float | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Steps[_C]:
+        """Commits, after these statements, and with ``ack="durable"`` waits at the service.
+
+        A lost answer is resolved: it never commits twice, nor under another id. ``exposure_limit`` leaves the
+        transaction open: commit again, or roll back. Once it is committed, it is the same answer again.
+        """
+        if self.committed is not None:
+            return self.committed
+        return (yield from self._call(self._commit(ack, statements, timeout_ms, headers)))
+
+    def _commit(
+        self,
+        ack: AckOptions,
+        statements: Sequence[StatementInput],
+        timeout_ms: float | None,
+        headers: Mapping[str, str],
+    ) -> Steps[_C]:
+        deps = self._deps
+        level = ack.level or self._level or deps.level
+        call = CallOptions(deps.left_ms() if timeout_ms is None else timeout_ms, headers)
+        limits = AckLimits(level=level, wait_ms=deps.wait_ms, total_ms=call.timeout_ms)
+        sought = Sought(id=self.id, ack=ack.ack, level=level, max_wait_ms=granted_wait_ms(ack, limits))
+        if self._calls is None:
+            # Nothing was sent yet: all of it is one request.
+            body = transaction_body(
+                statements or (Statement("SELECT"),),
+                transaction_id=self.id,
+                manner=self._manner,
+                ack=ack,
+                limits=limits,
+            )
+            response = yield from deps.service.transaction(body, sought, call)
+        else:
+            body = dict(ack_body(ack, limits))
+            if statements:
+                body["statements"] = statements_body(statements)
+            response = yield from self._numbered(self._calls.commit(self._seq + 1, body, sought, call))
+        self.is_open = False
+        self.committed = deps.committed(response, level)
+        return self.committed
+
+    def rollback(self, *, timeout_ms: float | None = None, headers: Mapping[str, str] = _NO_HEADERS) -> Steps[None]:
+        """Rolls back.
+
+        Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at
+        ``expires_at``. On a transaction that has ended it does nothing; on a committed one it raises.
+        """
+        if self.committed is not None:
+            raise usage_error("transaction_ended", "the transaction has committed")
+        was_open, self.is_open = self.is_open, False
+        was_interrupted, self._is_interrupted = self._is_interrupted, False
+        if self._calls is None or not (was_open or was_interrupted):
+            return
+        usual_ms = self._deps.total_ms if timeout_ms is None else timeout_ms
+        limit_ms = usual_ms if was_open else min(usual_ms, _INTERRUPTED_ROLLBACK_MS)
+        try:
+            # The service ends by itself what was cut off in the middle of a call; this is for what was between two.
+            yield from self._calls.rollback(self._seq + 1, CallOptions(limit_ms, headers))
+        except HighwaterError as error:
+            fields = {"id": self.id, "error": error}
+            self._deps.service.deps.runtime.log("debug", "rollback not answered", fields)
+
+    def dispose(self) -> Steps[None]:
+        """Rolls back what was left open, whatever the reason. Never raises for what became of it."""
+        if self.committed is None:
+            yield from self.rollback()
+
+    def _call(self, steps: Steps[_T]) -> Steps[_T]:
+        """An error that ends the transaction is kept as its reason."""
+        if not self.is_open:
+            steps.close()
+            raise usage_error("transaction_ended", "the transaction has ended", self.failure)
+        try:
+            return (yield from steps)
+        except BaseException as error:
+            if not _is_still_open(error, is_begun=self._calls is not None):
+                self.is_open = False
+                self.failure = error
+                self._is_interrupted = not isinstance(error, HighwaterError)
+            raise
+
+    def _numbered(self, steps: Steps[_T]) -> Steps[_T]:
+        """The number counts only when the call was run: what was refused before has not used it up."""
+        try:
+            answer = yield from steps
+        except HighwaterError as error:
+            if error.open is True and error.retry != "wait" and error.code != "out_of_sequence":
+                self._seq += 1
+            raise
+        self._seq += 1
+        return answer
+
+
+def _is_still_open(error: BaseException, *, is_begun: bool) -> bool:
+    """Whether the transaction goes on after the error: the service says so, or has refused the call unseen."""
+    if not isinstance(error, HighwaterError):
+        return False
+    if error.open is not None:
+        return error.open
+    if error.code in {"invalid_parameter", "invalid_statement"}:
+        return True
+    return is_begun and error.retry == "never" and error.outcome == "not_applied"
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,91 @@
+"""What one line of work has committed or read: to wait for all of it, to see it in later reads, and to hand it on.
+
+Pure, and not thread-safe: its owner locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from .book import Entry
+from .errors import usage_error
+from .wire import RefusedToken, Verdict
+
+REMEMBERED_MAX: Final = 10_000
+"""Promises that a session remembers one by one.
+
+Beyond, it keeps of those that are durable at the client's level only the furthest of each epoch, which stands for the
+others at stronger levels.
+"""
+_PREFIX: Final = "hws1"
+
+
+class SessionMemory:
+    __slots__ = ("_entries", "_is_durable", "_latest")
+
+    def __init__(self, is_durable: Callable[[Entry], bool]) -> None:
+        """``is_durable``: whether the promise is known to be durable at the client's level."""
+        self._is_durable = is_durable
+        self._entries: dict[Entry, None] = {}
+        self._latest: Entry | None = None
+        """The furthest of the newest epoch: who sees it, sees all before it."""
+
+    @property
+    def entries(self) -> Collection[Entry]:
+        return self._entries.keys()
+
+    @property
+    def after(self) -> str | None:
+        """The token whose effects a causal read must see."""
+        return None if self._latest is None else self._latest.token
+
+    @property
+    def token(self) -> str:
+        """All that is remembered, as text for another process.
+
+        It holds the token of every transaction that is not known to be durable, and of those that are, the furthest of
+        each epoch; so it stays short where work becomes durable as it goes.
+        """
+        self._compact()
+        return ".".join((_PREFIX, *(entry.token for entry in self._entries)))
+
+    def add(self, entry: Entry) -> None:
+        self._entries[entry] = None
+        latest = self._latest
+        if latest is None or latest.place.epoch != entry.place.epoch or latest.place.offset <= entry.place.offset:
+            self._latest = entry
+        if len(self._entries) > REMEMBERED_MAX:
+            self._compact()
+
+    def forget(self, entry: Entry) -> None:
+        """One that was reported lost or broken: the next wait is about the others."""
+        self._entries.pop(entry, None)
+
+    def take_over(self, entries: Sequence[Entry], verdicts: Sequence[Verdict | RefusedToken]) -> None:
+        """Remembers those that exist, of a session that this one goes on with."""
+        exists = {verdict.token for verdict in verdicts if verdict.verdict in {"durable", "pending"}}
+        for entry in entries:
+            if entry.token in exists:
+                self.add(entry)
+
+    def _compact(self) -> None:
+        furthest: dict[str, Entry] = {}
+        for entry in list(self._entries):
+            if not self._is_durable(entry):
+                continue
+            other = furthest.get(entry.place.epoch)
+            if other is not None and other.place.offset >= entry.place.offset:
+                del self._entries[entry]
+                continue
+            if other is not None:
+                del self._entries[other]
+            furthest[entry.place.epoch] = entry
+
+
+def session_tokens(token: str) -> list[str]:
+    """The tokens of the transactions in a session's token. Errors: ``invalid_token``."""
+    prefix, *tokens = token.split(".")
+    if prefix != _PREFIX:
+        raise usage_error("invalid_token", "the text is not a token of a session")
+    return tokens

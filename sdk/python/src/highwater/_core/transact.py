@@ -1,0 +1,92 @@
+"""A body of code that runs as one transaction, again and under a new id for as long as conflicts undo it.
+
+Owns when it may run again: only when the attempt before can never commit any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from .effects import AwaitDurable, CallBody, Raised, Returned, Steps, sleep
+from .errors import HighwaterError
+from .interactive import InteractiveCore
+from .requests import AckOptions
+from .retry import full_jitter
+from .runtime import Runtime
+from .tuning import Tuning
+
+MAX_ATTEMPTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactDeps:
+    runtime: Runtime
+    tuning: Tuning
+    begin: Callable[[Callable[[], float]], InteractiveCore[Any]]
+    """A new transaction, whose calls take their time from the function."""
+
+
+def transact(
+    deps: TransactDeps, ack: AckOptions, *, timeout_ms: float, max_attempts: int = MAX_ATTEMPTS
+) -> Steps[object]:
+    """Runs the body until one run of it has committed, and with ``ack="durable"`` is durable; returns its value.
+
+    ``timeout_ms`` for all runs together, ``max_attempts`` runs at most.
+    Errors: the body's own, after a rollback; what may have committed is not run again, so ``UnknownOutcomeError``
+    passes through.
+    """
+    runtime, tuning = deps.runtime, deps.tuning
+    deadline_ms = runtime.monotonic_ms() + timeout_ms
+
+    def left_ms() -> float:
+        return max(0.0, deadline_ms - runtime.monotonic_ms())
+
+    attempt = 0
+    while True:
+        attempt += 1
+        tx = deps.begin(left_ms)
+        conflict: BaseException | None = None
+        try:
+            value = yield from _run(tx)
+            try:
+                yield from _finish(tx, ack, left_ms)
+            except BaseException as error:
+                conflict = error
+                raise
+            return value
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # Also for an interrupt or a cancellation: what is left open would hold its locks until it expires.
+            yield from tx.dispose()
+            conflict = conflict or tx.failure
+            delay_ms = full_jitter(
+                attempt, base_ms=tuning.conflict_base_ms, max_ms=tuning.backoff_max_ms, random=runtime.random()
+            )
+            is_undone = isinstance(conflict, HighwaterError) and conflict.retry == "transaction"
+            is_interrupted = not isinstance(error, Exception)
+            is_late = delay_ms + tuning.attempt_min_ms > left_ms()
+            if not is_undone or is_interrupted or attempt >= max_attempts or is_late:
+                raise
+            runtime.log("debug", "transaction runs again", {"id": tx.id, "attempt": attempt, "error": conflict})
+        yield from sleep(delay_ms)
+
+
+def _run(tx: InteractiveCore[Any]) -> Steps[object]:
+    outcome = cast("Returned | Raised", (yield CallBody(tx)))
+    if isinstance(outcome, Raised):
+        raise outcome.error
+    return outcome.value
+
+
+def _finish(tx: InteractiveCore[Any], ack: AckOptions, left_ms: Callable[[], float]) -> Steps[None]:
+    if tx.is_open:
+        yield from tx.commit(ack, timeout_ms=left_ms())
+    elif tx.failure is not None:
+        # Whatever the body made of the error that ended it: nothing of it has happened.
+        raise tx.failure
+    if ack.ack == "durable" and tx.committed is not None:
+        # The answer may have come at the end of the service's patience.
+        yield AwaitDurable(tx.committed, left_ms() / 1_000)
