@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 from .effects import Steps
 from .errors import HighwaterError, usage_error
 from .ids import new_transaction_id
+from .observer import EventType, ObservedEvent
 from .pinned import PinnedCalls, begin
 from .requests import (
     AckLimits,
@@ -95,12 +96,16 @@ class InteractiveCore(Generic[_C]):
         call = CallOptions(deps.left_ms() if timeout_ms is None else timeout_ms, headers)
         answer: OpenTransactionResponse
         if self._calls is None:
+            event, call = self._event("begin", statements, call)
             body = {"id": self.id, "statements": wire, **manner_body(self._manner)}
-            pin, answer = yield from begin(deps.service, body, call)
+            begun = begin(deps.service, body, call)
+            pin, answer = yield from deps.service.observed(event, begun)
             self._calls = PinnedCalls(deps.service, self.id, pin)
         else:
+            event, call = self._event("statements", statements, call)
             body = {"seq": self._seq + 1, "statements": wire}
-            answer = yield from self._numbered(self._calls.statements(body, call))
+            steps = self._numbered(self._calls.statements(body, call))
+            answer = yield from deps.service.observed(event, steps)
         self.expires_at = _instant(answer.expires_at)
         deps.learn_marks(answer.marks)
         return answer.results
@@ -134,6 +139,7 @@ class InteractiveCore(Generic[_C]):
         call = CallOptions(deps.left_ms() if timeout_ms is None else timeout_ms, headers)
         limits = AckLimits(level=level, wait_ms=deps.wait_ms, total_ms=call.timeout_ms)
         sought = Sought(id=self.id, ack=ack.ack, level=level, max_wait_ms=granted_wait_ms(ack, limits))
+        event, call = self._event("commit", statements, call, level)
         if self._calls is None:
             # Nothing was sent yet: all of it is one request.
             body = transaction_body(
@@ -143,12 +149,13 @@ class InteractiveCore(Generic[_C]):
                 ack=ack,
                 limits=limits,
             )
-            response = yield from deps.service.transaction(body, sought, call)
+            steps = deps.service.transaction(body, sought, call)
         else:
             body = dict(ack_body(ack, limits))
             if statements:
                 body["statements"] = statements_body(statements)
-            response = yield from self._numbered(self._calls.commit(self._seq + 1, body, sought, call))
+            steps = self._numbered(self._calls.commit(self._seq + 1, body, sought, call))
+        response = yield from deps.service.observed(event, steps, lambda answer: answer.state)
         self.is_open = False
         self.committed = deps.committed(response, level)
         return self.committed
@@ -178,6 +185,19 @@ class InteractiveCore(Generic[_C]):
         """Rolls back what was left open, whatever the reason. Never raises for what became of it."""
         if self.committed is None:
             yield from self.rollback()
+
+    def _event(
+        self,
+        kind: EventType,
+        statements: Sequence[StatementInput],
+        call: CallOptions,
+        level: str | None = None,
+    ) -> tuple[ObservedEvent, CallOptions]:
+        """What observers are told of a call, and the call with the headers that they add to it."""
+        # Observers write into the very dictionary that the call is sent with.
+        headers = dict(call.headers)
+        event = ObservedEvent(type=kind, id=self.id, level=level, statements=len(statements), headers=headers)
+        return event, CallOptions(call.timeout_ms, headers)
 
     def _call(self, steps: Steps[_T]) -> Steps[_T]:
         """An error that ends the transaction is kept as its reason."""

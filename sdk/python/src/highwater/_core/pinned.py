@@ -36,6 +36,7 @@ def begin(
         path="/v1/transactions/begin",
         body=encode(body),
         read=read_open_transaction_response,
+        id=str(body["id"]),
         on_answer=pins.append,
     )
     try:
@@ -110,6 +111,7 @@ class PinnedCalls:
             body=encode({"seq": seq + 1}),
             read=read_rollback_response,
             session=self._pin.session,
+            id=self._id,
         )
         while True:
             resolved = yield from service.resolve(sought, budget, held=held, definite=False)
@@ -134,6 +136,7 @@ class PinnedCalls:
             read=read,
             url=self._pin.url,
             session=self._pin.session,
+            id=self._id,
         )
 
     def _step(self, call: Call[_T], options: CallOptions) -> Steps[_T]:

@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 from .effects import Answer, NoAnswer, Send, Steps, send, sleep
 from .endpoints import EndpointPool
 from .errors import HighwaterError, answer_error, bad_answer, connection_error, unknown_outcome
+from .observer import ObservedEnd, ObservedEvent, Observer, tell
 from .requests import encode, status_path
 from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, resolve, retry_after_ms
 from .runtime import Runtime
@@ -43,6 +44,7 @@ class ServiceDeps:
     tuning: Tuning
     headers: Mapping[str, str]
     request_timeout_ms: float
+    observer: Observer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Call(Generic[_T]):
     url: str | None = None
     """The only endpoint that will do; the best one unless given."""
     session: str | None = None
+    id: str | None = None
+    """Of the transaction that it is about."""
     on_answer: Callable[[Pin], None] | None = None
 
 
@@ -99,6 +103,8 @@ class Budget:
     deadline_ms: float
     headers: Mapping[str, str] = field(default_factory=dict)
     attempt: int = 0
+    failed: tuple[str, HighwaterError] | None = None
+    """Where the last attempt failed, and how."""
 
 
 class Service:
@@ -119,6 +125,7 @@ class Service:
             path="/v1/transactions",
             body=encode(body),
             held_ms=sought.held_ms,
+            id=sought.id,
             read=read_transaction_response,
         )
         budget = self.budget(options)
@@ -212,6 +219,7 @@ class Service:
             pool=self.deps.gateways,
             path=status_path(transaction_id, wait_seconds=seconds, level=level),
             held_ms=seconds * 1_000,
+            id=transaction_id,
             read=read_transaction_status,
         )
 
@@ -232,6 +240,8 @@ class Service:
         deps = self.deps
         pool = call.pool
         base = call.url or pool.pick(deps.runtime.monotonic_ms())
+        if budget.failed is not None:
+            self._tell_retry(call, budget, *budget.failed)
         budget.attempt += 1
         # A request that is held on purpose still has half of the usual time besides.
         usual_ms = max(deps.request_timeout_ms, call.held_ms + deps.request_timeout_ms / 2)
@@ -254,10 +264,30 @@ class Service:
                 pool.succeeded(base)
             fields = {"url": base, "path": call.path, "attempt": budget.attempt, "error": result}
             deps.runtime.log("debug", "attempt failed", fields)
+            budget.failed = (f"{base}{call.path}", result)
             return result
+        budget.failed = None
         pool.succeeded(base)
         if call.on_answer is not None and isinstance(reply, Answer):
             call.on_answer(Pin(base, reply.headers.get(SESSION_HEADER, "")))
+        return result
+
+    def _tell_retry(self, call: Call[_T], budget: Budget, url: str, error: HighwaterError) -> None:
+        if self.deps.observer is not None:
+            event = ObservedEvent(type="retry", id=call.id, url=url, attempt=budget.attempt, error=error)
+            tell(self.deps.observer, event)
+
+    def observed(
+        self, event: ObservedEvent, steps: Steps[_T], state_of: Callable[[_T], str] = lambda _: "active"
+    ) -> Steps[_T]:
+        """The same call, of which an observer is told."""
+        ended = tell(self.deps.observer, event)
+        try:
+            result = yield from steps
+        except BaseException as error:
+            ended(ObservedEnd(error=error))
+            raise
+        ended(ObservedEnd(state=state_of(result)))
         return result
 
     def _headers(self, call: Call[_T], budget: Budget) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from .effects import AwaitDurable, CallBody, Raised, Returned, Steps, sleep
 from .errors import HighwaterError
 from .interactive import InteractiveCore
+from .observer import ObservedEvent, Observer, tell
 from .requests import AckOptions
 from .retry import full_jitter
 from .runtime import Runtime
@@ -24,6 +25,7 @@ MAX_ATTEMPTS: Final = 10
 class TransactDeps:
     runtime: Runtime
     tuning: Tuning
+    observer: Observer | None = None
     begin: Callable[[Callable[[], float]], InteractiveCore[Any]]
     """A new transaction, whose calls take their time from the function."""
 
@@ -70,7 +72,7 @@ def transact(
             is_late = delay_ms + tuning.attempt_min_ms > left_ms()
             if not is_undone or is_interrupted or attempt >= max_attempts or is_late:
                 raise
-            runtime.log("debug", "transaction runs again", {"id": tx.id, "attempt": attempt, "error": conflict})
+            tell(deps.observer, ObservedEvent(type="retry", id=tx.id, attempt=attempt, error=conflict))
         yield from sleep(delay_ms)
 
 
