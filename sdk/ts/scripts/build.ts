@@ -15,6 +15,8 @@ interface Manifest {
   readonly type: string;
   readonly engines: Readonly<Record<string, string>>;
   readonly exports: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+  readonly peerDependenciesMeta: Readonly<Record<string, { readonly optional: boolean }>>;
 }
 
 export async function build(directory: string): Promise<void> {
@@ -24,7 +26,7 @@ export async function build(directory: string): Promise<void> {
   const config = join(ROOT, "tsconfig.build.json");
   execFileSync(process.execPath, [compiler, "-p", config, "--outDir", out], { stdio: "inherit" });
   const source = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
-  const { name, version, type, engines } = source;
+  const { name, version, type, engines, peerDependencies, peerDependenciesMeta } = source;
   const entries = Object.entries(source.exports).map(([entry, file]) => {
     const built = file.replace("./src/", "./").replace(/\.ts$/, "");
     return [entry, { types: `${built}.d.ts`, default: `${built}.js` }] as const;
@@ -32,6 +34,8 @@ export async function build(directory: string): Promise<void> {
   const manifest = {
     ...{ name, version, type, engines, sideEffects: false },
     exports: Object.fromEntries(entries),
+    // Of the adapters, and optional: who has neither library installs neither.
+    ...{ peerDependencies, peerDependenciesMeta },
     description:
       "Client of Highwater: commits in milliseconds, and a promise of durability for each of them.",
   };

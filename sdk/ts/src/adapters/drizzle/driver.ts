@@ -1,0 +1,75 @@
+// Drizzle's database on a client: what `drizzle(hw)` makes of the configuration that all of Drizzle's drivers take.
+import {
+  createTableRelationsHelpers,
+  DefaultLogger,
+  type DrizzleConfig,
+  entityKind,
+  type ExtractTablesWithRelations,
+  extractTablesRelationalConfig,
+} from "drizzle-orm";
+import { PgDatabase, PgDialect } from "drizzle-orm/pg-core";
+import { type TypeDecoder } from "../../index.ts";
+import { type Client, type Scope, type TransactionDefaults } from "../shared.ts";
+import {
+  type FullSchema,
+  type HighwaterQueryResultHKT,
+  HighwaterSession,
+  type SessionParts,
+} from "./session.ts";
+import { Values } from "./values.ts";
+
+export interface HighwaterDrizzleConfig<
+  F extends FullSchema = Record<string, never>,
+> extends DrizzleConfig<F> {
+  /** For every transaction, unless it says otherwise: `{ isolation, ack, level, readOnly, … }`. */
+  readonly transaction?: TransactionDefaults;
+  /** What types decode to, by OID, before Drizzle's columns see them. */
+  readonly types?: Readonly<Record<number, TypeDecoder>>;
+}
+
+export class HighwaterDatabase<F extends FullSchema = Record<string, never>> extends PgDatabase<
+  HighwaterQueryResultHKT,
+  F
+> {
+  static override readonly [entityKind]: string = "HighwaterDatabase";
+}
+
+/** `const db = drizzle(hw, { schema })`, or `drizzle({ client: hw, schema })`. The client is a `Highwater`, or a session of one. */
+export function drizzle<F extends FullSchema = Record<string, never>, C extends Client = Client>(
+  ...params:
+    | [client: C, config?: HighwaterDrizzleConfig<F>]
+    | [config: HighwaterDrizzleConfig<F> & { readonly client: C }]
+): HighwaterDatabase<F> & { $client: C } {
+  const [first, second] = params;
+  const { client, ...config } = "client" in first ? first : { ...second, client: first };
+  const logger = config.logger === true ? new DefaultLogger() : config.logger || undefined;
+  const parts = {
+    ...{ dialect: new PgDialect(config.casing && { casing: config.casing }), logger, cache: config.cache },
+    values: new Values(config.types),
+  };
+  const scope = { client, options: config.transaction ?? {}, open: null };
+  const db = makeDatabase<F>(parts, schemaOf<F>(config.schema), scope);
+  const { cache } = config;
+  const invalidate = cache && ((mutation: Parameters<typeof cache.onMutate>[0]) => cache.onMutate(mutation));
+  return Object.assign(db, { $client: client }, invalidate && { $cache: { ...cache, invalidate } });
+}
+
+type Relational<F extends FullSchema> = HighwaterSession<F, ExtractTablesWithRelations<F>>["schema"];
+
+function schemaOf<F extends FullSchema>(fullSchema: F | undefined): Relational<F> {
+  if (fullSchema === undefined) return undefined;
+  const { tables, tableNamesMap } = extractTablesRelationalConfig<ExtractTablesWithRelations<F>>(
+    fullSchema,
+    createTableRelationsHelpers,
+  );
+  return { fullSchema, schema: tables, tableNamesMap };
+}
+
+export function makeDatabase<F extends FullSchema>(
+  parts: SessionParts,
+  schema: Relational<F>,
+  scope: Scope,
+): HighwaterDatabase<F> {
+  const session = new HighwaterSession(parts, schema, scope);
+  return new HighwaterDatabase<F>(parts.dialect, session as never, schema);
+}

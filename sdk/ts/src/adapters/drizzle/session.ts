@@ -1,0 +1,239 @@
+// Drizzle's session: single statements are transactions of their own, `transaction` is an interactive one, and what is inside
+// that a savepoint. Owns the mapping of results; Drizzle's own classes do the rest.
+import * as library from "drizzle-orm";
+import { entityKind, fillPlaceholders, type Logger, type Query, type SQL, sql } from "drizzle-orm";
+import { type Cache } from "drizzle-orm/cache/core";
+import {
+  type PgDialect,
+  PgPreparedQuery,
+  type PgQueryResultHKT,
+  PgSession,
+  PgTransaction,
+  type PgTransactionConfig,
+  type PreparedQueryConfig,
+} from "drizzle-orm/pg-core";
+import { type InteractiveTransaction, type SqlValue } from "../../index.ts";
+import {
+  begin,
+  commit,
+  rollback,
+  run,
+  type Scope,
+  type Statement,
+  type TransactionDefaults,
+  usage,
+} from "../shared.ts";
+import { type RawResult, type SelectedField, type Values } from "./values.ts";
+
+/** What `db.execute` gives, and writes without `returning`. */
+export interface HighwaterQueryResult<R = Record<string, unknown>> {
+  readonly command: string;
+  readonly rowCount: number;
+  readonly fields: RawResult["fields"];
+  readonly rows: R[];
+}
+export interface HighwaterQueryResultHKT extends PgQueryResultHKT {
+  readonly type: HighwaterQueryResult<this["row"]>;
+}
+
+export type Tables = library.TablesRelationalConfig;
+export type FullSchema = Record<string, unknown>;
+export type RelationalSchema<T extends Tables> = library.RelationalSchemaConfig<T> | undefined;
+
+/** What a database and its transactions share. */
+export interface SessionParts {
+  readonly dialect: PgDialect;
+  readonly logger: Logger | undefined;
+  readonly cache: Cache | undefined;
+  readonly values: Values;
+}
+
+interface CacheMetadata {
+  readonly type: "select" | "update" | "delete" | "insert";
+  readonly tables: string[];
+}
+type RowsMapper<R> = (rows: unknown[][]) => R;
+/** All drivers of Drizzle use these; its published types leave them out. */
+interface Internals {
+  queryWithCache<R>(text: string, params: unknown[], query: () => Promise<R>): Promise<R>;
+  readonly joinsNotNullableMap?: Record<string, boolean>;
+}
+const { mapResultRow } = library as unknown as {
+  readonly mapResultRow: (
+    fields: readonly SelectedField[],
+    row: unknown[],
+    nullable: Record<string, boolean> | undefined,
+  ) => unknown;
+};
+
+export class HighwaterPreparedQuery<T extends PreparedQueryConfig> extends PgPreparedQuery<T> {
+  static override readonly [entityKind]: string = "HighwaterPreparedQuery";
+  readonly #session: HighwaterSession<FullSchema, Tables>;
+  readonly #fields: readonly SelectedField[] | undefined;
+  readonly #mapRows: RowsMapper<T["execute"]> | undefined;
+  readonly #metadata: CacheMetadata | undefined;
+  readonly #isArrayMode: boolean;
+
+  constructor(
+    session: HighwaterSession<FullSchema, Tables>,
+    query: Query,
+    parts: {
+      fields: readonly SelectedField[] | undefined;
+      isArrayMode: boolean;
+      mapRows: RowsMapper<T["execute"]> | undefined;
+      metadata: CacheMetadata | undefined;
+      cacheConfig: ConstructorParameters<typeof PgPreparedQuery>[3];
+    },
+  ) {
+    super(query, session.parts.cache, parts.metadata, parts.cacheConfig);
+    this.#session = session;
+    this.#fields = parts.fields;
+    this.#mapRows = parts.mapRows;
+    this.#metadata = parts.metadata;
+    this.#isArrayMode = parts.isArrayMode;
+  }
+
+  override async execute(placeholders: Record<string, unknown> = {}): Promise<T["execute"]> {
+    return this.mapResult(await this.#run(placeholders));
+  }
+
+  async all(placeholders: Record<string, unknown> = {}): Promise<T["all"]> {
+    return this.#session.parts.values.objects(await this.#run(placeholders));
+  }
+
+  async #run(placeholders: Record<string, unknown>): Promise<RawResult> {
+    const statement = this.statement(placeholders);
+    const internals = this as unknown as Internals;
+    return internals.queryWithCache(statement.sql, [...(statement.params ?? [])], async () => {
+      const { results } = await run(this.#session.scope, [statement]);
+      return toRaw(results[0]);
+    });
+  }
+
+  statement(placeholders: Record<string, unknown> = {}): Statement {
+    const { sql: text } = this.query;
+    const params = fillPlaceholders(this.query.params, placeholders);
+    this.#session.parts.logger?.logQuery(text, params);
+    return { sql: text, params: params as readonly SqlValue[] };
+  }
+
+  override mapResult(response: unknown): T["execute"] {
+    const result = response as RawResult;
+    const { values } = this.#session.parts;
+    if (this.#fields === undefined && this.#mapRows === undefined) {
+      const { command, rowCount, fields } = result;
+      return { command, rowCount, fields, rows: values.objects(result) };
+    }
+    const rows = values.arrays(result, this.#fields);
+    if (this.#mapRows !== undefined) return this.#mapRows(rows);
+    const { joinsNotNullableMap } = this as unknown as Internals;
+    return rows.map((row) => mapResultRow(this.#fields ?? [], row, joinsNotNullableMap));
+  }
+
+  /** What a statement outside `execute` has changed. */
+  async invalidate(): Promise<void> {
+    const { cache } = this.#session.parts;
+    const { type, tables = [] } = this.#metadata ?? {};
+    if (cache !== undefined && type !== "select" && tables.length > 0) await cache.onMutate({ tables });
+  }
+
+  isResponseInArrayMode(): boolean {
+    return this.#isArrayMode;
+  }
+}
+
+/** Only the text of values is kept, which a cache can store. */
+export function toRaw(result: RawResult | undefined): RawResult {
+  const { command = "", rowCount = 0, fields = [], values = [] } = result ?? {};
+  return { command, rowCount, fields, values };
+}
+
+export class HighwaterSession<F extends FullSchema, T extends Tables> extends PgSession<
+  HighwaterQueryResultHKT,
+  F,
+  T
+> {
+  static override readonly [entityKind]: string = "HighwaterSession";
+  readonly parts: SessionParts;
+  readonly schema: RelationalSchema<T>;
+  readonly scope: Scope;
+
+  constructor(parts: SessionParts, schema: RelationalSchema<T>, scope: Scope) {
+    super(parts.dialect);
+    this.parts = parts;
+    this.schema = schema;
+    this.scope = scope;
+  }
+
+  override prepareQuery<P extends PreparedQueryConfig = PreparedQueryConfig>(
+    ...[query, fields, _name, isArrayMode, mapRows, metadata, cacheConfig]: Parameters<
+      PgSession["prepareQuery"]
+    >
+  ): HighwaterPreparedQuery<P> {
+    const session = this as unknown as HighwaterSession<FullSchema, Tables>;
+    const parts = { fields, isArrayMode, mapRows, metadata, cacheConfig };
+    return new HighwaterPreparedQuery<P>(session, query, parts);
+  }
+
+  override async count(query: SQL): Promise<number> {
+    const { rows } = await this.execute<HighwaterQueryResult<{ count: string }>>(query);
+    return Number(rows[0]?.count);
+  }
+
+  override async transaction<R>(
+    body: (tx: HighwaterTransaction<F, T>) => Promise<R>,
+    config: PgTransactionConfig = {},
+  ): Promise<R> {
+    const open = await begin(this.scope, mannerOf(config));
+    try {
+      const result = await body(this.inside(open));
+      await commit(this.scope, open);
+      return result;
+    } catch (error) {
+      await rollback(open);
+      throw error;
+    }
+  }
+
+  inside(open: InteractiveTransaction): HighwaterTransaction<F, T> {
+    const session = new HighwaterSession<F, T>(this.parts, this.schema, { ...this.scope, open });
+    return new HighwaterTransaction<F, T>(this.parts.dialect, session, this.schema);
+  }
+}
+
+export class HighwaterTransaction<
+  F extends FullSchema = Record<string, never>,
+  T extends Tables = library.ExtractTablesWithRelations<F>,
+> extends PgTransaction<HighwaterQueryResultHKT, F, T> {
+  static override readonly [entityKind]: string = "HighwaterTransaction";
+
+  /** A transaction in a transaction is a savepoint. */
+  override async transaction<R>(body: (tx: HighwaterTransaction<F, T>) => Promise<R>): Promise<R> {
+    const session = this._.session as HighwaterSession<F, T>;
+    const { open } = session.scope;
+    if (open === null) throw usage("invalid_options", "this database is not inside a transaction");
+    const depth = this.nestedIndex + 1;
+    const savepoint = sql.raw(`SAVEPOINT sp${String(depth)}`);
+    const tx = new HighwaterTransaction<F, T>(session.parts.dialect, session, session.schema, depth);
+    await session.execute(savepoint);
+    try {
+      const result = await body(tx);
+      await session.execute(sql`RELEASE ${savepoint}`);
+      return result;
+    } catch (error) {
+      // A conflict has ended all of it: there is nothing to go back to, and the error is what the user needs.
+      if (open.isOpen) await session.execute(sql`ROLLBACK TO ${savepoint}`);
+      throw error;
+    }
+  }
+}
+
+function mannerOf({ isolationLevel, accessMode, deferrable }: PgTransactionConfig): TransactionDefaults {
+  // PostgreSQL has no weaker one than "read committed".
+  const isolation = isolationLevel === "read uncommitted" ? "read committed" : isolationLevel;
+  return {
+    ...(isolation && { isolation }),
+    ...(accessMode && { readOnly: accessMode === "read only" }),
+    ...(deferrable !== undefined && { deferrable }),
+  };
+}

@@ -1,0 +1,78 @@
+// Kysely's dialect: PostgreSQL's in all but the driver and the lock of the migrations.
+import {
+  type DatabaseConnection,
+  type DatabaseIntrospector,
+  type Dialect,
+  type DialectAdapter,
+  type Driver,
+  type Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type QueryCompiler,
+} from "kysely";
+import { type TypeDecoders } from "../../index.ts";
+import { type Client, type TransactionDefaults } from "../shared.ts";
+import { HighwaterDriver, lockMigrations, ours } from "./driver.ts";
+
+export interface HighwaterDialectConfig {
+  /** A `Highwater`, or a session of one. Closing it is up to who made it: `db.destroy()` does not. */
+  readonly client: Client;
+  /** For every transaction, unless it says otherwise: `{ isolation, ack, level, readOnly, … }`. */
+  readonly transaction?: TransactionDefaults;
+  /** What types decode to, by OID, in the place of the client's `types`. */
+  readonly types?: TypeDecoders;
+}
+
+/** `new Kysely<Database>({ dialect: new HighwaterDialect({ client: hw }) })` */
+export class HighwaterDialect implements Dialect {
+  readonly #config: HighwaterDialectConfig;
+
+  constructor(config: HighwaterDialectConfig) {
+    this.#config = config;
+  }
+
+  createDriver(): Driver {
+    const { client, transaction = {}, types } = this.#config;
+    return new HighwaterDriver({ client, options: transaction, open: null }, types);
+  }
+
+  createQueryCompiler(): QueryCompiler {
+    return new PostgresQueryCompiler();
+  }
+
+  createAdapter(): DialectAdapter {
+    return new HighwaterAdapter();
+  }
+
+  createIntrospector(db: Kysely<unknown>): DatabaseIntrospector {
+    return new PostgresIntrospector(db);
+  }
+}
+
+/**
+ * Kysely takes the lock in a session, and then begins the transaction of the migrations there. Here only a transaction has a
+ * session: so the lock is the transaction's first statement, and migrations without a transaction are refused.
+ */
+class HighwaterAdapter extends PostgresAdapter {
+  override async acquireMigrationLock(db: Kysely<unknown>): Promise<void> {
+    await onConnection(db, async (connection) => {
+      const { open } = connection.scope;
+      connection.locksMigrations = true;
+      if (open !== null) await lockMigrations(open);
+    });
+  }
+
+  override async releaseMigrationLock(db: Kysely<unknown>): Promise<void> {
+    await onConnection(db, async (connection) => {
+      connection.locksMigrations = false;
+    });
+  }
+}
+
+async function onConnection(
+  db: Kysely<unknown>,
+  work: (connection: ReturnType<typeof ours>) => Promise<void>,
+): Promise<void> {
+  await db.getExecutor().provideConnection((connection: DatabaseConnection) => work(ours(connection)));
+}

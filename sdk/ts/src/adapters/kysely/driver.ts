@@ -1,0 +1,220 @@
+// Kysely's driver: a connection is a place where statements run, not a socket. Owns what its calls mean here; the migrations'
+// lock among them, which belongs to a session elsewhere and to a transaction here.
+import {
+  type CompiledQuery,
+  createQueryId,
+  type DatabaseConnection,
+  type Driver,
+  IdentifierNode,
+  type QueryCompiler,
+  type QueryResult,
+  RawNode,
+  type RootOperationNode,
+  type TransactionSettings,
+} from "kysely";
+import {
+  decodeValue,
+  type InteractiveTransaction,
+  type SqlValue,
+  type StatementResult,
+  type TypeDecoders,
+} from "../../index.ts";
+import {
+  begin,
+  commit,
+  rollback,
+  run,
+  type Scope,
+  type Statement,
+  type TransactionDefaults,
+  usage,
+} from "../shared.ts";
+
+/** Kysely's own number, so that a migrator which connects to the database directly keeps out of the way too. */
+const MIGRATION_LOCK = "3853314791062309107";
+const ISOLATIONS: Readonly<Record<string, TransactionDefaults["isolation"]>> = {
+  serializable: "serializable",
+  "repeatable read": "repeatable read",
+  "read committed": "read committed",
+  // PostgreSQL has no weaker one.
+  "read uncommitted": "read committed",
+};
+
+/** Statements that become one transaction together; a query carries it to its connection. */
+export interface Batch {
+  add(statement: Statement): Promise<StatementResult>;
+}
+/** On the root node of a query, the only thing of it that Kysely hands on from a plugin to the connection. */
+export const BATCH = Symbol("batch");
+
+interface CallOptions {
+  readonly signal?: AbortSignal;
+}
+
+export class HighwaterConnection implements DatabaseConnection {
+  scope: Scope;
+  /** The next transaction begins with the lock of the migrations. */
+  locksMigrations = false;
+  readonly #types: TypeDecoders | undefined;
+  #cursors = 0;
+
+  constructor(scope: Scope, types: TypeDecoders | undefined) {
+    this.scope = scope;
+    this.#types = types;
+  }
+
+  async executeQuery<R>(query: CompiledQuery, options: CallOptions = {}): Promise<QueryResult<R>> {
+    if (this.locksMigrations && this.scope.open === null)
+      throw usage("session_bound", "without a transaction nothing holds the lock of the migrations");
+    const { [BATCH]: batch } = query.query as RootOperationNode & { [BATCH]?: Batch };
+    const statement = statementOf(query);
+    if (batch !== undefined) return this.#result(await batch.add(statement));
+    const { results } = await run(this.scope, [statement], options);
+    return this.#result(results[0]);
+  }
+
+  /** By a cursor, in the open transaction or in one of its own. What changes rows has run as a whole before its first row comes. */
+  async *streamQuery<R>(
+    query: CompiledQuery,
+    chunkSize: number,
+    options: CallOptions = {},
+  ): AsyncIterableIterator<QueryResult<R>> {
+    if (query.query.kind !== "SelectQueryNode") {
+      yield await this.executeQuery<R>(query, options);
+      return;
+    }
+    const { scope } = this;
+    const open = scope.open ?? (await begin(scope, {}));
+    const cursor = `highwater_${String((this.#cursors += 1))}`;
+    const { sql, params = [] } = statementOf(query);
+    const fetch = { sql: `FETCH ${String(Math.max(1, Math.trunc(chunkSize)))} FROM ${cursor}` };
+    let statements: Statement[] = [{ sql: `DECLARE ${cursor} NO SCROLL CURSOR FOR ${sql}`, params }, fetch];
+    try {
+      for (let isMore = true; isMore; statements = [fetch]) {
+        const { results } = await run({ ...scope, open }, statements, options);
+        const result = results.at(-1);
+        isMore = (result?.rowCount ?? 0) > 0;
+        if (isMore) yield this.#result(result);
+      }
+    } catch (error) {
+      if (scope.open === null) await rollback(open);
+      throw error;
+    } finally {
+      // Also when the caller has seen enough. A transaction that an error has ended, or aborted, takes its cursors along.
+      if (scope.open === null && open.isOpen) await commit(scope, open);
+    }
+    if (scope.open !== null) await run(scope, [{ sql: `CLOSE ${cursor}` }], options);
+  }
+
+  async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
+    // A snapshot from before the lock would not show what the migrator before this one has done.
+    const level = isolationLevel ?? (this.locksMigrations ? "read committed" : undefined);
+    const isolation = level === undefined ? undefined : ISOLATIONS[level];
+    if (level !== undefined && isolation === undefined)
+      throw usage("invalid_options", `PostgreSQL has no isolation level ${level}`);
+    const open = await begin(this.scope, {
+      ...(isolation && { isolation }),
+      ...(accessMode && { readOnly: accessMode === "read only" }),
+    });
+    this.scope = { ...this.scope, open };
+    if (this.locksMigrations) await lockMigrations(open);
+  }
+
+  async end(how: (scope: Scope, open: InteractiveTransaction) => Promise<void>): Promise<void> {
+    const { open } = this.scope;
+    if (open === null) return;
+    await how(this.scope, open);
+    this.scope = { ...this.scope, open: null };
+  }
+
+  #result<R>(result: StatementResult | undefined): QueryResult<R> {
+    if (result === undefined) return { rows: [] };
+    const { command, rowCount, fields, values } = result;
+    const types = this.#types;
+    const rows =
+      types === undefined
+        ? [...result.rows]
+        : values.map((row) =>
+            Object.fromEntries(
+              fields.map(({ name, oid }, at) => [name, decodeValue(row[at] ?? null, oid, types)]),
+            ),
+          );
+    const changes = /^(?:INSERT|UPDATE|DELETE|MERGE)/.test(command);
+    return { rows: rows as R[], ...(changes && { numAffectedRows: BigInt(rowCount) }) };
+  }
+}
+
+function statementOf({ sql, parameters }: CompiledQuery): Statement {
+  return { sql, params: parameters as readonly SqlValue[] };
+}
+
+/** Held until the transaction ends. */
+export async function lockMigrations(open: InteractiveTransaction): Promise<void> {
+  await open.execute([{ sql: `SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})` }]);
+}
+
+export class HighwaterDriver implements Driver {
+  readonly #scope: Scope;
+  readonly #types: TypeDecoders | undefined;
+
+  constructor(scope: Scope, types?: TypeDecoders) {
+    this.#scope = scope;
+    this.#types = types;
+  }
+
+  async init(): Promise<void> {
+    // There is nothing to open: the client connects with its first request.
+  }
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    return new HighwaterConnection(this.#scope, this.#types);
+  }
+
+  async beginTransaction(connection: DatabaseConnection, settings: TransactionSettings): Promise<void> {
+    await ours(connection).begin(settings);
+  }
+
+  async commitTransaction(connection: DatabaseConnection): Promise<void> {
+    await ours(connection).end(commit);
+  }
+
+  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    await ours(connection).end((_scope, open) => rollback(open));
+  }
+
+  async savepoint(connection: DatabaseConnection, name: string, compile: Compile): Promise<void> {
+    await connection.executeQuery(savepoint("SAVEPOINT", name, compile));
+  }
+
+  async rollbackToSavepoint(connection: DatabaseConnection, name: string, compile: Compile): Promise<void> {
+    await connection.executeQuery(savepoint("ROLLBACK TO SAVEPOINT", name, compile));
+  }
+
+  async releaseSavepoint(connection: DatabaseConnection, name: string, compile: Compile): Promise<void> {
+    await connection.executeQuery(savepoint("RELEASE SAVEPOINT", name, compile));
+  }
+
+  async releaseConnection(): Promise<void> {
+    // Nothing is held. A controlled transaction that was forgotten ends by itself at its `expiresAt`.
+  }
+
+  async destroy(): Promise<void> {
+    // The client belongs to who made it.
+  }
+}
+
+type Compile = QueryCompiler["compileQuery"];
+
+function savepoint(command: string, name: string, compile: Compile): CompiledQuery {
+  const node = RawNode.createWithChildren([
+    RawNode.createWithSql(`${command} `),
+    IdentifierNode.create(name),
+  ]);
+  return compile(node, createQueryId());
+}
+
+/** The connection as this package made it. */
+export function ours(connection: DatabaseConnection): HighwaterConnection {
+  if (connection instanceof HighwaterConnection) return connection;
+  throw usage("invalid_options", "the database has another dialect than HighwaterDialect");
+}

@@ -1,0 +1,148 @@
+// What the adapters of ORMs have in common: where a statement runs (a client, a session, an open transaction), what cannot run
+// there, and when a commit counts as answered. Imports nothing of the package but what its users import.
+import {
+  HighwaterError,
+  type InteractiveTransaction,
+  InvalidRequestError,
+  type CallOptions,
+  type Highwater,
+  type StatementInput,
+  type StatementResult,
+  type Transaction,
+  type TransactionOptions,
+} from "../index.ts";
+
+/** What runs transactions: a client, or a session of one. */
+export type Client = Pick<Highwater, "transaction" | "begin" | "transact">;
+
+/** For every transaction, unless it says otherwise. */
+export type TransactionDefaults = Omit<TransactionOptions, "id" | "signal">;
+
+/** What came out, and the promise for it. */
+export interface Committed<R> {
+  readonly result: R;
+  readonly transaction: Transaction;
+}
+
+/** Where statements run. */
+export interface Scope {
+  readonly client: Client;
+  readonly options: TransactionDefaults;
+  readonly open: InteractiveTransaction | null;
+}
+
+export type Statement = Exclude<StatementInput, { readonly pieces: unknown }>;
+
+export interface Answer {
+  readonly results: readonly StatementResult[];
+  /** Absent inside an open transaction: nothing is committed yet. */
+  readonly transaction?: Transaction;
+}
+
+/** Runs statements in the open transaction of the scope, or else as a transaction of their own. */
+export async function run(
+  { client, options, open }: Scope,
+  statements: readonly Statement[],
+  own: TransactionOptions = {},
+): Promise<Answer> {
+  refuseSessionBound(statements, open !== null);
+  if (open !== null) {
+    const results = await open.execute(statements, callOptions(own));
+    refuseTruncated(results, { outcome: "not_applied", transactionId: open.id, open: open.isOpen });
+    return { results };
+  }
+  const merged = { ...options, ...own };
+  const transaction = await client.transaction(statements, merged);
+  // A replay has no results, and says so when it is asked for rows.
+  if (transaction.results === null) void transaction.rows;
+  const results = transaction.results ?? [];
+  refuseTruncated(results, { outcome: "applied", transactionId: transaction.id });
+  await acknowledge(transaction, merged);
+  return { results, transaction };
+}
+
+/** Begins a transaction in the manner of the scope. */
+export async function begin(scope: Scope, own: TransactionDefaults): Promise<InteractiveTransaction> {
+  refuseNested(scope);
+  return scope.client.begin({ ...scope.options, ...own });
+}
+
+/** Commits, and with `ack: "durable"` resolves when it is durable, or rejects. */
+export async function commit(scope: Scope, open: InteractiveTransaction): Promise<void> {
+  // How it runs was said when it began.
+  const { ack, level, maxWaitMs, maxDelayMs, timeout } = scope.options;
+  const options = { ack, level, maxWaitMs, maxDelayMs, timeout };
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  await acknowledge(await open.commit(Object.fromEntries(given)), scope.options);
+}
+
+/** Undoes what is not committed; a commit whose durability could not be waited for stays one. */
+export async function rollback(open: InteractiveTransaction): Promise<void> {
+  if (open.committed === undefined) await open.rollback();
+}
+
+/** The body, run as often as conflicts undo it, in a database that `enter` binds to the open transaction. */
+export async function transactIn<D, R>(
+  scope: Scope,
+  enter: (open: InteractiveTransaction) => D,
+  { body, options = {} }: { body: (db: D) => Promise<R>; options?: Parameters<Client["transact"]>[1] },
+): Promise<Committed<R>> {
+  refuseNested(scope);
+  const { result, open } = await scope.client.transact(
+    async (tx) => ({ result: await body(enter(tx)), open: tx }),
+    { ...scope.options, ...options },
+  );
+  // It has committed: this only hands over its promise.
+  return { result, transaction: await open.commit() };
+}
+
+/** The promise of an answer that has one. */
+export function promiseOf({ transaction }: Answer): Transaction {
+  if (transaction === undefined) throw usage("invalid_options", "inside a transaction no statement commits");
+  return transaction;
+}
+
+export function refuseNested({ open }: Scope): void {
+  if (open !== null) throw usage("invalid_options", "this database is inside an open transaction already");
+}
+
+export function usage(code: string, message: string): InvalidRequestError {
+  return new InvalidRequestError(message, { code, outcome: "not_applied", retry: "never" });
+}
+
+/** The service may have answered at the end of its patience: pending is neither durable nor lost, so the wait goes on here. */
+async function acknowledge(
+  transaction: Transaction,
+  { ack, timeout }: Pick<TransactionOptions, "ack" | "timeout">,
+): Promise<void> {
+  if (ack === "durable") await transaction.durable(timeout === undefined ? {} : { timeout });
+}
+
+function callOptions({ signal, timeout }: CallOptions): CallOptions {
+  return { ...(signal && { signal }), ...(timeout !== undefined && { timeout }) };
+}
+
+function refuseTruncated(
+  results: readonly StatementResult[],
+  about: { outcome: "applied" | "not_applied"; transactionId: string; open?: boolean },
+): void {
+  const statement = results.findIndex(({ truncated }) => truncated);
+  if (statement < 0) return;
+  const message = `rows of statement ${String(statement)} were left out because of a limit of the service`;
+  throw new HighwaterError(message, { code: "result_too_large", retry: "never", statement, ...about });
+}
+
+const LISTENS = /^\s*(?:un)?listen\b/i;
+/** What a statement leaves in its session is gone with its transaction; alone, it would have no effect that anybody sees. */
+const LEAVES =
+  /^\s*(?:set(?!\s+(?:local|transaction|constraints)\b)|reset|prepare|deallocate|load|declare)\b|\bpg_(?:try_)?advisory_lock|^\s*create\s+(?:local\s+|global\s+)?temp/i;
+
+function refuseSessionBound(statements: readonly Statement[], isOpen: boolean): void {
+  const isAlone = !isOpen && statements.length === 1;
+  for (const { sql } of statements)
+    if (LISTENS.test(sql) || (isAlone && LEAVES.test(sql)))
+      throw usage(
+        "session_bound",
+        `a session of the database belongs to one transaction, so this would have no effect: ${sql.slice(0, 80)}`,
+      );
+}
