@@ -5,6 +5,9 @@ NODE := node_modules/.bin/node
 BIN := node_modules/.bin
 STAMP := node_modules/.installed
 VENV := .venv/.installed
+PYTHON := .venv/bin/python
+# Folders whose Python is checked for types.
+PYTHON_CHECKED := sdk/python/src sdk/python/tests
 REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
@@ -85,18 +88,22 @@ check: $(STAMP) $(VENV) fmt-check lint typecheck
 test-unit: $(STAMP) ## Only the tests that start no server
 	$(NODE) --test $(filter-out %.integration.test.ts,$(shell git ls-files -co --exclude-standard '*/src/**/*.test.ts' | sort))
 
-fmt: $(STAMP) ## Format the code
+fmt: $(STAMP) $(VENV) ## Format the code
 	$(BIN)/prettier --write --log-level warn .
+	$(PYTHON) -m ruff format --quiet .
 
 .PHONY: fmt-check
-fmt-check: $(STAMP)
+fmt-check: $(STAMP) $(VENV)
 	$(BIN)/prettier --check --log-level warn .
+	$(PYTHON) -m ruff format --check --quiet .
 
-lint: $(STAMP) ## ESLint with typed rules
+lint: $(STAMP) $(VENV) ## ESLint with typed rules, and ruff
 	$(BIN)/eslint --max-warnings 0 .
+	$(PYTHON) -m ruff check --quiet .
 
-typecheck: $(STAMP) ## tsc --noEmit
+typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
 	$(BIN)/tsc -p tsconfig.json
+	$(PYTHON) -m mypy --config-file sdk/python/pyproject.toml --no-error-summary $(PYTHON_CHECKED)
 
 gen: $(STAMP) ## Write the generated pages of docs/reference
 	$(NODE) scripts/gen.ts

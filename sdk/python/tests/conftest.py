@@ -16,9 +16,17 @@ settings.register_profile("highwater", deadline=None, database=None, print_blob=
 settings.load_profile("highwater")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for the real system is marked ``real``, so that nobody can forget to."""
+    for item in items:
+        if "real_system" in getattr(item, "fixturenames", ()):
+            item.add_marker("real")
+
+
 @pytest.fixture(scope="session")
 def real_system() -> Iterator[System]:
-    """Started by the first test that asks for it. Such a test is marked ``real``."""
+    """Started by the first test that asks for it."""
     system = System()
     yield system
     system.close()

@@ -5,7 +5,6 @@ import pytest
 from tests.system import System
 
 
-@pytest.mark.real
 def test_the_system_of_the_tests(system: System) -> None:
     assert len(system.endpoints) == 3
     assert system.command("query", sql="SELECT 1 AS one") == [{"one": 1}]

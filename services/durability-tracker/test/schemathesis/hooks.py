@@ -1,5 +1,7 @@
-"""Makes the requests that schemathesis invents worth sending: valid values become those of a transaction and of endpoints
-that there are. The choice depends on the invented value alone: a seed gives the same run. An invalid one stays as it is.
+"""Makes the requests that schemathesis invents worth sending.
+
+Valid values become those of a transaction and of endpoints that there are; an invalid one stays as it is. The choice
+depends on the invented value alone: a seed gives the same run.
 """
 
 import os

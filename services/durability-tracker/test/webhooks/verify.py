@@ -1,4 +1,4 @@
-# Verifies messages with the published library: JSON lines of {secret, headers, body} in, one line "ok" or "refused" each out.
+# Verifies messages with the published library: JSON lines of {secret, headers, body} in, "ok" or "refused" for each out.
 import json
 import sys
 

@@ -111,10 +111,10 @@ def may_go_on(case) -> bool:
     return case.meta is not None and case.meta.phase.name.value == "stateful"
 
 
-def roll_back(id: str, session: str) -> None:
+def roll_back(transaction_id: str, session: str) -> None:
     """It would hold its place, one of few, until it expires."""
     answer = requests.post(
-        f"{os.environ['HIGHWATER_URL']}/v1/transactions/{id}/rollback",
+        f"{os.environ['HIGHWATER_URL']}/v1/transactions/{transaction_id}/rollback",
         json={"seq": 1},
         headers={"Authorization": f"Bearer {os.environ['HIGHWATER_KEY']}", "Highwater-Session": session},
         timeout=20,

@@ -1,0 +1,5 @@
+// The tests of the Python SDK that start no real system.
+import { test } from "node:test";
+import { pytest } from "./python.ts";
+
+test("pytest: the tests without a system", (context) => pytest(context, "not real"));
