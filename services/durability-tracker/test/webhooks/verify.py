@@ -1,4 +1,4 @@
-# Verifies messages with the published library: JSON lines of {secret, headers, body} in, "ok" or "refused" for each out.
+# Verifies messages with the published library: JSON lines of {secret, headers, body} in, "ok" or "refused" a line out.
 import json
 import sys
 
