@@ -12,7 +12,7 @@ REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-g
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ bench-overload: $(STAMP) ## Ten times as many clients as the gateway has room fo
 
 bench-tracker: $(STAMP) ## The tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it)
 	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile $(PROFILE))
+
+bench-sdk: $(STAMP) $(VENV) ## The SDKs: what a commit and a pending promise cost above a bare HTTP client, and what batches save
+	@$(NODE) loadtests/sdk/cli.ts $(ARGS)
 
 failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)

@@ -1,0 +1,163 @@
+// Runs the parts of the benchmark one after the other. Within a part the ways take turns, so that what disturbs the machine
+// disturbs all of them.
+import { loadavg } from "node:os";
+import { BenchSystem } from "../gateway/bench-system.ts";
+import { cpuOf, cpuOfServer, spentBetween } from "../gateway/cpu.ts";
+import {
+  type Committed,
+  PATHS,
+  type Pending,
+  type ServiceState,
+  type Settled,
+  type Way,
+} from "./protocol.ts";
+import {
+  type Batching,
+  type BatchSample,
+  type CommitSample,
+  type Measured,
+  type PromiseSample,
+} from "./results.ts";
+import { FixedService, type Language, Subject } from "./subject.ts";
+
+export interface Sizes {
+  readonly languages: readonly Language[];
+  readonly rounds: number;
+  /** Transactions of a segment. */
+  readonly commits: number;
+  readonly promises: number;
+  readonly batchRounds: number;
+  readonly batchCommits: number;
+}
+
+export const FULL: Sizes = {
+  languages: ["typescript", "python_async", "python_sync"],
+  rounds: 7,
+  commits: 1_500,
+  promises: 10_000,
+  batchRounds: 5,
+  batchCommits: 4_000,
+};
+
+export const CONCURRENCY = [1, 64] as const;
+const WAYS: readonly Way[] = ["bare", "sdk", "batched"];
+/** What comes before the compiler has seen it all does not count. */
+const WARM_UP_ROUNDS = 2;
+
+type Progress = (what: string) => void;
+
+/** One process for each way: code that was optimized for one kind of client would be slower with another. */
+class Subjects {
+  readonly #known = new Map<string, Subject>();
+
+  of(language: Language, way: Way): Subject {
+    const key = `${language} ${way}`;
+    let subject = this.#known.get(key);
+    if (subject === undefined) this.#known.set(key, (subject = new Subject(language, way)));
+    return subject;
+  }
+
+  [Symbol.dispose](): void {
+    for (const subject of this.#known.values()) subject.end();
+  }
+}
+
+export async function measureAll(sizes: Sizes, progress: Progress): Promise<Measured> {
+  const [before] = loadavg();
+  const commits: CommitSample[] = [];
+  const promises: PromiseSample[] = [];
+  {
+    using service = await FixedService.start();
+    for (const language of sizes.languages) {
+      progress(`${language}: processor time of a commit`);
+      commits.push(...(await measureCommits(service.url, language, sizes)));
+      progress(`${language}: ${String(sizes.promises)} promises, kept by one mark`);
+      promises.push(...(await measurePromises(service.url, language, sizes)));
+    }
+  }
+  progress("batches, on a real gateway");
+  const batching = await measureBatching(sizes);
+  const [after] = loadavg();
+  return { commits, promises, batching, load_average: { before: before ?? 0, after: after ?? 0 } };
+}
+
+async function measureCommits(url: string, language: Language, sizes: Sizes): Promise<CommitSample[]> {
+  using subjects = new Subjects();
+  const samples: CommitSample[] = [];
+  for (let round = 1 - WARM_UP_ROUNDS; round <= sizes.rounds; round++)
+    for (const concurrency of CONCURRENCY)
+      for (const way of WAYS) {
+        // A batch of one is no batch.
+        if (way === "batched" && (concurrency === 1 || language === "python_sync")) continue;
+        const order = { kind: "commit", url, count: sizes.commits, concurrency } as const;
+        const { cpuMs } = await subjects.of(language, way).ask(order);
+        if (round >= 1)
+          samples.push({ language, way, concurrency, round, cpuUs: (1_000 * cpuMs) / sizes.commits });
+      }
+  return samples;
+}
+
+async function measurePromises(url: string, language: Language, sizes: Sizes): Promise<PromiseSample[]> {
+  const samples: PromiseSample[] = [];
+  using subjects = new Subjects();
+  const asked = (await stateOf(url)).questions;
+  for (let round = 0; round <= sizes.rounds; round++)
+    for (const way of ["bare", "sdk"] as const) {
+      const subject = subjects.of(language, way);
+      const pending: Pending = await subject.ask({ kind: "pend", url, count: sizes.promises });
+      const { streams } = await stateOf(url);
+      const settled: Settled = await subject.ask({ kind: "settle", url });
+      if (round === 0) continue;
+      const { bytesEach } = pending;
+      const { elapsedMs, cpuMs } = settled;
+      samples.push({ language, way, round, bytesEach, elapsedMs, cpuMs, streams });
+    }
+  const { questions } = await stateOf(url);
+  if (questions !== asked) throw new Error("a mark was not enough: the tracker was asked about promises");
+  return samples;
+}
+
+async function stateOf(url: string): Promise<ServiceState> {
+  return (await (await fetch(`${url}${PATHS.state}`)).json()) as ServiceState;
+}
+
+/** The same client with and without batches, against a gateway and a database that run what they are sent. */
+async function measureBatching(sizes: Sizes): Promise<Batching> {
+  await using system = await BenchSystem.start();
+  const gateway = await system.startGateway({ name: "gateway", withTracker: false });
+  const samples: BatchSample[] = [];
+  let committed = 0;
+  for (const language of sizes.languages) {
+    if (language === "python_sync") continue;
+    using subjects = new Subjects();
+    for (let round = 0; round <= sizes.batchRounds; round++)
+      for (const way of ["sdk", "batched"] as const) {
+        const subject = subjects.of(language, way);
+        const count = sizes.batchCommits;
+        const read = { gateway: cpuOf(gateway.pid), database: cpuOfServer(system.postmaster) };
+        const done: Committed = await subject.ask({
+          kind: "commit",
+          url: gateway.url,
+          count,
+          concurrency: 64,
+        });
+        committed += count;
+        const spent = {
+          gateway: spentBetween(read.gateway, cpuOf(gateway.pid)) ?? Number.NaN,
+          database: spentBetween(read.database, cpuOfServer(system.postmaster)) ?? Number.NaN,
+        };
+        if (round === 0) continue;
+        samples.push({
+          ...{ language, way, round },
+          tps: (1_000 * count) / done.elapsedMs,
+          clientCpuUs: (1_000 * done.cpuMs) / count,
+          gatewayCpuUs: (1_000 * spent.gateway) / count,
+          databaseCpuUs: (1_000 * spent.database) / count,
+        });
+      }
+  }
+  const total = await system.total();
+  if (total !== committed)
+    throw new Error(`${String(committed)} transactions have committed, and the table says ${String(total)}`);
+  return samples;
+}

@@ -1,0 +1,27 @@
+// `make bench-sdk`: what the SDKs cost above a client that is written by hand: processor time of a commit, 10,000 promises kept
+// by one mark, memory of a pending promise; and what batches save.
+// Options: --rounds N, --only LANGUAGE,… (typescript, python_async, python_sync).
+// Exit codes: 0 when it was measured, 1 when the benchmark failed.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { FULL, measureAll } from "./bench.ts";
+import { summarize, tableOf } from "./results.ts";
+import { LANGUAGES } from "./subject.ts";
+
+const RESULTS = new URL("../results/", import.meta.url);
+
+const { values } = parseArgs({ options: { rounds: { type: "string" }, only: { type: "string" } } });
+const rounds = Number(values.rounds ?? FULL.rounds);
+const named = values.only?.split(",") ?? LANGUAGES;
+const languages = LANGUAGES.filter((language) => named.includes(language));
+if (!(rounds >= 1 && rounds <= 50) || languages.length !== named.length)
+  throw new Error(`--rounds is from 1 to 50, and --only some of ${LANGUAGES.join(",")}`);
+
+const measured = await measureAll({ ...FULL, languages, rounds }, (what) => console.error(`… ${what}`));
+const result = summarize(measured);
+if (values.only === undefined) {
+  mkdirSync(RESULTS, { recursive: true });
+  writeFileSync(new URL("sdk.json", RESULTS), `${JSON.stringify(result, null, 2)}\n`);
+}
+console.log(tableOf(result));
+process.exit(0);

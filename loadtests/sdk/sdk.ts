@@ -1,0 +1,41 @@
+// The TypeScript SDK as a subject of the benchmark.
+import { Highwater, HighwaterError, sql } from "@highwater/sdk";
+import { batched } from "@highwater/sdk/batch";
+import { ISOLATION } from "../gateway/workload.ts";
+import { type Client } from "./typescript-process.ts";
+
+const TIMEOUT_MS = 60_000;
+
+export class Sdk implements Client {
+  readonly #hw: Highwater;
+
+  constructor(url: string, inBatches: boolean) {
+    this.#hw = new Highwater({ url, ...(inBatches ? { fetch: batched() } : {}) });
+  }
+
+  async commit(row: number): Promise<boolean> {
+    try {
+      const { rows } = await this.#hw.transaction(
+        [sql`UPDATE bench SET n = n + 1 WHERE id = ${row}`, sql`SELECT n FROM bench WHERE id = ${row}`],
+        { isolation: ISOLATION },
+      );
+      if (!(Number(rows[0]?.["n"]) >= 1)) throw new Error("there is no such row");
+      return true;
+    } catch (cause) {
+      if (cause instanceof HighwaterError && cause.code === "serialization_failure") return false;
+      throw cause;
+    }
+  }
+
+  connect(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#hw.subscribe(({ marks }) => {
+        if (marks !== null) resolve();
+      });
+    });
+  }
+
+  durable(token: string): Promise<unknown> {
+    return this.#hw.promise(token).durable({ timeout: TIMEOUT_MS });
+  }
+}
