@@ -44,6 +44,10 @@ export class LineProcess implements AsyncDisposable {
     return this.#exited;
   }
 
+  kill(): void {
+    this.#child.kill("SIGKILL");
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

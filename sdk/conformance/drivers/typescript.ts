@@ -1,0 +1,329 @@
+// The TypeScript SDK on a leash: a request per line on standard input, an answer per line on standard output, as README.md says.
+// It translates and nothing more: it never retries, waits or compares, for then it would be the driver that is tested.
+import { createInterface } from "node:readline";
+import {
+  type DurabilityPromise,
+  type DurableOptions,
+  Highwater,
+  type HighwaterOptions,
+  HighwaterError,
+  type InteractiveTransaction,
+  type Session,
+  type StatementInput,
+  type Transaction,
+  type TokenVerdict,
+} from "@highwater/sdk";
+import { verifyWebhook, WebhookVerificationError } from "@highwater/sdk/webhooks";
+
+type Json = Readonly<Record<string, unknown>>;
+interface Request {
+  readonly call: number;
+  readonly scope: string;
+  readonly do: string;
+  readonly with: Json;
+}
+
+class RaisedByBody extends Error {
+  override name = "RaisedByBody";
+}
+
+/** Delays that a scenario need not wait for. */
+const QUICK = { backoffBaseMs: 2, backoffMaxMs: 20, attemptMinMs: 150, streamIdleMs: 20, verdictWaitMs: 50 };
+
+interface Listener {
+  count: number;
+  readonly verdicts: string[];
+  readonly off: () => void;
+  changed: PromiseWithResolvers<void>;
+}
+
+/** What the steps of one run of a scenario have made, by name. */
+class Scope {
+  readonly clients = new Map<string, Highwater>();
+  readonly sessions = new Map<string, Session>();
+  readonly promises = new Map<string, DurabilityPromise>();
+  readonly open = new Map<string, InteractiveTransaction>();
+  readonly listeners = new Map<string, Listener>();
+
+  async end(): Promise<void> {
+    await Promise.all([...this.clients.values()].map((client) => client.close()));
+  }
+}
+
+function get<T>(map: ReadonlyMap<string, T>, name: unknown): T {
+  const found = map.get(String(name));
+  if (found === undefined) throw new Error(`nothing is called ${String(name)}`);
+  return found;
+}
+
+/** Only what is given: an option that is undefined is not one that is absent. */
+function pick(from: Json, names: Readonly<Record<string, string>>): Record<string, unknown> {
+  const pairs = Object.entries(names).map(([name, option]) => [option, from[name]] as const);
+  return Object.fromEntries(pairs.filter(([, value]) => value !== undefined));
+}
+
+const WAIT = { level: "level", timeoutMs: "timeout" } as const;
+const ACK = { ack: "ack", maxWaitMs: "maxWaitMs", maxDelayMs: "maxDelayMs", ...WAIT } as const;
+const MANNER = { isolation: "isolation", readOnly: "readOnly", metadata: "metadata" } as const;
+
+function statements(list: unknown): StatementInput[] {
+  return (list as (string | StatementInput)[]).map((each) =>
+    typeof each === "string" ? { sql: each } : each,
+  );
+}
+
+/** A value as every driver shows it. */
+function show(value: unknown): unknown {
+  if (typeof value === "bigint")
+    return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER
+      ? Number(value)
+      : String(value);
+  if (typeof value === "number") return Number.isFinite(value) ? value : String(value);
+  if (value instanceof Date) return { instant: value.toISOString() };
+  if (value instanceof Uint8Array) return { bytes: Buffer.from(value).toString("hex") };
+  if (Array.isArray(value)) return value.map(show);
+  if (typeof value === "object" && value !== null)
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, show(each)]));
+  return value;
+}
+
+const showVerdict = ({ verdict, level, position, retriedIn, id }: TokenVerdict): Json => ({
+  ...{ verdict, level, epoch: position.epoch, offset: position.offset, retriedIn, id },
+});
+
+function showTransaction(tx: Transaction): Json {
+  return {
+    ...{ id: tx.id, state: tx.state, replayed: tx.replayed, announced: tx.announced, level: tx.level },
+    ...{ token: tx.token, results: tx.results?.length ?? null, served: tx.served?.role ?? null },
+    rows: tx.results === null ? null : show(tx.rows),
+    truncated: tx.results?.at(-1)?.truncated === true,
+  };
+}
+
+type Run = (scope: Scope, given: Json, signal: AbortSignal) => unknown;
+
+const client = (scope: Scope, given: Json): Highwater => get(scope.clients, given["client"] ?? "hw");
+
+const COMMANDS: Readonly<Record<string, Run>> = {
+  client: (scope, given) => {
+    const { as = "hw", endpoints, quick, tuning = {} } = given;
+    const names = ["level", "apiKey", "requestTimeoutMs", "totalTimeoutMs"];
+    const options = pick(given, Object.fromEntries(names.map((name) => [name, name])));
+    const hw = new Highwater({
+      ...options,
+      endpoints: endpoints as HighwaterOptions["endpoints"] & object,
+      tuning: { ...(quick === true ? QUICK : {}), ...(tuning as object) },
+    });
+    scope.clients.set(String(as), hw);
+  },
+  transaction: async (scope, given, signal) => {
+    const options = { ...pick(given, { ...MANNER, ...ACK, id: "id", after: "after", mode: "mode" }), signal };
+    const { session } = given;
+    const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
+    const tx = await on.transaction(statements(given["statements"]), options);
+    scope.promises.set(String(given["as"]), tx);
+    return showTransaction(tx);
+  },
+  begin: async (scope, given, signal) => {
+    const { session } = given;
+    const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
+    const tx = await on.begin({ ...pick(given, { ...MANNER, ...WAIT }), signal });
+    scope.open.set(String(given["as"]), tx);
+    return { id: tx.id };
+  },
+  execute: async (scope, given, signal) => {
+    const tx = get(scope.open, given["tx"]);
+    const results = await tx.execute(statements(given["statements"]), { ...pick(given, WAIT), signal });
+    return { rows: show(results.at(-1)?.rows), results: results.length };
+  },
+  commit: async (scope, given, signal) => {
+    const { tx: name, statements: last } = given;
+    const options = { ...pick(given, ACK), ...(last === undefined ? {} : { statements: statements(last) }) };
+    const tx = await get(scope.open, name).commit({ ...options, signal });
+    scope.promises.set(String(name), tx);
+    return showTransaction(tx);
+  },
+  rollback: async (scope, given, signal) => {
+    const tx = get(scope.open, given["tx"]);
+    await tx.rollback({ signal });
+    return { open: tx.isOpen };
+  },
+  transact: async (scope, given, signal) => {
+    const { session, body, as } = given;
+    const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
+    const ids = new Set<string>();
+    let runs = 0;
+    const options = { ...pick(given, { ...MANNER, ...ACK, maxAttempts: "maxAttempts" }), signal };
+    let last: InteractiveTransaction | undefined;
+    try {
+      await on.transact(async (tx) => {
+        last = tx;
+        runs += 1;
+        ids.add(tx.id);
+        for (const each of body as (string | Json)[]) {
+          if (typeof each === "object" && "raise" in each) {
+            if (each["onRun"] === undefined || each["onRun"] === runs)
+              throw new RaisedByBody(String(each["raise"]));
+          } else await tx.query(statements([each])[0] as StatementInput);
+        }
+      }, options);
+    } catch (error) {
+      if (error instanceof Error) Object.assign(error, { runs });
+      throw error;
+    }
+    if (last?.committed !== undefined) scope.promises.set(as as string, last.committed);
+    return { runs, ids: ids.size, state: last?.committed?.state };
+  },
+  durable: async (scope, given, signal) =>
+    showVerdict(await get(scope.promises, given["of"]).durable({ ...pick(given, WAIT), signal })),
+  durableAll: async (scope, given, signal) => {
+    const hw = client(scope, given);
+    const options = { ...pick(given, WAIT), signal } as DurableOptions;
+    const ends = await Promise.allSettled(
+      (given["tokens"] as string[]).map((token) => hw.promise(token).durable(options)),
+    );
+    const counts: Record<string, number> = {};
+    for (const end of ends) {
+      const what =
+        end.status === "fulfilled" ? end.value.verdict : (end.reason as Error).constructor.name || "Error";
+      counts[what] = (counts[what] ?? 0) + 1;
+    }
+    return counts;
+  },
+  afterDurable: async (scope, given, signal) => {
+    let called = 0;
+    const run = (): void => {
+      called += 1;
+    };
+    await get(scope.promises, given["of"]).afterDurable(run, { ...pick(given, WAIT), signal });
+    return { called };
+  },
+  listen: (scope, given) => {
+    const { to, of } = given;
+    const hear = (verdict: TokenVerdict): void => {
+      listener.count += 1;
+      listener.verdicts.push(verdict.verdict);
+      listener.changed.resolve();
+      listener.changed = Promise.withResolvers();
+    };
+    const on = of === undefined ? client(scope, given) : get(scope.promises, of);
+    const options = pick(given, { level: "level" });
+    let off: () => void;
+    if (to === "broken") off = (on as Highwater).onBroken(hear);
+    else if (to === "lost") off = on instanceof Highwater ? on.onLost(hear) : on.onLost(hear, options);
+    else off = on instanceof Highwater ? on.onDurable(hear) : on.onDurable(hear, options);
+    const listener: Listener = { count: 0, verdicts: [], off, changed: Promise.withResolvers() };
+    scope.listeners.set(String(given["as"]), listener);
+  },
+  unlisten: (scope, given) => {
+    get(scope.listeners, given["as"]).off();
+  },
+  heard: async (scope, given, signal) => {
+    const listener = get(scope.listeners, given["as"]);
+    const aborted = new Promise((resolve) => {
+      signal.addEventListener("abort", resolve);
+    });
+    while (listener.count < Number(given["atLeast"] ?? 0) && !signal.aborted)
+      await Promise.race([listener.changed.promise, aborted]);
+    return { count: listener.count, verdicts: listener.verdicts };
+  },
+  promise: (scope, given) => {
+    const promise = client(scope, given).promise(String(given["token"]), pick(given, { level: "level" }));
+    scope.promises.set(String(given["as"]), promise);
+    return { id: promise.id, verdict: promise.verdict()?.verdict ?? null };
+  },
+  token: (scope, given) => ({ token: get(scope.promises, given["of"]).token }),
+  session: (scope, given) => {
+    const session = client(scope, given).session(pick(given, { causal: "causal" }));
+    scope.sessions.set(String(given["as"]), session);
+  },
+  sessionDurable: async (scope, given, signal) => {
+    await get(scope.sessions, given["of"]).durable({ ...pick(given, WAIT), signal });
+  },
+  saveSession: (scope, given) => ({ token: get(scope.sessions, given["of"]).token }),
+  resume: async (scope, given, signal) => {
+    const options = { ...pick(given, { level: "level", waitMs: "waitMs" }), signal };
+    const verdicts = await get(scope.sessions, given["session"]).resume(String(given["token"]), options);
+    return { verdicts: verdicts.map(({ verdict }) => verdict) };
+  },
+  status: async (scope, given, signal) => {
+    const { of, id = get(scope.promises, of).id } = given;
+    const options = { ...pick(given, { level: "level", waitMs: "waitMs" }), signal };
+    const { state, level, token } = await client(scope, given).status(String(id), options);
+    return { state, level, token };
+  },
+  verdicts: async (scope, given, signal) => {
+    const options = { ...pick(given, { level: "level", waitMs: "waitMs" }), signal };
+    const verdicts = await client(scope, given).verdicts(given["tokens"] as string[], options);
+    return verdicts.map((each) => ("error" in each ? { refused: each.error.code } : showVerdict(each)));
+  },
+  exposure: (scope, given) => ({ count: client(scope, given).exposure.count }),
+  marks: (scope, given) => client(scope, given).marks,
+  close: (scope, given) => client(scope, given).close(),
+  verifyWebhook: async (_scope, given) => {
+    const { id, event } = await verifyWebhook({
+      body: String(given["body"]),
+      headers: given["headers"] as Record<string, string>,
+      secret: given["secrets"] as string[],
+      now: () => Number(given["nowSeconds"]) * 1_000,
+    });
+    return { id, type: event.type, data: event.data };
+  },
+};
+
+/** An error as every driver shows it. */
+function showError(error: unknown): Json {
+  if (error instanceof HighwaterError) {
+    const { name, code, outcome, retry, status, sqlstate, constraint, statement, limit, exposure } = error;
+    const { transactionId, open, retryAfterMs, message } = error;
+    const verdict = (error as HighwaterError & { verdict?: TokenVerdict }).verdict;
+    const { token } = error as HighwaterError & { token?: string };
+    return {
+      ...{ class: name, code, outcome, retry, status, sqlstate, constraint, statement, limit, exposure },
+      ...{ transactionId, open, retryAfterMs, token, message },
+      runs: (error as HighwaterError & { runs?: number }).runs,
+      verdict: verdict && showVerdict(verdict),
+    };
+  }
+  if (error instanceof WebhookVerificationError) return { class: error.name, code: error.code };
+  if (error instanceof RaisedByBody)
+    return { class: "RaisedByBody", message: error.message, runs: (error as { runs?: number }).runs };
+  if (error instanceof Error && error.name === "AbortError") return { class: "Cancelled" };
+  return { class: "DriverError", message: error instanceof Error ? (error.stack ?? "") : String(error) };
+}
+
+const scopes = new Map<string, Scope>();
+const calls = new Map<number, AbortController>();
+
+async function obey(request: Request): Promise<void> {
+  const { call, scope: name, with: given } = request;
+  const say = (answer: Json): void => {
+    process.stdout.write(`${JSON.stringify({ call, ...answer })}\n`);
+  };
+  if (request.do === "cancel") {
+    calls.get(Number(given["call"]))?.abort();
+    say({ ok: null });
+    return;
+  }
+  const scope = scopes.get(name) ?? new Scope();
+  scopes.set(name, scope);
+  const abort = new AbortController();
+  calls.set(call, abort);
+  try {
+    if (request.do === "end") {
+      scopes.delete(name);
+      say({ ok: await scope.end() });
+      return;
+    }
+    const run = Object.hasOwn(COMMANDS, request.do) ? COMMANDS[request.do] : undefined;
+    if (run === undefined) throw new Error(`there is no command ${request.do}`);
+    say({ ok: (await run(scope, given, abort.signal)) ?? null });
+  } catch (error) {
+    say({ error: showError(error) });
+  } finally {
+    calls.delete(call);
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) void obey(JSON.parse(line) as Request);
+process.exit(0);

@@ -1,0 +1,185 @@
+// Answers as the service would write them, from the few words of a scenario; each is checked against the protocol's schema, so
+// that no SDK passes on an answer that the service can never give. Epochs are numbers here: 1 is the first.
+import { randomUUID } from "node:crypto";
+import {
+  encodeToken,
+  EpochEvent,
+  type EpochId,
+  type ErrorEntry,
+  ERRORS,
+  Marks,
+  MarksResponse,
+  type Offset,
+  OpenTransactionResponse,
+  ProblemBody,
+  RollbackResponse,
+  TransactionResponse,
+  TransactionStateResponse,
+  type TSchema,
+  type TxnId,
+  validate,
+  VerdictsResponse,
+} from "@highwater/protocol";
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+}
+
+type Words = Readonly<Record<string, unknown>>;
+
+export const epochId = (number: number): string =>
+  `00000000-0000-4000-8000-${number.toString(16).padStart(12, "0")}`;
+
+/** A UUIDv7 of no particular time: only of a token that a scenario makes up. */
+const madeUpId = (): string => randomUUID().replace(/^(.{14})4/, "$17");
+
+export function token(epoch: number, offset: number, id = madeUpId()): string {
+  const at = epochId(epoch) as EpochId;
+  return encodeToken({
+    kind: "write",
+    id: id as TxnId,
+    epoch: at,
+    offset: BigInt(offset) as Offset,
+    attempt: at,
+  });
+}
+
+function checked(schema: TSchema, status: number, body: unknown, headers: Answer["headers"] = {}): Answer {
+  const result = validate(schema, body);
+  if (!result.ok) throw new Error(`the service would never answer this: ${result.faults.join("; ")}`);
+  return { status, headers: { "content-type": "application/json", ...headers }, text: JSON.stringify(body) };
+}
+
+export function marksOf(words: unknown): Marks | null {
+  if (words === undefined || words === null) return null;
+  const { epoch, levels } = words as { epoch: number; levels: Record<string, number> };
+  const texts = Object.entries(levels).map(([level, offset]) => [level, String(offset)] as const);
+  return { epoch: epochId(epoch), seq: epoch, levels: Object.fromEntries(texts) };
+}
+
+export function marksBody(words: unknown): string {
+  return checked(Marks, 200, marksOf(words)).text;
+}
+
+export function epochsBody(epochs: readonly Words[]): string {
+  return checked(EpochEvent, 200, { epochs: epochs.map(record) }).text;
+}
+
+function record({ id, previous, fork, start }: Words): unknown {
+  return {
+    ...{ id: epochId(Number(id)), seq: Number(id), node: "east", startedAt: "2026-01-01T00:00:00Z" },
+    previous: previous === undefined ? null : epochId(Number(previous)),
+    cause: previous === undefined ? "first" : "promotion",
+    startOffset: String((start as number | undefined) ?? 1),
+    forkOffset: String((fork as number | undefined) ?? 0),
+    ...{ forkLimit: null, supersedes: [], commanded: false, finalMarks: {} },
+  };
+}
+
+/** Rows of one statement: a list of objects of text. */
+function resultOf(rows: readonly Readonly<Record<string, string | null>>[], truncated: boolean): unknown {
+  const TEXT = 25;
+  const names = Object.keys(rows[0] ?? {});
+  return {
+    ...{ command: "SELECT", rowCount: rows.length, fields: names.map((name) => ({ name, oid: TEXT })) },
+    rows: rows.map((row) => names.map((name) => row[name] ?? null)),
+    ...(truncated ? { truncated: true } : {}),
+  };
+}
+
+/** What a commit answers. Words: epoch, offset, rows, truncated, marks; the rest as on the wire. */
+export function committed(id: string, words: Words): Answer {
+  const { epoch = 1, offset = 10, rows, truncated, marks, status = 200, ...rest } = words;
+  const position = { epoch: epochId(Number(epoch)), offset: String(Number(offset)) };
+  const isReplay = rest["replayed"] === true;
+  const results = rows === undefined ? [] : [resultOf(rows as Record<string, string>[], truncated === true)];
+  return checked(TransactionResponse, Number(status), {
+    ...{ id, state: "committed", token: token(Number(epoch), Number(offset), id), position },
+    ...{ results: isReplay ? null : results, marks: marksOf(marks), announced: true },
+    ...rest,
+  });
+}
+
+/** What became of an id. A committed one has a token. */
+export function stateOf(id: string, words: Words): Answer {
+  const { epoch = 1, offset = 10, marks, state = "unknown", ...rest } = words;
+  const isThere = ["committed", "pending", "durable"].includes(String(state));
+  const where = {
+    token: token(Number(epoch), Number(offset), id),
+    position: { epoch: epochId(Number(epoch)), offset: String(Number(offset)) },
+  };
+  const body = { id, state, ...(isThere ? where : {}), marks: marksOf(marks), ...rest };
+  return checked(TransactionStateResponse, 200, body);
+}
+
+/** An open transaction; each statement gives one row with its text. */
+export function opened(
+  call: { id: string; seq: number; statements: readonly { sql: string }[] },
+  words: Words,
+): Answer {
+  const body = {
+    ...{ id: call.id, state: "active", seq: call.seq, expiresAt: "2030-01-01T00:00:00.000Z", marks: null },
+    results: call.statements.map(({ sql }) => resultOf([{ sql }], false)),
+    ...words,
+  };
+  return checked(OpenTransactionResponse, 200, body);
+}
+
+export function rolledBack(id: string): Answer {
+  return checked(RollbackResponse, 200, { id, state: "aborted" });
+}
+
+/**
+ * Verdicts of tokens. Words: `each` is the verdict of all, or the words of it; `byOffset` of those at an offset; `refuse` lists
+ * offsets that belong to somebody else; `leaveOut` those that get no answer.
+ */
+export function verdictsOf(
+  request: { tokens: readonly string[]; level: string },
+  words: Words,
+  decode: (token: string) => { id: string; epoch: string; offset: bigint },
+): Answer {
+  const { each = "pending", byOffset = {}, refuse = [], leaveOut = [], marks } = words;
+  const verdicts = request.tokens.flatMap((text): unknown[] => {
+    const at = decode(text);
+    const offset = Number(at.offset);
+    if ((leaveOut as number[]).includes(offset)) return [];
+    if ((refuse as number[]).includes(offset)) {
+      const error = { code: "forbidden", detail: "The token belongs to another owner." };
+      return [{ token: text, verdict: "unknown", level: request.level, rule: "refused", error }];
+    }
+    const found = (byOffset as Words)[String(offset)] ?? each;
+    const own = (typeof found === "string" ? { verdict: found } : found) as Words;
+    const { epoch, offset: carriedTo, retriedIn, ...rest } = own;
+    const position = {
+      epoch: epoch === undefined ? at.epoch : epochId(Number(epoch)),
+      offset: String((carriedTo as number | undefined) ?? offset),
+    };
+    const retried = retriedIn === undefined ? {} : { retriedIn: epochId(Number(retriedIn)) };
+    return [{ token: text, id: at.id, level: request.level, rule: "fake", position, ...retried, ...rest }];
+  });
+  return checked(VerdictsResponse, 200, { verdicts, marks: marksOf(marks) });
+}
+
+export function marksAnswer(words: Words): Answer {
+  const { marks, epochs = [] } = words;
+  const body = {
+    ...{ marks: marksOf(marks), levels: ["disk", "region", "global"] },
+    epochs: (epochs as Words[]).map(record),
+  };
+  return checked(MarksResponse, 200, body);
+}
+
+/** A problem of the catalogue. `retryAfter` becomes the header, as it is: seconds or a date. */
+export function problem(words: Words): Answer {
+  const { problem: code, retryAfter, ...extra } = words as Words & { retryAfter?: string | number };
+  const entry = (ERRORS as Readonly<Record<string, ErrorEntry>>)[String(code)];
+  if (entry === undefined) throw new Error(`there is no code ${String(code)}`);
+  const { status, title, outcome, retry } = entry;
+  const body = { type: `urn:highwater:error:${String(code)}`, title, status, code, outcome, retry, ...extra };
+  return checked(ProblemBody, status, body, {
+    "content-type": "application/problem+json",
+    ...(retryAfter === undefined ? {} : { "retry-after": String(retryAfter) }),
+  });
+}

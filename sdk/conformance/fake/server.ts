@@ -1,0 +1,320 @@
+// A gateway and a tracker in one that does what a scenario's script says, dies where it says so, and remembers what it saw.
+// Never retries, never judges: what is not in the script succeeds.
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+import { decodeToken, validate, VerdictsRequest, TransactionRequest } from "@highwater/protocol";
+import { type Replies, type Reply, type Script } from "../src/format.ts";
+import {
+  type Answer,
+  committed,
+  epochsBody,
+  marksAnswer,
+  marksBody,
+  opened,
+  problem,
+  rolledBack,
+  stateOf,
+  verdictsOf,
+} from "./build.ts";
+
+type Words = Readonly<Record<string, unknown>>;
+type Route = Exclude<keyof Script, "streams" | "blackHole" | "down">;
+
+interface Call {
+  readonly route: Route;
+  readonly id: string;
+  readonly body: Words;
+}
+
+/** What it saw, as a scenario asks for it. */
+export interface Seen {
+  readonly transactions: number;
+  /** Different ids among them. */
+  readonly transactionIds: number;
+  readonly states: number;
+  readonly verdicts: number;
+  readonly begin: number;
+  readonly statements: number;
+  readonly commit: number;
+  readonly rollback: number;
+  readonly marks: number;
+  /** Streams that were asked for, and those that are open. */
+  readonly streams: number;
+  readonly openStreams: number;
+  /** Requests that wait for an answer that never comes. */
+  readonly held: number;
+  readonly tokensAsked: number;
+  readonly mostTokensInARequest: number;
+  /** Of the requests of one interactive transaction: their numbers as they came. */
+  readonly sequence: readonly number[];
+  /** One-shot transactions that ask to see what a token stands for. */
+  readonly readsAfter: number;
+  readonly lastEventId: string;
+  readonly authorization: string;
+  /** Connections that were ever made. */
+  readonly connections: number;
+  /** Requests that do not match their schema. */
+  readonly invalid: readonly string[];
+}
+
+export class FakeServer implements AsyncDisposable {
+  readonly url: string;
+  #script: Script;
+  #offset = 0;
+  readonly #server: Server;
+  readonly #calls: Call[] = [];
+  readonly #streams = new Set<ServerResponse>();
+  readonly #ids = new Set<string>();
+  readonly #used = new Map<string, number>();
+  readonly #invalid: string[] = [];
+  #streamsAsked = 0;
+  #held = 0;
+  #connections = 0;
+  #lastEventId = "";
+  #authorization = "";
+  #eventNumber = 0;
+  #changed = Promise.withResolvers<void>();
+
+  private constructor(server: Server, script: Script) {
+    this.#server = server;
+    this.#script = script;
+    this.url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
+    server.on("connection", () => (this.#connections += 1));
+    server.on("request", (request, response) => {
+      this.#serve(request, response).catch((cause: unknown) => {
+        this.#invalid.push(cause instanceof Error ? cause.message : String(cause));
+        request.socket.destroy();
+        this.#notify();
+      });
+    });
+  }
+
+  static async start(script: Script = {}): Promise<FakeServer> {
+    const server = createServer({ keepAlive: true }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const fake = new FakeServer(server, script);
+    if (script.down === true) server.close();
+    return fake;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    if (!this.#server.listening) return;
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    await closed;
+  }
+
+  /** What is given replaces what was said of that route, from its first reply on. */
+  follow(script: Script): void {
+    for (const route of Object.keys(script)) this.#used.delete(route);
+    this.#script = { ...this.#script, ...script };
+  }
+
+  get seen(): Seen {
+    const of = (route: Route): Call[] => this.#calls.filter((call) => call.route === route);
+    const questions = of("verdicts").map(({ body }) => (body["tokens"] as string[]).length);
+    const numbered = this.#calls.filter(({ route }) => ["statements", "commit", "rollback"].includes(route));
+    return {
+      transactions: of("transactions").length,
+      transactionIds: this.#ids.size,
+      states: of("states").length,
+      verdicts: of("verdicts").length,
+      begin: of("begin").length,
+      statements: of("statements").length,
+      commit: of("commit").length,
+      rollback: of("rollback").length,
+      marks: of("marks").length,
+      streams: this.#streamsAsked,
+      openStreams: this.#streams.size,
+      held: this.#held,
+      tokensAsked: questions.reduce((sum, each) => sum + each, 0),
+      mostTokensInARequest: Math.max(0, ...questions),
+      sequence: numbered.map(({ body }) => Number(body["seq"])),
+      readsAfter: of("transactions").filter(({ body }) => body["after"] !== undefined).length,
+      lastEventId: this.#lastEventId,
+      authorization: this.#authorization,
+      connections: this.#connections,
+      invalid: this.#invalid,
+    };
+  }
+
+  /** Resolves as soon as the condition holds; looks whenever something has happened here. */
+  async until(condition: (seen: Seen) => boolean, signal: AbortSignal): Promise<void> {
+    const aborted = once(signal, "abort");
+    while (!condition(this.seen)) {
+      signal.throwIfAborted();
+      await Promise.race([this.#changed.promise, aborted]);
+    }
+  }
+
+  mark(words: Words): void {
+    this.#event("mark", marksBody(words));
+  }
+
+  epochs(epochs: readonly Words[]): void {
+    this.#event("epoch", epochsBody(epochs));
+  }
+
+  /** Bytes as they are, whole events or not. */
+  rawEvents(text: string): void {
+    for (const stream of this.#streams) stream.write(text);
+  }
+
+  cutStreams(): void {
+    for (const stream of this.#streams) stream.destroy();
+  }
+
+  #event(type: string, data: string): void {
+    this.#eventNumber += 1;
+    this.rawEvents(`id: 1.${String(this.#eventNumber)}\nevent: ${type}\ndata: ${data}\n\n`);
+  }
+
+  #notify(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", this.url);
+    this.#authorization = request.headers.authorization ?? this.#authorization;
+    response.on("close", () => {
+      this.#notify();
+    });
+    if (this.#script.blackHole === true) {
+      this.#hold(response);
+      return;
+    }
+    if (url.pathname === "/v1/durability/stream") {
+      this.#openStream(request, response);
+      return;
+    }
+    let text = "";
+    for await (const chunk of request.setEncoding("utf8")) text += String(chunk);
+    const call = readCall(url, text === "" ? {} : (JSON.parse(text) as Words));
+    if (call === undefined) {
+      await send(response, problem({ problem: "not_found" }));
+      return;
+    }
+    this.#remember(call);
+    const { reply, afterMs } = this.#next(call.route);
+    this.#notify();
+    if (afterMs > 0) await pause(afterMs);
+    if (reply === "cut") request.socket.destroy();
+    else if (reply === "hang" || (reply === "ok" && call.route === "verdicts")) this.#hold(response);
+    else if (typeof reply === "object" && "half" in reply) {
+      response.writeHead(200, { "content-type": "application/json", "content-length": 10_000 });
+      response.write(reply.half, () => request.socket.destroy());
+    } else await send(response, this.#answer(call, reply));
+    this.#notify();
+  }
+
+  #remember(call: Call): void {
+    this.#calls.push(call);
+    if (call.route === "transactions") this.#ids.add(call.id);
+    const schema =
+      call.route === "transactions"
+        ? TransactionRequest
+        : call.route === "verdicts"
+          ? VerdictsRequest
+          : undefined;
+    if (schema === undefined) return;
+    const result = validate(schema, call.body);
+    if (!result.ok) this.#invalid.push(...result.faults);
+  }
+
+  #hold(response: ServerResponse): void {
+    this.#held += 1;
+    response.on("close", () => {
+      this.#held -= 1;
+      this.#notify();
+    });
+    this.#notify();
+  }
+
+  /** The next reply of the route's list, or the one that holds for every call. */
+  #next(route: Route): { reply: Reply; afterMs: number } {
+    const replies: Replies = this.#script[route] ?? "ok";
+    const used = this.#used.get(route) ?? 0;
+    this.#used.set(route, used + 1);
+    const next = Array.isArray(replies) ? (replies[used] ?? "ok") : replies;
+    return typeof next === "object" && "reply" in next ? next : { reply: next, afterMs: 0 };
+  }
+
+  #answer(call: Call, reply: Exclude<Reply, string> | "ok"): Answer {
+    const { id, body } = call;
+    if (reply !== "ok" && "problem" in reply) return problem(reply);
+    if (reply !== "ok" && "status" in reply)
+      return { status: reply.status, headers: reply.headers ?? {}, text: reply.text };
+    const words = reply !== "ok" && "ok" in reply ? reply.ok : {};
+    const statements = (body["statements"] ?? []) as { sql: string }[];
+    switch (call.route) {
+      case "transactions":
+      case "commit":
+        // Every commit is further than the one before, unless the script says where.
+        return committed(id, { offset: (this.#offset += 10), ...words });
+      case "begin":
+        return {
+          ...opened({ id, seq: 0, statements }, words),
+          headers: { "content-type": "application/json", "highwater-session": `here.${id}.mac` },
+        };
+      case "statements":
+        return opened({ id, seq: Number(body["seq"]), statements }, words);
+      case "rollback":
+        return rolledBack(id);
+      case "states":
+        return stateOf(id, words);
+      case "marks":
+        return marksAnswer(words);
+      case "verdicts": {
+        const level = String((body["level"] as string | undefined) ?? "region");
+        return verdictsOf({ tokens: body["tokens"] as string[], level }, words, placeOf);
+      }
+    }
+  }
+
+  #openStream(request: IncomingMessage, response: ServerResponse): void {
+    const { streams = "ok" } = this.#script;
+    const how = Array.isArray(streams) ? (streams[this.#used.get("streams") ?? 0] ?? "ok") : streams;
+    this.#used.set("streams", (this.#used.get("streams") ?? 0) + 1);
+    this.#streamsAsked += 1;
+    this.#lastEventId = String(request.headers["last-event-id"] ?? "");
+    if (how === "cut") request.socket.destroy();
+    else if (how === "held" || how === "hang") this.#hold(response);
+    else if (typeof how === "number") response.writeHead(how).end();
+    else {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(": hello\n\n");
+      this.#streams.add(response);
+      response.on("close", () => {
+        this.#streams.delete(response);
+        this.#notify();
+      });
+    }
+    this.#notify();
+  }
+}
+
+function placeOf(text: string): { id: string; epoch: string; offset: bigint } {
+  const content = decodeToken(text);
+  if (content === undefined) throw new Error(`not a token: ${text}`);
+  return content;
+}
+
+async function send(response: ServerResponse, answer: Answer): Promise<void> {
+  response.writeHead(answer.status, answer.headers).end(answer.text);
+  if (!response.writableFinished) await Promise.race([once(response, "finish"), once(response, "close")]);
+}
+
+function readCall(url: URL, body: Words): Call | undefined {
+  const { pathname } = url;
+  if (pathname === "/v1/transactions") return { route: "transactions", id: String(body["id"]), body };
+  if (pathname === "/v1/durability/verdicts") return { route: "verdicts", id: "", body };
+  if (pathname === "/v1/durability/marks") return { route: "marks", id: "", body };
+  if (pathname === "/v1/transactions/begin") return { route: "begin", id: String(body["id"]), body };
+  const named = /^\/v1\/transactions\/([^/]+)(?:\/(statements|commit|rollback))?$/.exec(pathname);
+  if (named === null) return undefined;
+  return { route: (named[2] ?? "states") as Route, id: named[1] ?? "", body };
+}

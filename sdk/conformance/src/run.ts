@@ -1,0 +1,87 @@
+// Runs a scenario in every language at once, step by step, and says which of them did not do what it says.
+import { type Description } from "../system/site.ts";
+import { type Driver, type Drivers, LANGUAGES } from "./driver.ts";
+import { type Scenario, type Step, isSystemVerb } from "./format.ts";
+import { type Host } from "./host-client.ts";
+import { Lane } from "./lane.ts";
+import { differences } from "./match.ts";
+
+/** Who writes and who judges: each language in both places. */
+const PAIRS = [
+  ["typescript", "python sync"],
+  ["python sync", "typescript"],
+  ["python async", "typescript"],
+  ["typescript", "python async"],
+] as const;
+
+export interface Place {
+  readonly drivers: Drivers;
+  /** The real system, for scenarios that are for it. */
+  readonly host?: Host;
+  /** Fewer languages, for whoever works on one. */
+  readonly languages?: readonly string[];
+}
+
+export async function runScenario(scenario: Scenario, place: Place): Promise<void> {
+  const { drivers, host } = place;
+  const languages = place.languages ?? Object.keys(LANGUAGES);
+  const { parties } = scenario;
+  const lanes =
+    parties === undefined
+      ? languages.map((language) => new Lane(scenario, new Map([["", drivers.get(language)]])))
+      : PAIRS.filter((pair) => pair.every((language) => languages.includes(language))).map(
+          (pair) =>
+            new Lane(
+              scenario,
+              new Map<string, Driver>(parties.map((party, at) => [party, drivers.get(pair[at] ?? "")])),
+            ),
+        );
+  const failures = new Map<Lane, Error>();
+  const onEach = async (run: (lane: Lane) => Promise<void>, where: string): Promise<void> => {
+    await Promise.all(
+      lanes.map(async (lane) => {
+        if (failures.has(lane)) return;
+        await run(lane).catch((cause: unknown) => {
+          const why = cause instanceof Error ? cause.message : String(cause);
+          failures.set(lane, new Error(`${lane.name}, ${where}: ${why}`, { cause }));
+        });
+      }),
+    );
+  };
+  let broken = false;
+  try {
+    const endpoints = scenario.on === "system" ? (await describe(host)).endpoints : undefined;
+    await onEach((lane) => lane.begin(endpoints?.map((each) => ({ ...each }))), "begin");
+    for (const [at, step] of scenario.steps.entries()) {
+      const where = `step ${String(at + 1)}`;
+      if (step.verb === "fault") {
+        broken = true;
+        await fault(host, step);
+      } else
+        await onEach((lane) => (isSystemVerb(step.verb) ? truth(host, lane, step) : lane.run(step)), where);
+    }
+  } finally {
+    await onEach((lane) => lane.end(), "end");
+    for (const lane of failures.keys()) await lane.end().catch(() => undefined);
+    if (broken) await host?.command("mend");
+  }
+  const errors = [...failures.values()];
+  if (errors.length > 0) throw new AggregateError(errors, errors.map(({ message }) => message).join("\n"));
+}
+
+function describe(host: Host | undefined): Promise<Description> {
+  if (host === undefined) throw new Error("this scenario is for the real system");
+  return host.describe();
+}
+
+async function fault(host: Host | undefined, step: Step): Promise<void> {
+  const [[name, given] = ["", {}]] = Object.entries(step.body) as [string, Record<string, unknown>][];
+  await host?.command(name, given);
+}
+
+async function truth(host: Host | undefined, lane: Lane, step: Step): Promise<void> {
+  const { sql, rows } = lane.render(step.body) as { sql: string; rows: unknown[] };
+  const found = await host?.command("query", { sql });
+  const wrong = differences(rows, found);
+  if (wrong.length > 0) throw new Error(`${sql}: ${wrong.join("; ")}`);
+}
