@@ -1,0 +1,144 @@
+"""Traces of OpenTelemetry: an observer for a client. Needs ``opentelemetry-api``: install ``highwater[opentelemetry]``.
+
+    from highwater.opentelemetry import tracing
+
+    hw = Highwater("https://highwater.example", observe=tracing())
+
+Spans ``highwater begin``, ``highwater statements`` and ``highwater commit`` are calls, children of the span that is
+current where they are made; their context goes out with each request, in the headers of the propagator. A wait for
+durability is a span ``highwater durable``, beside the commit and linked to it: a commit is over long before, and what
+waits may be another part of the program.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from typing import Final
+
+from opentelemetry import context as contexts
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import TextMapPropagator
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, Tracer, TracerProvider
+from opentelemetry.util.types import AttributeValue
+
+from ._core.errors import HighwaterError
+from ._core.observer import EndObserver, ObservedEnd, ObservedEvent, Observer
+
+__all__ = ["tracing"]
+
+# So many commits are remembered for the spans of waits for them; the oldest are forgotten first.
+_COMMITS_MAX: Final = 10_000
+_CALLS: Final = ("begin", "statements", "commit")
+_WAITS: Final = ("durable", "lost", "broken", "timeout")
+
+
+def tracing(*, tracer_provider: TracerProvider | None = None, propagator: TextMapPropagator | None = None) -> Observer:
+    """An observer that makes spans. The global provider and propagator are used unless others are given."""
+    return _Tracing(trace.get_tracer("highwater", tracer_provider=tracer_provider), propagator)
+
+
+class _Tracing:
+    def __init__(self, tracer: Tracer, propagator: TextMapPropagator | None) -> None:
+        self._tracer = tracer
+        self._propagator = propagator
+        self._lock = threading.Lock()
+        # By id: the commit's span, and the context it was made in. Calls under way, for the retries in them.
+        self._commits: OrderedDict[str, tuple[SpanContext, Context]] = OrderedDict()
+        self._calls: dict[str, Span] = {}
+
+    def __call__(self, event: ObservedEvent) -> EndObserver | None:
+        if event.type in _CALLS:
+            return self._call(event)
+        if event.type in _WAITS:
+            self._waited(event)
+        elif event.type == "retry" and event.id is not None:
+            with self._lock:
+                span = self._calls.get(event.id)
+            if span is not None:
+                span.add_event("retry", _present({"highwater.attempt": event.attempt, **_error_of(event.error)}))
+        return None
+
+    def _call(self, event: ObservedEvent) -> EndObserver:
+        parent = contexts.get_current()
+        span = self._tracer.start_span(
+            f"highwater {event.type}",
+            context=parent,
+            kind=SpanKind.CLIENT,
+            attributes=_present({**_about(event), "highwater.statements": event.statements}),
+        )
+        carried = trace.set_span_in_context(span, parent)
+        if self._propagator is None:
+            propagate.inject(event.headers, context=carried)
+        else:
+            self._propagator.inject(event.headers, context=carried)
+        with self._lock:
+            if event.id is not None:
+                self._calls[event.id] = span
+                if event.type == "commit":
+                    self._remember(event.id, span.get_span_context(), parent)
+
+        def ended(end: ObservedEnd) -> None:
+            with self._lock:
+                if event.id is not None and self._calls.get(event.id) is span:
+                    del self._calls[event.id]
+            if end.state is not None:
+                span.set_attribute("highwater.state", end.state)
+            _fail(span, end.error)
+            span.end()
+
+        return ended
+
+    def _remember(self, transaction_id: str, commit: SpanContext, parent: Context) -> None:
+        self._commits[transaction_id] = (commit, parent)
+        self._commits.move_to_end(transaction_id)
+        if len(self._commits) > _COMMITS_MAX:
+            self._commits.popitem(last=False)
+
+    def _waited(self, event: ObservedEvent) -> None:
+        with self._lock:
+            commit, parent = self._commits.get(event.id or "", (None, None))
+        end_ns = time.time_ns()
+        span = self._tracer.start_span(
+            "highwater durable",
+            context=Context() if parent is None else parent,
+            links=[] if commit is None else [Link(commit)],
+            attributes=_present({**_about(event), "highwater.outcome": event.type}),
+            start_time=end_ns - int((event.waited_ms or 0) * 1_000_000),
+        )
+        if event.type in ("lost", "broken"):
+            span.set_status(StatusCode.ERROR, event.type)
+        _fail(span, event.error)
+        span.end(end_ns)
+
+
+def _about(event: ObservedEvent) -> dict[str, AttributeValue | None]:
+    return {
+        "db.system.name": "postgresql",
+        "highwater.transaction.id": event.id,
+        "highwater.level": event.level,
+        "highwater.rule": None if event.verdict is None else event.verdict.rule,
+    }
+
+
+def _present(attributes: dict[str, AttributeValue | None]) -> dict[str, AttributeValue]:
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _error_of(error: BaseException | None) -> dict[str, AttributeValue | None]:
+    if not isinstance(error, HighwaterError):
+        return {"error.type": None if error is None else type(error).__qualname__}
+    return {
+        "error.type": error.code,
+        "highwater.error.outcome": error.outcome,
+        "db.response.status_code": error.sqlstate,
+    }
+
+
+def _fail(span: Span, error: BaseException | None) -> None:
+    if error is None:
+        return
+    span.set_attributes(_present(_error_of(error)))
+    span.set_status(StatusCode.ERROR, str(error))
