@@ -2,7 +2,7 @@
 
     from highwater.opentelemetry import tracing
 
-    hw = Highwater("https://highwater.example", observe=tracing())
+    hw = Highwater("https://highwater.example", observer=tracing())
 
 Spans ``highwater begin``, ``highwater statements`` and ``highwater commit`` are calls, children of the span that is
 current where they are made; their context goes out with each request, in the headers of the propagator. A wait for

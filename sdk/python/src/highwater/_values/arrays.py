@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Final
 
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
-@lru_cache(maxsize=4)
-def _tokens(delimiter: str) -> re.Pattern[str]:
-    other = re.escape(delimiter)
-    return re.compile(rf'[{{}}]|"((?:[^"\\]|\\.)*)"|((?:[^{{}}"\\{other}]|\\.)+)|{other}', re.DOTALL)
+_TOKEN: Final = re.compile(r'[{},]|"((?:[^"\\]|\\.)*)"|((?:[^{}"\\,]|\\.)+)', re.DOTALL)
 
 
 def _as_text(text: str) -> str:
     return text
 
 
-def decode_array(text: str, decode: Callable[[str], object] = _as_text, *, delimiter: str = ",") -> list[Any]:
+def decode_array(text: str, decode: Callable[[str], object] = _as_text) -> list[Any]:
     """An array's text as nested lists. ``decode`` is for elements that are not NULL; without it they stay text.
 
     Bounds that do not begin at 1 (``[0:2]={1,2,3}``) are not part of a list; the text of the result has them.
@@ -29,12 +25,11 @@ def decode_array(text: str, decode: Callable[[str], object] = _as_text, *, delim
     at = text.find("{")
     if at < 0 or (at > 0 and text[at - 1] != "="):
         raise ValueError(f"not an array: {text!r}")
-    tokens = _tokens(delimiter)
     outer: list[Any] = []
     stack: list[list[Any]] = [outer]
     end = len(text)
     while at < end:
-        token = tokens.match(text, at)
+        token = _TOKEN.match(text, at)
         if token is None or (len(stack) == 1 and outer):
             raise ValueError(f"not an array: {text!r}")
         at = token.end()

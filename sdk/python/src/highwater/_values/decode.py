@@ -80,17 +80,16 @@ def _pairs(text: str) -> dict[int, int]:
     return {int(array): int(element) for array, element in (pair.split(":") for pair in text.split())}
 
 
-# Every array of a built-in type, with the type of its elements.
+# Arrays of built-in types, with the type of their elements. Boxes stand between semicolons: arrays of them stay text.
 _ARRAYS: Final[Mapping[int, int]] = _pairs(
     "1000:16 1001:17 1002:18 1003:19 1016:20 1005:21 1006:22 1007:23 1008:24 1009:25 1028:26 1010:27 1011:28 1012:29 "
-    "1013:30 199:114 143:142 271:5069 1017:600 1018:601 1019:602 1020:603 1027:604 629:628 1021:700 1022:701 719:718 "
+    "1013:30 199:114 143:142 271:5069 1017:600 1018:601 1019:602 1027:604 629:628 1021:700 1022:701 719:718 "
     "791:790 1040:829 1041:869 651:650 775:774 1034:1033 1014:1042 1015:1043 1182:1082 1183:1083 1115:1114 1185:1184 "
     "1187:1186 1270:1266 1561:1560 1563:1562 1231:1700 2201:1790 2207:2202 2208:2203 2209:2204 2210:2205 4192:4191 "
     "2211:2206 4097:4096 4090:4089 2951:2950 3221:3220 3643:3614 3644:3642 3645:3615 3735:3734 3770:3769 3807:3802 "
     "4073:4072 2949:2970 5039:5038 3905:3904 3907:3906 3909:3908 3911:3910 3913:3912 3927:3926 6150:4451 6151:4532 "
     "6152:4533 6153:4534 6155:4535 6157:4536"
 )
-_BOX: Final = 603
 # Every table makes types of its own, and tables come and go.
 _KNOWN_TYPES_MAX: Final = 4096
 
@@ -124,8 +123,7 @@ def decoder_of(oid: int, types: TypeDecoders | None = None) -> TypeDecoder | Non
             return _or_text(partial(parse, decode=decoder_of(kinds[oid], types) or _as_text))
     if oid in _ARRAYS:
         element = _ARRAYS[oid]
-        delimiter = ";" if element == _BOX else ","
-        return _or_text(partial(decode_array, decode=decoder_of(element, types) or _as_text, delimiter=delimiter))
+        return _or_text(partial(decode_array, decode=decoder_of(element, types) or _as_text))
     return None
 
 
