@@ -1,11 +1,11 @@
 // The client: options in, transactions and promises out. Owns what all of them share (endpoints, stream, listeners).
-import { type Entry, makeEntry } from "./book.ts";
+import { type Entry, makeEntry, type Settlement } from "./book.ts";
 import { type Decoder, decoderOf } from "./decode.ts";
 import { EndpointPool } from "./endpoints.ts";
 import { closedError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
 import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
-import { endpointsOf, type HighwaterOptions, unique } from "./options.ts";
+import { endpointsOf, type HighwaterOptions } from "./options.ts";
 import { type DurableListener, DurabilityPromise, type LostListener } from "./promise.ts";
 import { callUser, type Runtime } from "./runtime.ts";
 import { Service } from "./service.ts";
@@ -37,6 +37,8 @@ export interface StatusOptions {
   readonly signal?: AbortSignal;
 }
 
+type Told = "lost" | "broken" | "durable";
+
 export class Highwater {
   readonly #level: string;
   readonly #requestTimeoutMs: number;
@@ -58,33 +60,31 @@ export class Highwater {
 
   constructor(options: HighwaterOptions) {
     const endpoints = endpointsOf(options);
-    const { fetch: ownFetch } = options;
-    this.#level = options.level ?? "region";
-    this.#requestTimeoutMs = options.requestTimeoutMs ?? 10_000;
-    this.#totalTimeoutMs = options.totalTimeoutMs ?? 30_000;
+    const { level = "region", requestTimeoutMs = 10_000, totalTimeoutMs = 30_000, apiKey, observe } = options;
+    this.#level = level;
+    this.#requestTimeoutMs = requestTimeoutMs;
+    this.#totalTimeoutMs = totalTimeoutMs;
     this.#tuning = { ...DEFAULT_TUNING, ...options.tuning };
     this.#decode = decoderOf(options.types);
     this.#runtime = {
-      fetch: ownFetch ?? ((url, init) => globalThis.fetch(url, init)),
+      fetch: options.fetch ?? ((url, init) => fetch(url, init)),
       random: options.random ?? Math.random,
       monotonicMs: () => performance.now(),
-      log: options.log ?? {},
+      observe: (event) => observe && callUser(() => observe(event)),
     };
+    const pool = (urls: readonly string[]): EndpointPool => new EndpointPool(urls, this.#tuning);
     const shared = {
-      ...{ runtime: this.#runtime, tuning: this.#tuning, requestTimeoutMs: this.#requestTimeoutMs },
-      headers: {
-        ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
-        ...options.headers,
-      },
-      trackers: new EndpointPool(unique(endpoints.map((endpoint) => endpoint.tracker)), this.#tuning),
+      ...{ runtime: this.#runtime, tuning: this.#tuning, requestTimeoutMs },
+      headers: { ...(apiKey && { authorization: `Bearer ${apiKey}` }), ...options.headers },
+      trackers: pool(endpoints.map(({ tracker }) => tracker)),
     };
-    const gateways = new EndpointPool(unique(endpoints.map((endpoint) => endpoint.gateway)), this.#tuning);
-    this.#service = new Service({ ...shared, gateways });
+    this.#service = new Service({ ...shared, gateways: pool(endpoints.map(({ gateway }) => gateway)) });
     this.#watcher = new Watcher({
       ...shared,
       service: this.#service,
       onGone: (entry, verdict) => {
-        this.#tellGone(entry, verdict);
+        if (verdict.verdict === "broken") this.#tell("broken", verdict);
+        if (!entry.durable.has(this.#level)) this.#tell("lost", verdict);
       },
     });
   }
@@ -100,20 +100,14 @@ export class Highwater {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
   ): Promise<Transaction> {
-    const id = options.id === undefined ? newTransactionId() : checkTransactionId(options.id);
-    const level = options.level ?? this.#level;
-    const totalMs = options.timeout ?? this.#totalTimeoutMs;
+    const id = checkTransactionId(options.id ?? newTransactionId());
+    const { level = this.#level, timeout: totalMs = this.#totalTimeoutMs, signal, metadata } = options;
     const list = isList(statements) ? statements : [statements];
-    const request = buildRequest(list, {
-      ...options,
-      id,
-      level,
-      totalMs,
-      waitMs: this.#requestTimeoutMs / 2,
-    });
-    const call = { timeoutMs: totalMs, signal: options.signal };
+    const waitMs = this.#requestTimeoutMs / 2;
+    const request = buildRequest(list, { ...options, id, level, totalMs, waitMs });
+    const call = { timeoutMs: totalMs, signal };
     const response = await this.#track(() => this.#service.transaction(request, call));
-    return this.#committed(response, level);
+    return this.#committed(response, level, metadata);
   }
 
   /**
@@ -136,14 +130,14 @@ export class Highwater {
     };
     return new InteractiveTransaction(
       {
-        ...{ service: this.#service, runtime: this.#runtime, decode: this.#decode, level: this.#level },
+        ...{ service: this.#service, decode: this.#decode, level: options.level ?? this.#level },
         ...{ waitMs: this.#requestTimeoutMs / 2, totalMs: this.#totalTimeoutMs, leftMs },
         learnMarks: (marks) => {
           this.#watcher.learnMarks(marks);
         },
         track: (call) => this.#track(call),
         oneShot: async (statements, own) => kept(await this.transaction(statements, own)),
-        committed: (response, level) => kept(this.#committed(response, level)),
+        committed: (...answer) => kept(this.#committed(...answer)),
       },
       options,
     );
@@ -174,17 +168,23 @@ export class Highwater {
     return transact(deps, body, options);
   }
 
-  #committed(response: TransactionResponse, level: string): Transaction {
-    const { id, token, position } = response;
-    const entry = makeEntry(token, { id, position, nowMs: this.#runtime.monotonicMs() });
-    if (response.state === "durable") {
-      const reached = response.level ?? level;
-      entry.durable.set(reached, {
-        ...{ token, id, position, verdict: "durable", level: reached, rule: "client:acknowledged" },
-      });
+  #committed(
+    response: TransactionResponse,
+    level: string,
+    metadata: TransactionOptions["metadata"],
+  ): Transaction {
+    const { token, marks, state, level: reached = level } = response;
+    const nowMs = this.#runtime.monotonicMs();
+    const entry = this.#watcher.find(token) ?? makeEntry(token, { ...response, nowMs, metadata });
+    if (state === "durable") {
+      const { id, position } = response;
+      const rule = "client:acknowledged";
+      const verdict = { token, id, position, verdict: state, level: reached, rule } as const;
+      entry.durable.set(reached, verdict);
+      this.#runtime.observe({ type: "durable", id, level: reached, verdict });
     }
     const transaction = new Transaction(this.#watcher, entry, { response, level, decode: this.#decode });
-    this.#watcher.learnMarks(response.marks);
+    this.#watcher.learnMarks(marks);
     this.#keep(entry);
     return transaction;
   }
@@ -195,12 +195,16 @@ export class Highwater {
    */
   promise(token: string, options: { level?: string } = {}): DurabilityPromise {
     const entry = this.#entry(token);
-    const { position } = decodeToken(token);
-    return new DurabilityPromise(this.#watcher, entry, { position, level: options.level ?? this.#level });
+    return new DurabilityPromise(this.#watcher, entry, {
+      level: this.#level,
+      ...options,
+      ...decodeToken(token),
+    });
   }
 
   #entry(token: string): Entry {
-    const entry = makeEntry(token, { ...decodeToken(token), nowMs: this.#runtime.monotonicMs() });
+    const about = { ...decodeToken(token), nowMs: this.#runtime.monotonicMs() };
+    const entry = this.#watcher.find(token) ?? makeEntry(token, about);
     this.#keep(entry);
     return entry;
   }
@@ -307,7 +311,7 @@ export class Highwater {
     await this.close();
   }
 
-  #listen(kind: "lost" | "broken" | "durable", listener: LostListener): () => void {
+  #listen(kind: Told, listener: LostListener): () => void {
     // A function of its own for each call: the same listener given twice is called twice, and taken away once.
     const own: LostListener = (verdict) => {
       listener(verdict);
@@ -325,35 +329,27 @@ export class Highwater {
   }
 
   #unkeep(): void {
-    for (const unwatch of [...this.#kept.values()]) unwatch();
+    for (const unwatch of this.#kept.values()) unwatch();
     this.#kept.clear();
   }
 
   /** Keeps the entry watched for the listeners on the client until it is settled at the client's level. */
   #keep(entry: Entry): void {
-    if (this.#closed || !this.#isHeard) return;
-    const known = this.#watcher.known(entry, this.#level);
-    const tell = (verdict: TokenVerdict | undefined): void => {
-      if (verdict?.verdict === "durable") this.#tell("durable", verdict);
-    };
-    if (known !== undefined) {
-      tell(known);
-      return;
-    }
-    const unwatch = this.#watcher.watch(entry, this.#level, (settlement) => {
+    if (this.#closed || !this.#isHeard || this.#kept.has(entry)) return;
+    const tell = (settlement: Settlement): void => {
       this.#kept.delete(entry);
-      if (settlement.kind === "verdict") tell(settlement.verdict);
-    });
-    this.#kept.set(entry, unwatch);
+      if ("verdict" in settlement && settlement.verdict === "durable") this.#tell("durable", settlement);
+    };
+    const known = this.#watcher.known(entry, this.#level);
+    if (known) tell(known);
+    else this.#kept.set(entry, this.#watcher.watch(entry, this.#level, tell));
   }
 
-  #tellGone(entry: Entry, verdict: TokenVerdict): void {
-    if (verdict.verdict === "broken") this.#tell("broken", verdict);
-    if (!entry.durable.has(this.#level)) this.#tell("lost", verdict);
-  }
-
-  #tell(kind: "lost" | "broken" | "durable", verdict: TokenVerdict): void {
-    for (const listener of [...this.#listeners[kind]]) callUser(() => listener(verdict));
+  #tell(kind: Told, verdict: TokenVerdict): void {
+    for (const listener of this.#listeners[kind])
+      callUser(() => {
+        listener(verdict);
+      });
   }
 
   async #track<T>(run: () => Promise<T>): Promise<T> {

@@ -1,50 +1,40 @@
 // Which address to use next. Nearest first; one that failed is passed over for a while. No I/O, no clock of its own.
 import { type Tuning } from "./tuning.ts";
 
-interface Standing {
-  readonly url: string;
-  failures: number;
-  restUntilMs: number;
-}
-
 export class EndpointPool {
-  readonly #standings: Standing[];
+  readonly #urls: readonly string[];
   readonly #tuning: Tuning;
+  /** Of those that failed last: how often in a row, and until when they rest. */
+  readonly #resting = new Map<string, { failures: number; untilMs: number }>();
 
   constructor(urls: readonly string[], tuning: Tuning) {
-    this.#standings = urls.map((url) => ({ url, failures: 0, restUntilMs: Number.NEGATIVE_INFINITY }));
+    this.#urls = [...new Set(urls)];
     this.#tuning = tuning;
   }
 
   get size(): number {
-    return this.#standings.length;
+    return this.#urls.length;
   }
 
   /** The nearest address that is not resting; when all of them rest, the one that comes back first. */
   pick(nowMs: number): string {
-    const awake = this.#standings.find((standing) => standing.restUntilMs <= nowMs);
-    const chosen = awake ?? this.#standings.reduce((a, b) => (b.restUntilMs < a.restUntilMs ? b : a));
-    return chosen.url;
+    const restMs = (url: string): number => Math.max(0, (this.#resting.get(url)?.untilMs ?? 0) - nowMs);
+    return this.#urls.reduce((a, b) => (restMs(b) < restMs(a) ? b : a));
   }
 
   /** True while some address is not resting: a failed request can go there at once. */
   hasAwake(nowMs: number): boolean {
-    return this.#standings.some((standing) => standing.restUntilMs <= nowMs);
+    return !((this.#resting.get(this.pick(nowMs))?.untilMs ?? 0) > nowMs);
   }
 
   succeeded(url: string): void {
-    const standing = this.#standings.find((candidate) => candidate.url === url);
-    if (standing === undefined) return;
-    standing.failures = 0;
-    standing.restUntilMs = Number.NEGATIVE_INFINITY;
+    this.#resting.delete(url);
   }
 
   failed(url: string, nowMs: number): void {
-    const standing = this.#standings.find((candidate) => candidate.url === url);
-    if (standing === undefined) return;
     const { cooldownBaseMs, cooldownMaxMs } = this.#tuning;
-    const restMs = Math.min(cooldownMaxMs, cooldownBaseMs * 2 ** Math.min(standing.failures, 20));
-    standing.failures += 1;
-    standing.restUntilMs = nowMs + restMs;
+    const failures = this.#resting.get(url)?.failures ?? 0;
+    const restMs = Math.min(cooldownMaxMs, cooldownBaseMs * 2 ** Math.min(failures, 20));
+    this.#resting.set(url, { failures: failures + 1, untilMs: nowMs + restMs });
   }
 }

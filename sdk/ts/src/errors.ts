@@ -19,16 +19,15 @@ import {
   type AtRisk,
   isProblem,
   type Outcome,
-  type Problem,
+  type Position,
   type ReachedLimit,
   type RefusedToken,
   type Retry,
   type TokenVerdict,
-  type TransactionState,
-  type Verdict,
 } from "./wire.ts";
 
 export interface ErrorDetails {
+  /** Stable identifier: a code of the service's catalogue, or one of this package's own (README). */
   readonly code: string;
   readonly outcome: Outcome;
   readonly retry: Retry;
@@ -49,26 +48,24 @@ export interface ErrorDetails {
   /** How long the service asked to wait before the next attempt. */
   readonly retryAfterMs?: number | undefined;
   readonly token?: string | undefined;
+  /** Of a wait: the level that was waited for. */
+  readonly level?: string | undefined;
+  /** Of a transaction that is gone: where it had committed, or was carried over to, and the epoch that is without it. */
+  readonly position?: Position | undefined;
+  readonly successor?: string | undefined;
+  /** Of a transaction of this client: what its options said. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
   readonly verdict?: TokenVerdict | undefined;
   readonly cause?: unknown;
 }
 
+type Details = Omit<ErrorDetails, "cause">;
+// The fields of an error are its details: an interface says so to the compiler, and costs nothing at run time.
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging, @typescript-eslint/no-empty-object-type
+export interface HighwaterError extends Details {}
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
 export class HighwaterError extends Error {
   override name = "HighwaterError";
-  /** Stable identifier: a code of the service's catalogue, or one of this package's own (README). */
-  declare readonly code: string;
-  declare readonly outcome: Outcome;
-  declare readonly retry: Retry;
-  declare readonly status: ErrorDetails["status"];
-  declare readonly sqlstate: ErrorDetails["sqlstate"];
-  declare readonly constraint: ErrorDetails["constraint"];
-  declare readonly statement: ErrorDetails["statement"];
-  declare readonly fields: ErrorDetails["fields"];
-  declare readonly limit: ErrorDetails["limit"];
-  declare readonly exposure: ErrorDetails["exposure"];
-  declare readonly transactionId: ErrorDetails["transactionId"];
-  declare readonly open: ErrorDetails["open"];
-  declare readonly retryAfterMs: ErrorDetails["retryAfterMs"];
 
   constructor(message: string, { cause, ...details }: ErrorDetails) {
     super(message, cause === undefined ? undefined : { cause });
@@ -107,33 +104,45 @@ export class UnknownOutcomeError extends HighwaterError {
 export class TransactionAbortedError extends HighwaterError {
   override name = "TransactionAbortedError";
 }
+/** `verdict` is absent when the service refused an id that was lost earlier. */
 export class TransactionLostError extends HighwaterError {
   override name = "TransactionLostError";
-  /** Absent when the service refused an id that was lost earlier. */
-  declare readonly verdict: TokenVerdict | undefined;
 }
 export class PromiseBrokenError extends HighwaterError {
   override name = "PromiseBrokenError";
-  declare readonly verdict: TokenVerdict | undefined;
 }
 export class DurabilityTimeoutError extends HighwaterError {
   override name = "DurabilityTimeoutError";
 }
 
 type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError;
+type Kind = readonly [ErrorClass, Outcome, Retry];
 
-const BY_CODE: Readonly<Record<string, ErrorClass>> = {
-  constraint_violation: ConstraintError,
-  serialization_failure: SerializationError,
-  statement_failed: StatementError,
-  statement_timeout: StatementError,
-  transaction_aborted: TransactionAbortedError,
-  transaction_lost: TransactionLostError,
-  id_expired: UnknownOutcomeError,
-  promise_broken: PromiseBrokenError,
-  transaction_expired: TransactionAbortedError,
-  exposure_limit: ExposureLimitError,
+/** Errors that are told by their code, whoever finds them: their class, and what holds where nobody else says it. */
+const BY_CODE: Readonly<Record<string, Kind>> = {
+  constraint_violation: [ConstraintError, "not_applied", "never"],
+  serialization_failure: [SerializationError, "not_applied", "transaction"],
+  statement_failed: [StatementError, "not_applied", "never"],
+  statement_timeout: [StatementError, "not_applied", "never"],
+  transaction_aborted: [TransactionAbortedError, "not_applied", "transaction"],
+  transaction_expired: [TransactionAbortedError, "not_applied", "transaction"],
+  gateway_lost: [TransactionAbortedError, "not_applied", "transaction"],
+  transaction_lost: [TransactionLostError, "not_applied", "transaction"],
+  promise_broken: [PromiseBrokenError, "unknown", "never"],
+  id_expired: [UnknownOutcomeError, "unknown", "never"],
+  outcome_unknown: [UnknownOutcomeError, "unknown", "resolve_outcome"],
+  transaction_unknown: [UnknownOutcomeError, "unknown", "resolve_outcome"],
+  exposure_limit: [ExposureLimitError, "not_applied", "wait"],
+  overloaded: [UnavailableError, "not_applied", "wait"],
+  durability_timeout: [DurabilityTimeoutError, "applied", "wait"],
+  connection_failed: [ConnectionError, "unknown", "wait"],
+  request_timeout: [ConnectionError, "unknown", "wait"],
+  bad_answer: [ConnectionError, "unknown", "wait"],
+  client_closed: [ConnectionError, "not_applied", "never"],
 };
+const USAGE: Kind = [InvalidRequestError, "not_applied", "never"];
+
+/** A code that this version does not know is typed by its retry rule. */
 const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
   wait: UnavailableError,
   resolve_outcome: UnknownOutcomeError,
@@ -141,127 +150,67 @@ const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
   transaction: InvalidRequestError,
 };
 
-/** The typed error of a problem answer. A code that this version does not know is typed by its retry rule. */
-export function problemError(
-  { type: _type, title, detail, ...problem }: Problem,
-  options: { status: number; retryAfterMs?: number | undefined },
-): HighwaterError {
-  const known = Object.hasOwn(BY_CODE, problem.code) ? BY_CODE[problem.code] : undefined;
-  return new (known ?? BY_RETRY[problem.retry])(detail ?? title ?? problem.code, {
-    ...problem,
-    status: options.status,
-    retryAfterMs: problem.retryAfterMs ?? options.retryAfterMs,
-  });
+/** The error of a code of this package's own, or of one that both know. Any other code blames the caller. */
+export function failure(code: string, message: string, details: Partial<ErrorDetails> = {}): HighwaterError {
+  const [Class, outcome, retry] = BY_CODE[code] ?? USAGE;
+  return new Class(message, { code, outcome, retry, ...details });
 }
 
 /** The typed error of any answer outside 2xx: a problem of the service, or something a proxy on the way made up. */
 export function answerError(status: number, body: unknown, retryAfterMs: number | undefined): HighwaterError {
-  if (isProblem(body)) return problemError(body, { status, retryAfterMs });
-  const message = `the answer has status ${String(status)} and is not one of the service`;
-  const kind: readonly [ErrorClass, string, Outcome, Retry] =
-    status === 429
-      ? [UnavailableError, "overloaded", "not_applied", "wait"]
-      : status >= 500
-        ? [ConnectionError, "bad_answer", "unknown", "wait"]
-        : [InvalidRequestError, "unexpected_status", "not_applied", "never"];
-  const [Kind, code, outcome, retry] = kind;
-  return new Kind(message, { code, outcome, retry, status, retryAfterMs });
+  if (isProblem(body)) {
+    const { type: _type, title, detail, ...problem } = body;
+    const known = Object.hasOwn(BY_CODE, problem.code) ? BY_CODE[problem.code]?.[0] : undefined;
+    const details = { retryAfterMs, ...problem, status };
+    return new (known ?? BY_RETRY[problem.retry])(detail ?? title, details);
+  }
+  const code = status === 429 ? "overloaded" : status >= 500 ? "bad_answer" : "unexpected_status";
+  return failure(code, `status ${String(status)}, not of the service`, { status, retryAfterMs });
 }
 
-/** No answer, or none that can be understood. `sent: false` is proof that nothing of it can have been applied. */
-export function connectionError(
-  code: string,
-  message: string,
-  options: { sent: boolean; cause?: unknown },
-): ConnectionError {
-  const outcome = options.sent ? "unknown" : "not_applied";
-  return new ConnectionError(message, { code, outcome, retry: "wait", cause: options.cause });
-}
-
-export function closedError(): ConnectionError {
-  const details = { code: "client_closed", outcome: "not_applied", retry: "never" } as const;
-  return new ConnectionError("the client is closed", details);
-}
-
-export function usageError(code: string, message: string, cause?: unknown): InvalidRequestError {
-  return new InvalidRequestError(message, { code, outcome: "not_applied", retry: "never", cause });
+export function closedError(): HighwaterError {
+  return failure("client_closed", "the client is closed");
 }
 
 export function refusedError({ token, error: { code, detail } }: RefusedToken): TokenRefusedError {
   return new TokenRefusedError(detail, { code, outcome: "not_applied", retry: "never", token });
 }
 
-export function unknownOutcome(transactionId: string, cause: unknown): UnknownOutcomeError {
-  return new UnknownOutcomeError(`transaction ${transactionId} may or may not have committed`, {
-    ...{ code: "outcome_unknown", outcome: "unknown", retry: "resolve_outcome", transactionId, cause },
+export function unknownOutcome(transactionId: string, cause: unknown): HighwaterError {
+  return failure("outcome_unknown", `${transactionId} may or may not have committed`, {
+    transactionId,
+    cause,
   });
 }
 
 /** The gateway that had the open transaction does not answer any more. Its COMMIT was never sent, so it never commits. */
-export function gatewayLost(transactionId: string, cause: unknown): TransactionAbortedError {
-  return new TransactionAbortedError(`the gateway of transaction ${transactionId} is gone; use a new id`, {
-    ...{ code: "gateway_lost", outcome: "not_applied", retry: "transaction", transactionId, cause },
-    open: false,
-  });
+export function gatewayLost(transactionId: string, cause: unknown): HighwaterError {
+  const message = `the gateway of ${transactionId} is gone; use a new id`;
+  return failure("gateway_lost", message, { transactionId, cause, open: false });
 }
 
-const SETTLED: Readonly<Record<string, readonly [ErrorClass, string, Outcome, Retry, string] | undefined>> = {
-  lost: [
-    ...([TransactionLostError, "transaction_lost", "not_applied", "transaction"] as const),
-    "was committed and is lost; use a new id",
-  ],
-  aborted: [
-    ...([TransactionAbortedError, "transaction_aborted", "not_applied", "transaction"] as const),
-    "is settled as aborted; use a new id",
-  ],
-  broken: [
-    ...([PromiseBrokenError, "promise_broken", "unknown", "never"] as const),
-    "was durable, and that promise is broken",
-  ],
-  expired: [
-    ...([UnknownOutcomeError, "id_expired", "unknown", "never"] as const),
-    "is older than the receipts that are kept",
-  ],
+const SETTLED: Readonly<Record<string, readonly [code: string, what: string]>> = {
+  lost: ["transaction_lost", "was committed and is lost; use a new id"],
+  aborted: ["transaction_aborted", "is settled as aborted; use a new id"],
+  broken: ["promise_broken", "was durable, and that promise is broken"],
+  expired: ["id_expired", "is older than the receipts that are kept"],
 };
 
 /** The error that stands for a settled state other than committed, or undefined where the state settles nothing. */
 export function stateError(
   transactionId: string,
-  state: TransactionState | Verdict,
-  verdict?: TokenVerdict,
+  state: string,
+  details: Partial<ErrorDetails> = {},
 ): HighwaterError | undefined {
-  const kind = SETTLED[state];
-  if (kind === undefined) return undefined;
-  const [Kind, code, outcome, retry, what] = kind;
-  const where = verdict === undefined ? "" : ` (level ${verdict.level})`;
-  const message = `transaction ${transactionId} ${what}${where}`;
-  if (verdict?.retriedIn !== undefined)
-    // A copy of the request that was on its way for long has run in the new history: whoever ran the body again under a
-    // new id would do it twice.
-    return new Kind(`${message}; another attempt under the same id committed`, {
-      ...{ code, outcome: "applied", retry: "resolve_outcome", transactionId, verdict },
+  const settled = SETTLED[state];
+  if (settled === undefined) return undefined;
+  const [code, what] = settled;
+  const message = `transaction ${transactionId} ${what}`;
+  // A copy of the request that was on its way for long has run in the new history: whoever ran the body again under a
+  // new id would do it twice.
+  if (details.verdict?.retriedIn !== undefined)
+    return failure(code, `${message}; another attempt under the same id committed`, {
+      ...{ transactionId, ...details, outcome: "applied", retry: "resolve_outcome" },
     });
-  return new Kind(message, { code, outcome, retry, transactionId, verdict });
-}
-
-/** The error that stands for a terminal verdict other than `durable`. */
-export function verdictError(verdict: TokenVerdict): HighwaterError {
-  const { id } = verdict;
-  return (
-    stateError(id, verdict.verdict, verdict) ??
-    new UnknownOutcomeError(`nobody has heard of transaction ${id}`, {
-      ...{ code: "transaction_unknown", outcome: "unknown", retry: "resolve_outcome", transactionId: id },
-    })
-  );
-}
-
-export function durabilityTimeout(
-  level: string,
-  options: { timeoutMs: number; pending: number; transactionId?: string },
-): DurabilityTimeoutError {
-  const { timeoutMs, pending, transactionId } = options;
-  return new DurabilityTimeoutError(
-    `${transactionId ?? `${String(pending)} transactions`} still pending at ${level} after ${String(timeoutMs)} ms: no loss`,
-    { code: "durability_timeout", outcome: "applied", retry: "wait", transactionId },
-  );
+  return failure(code, message, { transactionId, ...details });
 }

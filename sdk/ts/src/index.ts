@@ -36,7 +36,8 @@ export {
   type DurableOptions,
   type LostListener,
 } from "./promise.ts";
-export { type FetchLike, type Log } from "./runtime.ts";
+export { type FetchLike } from "./runtime.ts";
+export { type ObservedEnd, type ObservedEvent, type Observer } from "./observer.ts";
 export { type ResumeOptions, Session, type SessionOptions } from "./session.ts";
 export { sql, Sql, type SqlValue, type StatementInput } from "./sql.ts";
 export { type TransactBody, type TransactOptions } from "./transact.ts";

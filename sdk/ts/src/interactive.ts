@@ -1,11 +1,10 @@
 // An interactive transaction as the user holds it: one call at a time, begun with the first of them, and ended in one of
 // four ways. Owns its state; what a call means on the wire is the business of `pinned.ts`.
 import { type Decoder, type Row, type StatementResult } from "./decode.ts";
-import { HighwaterError, usageError } from "./errors.ts";
+import { failure, HighwaterError } from "./errors.ts";
 import { newTransactionId } from "./ids.ts";
-import { begin, PinnedCalls } from "./pinned.ts";
+import { PinnedCalls } from "./pinned.ts";
 import { type DurableOptions } from "./promise.ts";
-import { type Runtime } from "./runtime.ts";
 import { type Service } from "./service.ts";
 import { sql, type StatementInput, toStatement } from "./sql.ts";
 import {
@@ -17,12 +16,7 @@ import {
   type Transaction,
   type TransactionOptions,
 } from "./transaction.ts";
-import {
-  type Marks,
-  type OpenTransactionResponse,
-  type TokenVerdict,
-  type TransactionResponse,
-} from "./wire.ts";
+import { type Marks, type TokenVerdict, type TransactionResponse } from "./wire.ts";
 
 /** `timeout` and `signal` are for each of its calls, unless the call has its own. */
 export interface BeginOptions extends CallOptions, MannerOptions {
@@ -38,7 +32,6 @@ export interface CommitOptions extends CallOptions, AckOptions {
 /** @internal */
 export interface InteractiveDeps {
   readonly service: Service;
-  readonly runtime: Runtime;
   readonly decode: Decoder;
   readonly level: string;
   readonly waitMs: number;
@@ -52,7 +45,11 @@ export interface InteractiveDeps {
     statements: readonly StatementInput[],
     options: TransactionOptions,
   ) => Promise<Transaction>;
-  readonly committed: (response: TransactionResponse, level: string) => Transaction;
+  readonly committed: (
+    response: TransactionResponse,
+    level: string,
+    metadata: MannerOptions["metadata"],
+  ) => Transaction;
 }
 
 /**
@@ -64,7 +61,7 @@ export class InteractiveTransaction {
   readonly id: string = newTransactionId();
   readonly #deps: InteractiveDeps;
   readonly #options: BeginOptions;
-  #calls: PinnedCalls | null = null;
+  readonly #calls: PinnedCalls;
   #seq = 0;
   #queue: Promise<unknown> = Promise.resolve();
   #isOpen = true;
@@ -76,6 +73,7 @@ export class InteractiveTransaction {
   constructor(deps: InteractiveDeps, options: BeginOptions) {
     this.#deps = deps;
     this.#options = options;
+    this.#calls = new PinnedCalls(deps.service, this.id);
   }
 
   /** False once it was committed, rolled back, or ended by an error. */
@@ -114,23 +112,14 @@ export class InteractiveTransaction {
     statements: readonly StatementInput[],
     options: CallOptions = {},
   ): Promise<readonly StatementResult[]> {
-    const { service, decode, learnMarks, leftMs } = this.#deps;
+    const { decode, learnMarks, leftMs } = this.#deps;
     const { timeout, signal = this.#options.signal } = options;
     return this.#call(async () => {
-      const wire = statements.map(toStatement);
+      const request = { statements: statements.map(toStatement) };
       const call = { timeoutMs: timeout ?? leftMs(), signal };
-      let answer: OpenTransactionResponse;
-      if (this.#calls !== null)
-        answer = await this.#numbered((calls, seq) => calls.statements({ seq, statements: wire }, call));
-      else {
-        const opened = await begin(
-          service,
-          { id: this.id, statements: wire, ...manner(this.#options) },
-          call,
-        );
-        this.#calls = new PinnedCalls(service, this.id, opened.pin);
-        answer = opened.answer;
-      }
+      const answer = this.#calls.isBegun
+        ? await this.#numbered((seq) => this.#calls.statements({ seq, ...request }, call))
+        : await this.#calls.begin({ ...request, ...manner(this.#options) }, call);
       this.#expiresAt = new Date(answer.expiresAt);
       learnMarks(answer.marks);
       return answer.results.map(decode);
@@ -143,28 +132,23 @@ export class InteractiveTransaction {
    * Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
    */
   commit(options: CommitOptions = {}): Promise<Transaction> {
-    const {
-      level = this.#options.level ?? this.#deps.level,
-      statements = [],
-      signal = this.#options.signal,
-    } = options;
-    const totalMs = options.timeout ?? this.#deps.leftMs();
+    const { statements = [], ...given } = { ...this.#options, ...options };
+    const { level = this.#deps.level, timeout: totalMs = this.#deps.leftMs(), signal } = given;
     if (this.#committed !== undefined) return Promise.resolve(this.#committed);
     return this.#call(async () => {
       let committed: Transaction;
-      if (this.#calls === null) {
-        // Nothing was sent yet: all of it is one request.
-        const own = { ...this.#options, ...options, id: this.id, level, timeout: totalMs };
-        committed = await this.#deps.oneShot(statements.length > 0 ? statements : [sql`SELECT`], own);
-      } else {
-        const ack = acknowledgement(options, { ...this.#deps, level, totalMs });
+      if (this.#calls.isBegun) {
         const request = {
-          ...ack,
-          ...(statements.length > 0 ? { statements: statements.map(toStatement) } : {}),
+          ...acknowledgement(options, { ...this.#deps, level, totalMs }),
+          ...(statements.length > 0 && { statements: statements.map(toStatement) }),
         };
         const call = { timeoutMs: totalMs, signal };
-        const response = await this.#numbered((calls, seq) => calls.commit({ seq, ...request }, call));
-        committed = this.#deps.committed(response, level);
+        const response = await this.#numbered((seq) => this.#calls.commit({ seq, ...request }, call));
+        committed = this.#deps.committed(response, level, this.#options.metadata);
+      } else {
+        // Nothing was sent yet: all of it is one request.
+        const own = { ...given, id: this.id, level, timeout: totalMs };
+        committed = await this.#deps.oneShot(statements.length > 0 ? statements : [sql`SELECT`], own);
       }
       this.#isOpen = false;
       return (this.#committed = committed);
@@ -177,21 +161,17 @@ export class InteractiveTransaction {
    */
   async rollback(options: CallOptions = {}): Promise<void> {
     await this.#queue;
-    if (this.#committed !== undefined) throw usageError("transaction_ended", "the transaction has committed");
+    if (this.#committed !== undefined) throw failure("transaction_ended", "the transaction has committed");
     if (!this.#isOpen) return;
     this.#isOpen = false;
     const call = { timeoutMs: options.timeout ?? this.#deps.totalMs, signal: options.signal };
-    try {
-      await this.#calls?.rollback(this.#seq + 1, call);
-    } catch (error) {
-      options.signal?.throwIfAborted();
-      this.#deps.runtime.log.debug?.("rollback not answered", { id: this.id, error });
-    }
+    if (this.#calls.isBegun) await this.#calls.rollback(this.#seq + 1, call).catch(() => undefined);
+    options.signal?.throwIfAborted();
   }
 
   /** As `Transaction.durable`, once it is committed. Errors: `not_committed` before. */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    if (this.#committed === undefined) throw usageError("not_committed", "the transaction has not committed");
+    if (this.#committed === undefined) throw failure("not_committed", "the transaction has not committed");
     return this.#committed.durable(options);
   }
 
@@ -203,11 +183,12 @@ export class InteractiveTransaction {
   /** One call after another; an error that ends the transaction is kept as its reason. */
   #call<T>(run: () => Promise<T>): Promise<T> {
     const called = this.#queue.then(async () => {
-      if (!this.#isOpen) throw usageError("transaction_ended", "the transaction has ended", this.#failure);
+      if (!this.#isOpen)
+        throw failure("transaction_ended", "the transaction has ended", { cause: this.#failure });
       try {
         return await this.#deps.track(run);
       } catch (error) {
-        if (!isStillOpen(error, this.#calls !== null)) {
+        if (!isStillOpen(error, this.#calls.isBegun)) {
           this.#isOpen = false;
           // A signal's reason may be anything, and is passed on as it is.
           this.#failure = error as Error;
@@ -220,20 +201,14 @@ export class InteractiveTransaction {
   }
 
   /** The number counts only when the call was run: what was refused before has not used it up. */
-  async #numbered<T>(run: (calls: PinnedCalls, seq: number) => Promise<T>): Promise<T> {
-    const calls = this.#calls as PinnedCalls;
+  async #numbered<T>(run: (seq: number) => Promise<T>): Promise<T> {
     try {
-      const answer = await run(calls, this.#seq + 1);
+      const answer = await run(this.#seq + 1);
       this.#seq += 1;
       return answer;
     } catch (error) {
-      if (
-        error instanceof HighwaterError &&
-        error.open === true &&
-        error.retry !== "wait" &&
-        error.code !== "out_of_sequence"
-      )
-        this.#seq += 1;
+      const { open, retry, code } = error as Partial<HighwaterError>;
+      if (open === true && retry !== "wait" && code !== "out_of_sequence") this.#seq += 1;
       throw error;
     }
   }

@@ -1,7 +1,8 @@
 // What a client is made of: its options, checked, and its endpoints.
 import { type TypeDecoders } from "./decode.ts";
-import { usageError } from "./errors.ts";
-import { type FetchLike, type Log } from "./runtime.ts";
+import { failure } from "./errors.ts";
+import { type Observer } from "./observer.ts";
+import { type FetchLike } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 
 export interface Endpoint {
@@ -32,27 +33,21 @@ export interface HighwaterOptions {
   readonly types?: TypeDecoders;
   /** For the jitter of retries. Ids come from `crypto`. */
   readonly random?: () => number;
-  /** `console` fits. Nothing is logged unless given. */
-  readonly log?: Log;
+  /** Hears of everything that the client does, as it happens: for logs, traces and metrics. */
+  readonly observe?: Observer;
   /** @internal Delays and bounds that tests shorten. */
   readonly tuning?: Partial<Tuning>;
 }
 
-export function endpointsOf(options: HighwaterOptions): Endpoint[] {
-  const { url, endpoints } = options;
-  if ((url === undefined) === (endpoints === undefined))
-    throw usageError("invalid_options", "give either url or endpoints");
-  const urls = typeof url === "string" ? [url] : (url ?? []);
-  const list = endpoints ?? urls.map((each) => ({ gateway: each, tracker: each }));
-  if (list.length === 0) throw usageError("invalid_options", "at least one endpoint is needed");
+export function endpointsOf({ url, endpoints }: HighwaterOptions): Endpoint[] {
+  const urls = typeof url === "string" ? [url] : url;
+  const list = endpoints ?? urls?.map((each) => ({ gateway: each, tracker: each })) ?? [];
+  if ((url && endpoints) || list.length === 0)
+    throw failure("invalid_options", "give either url or endpoints, and at least one");
   return list.map(({ gateway, tracker }) => ({ gateway: baseUrl(gateway), tracker: baseUrl(tracker) }));
 }
 
 function baseUrl(text: string): string {
-  if (!URL.canParse(text)) throw usageError("invalid_options", `not a URL: ${text}`);
+  if (!URL.canParse(text)) throw failure("invalid_options", `not a URL: ${text}`);
   return text.replace(/\/+$/, "");
-}
-
-export function unique(urls: readonly string[]): string[] {
-  return [...new Set(urls)];
 }

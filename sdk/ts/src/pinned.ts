@@ -1,6 +1,7 @@
 // The calls of one open transaction: numbered, all to the gateway that has it, and repeated there when a reply is lost, which
 // runs nothing twice. Owns what a gateway that died means: nothing was committed, unless a commit was on its way.
-import { gatewayLost, connectionError, HighwaterError, stateError } from "./errors.ts";
+import { gatewayLost, HighwaterError, stateError } from "./errors.ts";
+import { type ObservedEvent } from "./observer.ts";
 import { isConnectionFault, isSettled } from "./retry.ts";
 import { sleep } from "./runtime.ts";
 import { type Budget, type Call, type CallOptions, heldMs, type Pin, type Service } from "./service.ts";
@@ -16,41 +17,41 @@ import {
   type TransactionResponse,
 } from "./wire.ts";
 
-/** Opens a transaction on whichever gateway is best. Errors: typed; never `unknown`, for nothing is committed. */
-export async function begin(
-  service: Service,
-  request: BeginRequest,
-  options: CallOptions,
-): Promise<{ pin: Pin; answer: OpenTransactionResponse }> {
-  let pin: Pin = { url: "", session: "" };
-  try {
-    const call = {
-      ...{ pool: service.deps.gateways, path: "/v1/transactions/begin", body: request, heldMs: 0 },
-      accepts: isOpenTransactionResponse,
-      onAnswer: (answered: Pin) => (pin = answered),
-    };
-    const answer = await service.read(call, options);
-    return { pin, answer };
-  } catch (cause) {
-    if (!(cause instanceof HighwaterError) || cause.outcome !== "unknown") throw cause;
-    throw connectionError(cause.code, cause.message, { sent: false, cause });
-  }
-}
-
-/** The calls of one transaction, once it is open. */
+/** The calls of one transaction. `begin` is the first, on whichever gateway is best; the others go where that one is. */
 export class PinnedCalls {
   readonly #service: Service;
   readonly #id: string;
-  readonly #pin: Pin;
+  #pin: Pin | undefined;
 
-  constructor(service: Service, id: string, pin: Pin) {
+  constructor(service: Service, id: string) {
     this.#service = service;
     this.#id = id;
-    this.#pin = pin;
+  }
+
+  get isBegun(): boolean {
+    return this.#pin !== undefined;
+  }
+
+  /** Errors: typed; never `unknown`, for nothing is committed. */
+  async begin(request: Omit<BeginRequest, "id">, options: CallOptions): Promise<OpenTransactionResponse> {
+    const body = { id: this.#id, ...request };
+    const call = {
+      ...{ pool: this.#service.deps.gateways, path: "/v1/transactions/begin", body, heldMs: 0 },
+      accepts: isOpenTransactionResponse,
+      onAnswer: (pin: Pin) => (this.#pin = pin),
+    };
+    try {
+      return await this.#service.read(call, options, this.#event("begin", request));
+    } catch (cause) {
+      if (cause instanceof HighwaterError && cause.outcome === "unknown")
+        Object.assign(cause, { outcome: "not_applied" });
+      throw cause;
+    }
   }
 
   statements(request: StatementsRequest, options: CallOptions): Promise<OpenTransactionResponse> {
-    return this.#step(this.#call("statements", request, isOpenTransactionResponse), options);
+    const call = this.#call("statements", request, isOpenTransactionResponse);
+    return this.#step(call, options, this.#event("statements", request));
   }
 
   rollback(seq: number, options: CallOptions): Promise<RollbackResponse> {
@@ -62,84 +63,75 @@ export class PinnedCalls {
    * has heard of it, it is settled so that it never commits.
    * Errors: typed; `outcome_unknown` when time is over and it may have committed.
    */
-  async commit(request: CommitRequest, options: CallOptions): Promise<TransactionResponse> {
+  commit(request: CommitRequest, options: CallOptions): Promise<TransactionResponse> {
     const service = this.#service;
-    const budget = service.budget(options);
     const call = this.#call("commit", request, isTransactionResponse, heldMs(request));
-    let uncertain = false;
-    for (let faults = 0; ;) {
-      const answer = await service.attempt(call, budget);
-      if (!(answer instanceof HighwaterError)) return answer;
-      const { code } = answer;
-      // Says that the call came to the wrong place, and nothing about calls before it.
-      const misplaced = code === "wrong_gateway" || code === "transaction_not_open";
-      const isTold = answer.open !== undefined && answer.outcome === "not_applied";
-      // What the gateway that has it says is so; but a refusal for now is no answer yet.
-      if (!misplaced && (isTold || isSettled(answer)) && answer.retry !== "wait") throw answer;
-      uncertain ||= !misplaced && answer.outcome !== "not_applied";
-      if (!uncertain && (answer.retry === "never" || code === "transaction_not_open"))
-        throw misplaced ? gatewayLost(this.#id, answer) : answer;
-      if (misplaced || isConnectionFault(answer)) faults += 1;
-      const decision = service.decide(answer, { pool: call.pool, budget, uncertain: false });
-      const ended = decision.action === "throw" || decision.action === "give_up";
-      if (!uncertain) {
-        if (!ended && faults < service.deps.tuning.pinnedAttempts)
-          await sleep(decision.delayMs, options.signal);
-        else throw faults > 0 ? gatewayLost(this.#id, answer) : answer;
-      } else if (
-        ended ||
-        misplaced ||
-        answer.retry !== "wait" ||
-        faults >= service.deps.tuning.pinnedAttempts
-      )
-        return this.#resolve(request, { budget, held: answer });
-      else await sleep(decision.delayMs, options.signal);
-    }
+    return service.run(options, this.#event("commit", request), async (budget) => {
+      let isUncertain = false;
+      for (let faults = 0; ;) {
+        const answer = await service.attempt(call, budget);
+        if (!(answer instanceof HighwaterError)) return answer;
+        const { code, outcome, retry } = answer;
+        // Says that the call came to the wrong place, and nothing about calls before it.
+        const isMisplaced = code === "wrong_gateway" || code === "transaction_not_open";
+        const isTold = answer.open !== undefined && outcome === "not_applied";
+        // What the gateway that has it says is so; but a refusal for now is no answer yet.
+        if (!isMisplaced && (isTold || isSettled(answer)) && retry !== "wait") throw answer;
+        isUncertain ||= !isMisplaced && outcome !== "not_applied";
+        if (!isUncertain && (retry === "never" || code === "transaction_not_open"))
+          throw isMisplaced ? gatewayLost(this.#id, answer) : answer;
+        if (isMisplaced || isConnectionFault(answer)) faults += 1;
+        const decision = service.decide(answer, call, budget);
+        const isOver = !("delayMs" in decision) || faults >= service.deps.tuning.pinnedAttempts;
+        if (isUncertain && (isOver || isMisplaced || retry !== "wait"))
+          return await this.#resolve(request, budget, answer);
+        if (isOver) throw faults > 0 ? gatewayLost(this.#id, answer) : answer;
+        await sleep(decision.delayMs, options.signal);
+      }
+    });
   }
 
-  async #resolve(
-    request: CommitRequest,
-    options: { budget: Budget; held: HighwaterError },
-  ): Promise<TransactionResponse> {
+  async #resolve(request: CommitRequest, budget: Budget, held: HighwaterError): Promise<TransactionResponse> {
     const service = this.#service;
-    const { budget, held } = options;
-    const sought = { ...request, id: this.#id };
-    const { url: _anywhere, ...settle } = this.#call(
-      "rollback",
-      { seq: request.seq + 1 },
-      isRollbackResponse,
-    );
+    const id = this.#id;
+    // At any gateway that knows the session's secret.
+    const call = this.#call("rollback", { seq: request.seq + 1 }, isRollbackResponse);
+    const settle = { ...call, pin: { session: this.#pin?.session ?? "" } };
     for (;;) {
-      const resolved = await service.resolve(sought, { budget, held, definite: false });
+      const resolved = await service.resolve({ ...request, id }, budget, held);
       if (resolved !== "send") return resolved;
       // Nobody has heard of it, but its COMMIT may be under way yet: only when the id is settled it never commits.
       const answer = await service.attempt(settle, budget);
-      if (!(answer instanceof HighwaterError)) throw stateError(this.#id, "aborted") ?? held;
+      if (!(answer instanceof HighwaterError)) throw stateError(id, "aborted") ?? held;
       if (isSettled(answer) && answer.open !== true) throw answer;
-      await service.pause(service.backoff(budget.attempt), this.#id, { budget, cause: answer });
+      await service.pause(service.backoff(budget), id, budget, answer);
     }
+  }
+
+  #event(type: ObservedEvent["type"], { statements }: { statements?: readonly unknown[] }): ObservedEvent {
+    return { type, id: this.#id, statements: statements?.length ?? 0 };
   }
 
   #call<T>(name: string, body: unknown, accepts: (answer: unknown) => answer is T, held = 0): Call<T> {
-    const { url, session } = this.#pin;
     const path = `/v1/transactions/${this.#id}/${name}`;
-    return { pool: this.#service.deps.gateways, path, body, heldMs: held, accepts, url, session };
+    const pin = this.#pin as Pin;
+    return { pool: this.#service.deps.gateways, path, body, heldMs: held, accepts, pin };
   }
 
   /** A call that commits nothing: so whatever is wrong, the transaction is not applied. */
-  async #step<T>(call: Call<T>, options: CallOptions): Promise<T> {
+  #step<T>(call: Call<T>, options: CallOptions, event?: ObservedEvent): Promise<T> {
     const service = this.#service;
-    const budget = service.budget(options);
-    for (let faults = 0; ;) {
-      const answer = await service.attempt(call, budget);
-      if (!(answer instanceof HighwaterError)) return answer;
-      const isGone = answer.code === "wrong_gateway" || isConnectionFault(answer);
-      if (isGone) faults += 1;
-      const decision = service.decide(answer, { pool: call.pool, budget, uncertain: false });
-      const isOver = decision.action !== "send" || faults >= service.deps.tuning.pinnedAttempts;
-      if (!isOver) await sleep(decision.delayMs, options.signal);
-      else if (isGone || answer.outcome === "unknown") throw gatewayLost(this.#id, answer);
-      else throw answer;
-    }
+    return service.run(options, event, async (budget) => {
+      for (let faults = 0; ;) {
+        const answer = await service.attempt(call, budget);
+        if (!(answer instanceof HighwaterError)) return answer;
+        const isGone = answer.code === "wrong_gateway" || isConnectionFault(answer);
+        if (isGone) faults += 1;
+        const decision = service.decide(answer, call, budget);
+        if (decision.action === "send" && faults < service.deps.tuning.pinnedAttempts)
+          await sleep(decision.delayMs, options.signal);
+        else throw isGone || answer.outcome === "unknown" ? gatewayLost(this.#id, answer) : answer;
+      }
+    });
   }
 }

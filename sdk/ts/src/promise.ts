@@ -1,5 +1,5 @@
 // A promise that the user holds: the token of a committed transaction, and what can be asked of it.
-import { type Entry } from "./book.ts";
+import { type Entry, type Settlement } from "./book.ts";
 import { callUser } from "./runtime.ts";
 import { type TokenVerdict, type Position } from "./wire.ts";
 import { type Watcher } from "./watcher.ts";
@@ -51,11 +51,9 @@ export class DurabilityPromise {
    * `DurabilityTimeoutError`, which is not a loss; the reason of the signal. Ending a wait changes nothing: wait again.
    */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    const level = options.level ?? this.level;
-    const timeoutMs = options.timeout ?? DURABLE_TIMEOUT_MS;
-    const [verdict] = await this.#watcher.wait([this.entry], { level, timeoutMs, signal: options.signal });
-    if (verdict === undefined) throw new Error("a wait for one promise ended without a verdict");
-    return verdict;
+    const { level = this.level, timeout: timeoutMs = DURABLE_TIMEOUT_MS, signal } = options;
+    const [verdict] = await this.#watcher.wait([this.entry], { level, timeoutMs, signal });
+    return verdict as TokenVerdict;
   }
 
   /**
@@ -64,33 +62,30 @@ export class DurabilityPromise {
    * Returns what takes the listener away. Until one of the three the client keeps its stream open.
    */
   onLost(listener: LostListener, options: { level?: string } = {}): () => void {
-    return this.#on(listener, options, false);
+    return this.#on(listener, options, /lost|broken/);
   }
 
-  #on(listener: LostListener, options: { level?: string }, durable: boolean): () => void {
-    const level = options.level ?? this.level;
-    const hear = (verdict: TokenVerdict): void => {
-      const { verdict: kind } = verdict;
-      if (durable ? kind === "durable" : kind === "lost" || kind === "broken")
-        callUser(() => listener(verdict));
-    };
-    const known = this.#watcher.known(this.entry, level);
-    if (known === undefined)
-      return this.#watcher.watch(this.entry, level, (settlement) => {
-        if (settlement.kind === "verdict") hear(settlement.verdict);
+  #on(listener: LostListener, { level = this.level }: { level?: string }, wanted: RegExp): () => void {
+    const hear = (settlement: Settlement): void => {
+      if (settlement instanceof Error || !wanted.test(settlement.verdict)) return;
+      callUser(() => {
+        listener(settlement);
       });
-    let listening = true;
+    };
+    const known = this.verdict({ level });
+    if (!known) return this.#watcher.watch(this.entry, level, hear);
+    let isWanted = true;
     queueMicrotask(() => {
-      if (listening) hear(known);
+      if (isWanted) hear(known);
     });
     return () => {
-      listening = false;
+      isWanted = false;
     };
   }
 
   /** Calls back once when it is durable at the level, and never otherwise. Returns what takes the listener away. */
   onDurable(listener: DurableListener, options: { level?: string } = {}): () => void {
-    return this.#on(listener, options, true);
+    return this.#on(listener, options, /durable/);
   }
 
   /**
@@ -106,7 +101,7 @@ export class DurabilityPromise {
   }
 
   /** What is known at the level without waiting: a terminal verdict, or undefined while it is pending. */
-  verdict(options: { level?: string } = {}): TokenVerdict | undefined {
-    return this.#watcher.known(this.entry, options.level ?? this.level);
+  verdict({ level = this.level }: { level?: string } = {}): TokenVerdict | undefined {
+    return this.#watcher.known(this.entry, level);
   }
 }

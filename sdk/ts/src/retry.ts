@@ -37,48 +37,22 @@ export function isConnectionFault({ code }: HighwaterError): boolean {
 }
 
 export function decide(error: HighwaterError, situation: Situation, tuning: Tuning): Decision {
-  switch (error.retry) {
-    case "never":
-    case "transaction":
-      // A resend can fail on what its own first attempt did: ask before the caller believes "not applied".
-      if (!situation.uncertain || isSettled(error)) return { action: "throw" };
-      return later("resolve", 0, situation, tuning);
-    case "wait": {
-      const atOnce = isEndpointFault(error) && situation.elsewhere;
-      return later("send", atOnce ? 0 : delay(error, situation, tuning), situation, tuning);
-    }
-    case "resolve_outcome":
-      return later("resolve", delay(error, situation, tuning), situation, tuning);
-  }
+  const { attempt, remainingMs, uncertain, elsewhere, random } = situation;
+  const isWait = error.retry === "wait";
+  const isFinal = !isWait && error.retry !== "resolve_outcome";
+  // A resend can fail on what its own first attempt did: ask before the caller believes "not applied".
+  if (isFinal && (!uncertain || isSettled(error))) return { action: "throw" };
+  const atOnce = isFinal || (isWait && elsewhere && isEndpointFault(error));
+  // On top of the service's own wish, so that those whom it sent away together do not come back together.
+  const jitterMs = fullJitter(attempt, tuning.backoffBaseMs, tuning.backoffMaxMs, random);
+  const delayMs = atOnce ? 0 : (error.retryAfterMs ?? 0) + jitterMs;
+  if (delayMs + tuning.attemptMinMs > remainingMs) return { action: "give_up" };
+  return { action: isWait ? "send" : "resolve", delayMs };
 }
-
-const SETTLED = new Set([
-  "transaction_aborted",
-  "transaction_expired",
-  "transaction_lost",
-  "promise_broken",
-  "id_expired",
-  "id_reused",
-  "client_closed",
-]);
 
 /** Errors that are about the id, not about the attempt. */
-export function isSettled(error: HighwaterError): boolean {
-  return SETTLED.has(error.code);
-}
-
-function delay(error: HighwaterError, situation: Situation, tuning: Tuning): number {
-  const jitterMs = fullJitter(situation.attempt, {
-    baseMs: tuning.backoffBaseMs,
-    maxMs: tuning.backoffMaxMs,
-    random: situation.random,
-  });
-  // On top of the service's own wish, so that those whom it sent away together do not come back together.
-  return (error.retryAfterMs ?? 0) + jitterMs;
-}
-
-function later(action: "send" | "resolve", delayMs: number, situation: Situation, tuning: Tuning): Decision {
-  return delayMs + tuning.attemptMinMs > situation.remainingMs ? { action: "give_up" } : { action, delayMs };
+export function isSettled({ code }: HighwaterError): boolean {
+  return /^(transaction_(aborted|expired|lost)|promise_broken|id_(expired|reused)|client_closed)$/.test(code);
 }
 
 /**
@@ -95,21 +69,15 @@ export type Resolution =
   | { readonly action: "throw"; readonly error: HighwaterError };
 
 /** What the state of an id means for a transaction whose attempt failed; `held` is the definite error of a resend. */
-export function resolve(state: TransactionStateResponse, held: HighwaterError | undefined): Resolution {
-  const error = stateError(state.id, state.state);
-  if (error !== undefined) return { action: "throw", error };
-  switch (state.state) {
-    case "committed":
-    case "pending":
-    case "durable":
-      return state.token !== undefined && state.position !== undefined
-        ? { action: "adopt" }
-        : { action: "ask" };
-    case "unknown":
-      return held === undefined || held.retry === "transaction"
-        ? { action: "send" }
-        : { action: "throw", error: held };
-    default:
-      return { action: "ask" };
+export function resolve(
+  { id, state, token, position }: TransactionStateResponse,
+  held: HighwaterError | undefined,
+): Resolution {
+  if (state === "unknown") {
+    if (held === undefined || held.retry === "transaction") return { action: "send" };
+    return { action: "throw", error: held };
   }
+  const error = stateError(id, state);
+  if (error !== undefined) return { action: "throw", error };
+  return { action: state !== "active" && token && position ? "adopt" : "ask" };
 }

@@ -2,6 +2,7 @@
 // together may take; the decisions themselves are in `retry.ts`, the calls of open transactions in `pinned.ts`.
 import { type EndpointPool } from "./endpoints.ts";
 import { HighwaterError, unknownOutcome } from "./errors.ts";
+import { type ObservedEvent } from "./observer.ts";
 import { decide, type Decision, isEndpointFault, resolve } from "./retry.ts";
 import { fullJitter, type Runtime, sleep } from "./runtime.ts";
 import { badAnswer, exchange } from "./transport.ts";
@@ -38,7 +39,7 @@ export interface Pin {
   readonly session: string;
 }
 
-export const SESSION_HEADER = "highwater-session";
+const SESSION_HEADER = "highwater-session";
 
 export interface Call<T> {
   readonly pool: EndpointPool;
@@ -49,8 +50,7 @@ export interface Call<T> {
   readonly heldMs: number;
   readonly accepts: (body: unknown) => body is T;
   /** The only endpoint that will do; the best one unless given. */
-  readonly url?: string | undefined;
-  readonly session?: string | undefined;
+  readonly pin?: Partial<Pin>;
   readonly onAnswer?: (pin: Pin) => void;
 }
 
@@ -66,6 +66,8 @@ export interface Sought {
 export interface Budget {
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;
+  /** What the observer has to say to the service. */
+  readonly headers: Record<string, string>;
   attempt: number;
 }
 
@@ -76,93 +78,111 @@ export class Service {
     this.deps = deps;
   }
 
+  /** Runs a call of the user's within its time, and tells the observer when it begins and how it ends. */
+  async run<T>(
+    options: CallOptions,
+    event: ObservedEvent | undefined,
+    call: (budget: Budget) => Promise<T>,
+  ): Promise<T> {
+    const headers: Record<string, string> = {};
+    const { observe, monotonicMs } = this.deps.runtime;
+    const end = event && observe({ ...event, headers });
+    const deadlineMs = monotonicMs() + options.timeoutMs;
+    try {
+      const answer = await call({ deadlineMs, signal: options.signal, headers, attempt: 0 });
+      end?.({ state: (answer as { state?: string }).state });
+      return answer;
+    } catch (error) {
+      end?.({ error });
+      throw error;
+    }
+  }
+
   /**
    * Runs a one-shot transaction to a settled answer: the same id and body until there is one. The gateway runs an id
    * once, so a lost reply costs a resend and nothing else.
    * Errors: every typed error of the service; `outcome_unknown` when time is over and an attempt may have been applied.
    */
-  async transaction(request: TransactionRequest, options: CallOptions): Promise<TransactionResponse> {
+  transaction(request: TransactionRequest, options: CallOptions): Promise<TransactionResponse> {
+    const { id, statements, level } = request;
     const call: Call<TransactionResponse> = {
       ...{ pool: this.deps.gateways, path: "/v1/transactions", body: request },
       heldMs: heldMs(request),
       accepts: isTransactionResponse,
     };
-    const budget = this.budget(options);
-    let uncertain = false;
-    for (;;) {
-      const answer = await this.attempt(call, budget);
-      if (!(answer instanceof HighwaterError)) return answer;
-      uncertain ||= answer.outcome !== "not_applied";
-      const decision = this.decide(answer, { pool: call.pool, budget, uncertain });
-      if (decision.action === "throw") throw answer;
-      if (decision.action === "give_up") throw uncertain ? unknownOutcome(request.id, answer) : answer;
-      await sleep(decision.delayMs, options.signal);
-      if (decision.action === "send") continue;
-      const definite = answer.retry === "never" || answer.retry === "transaction";
-      const resolved = await this.resolve(request, { budget, held: answer, definite });
-      if (resolved !== "send") return resolved;
-    }
+    const event = { type: "commit", id, level, statements: statements.length } as const;
+    return this.run(options, event, async (budget) => {
+      let isUncertain = false;
+      for (;;) {
+        const answer = await this.attempt(call, budget);
+        if (!(answer instanceof HighwaterError)) return answer;
+        isUncertain ||= answer.outcome !== "not_applied";
+        const decision = this.decide(answer, call, budget, isUncertain);
+        if (decision.action === "throw") throw answer;
+        if (decision.action === "give_up") throw isUncertain ? unknownOutcome(id, answer) : answer;
+        await sleep(decision.delayMs, budget.signal);
+        if (decision.action === "send") continue;
+        const isDefinite = answer.retry === "never" || answer.retry === "transaction";
+        const resolved = await this.resolve(request, budget, answer, isDefinite);
+        if (resolved !== "send") return resolved;
+      }
+    });
   }
 
   /** Asks what became of an id until it is settled, or says that sending it again is the way to find out. */
   async resolve(
     request: Sought,
-    options: { budget: Budget; held: HighwaterError; definite: boolean },
+    budget: Budget,
+    held: HighwaterError,
+    isDefinite = false,
   ): Promise<TransactionResponse | "send"> {
-    const { budget, held, definite } = options;
     let cause = held;
     for (;;) {
       const waitMs = Math.min(heldMs(request), this.remaining(budget));
-      const call = this.#statusCall(request.id, { waitMs, level: request.level });
+      const call = this.#statusCall(request.id, waitMs, request.level);
       const state = await this.attempt(call, budget);
       let delayMs: number;
       let isConflict = false;
       if (state instanceof HighwaterError) {
         cause = state;
-        const decision = this.decide(state, { pool: call.pool, budget, uncertain: false });
-        if (decision.action === "throw" || decision.action === "give_up")
-          throw unknownOutcome(request.id, cause);
+        const decision = this.decide(state, call, budget);
+        if (!("delayMs" in decision)) throw unknownOutcome(request.id, cause);
         delayMs = decision.delayMs;
       } else {
-        const resolution = resolve(state, definite ? held : undefined);
+        const resolution = resolve(state, isDefinite ? held : undefined);
         if (resolution.action === "adopt") return adopt(state, request);
         if (resolution.action === "throw") throw resolution.error;
-        if (resolution.action === "send" && !definite) return "send";
         // A conflict of a resend. Not at once: those that conflicted with each other would meet again.
         isConflict = resolution.action === "send";
-        delayMs = this.backoff(budget.attempt);
+        if (isConflict && !isDefinite) return "send";
+        delayMs = this.backoff(budget);
       }
-      await this.pause(delayMs, request.id, { budget, cause });
+      await this.pause(delayMs, request.id, budget, cause);
       if (isConflict) return "send";
     }
   }
 
   /** Sleeps, unless there is no time for another attempt: then the outcome stays unknown. */
-  async pause(
-    delayMs: number,
-    id: string,
-    { budget, cause }: { budget: Budget; cause: unknown },
-  ): Promise<void> {
+  async pause(delayMs: number, id: string, budget: Budget, cause: unknown): Promise<void> {
     if (delayMs + this.deps.tuning.attemptMinMs > this.remaining(budget)) throw unknownOutcome(id, cause);
     await sleep(delayMs, budget.signal);
   }
 
-  backoff(attempt: number): number {
+  backoff({ attempt }: Budget): number {
     const { runtime, tuning } = this.deps;
-    const { backoffBaseMs: baseMs, backoffMaxMs: maxMs } = tuning;
-    return fullJitter(attempt, { baseMs, maxMs, random: runtime.random() });
+    return fullJitter(attempt, tuning.backoffBaseMs, tuning.backoffMaxMs, runtime.random());
   }
 
   /** `GET /v1/transactions/{id}`, held by the gateway for `waitMs` until the id is settled at the level. */
-  async status(
+  status(
     id: string,
     options: CallOptions & { waitMs?: number | undefined; level?: string | undefined },
   ): Promise<TransactionStateResponse> {
-    return this.read(this.#statusCall(id, { waitMs: options.waitMs ?? 0, level: options.level }), options);
+    return this.read(this.#statusCall(id, options.waitMs ?? 0, options.level), options);
   }
 
   /** One request for verdicts; at most `LIMITS.tokensPerRequest` tokens. */
-  async verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
+  verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
     const call: Call<VerdictsResponse> = {
       ...{ pool: this.deps.trackers, path: "/v1/durability/verdicts", body: request },
       heldMs: request.waitMs ?? 0,
@@ -171,48 +191,50 @@ export class Service {
     return this.read(call, options);
   }
 
-  #statusCall(
-    id: string,
-    options: { waitMs: number; level: string | undefined },
-  ): Call<TransactionStateResponse> {
-    const query = new URLSearchParams();
-    const waitSeconds = Math.max(0, Math.ceil(options.waitMs / 1_000));
-    if (waitSeconds > 0) query.set("wait", String(waitSeconds));
-    if (options.level !== undefined) query.set("level", options.level);
+  #statusCall(id: string, waitMs: number, level: string | undefined): Call<TransactionStateResponse> {
+    const seconds = Math.max(0, Math.ceil(waitMs / 1_000));
+    const query = new URLSearchParams({
+      ...(seconds > 0 && { wait: String(seconds) }),
+      ...(level && { level }),
+    });
     return {
-      ...{ pool: this.deps.gateways, heldMs: waitSeconds * 1_000 },
+      ...{ pool: this.deps.gateways, heldMs: seconds * 1_000 },
       path: `/v1/transactions/${id}?${query.toString()}`.replace(/\?$/, ""),
       accepts: isTransactionStateResponse,
     };
   }
 
   /** A call that changes nothing, or the same thing each time: again until it succeeds, is refused, or time is over. */
-  async read<T>(call: Call<T>, options: CallOptions): Promise<T> {
-    const budget = this.budget(options);
-    for (;;) {
-      const answer = await this.attempt(call, budget);
-      if (!(answer instanceof HighwaterError)) return answer;
-      const decision = this.decide(answer, { pool: call.pool, budget, uncertain: false });
-      if (decision.action === "throw" || decision.action === "give_up") throw answer;
-      await sleep(decision.delayMs, options.signal);
-    }
+  read<T>(call: Call<T>, options: CallOptions, event?: ObservedEvent): Promise<T> {
+    return this.run(options, event, async (budget) => {
+      for (;;) {
+        const answer = await this.attempt(call, budget);
+        if (!(answer instanceof HighwaterError)) return answer;
+        const decision = this.decide(answer, call, budget);
+        if (!("delayMs" in decision)) throw answer;
+        await sleep(decision.delayMs, options.signal);
+      }
+    });
   }
 
   /** One attempt on the endpoint that is best now. A failure that has a type is returned, anything else is thrown. */
   async attempt<T>(call: Call<T>, budget: Budget): Promise<T | HighwaterError> {
     const { runtime, headers, requestTimeoutMs, tuning } = this.deps;
-    const { pool, path, body, session } = call;
-    const base = call.url ?? pool.pick(runtime.monotonicMs());
-    const url = `${base}${path}`;
+    const { pool, path, pin, body, accepts } = call;
+    const base = pin?.url ?? pool.pick(runtime.monotonicMs());
     budget.attempt += 1;
     try {
       const answer = await exchange(runtime, {
-        ...{ url, body, signal: budget.signal },
-        headers: session === undefined ? headers : { ...headers, [SESSION_HEADER]: session },
-        timeoutMs: Math.min(attemptMs(requestTimeoutMs, call.heldMs), this.remaining(budget)),
+        ...{ url: base + path, body, signal: budget.signal },
+        headers: { ...headers, ...budget.headers, ...(pin?.session && { [SESSION_HEADER]: pin.session }) },
+        // A request that is held on purpose still has half of the usual time besides.
+        timeoutMs: Math.min(
+          Math.max(requestTimeoutMs, call.heldMs + requestTimeoutMs / 2),
+          this.remaining(budget),
+        ),
         probeMs: pool.size > 1 ? tuning.probeMs : undefined,
       });
-      if (!call.accepts(answer.body)) throw badAnswer(`the answer of ${path} has not the shape it must have`);
+      if (!accepts(answer.body)) throw badAnswer(`${path}: not the shape of an answer`);
       pool.succeeded(base);
       call.onAnswer?.({ url: base, session: answer.headers.get(SESSION_HEADER) ?? "" });
       return answer.body;
@@ -220,51 +242,37 @@ export class Service {
       if (!(error instanceof HighwaterError)) throw error;
       if (isEndpointFault(error)) pool.failed(base, runtime.monotonicMs());
       else pool.succeeded(base);
-      runtime.log.debug?.("attempt failed", { url, attempt: budget.attempt, error });
+      const { id } = (body ?? {}) as { id?: string };
+      runtime.observe({ type: "retry", id, url: base + path, attempt: budget.attempt, error });
       return error;
     }
   }
 
-  decide(
-    error: HighwaterError,
-    options: { pool: EndpointPool; budget: Budget; uncertain: boolean },
-  ): Decision {
+  decide(error: HighwaterError, { pool }: Call<unknown>, budget: Budget, uncertain = false): Decision {
     const { runtime, tuning } = this.deps;
-    const { pool, budget, uncertain } = options;
     const elsewhere = budget.attempt < pool.size && pool.hasAwake(runtime.monotonicMs());
-    const situation = { attempt: budget.attempt - 1, uncertain, elsewhere, random: runtime.random() };
-    return decide(error, { ...situation, remainingMs: this.remaining(budget) }, tuning);
+    const remainingMs = this.remaining(budget);
+    const situation = { attempt: budget.attempt - 1, uncertain, elsewhere, remainingMs };
+    return decide(error, { ...situation, random: runtime.random() }, tuning);
   }
 
-  budget(options: CallOptions): Budget {
-    const deadlineMs = this.deps.runtime.monotonicMs() + options.timeoutMs;
-    return { deadlineMs, signal: options.signal, attempt: 0 };
-  }
-
-  remaining(budget: Budget): number {
-    return Math.max(0, budget.deadlineMs - this.deps.runtime.monotonicMs());
+  remaining({ deadlineMs }: Budget): number {
+    return Math.max(0, deadlineMs - this.deps.runtime.monotonicMs());
   }
 }
 
 /** How long the service may hold the answer to a commit back. */
-export function heldMs({ ack, maxWaitMs }: Pick<Sought, "ack" | "maxWaitMs">): number {
-  return ack === "durable" ? (maxWaitMs ?? 0) : 0;
-}
-
-/** How long one attempt may take: a request that is held on purpose still has half of the usual time besides. */
-function attemptMs(requestTimeoutMs: number, held: number): number {
-  return Math.max(requestTimeoutMs, held + requestTimeoutMs / 2);
+export function heldMs({ ack, maxWaitMs = 0 }: Pick<Sought, "ack" | "maxWaitMs">): number {
+  return ack === "durable" ? maxWaitMs : 0;
 }
 
 /** The answer that a committed transaction would have given, as far as its state tells. */
-function adopt(state: TransactionStateResponse, request: Sought): TransactionResponse {
-  const { id, token, position, marks } = state;
-  if (token === undefined || position === undefined) throw badAnswer("a committed transaction has no token");
-  const safe = request.ack === "durable";
-  const level = state.level ?? request.level;
+function adopt(answer: TransactionStateResponse, { ack, level: asked }: Sought): TransactionResponse {
+  const { id, token, position, marks, state, level = asked } = answer;
+  if (!token || !position) throw badAnswer("a committed transaction has no token");
   return {
     ...{ id, token, position, marks, results: null, announced: false, replayed: true },
-    state: safe && state.state === "committed" ? "pending" : state.state,
-    ...(level === undefined ? {} : { level }),
+    state: ack === "durable" && state === "committed" ? "pending" : state,
+    ...(level && { level }),
   };
 }

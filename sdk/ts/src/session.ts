@@ -1,7 +1,7 @@
 // A session: what one line of work has committed or read, so that all of it can be waited for at once, be seen by its later
 // reads, and be asked about by the process that comes after this one.
 import { type Entry } from "./book.ts";
-import { PromiseBrokenError, TransactionLostError, usageError } from "./errors.ts";
+import { failure, type HighwaterError } from "./errors.ts";
 import { type BeginOptions, type InteractiveTransaction } from "./interactive.ts";
 import { type DurableOptions, DURABLE_TIMEOUT_MS } from "./promise.ts";
 import { type StatementInput } from "./sql.ts";
@@ -53,7 +53,8 @@ export class Session {
   readonly #options: SessionOptions;
   readonly #entries = new Set<Entry>();
   /** The furthest of the newest epoch: who sees it, sees all before it. */
-  #latest: Entry | null = null;
+  #latest: Entry | undefined;
+  #rememberedMax = REMEMBERED_MAX;
   readonly #remember: Remember = ({ entry }) => {
     this.#add(entry);
   };
@@ -93,15 +94,14 @@ export class Session {
    * next call is about the others.
    */
   async durable(options: DurableOptions = {}): Promise<void> {
-    const level = options.level ?? this.#deps.level;
-    const timeoutMs = options.timeout ?? DURABLE_TIMEOUT_MS;
+    const { level = this.#deps.level, timeout: timeoutMs = DURABLE_TIMEOUT_MS, signal } = options;
     const entries = [...this.#entries];
     try {
-      await this.#deps.watcher.wait(entries, { level, timeoutMs, signal: options.signal });
+      await this.#deps.watcher.wait(entries, { level, timeoutMs, signal });
     } catch (error) {
-      const gone = error instanceof TransactionLostError || error instanceof PromiseBrokenError;
-      const token = gone ? error.verdict?.token : undefined;
-      for (const entry of entries) if (entry.token === token) this.#entries.delete(entry);
+      const { verdict } = error as Partial<HighwaterError>;
+      if (verdict && /lost|broken/.test(verdict.verdict))
+        for (const entry of entries) if (entry.token === verdict.token) this.#entries.delete(entry);
       throw error;
     }
   }
@@ -124,13 +124,12 @@ export class Session {
    */
   async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
     const [prefix, ...tokens] = token.split(".");
-    if (prefix !== TOKEN_PREFIX) throw usageError("invalid_token", "the text is not a token of a session");
+    if (prefix !== TOKEN_PREFIX) throw failure("invalid_token", "not a token of a session");
     const entries = tokens.map((each) => this.#deps.entry(each));
     const verdicts = tokens.length === 0 ? [] : await this.#deps.verdicts(tokens, options);
     for (const [at, verdict] of verdicts.entries()) {
       const entry = entries[at];
-      const exists = verdict.verdict === "durable" || verdict.verdict === "pending";
-      if (entry !== undefined && exists) this.#add(entry);
+      if (entry && /durable|pending/.test(verdict.verdict)) this.#add(entry);
     }
     return verdicts;
   }
@@ -139,7 +138,10 @@ export class Session {
     this.#entries.add(entry);
     const { place } = this.#latest ?? entry;
     if (place.epoch !== entry.place.epoch || place.offset <= entry.place.offset) this.#latest = entry;
-    if (this.#entries.size > REMEMBERED_MAX) this.#compact();
+    if (this.#entries.size <= this.#rememberedMax) return;
+    this.#compact();
+    // What is left may be pending for long: not every further one is a reason to look through all of them.
+    this.#rememberedMax = Math.max(REMEMBERED_MAX, 2 * this.#entries.size);
   }
 
   #compact(): void {
@@ -147,12 +149,10 @@ export class Session {
     for (const entry of this.#entries) {
       if (this.#deps.watcher.known(entry, this.#deps.level)?.verdict !== "durable") continue;
       const { epoch, offset } = entry.place;
-      const other = furthest.get(epoch);
-      if (other !== undefined && other.place.offset >= offset) this.#entries.delete(entry);
-      else {
-        if (other !== undefined) this.#entries.delete(other);
-        furthest.set(epoch, entry);
-      }
+      const other = furthest.get(epoch) ?? entry;
+      const [near, far] = offset > other.place.offset ? [other, entry] : [entry, other];
+      if (near !== far) this.#entries.delete(near);
+      furthest.set(epoch, far);
     }
   }
 }

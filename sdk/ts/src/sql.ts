@@ -1,6 +1,6 @@
 // The `sql` template tag: text with $1, $2, ... and the values beside it, never inside it. Owns the conversion of
 // JavaScript values to what the wire carries; what comes back is decoded in `decode.ts`.
-import { usageError } from "./errors.ts";
+import { failure } from "./errors.ts";
 import { hexOf } from "./ids.ts";
 import { type Param, type Statement } from "./wire.ts";
 
@@ -65,13 +65,16 @@ function isWordChar(char: string): boolean {
 }
 
 function tag(strings: TemplateStringsArray, ...values: readonly (SqlValue | Sql)[]): Sql {
-  const pieces: Piece[] = [{ text: strings[0] ?? "" }];
-  values.forEach((value, index) => {
-    if (value instanceof Sql) pieces.push(...value.pieces);
-    else pieces.push({ param: toParam(value) });
-    pieces.push({ text: strings[index + 1] ?? "" });
-  });
-  return new Sql(pieces);
+  return new Sql(
+    strings.flatMap((text, index) => [
+      ...(index === 0 ? [] : piecesOf(values[index - 1] as SqlValue | Sql)),
+      { text },
+    ]),
+  );
+}
+
+function piecesOf(item: SqlValue | Sql): readonly Piece[] {
+  return item instanceof Sql ? item.pieces : [{ param: toParam(item) }];
 }
 
 /** Text that goes into the statement as it is. Never give it anything that a user typed. */
@@ -81,22 +84,16 @@ function raw(text: string): Sql {
 
 /** A quoted identifier; several parts are joined with dots: `sql.ident("public", "account")`. */
 function ident(...parts: readonly string[]): Sql {
-  if (parts.length === 0) throw usageError("invalid_identifier", "an identifier needs at least one part");
-  const quoted = parts.map((part) => {
-    if (part === "" || part.includes("\0"))
-      throw usageError("invalid_identifier", "an identifier must not be empty nor contain a zero character");
-    return `"${part.replaceAll('"', '""')}"`;
-  });
-  return raw(quoted.join("."));
+  if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
+    throw failure("invalid_identifier", "an identifier must not be empty nor have a zero character");
+  return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
 /** Fragments or values with a separator between them: `sql.join([1, 2, 3])` is `$1, $2, $3`. */
 function join(items: readonly (SqlValue | Sql)[], separator: Sql = raw(", ")): Sql {
-  const pieces = items.flatMap((item, index): readonly Piece[] => {
-    const own = item instanceof Sql ? item.pieces : [{ param: toParam(item) }];
-    return index === 0 ? own : [...separator.pieces, ...own];
-  });
-  return new Sql(pieces);
+  return new Sql(
+    items.flatMap((item, index) => [...(index === 0 ? [] : separator.pieces), ...piecesOf(item)]),
+  );
 }
 
 /** A value as JSON text, for json and jsonb parameters. Needed for arrays only, which else become SQL arrays. */
@@ -131,15 +128,12 @@ export function toParam(value: unknown): Param {
       if (Array.isArray(value)) return arrayText(value);
       return jsonText(value);
     default:
-      throw usageError(
-        "invalid_parameter",
-        `a parameter must not be ${typeof value}; use null for SQL's NULL`,
-      );
+      throw failure("invalid_parameter", `a parameter must not be ${typeof value}; NULL is null`);
   }
 }
 
 function dateText(date: Date): string {
-  if (Number.isNaN(date.getTime())) throw usageError("invalid_parameter", "the date is not valid");
+  if (Number.isNaN(date.getTime())) throw failure("invalid_parameter", "the date is not valid");
   const text = date.toISOString();
   const year = date.getUTCFullYear();
   if (year > 0) return text.replace(/^\+0*/, "");
@@ -151,7 +145,7 @@ function jsonText(value: unknown): string {
   const text = JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === "bigint" ? inner.toString() : inner,
   ) as string | undefined;
-  if (text === undefined) throw usageError("invalid_parameter", "the value has no JSON form");
+  if (text === undefined) throw failure("invalid_parameter", "the value has no JSON form");
   return text;
 }
 

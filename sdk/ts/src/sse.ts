@@ -13,10 +13,10 @@ const MAX_EVENT_CHARS = 16 * 1024 * 1024;
 export class SseParser {
   readonly #decoder = new TextDecoder();
   #line = "";
-  #afterCr = false;
+  #isAfterCr = false;
   #type = "";
-  #data: string[] = [];
-  #dataChars = 0;
+  /** Each line of data and what ends it. */
+  #data = "";
   #lastEventId: string;
 
   constructor(lastEventId = "") {
@@ -29,42 +29,29 @@ export class SseParser {
     const events: SseEvent[] = [];
     if (text === "") return events;
     // A line ends at CR, LF or CRLF, and the pair may be cut in two: the LF of such a pair ends nothing.
-    if (this.#afterCr && text.startsWith("\n")) text = text.slice(1);
-    this.#afterCr = text.endsWith("\r");
+    if (this.#isAfterCr && text.startsWith("\n")) text = text.slice(1);
+    this.#isAfterCr = text.endsWith("\r");
     const lines = text.split(/\r\n|\r|\n/);
-    const rest = lines.pop() ?? "";
-    for (const part of lines) {
-      const event = this.#takeLine(this.#line + part);
-      this.#line = "";
-      if (event !== undefined) events.push(event);
+    lines[0] = this.#line + (lines[0] ?? "");
+    this.#line = lines.pop() ?? "";
+    for (const line of lines) {
+      if (line !== "") this.#takeLine(line);
+      else {
+        const event = { type: this.#type || "message", data: this.#data, lastEventId: this.#lastEventId };
+        this.#type = this.#data = "";
+        if (event.data !== "") events.push({ ...event, data: event.data.slice(0, -1) });
+      }
     }
-    this.#line += rest;
-    if (this.#line.length + this.#dataChars > MAX_EVENT_CHARS) throw new RangeError("the event is too long");
+    if (this.#line.length + this.#data.length > MAX_EVENT_CHARS)
+      throw new RangeError("the event is too long");
     return events;
   }
 
-  #takeLine(line: string): SseEvent | undefined {
-    if (line === "") return this.#dispatch();
-    const colon = line.indexOf(":");
-    const field = colon === -1 ? line : line.slice(0, colon);
-    const value = colon === -1 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
+  #takeLine(line: string): void {
+    const [, field, value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
     if (field === "event") this.#type = value;
     else if (field === "id" && !value.includes("\0")) this.#lastEventId = value;
-    else if (field === "data") {
-      this.#data.push(value);
-      this.#dataChars += value.length;
-    }
+    else if (field === "data") this.#data += `${value}\n`;
     // Comments (an empty field name), `retry` and fields of the future say nothing to this client.
-    return undefined;
-  }
-
-  #dispatch(): SseEvent | undefined {
-    const data = this.#data;
-    const type = this.#type;
-    this.#data = [];
-    this.#dataChars = 0;
-    this.#type = "";
-    if (data.length === 0) return undefined;
-    return { type: type === "" ? "message" : type, data: data.join("\n"), lastEventId: this.#lastEventId };
   }
 }

@@ -45,7 +45,7 @@ export async function transact<T>(
         else if (tx.failure !== undefined) throw tx.failure;
         // The answer may have come at the end of the service's patience.
         if (options.ack === "durable")
-          await tx.committed?.durable({ timeout: leftMs(), ...(signal === undefined ? {} : { signal }) });
+          await tx.committed?.durable({ timeout: leftMs(), ...(signal && { signal }) });
         return value;
       } catch (error) {
         conflict = error;
@@ -54,13 +54,11 @@ export async function transact<T>(
     } catch (error) {
       await tx[Symbol.asyncDispose]();
       conflict ??= tx.failure;
-      const delayMs = fullJitter(attempt, {
-        ...{ baseMs: tuning.conflictBaseMs, maxMs: tuning.backoffMaxMs, random: runtime.random() },
-      });
+      const delayMs = fullJitter(attempt, tuning.conflictBaseMs, tuning.backoffMaxMs, runtime.random());
       // Errors of the body's own pass through. So does an unknown outcome: what may have committed is not run again.
       const isUndone = conflict instanceof HighwaterError && conflict.retry === "transaction";
       if (!isUndone || attempt >= maxAttempts || delayMs + tuning.attemptMinMs > leftMs()) throw error;
-      runtime.log.debug?.("transaction runs again", { id: tx.id, attempt, error: conflict });
+      runtime.observe({ type: "retry", id: tx.id, attempt, error: conflict });
       await sleep(delayMs, signal);
     }
   }

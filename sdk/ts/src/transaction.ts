@@ -1,6 +1,6 @@
 // A transaction that has committed: its results and its promise. And the options of those that are to run.
 import { type Decoder, type Row, type StatementResult } from "./decode.ts";
-import { HighwaterError } from "./errors.ts";
+import { failure } from "./errors.ts";
 import { type Entry } from "./book.ts";
 import { DurabilityPromise } from "./promise.ts";
 import { type StatementInput, toStatement } from "./sql.ts";
@@ -98,17 +98,17 @@ export class Transaction extends DurabilityPromise {
    */
   get rows(): readonly Row[] {
     if (this.results === null)
-      throw new HighwaterError("the answer is a replay, and results are not kept; read the rows again", {
-        ...{ code: "results_not_kept", outcome: "applied", retry: "never", transactionId: this.id },
+      throw failure("results_not_kept", "results of a replay are not kept; read the rows again", {
+        ...{ outcome: "applied", transactionId: this.id },
       });
     return this.results.at(-1)?.rows ?? [];
   }
 }
 
-/** What a request takes over from options, without what was not given. */
+/** What a request takes over from options; what was not given does not go out, for JSON has no `undefined`. */
 export function manner(options: MannerOptions): Omit<BeginRequest, "id" | "statements"> {
   const { isolation, readOnly, deferrable, maxDelayMs, metadata } = options;
-  return given({ isolation, readOnly, deferrable, maxDelayMs, metadata: metadata && { ...metadata } });
+  return { isolation, readOnly, deferrable, maxDelayMs, metadata } as Omit<BeginRequest, "id">;
 }
 
 /** The client's own times and level, for what the user did not give. */
@@ -118,19 +118,15 @@ export interface AckLimits {
   readonly totalMs: number;
 }
 
-export function acknowledgement(options: AckOptions, limits: AckLimits): Omit<CommitRequest, "seq"> {
-  const { ack, maxDelayMs } = options;
-  if (ack !== "durable") return given({ ack, maxDelayMs });
+export function acknowledgement(
+  { ack, maxDelayMs, maxWaitMs: wantedMs }: AckOptions,
+  { level, waitMs, totalMs }: AckLimits,
+): Omit<CommitRequest, "seq"> {
+  if (ack !== "durable") return { ack, maxDelayMs } as Omit<CommitRequest, "seq">;
   // Leaves a quarter of the time, at most a second, for the answer to travel in.
-  const waitLimitMs = Math.min(LIMITS.waitMs, limits.totalMs - Math.min(1_000, limits.totalMs / 4));
-  const maxWaitMs = Math.max(0, Math.floor(Math.min(options.maxWaitMs ?? limits.waitMs, waitLimitMs)));
-  return given({ ack, level: limits.level, maxWaitMs, maxDelayMs });
-}
-
-type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
-
-function given<T extends object>(fields: T): Given<T> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Given<T>;
+  const limitMs = Math.min(LIMITS.waitMs, totalMs - Math.min(1_000, totalMs / 4));
+  const maxWaitMs = Math.max(0, Math.floor(Math.min(wantedMs ?? waitMs, limitMs)));
+  return { ack, level, maxWaitMs, maxDelayMs } as Omit<CommitRequest, "seq">;
 }
 
 /** The request as the wire carries it. The same bytes go out with every attempt. */
@@ -143,6 +139,6 @@ export function buildRequest(
     ...{ id, statements: statements.map(toStatement) },
     ...manner(options),
     ...acknowledgement(options, options),
-    ...given({ after: typeof after === "object" ? after.token : after, mode }),
-  };
+    ...{ after: typeof after === "object" ? after.token : after, mode },
+  } as TransactionRequest;
 }

@@ -1,6 +1,6 @@
 // One HTTP exchange: a request out, JSON or a typed error back. Retries and endpoints are decided elsewhere.
-import { answerError, connectionError } from "./errors.ts";
-import { abortReason, type Runtime, startTimer } from "./runtime.ts";
+import { answerError, failure, HighwaterError } from "./errors.ts";
+import { type Runtime, startTimer, whenAborted } from "./runtime.ts";
 
 export interface Exchange {
   readonly url: string;
@@ -19,9 +19,7 @@ export interface Answer {
 }
 
 /** Codes under which platforms report that a connection never came to be, so that nothing was sent. */
-const NEVER_SENT = new Set([
-  ...["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"],
-]);
+const NEVER_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
 
 /**
  * Sends the request once.
@@ -29,75 +27,68 @@ const NEVER_SENT = new Set([
  * `unknown` unless the request provably never left; the signal's reason when that is aborted.
  */
 export async function exchange(runtime: Runtime, request: Exchange): Promise<Answer> {
-  const { signal } = request;
-  throwIfAborted(signal);
+  const { url, body, signal, probeMs, timeoutMs } = request;
+  signal?.throwIfAborted();
   const attempt = new AbortController();
-  const onAbort = (): void => {
-    attempt.abort();
-  };
-  let timedOut = false;
+  let isLate = false;
   const onTimeout = (): void => {
-    timedOut = true;
+    isLate = true;
     attempt.abort();
   };
-  signal?.addEventListener("abort", onAbort, { once: true });
-  const timers = [startTimer(request.timeoutMs, onTimeout, { background: false })];
-  const { probeMs } = request;
+  const ends = [
+    startTimer(timeoutMs, onTimeout),
+    whenAborted(signal, () => {
+      attempt.abort();
+    }),
+  ];
   if (probeMs !== undefined) {
     const probe = (): void => {
-      const cancel = startTimer(probeMs, onTimeout, { background: false });
-      timers.push(cancel);
+      const cancel = startTimer(probeMs, onTimeout);
+      ends.push(cancel);
       // Any answer is one, also a refusal: only a black hole gives none. A slow statement is left to its time.
-      void runtime.fetch(new URL("/", request.url).href, { signal: attempt.signal }).then((response) => {
+      void runtime.fetch(new URL("/", url).href, { signal: attempt.signal }).then((response) => {
         cancel();
         return response.body?.cancel();
       }, cancel);
     };
-    timers.push(startTimer(probeMs, probe, { background: false }));
+    ends.push(startTimer(probeMs, probe));
   }
   try {
-    const isPost = request.body !== undefined;
-    const init: RequestInit = {
-      method: isPost ? "POST" : "GET",
+    const post = body === undefined ? undefined : { method: "POST", body: JSON.stringify(body) };
+    const response = await runtime.fetch(url, {
       headers: {
         accept: "application/json",
-        ...(isPost ? { "content-type": "application/json" } : {}),
+        ...(post && { "content-type": "application/json" }),
         ...request.headers,
       },
+      ...post,
       signal: attempt.signal,
-    };
-    if (isPost) init.body = JSON.stringify(request.body);
-    const response = await runtime.fetch(request.url, init);
-    const text = await response.text();
-    const retryAfterMs = retryAfter(response.headers.get("retry-after"), Date.now());
-    if (!response.ok) throw answerError(response.status, tryJson(text), retryAfterMs);
-    const body = tryJson(text);
-    if (body === undefined) throw badAnswer("the answer is not JSON");
-    return { body, headers: response.headers };
-  } catch (error) {
-    throwIfAborted(signal);
-    if (timedOut) {
-      const message = `no answer within ${String(request.timeoutMs)} ms`;
-      throw connectionError("request_timeout", message, { sent: true, cause: error });
-    }
-    if (isOwn(error)) throw error;
-    const sent = !NEVER_SENT.has(causeCode(error));
-    throw connectionError("connection_failed", `no answer from ${request.url}`, { sent, cause: error });
+    });
+    const { headers } = response;
+    const answer = tryJson(await response.text());
+    if (!response.ok)
+      throw answerError(response.status, answer, retryAfter(headers.get("retry-after"), Date.now()));
+    if (answer === undefined) throw badAnswer("the answer is not JSON");
+    return { body: answer, headers };
+  } catch (cause) {
+    signal?.throwIfAborted();
+    if (isLate) throw failure("request_timeout", `no answer within ${String(timeoutMs)} ms`, { cause });
+    if (cause instanceof HighwaterError) throw cause;
+    const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
+    throw failure("connection_failed", `no answer from ${url}`, {
+      ...(NEVER_SENT.test(code ?? "") && { outcome: "not_applied" }),
+      cause,
+    });
   } finally {
-    for (const cancel of timers) cancel();
+    for (const end of ends) end();
     // The probe, too, is over.
     attempt.abort();
-    signal?.removeEventListener("abort", onAbort);
   }
-}
-
-function throwIfAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted === true) throw abortReason(signal);
 }
 
 /** The error of an answer that is JSON but not what was asked for. */
 export function badAnswer(message: string): Error {
-  return connectionError("bad_answer", message, { sent: true });
+  return failure("bad_answer", message);
 }
 
 /** A Retry-After header in milliseconds: seconds, or an HTTP date. */
@@ -114,15 +105,4 @@ function tryJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isOwn(error: unknown): boolean {
-  return error instanceof Error && "outcome" in error && "retry" in error;
-}
-
-function causeCode(error: unknown): string {
-  const cause: unknown = error instanceof Error ? error.cause : undefined;
-  const code: unknown =
-    typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined;
-  return typeof code === "string" ? code : "";
 }

@@ -2,6 +2,7 @@
 // they can judge, and tells the waiters. Owns waits, timers and questions; judges nothing.
 import {
   type Entry,
+  isLive,
   type Moment,
   PromiseBook,
   type Settled,
@@ -10,8 +11,9 @@ import {
   type Waiter,
 } from "./book.ts";
 import { type EndpointPool } from "./endpoints.ts";
-import { closedError, durabilityTimeout, HighwaterError, refusedError, verdictError } from "./errors.ts";
-import { abortReason, callUser, type Runtime, startTimer } from "./runtime.ts";
+import { closedError, failure, HighwaterError, refusedError, stateError } from "./errors.ts";
+import { type ObservedEvent } from "./observer.ts";
+import { callUser, type Runtime, startTimer, whenAborted } from "./runtime.ts";
 import { type Service } from "./service.ts";
 import { DurabilityStream } from "./stream.ts";
 import { type Tuning } from "./tuning.ts";
@@ -64,74 +66,77 @@ export class Watcher {
   readonly #questions = new Set<Question>();
   /** What ends the waits that are under way. */
   readonly #closers = new Set<(error: Error) => void>();
-  #cancelAsk: (() => void) | null = null;
-  #askAtMs = Number.POSITIVE_INFINITY;
-  #cancelRecheck: (() => void) | null = null;
+  #cancelAsk: (() => void) | undefined;
+  #askAtMs = Infinity;
+  #cancelRecheck: (() => void) | undefined;
   readonly #subscribers = new Set<Subscriber>();
-  #closed = false;
+  #isPublishing = false;
+  #isClosed = false;
 
   constructor(deps: WatcherDeps) {
     this.#deps = deps;
     this.#stream = new DurabilityStream({
-      ...{ runtime: deps.runtime, trackers: deps.trackers, tuning: deps.tuning, headers: deps.headers },
+      ...deps,
       onMarks: (marks) => {
         this.learnMarks(marks);
       },
       onEpochs: (epochs) => {
-        this.#finish(this.#book.learnEpochs(epochs, this.#moment()));
+        // The current epoch and its ancestors, oldest first.
+        const last = epochs.at(-1);
+        if (last) this.#finish(this.#book.learnEpoch(last.id, last.seq, this.#moment()));
       },
     });
   }
 
   get marks(): Marks | null {
-    return this.#book.history.newestMarks();
+    return this.#book.marks;
   }
 
   get exposure(): Exposure {
     const { entries } = this.#book;
-    let oldest = Number.POSITIVE_INFINITY;
-    for (const entry of entries) oldest = Math.min(oldest, entry.sinceMs);
-    return {
-      count: entries.size,
-      oldestMs: entries.size === 0 ? 0 : this.#deps.runtime.monotonicMs() - oldest,
-    };
-  }
-
-  /** Entries that somebody waits for. */
-  get entries(): ReadonlySet<Entry> {
-    return this.#book.entries;
+    const nowMs = this.#deps.runtime.monotonicMs();
+    let oldestMs = 0;
+    for (const { sinceMs } of entries) oldestMs = Math.max(oldestMs, nowMs - sinceMs);
+    return { count: entries.size, oldestMs };
   }
 
   /** An answer may leave them out. */
   learnMarks(marks: Marks | null | undefined): void {
-    if (marks != null) this.#finish(this.#book.learnMarks(marks, this.#moment()));
+    if (marks) this.#finish(this.#book.learnMarks(marks, this.#moment()));
   }
 
   /** Tells how things stand, now and after every change; keeps the stream open until it is taken away. */
   subscribe(subscriber: Subscriber): () => void {
-    if (this.#closed) throw closedError();
+    if (this.#isClosed) throw closedError();
     // A function of its own for each call: the same one given twice is called twice, and taken away once.
-    const own: Subscriber = (standing) => {
-      subscriber(standing);
+    const own: Subscriber = (state) => {
+      callUser(() => {
+        subscriber(state);
+      });
     };
     this.#subscribers.add(own);
     this.#stream.open();
-    queueMicrotask(() => {
-      this.#publish([own]);
-    });
+    this.#publish();
     return () => {
       this.#subscribers.delete(own);
       this.#rest();
     };
   }
 
-  #publish(subscribers: Iterable<Subscriber> = this.#subscribers): void {
-    for (const subscriber of subscribers) {
-      if (this.#subscribers.has(subscriber))
-        callUser(() => {
-          subscriber({ marks: this.marks, exposure: this.exposure });
-        });
-    }
+  /** What changes at once is told once. */
+  #publish(): void {
+    if (this.#isPublishing || this.#subscribers.size === 0) return;
+    this.#isPublishing = true;
+    queueMicrotask(() => {
+      this.#isPublishing = false;
+      const { marks, exposure } = this;
+      for (const subscriber of this.#subscribers) subscriber({ marks, exposure });
+    });
+  }
+
+  /** The entry of a token that is waited for. */
+  find(token: string): Entry | undefined {
+    return this.#book.find(token);
   }
 
   /** What is known about the entry at the level without waiting, or undefined. */
@@ -141,13 +146,14 @@ export class Watcher {
 
   /** Tells the waiter once when the entry is settled at the level. Ask `known` first. Returns what takes it away. */
   watch(entry: Entry, level: string, waiter: Waiter): () => void {
-    if (this.#closed) throw closedError();
+    if (this.#isClosed) throw closedError();
     this.#book.watch(entry, { level, waiter }, this.#moment());
     this.#stream.open();
     this.#schedule();
     this.#publish();
     return () => {
-      if (!this.#book.unwatch(entry, level, waiter)) return;
+      this.#book.unwatch(entry, level, waiter);
+      if (this.#book.entries.has(entry)) return;
       this.#dropQuestions();
       this.#rest();
       this.#publish();
@@ -161,229 +167,208 @@ export class Watcher {
   wait(entries: readonly Entry[], options: WaitOptions): Promise<TokenVerdict[]> {
     const { level, timeoutMs, signal } = options;
     return new Promise((resolve, reject) => {
-      if (signal?.aborted === true) {
-        reject(abortReason(signal));
-        return;
-      }
+      signal?.throwIfAborted();
       const verdicts: TokenVerdict[] = [];
-      const unwatch = new Set<() => void>();
-      let cancelTimer = (): void => undefined;
-      let open = 0;
+      const open = new Map<Entry, () => void>();
+      /** Takes in what is settled of one entry. True when it is durable. */
+      const take = (entry: Entry, settlement: Settlement): boolean => {
+        const error = this.#errorOf(entry, settlement);
+        if (error) end(error);
+        else if (!(settlement instanceof Error)) verdicts.push(settlement);
+        return !error;
+      };
+      let ends: readonly (() => void)[] = [];
       const end = (error?: Error): void => {
-        cancelTimer();
-        signal?.removeEventListener("abort", onAbort);
-        for (const off of unwatch) off();
-        unwatch.clear();
         this.#closers.delete(end);
+        for (const each of [...ends, ...open.values()]) each();
         if (error === undefined) resolve(verdicts);
         else reject(error);
       };
-      const onAbort = (): void => {
-        if (signal !== undefined) end(abortReason(signal));
-      };
-      for (const entry of entries) {
-        const known = this.#book.known(entry, level);
-        if (known?.verdict === "durable") verdicts.push(known);
-        else if (known !== undefined) {
-          end(verdictError(known));
-          return;
-        }
-      }
-      if (this.#closed) {
-        end(verdicts.length === entries.length ? undefined : closedError());
-        return;
-      }
-      for (const entry of entries) {
-        if (entry.durable.has(level)) continue;
-        open += 1;
-        const off = this.watch(entry, level, (settlement) => {
-          unwatch.delete(off);
-          const error = settlementError(settlement);
-          if (error !== undefined) {
-            end(error);
-            return;
-          }
-          if (settlement.kind === "verdict") verdicts.push(settlement.verdict);
-          open -= 1;
-          if (open === 0) end();
-        });
-        unwatch.add(off);
-      }
-      if (open === 0) {
+      const pending = entries.filter((entry) => {
+        const known = this.known(entry, level);
+        if (known) take(entry, known);
+        return !known;
+      });
+      if (verdicts.length + pending.length < entries.length) return;
+      if (pending.length === 0) {
         end();
         return;
       }
+      for (const entry of pending) {
+        const off = this.watch(entry, level, (settlement) => {
+          open.delete(entry);
+          if (take(entry, settlement) && open.size === 0) end();
+        });
+        open.set(entry, off);
+      }
       this.#closers.add(end);
-      signal?.addEventListener("abort", onAbort, { once: true });
-      const only = entries.length === 1 ? entries[0]?.id : undefined;
-      cancelTimer = startTimer(
-        timeoutMs,
-        () => {
-          const ids = only === undefined ? {} : { transactionId: only };
-          end(durabilityTimeout(level, { timeoutMs, pending: open, ...ids }));
-        },
-        { background: false },
-      );
+      const onTimeout = (): void => {
+        const [{ id = undefined } = {}] = entries.length === 1 ? entries : [];
+        this.#deps.runtime.observe({ type: "timeout", id, level });
+        const message = `${id ?? `${String(open.size)} transactions`} still pending at ${level} after ${String(timeoutMs)} ms: no loss`;
+        end(failure("durability_timeout", message, { transactionId: id, level }));
+      };
+      ends = [
+        startTimer(timeoutMs, onTimeout),
+        whenAborted(signal, () => {
+          // A reason may be anything, and is passed on as it is.
+          end(signal?.reason as Error);
+        }),
+      ];
     });
+  }
+
+  /** The error of what is settled otherwise than durable, with all that is known of the transaction. */
+  #errorOf({ id, metadata }: Entry, settlement: Settlement): Error | undefined {
+    if (settlement instanceof Error) return settlement;
+    const { verdict, level, position } = settlement;
+    if (verdict === "durable") return undefined;
+    const { epoch } = this.#book;
+    const successor = settlement.retriedIn ?? (epoch === position.epoch ? undefined : epoch);
+    const details = { level, position, metadata, verdict: settlement, successor };
+    return (
+      stateError(id, verdict, details) ??
+      failure("transaction_unknown", `nobody has heard of ${id}`, { transactionId: id, level })
+    );
   }
 
   /** Ends every wait with `client_closed`, every question and the stream. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#subscribers.clear();
-    for (const end of [...this.#closers]) end(closedError());
+    for (const end of this.#closers) end(closedError());
     for (const question of this.#questions) question.abort.abort();
-    this.#cancelAsk?.();
-    this.#cancelRecheck?.();
-    this.#cancelAsk = this.#cancelRecheck = null;
+    this.#cancelTimers();
     await this.#stream.close();
   }
 
+  #cancelTimers(): void {
+    this.#cancelAsk?.();
+    this.#cancelRecheck?.();
+    this.#cancelAsk = this.#cancelRecheck = undefined;
+    this.#askAtMs = Infinity;
+  }
+
   #moment(): Moment {
-    return { nowMs: this.#deps.runtime.monotonicMs(), random: this.#deps.runtime.random };
+    const { monotonicMs, random } = this.#deps.runtime;
+    return { nowMs: monotonicMs(), random };
   }
 
   /** Tells the waiters, and sees to what is left. */
   #finish(settled: readonly Settled[]): void {
-    for (const { entry, waiters, settlement, gone } of settled) {
-      if (gone && settlement.kind === "verdict") this.#deps.onGone(entry, settlement.verdict);
+    const { nowMs } = this.#moment();
+    for (const { wait, waiters, settlement, isGone } of settled) {
+      const { entry, level, sinceMs } = wait;
+      if (!(settlement instanceof Error)) {
+        const type = settlement.verdict as ObservedEvent["type"];
+        const waitedMs = nowMs - sinceMs;
+        this.#deps.runtime.observe({ type, id: entry.id, level, verdict: settlement, waitedMs });
+        if (isGone) this.#deps.onGone(entry, settlement);
+      }
       for (const waiter of waiters) callUser(() => waiter(settlement));
     }
     if (settled.length > 0) this.#dropQuestions();
-    if (this.#book.entries.size === 0) this.#rest();
-    else this.#schedule();
+    this.#rest();
+    this.#schedule();
     this.#publish();
   }
 
-  /** Nothing to wait for: no timers, and soon no stream. */
+  /** With nothing left to wait for: no timers, and the stream ends after a while. */
   #rest(): void {
     if (this.#book.entries.size > 0) return;
-    this.#cancelAsk?.();
-    this.#cancelAsk = null;
-    this.#askAtMs = Number.POSITIVE_INFINITY;
-    this.#cancelRecheck?.();
-    this.#cancelRecheck = null;
+    this.#cancelTimers();
     if (this.#subscribers.size === 0) this.#stream.release();
   }
 
   #schedule(): void {
-    if (this.#closed || this.#book.entries.size === 0) return;
-    this.#cancelRecheck ??= startTimer(this.#deps.tuning.recheckMs, () => this.#recheck(), {
-      background: true,
-    });
-    if (this.#book.toAsk.size === 0) return;
+    if (this.#isClosed || this.#book.entries.size === 0) return;
+    const { runtime, tuning } = this.#deps;
+    this.#cancelRecheck ??= startTimer(
+      tuning.recheckMs,
+      () => {
+        this.#cancelRecheck = undefined;
+        this.#book.recheck(tuning.recheckMs, this.#moment());
+        this.#schedule();
+      },
+      true,
+    );
     const next = this.#book.nextAskAtMs();
-    if (next === null || next >= this.#askAtMs) return;
+    if (next >= this.#askAtMs) return;
     this.#cancelAsk?.();
     this.#askAtMs = next;
-    const delayMs = next - this.#deps.runtime.monotonicMs();
-    this.#cancelAsk = startTimer(delayMs, () => this.#askDue(), { background: true });
-  }
-
-  #recheck(): void {
-    this.#cancelRecheck = null;
-    this.#book.recheck(this.#deps.tuning.recheckMs, this.#moment());
-    this.#schedule();
+    const ask = (): void => {
+      this.#askDue();
+    };
+    this.#cancelAsk = startTimer(next - runtime.monotonicMs(), ask, true);
   }
 
   #askDue(): void {
-    this.#cancelAsk = null;
-    this.#askAtMs = Number.POSITIVE_INFINITY;
+    this.#askAtMs = Infinity;
     const { verdictBatch, verdictRequestsMax } = this.#deps.tuning;
     const room = verdictRequestsMax - this.#questions.size;
     // A question that ends makes room and comes back here.
     if (room <= 0) return;
     // Those whose time is near come along: one by one they would take all the room, each for as long as it is held.
-    const dueMs = this.#deps.runtime.monotonicMs() + ASK_TOGETHER_MS;
-    const due = this.#book.takeDue(dueMs, room * verdictBatch);
-    for (const [level, waits] of groupBy(due, (wait) => wait.level)) {
+    const due = this.#book.takeDue(this.#moment().nowMs + ASK_TOGETHER_MS, room * verdictBatch);
+    for (const [level, waits] of groupBy(due, (wait) => wait.level))
       for (let at = 0; at < waits.length; at += verdictBatch)
-        this.#ask(level, waits.slice(at, at + verdictBatch));
-    }
+        void this.#ask(level, waits.slice(at, at + verdictBatch));
     this.#schedule();
   }
 
-  #ask(level: string, waits: readonly Wait[]): void {
+  async #ask(level: string, waits: readonly Wait[]): Promise<void> {
     const question: Question = { waits: new Set(waits), abort: new AbortController() };
     this.#questions.add(question);
-    void this.#put(level, question).finally(() => {
-      this.#questions.delete(question);
-      this.#schedule();
-    });
-  }
-
-  async #put(level: string, question: Question): Promise<void> {
-    const { service, tuning, requestTimeoutMs, runtime } = this.#deps;
-    const byToken = groupBy(question.waits, (wait) => wait.entry.token);
+    const { service, tuning, requestTimeoutMs } = this.#deps;
+    const byToken = groupBy(waits, (wait) => wait.entry.token);
     // One slow promise holds up its whole request, so hold none while others queue for a turn.
-    const crowded = this.#book.toAsk.size > tuning.verdictBatch * tuning.verdictRequestsMax;
-    const waitMs = crowded ? 0 : tuning.verdictWaitMs;
+    const isCrowded = this.#book.toAsk.size > tuning.verdictBatch * tuning.verdictRequestsMax;
+    const waitMs = isCrowded ? 0 : tuning.verdictWaitMs;
+    let settled: Settled[] = [];
+    let refusal: HighwaterError | undefined;
     try {
       const answer = await service.verdicts(
         { tokens: [...byToken.keys()], level, waitMs },
         { timeoutMs: requestTimeoutMs + waitMs, signal: question.abort.signal },
       );
-      const settled: Settled[] = [];
-      for (const verdict of answer.verdicts) {
-        for (const wait of byToken.get(verdict.token) ?? []) {
-          if ("error" in verdict) {
-            settled.push(...this.#book.refuse(wait, refusedError(verdict)));
-            continue;
-          }
-          if (verdict.verdict === "unknown" || verdict.verdict === "expired")
-            runtime.log.warn?.("promise cannot be judged", { id: verdict.id, verdict: verdict.verdict });
-          settled.push(...this.#book.judge(wait, verdict, this.#moment()));
-        }
+      settled = answer.verdicts.flatMap((verdict) => {
+        const asked = byToken.get(verdict.token) ?? [];
         byToken.delete(verdict.token);
-      }
-      // A token without an answer is a question not answered.
-      for (const wait of [...byToken.values()].flat()) this.#book.askLater(wait, this.#moment());
-      this.#finish(settled);
+        return asked.flatMap((wait) =>
+          "error" in verdict
+            ? this.#book.refuse(wait, refusedError(verdict))
+            : this.#book.judge(wait, verdict, this.#moment()),
+        );
+      });
       this.learnMarks(answer.marks);
     } catch (error) {
-      this.#notAnswered(level, question, error);
+      // Whatever else goes wrong is about the service or the way to it, and says nothing about these promises.
+      if (error instanceof HighwaterError && error.code === "unknown_level") refusal = error;
     }
-  }
-
-  #notAnswered(level: string, question: Question, error: unknown): void {
-    const waits = [...question.waits];
-    const code = error instanceof HighwaterError ? error.code : "";
-    const badToken = code === "invalid_token" || code === "invalid_request";
-    if (badToken && waits.length > 1) {
-      // One bad token spoils the whole request: halve it until that one stands alone.
-      const middle = waits.length >> 1;
-      this.#ask(level, waits.slice(0, middle));
-      this.#ask(level, waits.slice(middle));
-    } else if (error instanceof HighwaterError && (badToken || code === "unknown_level")) {
-      this.#finish(waits.flatMap((wait) => this.#book.refuse(wait, error)));
-    } else {
-      // Whatever else went wrong is about the service or the way to it, and says nothing about these promises.
-      if (waits.length > 0) this.#deps.runtime.log.warn?.("verdicts not answered", { level, error });
-      for (const wait of waits) this.#book.askLater(wait, this.#moment());
+    // A token without an answer is a question not answered.
+    for (const wait of [...byToken.values()].flat()) {
+      if (refusal) settled.push(...this.#book.refuse(wait, refusal));
+      else this.#book.askLater(wait, this.#moment());
     }
+    this.#questions.delete(question);
+    this.#finish(settled);
   }
 
   /** Ends the questions whose every wait was settled or given up in the meantime. */
   #dropQuestions(): void {
-    for (const question of this.#questions) {
-      for (const wait of question.waits) if (!wait.live) question.waits.delete(wait);
-      if (question.waits.size === 0) question.abort.abort();
+    for (const { waits, abort } of this.#questions) {
+      for (const wait of waits) if (!isLive(wait)) waits.delete(wait);
+      if (waits.size === 0) abort.abort();
     }
   }
-}
-
-export function settlementError(settlement: Settlement): Error | undefined {
-  if (settlement.kind === "refused") return settlement.error;
-  return settlement.verdict.verdict === "durable" ? undefined : verdictError(settlement.verdict);
 }
 
 function groupBy<T>(items: Iterable<T>, keyOf: (item: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [item]);
-    else group.push(item);
+    const group = groups.get(keyOf(item));
+    if (group) group.push(item);
+    else groups.set(keyOf(item), [item]);
   }
   return groups;
 }

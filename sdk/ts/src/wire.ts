@@ -248,24 +248,24 @@ export const LIMITS = {
   waitMs: 60_000,
 } as const;
 
-const DECIMAL = /^(0|[1-9][0-9]{0,63})$/;
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const DECIMAL = /^(0|[1-9]\d{0,63})$/;
+const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 type Guard = (value: unknown) => boolean;
 
 const isText: Guard = (value) => typeof value === "string";
-const isUuid: Guard = (value) => typeof value === "string" && UUID.test(value);
-const isOffset: Guard = (value) => typeof value === "string" && DECIMAL.test(value);
-const isNumber: Guard = (value) => typeof value === "number";
-const isNull: Guard = (value) => value == null;
-const oneOf = (list: string): Guard => {
-  const words: readonly unknown[] = list.split(" ");
-  return (value) => words.includes(value);
-};
-const either =
-  (a: Guard, b: Guard): Guard =>
+const matches =
+  (pattern: RegExp): Guard =>
   (value) =>
-    a(value) || b(value);
+    typeof value === "string" && pattern.test(value);
+const isUuid = matches(UUID);
+const isOffset = matches(DECIMAL);
+const isNumber: Guard = (value) => typeof value === "number";
+const oneOf = (words: string): Guard => matches(new RegExp(`^(${words})$`));
+const orNull =
+  (guard: Guard): Guard =>
+  (value) =>
+    value == null || guard(value);
 const listOf =
   (item: Guard): Guard =>
   (value) =>
@@ -273,13 +273,12 @@ const listOf =
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 /** Checks what this package relies on, and no more: a newer service may add fields. */
-const shape = <T>(fields: Readonly<Record<string, Guard>>): ((value: unknown) => value is T) => {
-  const parts = Object.entries(fields);
-  return (value): value is T => isRecord(value) && parts.every(([key, accepts]) => accepts(value[key]));
-};
-const optional = (guard: Guard): Guard => either((value) => value === undefined, guard);
+const shape =
+  <T>(fields: Readonly<Record<string, Guard>>) =>
+  (value: unknown): value is T =>
+    isRecord(value) && Object.entries(fields).every(([key, accepts]) => accepts(value[key]));
 
-const isState = oneOf("active committed pending durable lost aborted broken expired unknown");
+const isState = oneOf("active|committed|pending|durable|lost|aborted|broken|expired|unknown");
 
 export const isPosition = shape<Position>({ epoch: isUuid, offset: isOffset });
 
@@ -288,62 +287,56 @@ export const isMarks = shape<Marks>({
   seq: isNumber,
   levels: (levels) => isRecord(levels) && Object.values(levels).every(isOffset),
 });
-const isMarksOrNull = either(isNull, isMarks);
+const marks = orNull(isMarks);
 
-const isEpochs = listOf(
-  shape({
-    ...{ id: isUuid, startOffset: isOffset, forkOffset: isOffset },
-    previous: either((previous) => previous === null, isUuid),
-  }),
-);
+const isEpochs = listOf(shape({ id: isUuid, seq: isNumber }));
 export const isEpochEvent = shape<EpochEvent>({
   epochs: (epochs) => isEpochs(epochs) && (epochs as unknown[]).length > 0,
 });
 
-export const isMarksResponse = shape<MarksResponse>({ marks: isMarksOrNull, epochs: isEpochs });
+export const isMarksResponse = shape<MarksResponse>({ marks, epochs: isEpochs });
 
 export const isStallEvent = shape<StallEvent>({ level: isText, epoch: isUuid });
 
-const isResults = listOf(
+const results = listOf(
   shape({
     ...{ command: isText, rowCount: isNumber },
     fields: listOf(shape({ name: isText, oid: isNumber })),
-    rows: listOf(listOf(either(isNull, isText))),
+    rows: listOf(listOf(orNull(isText))),
   }),
 );
 
 export const isTransactionResponse = shape<TransactionResponse>({
-  ...{ id: isUuid, state: isState, token: isText, position: isPosition, marks: isMarksOrNull },
-  results: either((results) => results === null, isResults),
+  ...{ id: isUuid, state: isState, token: isText, position: isPosition, marks },
+  results: (value) => value === null || results(value),
 });
 
 export const isOpenTransactionResponse = shape<OpenTransactionResponse>({
-  ...{ id: isUuid, state: oneOf("active"), results: isResults, expiresAt: isText, marks: isMarksOrNull },
+  ...{ id: isUuid, state: oneOf("active"), results, expiresAt: isText, marks },
 });
 
 export const isRollbackResponse = shape<RollbackResponse>({ state: oneOf("aborted") });
 
 export const isTransactionStateResponse = shape<TransactionStateResponse>({
-  ...{ id: isUuid, state: isState, marks: isMarksOrNull },
-  ...{ token: optional(isText), position: optional(isPosition) },
+  ...{ id: isUuid, state: isState, marks, token: orNull(isText), position: orNull(isPosition) },
 });
 
 const isTokenVerdict = shape<TokenVerdict>({
   ...{ token: isText, id: isUuid, level: isText, position: isPosition },
-  verdict: oneOf("pending durable lost broken expired unknown"),
+  verdict: oneOf("pending|durable|lost|broken|expired|unknown"),
 });
 
 const isRefusedToken = shape<RefusedToken>({
-  ...{ token: isText, verdict: oneOf("unknown"), error: shape({ code: isText, detail: isText }) },
+  ...{ token: isText, error: shape({ code: isText, detail: isText }) },
 });
 
 export const isVerdictsResponse = shape<VerdictsResponse>({
-  verdicts: listOf(either(isTokenVerdict, isRefusedToken)),
-  marks: isMarksOrNull,
+  verdicts: listOf((each) => isTokenVerdict(each) || isRefusedToken(each)),
+  marks,
 });
 
 export const isProblem = shape<Problem>({
   code: isText,
-  outcome: oneOf("not_applied applied unknown"),
-  retry: oneOf("never transaction resolve_outcome wait"),
+  outcome: oneOf("not_applied|applied|unknown"),
+  retry: oneOf("never|transaction|resolve_outcome|wait"),
 });

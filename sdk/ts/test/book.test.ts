@@ -2,21 +2,17 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { type Entry, makeEntry, PromiseBook, type Settled, type Wait } from "../src/book.ts";
 import { newTransactionId } from "../src/index.ts";
-import { E1, E2, E3, epoch, FORK, marks, moment, verdictOf } from "./support.ts";
+import { E1, E2, FORK, marks, moment, verdictOf } from "./support.ts";
 
 let book: PromiseBook;
 beforeEach(() => {
   book = new PromiseBook();
 });
 
-const first = epoch(E1);
-const second = epoch(E2, { previous: E1, fork: 50, start: 60 });
-const third = epoch(E3, { previous: E2, fork: 80, start: 90 });
-
 /** Told by `settled` results, in order: `id level verdict`, with offsets for ids. */
 const told = (settled: readonly Settled[]): string[] =>
-  settled.map(({ entry, level, settlement }) =>
-    [entry.token, level, settlement.kind === "verdict" ? settlement.verdict.verdict : "refused"].join(" "),
+  settled.map(({ wait: { entry, level }, settlement }) =>
+    [entry.token, level, settlement instanceof Error ? "refused" : settlement.verdict].join(" "),
   );
 
 function watch(offset: number, options: { epoch?: string; level?: string; nowMs?: number } = {}): Entry {
@@ -73,104 +69,120 @@ describe("marks", () => {
     assert.deepEqual(asked(), ["10"]);
   });
 
+  test("a level that is seen later is asked about until then, and no longer", () => {
+    watch(10, { level: "zone" });
+    book.learnMarks(marks(E1, { region: 5 }), moment());
+    assert.equal(book.toAsk.size, 1);
+    book.learnMarks(marks(E1, { zone: 1 }), moment());
+    assert.equal(book.toAsk.size, 0);
+    assert.deepEqual(told(book.learnMarks(marks(E1, { zone: 10 }), moment())), ["10 zone durable"]);
+  });
+
   test("the newest marks merge what was heard in any order", () => {
-    assert.equal(book.history.newestMarks(), null);
+    assert.equal(book.marks, null);
     book.learnMarks(marks(E1, { region: 5, disk: 9 }), moment());
     book.learnMarks(marks(E1, { region: 7, disk: 8 }), moment());
-    assert.deepEqual(book.history.newestMarks(), marks(E1, { region: 7, disk: 9 }));
-    book.learnEpochs([first, second], moment());
+    assert.deepEqual(book.marks, marks(E1, { region: 7, disk: 9 }));
+    book.learnEpoch(E2, 2, moment());
+    assert.equal(book.marks, null, "an epoch without marks has none, whatever the one before had");
     book.learnMarks(marks(E2, { disk: 61 }), moment());
     book.learnMarks(marks(E1, { disk: 10 }), moment());
-    assert.deepEqual(book.history.newestMarks(), marks(E2, { disk: 61 }));
+    assert.deepEqual(book.marks, marks(E2, { disk: 61 }));
+  });
+
+  test("a mark that reaches nobody leaves who is to be asked alone; one that does, too", () => {
+    const [near] = [watch(10), watch(90)];
+    book.learnMarks(marks(E1, { region: 1 }), moment());
+    book.recheck(0, moment());
+    assert.equal(book.toAsk.size, 2);
+    book.learnMarks(marks(E1, { region: 5 }), moment());
+    assert.deepEqual(told(book.learnMarks(marks(E1, { region: 20 }), moment())), [
+      `${near.token} region durable`,
+    ]);
+    assert.deepEqual(asked(), ["90"]);
   });
 });
 
 describe("epochs", () => {
-  test("carried over at or below the fork offset, and then judged by the successor's marks", () => {
-    const [at, above] = [watch(50), watch(51)];
-    assert.deepEqual(book.learnEpochs([first, second], moment()), []);
-    assert.deepEqual(at.place, { epoch: E2, offset: 60n });
-    assert.deepEqual(above.place, { epoch: E1, offset: 51n });
+  test("a new epoch: nothing of the old one is settled by marks, of either; the tracker is asked about all", () => {
+    watch(50);
+    watch(70);
+    assert.deepEqual(book.learnEpoch(E2, 2, moment()), []);
+    assert.deepEqual(book.learnMarks(marks(E2, { region: 500 }), moment()), []);
+    assert.deepEqual(book.learnMarks(marks(E1, { region: 500 }), moment()), [], "an epoch that is over");
+    watch(80);
+    assert.deepEqual(asked(), ["50", "70", "80"]);
+  });
+
+  test("carried over: the tracker says where it stands, and marks of that epoch settle it", () => {
+    const entry = watch(50);
+    book.learnEpoch(E2, 2, moment());
+    assert.deepEqual(asked(), ["50"]);
+    const at = verdictOf(entry, "pending", { epoch: E2, offset: 60 });
+    assert.deepEqual(book.judge(onlyWait(entry), at, moment()), []);
+    assert.deepEqual(entry.place, { epoch: E2, offset: 60n });
+    assert.equal(book.toAsk.size, 0);
     assert.deepEqual(book.learnMarks(marks(E2, { region: 59 }), moment()), []);
     assert.deepEqual(told(book.learnMarks(marks(E2, { region: 60 }), moment())), ["50 region durable"]);
-    assert.deepEqual(asked(), ["51"]);
   });
 
-  test("carried over again and again; the second time by its place before the epoch's own record", () => {
-    const entry = watch(50);
-    // Start 60 of the second epoch, an upper bound, is above the third's fork: that proves nothing against it.
-    book.learnEpochs([first, second, epoch(E3, { previous: E2, fork: 55, start: 90 })], moment());
-    assert.deepEqual(entry.place, { epoch: E3, offset: 90n });
-  });
-
-  test("a promise of the second epoch itself is not carried above the third's fork", () => {
-    const entry = watch(85, { epoch: E2 });
-    book.learnEpochs([first, second, third], moment());
-    assert.deepEqual(entry.place, { epoch: E2, offset: 85n });
-    assert.deepEqual(asked(), ["85"]);
-  });
-
-  test("marks of an ended epoch above its fork do not make a promise durable: the tracker is asked", () => {
-    watch(55);
-    book.learnEpochs([first, second], moment());
-    assert.deepEqual(book.learnMarks(marks(E1, { region: 70 }), moment()), []);
-    watch(56);
-    assert.deepEqual(asked(), ["55", "56"]);
-  });
-
-  test("what its old epoch's marks had passed is durable also after the carry-over", () => {
+  test("what was durable before a new epoch stays so; what was not is not, though an old mark had passed it", () => {
     book.learnMarks(marks(E1, { region: 40 }), moment());
-    book.learnEpochs([first, second], moment());
-    const entry = watch(30);
-    assert.equal(book.known(entry, "region")?.verdict, "durable");
-    assert.equal(book.known(entry, "global"), undefined);
+    const [before, after] = [watch(30), watch(31)];
+    assert.equal(book.known(before, "region")?.verdict, "durable");
+    book.learnEpoch(E2, 2, moment());
+    assert.equal(book.known(before, "region")?.verdict, "durable");
+    assert.equal(book.known(after, "region")?.verdict, "durable", "was known when it began to be waited for");
+    const late = watch(32);
+    assert.equal(book.known(late, "region"), undefined);
+    assert.deepEqual(asked(), ["32"]);
   });
 
-  test("an epoch outside the ancestry: its marks count, and the tracker is asked", () => {
-    book.learnEpochs([first, second], moment());
-    watch(10, { epoch: FORK });
+  test("a promise of an epoch that nobody has told of yet is asked about, and settled by its own marks", () => {
+    book.learnMarks(marks(E1, { region: 500 }), moment());
+    watch(10, { epoch: E2 });
     assert.deepEqual(asked(), ["10"]);
-    assert.deepEqual(told(book.learnMarks(marks(FORK, { region: 10 }), moment())), ["10 region durable"]);
+    assert.deepEqual(told(book.learnMarks(marks(E2, { region: 10 }), moment())), ["10 region durable"]);
   });
 
-  test("marks of an unknown epoch cast doubt on the current one until the ancestry is told again", () => {
-    book.learnEpochs([first], moment());
-    const entry = watch(10);
-    book.learnMarks(marks(E2, { region: 70 }), moment());
-    assert.deepEqual(asked(), ["10"]);
-    book.judge(onlyWait(entry), verdictOf(entry, "pending", { offset: 10 }), moment());
-    book.learnEpochs([first, second], moment());
-    assert.equal(book.toAsk.size, 0);
-    assert.equal(book.entries.size, 0, "carried over, and the marks were known");
-  });
-
-  test("marks of an ancestor cast no doubt; the ancestry of a tracker that lags changes nothing", () => {
-    book.learnEpochs([first, second], moment());
+  test("a tracker that lags tells of an epoch that is over: nothing changes", () => {
+    book.learnEpoch(E2, 2, moment());
     watch(70, { epoch: E2 });
-    book.learnMarks(marks(E1, { region: 50 }), moment());
-    book.learnEpochs([first], moment());
-    assert.equal(book.toAsk.size, 0);
-    assert.equal(book.history.head, E2);
+    assert.deepEqual(book.learnMarks(marks(E1, { region: 500 }), moment()), []);
+    assert.deepEqual(book.learnEpoch(E1, 1, moment()), []);
+    assert.deepEqual([book.epoch, book.toAsk.size], [E2, 0]);
   });
 
-  test("without any ancestry, marks of another epoch are a reason to ask, not to judge", () => {
-    watch(10);
-    book.learnMarks(marks(E1, { region: 5 }), moment());
-    assert.deepEqual(book.learnMarks(marks(E2, { region: 500 }), moment()), []);
+  test("two epochs of the same number: whichever is told of last, promises of the other are asked about", () => {
+    const ours = { ...marks(E2, { region: 5 }), seq: 2 };
+    const theirs = { ...marks(FORK, { region: 500 }), seq: 2 };
+    book.learnMarks(ours, moment());
+    watch(10, { epoch: E2 });
+    assert.deepEqual(book.learnMarks(theirs, moment()), []);
     assert.deepEqual(asked(), ["10"]);
+    assert.deepEqual(told(book.learnMarks({ ...ours, levels: { region: "10" } }, moment())), [
+      "10 region durable",
+    ]);
+  });
+
+  test("before anybody has told of an epoch, there is nothing to ask", () => {
+    watch(10);
+    assert.equal(book.toAsk.size, 0);
+    assert.deepEqual(book.learnMarks(marks(E1, { region: 5 }), moment()), []);
+    assert.equal(book.toAsk.size, 0);
   });
 });
 
 describe("verdicts", () => {
   test("pending: the tracker's place is taken on, and asked about again with growing delays", () => {
-    book.learnEpochs([first, second], moment());
+    book.learnEpoch(E2, 2, moment());
     const entry = watch(51);
     const wait = onlyWait(entry);
     const delays: number[] = [];
     let nowMs = 0;
     for (let i = 0; i < 10; i++) {
       const next = book.nextAskAtMs();
-      assert.ok(next !== null);
+      assert.ok(Number.isFinite(next));
       delays.push(next - nowMs);
       nowMs = next;
       assert.deepEqual(asked(nowMs), ["51"]);
@@ -184,7 +196,7 @@ describe("verdicts", () => {
   });
 
   test("pending where the marks have been already is durable", () => {
-    book.learnEpochs([first, second], moment());
+    book.learnEpoch(E2, 2, moment());
     const entry = watch(51);
     book.learnMarks(marks(E2, { region: 80 }), moment());
     const settled = book.judge(
@@ -203,7 +215,7 @@ describe("verdicts", () => {
     const settled = book.judge(wait, verdictOf(entry, "lost"), moment());
     assert.deepEqual(told(settled), ["51 region lost", "51 global lost"]);
     assert.deepEqual(
-      settled.map(({ gone }) => gone),
+      settled.map(({ isGone }) => isGone),
       [true, false],
     );
     assert.equal(book.entries.size, 0);
@@ -223,7 +235,7 @@ describe("verdicts", () => {
   });
 
   test("no answer: asked again later, and not twice at once", () => {
-    book.learnEpochs([first, second], moment());
+    book.learnEpoch(E2, 2, moment());
     const entry = watch(51);
     assert.deepEqual(asked(100), ["51"]);
     assert.deepEqual(asked(100), []);
@@ -233,7 +245,7 @@ describe("verdicts", () => {
   });
 
   test("what waits for long is asked about even though nothing says that it must be", () => {
-    book.learnEpochs([first], moment());
+    book.learnEpoch(E1, 1, moment());
     watch(10, { nowMs: 0 });
     watch(20, { nowMs: 900 });
     book.recheck(1_000, moment(1_000));
@@ -245,10 +257,10 @@ test("the last waiter that goes takes the promise out of the book", () => {
   const entry = makeEntry("t", { id: newTransactionId(), position: { epoch: E1, offset: "5" }, nowMs: 0 });
   const waiters = [(): void => undefined, (): void => undefined];
   for (const waiter of waiters) book.watch(entry, { level: "region", waiter }, moment());
-  assert.deepEqual(
-    waiters.map((waiter) => book.unwatch(entry, "region", waiter)),
-    [false, true],
-  );
+  for (const [index, waiter] of waiters.entries()) {
+    book.unwatch(entry, "region", waiter);
+    assert.equal(book.find("t"), index === 0 ? entry : undefined);
+  }
   assert.deepEqual(book.learnMarks(marks(E1, { region: 9 }), moment()), []);
   assert.equal(book.entries.size + book.toAsk.size, 0);
 });

@@ -121,8 +121,11 @@ test("a silent stream is dead; comments keep one alive; another tracker takes ov
   await wait;
 });
 
-test("epoch change: carried over at the fork, and durable when the successor's mark says so", async (context) => {
-  const fake = await service(context, at(50));
+test("epoch change: carried over, says the tracker; and durable when the successor's mark says so", async (context) => {
+  const fake = await service(context, {
+    ...at(50),
+    verdicts: judge(() => ({ position: { epoch: E2, offset: "60" } })),
+  });
   const hw = client(context, [fake]);
   const tx = await hw.transaction(statement);
   const wait = tx.durable();
@@ -130,10 +133,11 @@ test("epoch change: carried over at the fork, and durable when the successor's m
   fake.epochs(first);
   fake.mark(marks(E1, { region: 49 }));
   fake.epochs(first, second);
+  await fake.until(() => fake.questions.length === 1);
   fake.mark(marks(E2, { region: 60 }));
   assert.deepEqual((await wait).position, { epoch: E2, offset: "60" });
   assert.deepEqual(tx.position, { epoch: E1, offset: "50" });
-  assert.equal(fake.questions.length, 0);
+  assert.equal(fake.questions.length, 1);
 });
 
 test("epoch change: above the fork the tracker judges; lost settles all, and tells every listener once", async (context) => {
@@ -144,7 +148,7 @@ test("epoch change: above the fork the tracker judges; lost settles all, and tel
   const hw = client(context, [fake]);
   const seen: string[] = [];
   hw.onLost(() => seen.push("client"));
-  const tx = await hw.transaction(statement);
+  const tx = await hw.transaction(statement, { metadata: { order: "7" } });
   tx.onLost(({ verdict, level }) => seen.push(`${verdict} ${level}`));
   tx.onLost(() => seen.push("taken away"))();
   const waits = [tx.durable(), tx.durable({ level: "global" })];
@@ -154,7 +158,9 @@ test("epoch change: above the fork the tracker judges; lost settles all, and tel
     await assert.rejects(wait, (error) => {
       assert.ok(error instanceof TransactionLostError);
       assert.equal(error.verdict?.retriedIn, E2);
-      assert.deepEqual([error.code, error.transactionId], ["transaction_lost", E1]);
+      assert.deepEqual([error.code, error.transactionId], ["transaction_lost", tx.id]);
+      assert.deepEqual([error.metadata, error.successor], [{ order: "7" }, E2]);
+      assert.deepEqual([error.position?.epoch, error.level], [E1, error.verdict.level]);
       assert.deepEqual(
         [error.outcome, error.retry],
         ["applied", "resolve_outcome"],
@@ -169,6 +175,22 @@ test("epoch change: above the fork the tracker judges; lost settles all, and tel
   await Promise.resolve();
   assert.deepEqual(seen, ["client", "lost region", "late"]);
   assert.equal(hw.exposure.count, 0);
+});
+
+test("two handles of one transaction: the client's listeners are told of it once", async (context) => {
+  const fake = await service(context, { verdicts: judge(() => ({ verdict: "lost" })) });
+  const hw = client(context, [fake]);
+  const seen: string[] = [];
+  hw.onLost(({ token: of }) => seen.push(of));
+  const text = token(E1, 51);
+  const handles = [hw.promise(text), hw.promise(text)];
+  assert.equal(hw.exposure.count, 1);
+  const waits = handles.map((handle) => handle.durable());
+  await streaming(fake);
+  fake.epochs(first, second);
+  for (const wait of waits) await assert.rejects(wait, TransactionLostError);
+  assert.deepEqual(seen, [text]);
+  assert.deepEqual(fake.questions[0]?.tokens, [text]);
 });
 
 test("found by its receipt: pending with a place in the new epoch, then durable there", async (context) => {
@@ -345,23 +367,6 @@ test("a level that does not exist is refused, not waited for until the timeout",
   );
 });
 
-test("one token that the tracker refuses does not spoil the others", async (context) => {
-  const bad = token(E1, 55);
-  const fake = await service(context, {
-    verdicts: (request, call) =>
-      request.tokens.includes(bad)
-        ? problem("invalid_token")
-        : judge(() => ({ verdict: "durable" }))(request, call),
-  });
-  const hw = client(context, [fake]);
-  const good = Array.from({ length: 20 }, (_, i) => hw.promise(token(E1, 60 + i)).durable());
-  const refused = hw.promise(bad).durable();
-  await streaming(fake);
-  fake.epochs(first, second);
-  await assert.rejects(refused, { code: "invalid_token" });
-  assert.ok((await Promise.all(good)).every(({ verdict }) => verdict === "durable"));
-});
-
 test("a token that the tracker refuses by itself ends its own wait and no other", async (context) => {
   const fake = await service(context, {
     verdicts: (request) =>
@@ -466,7 +471,9 @@ test("session: a loss is reported once, and the rest can be waited for", async (
   const lost = new Set<string>();
   const fake = await service(context, {
     ...at(40, 51),
-    verdicts: judge((each) => (lost.has(each) ? { verdict: "lost" } : {})),
+    verdicts: judge((each) =>
+      lost.has(each) ? { verdict: "lost" } : { position: { epoch: E2, offset: "60" } },
+    ),
   });
   const hw = client(context, [fake]);
   const session = hw.session();

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { type LiveState, sql, TokenRefusedError } from "../src/index.ts";
 import { client, service } from "./client-support.ts";
 import { committed, ok } from "./fake-service.ts";
-import { E1, E2, epoch, marks } from "./support.ts";
+import { E1, E2, epoch, marks, verdictOf } from "./support.ts";
 
 const statement = sql`SELECT 1`;
 
@@ -115,6 +115,13 @@ test("a proxy that holds streams back: marks and epochs are asked for, and strea
     transaction: (request, call) =>
       ok(committed(request, call === 1 ? { offset: 10 } : { epoch: E2, offset: 40 })),
     stream: () => (blocked ? "held" : undefined),
+    verdicts: ({ tokens }) =>
+      ok({
+        verdicts: tokens.map((each) =>
+          verdictOf({ id: E1, token: each }, "pending", { epoch: E2, offset: 15 }),
+        ),
+        marks: null,
+      }),
     marks: (call) =>
       ok({
         marks: call < 3 ? marks(E1, { region: 5 }) : marks(E2, { region: 20 }),
@@ -163,7 +170,9 @@ test("a black hole is left long before the time of an attempt is over; a slow an
       return ok(committed(request));
     },
   });
-  await client(context, [slow, far], options).transaction(statement);
+  // Time enough for a busy machine to answer the question whether anybody is there.
+  const patient = { ...options, tuning: { probeMs: 1_000 } };
+  await client(context, [slow, far], patient).transaction(statement);
   assert.deepEqual([slow.transactions.length, far.transactions.length], [1, 1]);
   // With nowhere else to go there is nothing to find out.
   const only = await service(context, { transaction: () => "hang" });

@@ -12,7 +12,7 @@ import { build } from "esbuild";
 import { build as buildPackage } from "../scripts/build.ts";
 
 /** Bytes, minified and gzipped, of an application that uses nothing else. The webhooks are an entry of their own. */
-const SIZES = { "@highwater/sdk": 17_408, "@highwater/sdk/batch": 1_920, "@highwater/sdk/webhooks": 1_024 };
+const SIZES = { "@highwater/sdk": 15_600, "@highwater/sdk/batch": 1_920, "@highwater/sdk/webhooks": 1_024 };
 
 let project = "";
 

@@ -1,0 +1,49 @@
+// What a client tells of its life, for logs, traces and metrics: one function, called as things happen. The names of the events
+// are the same in every language.
+import { type TokenVerdict } from "./wire.ts";
+
+/**
+ * `begin`, `statements`, `commit`: a call begins; what the observer returns is called when it ends. `retry`: an attempt failed,
+ * and another one follows if there is time. `durable`, `lost`, `broken`: what somebody waited for is settled at a level. `timeout`: a wait
+ * ended before. `stream_open`, `stream_closed`, `polling`: how the client hears of marks. `stalled`, `recovered`: a level's
+ * marks have ceased to rise, or rise again.
+ */
+export interface ObservedEvent {
+  readonly type:
+    | "begin"
+    | "statements"
+    | "commit"
+    | "retry"
+    | "durable"
+    | "lost"
+    | "broken"
+    | "timeout"
+    | "stream_open"
+    | "stream_closed"
+    | "polling"
+    | "stalled"
+    | "recovered";
+  /** Of the transaction. */
+  readonly id?: string | undefined;
+  readonly level?: string | undefined;
+  /** Number of statements of the call. */
+  readonly statements?: number | undefined;
+  /** Of a call: what is put here goes out with each of its requests. */
+  readonly headers?: Record<string, string>;
+  readonly url?: string | undefined;
+  /** Number of the attempt that failed, from 1. */
+  readonly attempt?: number | undefined;
+  readonly error?: unknown;
+  readonly verdict?: TokenVerdict | undefined;
+  /** How long it was waited for. */
+  readonly waitedMs?: number | undefined;
+}
+
+/** How a call ended: with its transaction's state, or with an error. */
+export interface ObservedEnd {
+  readonly state?: string | undefined;
+  readonly error?: unknown;
+}
+
+/** Must return at once. What it throws surfaces as an uncaught error, and disturbs nothing. */
+export type Observer = (event: ObservedEvent) => ((end: ObservedEnd) => void) | void;
