@@ -1,1 +1,144 @@
-"""Highwater: transactions that are committed at once, durable a moment later, and never silently lost."""
+"""Highwater: transactions that are committed at once, durable a moment later, and never silently lost.
+
+    from highwater import Highwater, TransactionLostError, sql
+
+    with Highwater("https://highwater.example") as hw:
+        tx = hw.transaction(sql("UPDATE account SET balance = balance - {amount} WHERE id = {id}", amount=10, id=1))
+        try:
+            tx.durable(level="region", timeout=5)
+        except TransactionLostError as error:
+            ...  # it was committed, and a failure was faster: it never happened
+
+`AsyncHighwater` has the same calls, awaited. Times are seconds, but where a name ends in `_ms`. The errors are in
+`highwater.errors`.
+"""
+
+from ._core.ids import new_transaction_id
+from ._core.observer import ObservedEnd, ObservedEvent, Observer
+from ._core.sql import Sql, StatementInput, sql
+from ._core.wire import (
+    AtRisk,
+    Field,
+    Isolation,
+    Marks,
+    Outcome,
+    Position,
+    ReachedLimit,
+    RefusedToken,
+    Retry,
+    Served,
+    Statement,
+    TransactionState,
+    TransactionStatus,
+    Verdict,
+)
+from ._observers import log_events, print_events
+from ._options import (
+    BeginOptions,
+    Cancellation,
+    CommitOptions,
+    Endpoint,
+    TransactionOptions,
+    TransactOptions,
+)
+from ._promise import Listener
+from ._sync import DurabilityPromise, Transaction
+from ._values import (
+    Interval,
+    Multirange,
+    Range,
+    Row,
+    StatementResult,
+    TypeDecoder,
+    TypeDecoders,
+    decode_array,
+    decode_value,
+)
+from ._watcher import Exposure, LiveState, Subscriber
+from .aio import AsyncDurabilityPromise, AsyncHighwater, AsyncInteractiveTransaction, AsyncSession, AsyncTransaction
+from .client import Highwater, InteractiveTransaction, Session
+from .errors import (
+    ConnectionError,  # noqa: A004 - the name in every SDK
+    ConstraintError,
+    DurabilityTimeoutError,
+    ExposureLimitError,
+    HighwaterError,
+    InvalidRequestError,
+    PromiseBrokenError,
+    SerializationError,
+    StatementError,
+    TokenRefusedError,
+    TransactionAbortedError,
+    TransactionLostError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+
+__all__ = [
+    "AsyncDurabilityPromise",
+    "AsyncHighwater",
+    "AsyncInteractiveTransaction",
+    "AsyncSession",
+    "AsyncTransaction",
+    "AtRisk",
+    "BeginOptions",
+    "Cancellation",
+    "CommitOptions",
+    "ConnectionError",
+    "ConstraintError",
+    "DurabilityPromise",
+    "DurabilityTimeoutError",
+    "Endpoint",
+    "Exposure",
+    "ExposureLimitError",
+    "Field",
+    "Highwater",
+    "HighwaterError",
+    "InteractiveTransaction",
+    "Interval",
+    "InvalidRequestError",
+    "Isolation",
+    "Listener",
+    "LiveState",
+    "Marks",
+    "Multirange",
+    "ObservedEnd",
+    "ObservedEvent",
+    "Observer",
+    "Outcome",
+    "Position",
+    "PromiseBrokenError",
+    "Range",
+    "ReachedLimit",
+    "RefusedToken",
+    "Retry",
+    "Row",
+    "SerializationError",
+    "Served",
+    "Session",
+    "Sql",
+    "Statement",
+    "StatementError",
+    "StatementInput",
+    "StatementResult",
+    "Subscriber",
+    "TokenRefusedError",
+    "TransactOptions",
+    "Transaction",
+    "TransactionAbortedError",
+    "TransactionLostError",
+    "TransactionOptions",
+    "TransactionState",
+    "TransactionStatus",
+    "TypeDecoder",
+    "TypeDecoders",
+    "UnavailableError",
+    "UnknownOutcomeError",
+    "Verdict",
+    "decode_array",
+    "decode_value",
+    "log_events",
+    "new_transaction_id",
+    "print_events",
+    "sql",
+]

@@ -1,0 +1,231 @@
+"""Where the background of a client runs: an event loop of its own in a thread, or the one of the program.
+
+Owns threads, the loop and its connections, and who calls listeners back. What happens there is the business of
+`_watcher` and `_stream`, which are the same for both clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import logging
+import queue
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from ._core.effects import Effect, Send, Sleep
+from ._core.errors import usage_error
+from ._transport import AsyncTransport, Certificates
+
+LOG = logging.getLogger("highwater")
+
+T = TypeVar("T")
+
+#: What a forked process must neither use nor close: sockets and an epoll that its parent still uses.
+abandoned: list[object] = []
+
+
+class Host(Protocol):
+    """A loop for the background of one client."""
+
+    def call(self, callback: Callable[[], object]) -> None:
+        """Calls it on the loop, soon. From any thread."""
+
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task on the loop. Only there."""
+
+    def transport(self) -> AsyncTransport:
+        """The connections of the loop. Only there."""
+
+    async def perform(self, effect: Effect) -> object:
+        """Does what a call of the background asks for. Only there."""
+
+    def tell(self, listener: Callable[[Any], object], news: Any) -> None:
+        """Calls a listener of the user's, soon and never within a call of this package. From any thread."""
+
+    def renew(self, *, forked: bool) -> None:
+        """Forgets the loop and all that ran there, where it is closed or of another process."""
+
+
+class _Base:
+    """Connections of one loop, and tasks that are held until they are done, for a loop itself forgets them."""
+
+    def __init__(self, certificates: Certificates) -> None:
+        self._certificates = certificates
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._http: AsyncTransport | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.renew(forked=False)
+
+    def renew(self, *, forked: bool) -> None:
+        if forked:
+            abandoned.append((self._loop, self._http, self._tasks))
+        self._loop = None
+        self._http = None
+        self._tasks = set()
+
+    def transport(self) -> AsyncTransport:
+        if self._http is None:
+            self._http = AsyncTransport(self._certificates)
+        return self._http
+
+    async def perform(self, effect: Effect) -> object:
+        match effect:
+            case Send():
+                return await self.transport().send(effect)
+            case Sleep(seconds):
+                await asyncio.sleep(seconds)
+                return None
+            case _:
+                raise TypeError(f"only a call of the user's may ask for {type(effect).__name__}")
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("a task in the background failed", exc_info=error)
+
+
+class ThreadHost(_Base):
+    """Of a sync client: a daemon thread with a loop, and another that calls listeners; both begin when first needed."""
+
+    def renew(self, *, forked: bool) -> None:
+        super().renew(forked=forked)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._teller: threading.Thread | None = None
+        self._news: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._stopped = False
+
+    @property
+    def is_begun(self) -> bool:
+        return self._loop is not None
+
+    def call(self, callback: Callable[[], object]) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            self._begin().call_soon_threadsafe(callback)
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+        """Does the work on the loop; cancelling what is returned cancels it there."""
+        with self._lock:
+            return asyncio.run_coroutine_threadsafe(work(), self._begin())
+
+    def tell(self, listener: Callable[[Any], object], news: Any) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            if self._teller is None:
+                self._teller = threading.Thread(
+                    target=_call_listeners, args=(self._news,), name="highwater-listeners", daemon=True
+                )
+                self._teller.start()
+            self._news.put(lambda: _call(listener, news))
+
+    def stop(self) -> None:
+        """Ends the threads, when listeners that were told before have been called."""
+        with self._lock:
+            self._stopped = True
+            loop, thread, teller = self._loop, self._thread, self._teller
+            self._news.put(None)
+        me = threading.current_thread()
+        if teller is not None and teller is not me:
+            teller.join()
+        if loop is not None and thread is not None and thread.is_alive():
+            loop.call_soon_threadsafe(loop.stop)
+            if thread is not me:
+                thread.join()
+
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, args=(self._loop,), name="highwater", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            loop.run_until_complete(self._end())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    async def _end(self) -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        if self._http is not None:
+            await self._http.close()
+        await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+class LoopHost(_Base):
+    """Of an async client: the loop it is first used on."""
+
+    @property
+    def is_over(self) -> bool:
+        """Its loop was closed, as `asyncio.run` does at its end: another one may take over."""
+        return self._loop is not None and self._loop.is_closed()
+
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """Errors: `invalid_options` where the client is used on another loop than at first."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise usage_error("invalid_options", "the client is used on another event loop; give each loop its own")
+        return loop
+
+    def call(self, callback: Callable[[], object]) -> None:
+        self.bind().call_soon(callback)
+
+    def transport(self) -> AsyncTransport:
+        self.bind()
+        return super().transport()
+
+    def tell(self, listener: Callable[[Any], object], news: object) -> None:
+        self.bind().call_soon(self._tell, listener, news)
+
+    def _tell(self, listener: Callable[[Any], object], news: object) -> None:
+        result = _call(listener, news)
+        if inspect.iscoroutine(result):
+            self.start(_awaited(result))
+
+    async def close(self) -> None:
+        """Waits for listeners that were told before, and closes the connections."""
+        await asyncio.sleep(0)
+        rest = self._tasks - {asyncio.current_task()}
+        await asyncio.gather(*rest, return_exceptions=True)
+        if self._http is not None:
+            await self._http.close()
+
+
+def _call_listeners(news: queue.SimpleQueue[Callable[[], object] | None]) -> None:
+    while (call := news.get()) is not None:
+        call()
+
+
+def _call(listener: Callable[[Any], object], news: object) -> object:
+    try:
+        return listener(news)
+    except Exception:  # what a listener does is its own business, and must not end ours
+        LOG.exception("a listener failed")
+        return None
+
+
+async def _awaited(result: Coroutine[Any, Any, object]) -> None:
+    try:
+        await result
+    except Exception:  # as above
+        LOG.exception("a listener failed")

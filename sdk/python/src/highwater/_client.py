@@ -1,0 +1,435 @@
+"""What both clients are: options in, transactions and promises out, without any I/O of their own.
+
+A call of the user is made here as a generator of the core; `client` drives it in the calling thread, `aio` on the loop.
+Owns what all calls share: endpoints, listeners, the watcher.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NoReturn, TypeVar
+
+from ._background import LOG, Host
+from ._core.book import Entry, Settlement, make_entry
+from ._core.effects import Steps
+from ._core.endpoints import EndpointPool
+from ._core.ids import check_transaction_id, decode_token
+from ._core.interactive import InteractiveCore, InteractiveDeps
+from ._core.observer import ObservedEvent, Observer, observers
+from ._core.requests import AckLimits, AckOptions, MannerOptions, granted_wait_ms, transaction_body
+from ._core.runtime import LogLevel, Runtime
+from ._core.service import CallOptions, Service, ServiceDeps, Sought
+from ._core.sql import Sql, StatementInput
+from ._core.transact import MAX_ATTEMPTS, TransactDeps, transact
+from ._core.tuning import DEFAULT_TUNING, Tuning
+from ._core.wire import (
+    EpochRecord,
+    Marks,
+    Position,
+    RefusedToken,
+    Statement,
+    TransactionResponse,
+    TransactionStatus,
+    Verdict,
+    VerdictsResponse,
+)
+from ._drivers import Outcome, drive_async
+from ._observers import log_events, print_events
+from ._options import (
+    BeginOptions,
+    CommitOptions,
+    Endpoint,
+    MannerFields,
+    TransactionOptions,
+    TransactOptions,
+    endpoints_of,
+)
+from ._promise import BasePromise, ClientListener, Listener
+from ._stream import DurabilityStream, StreamDeps
+from ._transaction import BaseTransaction
+from ._transport import Certificates, Verify
+from ._values import TypeDecoders, result_decoder
+from ._watcher import Exposure, Subscriber, Watcher, WatcherDeps
+
+Statements = StatementInput | Sequence[StatementInput]
+
+P = TypeVar("P", bound=BasePromise)
+T = TypeVar("T", bound=BaseTransaction)
+Remember = Callable[[BaseTransaction], None]
+
+#: Clients of this process, to be told when it is forked.
+_clients: weakref.WeakSet[BaseClient[Any, Any]] = weakref.WeakSet()
+
+
+class BaseClient(Generic[P, T]):
+    """Runs transactions, and knows of each whether it will survive.
+
+    `url`: one address, or one for each region and the nearest first, that serves gateway and tracker alike;
+    `endpoints` instead where the two have addresses of their own. `level`: what `durable`, `on_lost` and `verdicts`
+    mean unless told otherwise. `request_timeout`: seconds for one attempt; `total_timeout`: for all attempts of one
+    call together. `api_key`: an API key or a JSON Web Token, sent as `Authorization: Bearer`; `headers`: sent with
+    every request.
+    `types`: what types decode to, by OID, in the place of what the README says; `"raw"` leaves everything text.
+    `observer`: told what happens, for traces and metrics; `debug` (or the variable HIGHWATER_DEBUG): prints it.
+    `verify`: of TLS, as httpx takes it.
+
+    A process that is forked may go on to use a client: it has connections of its own then, and no waits.
+    """
+
+    def __init__(
+        self,
+        url: str | Sequence[str] | None = None,
+        *,
+        endpoints: Sequence[Endpoint] | None = None,
+        level: str = "region",
+        request_timeout: float = 10.0,
+        total_timeout: float = 30.0,
+        api_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        types: TypeDecoders | None = None,
+        observer: Observer | Sequence[Observer] = (),
+        debug: bool | None = None,
+        verify: Verify = True,
+        tuning: Tuning = DEFAULT_TUNING,
+    ) -> None:
+        found = endpoints_of(url, endpoints)
+        self._level = level
+        self._request_ms = request_timeout * 1_000
+        self._total_ms = total_timeout * 1_000
+        self._tuning = tuning
+        self._decode = result_decoder(types)
+        self._certificates = Certificates(verify)
+        self._observer = _observer_of(observer, debug)
+        self._runtime = Runtime(log=_log)
+        own = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+        self._service = Service(
+            ServiceDeps(
+                runtime=self._runtime,
+                gateways=EndpointPool([each.gateway for each in found], tuning),
+                trackers=EndpointPool([each.tracker for each in found], tuning),
+                tuning=tuning,
+                headers={**own, **(headers or {})},
+                request_timeout_ms=self._request_ms,
+                observer=self._observer,
+            )
+        )
+        self._host = self._make_host()
+        self._listeners: dict[str, dict[object, ClientListener]] = {"lost": {}, "broken": {}, "durable": {}}
+        #: What keeps an entry watched while there are listeners on the client.
+        self._kept: dict[Entry, Callable[[Settlement], None]] = {}
+        self._watcher = Watcher(
+            WatcherDeps(
+                host=self._host,
+                tuning=tuning,
+                runtime=self._runtime,
+                observer=self._observer,
+                stream=self._make_stream,
+                ask=self._ask,
+                on_gone=self._tell_gone,
+            )
+        )
+        _clients.add(self)
+
+    def _make_host(self) -> Host:
+        raise NotImplementedError
+
+    def _make_promise(self, entry: Entry, *, position: Position, level: str) -> P:
+        raise NotImplementedError
+
+    def _make_transaction(self, entry: Entry, *, response: TransactionResponse, level: str) -> T:
+        raise NotImplementedError
+
+    def _make_stream(
+        self, on_marks: Callable[[Marks], None], on_epochs: Callable[[Sequence[EpochRecord]], None]
+    ) -> DurabilityStream:
+        deps = self._service.deps
+        return DurabilityStream(
+            StreamDeps(
+                host=self._host,
+                trackers=deps.trackers,
+                tuning=self._tuning,
+                headers=deps.headers,
+                runtime=self._runtime,
+                observer=self._observer,
+                on_marks=on_marks,
+                on_epochs=on_epochs,
+            )
+        )
+
+    async def _ask(self, tokens: list[str], level: str, wait_ms: float) -> VerdictsResponse:
+        call = CallOptions(self._request_ms + wait_ms)
+        steps = self._service.verdicts(tokens, call, level=level, wait_ms=wait_ms)
+        return await drive_async(steps, self._host.perform, Outcome())
+
+    # What a call of the user is, as steps for a driver.
+
+    def _transaction_steps(
+        self,
+        transaction_id: str,
+        statements: Statements,
+        options: TransactionOptions,
+        remember: Remember | None = None,
+    ) -> Steps[T]:
+        level = options.get("level") or self._level
+        timeout_ms = self._timeout_ms(options.get("timeout"))
+        manner, ack = manner_of(options), ack_of(options)
+        limits = AckLimits(level=level, wait_ms=self._request_ms / 2, total_ms=timeout_ms)
+        listed = [statements] if isinstance(statements, (Sql, Statement)) else list(statements)
+        body = transaction_body(
+            listed,
+            transaction_id=transaction_id,
+            manner=manner,
+            ack=ack,
+            limits=limits,
+            after=options.get("after"),
+            mode=options.get("mode"),
+        )
+        sought = Sought(id=transaction_id, ack=ack.ack, level=level, max_wait_ms=granted_wait_ms(ack, limits))
+        event = ObservedEvent(type="commit", id=transaction_id, level=level, statements=len(listed))
+        steps = self._service.transaction(body, sought, CallOptions(timeout_ms, event.headers))
+        response = yield from self._service.observed(event, steps, lambda answer: answer.state)
+        return self._committed(response, level, manner.metadata, remember)
+
+    def _open(
+        self,
+        options: BeginOptions | TransactOptions,
+        remember: Remember | None,
+        left_ms: Callable[[], float] | None = None,
+    ) -> InteractiveCore[T]:
+        """An interactive transaction. `left_ms`: the time of a call that has none of its own."""
+        manner = manner_of(options)
+        each_ms = self._timeout_ms(options.get("timeout"))
+        deps = InteractiveDeps(
+            service=self._service,
+            level=self._level,
+            wait_ms=self._request_ms / 2,
+            total_ms=self._total_ms,
+            left_ms=left_ms or (lambda: each_ms),
+            learn_marks=self._watcher.learn_marks,
+            committed=lambda response, level: self._committed(response, level, manner.metadata, remember),
+        )
+        return InteractiveCore(deps, manner, options.get("level"))
+
+    def _transact_steps(self, options: TransactOptions, remember: Remember | None) -> Steps[object]:
+        deps = TransactDeps(
+            runtime=self._runtime,
+            tuning=self._tuning,
+            observer=self._observer,
+            begin=lambda left_ms: self._open(options, remember, left_ms),
+        )
+        timeout_ms = self._timeout_ms(options.get("timeout"))
+        attempts = options.get("max_attempts", MAX_ATTEMPTS)
+        return transact(deps, ack_of(options), timeout_ms=timeout_ms, max_attempts=attempts)
+
+    def _status_steps(self, transaction_id: str, *, level: str | None, wait_ms: float) -> Steps[TransactionStatus]:
+        call = CallOptions(self._total_ms + wait_ms)
+        checked = check_transaction_id(transaction_id)
+        status = yield from self._service.status(checked, call, wait_ms=wait_ms, level=level)
+        self._watcher.learn_marks(status.marks)
+        return status
+
+    def _verdicts_steps(
+        self, tokens: Sequence[str], *, level: str | None, wait_ms: float
+    ) -> Steps[list[Verdict | RefusedToken]]:
+        by_token: dict[str, Verdict | RefusedToken] = {}
+        size = self._tuning.verdict_batch
+        for at in range(0, len(tokens), size):
+            call = CallOptions(self._total_ms + wait_ms)
+            batch = list(tokens[at : at + size])
+            answer = yield from self._service.verdicts(batch, call, level=level or self._level, wait_ms=wait_ms)
+            self._watcher.learn_marks(answer.marks)
+            by_token.update((verdict.token, verdict) for verdict in answer.verdicts)
+        return [by_token[token] for token in tokens if token in by_token]
+
+    def _timeout_ms(self, timeout: float | None) -> float:
+        return self._total_ms if timeout is None else timeout * 1_000
+
+    def _committed(
+        self,
+        response: TransactionResponse,
+        level: str,
+        metadata: Mapping[str, str] | None,
+        remember: Remember | None,
+    ) -> T:
+        """The transaction of an answer, watched from now on by the listeners of the client."""
+        entry = self._entry(response.token, response.id, response.position, metadata)
+        if response.state == "durable":
+            reached = response.level or level
+            entry.durable[reached] = Verdict(
+                token=response.token,
+                id=response.id,
+                verdict="durable",
+                level=reached,
+                position=response.position,
+                rule="client:acknowledged",
+            )
+        transaction = self._make_transaction(entry, response=response, level=level)
+        if remember is not None:
+            remember(transaction)
+        self._watcher.learn_marks(response.marks)
+        self._keep(entry)
+        return transaction
+
+    def _entry(
+        self, token: str, transaction_id: str, position: Position, metadata: Mapping[str, str] | None = None
+    ) -> Entry:
+        now_ms = self._runtime.monotonic_ms()
+        return make_entry(token, transaction_id=transaction_id, position=position, now_ms=now_ms, metadata=metadata)
+
+    # What needs no waiting, and is the same for both.
+
+    def promise(self, token: str, *, level: str | None = None) -> P:
+        """The promise of a token that was stored by this or another process. Errors: `invalid_token`."""
+        content = decode_token(token)
+        entry = self._entry(token, content.id, content.position)
+        self._keep(entry)
+        return self._make_promise(entry, position=content.position, level=level or self._level)
+
+    @property
+    def marks(self) -> Marks | None:
+        """The newest marks that are known of the current epoch, or None before the first."""
+        return self._watcher.marks
+
+    @property
+    def exposure(self) -> Exposure:
+        """Promises that somebody waits for, by `durable()`, `on_lost()` or a listener on the client."""
+        return self._watcher.exposure
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Calls back with marks and exposure, now and after changes, for as long as it is subscribed.
+
+        The stream stays open for it. Returns what ends that. It is called where listeners are.
+        """
+        return self._watcher.subscribe(subscriber)
+
+    def on_lost(self, listener: Listener) -> Callable[[], None]:
+        """Calls back once for each transaction that turns out lost (or broken) before it is durable at its level.
+
+        Those are the ones this client commits from now on, and tokens given to `promise()`; the level is the client's.
+        Returns what takes the listener away. The sync client calls all listeners one after another on a thread of
+        their own, where they may call the client again and wait; the async one on its loop, and it runs coroutine
+        functions too. What a listener raises is logged.
+        """
+        return self._listen("lost", listener)
+
+    def on_broken(self, listener: Listener) -> Callable[[], None]:
+        """Calls back once for each promise found broken: durable at a level, and violated by a failure it covers."""
+        return self._listen("broken", listener)
+
+    def on_durable(self, listener: Listener) -> Callable[[], None]:
+        """Calls back once for each transaction, of those that `on_lost` is about, when it is durable at its level."""
+        return self._listen("durable", listener)
+
+    def _listen(self, kind: str, listener: Listener) -> Callable[[], None]:
+        key, own = object(), ClientListener(self._host, listener)
+        self._listeners[kind][key] = own
+
+        def off() -> None:
+            own.end()
+            self._listeners[kind].pop(key, None)
+            if not self._is_heard:
+                self._unkeep()
+
+        return off
+
+    @property
+    def _is_heard(self) -> bool:
+        return any(self._listeners.values())
+
+    def _keep(self, entry: Entry) -> None:
+        """Keeps the entry watched for the listeners on the client until it is settled at the client's level."""
+        if not self._is_heard:
+            return
+
+        def hear(settlement: Settlement) -> None:
+            with self._watcher.lock:
+                self._kept.pop(entry, None)
+            if settlement.verdict is not None and settlement.verdict.verdict == "durable":
+                self._tell("durable", settlement.verdict)
+
+        with self._watcher.lock:
+            if self._watcher.is_closed:
+                return
+            known = self._watcher.known(entry, self._level)
+            if known is None:
+                self._kept[entry] = hear
+                self._watcher.watch(entry, self._level, hear)
+        if known is not None and known.verdict == "durable":
+            self._tell("durable", known)
+
+    def _unkeep(self) -> None:
+        with self._watcher.lock:
+            kept = list(self._kept.items())
+            self._kept.clear()
+        for entry, waiter in kept:
+            self._watcher.unwatch(entry, self._level, waiter)
+
+    def _tell_gone(self, entry: Entry, verdict: Verdict) -> None:
+        if verdict.verdict == "broken":
+            self._tell("broken", verdict)
+        if self._level not in entry.durable:
+            self._tell("lost", verdict)
+
+    def _tell(self, kind: str, verdict: Verdict) -> None:
+        for listener in list(self._listeners[kind].values()):
+            listener.tell(verdict)
+
+    def _end_listening(self) -> None:
+        """The part of `close` that needs no waiting."""
+        self._unkeep()
+        self._watcher.close()
+        for listeners in self._listeners.values():
+            listeners.clear()
+
+    def _renew(self, *, forked: bool) -> None:
+        """Begins anew in a process that was forked, or on another loop: with no connection, no wait and no question."""
+        self._host.renew(forked=forked)
+        self._watcher.renew()
+        self._kept.clear()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled; make one in each process, and pass tokens")
+
+
+def manner_of(options: MannerFields) -> MannerOptions:
+    return MannerOptions(
+        isolation=options.get("isolation"),
+        read_only=options.get("read_only"),
+        deferrable=options.get("deferrable"),
+        max_delay_ms=options.get("max_delay_ms"),
+        metadata=options.get("metadata"),
+    )
+
+
+def ack_of(options: TransactionOptions | TransactOptions | CommitOptions) -> AckOptions:
+    return AckOptions(
+        ack=options.get("ack"),
+        level=options.get("level"),
+        max_wait_ms=options.get("max_wait_ms"),
+        max_delay_ms=options.get("max_delay_ms"),
+    )
+
+
+def _observer_of(observer: Observer | Sequence[Observer], debug: bool | None) -> Observer | None:
+    own = [observer] if callable(observer) else list(observer)
+    is_debug = os.environ.get("HIGHWATER_DEBUG", "") not in ("", "0") if debug is None else debug
+    return observers([log_events(), *own, *([print_events()] if is_debug else [])])
+
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def _log(level: LogLevel, message: str, fields: Mapping[str, object]) -> None:
+    LOG.log(_LEVELS[level], "%s: %s", message, fields)
+
+
+def _after_fork() -> None:
+    for client in list(_clients):
+        client._renew(forked=True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,76 @@
+"""What performs the effects of the core's generators: one driver for calling threads, one for event loops."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError
+from typing import TypeVar
+
+from ._core.effects import AwaitDurable, CallBody, Effect, Send, Steps
+from ._core.errors import unknown_outcome
+
+T = TypeVar("T")
+
+
+class Outcome:
+    """Says on a cancellation or an interrupt, which must pass as it is, that the commit under way may be applied."""
+
+    __slots__ = ("_id", "_is_sent")
+
+    def __init__(self, transaction_id: str | None = None) -> None:
+        self._id = transaction_id
+        self._is_sent = False
+
+    def begins(self, effect: Effect) -> None:
+        """What is performed now."""
+        match effect:
+            case Send():
+                self._is_sent = self._is_sent or effect.url.endswith(("/v1/transactions", "/commit"))
+            case CallBody(transaction):
+                self._id, self._is_sent = transaction.id, False
+            case AwaitDurable():
+                self._is_sent = False
+
+    def failed(self, error: BaseException) -> None:
+        """What performing it raised."""
+        is_ended = not isinstance(error, Exception) or isinstance(error, CancelledError)
+        if self._id is None or not self._is_sent or not is_ended:
+            return
+        unknown = unknown_outcome(self._id)
+        error.add_note(f"highwater: {unknown.message}")
+        if error.__cause__ is None:
+            error.__cause__ = unknown
+
+
+def drive(steps: Steps[T], perform: Callable[[Effect], object], outcome: Outcome) -> T:
+    try:
+        effect = next(steps)
+        while True:
+            outcome.begins(effect)
+            try:
+                result = perform(effect)
+            except BaseException as error:  # noqa: BLE001 - an interrupt, too, is for the call to end by
+                outcome.failed(error)
+                effect = steps.throw(error)
+            else:
+                effect = steps.send(result)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+async def drive_async(steps: Steps[T], perform: Callable[[Effect], Awaitable[object]], outcome: Outcome) -> T:
+    try:
+        effect = next(steps)
+        while True:
+            outcome.begins(effect)
+            try:
+                result = await perform(effect)
+            except BaseException as error:  # noqa: BLE001 - a cancellation, too, is for the call to end by
+                outcome.failed(error)
+                effect = steps.throw(error)
+            else:
+                effect = steps.send(result)
+    except StopIteration as end:
+        value: T = end.value
+        return value

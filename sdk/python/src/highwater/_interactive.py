@@ -1,0 +1,103 @@
+"""An interactive transaction as both clients hold it; how its calls are driven is theirs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from ._core.effects import Steps
+from ._core.errors import usage_error
+from ._core.interactive import InteractiveCore
+from ._core.requests import AckOptions
+from ._core.sql import StatementInput
+from ._transaction import BaseTransaction
+from ._values import ResultDecoder, StatementResult
+
+T = TypeVar("T", bound=BaseTransaction)
+
+#: How long an interrupt waits for a rollback, in milliseconds. The service ends by itself what it never hears of again.
+_INTERRUPTED_ROLLBACK_MS = 2_000.0
+
+
+class BaseInteractive(Generic[T]):
+    """An open transaction. Nothing is sent before its first statements, which open it.
+
+    Calls that are made at the same time run one after another. As a context manager it is rolled back where it is left
+    open. After a statement that failed, only ROLLBACK TO a savepoint or `rollback()` helps, as in PostgreSQL; if the
+    first statement fails, or a conflict is met, the transaction is over.
+    """
+
+    def __init__(self, core: InteractiveCore[T], decode: ResultDecoder) -> None:
+        self._core = core
+        self._decode = decode
+        self._process = os.getpid()
+
+    @property
+    def id(self) -> str:
+        return self._core.id
+
+    @property
+    def is_open(self) -> bool:
+        """False once it was committed, rolled back, or ended by an error."""
+        return self._core.is_open
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that ended it."""
+        return self._core.failure
+
+    @property
+    def committed(self) -> T | None:
+        """The committed transaction, after the commit."""
+        return self._core.committed
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the service rolls it back unless another call comes before; by its clock. None before the first."""
+        return self._core.expires_at
+
+    def _committed_or_raise(self) -> T:
+        if self._core.committed is None:
+            raise usage_error("not_committed", "the transaction has not committed")
+        return self._core.committed
+
+    @property
+    def _is_own(self) -> bool:
+        return os.getpid() == self._process
+
+    def _check_process(self) -> None:
+        if not self._is_own:
+            raise usage_error(
+                "transaction_ended", "the transaction belongs to the process that this one was forked from"
+            )
+
+    def _execute_steps(
+        self, statements: Sequence[StatementInput], timeout: float | None
+    ) -> Steps[list[StatementResult]]:
+        self._check_process()
+        results = yield from self._core.execute(statements, timeout_ms=milliseconds(timeout))
+        return [self._decode(result) for result in results]
+
+    def _commit_steps(self, ack: AckOptions, statements: Sequence[StatementInput], timeout: float | None) -> Steps[T]:
+        self._check_process()
+        return (yield from self._core.commit(ack, statements=statements, timeout_ms=milliseconds(timeout)))
+
+    def _rollback_steps(self, timeout: float | None) -> Steps[None]:
+        self._check_process()
+        return self._core.rollback(timeout_ms=milliseconds(timeout))
+
+    def _exit_steps(self, error: BaseException | None) -> Steps[None]:
+        """Rolls back what was left open; an interrupt does not wait for long."""
+        if self._core.committed is not None or not self._is_own:
+            return
+        is_interrupt = error is not None and not isinstance(error, Exception)
+        yield from self._core.rollback(timeout_ms=_INTERRUPTED_ROLLBACK_MS if is_interrupt else None)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {'open' if self.is_open else 'ended'}>"
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1_000

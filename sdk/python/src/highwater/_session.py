@@ -1,0 +1,78 @@
+"""A session as both clients hold it: what one line of work has committed or read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ._core.book import Entry
+from ._core.errors import PromiseBrokenError, TransactionLostError
+from ._core.session import SessionMemory, session_tokens
+from ._core.wire import RefusedToken, Verdict
+from ._options import TransactionOptions
+from ._promise import BasePromise
+
+if TYPE_CHECKING:
+    from ._client import BaseClient
+
+
+class BaseSession:
+    def __init__(self, client: BaseClient[Any, Any], *, causal: bool) -> None:
+        self._base = client
+        self._watcher = client._watcher
+        self._level = client._level
+        self._is_causal = causal
+        self._memory = SessionMemory(self._is_durable)
+
+    @property
+    def token(self) -> str:
+        """All that this session remembers, as text for another process.
+
+        It holds the token of every transaction that is not known to be durable at the client's level, and of those that
+        are, the furthest of each epoch; so it stays short where work becomes durable as it goes. Store it with, or
+        before, what depends on it.
+        """
+        with self._watcher.lock:
+            return self._memory.token
+
+    def _is_durable(self, entry: Entry) -> bool:
+        known = self._watcher.known(entry, self._level)
+        return known is not None and known.verdict == "durable"
+
+    def _remember(self, promise: BasePromise) -> None:
+        with self._watcher.lock:
+            self._memory.add(promise.entry)
+
+    def _seeing(self, options: TransactionOptions) -> TransactionOptions:
+        """The options of a transaction; a causal read sees what this session knows of."""
+        with self._watcher.lock:
+            after = self._memory.after
+        if not self._is_causal or options.get("read_only") is not True or after is None:
+            return options
+        return {"after": after, **options}
+
+    @contextmanager
+    def _forgetting(self) -> Iterator[Sequence[Entry]]:
+        """All that is to be waited for now; one that turns out gone is forgotten."""
+        with self._watcher.lock:
+            entries = list(self._memory.entries)
+        try:
+            yield entries
+        except (TransactionLostError, PromiseBrokenError) as error:
+            with self._watcher.lock:
+                for entry in entries:
+                    if error.verdict is not None and entry.token == error.verdict.token:
+                        self._memory.forget(entry)
+            raise
+
+    def _entries_of(self, token: str) -> tuple[list[str], list[Entry]]:
+        tokens = session_tokens(token)
+        return tokens, [self._base.promise(each).entry for each in tokens]
+
+    def _take_over(
+        self, entries: Sequence[Entry], verdicts: list[Verdict | RefusedToken]
+    ) -> list[Verdict | RefusedToken]:
+        with self._watcher.lock:
+            self._memory.take_over(entries, verdicts)
+        return verdicts

@@ -1,0 +1,188 @@
+"""The one event stream of a client: opened when somebody waits, closed a while after nobody does.
+
+In between it is kept alive across cuts, silence and dead endpoints. Where none gets through, as behind a proxy that
+holds answers back until they are whole, marks are asked for instead. Owns the connection, and lives on the loop of its
+host; what events mean is the business of `_watcher`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ._background import LOG, Host
+from ._core.effects import NoAnswer, Send
+from ._core.endpoints import EndpointPool
+from ._core.observer import EventType, ObservedEvent, Observer, tell
+from ._core.retry import full_jitter
+from ._core.runtime import Runtime
+from ._core.sse import SseEvent, SseParser
+from ._core.tuning import Tuning
+from ._core.wire import (
+    EpochRecord,
+    Marks,
+    read_epoch_event,
+    read_marks,
+    read_marks_response,
+    read_stall_event,
+)
+from ._transport import StreamError
+
+STREAM_PATH = "/v1/durability/stream"
+MARKS_PATH = "/v1/durability/marks"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDeps:
+    host: Host
+    trackers: EndpointPool
+    tuning: Tuning
+    headers: Mapping[str, str]
+    runtime: Runtime
+    observer: Observer | None
+    on_marks: Callable[[Marks], None]
+    on_epochs: Callable[[Sequence[EpochRecord]], None]
+
+
+class _NoStreamError(Exception):
+    """There is an answer, and it is no stream."""
+
+
+class DurabilityStream:
+    def __init__(self, deps: StreamDeps) -> None:
+        self._deps = deps
+        self._running: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._last_event_id = ""
+        self._failures = 0
+
+    def open(self) -> None:
+        """Somebody waits: connect, or stay connected."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._running is None or self._running.done():
+            self._running = self._deps.host.start(self._run())
+
+    def release(self) -> None:
+        """Nobody waits: close after a while, unless somebody comes."""
+        if self._running is None or self._idle is not None:
+            return
+        loop = asyncio.get_running_loop()
+        self._idle = loop.call_later(self._deps.tuning.stream_idle_ms / 1_000, self._stop)
+
+    def _stop(self) -> None:
+        running, self._running = self._running, None
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if running is not None:
+            running.cancel()
+
+    async def close(self) -> None:
+        running = self._running
+        self._stop()
+        if running is not None:
+            await asyncio.wait({running})
+
+    async def _run(self) -> None:
+        trackers, tuning = self._deps.trackers, self._deps.tuning
+        while True:
+            url = trackers.pick(self._deps.runtime.monotonic_ms())
+            self._failures += 1
+            try:
+                await self._connect(url)
+                self._tell("stream_closed", url)
+            except asyncio.CancelledError:
+                self._tell("stream_closed", url)
+                raise
+            except (StreamError, TimeoutError, ValueError, _NoStreamError) as error:
+                self._tell("stream_closed", url, error)
+                # The tracker may be well all the same, and only streams not come through.
+                if await self._poll(url):
+                    continue
+                trackers.failed(url, self._deps.runtime.monotonic_ms())
+                if self._failures <= trackers.size and trackers.has_awake(self._deps.runtime.monotonic_ms()):
+                    continue
+            chance = self._deps.runtime.random()
+            delay_ms = full_jitter(
+                self._failures, base_ms=tuning.backoff_base_ms, max_ms=tuning.backoff_max_ms, random=chance
+            )
+            await asyncio.sleep(delay_ms / 1_000)
+
+    async def _connect(self, url: str) -> None:
+        """Reads one connection to its end. Raises when it cannot be opened, breaks, or falls silent."""
+        tuning, headers = self._deps.tuning, dict(self._deps.headers)
+        headers["accept"] = "text/event-stream"
+        if self._last_event_id:
+            headers["last-event-id"] = self._last_event_id
+        silence = tuning.stream_silence_ms / 1_000
+        # It must say its first word soon; after that only silence ends it.
+        async with asyncio.timeout(tuning.stream_open_ms / 1_000) as opening:
+            transport = self._deps.host.transport()
+            async with transport.stream(f"{url}{STREAM_PATH}", headers, silence=silence) as (status, kind, body):
+                if status != 200 or not kind.startswith("text/event-stream"):
+                    raise _NoStreamError(f"status {status} of type {kind or 'none'}")
+                self._tell("stream_open", url)
+                await self._read(url, body, opening)
+
+    async def _read(self, url: str, body: AsyncIterator[bytes], opening: asyncio.Timeout) -> None:
+        parser = SseParser(self._last_event_id)
+        async for chunk in body:
+            opening.reschedule(None)
+            for event in parser.push(chunk):
+                self._failures = 0
+                self._deps.trackers.succeeded(url)
+                self._last_event_id = event.last_event_id
+                self._take(event)
+
+    async def _poll(self, url: str) -> bool:
+        """Asks for marks for a while, rarer while they do not rise. False: even the first question got no answer."""
+        tuning = self._deps.tuning
+        until_ms = self._deps.runtime.monotonic_ms() + tuning.poll_for_ms
+        newest: Marks | None = None
+        same = polls = 0
+        while polls == 0 or self._deps.runtime.monotonic_ms() < until_ms:
+            question = Send("GET", f"{url}{MARKS_PATH}", self._deps.headers, None, tuning.stream_open_ms / 1_000)
+            answer = await self._deps.host.transport().send(question)
+            if isinstance(answer, NoAnswer) or answer.status != 200:
+                return polls > 0
+            try:
+                body = read_marks_response(json.loads(answer.body))
+            except ValueError:
+                return polls > 0
+            if polls == 0:
+                self._tell("polling", url)
+            polls += 1
+            self._failures = 0
+            if body.epochs:
+                self._deps.on_epochs(body.epochs)
+            if body.marks is not None:
+                self._deps.on_marks(body.marks)
+            same = same + 1 if body.marks == newest else 0
+            newest = body.marks
+            delay_ms = min(tuning.poll_max_ms, tuning.poll_base_ms * 2 ** min(same, 20))
+            await asyncio.sleep(delay_ms * (0.75 + self._deps.runtime.random() / 2) / 1_000)
+        return True
+
+    def _take(self, event: SseEvent) -> None:
+        try:
+            body = json.loads(event.data)
+            if event.type == "mark":
+                self._deps.on_marks(read_marks(body))
+            elif event.type == "epoch":
+                self._deps.on_epochs(read_epoch_event(body).epochs)
+            elif event.type in ("stalled", "recovered"):
+                stall = read_stall_event(body)
+                kind: EventType = "stalled" if event.type == "stalled" else "recovered"
+                tell(self._deps.observer, ObservedEvent(type=kind, level=stall.level))
+            else:
+                # An event of the future: it says nothing to this client.
+                LOG.debug("stream event %s passed over", event.type)
+        except ValueError as error:
+            LOG.debug("stream event %s cannot be read: %s", event.type, error)
+
+    def _tell(self, kind: EventType, url: str, error: Exception | None = None) -> None:
+        tell(self._deps.observer, ObservedEvent(type=kind, url=url, error=error))

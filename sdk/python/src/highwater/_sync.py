@@ -1,0 +1,152 @@
+"""How calling threads wait: the effects of the core performed in them, and promises that block."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+import time
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from ._background import ThreadHost, abandoned
+from ._core.book import Entry
+from ._core.effects import Effect, Send, Sleep
+from ._core.wire import Verdict
+from ._options import DURABLE_TIMEOUT, Cancellation
+from ._promise import BasePromise
+from ._transaction import BaseTransaction
+from ._transport import Certificates, SyncTransport
+from ._waits import Waiting
+from ._watcher import Watcher
+
+R = TypeVar("R")
+
+
+class Caller:
+    """Performs in the calling thread what the core's generators ask for. Owns the connections of calling threads."""
+
+    def __init__(self, host: ThreadHost, certificates: Certificates) -> None:
+        self._host = host
+        self._certificates = certificates
+        self._lock = threading.Lock()
+        self._http: SyncTransport | None = None
+
+    def perform(self, effect: Effect, cancel: Cancellation | None) -> object:
+        if isinstance(effect, Send) and effect.url.endswith("/rollback"):
+            # What was cancelled is to leave nothing open.
+            cancel = None
+        if cancel is not None and cancel.is_cancelled:
+            raise concurrent.futures.CancelledError
+        match effect:
+            case Send():
+                if effect.probe is None and cancel is None:
+                    return self._transport().send(effect)
+                # A thread that reads a socket can do nothing else; a loop can look at its watch, and be told to stop.
+                return result_of(self._host.run(lambda: self._host.perform(effect)), cancel)
+            case Sleep(seconds):
+                sleep(seconds, cancel)
+                return None
+            case _:
+                raise TypeError(f"nobody performs {type(effect).__name__} here")
+
+    def _transport(self) -> SyncTransport:
+        with self._lock:
+            if self._http is None:
+                self._http = SyncTransport(self._certificates)
+            return self._http
+
+    def abandon(self) -> None:
+        """For a process that was forked: the connections are its parent's."""
+        abandoned.append(self._http)
+
+    def close(self) -> None:
+        with self._lock:
+            http, self._http = self._http, None
+        if http is not None:
+            http.close()
+
+
+def result_of(future: concurrent.futures.Future[R], cancel: Cancellation | None) -> R:
+    off = cancel.watch(future.cancel) if cancel is not None else None
+    try:
+        return future.result()
+    finally:
+        if off is not None:
+            off()
+        # Where this thread was interrupted; else it does nothing.
+        future.cancel()
+
+
+def sleep(seconds: float, cancel: Cancellation | None) -> None:
+    if cancel is None:
+        time.sleep(seconds)
+        return
+    woken = threading.Event()
+    off = cancel.watch(woken.set)
+    try:
+        if woken.wait(seconds):
+            raise concurrent.futures.CancelledError
+    finally:
+        off()
+
+
+def wait_durable(
+    watcher: Watcher, entries: Collection[Entry], *, level: str, timeout: float | None, cancel: Cancellation | None
+) -> list[Verdict]:
+    """Blocks until all of them are durable at the level. Raises the error of the first that is settled otherwise."""
+    limit = DURABLE_TIMEOUT if timeout is None else timeout
+    woken = threading.Event()
+    off = cancel.watch(woken.set) if cancel is not None else None
+    waiting = None
+    try:
+        if cancel is not None and cancel.is_cancelled:
+            raise concurrent.futures.CancelledError
+        waiting = Waiting(watcher, entries, level, woken.set)
+        if not waiting.is_done:
+            woken.wait(min(limit, threading.TIMEOUT_MAX))
+        return waiting.result(limit, is_cancelled=cancel is not None and cancel.is_cancelled)
+    finally:
+        if off is not None:
+            off()
+        if waiting is not None:
+            waiting.end()
+
+
+class DurabilityPromise(BasePromise):
+    """A committed transaction on its way to durability. Made by `hw.promise(token)`; safe to use from any thread."""
+
+    __slots__ = ()
+
+    def durable(
+        self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
+    ) -> Verdict:
+        """Blocks until the transaction is durable at the level, and returns that verdict.
+
+        `timeout`: seconds, 30 unless given. Ending a wait changes nothing: wait again.
+        Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
+        `DurabilityTimeoutError`, which is not a loss; `concurrent.futures.CancelledError`.
+        """
+        at = level or self.level
+        [verdict] = wait_durable(self._watcher, [self.entry], level=at, timeout=timeout, cancel=cancel)
+        return verdict
+
+    def after_durable(
+        self,
+        run: Callable[[Verdict], R],
+        *,
+        level: str | None = None,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> R:
+        """Runs the function once the transaction is durable, here, and returns what it returns.
+
+        For side effects that nothing can undo. If it does not become durable, the function is never called.
+        Errors: those of `durable()` and of the function.
+        """
+        return run(self.durable(level=level, timeout=timeout, cancel=cancel))
+
+
+class Transaction(BaseTransaction, DurabilityPromise):
+    """A committed transaction."""
+
+    __slots__ = ()

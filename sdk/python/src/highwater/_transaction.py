@@ -1,0 +1,56 @@
+"""A committed transaction as both clients hold it: its results, its state, its promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ._background import Host
+from ._core.book import Entry
+from ._core.errors import results_not_kept
+from ._core.wire import Served, TransactionResponse, TransactionState
+from ._promise import BasePromise
+from ._values import ResultDecoder, Row, StatementResult
+from ._watcher import Watcher
+
+
+class BaseTransaction(BasePromise):
+    __slots__ = ("_answered", "announced", "replayed", "results", "served")
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        host: Host,
+        entry: Entry,
+        *,
+        response: TransactionResponse,
+        level: str,
+        decode: ResultDecoder,
+    ) -> None:
+        super().__init__(watcher, host, entry, position=response.position, level=level)
+        self._answered = response.state
+        self.results: Sequence[StatementResult] | None = (
+            None if response.results is None else tuple(decode(each) for each in response.results)
+        )
+        """By statement. None when the answer was `replayed`: results are not kept."""
+        self.replayed = response.replayed
+        """The id had been run before, by an attempt whose answer was lost; this is that attempt's outcome."""
+        self.announced = response.announced
+        """A tracker had this transaction on disk when the answer came."""
+        self.served: Served | None = response.served
+        """Of a read with `after` or `mode`: which node served it, and how far that may be behind the primary."""
+
+    @property
+    def state(self) -> TransactionState:
+        """`committed` or `pending` at first, then what is known at the transaction's level: `durable`, `lost`, ..."""
+        verdict = self.verdict()
+        return self._answered if verdict is None else verdict.verdict
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Rows of the last statement, decoded.
+
+        Errors: `results_not_kept` after a replay, for an empty list would be a wrong answer.
+        """
+        if self.results is None:
+            raise results_not_kept(self.id)
+        return self.results[-1].rows if self.results else ()

@@ -1,0 +1,157 @@
+"""HTTP exchanges over httpx: a request out, an answer or the lack of one back, once.
+
+The only module that knows the HTTP library. What an answer means and whether to try again is the business of `_core`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+
+from ._core.effects import Answer, NoAnswer, Send
+
+#: Connections to hold open for the next request, and for how long: longer than a pause between two transactions.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30.0)
+_FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError)
+#: Failures after which it is certain that nothing of the request has left.
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
+
+Verify = ssl.SSLContext | bool
+
+
+class Certificates:
+    """What TLS trusts: read once for all connections of a client, and when needed, for it takes some milliseconds."""
+
+    def __init__(self, verify: Verify) -> None:
+        self._verify = verify
+        self._lock = threading.Lock()
+
+    def __call__(self) -> ssl.SSLContext:
+        with self._lock:
+            if isinstance(self._verify, bool):
+                self._verify = httpx.create_ssl_context(verify=self._verify)
+            return self._verify
+
+
+class StreamError(Exception):
+    """A stream that could not be opened, or broke."""
+
+
+class SyncTransport:
+    """Exchanges in the calling thread. Safe to use from any number of threads."""
+
+    def __init__(self, certificates: Certificates) -> None:
+        self._client = httpx.Client(verify=certificates(), limits=_LIMITS)
+
+    def send(self, request: Send) -> Answer | NoAnswer:
+        """A body that trickles may take twice the time, for it is the single reads that httpx limits."""
+        deadline = time.monotonic() + request.timeout
+        chunks: list[bytes] = []
+        try:
+            with self._client.stream(
+                request.method,
+                request.url,
+                headers=request.headers,
+                content=request.body,
+                timeout=request.timeout,
+            ) as response:
+                for chunk in response.iter_bytes():
+                    chunks.append(chunk)
+                    if time.monotonic() > deadline:
+                        return NoAnswer("timeout")
+        except _FAILURES as error:
+            return _no_answer(error)
+        return Answer(response.status_code, response.headers, b"".join(chunks))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class AsyncTransport:
+    """Exchanges and streams on one event loop."""
+
+    def __init__(self, certificates: Certificates) -> None:
+        self._client = httpx.AsyncClient(verify=certificates(), limits=_LIMITS)
+
+    async def send(self, request: Send) -> Answer | NoAnswer:
+        """Cancelling it closes its connection and no other."""
+        try:
+            async with asyncio.timeout(request.timeout):
+                if request.probe is None or request.probe >= request.timeout:
+                    return await self._exchange(request)
+                return await self._watched(request, request.probe)
+        except TimeoutError as error:
+            return NoAnswer("timeout", error)
+        except _FAILURES as error:
+            return _no_answer(error)
+
+    async def _exchange(self, request: Send) -> Answer:
+        # The whole is limited by the caller; so each part of it may take all of the time.
+        response = await self._client.request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            content=request.body,
+            timeout=request.timeout,
+        )
+        return Answer(response.status_code, response.headers, response.content)
+
+    async def _watched(self, request: Send, probe: float) -> Answer | NoAnswer:
+        exchange = asyncio.ensure_future(self._exchange(request))
+        try:
+            done, _ = await asyncio.wait({exchange}, timeout=probe)
+            if not done and not await self._gives_sign_of_life(request.url, probe, exchange):
+                return NoAnswer("timeout")
+            return await exchange
+        finally:
+            await _end(exchange)
+
+    async def _gives_sign_of_life(self, url: str, within: float, exchange: asyncio.Future[Any]) -> bool:
+        """Any answer is one, also a refusal: only a black hole gives none. A slow statement is left to its time."""
+        sign: asyncio.Future[Any] = asyncio.ensure_future(self._client.get(urljoin(url, "/"), timeout=within))
+        try:
+            done, _ = await asyncio.wait({exchange, sign}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+            # What ends in time for want of an answer has given none; a connection that is refused is one.
+            return exchange in done or (sign in done and not isinstance(sign.exception(), httpx.TimeoutException))
+        finally:
+            await _end(sign)
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self, url: str, headers: Mapping[str, str], *, silence: float
+    ) -> AsyncIterator[tuple[int, str, AsyncIterator[bytes]]]:
+        """Status, type and body of an answer that comes bit by bit, with pauses of at most so many seconds.
+
+        Raises `StreamError` when it cannot be opened, or breaks.
+        """
+        try:
+            async with self._client.stream("GET", url, headers=headers, timeout=silence) as response:
+                yield response.status_code, response.headers.get("content-type", ""), response.aiter_bytes()
+        except _FAILURES as error:
+            raise StreamError(f"{type(error).__name__}: {error}") from error
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+async def _end(task: asyncio.Future[Any]) -> None:
+    """Cancels what is under way and waits until it is gone, so that no connection is left half used."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()
+
+
+def _no_answer(error: Exception) -> NoAnswer:
+    if isinstance(error, _NEVER_SENT):
+        return NoAnswer("refused", error)
+    return NoAnswer("timeout" if isinstance(error, httpx.TimeoutException) else "broken", error)

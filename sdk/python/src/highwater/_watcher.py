@@ -1,0 +1,378 @@
+"""Keeps the promise book and the world together: feeds it marks, epochs and verdicts, asks the trackers what only they
+can judge, and tells the waiters. Owns waits, timers and questions; judges nothing.
+
+Two kinds of threads come here. Callers watch, wait and bring the marks of their answers; the loop of the host brings
+those of the stream, and runs timers and questions. One lock guards the book, and nothing of the user's, and no waiter,
+is called under it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ._background import LOG, Host
+from ._core.book import Entry, Moment, PromiseBook, Settled, Wait, Waiter
+from ._core.errors import HighwaterError, closed_error, durability_timeout, refused_error, verdict_error
+from ._core.observer import ObservedEvent, Observer, tell
+from ._core.runtime import Runtime
+from ._core.tuning import Tuning
+from ._core.wire import EpochRecord, Marks, RefusedToken, Verdict, VerdictsResponse
+from ._stream import DurabilityStream
+
+#: As long as the spread of the first questions after a failover.
+ASK_TOGETHER_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """Promises that somebody waits for."""
+
+    count: int
+    oldest_ms: float
+    """Age of the oldest in milliseconds, 0 when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """How things stand: the newest marks of the current epoch, and what this client waits for."""
+
+    marks: Marks | None
+    exposure: Exposure
+
+
+Subscriber = Callable[[LiveState], object]
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherDeps:
+    host: Host
+    tuning: Tuning
+    runtime: Runtime
+    observer: Observer | None
+    #: Makes the stream, on the loop, of what hears marks and epochs.
+    stream: Callable[[Callable[[Marks], None], Callable[[Sequence[EpochRecord]], None]], DurabilityStream]
+    #: Asks the trackers about these tokens at the level; they may hold the answer for so many milliseconds.
+    ask: Callable[[list[str], str, float], Coroutine[Any, Any, VerdictsResponse]]
+    #: An entry turned out lost or broken. Called once for it, and before its waiters are told.
+    on_gone: Callable[[Entry, Verdict], None]
+
+
+class Closable(Protocol):
+    """A wait that `close` ends."""
+
+    def end(self, error: HighwaterError) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class _Question:
+    """A request for verdicts that is under way, and the waits it is for."""
+
+    level: str
+    waits: set[Wait]
+    task: asyncio.Task[None] | None = None
+
+
+class Watcher:
+    def __init__(self, deps: WatcherDeps) -> None:
+        self._deps = deps
+        self._book = PromiseBook()
+        self.is_closed = False
+        self.renew()
+
+    def renew(self) -> None:
+        """Begins anew, where the loop or even the process that things were under way in is no more."""
+        is_closed = self.is_closed
+        for entry in list(self._book.entries):
+            entry.waits.clear()
+        self.lock = threading.RLock()
+        self._book = PromiseBook()
+        self.waits: set[Closable] = set()
+        self.is_closed = is_closed
+        self._subscribers: dict[object, Subscriber] = {}
+        self._is_to_tend = False
+        # Of the loop alone:
+        self._stream: DurabilityStream | None = None
+        self._questions: set[_Question] = set()
+        self._asking: asyncio.TimerHandle | None = None
+        self._asking_at_ms = float("inf")
+        self._rechecking: asyncio.TimerHandle | None = None
+
+    @property
+    def marks(self) -> Marks | None:
+        with self.lock:
+            return self._book.history.newest_marks()
+
+    @property
+    def exposure(self) -> Exposure:
+        with self.lock:
+            oldest = min((entry.since_ms for entry in self._book.entries), default=None)
+            age = 0 if oldest is None else max(0.0, self._moment().now_ms - oldest)
+            return Exposure(len(self._book.entries), age)
+
+    def learn_marks(self, marks: Marks | None) -> None:
+        """An answer may leave them out."""
+        if marks is None:
+            return
+        with self.lock:
+            settled = self._book.learn_marks(marks, self._moment())
+        self._finish(settled)
+
+    def learn_epochs(self, epochs: Sequence[EpochRecord]) -> None:
+        with self.lock:
+            settled = self._book.learn_epochs(epochs, self._moment())
+        self._finish(settled)
+
+    def known(self, entry: Entry, level: str) -> Verdict | None:
+        """What is known about the entry at the level without waiting."""
+        with self.lock:
+            return self._book.known(entry, level)
+
+    def error_of(self, entry: Entry, verdict: Verdict) -> HighwaterError:
+        """What a verdict other than `durable` is raised as, with what is known of it."""
+        with self.lock:
+            successor = self._book.history.successor(entry.origin)
+        return verdict_error(verdict, metadata=entry.metadata, successor=successor)
+
+    def timed_out(self, entries: Sequence[Entry], level: str, *, timeout: float, pending: int) -> HighwaterError:
+        """What a wait that has outlasted its time raises."""
+        only = entries[0] if len(entries) == 1 else None
+        error = durability_timeout(
+            level,
+            timeout=timeout,
+            pending=pending,
+            transaction_id=None if only is None else only.id,
+            metadata=None if only is None else only.metadata,
+        )
+        if self._deps.observer is not None:
+            event = ObservedEvent(type="timeout", id=error.transaction_id, level=level, waited_ms=timeout * 1_000)
+            tell(self._deps.observer, event)
+        return error
+
+    def watch(self, entry: Entry, level: str, waiter: Waiter) -> None:
+        """Tells the waiter once when the entry is settled at the level. Ask `known` first, under the same lock."""
+        with self.lock:
+            if self.is_closed:
+                raise closed_error()
+            self._book.watch(entry, level, waiter, self._moment())
+            self._tend_soon()
+
+    def unwatch(self, entry: Entry, level: str, waiter: Waiter) -> None:
+        with self.lock:
+            self._book.unwatch(entry, level, waiter)
+            self._tend_soon()
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Tells how things stand, now and after every change; keeps the stream open until it is taken away."""
+        key = object()
+        with self.lock:
+            if self.is_closed:
+                raise closed_error()
+            self._subscribers[key] = subscriber
+            self._tend_soon()
+
+        def unsubscribe() -> None:
+            with self.lock:
+                if self._subscribers.pop(key, None) is not None:
+                    self._tend_soon()
+
+        return unsubscribe
+
+    def close(self) -> None:
+        """Ends every wait with `client_closed`; `quit`, on the loop, ends the rest."""
+        with self.lock:
+            self.is_closed = True
+            self._subscribers.clear()
+            waits = list(self.waits)
+        for wait in waits:
+            wait.end(closed_error())
+
+    async def quit(self) -> None:
+        """Ends questions, timers and the stream. On the loop."""
+        for timer in (self._asking, self._rechecking):
+            if timer is not None:
+                timer.cancel()
+        tasks = [question.task for question in self._questions if question.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._stream is not None:
+            await self._stream.close()
+
+    def _moment(self) -> Moment:
+        return Moment(self._deps.runtime.monotonic_ms(), self._deps.runtime.random)
+
+    def _finish(self, settled: Iterable[Settled]) -> None:
+        """Tells the waiters, and has the rest seen to."""
+        for each in settled:
+            verdict = each.settlement.verdict
+            if verdict is not None:
+                self._observe(each, verdict)
+                if each.gone:
+                    self._deps.on_gone(each.entry, verdict)
+            for waiter in each.waiters:
+                waiter(each.settlement)
+        with self.lock:
+            if settled or self._book.entries or self._subscribers:
+                self._tend_soon()
+
+    def _observe(self, settled: Settled, verdict: Verdict) -> None:
+        kind = verdict.verdict
+        if self._deps.observer is None or kind not in ("durable", "lost", "broken"):
+            return
+        entry = settled.entry
+        waited_ms = self._moment().now_ms - entry.since_ms
+        event = ObservedEvent(type=kind, id=entry.id, level=settled.level, verdict=verdict, waited_ms=waited_ms)
+        tell(self._deps.observer, event)
+
+    def _tend_soon(self) -> None:
+        """Under the lock. Any number of changes are seen to at once."""
+        if self._is_to_tend or self.is_closed:
+            return
+        self._is_to_tend = True
+        self._deps.host.call(self._tend)
+
+    def _tend(self) -> None:
+        """On the loop, after every change: stream, timers and questions are what the book needs now."""
+        with self.lock:
+            self._is_to_tend = False
+            if self.is_closed:
+                return
+            is_waited_for = len(self._book.entries) > 0
+            subscribers = list(self._subscribers.values())
+            state = LiveState(self.marks, self.exposure) if subscribers else None
+            unneeded = [question for question in self._questions if self._is_unneeded(question)]
+        if is_waited_for or subscribers:
+            if self._stream is None:
+                self._stream = self._deps.stream(self.learn_marks, self.learn_epochs)
+            self._stream.open()
+        elif self._stream is not None:
+            self._stream.release()
+        for question in unneeded:
+            if question.task is not None:
+                question.task.cancel()
+        for subscriber in subscribers:
+            self._deps.host.tell(subscriber, state)
+        self._set_timers(is_waited_for)
+
+    def _is_unneeded(self, question: _Question) -> bool:
+        """Every wait that it was for was settled or given up in the meantime."""
+        question.waits = {wait for wait in question.waits if wait.live}
+        return not question.waits
+
+    def _set_timers(self, is_waited_for: bool) -> None:
+        loop = asyncio.get_running_loop()
+        if not is_waited_for:
+            for timer in (self._asking, self._rechecking):
+                if timer is not None:
+                    timer.cancel()
+            self._asking = self._rechecking = None
+            self._asking_at_ms = float("inf")
+            return
+        if self._rechecking is None:
+            self._rechecking = loop.call_later(self._deps.tuning.recheck_ms / 1_000, self._recheck)
+        with self.lock:
+            next_ms = self._book.next_ask_at_ms()
+            now_ms = self._moment().now_ms
+        if next_ms is None or next_ms >= self._asking_at_ms:
+            return
+        if self._asking is not None:
+            self._asking.cancel()
+        self._asking_at_ms = next_ms
+        self._asking = loop.call_later(max(0.0, next_ms - now_ms) / 1_000, self._ask_due)
+
+    def _recheck(self) -> None:
+        self._rechecking = None
+        with self.lock:
+            self._book.recheck(self._deps.tuning.recheck_ms, self._moment())
+            self._tend_soon()
+
+    def _ask_due(self) -> None:
+        self._asking = None
+        self._asking_at_ms = float("inf")
+        tuning = self._deps.tuning
+        room = tuning.verdict_requests_max - len(self._questions)
+        # A question that ends makes room and comes back here.
+        if room <= 0:
+            return
+        by_level: dict[str, list[Wait]] = {}
+        with self.lock:
+            # Those whose time is near come along: one by one they would take all the room, as long as each is held.
+            due_ms = self._moment().now_ms + ASK_TOGETHER_MS
+            for wait in self._book.take_due(due_ms, room * tuning.verdict_batch):
+                by_level.setdefault(wait.level, []).append(wait)
+        for level, waits in by_level.items():
+            for at in range(0, len(waits), tuning.verdict_batch):
+                self._ask(level, waits[at : at + tuning.verdict_batch])
+        with self.lock:
+            self._tend_soon()
+
+    def _ask(self, level: str, waits: Sequence[Wait]) -> None:
+        question = _Question(level, set(waits))
+        self._questions.add(question)
+        question.task = self._deps.host.start(self._put(question))
+        question.task.add_done_callback(lambda _: self._put_ended(question))
+
+    def _put_ended(self, question: _Question) -> None:
+        # Not within the task: one that is cancelled before its first step never takes any.
+        self._questions.discard(question)
+        with self.lock:
+            self._tend_soon()
+
+    async def _put(self, question: _Question) -> None:
+        tuning = self._deps.tuning
+        with self.lock:
+            # One slow promise holds up its whole request, so hold none while others queue for a turn.
+            is_crowded = len(self._book.to_ask) > tuning.verdict_batch * tuning.verdict_requests_max
+            by_token: dict[str, list[Wait]] = {}
+            for wait in question.waits:
+                by_token.setdefault(wait.entry.token, []).append(wait)
+        try:
+            answer = await self._deps.ask(list(by_token), question.level, 0.0 if is_crowded else tuning.verdict_wait_ms)
+        except HighwaterError as error:
+            self._not_answered(question, error)
+        else:
+            self._answered(by_token, answer)
+
+    def _answered(self, by_token: dict[str, list[Wait]], answer: VerdictsResponse) -> None:
+        settled: list[Settled] = []
+        with self.lock:
+            moment = self._moment()
+            for verdict in answer.verdicts:
+                for wait in by_token.pop(verdict.token, ()):
+                    if isinstance(verdict, RefusedToken):
+                        settled += self._book.refuse(wait, refused_error(verdict))
+                        continue
+                    if verdict.verdict in ("unknown", "expired"):
+                        LOG.warning("transaction %s cannot be judged: %s", verdict.id, verdict.verdict)
+                    settled += self._book.judge(wait, verdict, moment)
+        # A token without an answer is a question not answered.
+        self._ask_later(wait for waits in by_token.values() for wait in waits)
+        self._finish(settled)
+        self.learn_marks(answer.marks)
+
+    def _not_answered(self, question: _Question, error: HighwaterError) -> None:
+        waits = list(question.waits)
+        is_bad_token = error.code in ("invalid_token", "invalid_request")
+        if is_bad_token and len(waits) > 1:
+            # One bad token spoils the whole request: halve it until that one stands alone.
+            middle = len(waits) // 2
+            self._ask(question.level, waits[:middle])
+            self._ask(question.level, waits[middle:])
+        elif is_bad_token or error.code == "unknown_level":
+            with self.lock:
+                settled = [each for wait in waits for each in self._book.refuse(wait, error)]
+            self._finish(settled)
+        else:
+            # Whatever else went wrong is about the service or the way to it, and says nothing about these promises.
+            LOG.warning("verdicts at level %s not answered: %s", question.level, error)
+            self._ask_later(waits)
+
+    def _ask_later(self, waits: Iterable[Wait]) -> None:
+        with self.lock:
+            moment = self._moment()
+            for wait in waits:
+                self._book.ask_later(wait, moment)

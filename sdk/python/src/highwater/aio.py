@@ -1,0 +1,358 @@
+"""The async client: every call is awaited, on the event loop that the client is first used on."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, cast
+
+from ._background import LoopHost
+from ._client import BaseClient, Remember, Statements, ack_of
+from ._core.book import Entry
+from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
+from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
+from ._core.ids import check_transaction_id, new_transaction_id
+from ._core.interactive import InteractiveCore
+from ._core.sql import StatementInput
+from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
+from ._drivers import Outcome, drive_async
+from ._interactive import BaseInteractive
+from ._options import DURABLE_TIMEOUT, BeginOptions, CommitOptions, TransactionOptions, TransactOptions
+from ._promise import BasePromise
+from ._session import BaseSession
+from ._transaction import BaseTransaction
+from ._values import StatementResult
+from ._waits import Waiting
+from ._watcher import Watcher
+
+R = TypeVar("R")
+
+
+async def wait_durable(
+    watcher: Watcher, entries: Collection[Entry], *, level: str, timeout: float | None
+) -> list[Verdict]:
+    """Waits until all of them are durable at the level. Raises the error of the first that is settled otherwise."""
+    limit = DURABLE_TIMEOUT if timeout is None else timeout
+    settled = asyncio.get_running_loop().create_future()
+    waiting = Waiting(watcher, entries, level, lambda: None if settled.done() else settled.set_result(None))
+    try:
+        if not waiting.is_done:
+            await asyncio.wait({settled}, timeout=limit)
+        return waiting.result(limit)
+    finally:
+        waiting.end()
+
+
+class AsyncDurabilityPromise(BasePromise):
+    """A committed transaction on its way to durability. Made by `hw.promise(token)`."""
+
+    __slots__ = ()
+
+    async def durable(self, *, level: str | None = None, timeout: float | None = None) -> Verdict:
+        """Waits until the transaction is durable at the level, and returns that verdict.
+
+        `timeout`: seconds, 30 unless given. Ending a wait, also by cancelling it, changes nothing: wait again.
+        Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
+        `DurabilityTimeoutError`, which is not a loss.
+        """
+        [verdict] = await wait_durable(self._watcher, [self.entry], level=level or self.level, timeout=timeout)
+        return verdict
+
+    async def after_durable(
+        self,
+        run: Callable[[Verdict], Awaitable[R] | R],
+        *,
+        level: str | None = None,
+        timeout: float | None = None,
+    ) -> R:
+        """Runs the function once the transaction is durable, and returns what it returns, awaited where it can be.
+
+        For side effects that nothing can undo. If it does not become durable, the function is never called.
+        Errors: those of `durable()` and of the function.
+        """
+        return await _awaited(run(await self.durable(level=level, timeout=timeout)))
+
+
+class AsyncTransaction(BaseTransaction, AsyncDurabilityPromise):
+    """A committed transaction."""
+
+    __slots__ = ()
+
+
+class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
+    __doc__ = BaseClient.__doc__
+
+    _host: LoopHost
+
+    def _make_host(self) -> LoopHost:
+        self._calls: set[object] = set()
+        self._idle: asyncio.Future[None] | None = None
+        self._is_closed = False
+        return LoopHost(self._certificates)
+
+    def _renew(self, *, forked: bool) -> None:
+        super()._renew(forked=forked)
+        self._calls = set()
+        self._idle = None
+
+    async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
+        """Runs the statements as one transaction, and returns when it has committed.
+
+        With `ack="durable"`: when it is durable at the level, or the wait for that is over (then `state` is `pending`,
+        which is not a loss). A lost answer is resolved with the same id: it never runs twice. A conflict is the
+        caller's to rerun, unless an earlier copy of the request was never answered: that one may still commit, so the
+        same id is sent again. Times in seconds, but for names in `_ms`.
+        Errors: the tree of `highwater.errors`; `UnknownOutcomeError` carries the id to ask about. Where the task is
+        cancelled it may be applied all the same: the cause of the `CancelledError` is an `UnknownOutcomeError` then.
+        """
+        return await self._transaction(statements, options)
+
+    async def _transaction(
+        self, statements: Statements, options: TransactionOptions, remember: Remember | None = None
+    ) -> AsyncTransaction:
+        given = options.get("id")
+        transaction_id = new_transaction_id() if given is None else check_transaction_id(given)
+        steps = self._transaction_steps(transaction_id, statements, options, remember)
+        return await self._run(steps, Outcome(transaction_id))
+
+    def begin(self, **options: Unpack[BeginOptions]) -> AsyncInteractiveTransaction:
+        """An interactive transaction: `async with hw.begin() as tx`. Nothing is sent yet; its statements open it.
+
+        `await hw.begin()` is the same without the rollback of what is left open. Where one-shot transactions will do
+        they are better: an open one holds locks and a session of the database.
+        """
+        return self._begin(options)
+
+    def _begin(self, options: BeginOptions, remember: Remember | None = None) -> AsyncInteractiveTransaction:
+        if self._is_closed:
+            raise closed_error()
+        return AsyncInteractiveTransaction(self, self._open(options, remember))
+
+    async def transact(
+        self, body: Callable[[AsyncInteractiveTransaction], Awaitable[R]], **options: Unpack[TransactOptions]
+    ) -> R:
+        """Runs the body as one transaction, commits it when it returns, and returns what it returned.
+
+        A conflict, and a loss before the answer, run it again under a new id: with jitter, for `timeout` seconds in
+        all, `max_attempts` times at most. Exactly one run takes effect. The body must not have effects elsewhere;
+        those belong into `after_durable`. With `ack="durable"` this returns when the transaction is durable.
+        Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed,
+        and it was not run again; else those of `begin`, `query` and `commit`.
+        """
+        return await self._transact(body, options)
+
+    async def _transact(
+        self,
+        body: Callable[[AsyncInteractiveTransaction], Awaitable[R]],
+        options: TransactOptions,
+        remember: Remember | None = None,
+    ) -> R:
+        async def perform(effect: Effect) -> object:
+            match effect:
+                case CallBody(transaction):
+                    try:
+                        return Returned(await _awaited(body(AsyncInteractiveTransaction(self, transaction))))
+                    except Exception as error:  # noqa: BLE001 - what to do about it is for the core to say
+                        return Raised(error)
+                case AwaitDurable(committed, timeout):
+                    return await committed.durable(timeout=timeout)
+                case _:
+                    return await self._host.perform(effect)
+
+        self._enter()
+        return cast("R", await drive_async(self._transact_steps(options, remember), perform, Outcome()))
+
+    def session(self, *, causal: bool = False) -> AsyncSession:
+        """A line of work of which everything can be waited for at once, and that another process can take over.
+
+        `causal`: its reads with `read_only` see all that it has committed or read.
+        """
+        return AsyncSession(self, causal=causal)
+
+    async def verdicts(
+        self, tokens: Sequence[str], *, level: str | None = None, wait_ms: float = 0
+    ) -> list[Verdict | RefusedToken]:
+        """A tracker's verdict for each token, in the order of the tokens.
+
+        For one that is no token, or another owner's, a `RefusedToken` that says so. With `wait_ms` the answer is held
+        until none is pending, or for so long.
+        Errors: `unknown_level`; `UnavailableError` when no tracker answers.
+        """
+        return await self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms))
+
+    async def status(self, transaction_id: str, *, level: str | None = None, wait_ms: float = 0) -> TransactionStatus:
+        """What became of a transaction, by its id: also one whose token was never received.
+
+        With `wait_ms` the gateway waits until it is settled at the level, or for so long.
+        """
+        return await self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms))
+
+    async def close(self) -> None:
+        """Ends waits with `client_closed`, and the stream; returns when calls under way have their answers.
+
+        Listeners that were told before have then been called. Stored tokens can be judged by another client.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._end_listening()
+        if self._host.is_over:
+            return
+        while self._calls:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+        await self._watcher.quit()
+        await self._host.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _enter(self) -> None:
+        if self._is_closed:
+            raise closed_error()
+        if self._host.is_over:
+            self._renew(forked=False)
+        self._host.bind()
+
+    async def _run(self, steps: Steps[R], outcome: Outcome | None = None) -> R:
+        self._enter()
+        call = object()
+        self._calls.add(call)
+        try:
+            return await drive_async(steps, self._host.perform, outcome or Outcome())
+        finally:
+            self._calls.discard(call)
+            if not self._calls and self._idle is not None and not self._idle.done():
+                self._idle.set_result(None)
+
+    async def _finish(self, steps: Steps[None]) -> None:
+        """A rollback. Where the client is closed nothing is sent: the service ends by itself what it never hears of."""
+        try:
+            await self._run(steps)
+        except ConnectionError as error:
+            if error.code != "client_closed":
+                raise
+
+    def _make_promise(self, entry: Entry, *, position: Position, level: str) -> AsyncDurabilityPromise:
+        return AsyncDurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
+
+    def _make_transaction(self, entry: Entry, *, response: TransactionResponse, level: str) -> AsyncTransaction:
+        return AsyncTransaction(self._watcher, self._host, entry, response=response, level=level, decode=self._decode)
+
+
+class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
+    __doc__ = BaseInteractive.__doc__
+
+    def __init__(self, client: AsyncHighwater, core: InteractiveCore[AsyncTransaction]) -> None:
+        super().__init__(core, client._decode)
+        self._client = client
+        self._lock = asyncio.Lock()
+
+    async def query(self, statement: StatementInput, *, timeout: float | None = None) -> StatementResult:
+        """Runs one statement. `timeout` in seconds.
+
+        Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was
+        called, `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
+        """
+        [result] = await self.execute([statement], timeout=timeout)
+        return result
+
+    async def execute(
+        self, statements: Sequence[StatementInput], *, timeout: float | None = None
+    ) -> list[StatementResult]:
+        """Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault."""
+        async with self._lock:
+            return await self._client._run(self._execute_steps(statements, timeout))
+
+    async def commit(
+        self, *, statements: Sequence[StatementInput] = (), **options: Unpack[CommitOptions]
+    ) -> AsyncTransaction:
+        """Commits, after these statements, in the same round trip; with `ack="durable"` waits at the service.
+
+        A lost answer is resolved: it never commits twice, nor under another id. `exposure_limit` leaves the transaction
+        open: commit again, or roll back.
+        Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
+        """
+        async with self._lock:
+            steps = self._commit_steps(ack_of(options), statements, options.get("timeout"))
+            return await self._client._run(steps, Outcome(self.id))
+
+    async def rollback(self, *, timeout: float | None = None) -> None:
+        """Rolls back.
+
+        Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at `expires_at`.
+        On a transaction that has ended it does nothing; on a committed one it raises.
+        """
+        async with self._lock:
+            await self._client._finish(self._rollback_steps(timeout))
+
+    async def durable(self, *, level: str | None = None, timeout: float | None = None) -> Verdict:
+        """As `AsyncTransaction.durable`, once it is committed. Errors: `not_committed` before."""
+        return await self._committed_or_raise().durable(level=level, timeout=timeout)
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """`tx = await hw.begin()`: nothing is to be waited for."""
+        yield from ()
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        async with self._lock:
+            await self._client._finish(self._exit_steps(error))
+
+
+class AsyncSession(BaseSession):
+    """What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token."""
+
+    def __init__(self, client: AsyncHighwater, *, causal: bool) -> None:
+        super().__init__(client, causal=causal)
+        self._client = client
+
+    async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
+        """Like `hw.transaction`, and remembered by this session."""
+        return await self._client._transaction(statements, self._seeing(options), self._remember)
+
+    def begin(self, **options: Unpack[BeginOptions]) -> AsyncInteractiveTransaction:
+        """Like `hw.begin`; remembered once it is committed."""
+        return self._client._begin(options, self._remember)
+
+    async def transact(
+        self, body: Callable[[AsyncInteractiveTransaction], Awaitable[R]], **options: Unpack[TransactOptions]
+    ) -> R:
+        """Like `hw.transact`, and remembered by this session."""
+        return await self._client._transact(body, options, self._remember)
+
+    async def durable(self, *, level: str | None = None, timeout: float | None = None) -> None:
+        """Waits until all that this session has committed or read so far is durable at the level.
+
+        With nothing to wait for it returns at once. `timeout`: seconds, 30 unless given.
+        Errors: as `durable()` of a transaction. One that is reported lost or broken is then forgotten: the next call is
+        about the others.
+        """
+        with self._forgetting() as entries:
+            await wait_durable(self._watcher, entries, level=level or self._level, timeout=timeout)
+
+    async def resume(self, token: str, *, level: str | None = None, wait_ms: float = 0) -> list[Verdict | RefusedToken]:
+        """Takes over the session that the token is of, and says what became of each transaction in it.
+
+        `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and
+        `broken` ones are gone. One that `durable` stands for is not listed by itself.
+        Errors: `invalid_token`; those of `hw.verdicts`.
+        """
+        tokens, entries = self._entries_of(token)
+        return self._take_over(entries, await self._client.verdicts(tokens, level=level, wait_ms=wait_ms))
+
+
+async def _awaited(result: Awaitable[R] | R) -> R:
+    return await result if inspect.isawaitable(result) else result

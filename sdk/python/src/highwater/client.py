@@ -1,0 +1,364 @@
+"""The sync client: every call blocks its own thread, and any number of threads may share one client."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TypeVar, Unpack, cast
+
+from ._background import ThreadHost
+from ._client import BaseClient, Remember, Statements, ack_of
+from ._core.book import Entry
+from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
+from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
+from ._core.ids import check_transaction_id, new_transaction_id
+from ._core.interactive import InteractiveCore
+from ._core.sql import StatementInput
+from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
+from ._drivers import Outcome, drive
+from ._interactive import BaseInteractive
+from ._options import BeginOptions, Cancellation, CommitOptions, TransactionOptions, TransactOptions
+from ._session import BaseSession
+from ._sync import Caller, DurabilityPromise, Transaction, wait_durable
+from ._values import StatementResult
+
+R = TypeVar("R")
+
+
+class Highwater(BaseClient[DurabilityPromise, Transaction]):
+    __doc__ = BaseClient.__doc__
+
+    _host: ThreadHost
+
+    def _make_host(self) -> ThreadHost:
+        host = ThreadHost(self._certificates)
+        self._begin_calls(host)
+        # A client that is dropped takes its threads along; at the end of the process they end by themselves.
+        weakref.finalize(self, host.stop).atexit = False
+        return host
+
+    def _begin_calls(self, host: ThreadHost) -> None:
+        self._caller = Caller(host, self._certificates)
+        self._calls: Counter[int] = Counter()
+        self._ended = threading.Condition()
+        self._is_closed = False
+
+    def _renew(self, *, forked: bool) -> None:
+        super()._renew(forked=forked)
+        is_closed = self._is_closed
+        self._caller.abandon()
+        self._begin_calls(self._host)
+        self._is_closed = is_closed
+
+    def transaction(
+        self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
+    ) -> Transaction:
+        """Runs the statements as one transaction, and returns when it has committed.
+
+        With `ack="durable"`: when it is durable at the level, or the wait for that is over (then `state` is `pending`,
+        which is not a loss). A lost answer is resolved with the same id: it never runs twice. A conflict is the
+        caller's to rerun, unless an earlier copy of the request was never answered: that one may still commit, so the
+        same id is sent again. Times in seconds, but for names in `_ms`.
+        Errors: the tree of `highwater.errors`; `UnknownOutcomeError` carries the id to ask about.
+        """
+        return self._transaction(statements, options, cancel)
+
+    def _transaction(
+        self,
+        statements: Statements,
+        options: TransactionOptions,
+        cancel: Cancellation | None,
+        remember: Remember | None = None,
+    ) -> Transaction:
+        given = options.get("id")
+        transaction_id = new_transaction_id() if given is None else check_transaction_id(given)
+        steps = self._transaction_steps(transaction_id, statements, options, remember)
+        return self._run(steps, cancel, Outcome(transaction_id))
+
+    def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
+        """An interactive transaction: `with hw.begin() as tx`. Nothing is sent yet; its first statements open it.
+
+        Where one-shot transactions will do they are better: an open one holds locks and a session of the database.
+        """
+        return self._begin(options, cancel)
+
+    def _begin(
+        self, options: BeginOptions, cancel: Cancellation | None, remember: Remember | None = None
+    ) -> InteractiveTransaction:
+        if self._is_closed:
+            raise closed_error()
+        return InteractiveTransaction(self, self._open(options, remember), cancel)
+
+    def transact(
+        self,
+        body: Callable[[InteractiveTransaction], R],
+        *,
+        cancel: Cancellation | None = None,
+        **options: Unpack[TransactOptions],
+    ) -> R:
+        """Runs the body as one transaction, commits it when it returns, and returns what it returned.
+
+        A conflict, and a loss before the answer, run it again under a new id: with jitter, for `timeout` seconds in
+        all, `max_attempts` times at most. Exactly one run takes effect. The body must not have effects elsewhere;
+        those belong into `after_durable`. With `ack="durable"` this returns when the transaction is durable.
+        Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed,
+        and it was not run again; else those of `begin`, `query` and `commit`.
+        """
+        return self._transact(body, options, cancel)
+
+    def _transact(
+        self,
+        body: Callable[[InteractiveTransaction], R],
+        options: TransactOptions,
+        cancel: Cancellation | None,
+        remember: Remember | None = None,
+    ) -> R:
+        def perform(effect: Effect) -> object:
+            match effect:
+                case CallBody(transaction):
+                    try:
+                        return Returned(body(InteractiveTransaction(self, transaction, cancel)))
+                    except Exception as error:  # noqa: BLE001 - what to do about it is for the core to say
+                        return Raised(error)
+                case AwaitDurable(committed, timeout):
+                    return committed.durable(timeout=timeout, cancel=cancel)
+                case _:
+                    return self._caller.perform(effect, cancel)
+
+        if self._is_closed:
+            raise closed_error()
+        # Its calls are counted one by one: between them is the user's code, which may close the client.
+        return cast("R", drive(self._transact_steps(options, remember), perform, Outcome()))
+
+    def session(self, *, causal: bool = False) -> Session:
+        """A line of work of which everything can be waited for at once, and that another process can take over.
+
+        `causal`: its reads with `read_only` see all that it has committed or read.
+        """
+        return Session(self, causal=causal)
+
+    def verdicts(
+        self,
+        tokens: Sequence[str],
+        *,
+        level: str | None = None,
+        wait_ms: float = 0,
+        cancel: Cancellation | None = None,
+    ) -> list[Verdict | RefusedToken]:
+        """A tracker's verdict for each token, in the order of the tokens.
+
+        For one that is no token, or another owner's, a `RefusedToken` that says so. With `wait_ms` the answer is held
+        until none is pending, or for so long.
+        Errors: `unknown_level`; `UnavailableError` when no tracker answers.
+        """
+        return self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms), cancel)
+
+    def status(
+        self,
+        transaction_id: str,
+        *,
+        level: str | None = None,
+        wait_ms: float = 0,
+        cancel: Cancellation | None = None,
+    ) -> TransactionStatus:
+        """What became of a transaction, by its id: also one whose token was never received.
+
+        With `wait_ms` the gateway waits until it is settled at the level, or for so long.
+        """
+        return self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms), cancel)
+
+    def close(self) -> None:
+        """Ends waits with `client_closed`, and the stream; returns when calls of other threads have their answers.
+
+        Listeners that were told before have then been called. Stored tokens can be judged by another client.
+        """
+        with self._ended:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._end_listening()
+        with self._ended:
+            me = threading.get_ident()
+            self._ended.wait_for(lambda: all(each == me for each, calls in self._calls.items() if calls > 0))
+        if self._host.is_begun:
+            self._host.run(self._watcher.quit).result()
+        self._host.stop()
+        self._caller.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, steps: Steps[R], cancel: Cancellation | None, outcome: Outcome | None = None) -> R:
+        with self._counted():
+            return drive(steps, lambda effect: self._caller.perform(effect, cancel), outcome or Outcome())
+
+    def _finish(self, steps: Steps[None]) -> None:
+        """A rollback. Where the client is closed nothing is sent: the service ends by itself what it never hears of."""
+        try:
+            self._run(steps, None)
+        except ConnectionError as error:
+            if error.code != "client_closed":
+                raise
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Counts the call among those that `close` waits for."""
+        me = threading.get_ident()
+        with self._ended:
+            if self._is_closed:
+                raise closed_error()
+            self._calls[me] += 1
+        try:
+            yield
+        finally:
+            with self._ended:
+                self._calls[me] -= 1
+                if self._calls[me] == 0:
+                    del self._calls[me]
+                self._ended.notify_all()
+
+    def _make_promise(self, entry: Entry, *, position: Position, level: str) -> DurabilityPromise:
+        return DurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
+
+    def _make_transaction(self, entry: Entry, *, response: TransactionResponse, level: str) -> Transaction:
+        return Transaction(self._watcher, self._host, entry, response=response, level=level, decode=self._decode)
+
+
+class InteractiveTransaction(BaseInteractive[Transaction]):
+    __doc__ = BaseInteractive.__doc__
+
+    def __init__(self, client: Highwater, core: InteractiveCore[Transaction], cancel: Cancellation | None) -> None:
+        super().__init__(core, client._decode)
+        self._client = client
+        self._cancel = cancel
+        self._lock = threading.Lock()
+
+    def query(
+        self, statement: StatementInput, *, timeout: float | None = None, cancel: Cancellation | None = None
+    ) -> StatementResult:
+        """Runs one statement. `timeout` in seconds.
+
+        Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was
+        called, `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
+        """
+        [result] = self.execute([statement], timeout=timeout, cancel=cancel)
+        return result
+
+    def execute(
+        self,
+        statements: Sequence[StatementInput],
+        *,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> list[StatementResult]:
+        """Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault."""
+        with self._lock:
+            return self._client._run(self._execute_steps(statements, timeout), cancel or self._cancel)
+
+    def commit(
+        self,
+        *,
+        statements: Sequence[StatementInput] = (),
+        cancel: Cancellation | None = None,
+        **options: Unpack[CommitOptions],
+    ) -> Transaction:
+        """Commits, after these statements, in the same round trip; with `ack="durable"` waits at the service.
+
+        A lost answer is resolved: it never commits twice, nor under another id. `exposure_limit` leaves the transaction
+        open: commit again, or roll back.
+        Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
+        """
+        with self._lock:
+            steps = self._commit_steps(ack_of(options), statements, options.get("timeout"))
+            return self._client._run(steps, cancel or self._cancel, Outcome(self.id))
+
+    def rollback(self, *, timeout: float | None = None) -> None:
+        """Rolls back.
+
+        Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at `expires_at`.
+        On a transaction that has ended it does nothing; on a committed one it raises.
+        """
+        with self._lock:
+            self._client._finish(self._rollback_steps(timeout))
+
+    def durable(
+        self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
+    ) -> Verdict:
+        """As `Transaction.durable`, once it is committed. Errors: `not_committed` before."""
+        return self._committed_or_raise().durable(level=level, timeout=timeout, cancel=cancel)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._client._finish(self._exit_steps(error))
+
+
+class Session(BaseSession):
+    """What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token."""
+
+    def __init__(self, client: Highwater, *, causal: bool) -> None:
+        super().__init__(client, causal=causal)
+        self._client = client
+
+    def transaction(
+        self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
+    ) -> Transaction:
+        """Like `hw.transaction`, and remembered by this session."""
+        return self._client._transaction(statements, self._seeing(options), cancel, self._remember)
+
+    def begin(self, *, cancel: Cancellation | None = None, **options: Unpack[BeginOptions]) -> InteractiveTransaction:
+        """Like `hw.begin`; remembered once it is committed."""
+        return self._client._begin(options, cancel, self._remember)
+
+    def transact(
+        self,
+        body: Callable[[InteractiveTransaction], R],
+        *,
+        cancel: Cancellation | None = None,
+        **options: Unpack[TransactOptions],
+    ) -> R:
+        """Like `hw.transact`, and remembered by this session."""
+        return self._client._transact(body, options, cancel, self._remember)
+
+    def durable(
+        self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
+    ) -> None:
+        """Blocks until all that this session has committed or read so far is durable at the level.
+
+        With nothing to wait for it returns at once. `timeout`: seconds, 30 unless given.
+        Errors: as `durable()` of a transaction. One that is reported lost or broken is then forgotten: the next call is
+        about the others.
+        """
+        at = level or self._level
+        with self._forgetting() as entries:
+            wait_durable(self._watcher, entries, level=at, timeout=timeout, cancel=cancel)
+
+    def resume(
+        self,
+        token: str,
+        *,
+        level: str | None = None,
+        wait_ms: float = 0,
+        cancel: Cancellation | None = None,
+    ) -> list[Verdict | RefusedToken]:
+        """Takes over the session that the token is of, and says what became of each transaction in it.
+
+        `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and
+        `broken` ones are gone. One that `durable` stands for is not listed by itself.
+        Errors: `invalid_token`; those of `hw.verdicts`.
+        """
+        tokens, entries = self._entries_of(token)
+        return self._take_over(entries, self._client.verdicts(tokens, level=level, wait_ms=wait_ms, cancel=cancel))
