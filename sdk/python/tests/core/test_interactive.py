@@ -1,4 +1,4 @@
-"""Interactive transactions: what each call sends, what is sent again, and what becomes of a commit without an answer."""
+"""Interactive transactions: what each call sends, what is sent again, and what becomes of a commit nobody answers."""
 
 from __future__ import annotations
 
