@@ -37,7 +37,9 @@ function formatUuid(bytes: Uint8Array): string {
 }
 
 export function hexOf(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  let hex = "";
+  for (const byte of bytes) hex += (0x100 + byte).toString(16).slice(1);
+  return hex;
 }
 
 export interface TokenContent {
