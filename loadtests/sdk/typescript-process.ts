@@ -2,18 +2,9 @@
 // Usage: typescript-process.ts bare|sdk|batched, with orders on standard input.
 import { createInterface } from "node:readline";
 import { Bare } from "./bare.ts";
+import { type Client } from "./client.ts";
 import { type Order, PATHS, type Reply, type ServiceState, type Way } from "./protocol.ts";
 import { Sdk } from "./sdk.ts";
-
-/** What is measured, by whichever way. */
-export interface Client {
-  /** False: refused for a conflict with another transaction, and nothing was applied. */
-  commit(row: number): Promise<boolean>;
-  /** Resolves when the stream has told where things stand. */
-  connect(): Promise<void>;
-  /** Resolves when the token's transaction is durable. */
-  durable(token: string): Promise<unknown>;
-}
 
 const way = process.argv[2] as Way;
 const clients = new Map<string, Client>();
