@@ -67,10 +67,10 @@ class BasePromise:
     def __init__(self, watcher: Watcher, host: Host, entry: Entry, *, position: Position, level: str) -> None:
         self._watcher = watcher
         self._host = host
-        self.entry = entry
-        self.position = position
+        self.entry: Entry = entry
+        self.position: Position = position
         """Where the transaction committed. It stays so when the transaction is carried over to another epoch."""
-        self.level = level
+        self.level: str = level
         """The level that `durable` and `on_lost` mean unless told otherwise."""
 
     @property

@@ -32,9 +32,9 @@ class BaseTransaction(BasePromise):
             None if response.results is None else tuple(decode(each) for each in response.results)
         )
         """By statement. None when the answer was `replayed`: results are not kept."""
-        self.replayed = response.replayed
+        self.replayed: bool = response.replayed
         """The id had been run before, by an attempt whose answer was lost; this is that attempt's outcome."""
-        self.announced = response.announced
+        self.announced: bool = response.announced
         """A tracker had this transaction on disk when the answer came."""
         self.served: Served | None = response.served
         """Of a read with `after` or `mode`: which node served it, and how far that may be behind the primary."""

@@ -80,7 +80,7 @@ class Watcher:
     def __init__(self, deps: WatcherDeps) -> None:
         self._deps = deps
         self._book = PromiseBook()
-        self.is_closed = False
+        self.is_closed: bool = False
         self.renew()
 
     def renew(self) -> None:
@@ -88,7 +88,7 @@ class Watcher:
         is_closed = self.is_closed
         for entry in list(self._book.entries):
             entry.waits.clear()
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         self._book = PromiseBook()
         self.waits: set[Closable] = set()
         self.is_closed = is_closed

@@ -60,7 +60,7 @@ class InteractiveCore(Generic[_C]):
 
     def __init__(self, deps: InteractiveDeps[_C], manner: MannerOptions, level: str | None = None) -> None:
         self.id: Final = new_transaction_id()
-        self.is_open = True
+        self.is_open: bool = True
         """False once it was committed, rolled back, or ended by an error."""
         self.failure: BaseException | None = None
         """The error that ended it."""
