@@ -33,10 +33,10 @@ _WRAPPED = (Highwater, Session, InteractiveTransaction, DurabilityPromise)
 class Threaded:
     """A sync client, or what it gives out, with its calls made by threads of their own."""
 
-    def __init__(self, target: Any, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, target: Any, pool: ThreadPoolExecutor, loop: asyncio.AbstractEventLoop) -> None:
         self.target = target
         self._pool = pool
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.target, name)
@@ -52,7 +52,7 @@ class Threaded:
         return self._wrap(await self._loop.run_in_executor(self._pool, functools.partial(function, *plain, **options)))
 
     def _wrap(self, value: Any) -> Any:
-        return Threaded(value, self._pool) if isinstance(value, _WRAPPED) else value
+        return Threaded(value, self._pool, self._loop) if isinstance(value, _WRAPPED) else value
 
     def _unwrap(self, value: Any) -> Any:
         if isinstance(value, Threaded):
@@ -94,7 +94,11 @@ class World:
         given = {"request_timeout": 2.0, "total_timeout": 5.0, "tuning": tuning, **options}
         if "endpoints" not in given:
             given["url"] = [service.url for service in services]
-        client: Any = AsyncHighwater(**given) if self.is_async else Threaded(Highwater(**given), self._pool)
+        client: Any
+        if self.is_async:
+            client = AsyncHighwater(**given)
+        else:
+            client = Threaded(Highwater(**given), self._pool, asyncio.get_running_loop())
         self._clients.append(client)
         return client
 
