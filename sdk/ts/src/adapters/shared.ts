@@ -5,7 +5,10 @@ import {
   type InteractiveTransaction,
   InvalidRequestError,
   type CallOptions,
+  type CommitOptions,
+  type DurableOptions,
   type Highwater,
+  type Isolation,
   type StatementInput,
   type StatementResult,
   type Transaction,
@@ -33,32 +36,57 @@ export interface Scope {
 
 export type Statement = Exclude<StatementInput, { readonly pieces: unknown }>;
 
+/** What one-shot statements have come to. */
 export interface Answer {
   readonly results: readonly StatementResult[];
-  /** Absent inside an open transaction: nothing is committed yet. */
-  readonly transaction?: Transaction;
+  readonly transaction: Transaction;
 }
 
 /** Runs statements in the open transaction of the scope, or else as a transaction of their own. */
 export async function run(
-  { client, options, open }: Scope,
+  scope: Scope,
+  statements: readonly Statement[],
+  own: CallOptions = {},
+): Promise<readonly StatementResult[]> {
+  const { open } = scope;
+  if (open === null) return (await runAlone(scope, statements, own)).results;
+  refuseSessionBound(statements, false);
+  const { signal, timeout } = own;
+  const results = await open.execute(statements, { signal, timeout } as CallOptions);
+  refuseTruncated(results, { outcome: "not_applied", transactionId: open.id, open: open.isOpen });
+  return results;
+}
+
+/** Runs statements as one transaction, in one request. */
+export async function runAlone(
+  scope: Scope,
   statements: readonly Statement[],
   own: TransactionOptions = {},
 ): Promise<Answer> {
-  refuseSessionBound(statements, open !== null);
-  if (open !== null) {
-    const results = await open.execute(statements, callOptions(own));
-    refuseTruncated(results, { outcome: "not_applied", transactionId: open.id, open: open.isOpen });
-    return { results };
-  }
-  const merged = { ...options, ...own };
-  const transaction = await client.transaction(statements, merged);
+  refuseNested(scope);
+  refuseSessionBound(statements, statements.length === 1);
+  const options = { ...scope.options, ...own };
+  const transaction = await scope.client.transaction(statements, options);
+  const { id, results } = transaction;
   // A replay has no results, and says so when it is asked for rows.
-  if (transaction.results === null) void transaction.rows;
-  const results = transaction.results ?? [];
-  refuseTruncated(results, { outcome: "applied", transactionId: transaction.id });
-  await acknowledge(transaction, merged);
-  return { results, transaction };
+  if (results === null) void transaction.rows;
+  const kept = results ?? [];
+  refuseTruncated(kept, { outcome: "applied", transactionId: id });
+  await acknowledge(transaction, options);
+  return { results: kept, transaction };
+}
+
+/** How a transaction runs that was begun in the library's words. PostgreSQL has nothing weaker than "read committed". */
+export function mannerOf(words: {
+  readonly isolation: string | undefined;
+  readonly accessMode: string | undefined;
+}): TransactionDefaults {
+  const { isolation, accessMode } = words;
+  const level = isolation === "read uncommitted" ? "read committed" : isolation;
+  return {
+    ...(level && { isolation: level as Isolation }),
+    ...(accessMode && { readOnly: accessMode === "read only" }),
+  };
 }
 
 /** Begins a transaction in the manner of the scope. */
@@ -71,9 +99,8 @@ export async function begin(scope: Scope, own: TransactionDefaults): Promise<Int
 export async function commit(scope: Scope, open: InteractiveTransaction): Promise<void> {
   // How it runs was said when it began.
   const { ack, level, maxWaitMs, maxDelayMs, timeout } = scope.options;
-  const options = { ack, level, maxWaitMs, maxDelayMs, timeout };
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  await acknowledge(await open.commit(Object.fromEntries(given)), scope.options);
+  const options = { ack, level, maxWaitMs, maxDelayMs, timeout } as CommitOptions;
+  await acknowledge(await open.commit(options), scope.options);
 }
 
 /** Undoes what is not committed; a commit whose durability could not be waited for stays one. */
@@ -96,14 +123,13 @@ export async function transactIn<D, R>(
   return { result, transaction: await open.commit() };
 }
 
-/** The promise of an answer that has one. */
-export function promiseOf({ transaction }: Answer): Transaction {
-  if (transaction === undefined) throw usage("invalid_options", "inside a transaction no statement commits");
-  return transaction;
+export function refuseNested({ open }: Scope): void {
+  if (open !== null) throw usage("invalid_options", "inside an open transaction this cannot be");
 }
 
-export function refuseNested({ open }: Scope): void {
-  if (open !== null) throw usage("invalid_options", "this database is inside an open transaction already");
+export function openOf({ open }: Scope): InteractiveTransaction {
+  if (open === null) throw usage("invalid_options", "not inside a transaction");
+  return open;
 }
 
 export function usage(code: string, message: string): InvalidRequestError {
@@ -115,11 +141,7 @@ async function acknowledge(
   transaction: Transaction,
   { ack, timeout }: Pick<TransactionOptions, "ack" | "timeout">,
 ): Promise<void> {
-  if (ack === "durable") await transaction.durable(timeout === undefined ? {} : { timeout });
-}
-
-function callOptions({ signal, timeout }: CallOptions): CallOptions {
-  return { ...(signal && { signal }), ...(timeout !== undefined && { timeout }) };
+  if (ack === "durable") await transaction.durable({ timeout } as DurableOptions);
 }
 
 function refuseTruncated(
@@ -128,7 +150,7 @@ function refuseTruncated(
 ): void {
   const statement = results.findIndex(({ truncated }) => truncated);
   if (statement < 0) return;
-  const message = `rows of statement ${String(statement)} were left out because of a limit of the service`;
+  const message = `statement ${String(statement)} has more rows than the service answers with`;
   throw new HighwaterError(message, { code: "result_too_large", retry: "never", statement, ...about });
 }
 
@@ -137,12 +159,11 @@ const LISTENS = /^\s*(?:un)?listen\b/i;
 const LEAVES =
   /^\s*(?:set(?!\s+(?:local|transaction|constraints)\b)|reset|prepare|deallocate|load|declare)\b|\bpg_(?:try_)?advisory_lock|^\s*create\s+(?:local\s+|global\s+)?temp/i;
 
-function refuseSessionBound(statements: readonly Statement[], isOpen: boolean): void {
-  const isAlone = !isOpen && statements.length === 1;
+function refuseSessionBound(statements: readonly Statement[], isAlone: boolean): void {
   for (const { sql } of statements)
     if (LISTENS.test(sql) || (isAlone && LEAVES.test(sql)))
       throw usage(
         "session_bound",
-        `a session of the database belongs to one transaction, so this would have no effect: ${sql.slice(0, 80)}`,
+        `no session outlives its transaction: without effect is ${sql.slice(0, 80)}`,
       );
 }

@@ -7,9 +7,9 @@ import { type InteractiveTransaction, type TransactionOptions, type TransactOpti
 import {
   type Client,
   type Committed,
-  promiseOf,
+  openOf,
   refuseNested,
-  run,
+  runAlone,
   type Statement,
   transactIn,
   type TransactionDefaults,
@@ -67,15 +67,14 @@ export async function committed<F extends FullSchema>(
   options: TransactionOptions = {},
 ): Promise<Committed<unknown>> {
   const { scope } = sessionOf(db);
-  refuseNested(scope);
   const queries = isList(work) ? work : [work];
   if (queries.length === 0) throw usage("invalid_options", "there is no query");
   const prepared = queries.map((query) => (query as unknown as Runnable)._prepare());
   const statements = prepared.map((each) => each.statement?.() ?? each.getQuery());
-  const answer = await run(scope, statements, options);
+  const { results, transaction } = await runAlone(scope, statements, options);
   await Promise.all(prepared.map(async (each) => each.invalidate?.()));
-  const results = prepared.map((each, at) => each.mapResult(toRaw(answer.results[at]), true));
-  return { result: isList(work) ? results : results[0], transaction: promiseOf(answer) };
+  const mapped = prepared.map((each, at) => each.mapResult(toRaw(results[at]), true));
+  return { result: isList(work) ? mapped : mapped[0], transaction };
 }
 
 /**
@@ -118,9 +117,7 @@ export function bind<F extends FullSchema>(
 
 /** The transaction behind Drizzle's, also for `durable()` once it is committed: `return transactionOf(tx)` from the body. */
 export function transactionOf<F extends FullSchema>(tx: AnyDatabase<F>): InteractiveTransaction {
-  const { open } = sessionOf(tx).scope;
-  if (open === null) throw usage("invalid_options", "this database is not inside a transaction");
-  return open;
+  return openOf(sessionOf(tx).scope);
 }
 
 /** Drizzle's migrator, for what `readMigrationFiles` of `drizzle-orm/migrator` has read. */
@@ -144,5 +141,5 @@ function isList(work: Query | readonly Query[]): work is readonly Query[] {
 function sessionOf<F extends FullSchema>(db: AnyDatabase<F>): SessionOf<F> {
   const { session } = db._;
   if (session instanceof HighwaterSession) return session as SessionOf<F>;
-  throw usage("invalid_options", "the database was made by another driver than this one");
+  throw usage("invalid_options", "the driver is another one");
 }

@@ -51,7 +51,7 @@ export function drizzle<F extends FullSchema = Record<string, never>, C extends 
   const db = makeDatabase<F>(parts, schemaOf<F>(config.schema), scope);
   const { cache } = config;
   const invalidate = cache && ((mutation: Parameters<typeof cache.onMutate>[0]) => cache.onMutate(mutation));
-  return Object.assign(db, { $client: client }, invalidate && { $cache: { ...cache, invalidate } });
+  return Object.assign(db, { $client: client }, invalidate && { $cache: { invalidate } });
 }
 
 type Relational<F extends FullSchema> = HighwaterSession<F, ExtractTablesWithRelations<F>>["schema"];

@@ -13,16 +13,7 @@ import {
   type PreparedQueryConfig,
 } from "drizzle-orm/pg-core";
 import { type InteractiveTransaction, type SqlValue } from "../../index.ts";
-import {
-  begin,
-  commit,
-  rollback,
-  run,
-  type Scope,
-  type Statement,
-  type TransactionDefaults,
-  usage,
-} from "../shared.ts";
+import { begin, commit, mannerOf, openOf, rollback, run, type Scope, type Statement } from "../shared.ts";
 import { type RawResult, type SelectedField, type Values } from "./values.ts";
 
 /** What `db.execute` gives, and writes without `returning`. */
@@ -57,6 +48,7 @@ type RowsMapper<R> = (rows: unknown[][]) => R;
 interface Internals {
   queryWithCache<R>(text: string, params: unknown[], query: () => Promise<R>): Promise<R>;
   readonly joinsNotNullableMap?: Record<string, boolean>;
+  readonly queryMetadata: CacheMetadata | undefined;
 }
 const { mapResultRow } = library as unknown as {
   readonly mapResultRow: (
@@ -71,15 +63,12 @@ export class HighwaterPreparedQuery<T extends PreparedQueryConfig> extends PgPre
   readonly #session: HighwaterSession<FullSchema, Tables>;
   readonly #fields: readonly SelectedField[] | undefined;
   readonly #mapRows: RowsMapper<T["execute"]> | undefined;
-  readonly #metadata: CacheMetadata | undefined;
-  readonly #isArrayMode: boolean;
 
   constructor(
     session: HighwaterSession<FullSchema, Tables>,
     query: Query,
     parts: {
       fields: readonly SelectedField[] | undefined;
-      isArrayMode: boolean;
       mapRows: RowsMapper<T["execute"]> | undefined;
       metadata: CacheMetadata | undefined;
       cacheConfig: ConstructorParameters<typeof PgPreparedQuery>[3];
@@ -89,8 +78,6 @@ export class HighwaterPreparedQuery<T extends PreparedQueryConfig> extends PgPre
     this.#session = session;
     this.#fields = parts.fields;
     this.#mapRows = parts.mapRows;
-    this.#metadata = parts.metadata;
-    this.#isArrayMode = parts.isArrayMode;
   }
 
   override async execute(placeholders: Record<string, unknown> = {}): Promise<T["execute"]> {
@@ -105,8 +92,8 @@ export class HighwaterPreparedQuery<T extends PreparedQueryConfig> extends PgPre
     const statement = this.statement(placeholders);
     const internals = this as unknown as Internals;
     return internals.queryWithCache(statement.sql, [...(statement.params ?? [])], async () => {
-      const { results } = await run(this.#session.scope, [statement]);
-      return toRaw(results[0]);
+      const [result] = await run(this.#session.scope, [statement]);
+      return toRaw(result);
     });
   }
 
@@ -133,12 +120,8 @@ export class HighwaterPreparedQuery<T extends PreparedQueryConfig> extends PgPre
   /** What a statement outside `execute` has changed. */
   async invalidate(): Promise<void> {
     const { cache } = this.#session.parts;
-    const { type, tables = [] } = this.#metadata ?? {};
-    if (cache !== undefined && type !== "select" && tables.length > 0) await cache.onMutate({ tables });
-  }
-
-  isResponseInArrayMode(): boolean {
-    return this.#isArrayMode;
+    const { type, tables } = (this as unknown as Internals).queryMetadata ?? {};
+    if (type !== "select" && tables?.length) await cache?.onMutate({ tables });
   }
 }
 
@@ -166,12 +149,12 @@ export class HighwaterSession<F extends FullSchema, T extends Tables> extends Pg
   }
 
   override prepareQuery<P extends PreparedQueryConfig = PreparedQueryConfig>(
-    ...[query, fields, _name, isArrayMode, mapRows, metadata, cacheConfig]: Parameters<
+    ...[query, fields, _name, _isArrayMode, mapRows, metadata, cacheConfig]: Parameters<
       PgSession["prepareQuery"]
     >
   ): HighwaterPreparedQuery<P> {
     const session = this as unknown as HighwaterSession<FullSchema, Tables>;
-    const parts = { fields, isArrayMode, mapRows, metadata, cacheConfig };
+    const parts = { fields, mapRows, metadata, cacheConfig };
     return new HighwaterPreparedQuery<P>(session, query, parts);
   }
 
@@ -182,9 +165,12 @@ export class HighwaterSession<F extends FullSchema, T extends Tables> extends Pg
 
   override async transaction<R>(
     body: (tx: HighwaterTransaction<F, T>) => Promise<R>,
-    config: PgTransactionConfig = {},
+    { isolationLevel: isolation, accessMode, deferrable }: PgTransactionConfig = {},
   ): Promise<R> {
-    const open = await begin(this.scope, mannerOf(config));
+    const open = await begin(this.scope, {
+      ...mannerOf({ isolation, accessMode }),
+      ...(deferrable !== undefined && { deferrable }),
+    });
     try {
       const result = await body(this.inside(open));
       await commit(this.scope, open);
@@ -210,8 +196,7 @@ export class HighwaterTransaction<
   /** A transaction in a transaction is a savepoint. */
   override async transaction<R>(body: (tx: HighwaterTransaction<F, T>) => Promise<R>): Promise<R> {
     const session = this._.session as HighwaterSession<F, T>;
-    const { open } = session.scope;
-    if (open === null) throw usage("invalid_options", "this database is not inside a transaction");
+    const open = openOf(session.scope);
     const depth = this.nestedIndex + 1;
     const savepoint = sql.raw(`SAVEPOINT sp${String(depth)}`);
     const tx = new HighwaterTransaction<F, T>(session.parts.dialect, session, session.schema, depth);
@@ -226,14 +211,4 @@ export class HighwaterTransaction<
       throw error;
     }
   }
-}
-
-function mannerOf({ isolationLevel, accessMode, deferrable }: PgTransactionConfig): TransactionDefaults {
-  // PostgreSQL has no weaker one than "read committed".
-  const isolation = isolationLevel === "read uncommitted" ? "read committed" : isolationLevel;
-  return {
-    ...(isolation && { isolation }),
-    ...(accessMode && { readOnly: accessMode === "read only" }),
-    ...(deferrable !== undefined && { deferrable }),
-  };
 }

@@ -18,28 +18,24 @@ export interface RawResult {
 
 const asText = (text: string): string => text;
 
-/** int8 as all drivers of Drizzle give it, and instants as text, for the columns make the dates. */
-const DRIVER: TypeDecoders = { 20: asText, 1184: asText };
-/** A column of JSON parses text; what is parsed already and is a text itself it would parse once more. */
-const JSON_COLUMN: TypeDecoders = { ...DRIVER, 114: asText, 3802: asText };
-
 export class Values {
   readonly #driver: TypeDecoders;
   readonly #json: TypeDecoders;
 
   constructor(types: Exclude<TypeDecoders, "raw"> = {}) {
-    this.#driver = { ...(DRIVER as object), ...types };
-    this.#json = { ...(JSON_COLUMN as object), ...types };
+    // int8 as all drivers of Drizzle give it, and instants as text, for the columns make the dates.
+    this.#driver = { 20: asText, 1184: asText, ...types };
+    // A column of JSON parses text; what is parsed already and is a text itself it would parse once more.
+    this.#json = { 114: asText, 3802: asText, ...this.#driver };
   }
 
   /** Rows by position, for Drizzle to map. */
   arrays({ fields, values }: RawResult, selected?: readonly SelectedField[]): unknown[][] {
-    const decoders = fields.map((_field, at) =>
-      isJsonColumn(selected?.[at]?.field) ? this.#json : this.#driver,
-    );
-    return values.map((row) =>
-      fields.map(({ oid }, at) => decodeValue(row[at] ?? null, oid, decoders[at] ?? this.#driver)),
-    );
+    const columns = fields.map(({ oid }, at) => ({
+      oid,
+      types: isJsonColumn(selected?.[at]?.field) ? this.#json : this.#driver,
+    }));
+    return values.map((row) => columns.map(({ oid, types }, at) => decodeValue(row[at] ?? null, oid, types)));
   }
 
   /** Rows by name, for `db.execute`. */

@@ -17,9 +17,9 @@ import {
   type Answer,
   type Client,
   type Committed,
-  promiseOf,
+  openOf,
   refuseNested,
-  run,
+  runAlone,
   type Scope,
   type Statement,
   transactIn,
@@ -27,7 +27,7 @@ import {
   usage,
 } from "../shared.ts";
 import { HighwaterDialect } from "./dialect.ts";
-import { type Batch, BATCH, HighwaterDriver, ours } from "./driver.ts";
+import { type Batch, BATCH, connectionOf, ours } from "./driver.ts";
 
 /** A query of Kysely that nobody has executed yet: a builder, or a `sql` fragment. */
 export interface Query<R = unknown> {
@@ -55,14 +55,15 @@ export async function committed(
   work: Query | readonly Query[],
   options: TransactionOptions = {},
 ): Promise<Committed<unknown>> {
-  const scope = await scopeOf(db);
+  const { scope } = await connectionOf(db);
   refuseNested(scope);
   const queries = isList(work) ? work : [work];
   if (queries.length === 0) throw usage("invalid_options", "there is no query");
-  const gathered = new Gathered(queries.length, (statements) => run(scope, statements, options));
+  const gathered = new Gathered(queries.length, (statements) => runAlone(scope, statements, options));
   // Through Kysely, so that its plugins, its logging and its builders make of the result what they always make.
   const results = await Promise.all(queries.map((query, at) => execute(query, gathered.plugin(at), db)));
-  return { result: isList(work) ? results : results[0], transaction: promiseOf(await gathered.answer) };
+  const { transaction } = await gathered.answer;
+  return { result: isList(work) ? results : results[0], transaction };
 }
 
 /**
@@ -74,7 +75,7 @@ export async function transact<DB, R>(
   body: (trx: KyselyTransaction<DB>) => Promise<R>,
   options: TransactOptions = {},
 ): Promise<Committed<R>> {
-  return transactIn(await scopeOf(db), (open) => bind(db, open), { body, options });
+  return transactIn((await connectionOf(db)).scope, (open) => bind(db, open), { body, options });
 }
 
 /**
@@ -105,16 +106,13 @@ export function bind<DB>(
   });
   const client = "commit" in target ? NOBODY : target;
   const dialect = new HighwaterDialect({ client });
-  const driver = new HighwaterDriver({ client, options: {}, open: null });
-  const props: KyselyProps = { config: { dialect }, dialect, driver, executor };
+  const props: KyselyProps = { config: { dialect }, dialect, driver: dialect.createDriver(), executor };
   return "commit" in target ? new KyselyTransaction<DB>(props) : new Kysely<DB>(props);
 }
 
 /** The transaction behind Kysely's, also for `durable()` once it is committed: `return transactionOf(trx)` from the body. */
 export async function transactionOf(trx: QueryExecutorProvider): Promise<InteractiveTransaction> {
-  const { open } = await scopeOf(trx);
-  if (open === null) throw usage("invalid_options", "this database is not inside a transaction");
-  return open;
+  return openOf((await connectionOf(trx)).scope);
 }
 
 /** A transaction has no client of its own: its executor finds the one of the database it came from. */
@@ -122,10 +120,6 @@ const NOBODY = {} as Client;
 
 function isList(work: Query | readonly Query[]): work is readonly Query[] {
   return Array.isArray(work);
-}
-
-async function scopeOf(db: QueryExecutorProvider): Promise<Scope> {
-  return db.getExecutor().provideConnection(async (connection) => ours(connection).scope);
 }
 
 function execute(query: Query, plugin: KyselyPlugin, db: QueryExecutorProvider): Promise<unknown> {

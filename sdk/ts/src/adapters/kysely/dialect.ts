@@ -1,6 +1,5 @@
 // Kysely's dialect: PostgreSQL's in all but the driver and the lock of the migrations.
 import {
-  type DatabaseConnection,
   type DatabaseIntrospector,
   type Dialect,
   type DialectAdapter,
@@ -13,7 +12,7 @@ import {
 } from "kysely";
 import { type TypeDecoders } from "../../index.ts";
 import { type Client, type TransactionDefaults } from "../shared.ts";
-import { HighwaterDriver, lockMigrations, ours } from "./driver.ts";
+import { connectionOf, HighwaterDriver, lockMigrations } from "./driver.ts";
 
 export interface HighwaterDialectConfig {
   /** A `Highwater`, or a session of one. Closing it is up to who made it: `db.destroy()` does not. */
@@ -56,23 +55,13 @@ export class HighwaterDialect implements Dialect {
  */
 class HighwaterAdapter extends PostgresAdapter {
   override async acquireMigrationLock(db: Kysely<unknown>): Promise<void> {
-    await onConnection(db, async (connection) => {
-      const { open } = connection.scope;
-      connection.locksMigrations = true;
-      if (open !== null) await lockMigrations(open);
-    });
+    const connection = await connectionOf(db);
+    const { open } = connection.scope;
+    connection.locksMigrations = true;
+    if (open !== null) await lockMigrations(open);
   }
 
   override async releaseMigrationLock(db: Kysely<unknown>): Promise<void> {
-    await onConnection(db, async (connection) => {
-      connection.locksMigrations = false;
-    });
+    (await connectionOf(db)).locksMigrations = false;
   }
-}
-
-async function onConnection(
-  db: Kysely<unknown>,
-  work: (connection: ReturnType<typeof ours>) => Promise<void>,
-): Promise<void> {
-  await db.getExecutor().provideConnection((connection: DatabaseConnection) => work(ours(connection)));
 }

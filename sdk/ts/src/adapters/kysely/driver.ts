@@ -7,6 +7,7 @@ import {
   type Driver,
   IdentifierNode,
   type QueryCompiler,
+  type QueryExecutorProvider,
   type QueryResult,
   RawNode,
   type RootOperationNode,
@@ -19,26 +20,10 @@ import {
   type StatementResult,
   type TypeDecoders,
 } from "../../index.ts";
-import {
-  begin,
-  commit,
-  rollback,
-  run,
-  type Scope,
-  type Statement,
-  type TransactionDefaults,
-  usage,
-} from "../shared.ts";
+import { begin, commit, mannerOf, rollback, run, type Scope, type Statement, usage } from "../shared.ts";
 
 /** Kysely's own number, so that a migrator which connects to the database directly keeps out of the way too. */
 const MIGRATION_LOCK = "3853314791062309107";
-const ISOLATIONS: Readonly<Record<string, TransactionDefaults["isolation"]>> = {
-  serializable: "serializable",
-  "repeatable read": "repeatable read",
-  "read committed": "read committed",
-  // PostgreSQL has no weaker one.
-  "read uncommitted": "read committed",
-};
 
 /** Statements that become one transaction together; a query carries it to its connection. */
 export interface Batch {
@@ -65,12 +50,12 @@ export class HighwaterConnection implements DatabaseConnection {
 
   async executeQuery<R>(query: CompiledQuery, options: CallOptions = {}): Promise<QueryResult<R>> {
     if (this.locksMigrations && this.scope.open === null)
-      throw usage("session_bound", "without a transaction nothing holds the lock of the migrations");
+      throw usage("session_bound", "only a transaction can hold the lock of migrations");
     const { [BATCH]: batch } = query.query as RootOperationNode & { [BATCH]?: Batch };
     const statement = statementOf(query);
     if (batch !== undefined) return this.#result(await batch.add(statement));
-    const { results } = await run(this.scope, [statement], options);
-    return this.#result(results[0]);
+    const [result] = await run(this.scope, [statement], options);
+    return this.#result(result);
   }
 
   /** By a cursor, in the open transaction or in one of its own. What changes rows has run as a whole before its first row comes. */
@@ -89,33 +74,28 @@ export class HighwaterConnection implements DatabaseConnection {
     const { sql, params = [] } = statementOf(query);
     const fetch = { sql: `FETCH ${String(Math.max(1, Math.trunc(chunkSize)))} FROM ${cursor}` };
     let statements: Statement[] = [{ sql: `DECLARE ${cursor} NO SCROLL CURSOR FOR ${sql}`, params }, fetch];
+    let hasFailed = false;
     try {
       for (let isMore = true; isMore; statements = [fetch]) {
-        const { results } = await run({ ...scope, open }, statements, options);
-        const result = results.at(-1);
+        const result = (await run({ ...scope, open }, statements, options)).at(-1);
         isMore = (result?.rowCount ?? 0) > 0;
         if (isMore) yield this.#result(result);
       }
     } catch (error) {
+      hasFailed = true;
       if (scope.open === null) await rollback(open);
       throw error;
     } finally {
-      // Also when the caller has seen enough. A transaction that an error has ended, or aborted, takes its cursors along.
-      if (scope.open === null && open.isOpen) await commit(scope, open);
+      // Also when the caller has seen enough.
+      if (!hasFailed)
+        await (scope.open === null ? commit(scope, open) : run(scope, [{ sql: `CLOSE ${cursor}` }], options));
     }
-    if (scope.open !== null) await run(scope, [{ sql: `CLOSE ${cursor}` }], options);
   }
 
   async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
     // A snapshot from before the lock would not show what the migrator before this one has done.
-    const level = isolationLevel ?? (this.locksMigrations ? "read committed" : undefined);
-    const isolation = level === undefined ? undefined : ISOLATIONS[level];
-    if (level !== undefined && isolation === undefined)
-      throw usage("invalid_options", `PostgreSQL has no isolation level ${level}`);
-    const open = await begin(this.scope, {
-      ...(isolation && { isolation }),
-      ...(accessMode && { readOnly: accessMode === "read only" }),
-    });
+    const isolation = isolationLevel ?? (this.locksMigrations ? "read committed" : undefined);
+    const open = await begin(this.scope, mannerOf({ isolation, accessMode }));
     this.scope = { ...this.scope, open };
     if (this.locksMigrations) await lockMigrations(open);
   }
@@ -216,5 +196,10 @@ function savepoint(command: string, name: string, compile: Compile): CompiledQue
 /** The connection as this package made it. */
 export function ours(connection: DatabaseConnection): HighwaterConnection {
   if (connection instanceof HighwaterConnection) return connection;
-  throw usage("invalid_options", "the database has another dialect than HighwaterDialect");
+  throw usage("invalid_options", "the dialect is not HighwaterDialect");
+}
+
+/** Where the database runs its statements: a new connection, or the one that it is inside of. */
+export function connectionOf(db: QueryExecutorProvider): Promise<HighwaterConnection> {
+  return db.getExecutor().provideConnection(async (connection) => ours(connection));
 }

@@ -1,0 +1,53 @@
+// The whole system for the tests of an adapter, and what both of them look at behind the adapter's back.
+import assert from "node:assert/strict";
+import { type TestContext } from "node:test";
+import { System } from "@highwater/dev-system";
+import { Highwater, type HighwaterOptions, type SqlValue } from "../../src/index.ts";
+
+export const EAST = "us-east";
+/** Nothing here is about speed. */
+export const PATIENT = { totalTimeoutMs: 120_000 } as const;
+
+export async function startSystem(tables: readonly string[]): Promise<System> {
+  const system = await System.start({ env: { GATEWAY_IDLE_TIMEOUT_MS: "60000", GATEWAY_MAX_ROWS: "1000" } });
+  await using hw = new Highwater({ endpoints: await system.endpoints(EAST), ...PATIENT });
+  await hw.transaction(
+    tables.map((sql) => ({ sql })),
+    { ack: "durable", level: "region" },
+  );
+  return system;
+}
+
+export async function client(
+  system: System,
+  context: TestContext,
+  options: Partial<HighwaterOptions> = {},
+): Promise<Highwater> {
+  const hw = new Highwater({ endpoints: await system.endpoints(EAST), ...PATIENT, ...options });
+  context.after(() => hw.close());
+  return hw;
+}
+
+/** One value, asked for without the adapter. */
+export async function ask(hw: Highwater, sql: string, ...params: readonly SqlValue[]): Promise<unknown> {
+  const { results } = await hw.transaction({ sql, params });
+  const [result] = results ?? [];
+  return result?.rows[0]?.[result.fields[0]?.name ?? ""];
+}
+
+/** Rejects with an error of which the properties, or those of its cause, are these. */
+export async function refuses(
+  work: Promise<unknown>,
+  expected: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const error = await work.then(
+    () => assert.fail("it was not refused"),
+    (reason: unknown) => reason as Error,
+  );
+  const found = ("code" in error ? error : error.cause) as Record<string, unknown>;
+  assert.deepEqual(
+    Object.fromEntries(Object.keys(expected).map((key) => [key, found[key]])),
+    expected,
+    String(error),
+  );
+}
