@@ -6,8 +6,9 @@ BIN := node_modules/.bin
 STAMP := node_modules/.installed
 VENV := .venv/.installed
 PYTHON := .venv/bin/python
-# Folders whose Python is checked for types.
-PYTHON_CHECKED := sdk/python/src sdk/python/tests
+# Folders of Python programs, each of which imports what lies beside it.
+PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' | xargs -rn1 dirname | sort -u)
+MYPY := .venv/bin/python -m mypy --config-file sdk/python/pyproject.toml --no-error-summary
 REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt
 PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
@@ -110,7 +111,8 @@ lint: $(STAMP) $(VENV) ## ESLint with typed rules, and ruff
 
 typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
 	$(BIN)/tsc -p tsconfig.json
-	$(PYTHON) -m mypy --config-file sdk/python/pyproject.toml --no-error-summary $(PYTHON_CHECKED)
+	$(MYPY) sdk/python/src sdk/python/tests
+	@for folder in $(PYTHON_PROGRAMS); do echo mypy $$folder; MYPYPATH=$$folder $(MYPY) $$folder || exit 1; done
 
 gen: $(STAMP) ## Write the generated pages of docs/reference
 	$(NODE) scripts/gen.ts
