@@ -163,8 +163,9 @@ export class FakeServer implements AsyncDisposable {
     for (const stream of this.#streams) stream.write(text);
   }
 
+  /** In the middle of the answer, but not before what was written has left. */
   cutStreams(): void {
-    for (const stream of this.#streams) stream.destroy();
+    for (const stream of this.#streams) stream.socket?.destroySoon();
   }
 
   #event(type: string, data: string): void {

@@ -126,7 +126,7 @@ export class DurabilityStream {
     return isAnswered;
   }
 
-  /** Reads one connection to its end. Rejects when it cannot be opened, breaks, or falls silent. */
+  /** Reads one connection to its end. Rejects when it cannot be opened, breaks before its first event, or falls silent. */
   async #connect(url: string, stop: AbortSignal): Promise<void> {
     const { runtime, tuning, headers, trackers } = this.#deps;
     const connection = new AbortController();
@@ -141,6 +141,7 @@ export class DurabilityStream {
       };
       cancelSilence = startTimer(withinMs, silent, true);
     };
+    let hasSpoken = false;
     try {
       expectWord(tuning.streamOpenMs);
       const {
@@ -157,7 +158,7 @@ export class DurabilityStream {
         signal: connection.signal,
       });
       if (!ok || !body || !/^text\/event-stream/.test(answered.get("content-type") ?? ""))
-        throw new Error(`the answer is no stream: status ${String(status)}`);
+        throw new Error(`no stream: status ${String(status)}`);
       runtime.observe({ type: "stream_open", url });
       const parser = new SseParser(this.#lastEventId);
       const reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> } = body.getReader();
@@ -166,12 +167,16 @@ export class DurabilityStream {
         if (done || !value || connection.signal.aborted) return;
         expectWord(tuning.streamSilenceMs);
         for (const event of parser.push(value)) {
+          hasSpoken = true;
           this.#failures = 0;
           trackers.succeeded(url);
           this.#lastEventId = event.lastEventId;
           this.#dispatch(event.type, event.data);
         }
       }
+    } catch (error) {
+      // One that has spoken does come through: that it broke is a reason to connect again, and no other.
+      if (!hasSpoken || connection.signal.aborted) throw error;
     } finally {
       cancelSilence?.();
       forget();

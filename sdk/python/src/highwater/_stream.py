@@ -28,7 +28,7 @@ from ._core.wire import (
     read_marks_response,
     read_stall_event,
 )
-from ._transport import StreamError
+from ._transport import StreamError, StreamSilentError
 
 STREAM_PATH = "/v1/durability/stream"
 MARKS_PATH = "/v1/durability/marks"
@@ -57,6 +57,8 @@ class DurabilityStream:
         self._idle: asyncio.TimerHandle | None = None
         self._last_event_id = ""
         self._failures = 0
+        #: The connection has brought an event.
+        self._has_spoken = False
 
     def open(self) -> None:
         """Somebody waits: connect, or stay connected."""
@@ -100,12 +102,14 @@ class DurabilityStream:
                 raise
             except (StreamError, TimeoutError, ValueError, _NoStreamError) as error:
                 self._tell("stream_closed", url, error)
-                # The tracker may be well all the same, and only streams not come through.
-                if await self._poll(url):
-                    continue
-                trackers.failed(url, self._deps.runtime.monotonic_ms())
-                if self._failures <= trackers.size and trackers.has_awake(self._deps.runtime.monotonic_ms()):
-                    continue
+                # One that has spoken does come through: that it broke is a reason to connect again, and no other.
+                if not self._has_spoken or isinstance(error, StreamSilentError):
+                    # The tracker may be well all the same, and only streams not come through.
+                    if await self._poll(url):
+                        continue
+                    trackers.failed(url, self._deps.runtime.monotonic_ms())
+                    if self._failures <= trackers.size and trackers.has_awake(self._deps.runtime.monotonic_ms()):
+                        continue
             chance = self._deps.runtime.random()
             delay_ms = full_jitter(
                 self._failures, base_ms=tuning.backoff_base_ms, max_ms=tuning.backoff_max_ms, random=chance
@@ -119,6 +123,7 @@ class DurabilityStream:
         if self._last_event_id:
             headers["last-event-id"] = self._last_event_id
         silence = tuning.stream_silence_ms / 1_000
+        self._has_spoken = False
         # It must say its first word soon; after that only silence ends it.
         async with asyncio.timeout(tuning.stream_open_ms / 1_000) as opening:
             transport = self._deps.host.transport()
@@ -133,6 +138,7 @@ class DurabilityStream:
         async for chunk in body:
             opening.reschedule(None)
             for event in parser.push(chunk):
+                self._has_spoken = True
                 self._failures = 0
                 self._deps.trackers.succeeded(url)
                 self._last_event_id = event.last_event_id

@@ -1,12 +1,14 @@
 """HTTP exchanges over httpx: a request out, an answer or the lack of one back, once.
 
-The only module that knows the HTTP library. What an answer means and whether to try again is the business of `_core`.
+With `_batch` the only module that knows the HTTP library. What an answer means, and whether to try again, is the
+business of `_core`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import ssl
 import threading
 import time
@@ -16,6 +18,7 @@ from urllib.parse import urljoin
 
 import httpx
 
+from ._batch import Batch, Batches
 from ._core.effects import Answer, NoAnswer, Send
 
 #: Connections to hold open for the next request, and for how long: longer than a pause between two transactions.
@@ -25,6 +28,12 @@ _FAILURES = (httpx.HTTPError, httpx.InvalidURL, OSError)
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
 
 Verify = ssl.SSLContext | bool
+
+
+def load() -> None:
+    """Loads what a first request on a loop would: a process that is forked meanwhile would have half of it for ever."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("anyio._backends._asyncio")
 
 
 class Certificates:
@@ -43,6 +52,10 @@ class Certificates:
 
 class StreamError(Exception):
     """A stream that could not be opened, or broke."""
+
+
+class StreamSilentError(StreamError):
+    """A stream that said nothing for too long."""
 
 
 class SyncTransport:
@@ -76,10 +89,11 @@ class SyncTransport:
 
 
 class AsyncTransport:
-    """Exchanges and streams on one event loop."""
+    """Exchanges and streams on one event loop. With `batch`, one-shot transactions share requests."""
 
-    def __init__(self, certificates: Certificates) -> None:
+    def __init__(self, certificates: Certificates, batch: Batch | None) -> None:
         self._client = httpx.AsyncClient(verify=certificates(), limits=_LIMITS)
+        self._batches = None if batch is None else Batches(self._client, self._alone, batch)
 
     async def send(self, request: Send) -> Answer | NoAnswer:
         """Cancelling it closes its connection and no other."""
@@ -94,6 +108,11 @@ class AsyncTransport:
             return _no_answer(error)
 
     async def _exchange(self, request: Send) -> Answer:
+        if self._batches is not None and self._batches.takes(request):
+            return await self._batches.exchange(request)
+        return await self._alone(request)
+
+    async def _alone(self, request: Send) -> Answer:
         # The whole is limited by the caller; so each part of it may take all of the time.
         response = await self._client.request(
             request.method,
@@ -130,15 +149,18 @@ class AsyncTransport:
     ) -> AsyncIterator[tuple[int, str, AsyncIterator[bytes]]]:
         """Status, type and body of an answer that comes bit by bit, with pauses of at most so many seconds.
 
-        Raises `StreamError` when it cannot be opened, or breaks.
+        Raises `StreamError` when it cannot be opened, or breaks; `StreamSilentError` when a pause is too long.
         """
         try:
             async with self._client.stream("GET", url, headers=headers, timeout=silence) as response:
                 yield response.status_code, response.headers.get("content-type", ""), response.aiter_bytes()
         except _FAILURES as error:
-            raise StreamError(f"{type(error).__name__}: {error}") from error
+            kind = StreamSilentError if isinstance(error, httpx.TimeoutException) else StreamError
+            raise kind(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
+        if self._batches is not None:
+            await self._batches.close()
         await self._client.aclose()
 
 
