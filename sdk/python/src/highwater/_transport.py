@@ -91,7 +91,7 @@ class SyncTransport:
 class AsyncTransport:
     """Exchanges and streams on one event loop. With `batch`, one-shot transactions share requests."""
 
-    def __init__(self, certificates: Certificates, batch: Batch | None) -> None:
+    def __init__(self, certificates: Certificates, batch: Batch | None = None) -> None:
         self._client = httpx.AsyncClient(verify=certificates(), limits=_LIMITS)
         self._batches = None if batch is None else Batches(self._client, self._alone, batch)
 
