@@ -13,6 +13,7 @@
 `highwater.errors`.
 """
 
+from ._batch import Batch
 from ._core.ids import new_transaction_id
 from ._core.observer import ObservedEnd, ObservedEvent, Observer
 from ._core.sql import Sql, StatementInput, sql
@@ -81,6 +82,7 @@ __all__ = [
     "AsyncSession",
     "AsyncTransaction",
     "AtRisk",
+    "Batch",
     "BeginOptions",
     "Cancellation",
     "CommitOptions",

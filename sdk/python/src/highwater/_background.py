@@ -15,9 +15,10 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from ._batch import Batch
 from ._core.effects import Effect, Send, Sleep
 from ._core.errors import usage_error
-from ._transport import AsyncTransport, Certificates
+from ._transport import AsyncTransport, Certificates, load
 
 LOG = logging.getLogger("highwater")
 
@@ -45,6 +46,9 @@ class Host(Protocol):
     def tell(self, listener: Callable[[Any], object], news: Any) -> None:
         """Calls a listener of the user's, soon and never within a call of this package. From any thread."""
 
+    def prepare(self) -> None:
+        """Before anything is waited for: sees to it that there is a loop to do it on."""
+
     def renew(self, *, forked: bool) -> None:
         """Forgets the loop and all that ran there, where it is closed or of another process."""
 
@@ -52,8 +56,9 @@ class Host(Protocol):
 class _Base:
     """Connections of one loop, and tasks that are held until they are done, for a loop itself forgets them."""
 
-    def __init__(self, certificates: Certificates) -> None:
+    def __init__(self, certificates: Certificates, batch: Batch | None) -> None:
         self._certificates = certificates
+        self._batch = batch
         self._loop: asyncio.AbstractEventLoop | None = None
         self._http: AsyncTransport | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -68,8 +73,11 @@ class _Base:
 
     def transport(self) -> AsyncTransport:
         if self._http is None:
-            self._http = AsyncTransport(self._certificates)
+            self._http = AsyncTransport(self._certificates, self._batch)
         return self._http
+
+    def prepare(self) -> None:
+        """Nothing needs to be done."""
 
     async def perform(self, effect: Effect) -> object:
         match effect:
@@ -146,6 +154,7 @@ class ThreadHost(_Base):
 
     def _begin(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
+            load()
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._run, args=(self._loop,), name="highwater", daemon=True)
             self._thread.start()
@@ -171,12 +180,20 @@ class ThreadHost(_Base):
 
 
 class LoopHost(_Base):
-    """Of an async client: the loop it is first used on."""
+    """Of an async client: the loop it is first used on. `on_over`: that loop is closed, and another one takes over."""
+
+    def __init__(self, certificates: Certificates, batch: Batch | None, on_over: Callable[[], None]) -> None:
+        super().__init__(certificates, batch)
+        self._on_over = on_over
 
     @property
     def is_over(self) -> bool:
-        """Its loop was closed, as `asyncio.run` does at its end: another one may take over."""
+        """Its loop was closed, as `asyncio.run` does at its end."""
         return self._loop is not None and self._loop.is_closed()
+
+    def prepare(self) -> None:
+        if self.is_over:
+            self._on_over()
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """Errors: `invalid_options` where the client is used on another loop than at first."""

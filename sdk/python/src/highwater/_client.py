@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ._background import LOG, Host
+from ._batch import Batch
 from ._core.book import Entry, Settlement, make_entry
 from ._core.effects import Steps
 from ._core.endpoints import EndpointPool
@@ -74,6 +75,8 @@ class BaseClient(Generic[P, T]):
     every request.
     `types`: what types decode to, by OID, in the place of what the README says; `"raw"` leaves everything text.
     `observer`: told what happens, for traces and metrics; `debug` (or the variable HIGHWATER_DEBUG): prints it.
+    `batch`: one-shot transactions that begin within a millisecond share a request; each keeps its own outcome, answered
+    as soon as it has ended. Pays where many run at the same time, on one loop or in threads. A `Batch` says how.
     `verify`: of TLS, as httpx takes it.
 
     A process that is forked may go on to use a client: it has connections of its own then, and no waits.
@@ -92,6 +95,7 @@ class BaseClient(Generic[P, T]):
         types: TypeDecoders | None = None,
         observer: Observer | Sequence[Observer] = (),
         debug: bool | None = None,
+        batch: bool | Batch = False,
         verify: Verify = True,
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
@@ -102,6 +106,7 @@ class BaseClient(Generic[P, T]):
         self._tuning = tuning
         self._decode = result_decoder(types)
         self._certificates = Certificates(verify)
+        self._batch = Batch() if batch is True else batch or None
         self._observer = _observer_of(observer, debug)
         self._runtime = Runtime(log=_log)
         own = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
@@ -276,6 +281,9 @@ class BaseClient(Generic[P, T]):
     def _entry(
         self, token: str, transaction_id: str, position: Position, metadata: Mapping[str, str] | None = None
     ) -> Entry:
+        waited_for = self._watcher.find(token)
+        if waited_for is not None:
+            return waited_for
         now_ms = self._runtime.monotonic_ms()
         return make_entry(token, transaction_id=transaction_id, position=position, now_ms=now_ms, metadata=metadata)
 
@@ -284,6 +292,7 @@ class BaseClient(Generic[P, T]):
     def promise(self, token: str, *, level: str | None = None) -> P:
         """The promise of a token that was stored by this or another process. Errors: `invalid_token`."""
         content = decode_token(token)
+        self._host.prepare()
         entry = self._entry(token, content.id, content.position)
         self._keep(entry)
         return self._make_promise(entry, position=content.position, level=level or self._level)
@@ -303,6 +312,7 @@ class BaseClient(Generic[P, T]):
 
         The stream stays open for it. Returns what ends that. It is called where listeners are.
         """
+        self._host.prepare()
         return self._watcher.subscribe(subscriber)
 
     def on_lost(self, listener: Listener) -> Callable[[], None]:
@@ -351,7 +361,7 @@ class BaseClient(Generic[P, T]):
                 self._tell("durable", settlement.verdict)
 
         with self._watcher.lock:
-            if self._watcher.is_closed:
+            if self._watcher.is_closed or entry in self._kept:
                 return
             known = self._watcher.known(entry, self._level)
             if known is None:

@@ -101,6 +101,7 @@ class BasePromise:
 
     def _on(self, listener: Listener, level: str | None, kinds: tuple[str, ...]) -> Callable[[], None]:
         level = level or self.level
+        self._host.prepare()
         news = News(self._host, listener, kinds)
         waiter = news.hear
         with self._watcher.lock:

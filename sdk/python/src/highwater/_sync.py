@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from ._background import ThreadHost, abandoned
+from ._batch import is_one_shot
 from ._core.book import Entry
 from ._core.effects import Effect, Send, Sleep
 from ._core.wire import Verdict
@@ -25,8 +26,9 @@ R = TypeVar("R")
 class Caller:
     """Performs in the calling thread what the core's generators ask for. Owns the connections of calling threads."""
 
-    def __init__(self, host: ThreadHost, certificates: Certificates) -> None:
+    def __init__(self, host: ThreadHost, certificates: Certificates, *, is_batched: bool) -> None:
         self._host = host
+        self._is_batched = is_batched
         self._certificates = certificates
         self._lock = threading.Lock()
         self._http: SyncTransport | None = None
@@ -35,11 +37,12 @@ class Caller:
         if isinstance(effect, Send) and effect.url.endswith("/rollback"):
             # What was cancelled is to leave nothing open.
             cancel = None
-        if cancel is not None and cancel.is_cancelled:
-            raise concurrent.futures.CancelledError
+        check(cancel)
         match effect:
             case Send():
-                if effect.probe is None and cancel is None:
+                # What is to share a request with those of other threads meets them on the loop.
+                is_shared = self._is_batched and is_one_shot(effect)
+                if effect.probe is None and cancel is None and not is_shared:
                     return self._transport().send(effect)
                 # A thread that reads a socket can do nothing else; a loop can look at its watch, and be told to stop.
                 return result_of(self._host.run(lambda: self._host.perform(effect)), cancel)
@@ -64,6 +67,12 @@ class Caller:
             http, self._http = self._http, None
         if http is not None:
             http.close()
+
+
+def check(cancel: Cancellation | None) -> None:
+    """Ends a call that was cancelled before anything of it was sent."""
+    if cancel is not None and cancel.is_cancelled:
+        raise concurrent.futures.CancelledError
 
 
 def result_of(future: concurrent.futures.Future[R], cancel: Cancellation | None) -> R:
@@ -99,8 +108,7 @@ def wait_durable(
     off = cancel.watch(woken.set) if cancel is not None else None
     waiting = None
     try:
-        if cancel is not None and cancel.is_cancelled:
-            raise concurrent.futures.CancelledError
+        check(cancel)
         waiting = Waiting(watcher, entries, level, woken.set)
         if not waiting.is_done:
             woken.wait(min(limit, threading.TIMEOUT_MAX))

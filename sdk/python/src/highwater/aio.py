@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
-from ._background import LoopHost
+from ._background import Host, LoopHost
 from ._client import BaseClient, Remember, Statements, ack_of
 from ._core.book import Entry
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
@@ -31,9 +31,10 @@ R = TypeVar("R")
 
 
 async def wait_durable(
-    watcher: Watcher, entries: Collection[Entry], *, level: str, timeout: float | None
+    host: Host, watcher: Watcher, entries: Collection[Entry], *, level: str, timeout: float | None
 ) -> list[Verdict]:
     """Waits until all of them are durable at the level. Raises the error of the first that is settled otherwise."""
+    host.prepare()
     limit = DURABLE_TIMEOUT if timeout is None else timeout
     settled = asyncio.get_running_loop().create_future()
     waiting = Waiting(watcher, entries, level, lambda: None if settled.done() else settled.set_result(None))
@@ -57,7 +58,8 @@ class AsyncDurabilityPromise(BasePromise):
         Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
         `DurabilityTimeoutError`, which is not a loss.
         """
-        [verdict] = await wait_durable(self._watcher, [self.entry], level=level or self.level, timeout=timeout)
+        at, entries = level or self.level, [self.entry]
+        [verdict] = await wait_durable(self._host, self._watcher, entries, level=at, timeout=timeout)
         return verdict
 
     async def after_durable(
@@ -90,7 +92,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         self._calls: set[object] = set()
         self._idle: asyncio.Future[None] | None = None
         self._is_closed = False
-        return LoopHost(self._certificates)
+        return LoopHost(self._certificates, self._batch, lambda: self._renew(forked=False))
 
     def _renew(self, *, forked: bool) -> None:
         super()._renew(forked=forked)
@@ -217,8 +219,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
     def _enter(self) -> None:
         if self._is_closed:
             raise closed_error()
-        if self._host.is_over:
-            self._renew(forked=False)
+        self._host.prepare()
         self._host.bind()
 
     async def _run(self, steps: Steps[R], outcome: Outcome | None = None) -> R:
@@ -341,7 +342,8 @@ class AsyncSession(BaseSession):
         about the others.
         """
         with self._forgetting() as entries:
-            await wait_durable(self._watcher, entries, level=level or self._level, timeout=timeout)
+            at = level or self._level
+            await wait_durable(self._client._host, self._watcher, entries, level=at, timeout=timeout)
 
     async def resume(self, token: str, *, level: str | None = None, wait_ms: float = 0) -> list[Verdict | RefusedToken]:
         """Takes over the session that the token is of, and says what became of each transaction in it.

@@ -23,7 +23,7 @@ from ._drivers import Outcome, drive
 from ._interactive import BaseInteractive
 from ._options import BeginOptions, Cancellation, CommitOptions, TransactionOptions, TransactOptions
 from ._session import BaseSession
-from ._sync import Caller, DurabilityPromise, Transaction, wait_durable
+from ._sync import Caller, DurabilityPromise, Transaction, check, wait_durable
 from ._values import StatementResult
 
 R = TypeVar("R")
@@ -35,14 +35,14 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
     _host: ThreadHost
 
     def _make_host(self) -> ThreadHost:
-        host = ThreadHost(self._certificates)
+        host = ThreadHost(self._certificates, self._batch)
         self._begin_calls(host)
         # A client that is dropped takes its threads along; at the end of the process they end by themselves.
         weakref.finalize(self, host.stop).atexit = False
         return host
 
     def _begin_calls(self, host: ThreadHost) -> None:
-        self._caller = Caller(host, self._certificates)
+        self._caller = Caller(host, self._certificates, is_batched=self._batch is not None)
         self._calls: Counter[int] = Counter()
         self._ended = threading.Condition()
         self._is_closed = False
@@ -129,6 +129,7 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
                 case _:
                     return self._caller.perform(effect, cancel)
 
+        check(cancel)
         if self._is_closed:
             raise closed_error()
         # Its calls are counted one by one: between them is the user's code, which may close the client.
@@ -198,6 +199,7 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         self.close()
 
     def _run(self, steps: Steps[R], cancel: Cancellation | None, outcome: Outcome | None = None) -> R:
+        check(cancel)
         with self._counted():
             return drive(steps, lambda effect: self._caller.perform(effect, cancel), outcome or Outcome())
 

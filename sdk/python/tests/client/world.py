@@ -49,7 +49,12 @@ class Threaded:
     async def _call(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
         plain = [self._unwrap(each) for each in arguments]
         options = {name: self._unwrap(each) for name, each in options.items()}
-        return self._wrap(await self._loop.run_in_executor(self._pool, functools.partial(function, *plain, **options)))
+        value, error = await self._loop.run_in_executor(
+            self._pool, _caught, functools.partial(function, *plain, **options)
+        )
+        if error is not None:
+            raise error
+        return self._wrap(value)
 
     def _wrap(self, value: Any) -> Any:
         return Threaded(value, self._pool, self._loop) if isinstance(value, _WRAPPED) else value
@@ -73,6 +78,14 @@ class Threaded:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._call(self.target.__exit__, kind, error, traceback)
+
+
+def _caught(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """The result or the very error: a future would make another one of a cancellation."""
+    try:
+        return function(), None
+    except BaseException as error:  # noqa: BLE001 - it is raised again by who asked
+        return None, error
 
 
 class World:
