@@ -284,6 +284,9 @@ class BaseClient(Generic[P, T]):
         waited_for = self._watcher.find(token)
         if waited_for is not None:
             return waited_for
+        waited_for = self._watcher.find(token)
+        if waited_for is not None:
+            return waited_for
         now_ms = self._runtime.monotonic_ms()
         return make_entry(token, transaction_id=transaction_id, position=position, now_ms=now_ms, metadata=metadata)
 

@@ -126,6 +126,11 @@ class Watcher:
             settled = self._book.learn_epochs(epochs, self._moment())
         self._finish(settled)
 
+    def find(self, token: str) -> Entry | None:
+        """The entry of a token that is waited for."""
+        with self.lock:
+            return self._book.find(token)
+
     def known(self, entry: Entry, level: str) -> Verdict | None:
         """What is known about the entry at the level without waiting."""
         with self.lock:

@@ -173,6 +173,7 @@ class PromiseBook:
     def __init__(self) -> None:
         self.history: Final = History()
         self._entries: dict[Entry, None] = {}
+        self._by_token: dict[str, Entry] = {}
         self._queues: dict[tuple[str, str], _Queue] = {}
         self._to_ask: dict[Wait, None] = {}
 
@@ -185,6 +186,10 @@ class PromiseBook:
     def to_ask(self) -> Collection[Wait]:
         """Waits that marks alone cannot settle."""
         return self._to_ask.keys()
+
+    def find(self, token: str) -> Entry | None:
+        """The entry of a token that is waited for: two handles of one transaction are told of one outcome."""
+        return self._by_token.get(token)
 
     def known(self, entry: Entry, level: str) -> Verdict | None:
         """What is already known about the entry at the level, by verdict or by marks."""
@@ -205,6 +210,7 @@ class PromiseBook:
             wait = Wait(entry, sys.intern(level), moment.now_ms)
             entry.waits.append(wait)
             self._entries[entry] = None
+            self._by_token[entry.token] = entry
             self._file(wait, self.history.standing(entry.place), moment)
         wait.waiters.append(waiter)
 
@@ -385,6 +391,8 @@ class PromiseBook:
         entry.waits.remove(wait)
         if not entry.waits:
             self._entries.pop(entry, None)
+            if self._by_token.get(entry.token) is entry:
+                del self._by_token[entry.token]
 
 
 def _ask_delay_ms(asks: int, random: float) -> float:
