@@ -2,7 +2,8 @@ import datetime as dt
 import decimal
 import ipaddress
 import uuid
-from enum import IntEnum, StrEnum
+import zoneinfo
+from enum import Enum, IntEnum, StrEnum
 from typing import Any, cast
 
 import pytest
@@ -105,11 +106,16 @@ class Size(IntEnum):
     LARGE = 3
 
 
+class Mood(Enum):
+    SAD = 1
+
+
 class Money:
     def __highwater_param__(self) -> str:
         return "1.50"
 
 
+NOWHEN = dt.time(3, 4, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
 VALUES: list[tuple[object, object]] = [
     ("x", "x"),
     (1.5, 1.5),
@@ -127,7 +133,8 @@ VALUES: list[tuple[object, object]] = [
     (dt.datetime(1, 1, 1), "0001-01-01T00:00:00"),  # noqa: DTZ001 - a timestamp without a zone
     (dt.date(2026, 1, 2), "2026-01-02"),
     (dt.time(3, 4, 5, 6), "03:04:05.000006"),
-    (dt.timedelta(days=-1, seconds=2, microseconds=3), "-1 days 2 seconds 3 microseconds"),
+    (dt.timedelta(days=-1, seconds=2, microseconds=3), "-0 days -86397 seconds -999997 microseconds"),
+    (dt.timedelta(days=1, seconds=2, microseconds=3), "1 days 2 seconds 3 microseconds"),
     (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     (b"\0\xff", "\\x00ff"),
     (memoryview(b"\1"), "\\x01"),
@@ -135,6 +142,8 @@ VALUES: list[tuple[object, object]] = [
     (ipaddress.ip_network("10.0.0.0/8"), "10.0.0.0/8"),
     (Colour.RED, "red"),
     (Size.LARGE, 3),
+    (Mood.SAD, "SAD"),
+    (dt.time(3, 4, tzinfo=dt.UTC), "03:04:00+00:00"),
     (Money(), "1.50"),
     ({"a": 1, "b": [2**64], "c": decimal.Decimal("0.10")}, '{"a":1,"b":[18446744073709551616],"c":"0.10"}'),
     ([], "{}"),
@@ -154,12 +163,19 @@ def test_every_kind_of_value_has_its_text(value: object, expected: object) -> No
     assert type(param) is type(expected)
 
 
+def test_an_integer_of_any_length_is_exact() -> None:
+    # More digits than str() writes.
+    assert to_param(-(10**5000)) == f"-1{'0' * 5000}"
+
+
 def test_json_for_lists_and_scalars() -> None:
     assert sql("SELECT {a}", a=sql.json([1, "a"])).params == ('[1,"a"]',)
     assert sql.json("a").params == ('"a"',)
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 1, {"a": object()}, {"a": float("nan")}, {"a": b"x"}])
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, lambda: 1, {"a": object()}, {"a": float("nan")}, {"a": b"x"}, NOWHEN]
+)
 def test_what_has_no_sql_form_is_refused(value: object) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         sql("SELECT {a}", a=value)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.system import System
 from tests.values.edges import BECOMES, EDGES, WITHOUT_INPUT, stays_text
 
 CASES = [(name, text) for name, texts in EDGES.items() for text in texts]
-UTC = sql("SET LOCAL TimeZone TO 'UTC'")
+IN_UTC = sql("SET LOCAL TimeZone TO 'UTC'")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_every_base_type_of_the_server_is_tried(hw: Highwater) -> None:
 def test_values_and_arrays_of_every_base_type_come_back_as_they_were_sent(hw: Highwater) -> None:
     there = hw.transaction(
         [
-            UTC,
+            IN_UTC,
             *(
                 sql(
                     "SELECT value, value::text AS text, ARRAY[value, NULL] AS list "
@@ -75,7 +76,7 @@ def test_values_and_arrays_of_every_base_type_come_back_as_they_were_sent(hw: Hi
 
     back = hw.transaction(
         [
-            UTC,
+            IN_UTC,
             *(
                 sql(
                     "SELECT {value}::{of}::text AS text, ({list}::{of}[])[1]::text AS element",
@@ -100,6 +101,19 @@ def test_values_and_arrays_of_every_base_type_come_back_as_they_were_sent(hw: Hi
         if len(set(texts)) != 1:
             changed.append((name, text, *texts))
     assert changed == []
+
+
+def test_hours_are_hours_over_a_change_of_the_clock(hw: Highwater) -> None:
+    noon = datetime(2026, 3, 29, 10, tzinfo=UTC)
+    for hours in (-12, 12, -36, 36):
+        results = hw.transaction(
+            [
+                sql("SET LOCAL TimeZone TO 'UTC'" if abs(hours) > 24 else "SET LOCAL TimeZone TO 'Europe/Berlin'"),
+                sql("SELECT {at}::timestamptz + {by}::interval AS sum", at=noon, by=timedelta(hours=hours)),
+            ]
+        ).results
+        assert results is not None
+        assert results[1].rows == [{"sum": noon + timedelta(hours=hours)}]
 
 
 def test_raw_leaves_text_and_decoders_of_ones_own_hold_on_the_way(real_system: System) -> None:

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import enum
 import ipaddress
 import json
 import math
 import uuid
-from collections.abc import Mapping
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol, cast
 
 from .errors import usage_error
 from .wire import Param
 
 _SAFE_INTEGER_MAX: Final = 2**53 - 1
+_WRITABLE_BITS: Final = 2_048
 
 
-@runtime_checkable
 class SupportsParam(Protocol):
     """A value that knows its own text."""
 
@@ -32,21 +33,22 @@ def to_param(value: object) -> Param:
 
     Shape: str, bool, None and what a double holds exactly pass as they are; other numbers, dates, times, UUIDs and
     addresses as PostgreSQL's text; a timedelta as an interval; bytes as ``\\x`` hex; lists and tuples as arrays; dicts
-    as JSON text.
+    as JSON text; a member of an enum that is neither str nor int by its name.
     Errors: ``invalid_parameter`` for anything else.
     """
     if value is None or value is True or value is False:
         return value
     if type(value) is str:
         return value
-    if isinstance(value, SupportsParam):
-        return value.__highwater_param__()
+    own = _own_param(value)
+    if own is not None:
+        return own()
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
         number = int(value)
         # The other side of the wire reads JSON numbers as doubles.
-        return number if -_SAFE_INTEGER_MAX <= number <= _SAFE_INTEGER_MAX else str(number)
+        return number if -_SAFE_INTEGER_MAX <= number <= _SAFE_INTEGER_MAX else _integer_text(number)
     if isinstance(value, float):
         return _float_param(float(value))
     if isinstance(value, (list, tuple)):
@@ -62,6 +64,18 @@ def to_param(value: object) -> Param:
     return text
 
 
+def _own_param(value: object) -> Callable[[], Param] | None:
+    # Not isinstance: of a protocol it takes longer than all the rest of a statement.
+    if not hasattr(type(value), "__highwater_param__"):
+        return None
+    return cast("SupportsParam", value).__highwater_param__
+
+
+def _integer_text(value: int) -> str:
+    # numeric holds more digits than str() is willing to write.
+    return str(value) if value.bit_length() < _WRITABLE_BITS else format(decimal.Decimal(value), "f")
+
+
 def _float_param(value: float) -> Param:
     if math.isnan(value):
         return "NaN"
@@ -75,11 +89,15 @@ def _text_of(value: object) -> str | None:
     match value:
         case decimal.Decimal():
             return "NaN" if value.is_nan() else str(value)
-        case dt.datetime() | dt.date() | dt.time():
+        case dt.datetime() | dt.date():
             return value.isoformat()
+        case dt.time():
+            return _time_text(value)
         case dt.timedelta():
-            # Days stand apart from seconds: PostgreSQL's days are not always 24 hours long.
-            return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
+            return _interval_text(value)
+        case enum.Enum():
+            # One that is a str or an int, too, has gone as that.
+            return value.name
         case uuid.UUID():
             return str(value)
         case bytes() | bytearray() | memoryview():
@@ -97,6 +115,19 @@ def _text_of(value: object) -> str | None:
             return None
 
 
+def _interval_text(value: dt.timedelta) -> str:
+    # Days stand apart, for PostgreSQL's are not always 24 hours long; and with the sign of the rest, for four hours
+    # less are not a day less and twenty hours more.
+    size, sign = abs(value), "-" if value < dt.timedelta() else ""
+    return f"{sign}{size.days} days {sign}{size.seconds} seconds {sign}{size.microseconds} microseconds"
+
+
+def _time_text(value: dt.time) -> str:
+    if value.tzinfo is not None and value.utcoffset() is None:
+        raise usage_error("invalid_parameter", "the zone of the time has no offset without a date")
+    return value.isoformat()
+
+
 def json_text(value: object) -> str:
     """A value as JSON text. Decimals, UUIDs, dates and times inside of it become strings.
 
@@ -111,8 +142,9 @@ def json_text(value: object) -> str:
 def _json_default(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, SupportsParam):
-        return value.__highwater_param__()
+    own = _own_param(value)
+    if own is not None:
+        return own()
     text = None if isinstance(value, (bytes, bytearray, memoryview)) else _text_of(value)
     if text is None:
         raise TypeError(f"{type(value).__name__} in JSON")
@@ -124,7 +156,7 @@ def _array_text(items: list[object] | tuple[object, ...]) -> str:
 
 
 def _element_text(item: object) -> str:
-    if isinstance(item, (list, tuple)) and not isinstance(item, SupportsParam):
+    if isinstance(item, (list, tuple)) and _own_param(item) is None:
         return _array_text(item)
     param = to_param(item)
     if param is None:
