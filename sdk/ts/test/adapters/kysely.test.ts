@@ -219,7 +219,7 @@ describe("transactions", () => {
     assert.deepEqual((await run.execute(level)).rows, [{ is: "serializable" }]);
     for (const isolation of ["read committed", "repeatable read", "serializable"] as const)
       assert.deepEqual((await run.setIsolationLevel(isolation).execute(level)).rows, [{ is: isolation }]);
-    await refuses(run.setIsolationLevel("snapshot").execute(level), { code: "invalid_options" });
+    await refuses(run.setIsolationLevel("snapshot").execute(level), { code: "invalid_request" });
     const write = run
       .setAccessMode("read only")
       .execute((trx) => trx.updateTable("account").set({ balance: 0n }).execute());
