@@ -88,7 +88,7 @@ async function measureCommits(url: string, language: Language, sizes: Sizes): Pr
     for (const concurrency of CONCURRENCY)
       for (const way of WAYS) {
         // A batch of one is no batch.
-        if (way === "batched" && (concurrency === 1 || language === "python_sync")) continue;
+        if (way === "batched" && concurrency === 1) continue;
         const order = { kind: "commit", url, count: sizes.commits, concurrency } as const;
         const { cpuMs } = await subjects.of(language, way).ask(order);
         if (round >= 1)
@@ -128,7 +128,6 @@ async function measureBatching(sizes: Sizes): Promise<Batching> {
   const samples: BatchSample[] = [];
   let committed = 0;
   for (const language of sizes.languages) {
-    if (language === "python_sync") continue;
     using subjects = new Subjects();
     for (let round = 0; round <= sizes.batchRounds; round++)
       for (const way of ["sdk", "batched"] as const) {
