@@ -162,8 +162,8 @@ class Watcher:
         with self.lock:
             if self.is_closed:
                 raise closed_error()
-            self._book.watch(entry, level, waiter, self._moment())
             self._tend_soon()
+            self._book.watch(entry, level, waiter, self._moment())
 
     def unwatch(self, entry: Entry, level: str, waiter: Waiter) -> None:
         with self.lock:
@@ -176,8 +176,8 @@ class Watcher:
         with self.lock:
             if self.is_closed:
                 raise closed_error()
-            self._subscribers[key] = subscriber
             self._tend_soon()
+            self._subscribers[key] = subscriber
 
         def unsubscribe() -> None:
             with self.lock:
@@ -237,8 +237,9 @@ class Watcher:
         """Under the lock. Any number of changes are seen to at once."""
         if self._is_to_tend or self.is_closed:
             return
-        self._is_to_tend = True
+        # First the call, which raises outside of the loop of an async client: a flag that stayed would stop everything.
         self._deps.host.call(self._tend)
+        self._is_to_tend = True
 
     def _tend(self) -> None:
         """On the loop, after every change: stream, timers and questions are what the book needs now."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from ._background import Host, LoopHost
 from ._client import BaseClient, Remember, Statements, ack_of
 from ._core.book import Entry
-from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
+from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Sleep, Steps
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
@@ -160,8 +161,12 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
                         return Raised(error)
                 case AwaitDurable(committed, timeout):
                     return await committed.durable(timeout=timeout)
-                case _:
+                case Sleep():
                     return await self._host.perform(effect)
+                case _:
+                    # One by one: between them is the user's code, which may close the client.
+                    with self._counted():
+                        return await self._host.perform(effect)
 
         self._enter()
         return cast("R", await drive_async(self._transact_steps(options, remember), perform, Outcome()))
@@ -223,11 +228,17 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         self._host.bind()
 
     async def _run(self, steps: Steps[R], outcome: Outcome | None = None) -> R:
+        with self._counted():
+            return await drive_async(steps, self._host.perform, outcome or Outcome())
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Counts the call among those that `close` waits for."""
         self._enter()
         call = object()
         self._calls.add(call)
         try:
-            return await drive_async(steps, self._host.perform, outcome or Outcome())
+            yield
         finally:
             self._calls.discard(call)
             if not self._calls and self._idle is not None and not self._idle.done():

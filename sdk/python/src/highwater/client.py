@@ -13,7 +13,7 @@ from typing import Self, TypeVar, Unpack, cast
 from ._background import ThreadHost
 from ._client import BaseClient, Remember, Statements, ack_of
 from ._core.book import Entry
-from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
+from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Sleep, Steps
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
@@ -126,13 +126,16 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
                         return Raised(error)
                 case AwaitDurable(committed, timeout):
                     return committed.durable(timeout=timeout, cancel=cancel)
-                case _:
+                case Sleep():
                     return self._caller.perform(effect, cancel)
+                case _:
+                    # One by one: between them is the user's code, which may close the client.
+                    with self._counted():
+                        return self._caller.perform(effect, cancel)
 
         check(cancel)
         if self._is_closed:
             raise closed_error()
-        # Its calls are counted one by one: between them is the user's code, which may close the client.
         return cast("R", drive(self._transact_steps(options, remember), perform, Outcome()))
 
     def session(self, *, causal: bool = False) -> Session:

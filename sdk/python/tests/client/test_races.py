@@ -1,0 +1,97 @@
+"""What must hold whatever comes in between: a close in the middle of a call, a call outside of any loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from highwater import AsyncHighwater, HighwaterError, sql
+from tests.client.fake_service import FakeService, committed
+from tests.client.support import E1, marks, token
+from tests.client.world import QUICK, World
+
+STATEMENT = sql("SELECT 1")
+
+
+@pytest.mark.parametrize("endpoints", [1, 2])
+async def test_close_waits_for_the_commit_of_a_transact_under_way(world: World, endpoints: int) -> None:
+    released = asyncio.Event()
+
+    async def late(call: Any, _: int) -> Any:
+        if call.name == "commit":
+            await released.wait()
+            return committed({"id": call.id})
+        return None
+
+    fakes = [await world.service(interactive=late) for _ in range(endpoints)]
+    hw = world.client(*fakes)
+
+    async def body(tx: Any) -> int:
+        await tx.query(STATEMENT)
+        return 5
+
+    call = asyncio.ensure_future(hw.transact(body))
+    await fakes[0].until(lambda: any(each.name == "commit" for each in fakes[0].calls))
+    closing = asyncio.ensure_future(hw.close())
+    await asyncio.wait({closing}, timeout=0.05)
+    assert not closing.done()
+    released.set()
+    assert await call == 5
+    await closing
+
+
+async def test_a_body_that_closes_the_client_is_told_so_and_nothing_more_is_sent(world: World) -> None:
+    fake = await world.service()
+    hw = world.client(fake)
+
+    async def body(tx: Any) -> None:
+        await tx.query(STATEMENT)
+        await hw.close()
+
+    with pytest.raises(HighwaterError) as caught:
+        await hw.transact(body)
+    assert caught.value.code == "client_closed"
+    assert [each.name for each in fake.calls] == ["begin"]
+
+
+async def test_a_promise_that_is_watched_outside_of_any_loop_says_so_and_breaks_nothing() -> None:
+    fake = await FakeService().start()
+    hw = AsyncHighwater(fake.url, tuning=QUICK)
+    promise = hw.promise(token(E1, 10))
+
+    def outside() -> None:
+        with pytest.raises(RuntimeError):
+            promise.on_lost(print)
+        with pytest.raises(RuntimeError):
+            hw.subscribe(print)
+
+    await asyncio.to_thread(outside)
+    assert hw.exposure.count == 0
+    wait = asyncio.ensure_future(promise.durable())
+    await fake.until(lambda: len(fake.streams) > 0)
+    fake.mark(marks(E1, region=10))
+    assert (await wait).verdict == "durable"
+    await hw.close()
+    await fake.stop()
+
+
+async def test_a_promise_can_be_waited_for_on_a_new_loop_before_anything_else_is_called() -> None:
+    fake = await FakeService().start()
+    hw = AsyncHighwater(fake.url, tuning=QUICK)
+    promise = hw.promise(token(E1, 10))
+
+    async def in_vain() -> None:
+        with pytest.raises(HighwaterError) as caught:
+            await promise.durable(timeout=0.05)
+        assert caught.value.code == "durability_timeout"
+
+    await asyncio.to_thread(asyncio.run, in_vain())
+    wait = asyncio.ensure_future(promise.durable())
+    while not wait.done():
+        fake.mark(marks(E1, region=10))
+        await asyncio.wait({wait}, timeout=0.05)
+    assert (await wait).verdict == "durable"
+    await hw.close()
+    await fake.stop()
