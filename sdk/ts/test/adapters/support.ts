@@ -51,3 +51,15 @@ export async function refuses(
     String(error),
   );
 }
+
+/** Holds the first callers until there are so many, and nobody after them. */
+export function gate(count: number): () => Promise<void> {
+  let waiting = count;
+  let open: () => void = () => undefined;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return () => {
+    waiting -= 1;
+    if (waiting === 0) open();
+    return opened;
+  };
+}
