@@ -13,6 +13,7 @@ import {
   type Transaction,
   type TokenVerdict,
 } from "@highwater/sdk";
+import { batched } from "@highwater/sdk/batch";
 import { verifyWebhook, WebhookVerificationError } from "@highwater/sdk/webhooks";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -106,11 +107,12 @@ const client = (scope: Scope, given: Json): Highwater => get(scope.clients, give
 
 const COMMANDS: Readonly<Record<string, Run>> = {
   client: (scope, given) => {
-    const { as = "hw", endpoints, quick, tuning = {} } = given;
+    const { as = "hw", endpoints, quick, tuning = {}, batchDelayMs: maxDelayMs } = given;
     const names = ["level", "apiKey", "requestTimeoutMs", "totalTimeoutMs"];
     const options = pick(given, Object.fromEntries(names.map((name) => [name, name])));
     const hw = new Highwater({
       ...options,
+      ...(typeof maxDelayMs === "number" ? { fetch: batched({ maxDelayMs }) } : {}),
       endpoints: endpoints as HighwaterOptions["endpoints"] & object,
       tuning: { ...(quick === true ? QUICK : {}), ...(tuning as object) },
     });

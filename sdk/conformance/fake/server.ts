@@ -33,6 +33,8 @@ export interface Seen {
   readonly transactions: number;
   /** Different ids among them. */
   readonly transactionIds: number;
+  /** Requests with several transactions in them, each of which counts among the transactions as well. */
+  readonly batches: number;
   readonly states: number;
   readonly verdicts: number;
   readonly begin: number;
@@ -120,6 +122,7 @@ export class FakeServer implements AsyncDisposable {
     return {
       transactions: of("transactions").length,
       transactionIds: this.#ids.size,
+      batches: of("batches").length,
       states: of("states").length,
       verdicts: of("verdicts").length,
       begin: of("begin").length,
@@ -208,8 +211,35 @@ export class FakeServer implements AsyncDisposable {
     else if (typeof reply === "object" && "half" in reply) {
       response.writeHead(200, { "content-type": "application/json", "content-length": 10_000 });
       response.write(reply.half, () => request.socket.destroy());
-    } else await send(response, this.#answer(call, reply));
+    } else if (reply === "ok" && call.route === "batches")
+      await this.#serveLines(request, response, call.body);
+    else await send(response, this.#answer(call, reply));
     this.#notify();
+  }
+
+  /** A line for each transaction; for one whose reply is `cut` or `hang` there is none, and with `cut` the rest ends there. */
+  async #serveLines(request: IncomingMessage, response: ServerResponse, body: Words): Promise<void> {
+    let isWhole = true;
+    response.writeHead(200, { "content-type": "application/x-ndjson" });
+    response.flushHeaders();
+    for (const [index, each] of (body["transactions"] as Words[]).entries()) {
+      const call = { route: "transactions", id: String(each["id"]), body: each } as const;
+      this.#remember(call);
+      const { reply, afterMs } = this.#next("transactions");
+      if (afterMs > 0) await pause(afterMs);
+      if (reply === "cut") {
+        request.socket.destroySoon();
+        return;
+      }
+      if (reply === "hang") isWhole = false;
+      else if (typeof reply === "object" && "half" in reply) response.write(reply.half);
+      else {
+        const { status, text } = this.#answer(call, reply);
+        response.write(`{"index":${String(index)},"status":${String(status)},"body":${text}}\n`);
+      }
+    }
+    if (isWhole) response.end();
+    else this.#hold(response);
   }
 
   #remember(call: Call): void {
@@ -252,6 +282,8 @@ export class FakeServer implements AsyncDisposable {
     const words = reply !== "ok" && "ok" in reply ? reply.ok : {};
     const statements = (body["statements"] ?? []) as { sql: string }[];
     switch (call.route) {
+      case "batches":
+        throw new Error("a batch is answered line by line");
       case "transactions":
       case "commit":
         // Every commit is further than the one before, unless the script says where.
@@ -312,6 +344,7 @@ async function send(response: ServerResponse, answer: Answer): Promise<void> {
 function readCall(url: URL, body: Words): Call | undefined {
   const { pathname } = url;
   if (pathname === "/v1/transactions") return { route: "transactions", id: String(body["id"]), body };
+  if (pathname === "/v1/transactions/batch") return { route: "batches", id: "", body };
   if (pathname === "/v1/durability/verdicts") return { route: "verdicts", id: "", body };
   if (pathname === "/v1/durability/marks") return { route: "marks", id: "", body };
   if (pathname === "/v1/transactions/begin") return { route: "begin", id: String(body["id"]), body };

@@ -44,6 +44,8 @@ export const ClientOptions = object({
   apiKey: Optional(Type.String()),
   requestTimeoutMs: Optional(Ms),
   totalTimeoutMs: Optional(Ms),
+  /** One-shot transactions that begin within so many milliseconds share a request. */
+  batchDelayMs: Optional(Ms),
   tuning: Optional(Type.Record(Type.String(), Type.Number())),
 });
 
@@ -148,6 +150,8 @@ export const Script = object({
   transactions: Optional(Replies),
   states: Optional(Replies),
   verdicts: Optional(Replies),
+  /** To batches as a whole; with `ok` each transaction is answered as `transactions` says. */
+  batches: Optional(Replies),
   begin: Optional(Replies),
   statements: Optional(Replies),
   commit: Optional(Replies),

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from highwater import AsyncHighwater, Cancellation, Endpoint, Highwater, Statement, webhooks
+from highwater import AsyncHighwater, Batch, Cancellation, Endpoint, Highwater, Statement, webhooks
 from highwater._core.tuning import Tuning
 from show import Json, RaisedByBodyError, show, show_error, show_transaction, show_verdict
 
@@ -124,6 +124,8 @@ async def make_client(call: Call) -> None:
     tuning = {
         re.sub(r"[A-Z]", lambda m: f"_{m[0].lower()}", name): value for name, value in given.get("tuning", {}).items()
     }
+    if "batchDelayMs" in given:
+        options["batch"] = Batch(max_delay_ms=given["batchDelayMs"])
     quick = QUICK if given.get("quick") else {}
     endpoints = [Endpoint(each["gateway"], each["tracker"]) for each in given["endpoints"]]
     kind = Highwater if IS_SYNC else AsyncHighwater
