@@ -1,0 +1,184 @@
+// What every SDK must make of the same data, as the protocol and the TypeScript SDK make it of it: tokens, errors, decisions,
+// events of a stream, parameters. Written to the JSON files of this folder by `write.ts`.
+import {
+  decodeToken as known,
+  encodeToken,
+  type EpochId,
+  type ErrorCode,
+  ERRORS,
+  HighwaterError as ServiceError,
+  type Offset,
+  type TxnId,
+} from "@highwater/protocol";
+import { answerError, type HighwaterError } from "../../ts/src/errors.ts";
+import { decodeToken } from "../../ts/src/ids.ts";
+import { decide, resolve, type Situation } from "../../ts/src/retry.ts";
+import { toParam } from "../../ts/src/sql.ts";
+import { SseParser } from "../../ts/src/sse.ts";
+import { retryAfter } from "../../ts/src/transport.ts";
+import { DEFAULT_TUNING } from "../../ts/src/tuning.ts";
+import { type TransactionState } from "../../ts/src/wire.ts";
+
+const ID = "0198c0de-0000-7000-8000-000000000001";
+const [E1, E2] = ["00000000-0000-4000-8000-000000000001", "ffffffff-ffff-4fff-bfff-ffffffffffff"] as const;
+
+/** Tokens of every kind that the service writes, and texts that are nearly one. */
+export function tokens(): unknown {
+  const offsets = [0n, 1n, 255n, 256n, 10n ** 29n + 7n, 10n ** 64n - 1n];
+  const valid = offsets.flatMap((offset, n) =>
+    [E1, E2].map((epoch) => {
+      const attempt = n % 2 === 0 ? epoch : epoch === E1 ? E2 : E1;
+      const owner = [undefined, 1n, -2n, 2n ** 63n - 1n][n % 4];
+      const token = encodeToken({
+        ...{ kind: n % 3 === 0 ? ("read" as const) : ("write" as const), id: ID as TxnId },
+        ...{ epoch: epoch as EpochId, offset: offset as Offset, attempt: attempt as EpochId },
+        ...(owner === undefined ? {} : { owner }),
+      });
+      return { token, ...decodeToken(token) };
+    }),
+  );
+  const first = valid[0]?.token ?? "";
+  const bytes = Buffer.from(first.slice(4), "base64url");
+  const spelled = (change: (copy: Buffer) => Buffer): string =>
+    `hw1_${change(Buffer.from(bytes)).toString("base64url")}`;
+  const nearly = [
+    ...["", "hw1_", first.slice(4), `${first}=`, `${first} `, `hw2_${first.slice(4)}`, first.slice(0, 40)],
+    spelled((copy) => Buffer.concat([copy, Buffer.from([0])])),
+    spelled((copy) => copy.subarray(0, 33)),
+    spelled((copy) => copy.fill(8, 0, 1)),
+    spelled((copy) => Buffer.concat([copy.fill(4, 0, 1).subarray(0, 33), Buffer.alloc(8), Buffer.from([1])])),
+    spelled((copy) =>
+      Buffer.concat([copy.fill(2, 0, 1).subarray(0, 33), copy.subarray(17, 33), Buffer.from([1])]),
+    ),
+    spelled((copy) => Buffer.concat([copy.subarray(0, 33), Buffer.alloc(27, 255)])),
+    spelled((copy) => Buffer.concat([copy.subarray(0, 33), Buffer.alloc(28, 1)])),
+  ];
+  return { valid, invalid: nearly.filter((token) => known(token) === undefined) };
+}
+
+const situation = (overrides: Partial<Situation> = {}): Situation => ({
+  ...{ attempt: 0, remainingMs: 30_000, uncertain: false, elsewhere: false, random: 0.5 },
+  ...overrides,
+});
+
+const shown = (error: HighwaterError): unknown => {
+  const { name, code, outcome, retry, retryAfterMs = null } = error;
+  return { name, code, outcome, retry, retryAfterMs };
+};
+
+/** Every error of the catalogue, and answers that no service gave: the error, and what a client does next. */
+export function errors(): unknown {
+  const answers: [number, unknown, number?][] = (Object.keys(ERRORS) as ErrorCode[]).map((code) => [
+    ERRORS[code].status,
+    new ServiceError(code, { retryAfterMs: 40 }).toProblem(),
+  ]);
+  const future = { title: "x", type: "x", status: 503, outcome: "not_applied", retry: "wait" };
+  answers.push(
+    [502, "<html>"],
+    [429, null, 3_000],
+    [401, {}],
+    [204, null],
+    [503, { ...future, code: "tea_break" }],
+  );
+  for (const retry of ["never", "transaction", "resolve_outcome", "later"])
+    answers.push([503, { ...future, code: "constructor", retry }]);
+  return answers.map(([status, body, retryAfterMs]) => {
+    const error = answerError(status, body, retryAfterMs);
+    const decided = (overrides: Partial<Situation>): unknown =>
+      decide(error, situation(overrides), DEFAULT_TUNING);
+    return {
+      ...{ status, body, retryAfterMs: retryAfterMs ?? null, error: shown(error) },
+      certain: decided({}),
+      uncertain: decided({ uncertain: true }),
+      elsewhere: decided({ elsewhere: true }),
+      late: decided({ attempt: 7, remainingMs: 2_000, random: 1 }),
+    };
+  });
+}
+
+/** What the state of an id means for an attempt whose outcome is unknown, and for one that failed for certain. */
+export function resolutions(): unknown {
+  const states: TransactionState[] = [
+    ...([
+      "active",
+      "committed",
+      "pending",
+      "durable",
+      "lost",
+      "aborted",
+      "broken",
+      "expired",
+      "unknown",
+    ] as const),
+  ];
+  const failure = (code: ErrorCode): HighwaterError =>
+    answerError(ERRORS[code].status, new ServiceError(code).toProblem(), undefined);
+  const held = [undefined, "constraint_violation", "serialization_failure"] as const;
+  return states.flatMap((state) =>
+    [true, false].flatMap((isPlaced) =>
+      held.map((code) => {
+        const place = isPlaced ? { token: "t", position: { epoch: E1, offset: "5" } } : {};
+        const status = { id: ID, state, marks: null, ...place };
+        const resolution = resolve(status, code === undefined ? undefined : failure(code));
+        const error = "error" in resolution ? shown(resolution.error) : null;
+        return { status, held: code ?? null, action: resolution.action, error };
+      }),
+    ),
+  );
+}
+
+export function retryAfters(): unknown {
+  const date = "Thu, 01 Jan 1970 00:00:10 GMT";
+  const cases: [string | null, number][] = [
+    ["2", 0],
+    [" 3 ", 0],
+    [date, 4_000],
+    [date, 40_000],
+    ["soon", 0],
+    [null, 0],
+  ];
+  return cases.map(([header, wallMs]) => ({ header, wallMs, ms: retryAfter(header, wallMs) ?? null }));
+}
+
+/** Streams as texts, to be cut at any byte, and the events in them. */
+export function events(): unknown {
+  const texts = [
+    "id: 1.2\nevent: mark\ndata: {}\n\n",
+    "id: 1.2\r\nevent: mark\r\ndata: {\r\ndata: }\r\n\r\n",
+    "event: a\rdata: ä𝄞\r\r\n\ndata:x\n\n",
+    ": alive\n\nid: 7\ndata\n\nfuture: 1\n\ndata: y\n\ndata: never finished",
+    "\uFEFFdata: after a byte order mark\n\n",
+    "id: a\0b\ndata: 1\n\nid\ndata: 2\n\nretry: 5\ndata:  two spaces\n\n",
+    "data: no \u2028 end of a line, nor \u000b nor \u0085\n\n",
+  ];
+  return texts.map((text) => ({
+    text,
+    events: new SseParser("resumed").push(new TextEncoder().encode(text)),
+  }));
+}
+
+/** Values that every language has, and the parameter that each of them is. */
+export function params(): unknown {
+  const values: unknown[] = [
+    ...["x", "", 'b"c', "d\\e", "NULL", "ä𝄞", true, false, null, 0, -1, 1.5, 1e300, 2 ** 53 - 1],
+    ...[
+      [],
+      [1, null, true],
+      ["a", 'b"c', "d\\e", "", "NULL", "{}", ","],
+      [["a"], ["b"]],
+      [[], []],
+      [{ a: 1 }],
+    ],
+    ...[{}, { a: 1, b: [null, "x", { c: true }] }, { ä: "𝄞\n" }],
+  ];
+  return values.map((value) => ({ value, param: toParam(value) }));
+}
+
+export const VECTORS: Readonly<Record<string, () => unknown>> = {
+  "tokens.json": tokens,
+  "errors.json": errors,
+  "resolutions.json": resolutions,
+  "retry-after.json": retryAfters,
+  "events.json": events,
+  "params.json": params,
+};
