@@ -15,14 +15,15 @@
 //     hold      {regions?}              nothing replicates out of the primary's region (or to the named ones): commits stay pending
 //     heal                              every cut is undone
 //     failover  {to?, alone?}           the primary's region is lost, the replica with most (or `to`) promoted; after `hold` all that
-//                                       was committed since is lost. `alone`: the third region is lost too, and promises break
+//                                       was committed since is lost. `alone`: the third node is down too, so that promises break
 //     restart                           the primary is restarted: a new epoch, and nothing is lost
 //     stop, start, pause, continue      {service: "gateway" | "tracker", region?: the primary's}
 //     cut, uncut                        {service, region?, mode?: "reset" | "blackhole"}: the way of clients to it
 //     mend                              all of the above is undone, and lost regions are back as replicas; the data stays
 //
-// Variables of the environment that begin with GATEWAY_ or TRACKER_ reach the services. Tests share the system: names of tables are
-// for each test to choose, and whoever breaks something mends it.
+// A region is named as it is, or `primary`, `replica 1`, `replica 2`. Variables of the environment that begin with GATEWAY_ or
+// TRACKER_ reach the services. Tests share the system: names of tables are for each test to choose, and whoever breaks something
+// mends it.
 import { createServer } from "node:http";
 import { type AddressInfo } from "node:net";
 import { controlOf } from "./system/control.ts";

@@ -242,14 +242,15 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   sessionDurable: async (scope, given, signal) => {
     await get(scope.sessions, given["of"]).durable({ ...pick(given, WAIT), signal });
   },
-  saveSession: (scope, given) => ({ token: get(scope.sessions, given["of"]).token }),
+  saveSession: (scope, given) => ({ text: get(scope.sessions, given["of"]).token }),
+  saveId: (scope, given) => ({ text: get(scope.promises, given["of"]).id }),
   resume: async (scope, given, signal) => {
     const options = { ...pick(given, { level: "level", waitMs: "waitMs" }), signal };
     const verdicts = await get(scope.sessions, given["session"]).resume(String(given["token"]), options);
     return { verdicts: verdicts.map(({ verdict }) => verdict) };
   },
   status: async (scope, given, signal) => {
-    const { of, id = get(scope.promises, of).id } = given;
+    const { of, id = (scope.promises.get(of as string) ?? get(scope.open, of)).id } = given;
     const options = { ...pick(given, { level: "level", waitMs: "waitMs" }), signal };
     const { state, level, token } = await client(scope, given).status(String(id), options);
     return { state, level, token };
@@ -277,12 +278,12 @@ const COMMANDS: Readonly<Record<string, Run>> = {
 function showError(error: unknown): Json {
   if (error instanceof HighwaterError) {
     const { name, code, outcome, retry, status, sqlstate, constraint, statement, limit, exposure } = error;
-    const { transactionId, open, retryAfterMs, message } = error;
+    const { transactionId, open, retryAfterMs, message, level, metadata, position, successor } = error;
     const verdict = (error as HighwaterError & { verdict?: TokenVerdict }).verdict;
     const { token } = error as HighwaterError & { token?: string };
     return {
       ...{ class: name, code, outcome, retry, status, sqlstate, constraint, statement, limit, exposure },
-      ...{ transactionId, open, retryAfterMs, token, message },
+      ...{ transactionId, open, retryAfterMs, token, message, level, metadata, position, successor },
       runs: (error as HighwaterError & { runs?: number }).runs,
       verdict: verdict && showVerdict(verdict),
     };

@@ -94,6 +94,8 @@ const SDK_VERBS = {
   session: object({ as: Name, causal: Optional(Type.Boolean()), client: Optional(Name) }),
   sessionDurable: object({ ...Wait, of: Name }),
   saveSession: object({ of: Name, as: Name }),
+  /** For a later call under the same id. */
+  saveId: object({ of: Name, as: Name }),
   resume: object({
     session: Name,
     token: Type.String(),
@@ -148,10 +150,10 @@ export type Replies = Static<typeof Replies>;
 
 export const Script = object({
   transactions: Optional(Replies),
-  states: Optional(Replies),
-  verdicts: Optional(Replies),
   /** To batches as a whole; with `ok` each transaction is answered as `transactions` says. */
   batches: Optional(Replies),
+  states: Optional(Replies),
+  verdicts: Optional(Replies),
   begin: Optional(Replies),
   statements: Optional(Replies),
   commit: Optional(Replies),

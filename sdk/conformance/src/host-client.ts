@@ -13,8 +13,9 @@ export class Host implements AsyncDisposable {
     this.#control = control;
   }
 
-  static async start(): Promise<Host> {
-    const child = new LineProcess("the host", [process.execPath, HOST]);
+  /** `env`: settings of gateways and trackers. */
+  static async start(env: Readonly<Record<string, string>> = {}): Promise<Host> {
+    const child = new LineProcess("the host", [process.execPath, HOST], env);
     const { control } = (await child.read()) as { control: string };
     return new Host(child, control);
   }

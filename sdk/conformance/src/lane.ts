@@ -81,8 +81,8 @@ export class Lane {
       return;
     }
     const answer = await begun.answer;
-    if (step.verb === "saveSession" && "ok" in answer)
-      this.#words.set(String(body["as"]), (answer.ok as { token: string }).token);
+    if ((step.verb === "saveSession" || step.verb === "saveId") && "ok" in answer)
+      this.#words.set(String(body["as"]), (answer.ok as { text: string }).text);
     this.#compare(step, answer);
   }
 

@@ -12,13 +12,19 @@ const COMMANDS: Readonly<
     takes: ["sql", "node"],
     run: (site, body) => site.query(text(body, "sql") ?? "", text(body, "node")),
   },
-  hold: { takes: ["regions"], run: (site, body) => site.hold(texts(body, "regions")) },
+  hold: {
+    takes: ["regions"],
+    run: (site, body) => site.hold(texts(body, "regions")?.map((name) => site.region(name))),
+  },
   heal: { takes: [], run: (site) => site.heal() },
   failover: {
     takes: ["to", "alone"],
     run: (site, body) => {
       const to = text(body, "to");
-      return site.failover({ ...(to !== undefined && { to }), alone: body["alone"] === true });
+      return site.failover({
+        ...(to !== undefined && { to: site.region(to) }),
+        alone: body["alone"] === true,
+      });
     },
   },
   restart: { takes: [], run: (site) => site.restart() },
@@ -51,11 +57,11 @@ function texts(body: Body, name: string): string[] | undefined {
   throw new Error(`${name} is a list of strings`);
 }
 
-/** The region is the primary's unless it is named. */
+/** The primary's region unless another is named. */
 function service(site: Site, body: Body): [region: string, service: ServiceName] {
   const which = body["service"];
   if (which !== "gateway" && which !== "tracker") throw new Error("service is gateway or tracker");
-  return [text(body, "region") ?? site.primary, which];
+  return [site.region(text(body, "region") ?? "primary"), which];
 }
 
 export async function command(site: Site, name: string, body: Body): Promise<unknown> {

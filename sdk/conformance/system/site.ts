@@ -29,6 +29,8 @@ export class Site implements AsyncDisposable {
   readonly system: System;
   #primary: string;
   readonly #dead = new Set<string>();
+  /** Nodes that are down in a region that is not. */
+  readonly #deadNodes = new Set<string>();
   readonly #pausedPids = new Set<number>();
 
   private constructor(system: System) {
@@ -57,6 +59,17 @@ export class Site implements AsyncDisposable {
     return this.regions.filter((region) => region !== this.#primary);
   }
 
+  /** A region by its name, or as `primary`, `replica 1` or `replica 2`: a test need not know where the primary is by now. */
+  region(name: string): string {
+    const [first = "", second = ""] = this.#others;
+    const roles: Readonly<Record<string, string>> = {
+      ...{ primary: this.#primary, "replica 1": first, "replica 2": second },
+    };
+    const region = roles[name] ?? name;
+    if (!this.regions.includes(region)) throw new Error(`there is no region ${name}`);
+    return region;
+  }
+
   async describe(): Promise<Description> {
     const [gateways, trackers] = await Promise.all([
       this.system.endpoints(CLIENT.gateway),
@@ -82,20 +95,20 @@ export class Site implements AsyncDisposable {
 
   /**
    * The primary's region is lost, and the replica that has most (or the named one) is promoted: what was held is lost. With
-   * `alone` the other replica is lost as well, so that a promise that it kept is broken. Resolves when gateways commit again.
+   * `alone` the other replica is down as well, so that a promise that it kept is broken. Resolves when gateways commit again.
    */
   async failover(options: { to?: string; alone?: boolean } = {}): Promise<void> {
     const { cluster } = this.system;
     const old = this.#primary;
     await this.system.killRegion(old);
     this.#dead.add(old);
-    if (options.alone === true)
-      for (const region of this.regions.filter((each) => each !== options.to && each !== old)) {
-        await this.system.killRegion(region);
-        this.#dead.add(region);
-      }
     const left = this.regions.filter((region) => !this.#dead.has(region));
     const to = options.to ?? (await cluster.mostAdvancedReplica(left));
+    if (options.alone === true)
+      for (const node of left.filter((each) => each !== to)) {
+        await cluster.kill(node);
+        this.#deadNodes.add(node);
+      }
     await cluster.promote(to, { reason: "a test" });
     this.#primary = to;
     await this.system.ready();
@@ -150,6 +163,10 @@ export class Site implements AsyncDisposable {
     for (const region of [...this.#dead]) {
       await this.system.reviveRegion(region);
       this.#dead.delete(region);
+    }
+    for (const node of [...this.#deadNodes]) {
+      await this.system.cluster.rejoin(node);
+      this.#deadNodes.delete(node);
     }
     for (const region of this.regions)
       for (const service of ["tracker", "gateway"] as const) await this.startService(region, service);

@@ -1,8 +1,9 @@
 // Goal: every SDK does what the scenarios say when the wire fails, and all of them do the same.
 // Method: the scenarios of scenarios/fake, in every language at once, against the scripted server.
+import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Drivers } from "../src/driver.ts";
-import { loadScenarios } from "../src/format.ts";
+import { loadScenarios, readScenarios } from "../src/format.ts";
 import { runScenario } from "../src/run.ts";
 
 const folder = new URL("../scenarios/fake", import.meta.url).pathname;
@@ -16,3 +17,20 @@ after(() => drivers[Symbol.asyncDispose]());
 for (const scenario of await loadScenarios(folder))
   if (scenario.name.includes(ONLY))
     test(scenario.name, () => runScenario(scenario, { drivers, ...(languages && { languages }) }));
+
+test("what is not as a scenario says fails, in the language that it is of", async () => {
+  const unkept = (steps: string): Promise<void> => {
+    const text = `[{ name: unkept, why: It is not so., on: fake, steps: [${steps}] }]`;
+    return runScenario(readScenarios(text, "unkept")[0]!, { drivers, languages: ["typescript"] });
+  };
+  const faults: readonly (readonly [string, RegExp])[] = [
+    ["{ exposure: {}, expect: { count: 1 } }", /^typescript, step 1: .*count is 0, not 1/],
+    ["{ exposure: {}, error: { class: HighwaterError } }", /succeeded/],
+    ["{ promise: { as: a, token: hello } }", /step 1: .* failed with .*invalid_token/],
+    ["{ promise: { as: a, token: hello }, error: { code: other } }", /code is "invalid_token", not "other"/],
+    ["{ seen: { transactions: 1 } }", /transactions is 0, not 1/],
+    ["{ join: nothing }", /nothing goes on that is called nothing/],
+    ["{ durable: { of: nothing } }", /nothing is called nothing/],
+  ];
+  for (const [steps, message] of faults) await assert.rejects(unkept(steps), { message });
+});

@@ -285,8 +285,12 @@ async def session_durable(call: Call) -> None:
     await call.ask(call.scope.sessions[call.given["of"]].durable, **pick(call.given, WAIT))
 
 
+async def save_id(call: Call) -> Json:
+    return {"text": call.scope.promises[call.given["of"]].id}
+
+
 async def save_session(call: Call) -> Json:
-    return {"token": call.scope.sessions[call.given["of"]].token}
+    return {"text": call.scope.sessions[call.given["of"]].token}
 
 
 async def resume(call: Call) -> Json:
@@ -297,7 +301,8 @@ async def resume(call: Call) -> Json:
 
 async def status(call: Call) -> Json:
     given = call.given
-    transaction_id = given["id"] if "id" in given else call.scope.promises[given["of"]].id
+    of = given.get("of", "")
+    transaction_id = given["id"] if "id" in given else (call.scope.promises.get(of) or call.scope.open[of]).id
     found = await call.ask(call.client.status, transaction_id, **pick(given, ASK))
     return {"state": found.state, "level": found.level, "token": found.token}
 
@@ -352,6 +357,7 @@ COMMANDS: dict[str, Callable[[Call], Awaitable[object]]] = {
     "session": session,
     "sessionDurable": session_durable,
     "saveSession": save_session,
+    "saveId": save_id,
     "resume": resume,
     "status": status,
     "verdicts": verdicts,

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from highwater import HighwaterError, RefusedToken, Verdict
+from highwater import HighwaterError, Position, RefusedToken, Verdict
 from highwater.webhooks import WebhookVerificationError
 
 Json = dict[str, Any]
@@ -46,6 +46,10 @@ def show(value: object) -> object:
             return {key: show(each) for key, each in value.items()}
         case _:
             return str(value)
+
+
+def show_position(position: Position) -> Json:
+    return {"epoch": position.epoch, "offset": str(position.offset)}
 
 
 def show_verdict(verdict: Verdict | RefusedToken) -> Json:
@@ -103,6 +107,10 @@ def show_error(error: BaseException, runs: int | None = None) -> Json:
                 "retryAfterMs": error.retry_after_ms,
                 "token": error.token,
                 "message": error.message,
+                "level": error.level,
+                "metadata": None if error.metadata is None else dict(error.metadata),
+                "position": None if error.position is None else show_position(error.position),
+                "successor": error.successor,
                 "verdict": None if error.verdict is None else show_verdict(error.verdict),
                 "runs": runs,
             }
