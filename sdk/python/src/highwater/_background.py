@@ -47,7 +47,7 @@ class Host(Protocol):
         """Calls a listener of the user's, soon and never within a call of this package. From any thread."""
 
     def prepare(self) -> None:
-        """Before anything is waited for: sees to it that there is a loop to do it on."""
+        """Before anything is waited for: sees to it that there is a loop to do it on, or raises."""
 
     def renew(self, *, forked: bool) -> None:
         """Forgets the loop and all that ran there, where it is closed or of another process."""
@@ -194,6 +194,7 @@ class LoopHost(_Base):
     def prepare(self) -> None:
         if self.is_over:
             self._on_over()
+        self.bind()
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """Errors: `invalid_options` where the client is used on another loop than at first."""

@@ -65,6 +65,34 @@ Remember = Callable[[BaseTransaction], None]
 _clients: weakref.WeakSet[BaseClient[Any, Any]] = weakref.WeakSet()
 
 
+class Visit:
+    """One call, among those that `close` waits for. May leave and come back, unless the client was closed meanwhile."""
+
+    __slots__ = ("_enter", "_is_in", "_leave")
+
+    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
+        self._enter = enter
+        self._leave = leave
+        self._is_in = False
+
+    def enter(self) -> None:
+        """Errors: `client_closed`."""
+        if not self._is_in:
+            self._enter()
+            self._is_in = True
+
+    def leave(self) -> None:
+        if self._is_in:
+            self._is_in = False
+            self._leave()
+
+    def __enter__(self) -> None:
+        self.enter()
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+
 class BaseClient(Generic[P, T]):
     """Runs transactions, and knows of each whether it will survive.
 
@@ -284,9 +312,6 @@ class BaseClient(Generic[P, T]):
         waited_for = self._watcher.find(token)
         if waited_for is not None:
             return waited_for
-        waited_for = self._watcher.find(token)
-        if waited_for is not None:
-            return waited_for
         now_ms = self._runtime.monotonic_ms()
         return make_entry(token, transaction_id=transaction_id, position=position, now_ms=now_ms, metadata=metadata)
 
@@ -295,7 +320,6 @@ class BaseClient(Generic[P, T]):
     def promise(self, token: str, *, level: str | None = None) -> P:
         """The promise of a token that was stored by this or another process. Errors: `invalid_token`."""
         content = decode_token(token)
-        self._host.prepare()
         entry = self._entry(token, content.id, content.position)
         self._keep(entry)
         return self._make_promise(entry, position=content.position, level=level or self._level)
@@ -356,6 +380,7 @@ class BaseClient(Generic[P, T]):
         """Keeps the entry watched for the listeners on the client until it is settled at the client's level."""
         if not self._is_heard:
             return
+        self._host.prepare()
 
         def hear(settlement: Settlement) -> None:
             with self._watcher.lock:

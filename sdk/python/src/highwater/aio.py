@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from ._background import Host, LoopHost
-from ._client import BaseClient, Remember, Statements, ack_of
+from ._client import BaseClient, Remember, Statements, Visit, ack_of
 from ._core.book import Entry
-from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Sleep, Steps
+from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
@@ -90,14 +89,14 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
     _host: LoopHost
 
     def _make_host(self) -> LoopHost:
-        self._calls: set[object] = set()
+        self._calls = 0
         self._idle: asyncio.Future[None] | None = None
         self._is_closed = False
         return LoopHost(self._certificates, self._batch, lambda: self._renew(forked=False))
 
     def _renew(self, *, forked: bool) -> None:
         super()._renew(forked=forked)
-        self._calls = set()
+        self._calls = 0
         self._idle = None
 
     async def transaction(self, statements: Statements, **options: Unpack[TransactionOptions]) -> AsyncTransaction:
@@ -152,24 +151,25 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         options: TransactOptions,
         remember: Remember | None = None,
     ) -> R:
+        # Not while the body runs: that is the user's code, which may close the client.
+        visit = Visit(self._enter, self._leave)
+
         async def perform(effect: Effect) -> object:
             match effect:
                 case CallBody(transaction):
+                    visit.leave()
                     try:
                         return Returned(await _awaited(body(AsyncInteractiveTransaction(self, transaction))))
                     except Exception as error:  # noqa: BLE001 - what to do about it is for the core to say
                         return Raised(error)
                 case AwaitDurable(committed, timeout):
                     return await committed.durable(timeout=timeout)
-                case Sleep():
-                    return await self._host.perform(effect)
                 case _:
-                    # One by one: between them is the user's code, which may close the client.
-                    with self._counted():
-                        return await self._host.perform(effect)
+                    visit.enter()
+                    return await self._host.perform(effect)
 
-        self._enter()
-        return cast("R", await drive_async(self._transact_steps(options, remember), perform, Outcome()))
+        with visit:
+            return cast("R", await drive_async(self._transact_steps(options, remember), perform, Outcome()))
 
     def session(self, *, causal: bool = False) -> AsyncSession:
         """A line of work of which everything can be waited for at once, and that another process can take over.
@@ -207,7 +207,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         self._end_listening()
         if self._host.is_over:
             return
-        while self._calls:
+        while self._calls > 0:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
         await self._watcher.quit()
@@ -225,24 +225,16 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         if self._is_closed:
             raise closed_error()
         self._host.prepare()
-        self._host.bind()
+        self._calls += 1
+
+    def _leave(self) -> None:
+        self._calls -= 1
+        if self._calls == 0 and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     async def _run(self, steps: Steps[R], outcome: Outcome | None = None) -> R:
-        with self._counted():
+        with Visit(self._enter, self._leave):
             return await drive_async(steps, self._host.perform, outcome or Outcome())
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Counts the call among those that `close` waits for."""
-        self._enter()
-        call = object()
-        self._calls.add(call)
-        try:
-            yield
-        finally:
-            self._calls.discard(call)
-            if not self._calls and self._idle is not None and not self._idle.done():
-                self._idle.set_result(None)
 
     async def _finish(self, steps: Steps[None]) -> None:
         """A rollback. Where the client is closed nothing is sent: the service ends by itself what it never hears of."""

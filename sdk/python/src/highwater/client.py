@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar, Unpack, cast
 
 from ._background import ThreadHost
-from ._client import BaseClient, Remember, Statements, ack_of
+from ._client import BaseClient, Remember, Statements, Visit, ack_of
 from ._core.book import Entry
-from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Sleep, Steps
+from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
@@ -117,26 +116,26 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         cancel: Cancellation | None,
         remember: Remember | None = None,
     ) -> R:
+        # Not while the body runs: that is the user's code, which may close the client.
+        visit = Visit(self._enter, self._leave)
+
         def perform(effect: Effect) -> object:
             match effect:
                 case CallBody(transaction):
+                    visit.leave()
                     try:
                         return Returned(body(InteractiveTransaction(self, transaction, cancel)))
                     except Exception as error:  # noqa: BLE001 - what to do about it is for the core to say
                         return Raised(error)
                 case AwaitDurable(committed, timeout):
                     return committed.durable(timeout=timeout, cancel=cancel)
-                case Sleep():
-                    return self._caller.perform(effect, cancel)
                 case _:
-                    # One by one: between them is the user's code, which may close the client.
-                    with self._counted():
-                        return self._caller.perform(effect, cancel)
+                    visit.enter()
+                    return self._caller.perform(effect, cancel)
 
         check(cancel)
-        if self._is_closed:
-            raise closed_error()
-        return cast("R", drive(self._transact_steps(options, remember), perform, Outcome()))
+        with visit:
+            return cast("R", drive(self._transact_steps(options, remember), perform, Outcome()))
 
     def session(self, *, causal: bool = False) -> Session:
         """A line of work of which everything can be waited for at once, and that another process can take over.
@@ -203,7 +202,7 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
 
     def _run(self, steps: Steps[R], cancel: Cancellation | None, outcome: Outcome | None = None) -> R:
         check(cancel)
-        with self._counted():
+        with Visit(self._enter, self._leave):
             return drive(steps, lambda effect: self._caller.perform(effect, cancel), outcome or Outcome())
 
     def _finish(self, steps: Steps[None]) -> None:
@@ -214,22 +213,19 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
             if error.code != "client_closed":
                 raise
 
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Counts the call among those that `close` waits for."""
-        me = threading.get_ident()
+    def _enter(self) -> None:
         with self._ended:
             if self._is_closed:
                 raise closed_error()
-            self._calls[me] += 1
-        try:
-            yield
-        finally:
-            with self._ended:
-                self._calls[me] -= 1
-                if self._calls[me] == 0:
-                    del self._calls[me]
-                self._ended.notify_all()
+            self._calls[threading.get_ident()] += 1
+
+    def _leave(self) -> None:
+        me = threading.get_ident()
+        with self._ended:
+            self._calls[me] -= 1
+            if self._calls[me] == 0:
+                del self._calls[me]
+            self._ended.notify_all()
 
     def _make_promise(self, entry: Entry, *, position: Position, level: str) -> DurabilityPromise:
         return DurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
