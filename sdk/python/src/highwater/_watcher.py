@@ -340,6 +340,10 @@ class Watcher:
             answer = await self._deps.ask(list(by_token), question.level, 0.0 if is_crowded else tuning.verdict_wait_ms)
         except HighwaterError as error:
             self._not_answered(question, error)
+        except Exception:
+            # A fault of this package's own: the end of the task tells it, and no promise hangs on it.
+            self._ask_later(question.waits)
+            raise
         else:
             self._answered(by_token, answer)
 

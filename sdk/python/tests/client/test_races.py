@@ -10,6 +10,7 @@ import pytest
 from highwater import AsyncHighwater, HighwaterError, sql
 from tests.client.fake_service import FakeService, committed
 from tests.client.support import E1, marks, token
+from tests.client.test_durability import FIRST, SECOND, at, judge
 from tests.client.world import QUICK, World
 
 STATEMENT = sql("SELECT 1")
@@ -54,6 +55,30 @@ async def test_a_body_that_closes_the_client_is_told_so_and_nothing_more_is_sent
         await hw.transact(body)
     assert caught.value.code == "client_closed"
     assert [each.name for each in fake.calls] == ["begin"]
+
+
+async def test_a_question_that_fails_for_no_good_reason_is_asked_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = await world.service(transaction=at(51), verdicts=judge(lambda *_: {"verdict": "durable"}))
+    hw = world.client(fake)
+    service = (hw if world.is_async else hw.target)._service
+    ask, calls = service.verdicts, 0
+
+    def broken(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise RuntimeError("a fault")
+        return ask(*arguments, **options)
+
+    monkeypatch.setattr(service, "verdicts", broken)
+    tx = await hw.transaction(STATEMENT)
+    wait = asyncio.ensure_future(tx.durable())
+    await fake.streaming()
+    fake.epochs(FIRST, SECOND)
+    assert (await wait).verdict == "durable"
+    assert "a fault" in caplog.text
 
 
 async def test_a_promise_that_is_watched_outside_of_any_loop_says_so_and_breaks_nothing() -> None:
