@@ -1,5 +1,5 @@
-// The tests of the Python SDK that start no real system.
+// The tests of the Python SDK that start no real system and build no package.
 import { test } from "node:test";
 import { pytest } from "./python.ts";
 
-test("pytest: the tests without a system", (context) => pytest(context, "not real"));
+test("pytest: the tests without a system", (context) => pytest(context, "not real and not package"));

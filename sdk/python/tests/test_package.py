@@ -19,6 +19,8 @@ import pytest
 from tests.readme import programs, with_service
 from tests.system import REPOSITORY, System
 
+pytestmark = pytest.mark.package
+
 SDK = REPOSITORY / "sdk/python"
 WHEELS = REPOSITORY / ".venv/wheels"
 BARE_PACKAGES = {"anyio", "certifi", "h11", "highwater", "httpcore", "httpx", "idna", "typing_extensions"}
