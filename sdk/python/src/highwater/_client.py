@@ -14,13 +14,13 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from ._background import LOG, Host
 from ._batch import Batch
-from ._core.book import Entry, Settlement, make_entry
+from ._core.book import Entry, make_entry
 from ._core.effects import Steps
 from ._core.endpoints import EndpointPool
 from ._core.ids import check_transaction_id, decode_token
 from ._core.interactive import InteractiveCore, InteractiveDeps
 from ._core.observer import ObservedEvent, Observer, observers
-from ._core.requests import AckLimits, AckOptions, MannerOptions, granted_wait_ms, transaction_body
+from ._core.requests import AckLimits, granted_wait_ms, transaction_body
 from ._core.runtime import LogLevel, Runtime
 from ._core.service import CallOptions, Service, ServiceDeps, Sought
 from ._core.sql import Sql, StatementInput
@@ -38,17 +38,10 @@ from ._core.wire import (
     VerdictsResponse,
 )
 from ._drivers import Outcome, drive_async
+from ._listeners import Listeners
 from ._observers import log_events, print_events
-from ._options import (
-    BeginOptions,
-    CommitOptions,
-    Endpoint,
-    MannerFields,
-    TransactionOptions,
-    TransactOptions,
-    endpoints_of,
-)
-from ._promise import BasePromise, ClientListener, Listener
+from ._options import BeginOptions, Endpoint, TransactionOptions, TransactOptions, ack_of, endpoints_of, manner_of
+from ._promise import BasePromise, Listener
 from ._stream import DurabilityStream, StreamDeps
 from ._transaction import BaseTransaction
 from ._transport import Certificates, Verify
@@ -63,34 +56,6 @@ Remember = Callable[[BaseTransaction], None]
 
 #: Clients of this process, to be told when it is forked.
 _clients: weakref.WeakSet[BaseClient[Any, Any]] = weakref.WeakSet()
-
-
-class Visit:
-    """One call, among those that `close` waits for. May leave and come back, unless the client was closed meanwhile."""
-
-    __slots__ = ("_enter", "_is_in", "_leave")
-
-    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
-        self._enter = enter
-        self._leave = leave
-        self._is_in = False
-
-    def enter(self) -> None:
-        """Errors: `client_closed`."""
-        if not self._is_in:
-            self._enter()
-            self._is_in = True
-
-    def leave(self) -> None:
-        if self._is_in:
-            self._is_in = False
-            self._leave()
-
-    def __enter__(self) -> None:
-        self.enter()
-
-    def __exit__(self, *_: object) -> None:
-        self.leave()
 
 
 class BaseClient(Generic[P, T]):
@@ -150,9 +115,7 @@ class BaseClient(Generic[P, T]):
             )
         )
         self._host = self._make_host()
-        self._listeners: dict[str, dict[object, ClientListener]] = {"lost": {}, "broken": {}, "durable": {}}
-        #: What keeps an entry watched while there are listeners on the client.
-        self._kept: dict[Entry, Callable[[Settlement], None]] = {}
+        self._listeners = Listeners(self._host, level)
         self._watcher = Watcher(
             WatcherDeps(
                 host=self._host,
@@ -161,7 +124,7 @@ class BaseClient(Generic[P, T]):
                 observer=self._observer,
                 stream=self._make_stream,
                 ask=self._ask,
-                on_gone=self._tell_gone,
+                on_gone=self._listeners.tell_gone,
             )
         )
         _clients.add(self)
@@ -303,7 +266,7 @@ class BaseClient(Generic[P, T]):
         if remember is not None:
             remember(transaction)
         self._watcher.learn_marks(response.marks)
-        self._keep(entry)
+        self._listeners.keep(self._watcher, entry)
         return transaction
 
     def _entry(
@@ -321,7 +284,7 @@ class BaseClient(Generic[P, T]):
         """The promise of a token that was stored by this or another process. Errors: `invalid_token`."""
         content = decode_token(token)
         entry = self._entry(token, content.id, content.position)
-        self._keep(entry)
+        self._listeners.keep(self._watcher, entry)
         return self._make_promise(entry, position=content.position, level=level or self._level)
 
     @property
@@ -350,105 +313,29 @@ class BaseClient(Generic[P, T]):
         their own, where they may call the client again and wait; the async one on its loop, and it runs coroutine
         functions too. What a listener raises is logged.
         """
-        return self._listen("lost", listener)
+        return self._listeners.add(self._watcher, "lost", listener)
 
     def on_broken(self, listener: Listener) -> Callable[[], None]:
         """Calls back once for each promise found broken: durable at a level, and violated by a failure it covers."""
-        return self._listen("broken", listener)
+        return self._listeners.add(self._watcher, "broken", listener)
 
     def on_durable(self, listener: Listener) -> Callable[[], None]:
         """Calls back once for each transaction, of those that `on_lost` is about, when it is durable at its level."""
-        return self._listen("durable", listener)
-
-    def _listen(self, kind: str, listener: Listener) -> Callable[[], None]:
-        key, own = object(), ClientListener(self._host, listener)
-        self._listeners[kind][key] = own
-
-        def off() -> None:
-            own.end()
-            self._listeners[kind].pop(key, None)
-            if not self._is_heard:
-                self._unkeep()
-
-        return off
-
-    @property
-    def _is_heard(self) -> bool:
-        return any(self._listeners.values())
-
-    def _keep(self, entry: Entry) -> None:
-        """Keeps the entry watched for the listeners on the client until it is settled at the client's level."""
-        if not self._is_heard:
-            return
-        self._host.prepare()
-
-        def hear(settlement: Settlement) -> None:
-            with self._watcher.lock:
-                self._kept.pop(entry, None)
-            if settlement.verdict is not None and settlement.verdict.verdict == "durable":
-                self._tell("durable", settlement.verdict)
-
-        with self._watcher.lock:
-            if self._watcher.is_closed or entry in self._kept:
-                return
-            known = self._watcher.known(entry, self._level)
-            if known is None:
-                self._kept[entry] = hear
-                self._watcher.watch(entry, self._level, hear)
-        if known is not None and known.verdict == "durable":
-            self._tell("durable", known)
-
-    def _unkeep(self) -> None:
-        with self._watcher.lock:
-            kept = list(self._kept.items())
-            self._kept.clear()
-        for entry, waiter in kept:
-            self._watcher.unwatch(entry, self._level, waiter)
-
-    def _tell_gone(self, entry: Entry, verdict: Verdict) -> None:
-        if verdict.verdict == "broken":
-            self._tell("broken", verdict)
-        if self._level not in entry.durable:
-            self._tell("lost", verdict)
-
-    def _tell(self, kind: str, verdict: Verdict) -> None:
-        for listener in list(self._listeners[kind].values()):
-            listener.tell(verdict)
+        return self._listeners.add(self._watcher, "durable", listener)
 
     def _end_listening(self) -> None:
         """The part of `close` that needs no waiting."""
-        self._unkeep()
+        self._listeners.end(self._watcher)
         self._watcher.close()
-        for listeners in self._listeners.values():
-            listeners.clear()
 
     def _renew(self, *, forked: bool) -> None:
         """Begins anew in a process that was forked, or on another loop: with no connection, no wait and no question."""
         self._host.renew(forked=forked)
         self._watcher.renew()
-        self._kept.clear()
+        self._listeners.renew()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be pickled; make one in each process, and pass tokens")
-
-
-def manner_of(options: MannerFields) -> MannerOptions:
-    return MannerOptions(
-        isolation=options.get("isolation"),
-        read_only=options.get("read_only"),
-        deferrable=options.get("deferrable"),
-        max_delay_ms=options.get("max_delay_ms"),
-        metadata=options.get("metadata"),
-    )
-
-
-def ack_of(options: TransactionOptions | TransactOptions | CommitOptions) -> AckOptions:
-    return AckOptions(
-        ack=options.get("ack"),
-        level=options.get("level"),
-        max_wait_ms=options.get("max_wait_ms"),
-        max_delay_ms=options.get("max_delay_ms"),
-    )
 
 
 def _observer_of(observer: Observer | Sequence[Observer], debug: bool | None) -> Observer | None:

@@ -1,4 +1,7 @@
-"""What performs the effects of the core's generators: one driver for calling threads, one for event loops."""
+"""What performs the effects of the core's generators: one driver for calling threads, one for event loops.
+
+And what they know of a call besides: whether what it commits was sent, and whether `close` is to wait for it.
+"""
 
 from __future__ import annotations
 
@@ -74,3 +77,31 @@ async def drive_async(steps: Steps[T], perform: Callable[[Effect], Awaitable[obj
     except StopIteration as end:
         value: T = end.value
         return value
+
+
+class Visit:
+    """One call, among those that `close` waits for. May leave and come back, unless the client was closed meanwhile."""
+
+    __slots__ = ("_enter", "_is_in", "_leave")
+
+    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
+        self._enter = enter
+        self._leave = leave
+        self._is_in = False
+
+    def enter(self) -> None:
+        """Errors: `client_closed`."""
+        if not self._is_in:
+            self._enter()
+            self._is_in = True
+
+    def leave(self) -> None:
+        if self._is_in:
+            self._is_in = False
+            self._leave()
+
+    def __enter__(self) -> None:
+        self.enter()
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()

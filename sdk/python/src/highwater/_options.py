@@ -9,7 +9,7 @@ from typing import TypedDict
 from urllib.parse import urlsplit
 
 from ._core.errors import usage_error
-from ._core.requests import HasToken
+from ._core.requests import AckOptions, HasToken, MannerOptions
 from ._core.wire import Ack, Isolation, Mode
 
 #: Seconds that a wait takes unless told otherwise. There is no wait without an end.
@@ -79,6 +79,25 @@ class TransactOptions(MannerFields, AckFields, total=False):
     """Runs of the body at most; 10 unless given."""
     timeout: float | None
     """Seconds for all runs together; the client's `total_timeout` unless given."""
+
+
+def manner_of(options: MannerFields) -> MannerOptions:
+    return MannerOptions(
+        isolation=options.get("isolation"),
+        read_only=options.get("read_only"),
+        deferrable=options.get("deferrable"),
+        max_delay_ms=options.get("max_delay_ms"),
+        metadata=options.get("metadata"),
+    )
+
+
+def ack_of(options: TransactionOptions | TransactOptions | CommitOptions) -> AckOptions:
+    return AckOptions(
+        ack=options.get("ack"),
+        level=options.get("level"),
+        max_wait_ms=options.get("max_wait_ms"),
+        max_delay_ms=options.get("max_delay_ms"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from ._background import Host, LoopHost
-from ._client import BaseClient, Remember, Statements, Visit, ack_of
+from ._client import BaseClient, Remember, Statements
 from ._core.book import Entry
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
@@ -17,9 +17,9 @@ from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
-from ._drivers import Outcome, drive_async
+from ._drivers import Outcome, Visit, drive_async
 from ._interactive import BaseInteractive
-from ._options import DURABLE_TIMEOUT, BeginOptions, CommitOptions, TransactionOptions, TransactOptions
+from ._options import DURABLE_TIMEOUT, BeginOptions, CommitOptions, TransactionOptions, TransactOptions, ack_of
 from ._promise import BasePromise
 from ._session import BaseSession
 from ._transaction import BaseTransaction

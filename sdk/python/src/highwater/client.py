@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack, cast
 
 from ._background import ThreadHost
-from ._client import BaseClient, Remember, Statements, Visit, ack_of
+from ._client import BaseClient, Remember, Statements
 from ._core.book import Entry
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
@@ -18,9 +18,9 @@ from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
-from ._drivers import Outcome, drive
+from ._drivers import Outcome, Visit, drive
 from ._interactive import BaseInteractive
-from ._options import BeginOptions, Cancellation, CommitOptions, TransactionOptions, TransactOptions
+from ._options import BeginOptions, Cancellation, CommitOptions, TransactionOptions, TransactOptions, ack_of
 from ._session import BaseSession
 from ._sync import Caller, DurabilityPromise, Transaction, check, wait_durable
 from ._values import StatementResult

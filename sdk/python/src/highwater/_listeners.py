@@ -1,0 +1,89 @@
+"""The listeners on a client. Owns what they hear of: the promises that are watched for them, and each news once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from ._background import Host
+from ._core.book import Entry, Settlement
+from ._core.wire import Verdict
+from ._promise import ClientListener, Listener
+from ._watcher import Watcher
+
+Kind = Literal["lost", "broken", "durable"]
+
+
+class Listeners:
+    def __init__(self, host: Host, level: str) -> None:
+        self._host = host
+        self._level = level
+        self._by_kind: dict[Kind, dict[object, ClientListener]] = {"lost": {}, "broken": {}, "durable": {}}
+        #: What keeps an entry watched while there are listeners on the client.
+        self._kept: dict[Entry, Callable[[Settlement], None]] = {}
+
+    def add(self, watcher: Watcher, kind: Kind, listener: Listener) -> Callable[[], None]:
+        """Returns what takes the listener away."""
+        key, own = object(), ClientListener(self._host, listener)
+        self._by_kind[kind][key] = own
+
+        def off() -> None:
+            own.end()
+            self._by_kind[kind].pop(key, None)
+            if not self._is_heard:
+                self._unkeep(watcher)
+
+        return off
+
+    @property
+    def _is_heard(self) -> bool:
+        return any(self._by_kind.values())
+
+    def keep(self, watcher: Watcher, entry: Entry) -> None:
+        """Keeps the entry watched for the listeners until it is settled at the client's level."""
+        if not self._is_heard:
+            return
+        self._host.prepare()
+
+        def hear(settlement: Settlement) -> None:
+            with watcher.lock:
+                self._kept.pop(entry, None)
+            if settlement.verdict is not None and settlement.verdict.verdict == "durable":
+                self._tell("durable", settlement.verdict)
+
+        with watcher.lock:
+            if watcher.is_closed or entry in self._kept:
+                return
+            known = watcher.known(entry, self._level)
+            if known is None:
+                watcher.watch(entry, self._level, hear)
+                self._kept[entry] = hear
+        if known is not None and known.verdict == "durable":
+            self._tell("durable", known)
+
+    def tell_gone(self, entry: Entry, verdict: Verdict) -> None:
+        if verdict.verdict == "broken":
+            self._tell("broken", verdict)
+        if self._level not in entry.durable:
+            self._tell("lost", verdict)
+
+    def end(self, watcher: Watcher) -> None:
+        """Nothing is told any more but what has been."""
+        self._unkeep(watcher)
+        for listeners in self._by_kind.values():
+            listeners.clear()
+
+    def renew(self) -> None:
+        """Begins anew with the watcher, which watches nothing."""
+        self._kept.clear()
+
+    def _unkeep(self, watcher: Watcher) -> None:
+        with watcher.lock:
+            kept = list(self._kept.items())
+            self._kept.clear()
+        for entry, waiter in kept:
+            watcher.unwatch(entry, self._level, waiter)
+
+    def _tell(self, kind: Kind, verdict: Verdict) -> None:
+        for listener in list(self._by_kind[kind].values()):
+            listener.tell(verdict)
