@@ -39,14 +39,11 @@ export interface Wait {
   readonly level: string;
   readonly sinceMs: number;
   readonly waiters: Set<Waiter>;
-  /** When to ask a tracker; undefined while marks are enough. */
-  askAtMs: number | undefined;
-  /** Times asked in vain since marks were last enough. */
-  asks: number;
-  isAsking: boolean;
+  /** A tracker has been asked, and nothing is known since. */
+  isAsked: boolean;
 }
 
-/** Waiters to be told, collected by every call that can settle something. */
+/** Waiters to be told. */
 export interface Settled {
   readonly wait: Wait;
   readonly waiters: readonly Waiter[];
@@ -54,16 +51,6 @@ export interface Settled {
   /** The first time that this entry turned out lost or broken. */
   readonly isGone: boolean;
 }
-
-export interface Moment {
-  readonly nowMs: number;
-  readonly random: () => number;
-}
-
-/** A first question is spread over this long, for after a failover every client has one. */
-const FIRST_ASK_SPREAD_MS = 50;
-const ASK_AGAIN_BASE_MS = 100;
-const ASK_AGAIN_MAX_MS = 10_000;
 
 export function makeEntry(
   token: string,
@@ -87,33 +74,38 @@ export function isLive(wait: Wait): boolean {
 export class PromiseBook {
   /** Promises that are waited for. */
   readonly entries = new Set<Entry>();
-  /** Waits that marks alone cannot settle. */
+  /** Waits that marks alone cannot settle, and that nobody has been asked about yet. */
   readonly toAsk = new Set<Wait>();
-  readonly #byToken = new Map<string, Entry>();
-  /** The newest epoch that anybody has told of, and its highest marks. A level that was never observed is absent, not zero. */
-  #epoch = "";
+  /** The newest epoch that anybody has told of; empty until then. */
+  epoch = "";
   #seq = -1;
+  /** Its highest marks. A level that was never observed is absent, not zero. */
   readonly #levels = new Map<string, bigint>();
   /** By level: no promise of the newest epoch stands below. A mark that does not reach it needs no pass over the promises. */
   readonly #lowest = new Map<string, bigint>();
-
-  /** Empty until somebody has told of one. */
-  get epoch(): string {
-    return this.#epoch;
-  }
+  readonly #byToken = new Map<string, Entry>();
+  #settled: Settled[] = [];
 
   /** The newest marks, as the wire writes them. */
   get marks(): Marks | null {
     if (this.#levels.size === 0) return null;
     const levels = [...this.#levels].map(([level, offset]) => [level, String(offset)] as const);
-    return { epoch: this.#epoch, seq: this.#seq, levels: Object.fromEntries(levels) };
+    return { epoch: this.epoch, seq: this.#seq, levels: Object.fromEntries(levels) };
+  }
+
+  /** What was settled since this was asked last. */
+  takeSettled(): readonly Settled[] {
+    const settled = this.#settled;
+    this.#settled = [];
+    return settled;
   }
 
   /** What is already known about the entry at the level, by verdict or by marks, or undefined. */
-  known(entry: Entry, level: string): TokenVerdict | undefined {
-    const { durable, gone, place, token, id } = entry;
-    let verdict = durable.get(level) ?? (gone && { ...gone, level });
-    if (verdict === undefined && this.#isPassed(place, level)) {
+  known({ durable, gone, place, token, id }: Entry, level: string): TokenVerdict | undefined {
+    // One that is gone is so at the level that its verdict names: at this one its promise may not be broken.
+    let verdict = durable.get(level) ?? gone;
+    const mark = this.#levels.get(level);
+    if (!verdict && mark !== undefined && mark >= place.offset && place.epoch === this.epoch) {
       const position = { epoch: place.epoch, offset: String(place.offset) };
       verdict = { token, id, verdict: "durable", level, position, rule: "client:mark" };
       durable.set(level, verdict);
@@ -127,18 +119,14 @@ export class PromiseBook {
   }
 
   /** Adds a waiter. Settles nothing: ask `known` first. */
-  watch(entry: Entry, options: { level: string; waiter: Waiter }, moment: Moment): void {
-    const { level, waiter } = options;
+  watch(entry: Entry, level: string, waiter: Waiter, nowMs: number): void {
     let wait = entry.waits.get(level);
-    if (wait === undefined) {
-      wait = {
-        ...{ entry, level, sinceMs: moment.nowMs, waiters: new Set<Waiter>() },
-        ...{ askAtMs: undefined, asks: 0, isAsking: false },
-      };
+    if (!wait) {
+      wait = { entry, level, sinceMs: nowMs, waiters: new Set(), isAsked: false };
       entry.waits.set(level, wait);
       this.entries.add(entry);
       this.#byToken.set(entry.token, entry);
-      this.#file(wait, moment);
+      this.#file(wait);
     }
     wait.waiters.add(waiter);
   }
@@ -150,10 +138,10 @@ export class PromiseBook {
   }
 
   /** Marks of any age stay true in their epoch, so the highest one counts; those of an older epoch are of no use. */
-  learnMarks(marks: Marks, moment: Moment): Settled[] {
-    let isMoved = this.#learnEpoch(marks.epoch, marks.seq);
+  learnMarks(marks: Marks): void {
+    let isMoved = this.#isNews(marks.epoch, marks.seq);
     let isReached = isMoved;
-    if (marks.epoch.toLowerCase() !== this.#epoch) return [];
+    if (marks.epoch.toLowerCase() !== this.epoch) return;
     for (const [level, text] of Object.entries(marks.levels)) {
       const offset = BigInt(text);
       const before = this.#levels.get(level);
@@ -163,140 +151,96 @@ export class PromiseBook {
       isMoved ||= before === undefined;
       isReached ||= isMoved || offset >= (this.#lowest.get(level) ?? Infinity);
     }
-    return isReached ? this.#review(moment, isMoved) : [];
+    if (isReached) this.#review(isMoved);
   }
 
-  learnEpoch(epoch: string, seq: number, moment: Moment): Settled[] {
-    return this.#learnEpoch(epoch, seq) ? this.#review(moment, true) : [];
+  learnEpoch(epoch: string, seq: number): void {
+    if (this.#isNews(epoch, seq)) this.#review(true);
   }
 
-  /** Takes in a tracker's answer to a question about this wait. */
-  judge(wait: Wait, verdict: TokenVerdict, moment: Moment): Settled[] {
-    wait.isAsking = false;
-    const settled: Settled[] = [];
-    if (!isLive(wait)) return settled;
+  /** Waits of one level that are to be asked about, at most so many; each is taken once, until its answer. */
+  takeToAsk(limit: number): Wait[] {
+    const [first] = this.toAsk;
+    const taken = [...this.toAsk].filter(({ level }) => level === first?.level).slice(0, limit);
+    for (const wait of taken) {
+      this.toAsk.delete(wait);
+      wait.isAsked = true;
+    }
+    return taken;
+  }
+
+  /** Takes in the answer to a question about this wait: a tracker's verdict, or the error that refuses it for good. */
+  judge(wait: Wait, answer: Settlement): void {
     const { entry } = wait;
-    switch (verdict.verdict) {
-      case "pending":
-        // Where it stands now, also when it was carried over to another epoch.
-        entry.place = placeOf(verdict.position);
-        wait.askAtMs = undefined;
-        wait.asks += 1;
-        for (const each of entry.waits.values()) this.#settleOrFile(each, settled, moment);
-        break;
-      case "lost":
-      case "broken":
-        entry.gone = verdict;
-        for (const each of entry.waits.values())
-          this.#settle(each, { ...verdict, level: each.level }, settled);
-        break;
-      default:
-        if (verdict.verdict === "durable") entry.durable.set(wait.level, verdict);
-        this.#settle(wait, verdict, settled);
+    if (!isLive(wait)) return;
+    const kind = answer instanceof Error ? "refused" : answer.verdict;
+    if (answer instanceof Error || (kind !== "pending" && kind !== "lost" && kind !== "broken")) {
+      if (kind === "durable") entry.durable.set(wait.level, answer as TokenVerdict);
+      this.#settle(wait, answer);
+      return;
     }
-    return settled;
-  }
-
-  /** The question could not be asked or got no answer: ask again later. */
-  askLater(wait: Wait, moment: Moment): void {
-    wait.isAsking = false;
-    if (!this.toAsk.has(wait)) return;
-    wait.asks += 1;
-    wait.askAtMs = undefined;
-    this.#ask(wait, moment);
-  }
-
-  /** The question was refused for good, as for a level that does not exist. */
-  refuse(wait: Wait, error: Error): Settled[] {
-    const settled: Settled[] = [];
-    if (isLive(wait)) this.#settle(wait, error, settled);
-    return settled;
-  }
-
-  /** Waits whose time to be asked about has come, at most so many; each is taken once, until its answer. */
-  takeDue(nowMs: number, limit: number): Wait[] {
-    const due: Wait[] = [];
-    for (const wait of this.toAsk) {
-      if (due.length === limit) break;
-      if (wait.isAsking || (wait.askAtMs ?? Infinity) > nowMs) continue;
-      wait.isAsking = true;
-      due.push(wait);
+    // Where it stands now, also when it was carried over to another epoch.
+    if (kind === "pending") entry.place = placeOf(answer.position);
+    else entry.gone = answer;
+    let isFirst = kind !== "pending";
+    for (const each of entry.waits.values()) {
+      this.#settleOrFile(each, true, isFirst);
+      isFirst = false;
     }
-    return due;
   }
 
-  /** Infinity when there is nothing to ask. */
-  nextAskAtMs(): number {
-    let next = Infinity;
-    for (const wait of this.toAsk) if (!wait.isAsking) next = Math.min(next, wait.askAtMs ?? Infinity);
-    return next;
+  /** The question got no answer, or none that settles it: ask again. */
+  giveBack(wait: Wait): void {
+    wait.isAsked = false;
+    if (isLive(wait)) this.#file(wait);
   }
 
-  /** Asks about everything that has waited for long: a promise must not hang on what this client failed to hear. */
-  recheck(olderThanMs: number, moment: Moment): void {
+  /** Asks about everything that has waited since then: a promise must not hang on what this client failed to hear. */
+  recheck(sinceMs: number): void {
     for (const { waits } of this.entries)
-      for (const wait of waits.values())
-        if (moment.nowMs - wait.sinceMs >= olderThanMs) this.#ask(wait, moment);
+      for (const wait of waits.values()) if (wait.sinceMs <= sinceMs && !wait.isAsked) this.toAsk.add(wait);
   }
 
-  #isPassed({ epoch, offset }: Place, level: string): boolean {
-    const mark = this.#levels.get(level);
-    return epoch === this.#epoch && mark !== undefined && mark >= offset;
-  }
-
-  /** True when it is a new one. A tracker that lags tells of an older one: that is no news. */
-  #learnEpoch(text: string, seq: number): boolean {
+  /** A tracker that lags tells of an older epoch: that is no news. */
+  #isNews(text: string, seq: number): boolean {
     const epoch = text.toLowerCase();
-    if (epoch === this.#epoch || seq < this.#seq) return false;
-    this.#epoch = epoch;
+    if (epoch === this.epoch || seq < this.#seq) return false;
+    this.epoch = epoch;
     this.#seq = seq;
     this.#levels.clear();
     return true;
   }
 
   /** One pass over all promises: what the marks have reached is settled, and where the ground has moved, the rest filed anew. */
-  #review(moment: Moment, isMoved: boolean): Settled[] {
-    const settled: Settled[] = [];
+  #review(isMoved: boolean): void {
     this.#lowest.clear();
     for (const { waits } of this.entries)
-      for (const wait of waits.values()) this.#settleOrFile(wait, settled, moment, isMoved);
-    return settled;
+      for (const wait of waits.values()) this.#settleOrFile(wait, isMoved);
   }
 
-  #settleOrFile(wait: Wait, settled: Settled[], moment: Moment, isMoved = true): void {
+  #settleOrFile(wait: Wait, isMoved: boolean, isGone = false): void {
     const known = this.known(wait.entry, wait.level);
-    if (known === undefined) this.#file(wait, moment, isMoved);
-    else this.#settle(wait, known, settled);
+    if (known) this.#settle(wait, known, isGone);
+    else this.#file(wait, isMoved);
   }
 
   /** Puts a wait where its evidence will come from: marks of the newest epoch, or a tracker's answer. */
-  #file(wait: Wait, moment: Moment, isMoved = true): void {
+  #file(wait: Wait, isMoved = true): void {
     const { level } = wait;
     const { epoch, offset } = wait.entry.place;
-    const isCurrent = epoch === this.#epoch;
+    const isCurrent = epoch === this.epoch;
     if (isCurrent && offset < (this.#lowest.get(level) ?? Infinity)) this.#lowest.set(level, offset);
     if (!isMoved) return;
-    const isMarked = this.#levels.size === 0 || this.#levels.has(level);
     // Until somebody has told of an epoch, it may be this one. A level that nobody has seen is yet to come, or misspelt: a
     // question tells.
-    if (this.#epoch === "" || (isCurrent && isMarked)) {
-      wait.askAtMs = undefined;
-      wait.asks = 0;
+    if (!this.epoch || (isCurrent && (this.#levels.size === 0 || this.#levels.has(level)))) {
+      wait.isAsked = false;
       this.toAsk.delete(wait);
-    } else this.#ask(wait, moment);
+    } else if (!wait.isAsked) this.toAsk.add(wait);
   }
 
-  #ask(wait: Wait, { nowMs, random }: Moment): void {
-    this.toAsk.add(wait);
-    const spreadMs = Math.min(ASK_AGAIN_MAX_MS, ASK_AGAIN_BASE_MS * 2 ** Math.min(wait.asks, 20));
-    wait.askAtMs ??=
-      nowMs + (wait.asks === 0 ? random() * FIRST_ASK_SPREAD_MS : (0.5 + random() / 2) * spreadMs);
-  }
-
-  #settle(wait: Wait, settlement: Settlement, settled: Settled[]): void {
-    const { gone } = wait.entry;
-    const isGone = gone !== undefined && !settled.some((each) => each.wait.entry === wait.entry);
-    settled.push({ wait, waiters: [...wait.waiters], settlement, isGone });
+  #settle(wait: Wait, settlement: Settlement, isGone = false): void {
+    this.#settled.push({ wait, waiters: [...wait.waiters], settlement, isGone });
     this.#drop(wait);
   }
 

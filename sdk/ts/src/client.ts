@@ -4,14 +4,14 @@ import { type Decoder, decoderOf } from "./decode.ts";
 import { EndpointPool } from "./endpoints.ts";
 import { closedError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
-import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
+import type { BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { endpointsOf, type HighwaterOptions } from "./options.ts";
 import { type DurableListener, DurabilityPromise, type LostListener } from "./promise.ts";
 import { callUser, type Runtime } from "./runtime.ts";
 import { Service } from "./service.ts";
 import { Session, type SessionOptions } from "./session.ts";
 import { type StatementInput } from "./sql.ts";
-import { transact, type TransactBody, type TransactOptions } from "./transact.ts";
+import type { TransactBody, TransactOptions } from "./transact.ts";
 import { buildRequest, Transaction, type TransactionOptions } from "./transaction.ts";
 import { DEFAULT_TUNING, type Tuning } from "./tuning.ts";
 import { type Exposure, type Subscriber, Watcher } from "./watcher.ts";
@@ -48,11 +48,8 @@ export class Highwater {
   readonly #service: Service;
   readonly #watcher: Watcher;
   readonly #decode: Decoder;
-  readonly #listeners = {
-    lost: new Set<LostListener>(),
-    broken: new Set<LostListener>(),
-    durable: new Set<LostListener>(),
-  };
+  /** A key of its own for each call: the same listener given twice is called twice, and taken away once. */
+  readonly #listeners = new Map<symbol, readonly [Told, LostListener]>();
   /** What keeps an entry watched while there are listeners on the client. */
   readonly #kept = new Map<Entry, () => void>();
   readonly #inFlight = new Set<Promise<unknown>>();
@@ -102,7 +99,7 @@ export class Highwater {
   ): Promise<Transaction> {
     const id = checkTransactionId(options.id ?? newTransactionId());
     const { level = this.#level, timeout: totalMs = this.#totalTimeoutMs, signal, metadata } = options;
-    const list = isList(statements) ? statements : [statements];
+    const list = (Array.isArray(statements) ? statements : [statements]) as readonly StatementInput[];
     const waitMs = this.#requestTimeoutMs / 2;
     const request = buildRequest(list, { ...options, id, level, totalMs, waitMs });
     const call = { timeoutMs: totalMs, signal };
@@ -115,15 +112,17 @@ export class Highwater {
    * Where one-shot transactions will do they are better: an open one holds locks and a session of the database.
    */
   async begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
-    if (this.#closed) throw closedError();
     return this.#begin(options);
   }
 
-  #begin(
+  async #begin(
     options: BeginOptions,
     remember?: (transaction: Transaction) => void,
     leftMs = (): number => options.timeout ?? this.#totalTimeoutMs,
-  ): InteractiveTransaction {
+  ): Promise<InteractiveTransaction> {
+    // Loaded when it is needed: who runs one-shot transactions only does not carry it.
+    const { InteractiveTransaction } = await import("./interactive.ts");
+    if (this.#closed) throw closedError();
     const kept = (transaction: Transaction): Transaction => {
       remember?.(transaction);
       return transaction;
@@ -160,7 +159,7 @@ export class Highwater {
     options: TransactOptions,
     remember?: (transaction: Transaction) => void,
   ): Promise<T> {
-    if (this.#closed) throw closedError();
+    const { transact } = await import("./transact.ts");
     const deps = {
       ...{ runtime: this.#runtime, tuning: this.#tuning, totalMs: this.#totalTimeoutMs },
       begin: (own: BeginOptions, leftMs: () => number) => this.#begin(own, remember, leftMs),
@@ -175,7 +174,7 @@ export class Highwater {
   ): Transaction {
     const { token, marks, state, level: reached = level } = response;
     const nowMs = this.#runtime.monotonicMs();
-    const entry = this.#watcher.find(token) ?? makeEntry(token, { ...response, nowMs, metadata });
+    const entry = this.#watcher.book.find(token) ?? makeEntry(token, { ...response, nowMs, metadata });
     if (state === "durable") {
       const { id, position } = response;
       const rule = "client:acknowledged";
@@ -204,7 +203,7 @@ export class Highwater {
 
   #entry(token: string): Entry {
     const about = { ...decodeToken(token), nowMs: this.#runtime.monotonicMs() };
-    const entry = this.#watcher.find(token) ?? makeEntry(token, about);
+    const entry = this.#watcher.book.find(token) ?? makeEntry(token, about);
     this.#keep(entry);
     return entry;
   }
@@ -214,10 +213,7 @@ export class Highwater {
     const deps = {
       ...{ watcher: this.#watcher, level: this.#level },
       transaction: this.transaction.bind(this),
-      begin: (own: BeginOptions, remember: (transaction: Transaction) => void) => {
-        if (this.#closed) throw closedError();
-        return this.#begin(own, remember);
-      },
+      begin: (own: BeginOptions, remember: (transaction: Transaction) => void) => this.#begin(own, remember),
       transact: <T>(
         body: TransactBody<T>,
         own: TransactOptions,
@@ -287,7 +283,7 @@ export class Highwater {
 
   /** The newest marks that are known of the current epoch, or null before the first. */
   get marks(): Marks | null {
-    return this.#watcher.marks;
+    return this.#watcher.book.marks;
   }
 
   /** Promises that somebody waits for, by `durable()`, `onLost()` or a listener on the client. */
@@ -301,7 +297,7 @@ export class Highwater {
    */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const listeners of Object.values(this.#listeners)) listeners.clear();
+    this.#listeners.clear();
     this.#unkeep();
     await this.#watcher.close();
     await Promise.allSettled(this.#inFlight);
@@ -312,20 +308,12 @@ export class Highwater {
   }
 
   #listen(kind: Told, listener: LostListener): () => void {
-    // A function of its own for each call: the same listener given twice is called twice, and taken away once.
-    const own: LostListener = (verdict) => {
-      listener(verdict);
-    };
-    const listeners = this.#listeners[kind];
-    listeners.add(own);
+    const key = Symbol();
+    this.#listeners.set(key, [kind, listener]);
     return () => {
-      listeners.delete(own);
-      if (!this.#isHeard) this.#unkeep();
+      this.#listeners.delete(key);
+      if (this.#listeners.size === 0) this.#unkeep();
     };
-  }
-
-  get #isHeard(): boolean {
-    return Object.values(this.#listeners).some(({ size }) => size > 0);
   }
 
   #unkeep(): void {
@@ -335,37 +323,30 @@ export class Highwater {
 
   /** Keeps the entry watched for the listeners on the client until it is settled at the client's level. */
   #keep(entry: Entry): void {
-    if (this.#closed || !this.#isHeard || this.#kept.has(entry)) return;
+    if (this.#listeners.size === 0 || this.#kept.has(entry)) return;
     const tell = (settlement: Settlement): void => {
       this.#kept.delete(entry);
       if ("verdict" in settlement && settlement.verdict === "durable") this.#tell("durable", settlement);
     };
-    const known = this.#watcher.known(entry, this.#level);
+    const known = this.#watcher.book.known(entry, this.#level);
     if (known) tell(known);
     else this.#kept.set(entry, this.#watcher.watch(entry, this.#level, tell));
   }
 
   #tell(kind: Told, verdict: TokenVerdict): void {
-    for (const listener of this.#listeners[kind])
-      callUser(() => {
-        listener(verdict);
-      });
+    for (const [wanted, listener] of this.#listeners.values())
+      if (kind === wanted)
+        callUser(() => {
+          listener(verdict);
+        });
   }
 
   async #track<T>(run: () => Promise<T>): Promise<T> {
     if (this.#closed) throw closedError();
-    const call = run();
-    this.#inFlight.add(call);
-    try {
-      return await call;
-    } finally {
+    const call = run().finally(() => {
       this.#inFlight.delete(call);
-    }
+    });
+    this.#inFlight.add(call);
+    return call;
   }
-}
-
-function isList(
-  statements: StatementInput | readonly StatementInput[],
-): statements is readonly StatementInput[] {
-  return Array.isArray(statements);
 }

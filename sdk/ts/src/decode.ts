@@ -42,17 +42,18 @@ const DECODERS: Readonly<Record<number, TypeDecoder>> = {
   3802: toJson,
 };
 
-/** OIDs of the arrays of built-in types, and after each the OID of its elements, where those do not stay text. */
-const ARRAYS = new Map<number, number>();
-for (const part of (
-  "1000:16 1001:17 1016:20 1005:21 1007:23 1028:26 199:114 1021:700 1022:701 1185:1184 3807:3802 " +
-  "143 271 629 651 719 775 791 1002 1003 1006 1008 1009 1010 1011 1012 1013 1014 1015 1017 1018 1019 1027 1034 1040 1041 1115 " +
-  "1182 1183 1187 1231 1270 1561 1563 2201 2207 2208 2209 2210 2211 2949 2951 3221 3643 3644 3645 3735 3770 3905 3907 " +
-  "3909 3911 3913 3927 4073 4090 4097 4192 5039 6150 6151 6152 6153 6155 6157"
-).split(" ")) {
-  const [array, element] = part.split(":");
-  ARRAYS.set(Number(array), Number(element));
-}
+/** Arrays whose elements do not stay text, by OID: the OID of the elements. */
+const ARRAYS: Record<number, number> = {
+  ...{ 1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 1021: 700, 1022: 701 },
+  ...{ 1185: 1184, 3807: 3802 },
+};
+/** Arrays of the other built-in types: the distance of each OID to the one before, in base 36, for they are many. */
+let arrayOid = 0;
+for (const gap of (
+  "3z 3k 9y m 1w 1k g 5v 1 3 2 1 1 1 1 1 1 1 2 1 1 8 7 6 1 22 1v 1 4 18 13 83 2 hq 6 1 1 1 1 ki 2 7i bq 1 1 2i z " +
+  "3r 2 2 2 2 e 42 h 7 2n nj uv 1 1 1 2 2"
+).split(" "))
+  ARRAYS[(arrayOid += Number.parseInt(gap, 36))] = 0;
 
 /**
  * One value by the OID of its type: bool to boolean; int2, int4, oid, float4 and float8 to number; int8 to bigint;
@@ -65,7 +66,7 @@ export function decodeValue(text: string | null, oid: number, types: TypeDecoder
   try {
     const decoder = types[oid] ?? DECODERS[oid];
     if (decoder !== undefined) return decoder(text);
-    const element = ARRAYS.get(oid);
+    const element = ARRAYS[oid];
     return element === undefined ? text : decodeArray(text, types[element] ?? DECODERS[element]);
   } catch {
     // Its transaction has committed, and that is more important to know than what one value was meant to be.
@@ -94,23 +95,22 @@ function decodeBytes(text: string): unknown {
   return Uint8Array.from(text.slice(2).match(/../g) ?? [], (hex) => Number.parseInt(hex, 16));
 }
 
-const INSTANT = /^(\d+)-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(\.\d+)?([+-])(\d\d):?(\d\d)?:?(\d\d)?( BC)?$/;
+const INSTANT = /^(\d+)(-\d\d-\d\d) (\d\d:\d\d:\d\d)(\.\d+)?([+-])(\d\d):?(\d\d)?:?(\d\d)?( BC)?$/;
 
 /** What no Date can hold stays text: a date style of the session's own, or a year beyond the year 275760. */
 function decodeInstant(text: string): unknown {
   if (text.endsWith("infinity")) return Number(text.replace("i", "I"));
-  const parts = INSTANT.exec(text);
-  if (parts === null) return text;
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = parts.slice(1, 7).map(Number);
-  const [offsetHours = 0, offsetMinutes = 0, offsetSeconds = 0] = parts
-    .slice(9, 12)
-    .map((part) => Number(part ?? 0));
-  const offset = (offsetHours * 60 + offsetMinutes) * 60 + offsetSeconds;
-  const date = new Date(0);
-  date.setUTCFullYear(parts[12] === undefined ? year : 1 - year, month - 1, day);
-  const inDay = (hour * 60 + minute) * 60 + second - (parts[8] === "-" ? -offset : offset);
-  const at = date.getTime() + inDay * 1_000 + Number((parts[7] ?? "").slice(1, 4).padEnd(3, "0"));
-  return Number.isNaN(new Date(at).getTime()) ? text : new Date(at);
+  const [, year, date, time, fraction = "", sign, hours, minutes = 0, seconds = 0, era] =
+    INSTANT.exec(text) ?? [];
+  // There is no year 0: the year before 1 is 1 BC. Six digits and a sign are the only form that has room for all years.
+  const y = era === undefined ? Number(year) : 1 - Number(year);
+  const digits = String(Math.abs(y)).padStart(6, "0");
+  const localMs = Date.parse(
+    `${y < 0 ? "-" : "+"}${digits}${date ?? ""}T${time ?? ""}${fraction.slice(0, 4)}Z`,
+  );
+  const offsetMs = ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1_000;
+  const instant = new Date(localMs - Number(`${sign ?? ""}${String(offsetMs)}`));
+  return Number.isNaN(instant.getTime()) ? text : instant;
 }
 
 /** @internal */

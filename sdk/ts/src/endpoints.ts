@@ -24,7 +24,7 @@ export class EndpointPool {
 
   /** True while some address is not resting: a failed request can go there at once. */
   hasAwake(nowMs: number): boolean {
-    return !((this.#resting.get(this.pick(nowMs))?.untilMs ?? 0) > nowMs);
+    return (this.#resting.get(this.pick(nowMs))?.untilMs ?? 0) <= nowMs;
   }
 
   succeeded(url: string): void {

@@ -116,31 +116,30 @@ export class DurabilityTimeoutError extends HighwaterError {
 }
 
 type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError;
-type Kind = readonly [ErrorClass, Outcome, Retry];
+type Kind = readonly [ErrorClass, Outcome?, Retry?];
 
-/** Errors that are told by their code, whoever finds them: their class, and what holds where nobody else says it. */
+/** Errors that are told by their code, whoever finds them: their class, and what holds where nobody else says otherwise. */
 const BY_CODE: Readonly<Record<string, Kind>> = {
-  constraint_violation: [ConstraintError, "not_applied", "never"],
-  serialization_failure: [SerializationError, "not_applied", "transaction"],
-  statement_failed: [StatementError, "not_applied", "never"],
-  statement_timeout: [StatementError, "not_applied", "never"],
+  constraint_violation: [ConstraintError],
+  serialization_failure: [SerializationError],
+  statement_failed: [StatementError],
+  statement_timeout: [StatementError],
   transaction_aborted: [TransactionAbortedError, "not_applied", "transaction"],
-  transaction_expired: [TransactionAbortedError, "not_applied", "transaction"],
+  transaction_expired: [TransactionAbortedError],
   gateway_lost: [TransactionAbortedError, "not_applied", "transaction"],
   transaction_lost: [TransactionLostError, "not_applied", "transaction"],
-  promise_broken: [PromiseBrokenError, "unknown", "never"],
-  id_expired: [UnknownOutcomeError, "unknown", "never"],
+  promise_broken: [PromiseBrokenError, "unknown"],
+  id_expired: [UnknownOutcomeError, "unknown"],
   outcome_unknown: [UnknownOutcomeError, "unknown", "resolve_outcome"],
   transaction_unknown: [UnknownOutcomeError, "unknown", "resolve_outcome"],
-  exposure_limit: [ExposureLimitError, "not_applied", "wait"],
+  exposure_limit: [ExposureLimitError],
   overloaded: [UnavailableError, "not_applied", "wait"],
   durability_timeout: [DurabilityTimeoutError, "applied", "wait"],
   connection_failed: [ConnectionError, "unknown", "wait"],
   request_timeout: [ConnectionError, "unknown", "wait"],
   bad_answer: [ConnectionError, "unknown", "wait"],
-  client_closed: [ConnectionError, "not_applied", "never"],
+  client_closed: [ConnectionError],
 };
-const USAGE: Kind = [InvalidRequestError, "not_applied", "never"];
 
 /** A code that this version does not know is typed by its retry rule. */
 const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
@@ -152,7 +151,7 @@ const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
 
 /** The error of a code of this package's own, or of one that both know. Any other code blames the caller. */
 export function failure(code: string, message: string, details: Partial<ErrorDetails> = {}): HighwaterError {
-  const [Class, outcome, retry] = BY_CODE[code] ?? USAGE;
+  const [Class, outcome = "not_applied", retry = "never"] = BY_CODE[code] ?? [InvalidRequestError];
   return new Class(message, { code, outcome, retry, ...details });
 }
 
@@ -183,17 +182,11 @@ export function unknownOutcome(transactionId: string, cause: unknown): Highwater
   });
 }
 
-/** The gateway that had the open transaction does not answer any more. Its COMMIT was never sent, so it never commits. */
-export function gatewayLost(transactionId: string, cause: unknown): HighwaterError {
-  const message = `the gateway of ${transactionId} is gone; use a new id`;
-  return failure("gateway_lost", message, { transactionId, cause, open: false });
-}
-
 const SETTLED: Readonly<Record<string, readonly [code: string, what: string]>> = {
-  lost: ["transaction_lost", "was committed and is lost; use a new id"],
-  aborted: ["transaction_aborted", "is settled as aborted; use a new id"],
-  broken: ["promise_broken", "was durable, and that promise is broken"],
-  expired: ["id_expired", "is older than the receipts that are kept"],
+  lost: ["transaction_lost", "was committed and is lost"],
+  aborted: ["transaction_aborted", "is aborted"],
+  broken: ["promise_broken", "was durable, and is lost"],
+  expired: ["id_expired", "is too old to know"],
 };
 
 /** The error that stands for a settled state other than committed, or undefined where the state settles nothing. */
@@ -209,7 +202,7 @@ export function stateError(
   // A copy of the request that was on its way for long has run in the new history: whoever ran the body again under a
   // new id would do it twice.
   if (details.verdict?.retriedIn !== undefined)
-    return failure(code, `${message}; another attempt under the same id committed`, {
+    return failure(code, `${message}; another attempt committed`, {
       ...{ transactionId, ...details, outcome: "applied", retry: "resolve_outcome" },
     });
   return failure(code, message, { transactionId, ...details });

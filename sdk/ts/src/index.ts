@@ -28,7 +28,7 @@ export {
   UnknownOutcomeError,
 } from "./errors.ts";
 export { newTransactionId } from "./ids.ts";
-export { type BeginOptions, type CommitOptions, InteractiveTransaction } from "./interactive.ts";
+export type { BeginOptions, CommitOptions, InteractiveTransaction } from "./interactive.ts";
 export { type Endpoint, type HighwaterOptions } from "./options.ts";
 export {
   DurabilityPromise,
@@ -40,7 +40,7 @@ export { type FetchLike } from "./runtime.ts";
 export { type ObservedEnd, type ObservedEvent, type Observer } from "./observer.ts";
 export { type ResumeOptions, Session, type SessionOptions } from "./session.ts";
 export { sql, Sql, type SqlValue, type StatementInput } from "./sql.ts";
-export { type TransactBody, type TransactOptions } from "./transact.ts";
+export type { TransactBody, TransactOptions } from "./transact.ts";
 export {
   type AckOptions,
   type CallOptions,

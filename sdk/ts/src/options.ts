@@ -42,8 +42,7 @@ export interface HighwaterOptions {
 export function endpointsOf({ url, endpoints }: HighwaterOptions): Endpoint[] {
   const urls = typeof url === "string" ? [url] : url;
   const list = endpoints ?? urls?.map((each) => ({ gateway: each, tracker: each })) ?? [];
-  if ((url && endpoints) || list.length === 0)
-    throw failure("invalid_options", "give either url or endpoints, and at least one");
+  if ((url && endpoints) || list.length === 0) throw failure("invalid_options", "give url or endpoints");
   return list.map(({ gateway, tracker }) => ({ gateway: baseUrl(gateway), tracker: baseUrl(tracker) }));
 }
 

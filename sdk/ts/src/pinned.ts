@@ -1,6 +1,6 @@
 // The calls of one open transaction: numbered, all to the gateway that has it, and repeated there when a reply is lost, which
 // runs nothing twice. Owns what a gateway that died means: nothing was committed, unless a commit was on its way.
-import { gatewayLost, HighwaterError, stateError } from "./errors.ts";
+import { failure, HighwaterError, stateError } from "./errors.ts";
 import { type ObservedEvent } from "./observer.ts";
 import { isConnectionFault, isSettled } from "./retry.ts";
 import { sleep } from "./runtime.ts";
@@ -8,14 +8,30 @@ import { type Budget, type Call, type CallOptions, heldMs, type Pin, type Servic
 import {
   type BeginRequest,
   type CommitRequest,
-  isOpenTransactionResponse,
-  isRollbackResponse,
+  isMarks,
+  isResults,
+  isText,
   isTransactionResponse,
   type OpenTransactionResponse,
+  oneOf,
+  orNull,
   type RollbackResponse,
+  shape,
   type StatementsRequest,
   type TransactionResponse,
 } from "./wire.ts";
+
+export const isOpenTransactionResponse = shape<OpenTransactionResponse>({
+  ...{ state: oneOf("active"), results: isResults, expiresAt: isText, marks: orNull(isMarks) },
+});
+
+export const isRollbackResponse = shape<RollbackResponse>({ state: oneOf("aborted") });
+
+/** The gateway that had the open transaction does not answer any more. Its COMMIT was never sent, so it never commits. */
+function gatewayLost(transactionId: string, cause: unknown): HighwaterError {
+  const message = `the gateway of ${transactionId} is gone; use a new id`;
+  return failure("gateway_lost", message, { transactionId, cause, open: false });
+}
 
 /** The calls of one transaction. `begin` is the first, on whichever gateway is best; the others go where that one is. */
 export class PinnedCalls {

@@ -102,6 +102,6 @@ export class DurabilityPromise {
 
   /** What is known at the level without waiting: a terminal verdict, or undefined while it is pending. */
   verdict({ level = this.level }: { level?: string } = {}): TokenVerdict | undefined {
-    return this.#watcher.known(this.entry, level);
+    return this.#watcher.book.known(this.entry, level);
   }
 }

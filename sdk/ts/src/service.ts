@@ -193,13 +193,10 @@ export class Service {
 
   #statusCall(id: string, waitMs: number, level: string | undefined): Call<TransactionStateResponse> {
     const seconds = Math.max(0, Math.ceil(waitMs / 1_000));
-    const query = new URLSearchParams({
-      ...(seconds > 0 && { wait: String(seconds) }),
-      ...(level && { level }),
-    });
+    const query = [seconds > 0 && `wait=${String(seconds)}`, level && `level=${encodeURIComponent(level)}`];
     return {
       ...{ pool: this.deps.gateways, heldMs: seconds * 1_000 },
-      path: `/v1/transactions/${id}?${query.toString()}`.replace(/\?$/, ""),
+      path: `/v1/transactions/${id}?${query.filter(Boolean).join("&")}`,
       accepts: isTransactionStateResponse,
     };
   }

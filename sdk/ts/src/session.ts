@@ -2,10 +2,10 @@
 // reads, and be asked about by the process that comes after this one.
 import { type Entry } from "./book.ts";
 import { failure, type HighwaterError } from "./errors.ts";
-import { type BeginOptions, type InteractiveTransaction } from "./interactive.ts";
+import type { BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { type DurableOptions, DURABLE_TIMEOUT_MS } from "./promise.ts";
 import { type StatementInput } from "./sql.ts";
-import { type TransactBody, type TransactOptions } from "./transact.ts";
+import type { TransactBody, TransactOptions } from "./transact.ts";
 import { type Transaction, type TransactionOptions } from "./transaction.ts";
 import { type Watcher } from "./watcher.ts";
 import { type RefusedToken, type TokenVerdict } from "./wire.ts";
@@ -32,7 +32,7 @@ export interface SessionDeps {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions,
   ) => Promise<Transaction>;
-  readonly begin: (options: BeginOptions, remember: Remember) => InteractiveTransaction;
+  readonly begin: (options: BeginOptions, remember: Remember) => Promise<InteractiveTransaction>;
   readonly transact: <T>(body: TransactBody<T>, options: TransactOptions, remember: Remember) => Promise<T>;
   readonly verdicts: (
     tokens: readonly string[],
@@ -78,7 +78,7 @@ export class Session {
   }
 
   /** Like `hw.begin`; remembered once it is committed. */
-  async begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
+  begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
     return this.#deps.begin(options, this.#remember);
   }
 
@@ -147,7 +147,7 @@ export class Session {
   #compact(): void {
     const furthest = new Map<string, Entry>();
     for (const entry of this.#entries) {
-      if (this.#deps.watcher.known(entry, this.#deps.level)?.verdict !== "durable") continue;
+      if (this.#deps.watcher.book.known(entry, this.#deps.level)?.verdict !== "durable") continue;
       const { epoch, offset } = entry.place;
       const other = furthest.get(epoch) ?? entry;
       const [near, far] = offset > other.place.offset ? [other, entry] : [entry, other];

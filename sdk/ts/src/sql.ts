@@ -85,7 +85,7 @@ function raw(text: string): Sql {
 /** A quoted identifier; several parts are joined with dots: `sql.ident("public", "account")`. */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
-    throw failure("invalid_identifier", "an identifier must not be empty nor have a zero character");
+    throw failure("invalid_identifier", "empty, or with a zero character");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
@@ -128,12 +128,12 @@ export function toParam(value: unknown): Param {
       if (Array.isArray(value)) return arrayText(value);
       return jsonText(value);
     default:
-      throw failure("invalid_parameter", `a parameter must not be ${typeof value}; NULL is null`);
+      throw failure("invalid_parameter", `a parameter is ${typeof value}`);
   }
 }
 
 function dateText(date: Date): string {
-  if (Number.isNaN(date.getTime())) throw failure("invalid_parameter", "the date is not valid");
+  if (Number.isNaN(date.getTime())) throw failure("invalid_parameter", "not a date");
   const text = date.toISOString();
   const year = date.getUTCFullYear();
   if (year > 0) return text.replace(/^\+0*/, "");
@@ -145,7 +145,7 @@ function jsonText(value: unknown): string {
   const text = JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === "bigint" ? inner.toString() : inner,
   ) as string | undefined;
-  if (text === undefined) throw failure("invalid_parameter", "the value has no JSON form");
+  if (text === undefined) throw failure("invalid_parameter", "not JSON");
   return text;
 }
 

@@ -5,15 +5,7 @@ import { type EndpointPool } from "./endpoints.ts";
 import { fullJitter, type Runtime, sleep, startTimer, whenAborted } from "./runtime.ts";
 import { SseParser } from "./sse.ts";
 import { type Tuning } from "./tuning.ts";
-import { exchange } from "./transport.ts";
-import {
-  type EpochRecord,
-  isEpochEvent,
-  isMarks,
-  isMarksResponse,
-  isStallEvent,
-  type Marks,
-} from "./wire.ts";
+import { type EpochRecord, isEpochEvent, isMarks, isStallEvent, type Marks } from "./wire.ts";
 
 export interface StreamDeps {
   readonly runtime: Runtime;
@@ -84,8 +76,12 @@ export class DurabilityStream {
       runtime.observe({ type: "stream_closed", url, error });
       if (stop.aborted) return;
       if (error !== undefined) {
-        // The tracker may be well all the same, and only streams not come through.
-        if (await this.#poll(url, stop)) continue;
+        // The tracker may be well all the same, and only streams not come through. Few clients ever need that.
+        const { poll } = await import("./polling.ts");
+        if (await poll(this.#deps, url, stop)) {
+          this.#failures = 0;
+          continue;
+        }
         trackers.failed(url, nowMs());
         if (this.#failures <= trackers.size && trackers.hasAwake(nowMs())) continue;
       }
@@ -93,37 +89,6 @@ export class DurabilityStream {
       const delayMs = fullJitter(this.#failures, backoffBaseMs, backoffMaxMs, runtime.random());
       await sleep(delayMs, stop, true).catch(() => undefined);
     }
-  }
-
-  /** Asks for marks for a while, rarer while they do not rise. False when even the first question gets no answer. */
-  async #poll(base: string, stop: AbortSignal): Promise<boolean> {
-    const { runtime, tuning, headers, onEpochs, onMarks } = this.#deps;
-    const untilMs = runtime.monotonicMs() + tuning.pollForMs;
-    const url = `${base}/v1/durability/marks`;
-    let isAnswered = false;
-    let newest = "";
-    let same = 0;
-    try {
-      do {
-        const { body } = await exchange(runtime, {
-          ...{ url, headers, timeoutMs: tuning.streamOpenMs, signal: stop },
-        });
-        if (!isMarksResponse(body)) break;
-        if (!isAnswered) runtime.observe({ type: "polling", url });
-        isAnswered = true;
-        this.#failures = 0;
-        onEpochs(body.epochs);
-        onMarks(body.marks);
-        const text = JSON.stringify(body.marks);
-        same = text === newest ? same + 1 : 0;
-        newest = text;
-        const delayMs = Math.min(tuning.pollMaxMs, tuning.pollBaseMs * 2 ** Math.min(same, 20));
-        await sleep(delayMs * (0.75 + runtime.random() / 2), stop, true);
-      } while (runtime.monotonicMs() <= untilMs);
-    } catch {
-      // It is over; whether it was of use is known.
-    }
-    return isAnswered;
   }
 
   /** Reads one connection to its end. Rejects when it cannot be opened, breaks before its first event, or falls silent. */

@@ -1,7 +1,7 @@
 // A body of code that runs as one transaction, again and under a new id for as long as conflicts undo it. Owns when it may run
 // again: only when the attempt before can never commit any more.
 import { HighwaterError } from "./errors.ts";
-import { type InteractiveTransaction, type BeginOptions } from "./interactive.ts";
+import type { InteractiveTransaction, BeginOptions } from "./interactive.ts";
 import { fullJitter, type Runtime, sleep } from "./runtime.ts";
 import { type AckOptions } from "./transaction.ts";
 import { type Tuning } from "./tuning.ts";
@@ -20,7 +20,7 @@ export interface TransactDeps {
   readonly runtime: Runtime;
   readonly tuning: Tuning;
   readonly totalMs: number;
-  readonly begin: (options: BeginOptions, leftMs: () => number) => InteractiveTransaction;
+  readonly begin: (options: BeginOptions, leftMs: () => number) => Promise<InteractiveTransaction>;
 }
 
 /** @internal See `Highwater.transact`. */
@@ -35,7 +35,7 @@ export async function transact<T>(
   const leftMs = (): number => Math.max(0, deadlineMs - runtime.monotonicMs());
   for (let attempt = 1; ; attempt++) {
     signal?.throwIfAborted();
-    const tx = deps.begin(options, leftMs);
+    const tx = await deps.begin(options, leftMs);
     let conflict: unknown;
     try {
       const value = await body(tx);

@@ -98,7 +98,7 @@ export class Transaction extends DurabilityPromise {
    */
   get rows(): readonly Row[] {
     if (this.results === null)
-      throw failure("results_not_kept", "results of a replay are not kept; read the rows again", {
+      throw failure("results_not_kept", "a replay has no results", {
         ...{ outcome: "applied", transactionId: this.id },
       });
     return this.results.at(-1)?.rows ?? [];

@@ -19,7 +19,7 @@ export interface Answer {
 }
 
 /** Codes under which platforms report that a connection never came to be, so that nothing was sent. */
-const NEVER_SENT = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/;
+const NEVER_SENT = /^(ECONNREFUSED|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/;
 
 /**
  * Sends the request once.

@@ -28,6 +28,8 @@ export interface Tuning {
   readonly streamSilenceMs: number;
   /** How long a tracker may hold a request for verdicts that are still pending. */
   readonly verdictWaitMs: number;
+  /** A promise that is still pending then is asked about again after so long, half more or half less. */
+  readonly askAgainMs: number;
   readonly verdictBatch: number;
   readonly verdictRequestsMax: number;
   /** A promise that has waited this long is asked about even when nothing says that it must be. */
@@ -50,6 +52,7 @@ export const DEFAULT_TUNING: Tuning = {
   pollForMs: 60_000,
   streamSilenceMs: 15_000,
   verdictWaitMs: 5_000,
+  askAgainMs: 1_000,
   verdictBatch: 1_000,
   verdictRequestsMax: 4,
   recheckMs: 15_000,

@@ -1,26 +1,17 @@
 // Keeps the promise book and the world together: feeds it marks, epochs and verdicts, asks the trackers what only
 // they can judge, and tells the waiters. Owns waits, timers and questions; judges nothing.
-import {
-  type Entry,
-  isLive,
-  type Moment,
-  PromiseBook,
-  type Settled,
-  type Settlement,
-  type Wait,
-  type Waiter,
-} from "./book.ts";
+import { type Entry, isLive, PromiseBook, type Settlement, type Wait, type Waiter } from "./book.ts";
 import { type EndpointPool } from "./endpoints.ts";
 import { closedError, failure, HighwaterError, refusedError, stateError } from "./errors.ts";
 import { type ObservedEvent } from "./observer.ts";
-import { callUser, type Runtime, startTimer, whenAborted } from "./runtime.ts";
+import { callUser, type Runtime, sleep, startTimer, whenAborted } from "./runtime.ts";
 import { type Service } from "./service.ts";
 import { DurabilityStream } from "./stream.ts";
 import { type Tuning } from "./tuning.ts";
 import { type Marks, type TokenVerdict } from "./wire.ts";
 
-/** As long as the spread of the first questions after a failover. */
-const ASK_TOGETHER_MS = 50;
+/** Questions wait so long at most: after a failover every client has some, and those of one client go together. */
+const ASK_SPREAD_MS = 50;
 
 export interface WatcherDeps {
   readonly runtime: Runtime;
@@ -61,15 +52,14 @@ interface Question {
 
 export class Watcher {
   readonly #deps: WatcherDeps;
-  readonly #book = new PromiseBook();
+  readonly book = new PromiseBook();
   readonly #stream: DurabilityStream;
   readonly #questions = new Set<Question>();
   /** What ends the waits that are under way. */
   readonly #closers = new Set<(error: Error) => void>();
   #cancelAsk: (() => void) | undefined;
-  #askAtMs = Infinity;
   #cancelRecheck: (() => void) | undefined;
-  readonly #subscribers = new Set<Subscriber>();
+  readonly #subscribers = new Map<symbol, Subscriber>();
   #isPublishing = false;
   #isClosed = false;
 
@@ -83,17 +73,14 @@ export class Watcher {
       onEpochs: (epochs) => {
         // The current epoch and its ancestors, oldest first.
         const last = epochs.at(-1);
-        if (last) this.#finish(this.#book.learnEpoch(last.id, last.seq, this.#moment()));
+        if (last) this.book.learnEpoch(last.id, last.seq);
+        this.#finish();
       },
     });
   }
 
-  get marks(): Marks | null {
-    return this.#book.marks;
-  }
-
   get exposure(): Exposure {
-    const { entries } = this.#book;
+    const { entries } = this.book;
     const nowMs = this.#deps.runtime.monotonicMs();
     let oldestMs = 0;
     for (const { sinceMs } of entries) oldestMs = Math.max(oldestMs, nowMs - sinceMs);
@@ -102,23 +89,20 @@ export class Watcher {
 
   /** An answer may leave them out. */
   learnMarks(marks: Marks | null | undefined): void {
-    if (marks) this.#finish(this.#book.learnMarks(marks, this.#moment()));
+    if (!marks) return;
+    this.book.learnMarks(marks);
+    this.#finish();
   }
 
   /** Tells how things stand, now and after every change; keeps the stream open until it is taken away. */
   subscribe(subscriber: Subscriber): () => void {
     if (this.#isClosed) throw closedError();
-    // A function of its own for each call: the same one given twice is called twice, and taken away once.
-    const own: Subscriber = (state) => {
-      callUser(() => {
-        subscriber(state);
-      });
-    };
-    this.#subscribers.add(own);
+    const key = Symbol();
+    this.#subscribers.set(key, subscriber);
     this.#stream.open();
     this.#publish();
     return () => {
-      this.#subscribers.delete(own);
+      this.#subscribers.delete(key);
       this.#rest();
     };
   }
@@ -129,31 +113,25 @@ export class Watcher {
     this.#isPublishing = true;
     queueMicrotask(() => {
       this.#isPublishing = false;
-      const { marks, exposure } = this;
-      for (const subscriber of this.#subscribers) subscriber({ marks, exposure });
+      const { exposure, book } = this;
+      const { marks } = book;
+      for (const subscriber of this.#subscribers.values())
+        callUser(() => {
+          subscriber({ marks, exposure });
+        });
     });
-  }
-
-  /** The entry of a token that is waited for. */
-  find(token: string): Entry | undefined {
-    return this.#book.find(token);
-  }
-
-  /** What is known about the entry at the level without waiting, or undefined. */
-  known(entry: Entry, level: string): TokenVerdict | undefined {
-    return this.#book.known(entry, level);
   }
 
   /** Tells the waiter once when the entry is settled at the level. Ask `known` first. Returns what takes it away. */
   watch(entry: Entry, level: string, waiter: Waiter): () => void {
     if (this.#isClosed) throw closedError();
-    this.#book.watch(entry, { level, waiter }, this.#moment());
+    this.book.watch(entry, level, waiter, this.#deps.runtime.monotonicMs());
     this.#stream.open();
     this.#schedule();
     this.#publish();
     return () => {
-      this.#book.unwatch(entry, level, waiter);
-      if (this.#book.entries.has(entry)) return;
+      this.book.unwatch(entry, level, waiter);
+      if (this.book.entries.has(entry)) return;
       this.#dropQuestions();
       this.#rest();
       this.#publish();
@@ -185,7 +163,7 @@ export class Watcher {
         else reject(error);
       };
       const pending = entries.filter((entry) => {
-        const known = this.known(entry, level);
+        const known = this.book.known(entry, level);
         if (known) take(entry, known);
         return !known;
       });
@@ -205,7 +183,7 @@ export class Watcher {
       const onTimeout = (): void => {
         const [{ id = undefined } = {}] = entries.length === 1 ? entries : [];
         this.#deps.runtime.observe({ type: "timeout", id, level });
-        const message = `${id ?? `${String(open.size)} transactions`} still pending at ${level} after ${String(timeoutMs)} ms: no loss`;
+        const message = `${id ?? `${String(open.size)} transactions`} still pending at ${level} after ${String(timeoutMs)} ms`;
         end(failure("durability_timeout", message, { transactionId: id, level }));
       };
       ends = [
@@ -223,7 +201,7 @@ export class Watcher {
     if (settlement instanceof Error) return settlement;
     const { verdict, level, position } = settlement;
     if (verdict === "durable") return undefined;
-    const { epoch } = this.#book;
+    const { epoch } = this.book;
     const successor = settlement.retriedIn ?? (epoch === position.epoch ? undefined : epoch);
     const details = { level, position, metadata, verdict: settlement, successor };
     return (
@@ -246,26 +224,24 @@ export class Watcher {
     this.#cancelAsk?.();
     this.#cancelRecheck?.();
     this.#cancelAsk = this.#cancelRecheck = undefined;
-    this.#askAtMs = Infinity;
   }
 
-  #moment(): Moment {
-    const { monotonicMs, random } = this.#deps.runtime;
-    return { nowMs: monotonicMs(), random };
-  }
-
-  /** Tells the waiters, and sees to what is left. */
-  #finish(settled: readonly Settled[]): void {
-    const { nowMs } = this.#moment();
+  /** Tells the waiters of what was settled, and sees to what is left. */
+  #finish(): void {
+    const { runtime, onGone } = this.#deps;
+    const nowMs = runtime.monotonicMs();
+    const settled = this.book.takeSettled();
     for (const { wait, waiters, settlement, isGone } of settled) {
       const { entry, level, sinceMs } = wait;
-      if (!(settlement instanceof Error)) {
+      if ("verdict" in settlement) {
         const type = settlement.verdict as ObservedEvent["type"];
-        const waitedMs = nowMs - sinceMs;
-        this.#deps.runtime.observe({ type, id: entry.id, level, verdict: settlement, waitedMs });
-        if (isGone) this.#deps.onGone(entry, settlement);
+        runtime.observe({ type, id: entry.id, level, verdict: settlement, waitedMs: nowMs - sinceMs });
+        if (isGone) onGone(entry, settlement);
       }
-      for (const waiter of waiters) callUser(() => waiter(settlement));
+      for (const waiter of waiters)
+        callUser(() => {
+          waiter(settlement);
+        });
     }
     if (settled.length > 0) this.#dropQuestions();
     this.#rest();
@@ -275,83 +251,62 @@ export class Watcher {
 
   /** With nothing left to wait for: no timers, and the stream ends after a while. */
   #rest(): void {
-    if (this.#book.entries.size > 0) return;
+    if (this.book.entries.size > 0) return;
     this.#cancelTimers();
     if (this.#subscribers.size === 0) this.#stream.release();
   }
 
   #schedule(): void {
-    if (this.#isClosed || this.#book.entries.size === 0) return;
+    if (this.#isClosed || this.book.entries.size === 0) return;
     const { runtime, tuning } = this.#deps;
-    this.#cancelRecheck ??= startTimer(
-      tuning.recheckMs,
-      () => {
-        this.#cancelRecheck = undefined;
-        this.#book.recheck(tuning.recheckMs, this.#moment());
-        this.#schedule();
-      },
-      true,
-    );
-    const next = this.#book.nextAskAtMs();
-    if (next >= this.#askAtMs) return;
-    this.#cancelAsk?.();
-    this.#askAtMs = next;
-    const ask = (): void => {
-      this.#askDue();
+    const recheck = (): void => {
+      this.#cancelRecheck = undefined;
+      this.book.recheck(runtime.monotonicMs() - tuning.recheckMs);
+      this.#schedule();
     };
-    this.#cancelAsk = startTimer(next - runtime.monotonicMs(), ask, true);
-  }
-
-  #askDue(): void {
-    this.#askAtMs = Infinity;
-    const { verdictBatch, verdictRequestsMax } = this.#deps.tuning;
-    const room = verdictRequestsMax - this.#questions.size;
+    this.#cancelRecheck ??= startTimer(tuning.recheckMs, recheck, true);
     // A question that ends makes room and comes back here.
-    if (room <= 0) return;
-    // Those whose time is near come along: one by one they would take all the room, each for as long as it is held.
-    const due = this.#book.takeDue(this.#moment().nowMs + ASK_TOGETHER_MS, room * verdictBatch);
-    for (const [level, waits] of groupBy(due, (wait) => wait.level))
-      for (let at = 0; at < waits.length; at += verdictBatch)
-        void this.#ask(level, waits.slice(at, at + verdictBatch));
-    this.#schedule();
+    if (this.book.toAsk.size === 0 || this.#questions.size >= tuning.verdictRequestsMax) return;
+    const ask = (): void => {
+      this.#cancelAsk = undefined;
+      while (this.book.toAsk.size > 0 && this.#questions.size < tuning.verdictRequestsMax)
+        void this.#ask(this.book.takeToAsk(tuning.verdictBatch));
+    };
+    this.#cancelAsk ??= startTimer(runtime.random() * ASK_SPREAD_MS, ask, true);
   }
 
-  async #ask(level: string, waits: readonly Wait[]): Promise<void> {
+  async #ask(waits: readonly Wait[]): Promise<void> {
     const question: Question = { waits: new Set(waits), abort: new AbortController() };
     this.#questions.add(question);
-    const { service, tuning, requestTimeoutMs } = this.#deps;
-    const byToken = groupBy(waits, (wait) => wait.entry.token);
+    const { service, tuning, requestTimeoutMs, runtime } = this.#deps;
+    const byToken = new Map(waits.map((wait) => [wait.entry.token, wait]));
+    const level = waits[0]?.level ?? "";
     // One slow promise holds up its whole request, so hold none while others queue for a turn.
-    const isCrowded = this.#book.toAsk.size > tuning.verdictBatch * tuning.verdictRequestsMax;
+    const isCrowded = this.book.toAsk.size > 0 && this.#questions.size >= tuning.verdictRequestsMax;
     const waitMs = isCrowded ? 0 : tuning.verdictWaitMs;
-    let settled: Settled[] = [];
-    let refusal: HighwaterError | undefined;
     try {
       const answer = await service.verdicts(
         { tokens: [...byToken.keys()], level, waitMs },
         { timeoutMs: requestTimeoutMs + waitMs, signal: question.abort.signal },
       );
-      settled = answer.verdicts.flatMap((verdict) => {
-        const asked = byToken.get(verdict.token) ?? [];
-        byToken.delete(verdict.token);
-        return asked.flatMap((wait) =>
-          "error" in verdict
-            ? this.#book.refuse(wait, refusedError(verdict))
-            : this.#book.judge(wait, verdict, this.#moment()),
-        );
-      });
+      for (const verdict of answer.verdicts) {
+        const wait = byToken.get(verdict.token);
+        if (wait) this.book.judge(wait, "error" in verdict ? refusedError(verdict) : verdict);
+      }
       this.learnMarks(answer.marks);
     } catch (error) {
       // Whatever else goes wrong is about the service or the way to it, and says nothing about these promises.
-      if (error instanceof HighwaterError && error.code === "unknown_level") refusal = error;
-    }
-    // A token without an answer is a question not answered.
-    for (const wait of [...byToken.values()].flat()) {
-      if (refusal) settled.push(...this.#book.refuse(wait, refusal));
-      else this.#book.askLater(wait, this.#moment());
+      if (error instanceof HighwaterError && error.code === "unknown_level")
+        for (const wait of waits) this.book.judge(wait, error);
     }
     this.#questions.delete(question);
-    this.#finish(settled);
+    this.#finish();
+    // What is pending still is asked about again, and so is a token without an answer.
+    const open = waits.filter((wait) => wait.isAsked && isLive(wait));
+    if (open.length === 0) return;
+    await sleep((0.5 + runtime.random()) * tuning.askAgainMs, undefined, true);
+    for (const wait of open) this.book.giveBack(wait);
+    this.#finish();
   }
 
   /** Ends the questions whose every wait was settled or given up in the meantime. */
@@ -361,14 +316,4 @@ export class Watcher {
       if (waits.size === 0) abort.abort();
     }
   }
-}
-
-function groupBy<T>(items: Iterable<T>, keyOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const group = groups.get(keyOf(item));
-    if (group) group.push(item);
-    else groups.set(keyOf(item), [item]);
-  }
-  return groups;
 }

@@ -253,7 +253,7 @@ const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 type Guard = (value: unknown) => boolean;
 
-const isText: Guard = (value) => typeof value === "string";
+export const isText: Guard = (value) => typeof value === "string";
 const matches =
   (pattern: RegExp): Guard =>
   (value) =>
@@ -261,8 +261,8 @@ const matches =
 const isUuid = matches(UUID);
 const isOffset = matches(DECIMAL);
 const isNumber: Guard = (value) => typeof value === "number";
-const oneOf = (words: string): Guard => matches(new RegExp(`^(${words})$`));
-const orNull =
+export const oneOf = (words: string): Guard => matches(new RegExp(`^(${words})$`));
+export const orNull =
   (guard: Guard): Guard =>
   (value) =>
     value == null || guard(value);
@@ -273,7 +273,7 @@ const listOf =
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 /** Checks what this package relies on, and no more: a newer service may add fields. */
-const shape =
+export const shape =
   <T>(fields: Readonly<Record<string, Guard>>) =>
   (value: unknown): value is T =>
     isRecord(value) && Object.entries(fields).every(([key, accepts]) => accepts(value[key]));
@@ -289,16 +289,14 @@ export const isMarks = shape<Marks>({
 });
 const marks = orNull(isMarks);
 
-const isEpochs = listOf(shape({ id: isUuid, seq: isNumber }));
+export const isEpochs = listOf(shape({ id: isUuid, seq: isNumber }));
 export const isEpochEvent = shape<EpochEvent>({
   epochs: (epochs) => isEpochs(epochs) && (epochs as unknown[]).length > 0,
 });
 
-export const isMarksResponse = shape<MarksResponse>({ marks, epochs: isEpochs });
-
 export const isStallEvent = shape<StallEvent>({ level: isText, epoch: isUuid });
 
-const results = listOf(
+export const isResults = listOf(
   shape({
     ...{ command: isText, rowCount: isNumber },
     fields: listOf(shape({ name: isText, oid: isNumber })),
@@ -308,14 +306,8 @@ const results = listOf(
 
 export const isTransactionResponse = shape<TransactionResponse>({
   ...{ id: isUuid, state: isState, token: isText, position: isPosition, marks },
-  results: (value) => value === null || results(value),
+  results: (value) => value === null || isResults(value),
 });
-
-export const isOpenTransactionResponse = shape<OpenTransactionResponse>({
-  ...{ id: isUuid, state: oneOf("active"), results, expiresAt: isText, marks },
-});
-
-export const isRollbackResponse = shape<RollbackResponse>({ state: oneOf("aborted") });
 
 export const isTransactionStateResponse = shape<TransactionStateResponse>({
   ...{ id: isUuid, state: isState, marks, token: orNull(isText), position: orNull(isPosition) },

@@ -8,7 +8,7 @@ import fc from "fast-check";
 import { type Entry, makeEntry, PromiseBook, type Settled } from "../src/book.ts";
 import { newTransactionId } from "../src/index.ts";
 import { type TokenVerdict } from "../src/wire.ts";
-import { E1, E2, E3, marks, moment, verdictOf } from "./support.ts";
+import { E1, E2, E3, marks, verdictOf } from "./support.ts";
 
 const EPOCHS = [E1, E2, E3] as const;
 const END = 1_000;
@@ -48,17 +48,14 @@ test("property: order, repetition and silence change no outcome", () => {
   fc.assert(
     fc.property(history, ({ forks, transactions, marks: shares, order, reticence }) => {
       const book = new PromiseBook();
-      const events: (() => Settled[])[] = [
-        ...EPOCHS.map((each, index) => () => book.learnEpoch(each, index + 1, moment())),
+      const events: (() => void)[] = [
+        ...EPOCHS.map((each, index) => () => book.learnEpoch(each, index + 1)),
         // No promise is violated: marks of an epoch end at or below the successor's fork.
         ...shares.map((each) => () => {
           const bound = forks[each.epoch] ?? END;
-          return book.learnMarks(
-            marks(EPOCHS[each.epoch] ?? E1, { region: Math.floor(bound * each.share) }),
-            moment(),
-          );
+          return book.learnMarks(marks(EPOCHS[each.epoch] ?? E1, { region: Math.floor(bound * each.share) }));
         }),
-        () => book.learnMarks(marks(E3, { region: END }), moment()),
+        () => book.learnMarks(marks(E3, { region: END })),
       ];
       const entries = transactions.map(({ epoch: at, offset, found, when }, n) => ({
         ...{ at: { epoch: at, offset }, found, when, told: [] as TokenVerdict[] },
@@ -83,19 +80,20 @@ test("property: order, repetition and silence change no outcome", () => {
         for (const { entry, when, told } of entries) {
           if (when !== step) continue;
           const known = book.known(entry, "region");
-          if (known === undefined) book.watch(entry, { level: "region", waiter: () => undefined }, moment());
+          if (known === undefined) book.watch(entry, "region", () => undefined, 0);
           else told.push(known);
         }
       };
       const play = [...order, ...events.keys()];
       for (const [step, choice] of play.entries()) {
         begin(step);
-        note(events[choice % events.length]?.() ?? [], true);
+        events[choice % events.length]?.();
+        note(book.takeSettled(), true);
       }
       for (let step = play.length; step <= 41; step++) begin(step);
       for (let round = 0; book.entries.size > 0; round++) {
         assert.ok(round < 100, "something hangs");
-        for (const wait of book.takeDue(1e9, 1e9)) {
+        for (const wait of book.takeToAsk(Infinity)) {
           const each = byEntry.get(wait.entry);
           assert.ok(each !== undefined);
           const there = survives({ forks, found: each.found }, each.at);
@@ -103,7 +101,9 @@ test("property: order, repetition and silence change no outcome", () => {
           const silent = reticence[round] === true;
           const verdict = silent ? "pending" : there ? "durable" : "lost";
           const where = there ? place : { epoch: EPOCHS[each.at.epoch] ?? E1, offset: each.at.offset };
-          note(book.judge(wait, verdictOf(wait.entry, verdict, where), moment()), false);
+          book.judge(wait, verdictOf(wait.entry, verdict, where));
+          note(book.takeSettled(), false);
+          book.giveBack(wait);
         }
       }
       for (const { at, found, told } of entries) {

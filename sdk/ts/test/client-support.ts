@@ -11,6 +11,7 @@ export const QUICK: Tuning = {
   attemptMinMs: 150,
   streamIdleMs: 20,
   verdictWaitMs: 50,
+  askAgainMs: 20,
 };
 
 export async function service(context: TestContext, script: Script = {}): Promise<FakeService> {

@@ -7,11 +7,8 @@ import type * as wire from "../src/wire.ts";
 import {
   isEpochEvent,
   isMarks,
-  isMarksResponse,
-  isOpenTransactionResponse,
   isPosition,
   isProblem,
-  isRollbackResponse,
   isStallEvent,
   isTransactionResponse,
   isTransactionStateResponse,
@@ -19,6 +16,8 @@ import {
   LIMITS,
 } from "../src/wire.ts";
 import { sql } from "../src/index.ts";
+import { isOpenTransactionResponse, isRollbackResponse } from "../src/pinned.ts";
+import { isMarksResponse } from "../src/polling.ts";
 import { buildRequest } from "../src/transaction.ts";
 import { committed } from "./fake-service.ts";
 import { E1, E2, epoch, marks, token, verdictOf } from "./support.ts";
@@ -171,7 +170,7 @@ test("a message without one of its required parts is not accepted", () => {
     marks: ["epoch", "seq", "levels"],
     response: ["id", "state", "token", "position", "results"],
     "unknown state": ["id", "state"],
-    open: ["id", "state", "results", "expiresAt"],
+    open: ["state", "results", "expiresAt"],
     "rolled back": ["state"],
     "marks response": ["epochs"],
     verdicts: ["verdicts"],
