@@ -28,8 +28,8 @@ import {
   transact,
   transactionOf,
 } from "../../src/adapters/drizzle/index.ts";
-import { type Highwater, HighwaterError } from "../../src/index.ts";
-import { ask, client, gate, refuses, startSystem } from "./support.ts";
+import { type Highwater, HighwaterError, type InteractiveTransaction } from "../../src/index.ts";
+import { ask, client, EAST, gate, losingFirstAnswers, refuses, startSystem } from "./support.ts";
 
 const person = pgTable("person", {
   id: serial().primaryKey(),
@@ -215,6 +215,37 @@ describe("the promise of a commit", () => {
       return transactionOf(tx);
     });
     assert.equal(open.committed?.verdict({ level: "global" })?.verdict, "durable");
+  });
+});
+
+describe("what is known, and what is not", () => {
+  it("a transaction whose durability could not be waited for has committed all the same", async (context) => {
+    const hw = await client(system, context);
+    const db = drizzle(hw, { transaction: { ack: "durable", level: "region", timeout: 4_000 } });
+    const pending = { code: "durability_timeout", outcome: "applied", retry: "wait" };
+    await system.cluster.isolate(EAST);
+    try {
+      await refuses(set(db, 3, 41).execute(), pending);
+      let open: InteractiveTransaction | undefined;
+      const whole = db.transaction(async (tx) => {
+        open = transactionOf(tx);
+        await set(tx, 3, 42);
+      });
+      await refuses(whole, pending);
+      assert.equal(await balanceOf(hw, 3), 42);
+      await system.cluster.healAll();
+      assert.equal((await open?.durable({ level: "region", timeout: 60_000 }))?.verdict, "durable");
+    } finally {
+      await system.cluster.healAll();
+    }
+  });
+
+  it("an answer that was lost is found again: it ran once, and its rows are not made up", async (context) => {
+    const db = drizzle(await client(system, context, { fetch: losingFirstAnswers() }));
+    const insert = db.insert(account).values({ id: 31, balance: 1 }).returning();
+    await refuses(insert.execute(), { code: "results_not_kept", outcome: "applied" });
+    const hw = await client(system, context);
+    assert.equal(await ask(hw, "SELECT count(*)::int FROM account WHERE id = 31"), 1);
   });
 });
 

@@ -21,8 +21,8 @@ import {
   transact,
   transactionOf,
 } from "../../src/adapters/kysely/index.ts";
-import { type Highwater } from "../../src/index.ts";
-import { ask, client, gate, refuses, startSystem } from "./support.ts";
+import { type Highwater, type InteractiveTransaction } from "../../src/index.ts";
+import { ask, client, EAST, gate, losingFirstAnswers, refuses, startSystem } from "./support.ts";
 
 interface Database {
   readonly person: {
@@ -206,6 +206,38 @@ describe("the promise of a commit", () => {
       return transactionOf(trx);
     });
     assert.equal(open.committed?.verdict({ level: "global" })?.verdict, "durable");
+  });
+});
+
+describe("what is known, and what is not", () => {
+  it("a transaction whose durability could not be waited for has committed all the same", async (context) => {
+    const hw = await client(system, context);
+    const db = database(hw, { transaction: { ack: "durable", level: "region", timeout: 4_000 } });
+    const pending = { code: "durability_timeout", outcome: "applied", retry: "wait" };
+    await system.cluster.isolate(EAST);
+    try {
+      const update = db.updateTable("account").set({ balance: 41n }).where("id", "=", 3);
+      await refuses(update.execute(), pending);
+      let open: InteractiveTransaction | undefined;
+      const whole = db.transaction().execute(async (trx) => {
+        open = await transactionOf(trx);
+        await trx.updateTable("account").set({ balance: 42n }).where("id", "=", 3).execute();
+      });
+      await refuses(whole, pending);
+      assert.equal(await ask(hw, "SELECT balance FROM account WHERE id = 3"), 42n);
+      await system.cluster.healAll();
+      assert.equal((await open?.durable({ level: "region", timeout: 60_000 }))?.verdict, "durable");
+    } finally {
+      await system.cluster.healAll();
+    }
+  });
+
+  it("an answer that was lost is found again: it ran once, and its rows are not made up", async (context) => {
+    const db = database(await client(system, context, { fetch: losingFirstAnswers() }));
+    const insert = db.insertInto("account").values({ id: 31, balance: 1n }).returning("id");
+    await refuses(insert.execute(), { code: "results_not_kept", outcome: "applied" });
+    const hw = await client(system, context);
+    assert.equal(await ask(hw, "SELECT count(*) FROM account WHERE id = 31"), 1n);
   });
 });
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { type TestContext } from "node:test";
 import { System } from "@highwater/dev-system";
-import { Highwater, type HighwaterOptions, type SqlValue } from "../../src/index.ts";
+import { type FetchLike, Highwater, type HighwaterOptions, type SqlValue } from "../../src/index.ts";
 
 export const EAST = "us-east";
 /** Nothing here is about speed. */
@@ -50,6 +50,19 @@ export async function refuses(
     expected,
     String(error),
   );
+}
+
+/** A fetch that loses the first answer to each one-shot transaction: the client finds its outcome again, without results. */
+export function losingFirstAnswers(): FetchLike {
+  const lost = new Set<unknown>();
+  return async (url, init) => {
+    const response = await fetch(url, init);
+    const isLost = url.endsWith("/v1/transactions") && !lost.has(init?.body);
+    if (!isLost) return response;
+    lost.add(init?.body);
+    await response.arrayBuffer();
+    throw new TypeError("the answer is lost");
+  };
 }
 
 /** Holds the first callers until there are so many, and nobody after them. */
