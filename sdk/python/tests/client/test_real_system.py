@@ -1,0 +1,119 @@
+"""Both clients on the real system: three regions, and the failures that the promises are about."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from highwater import ConstraintError, Endpoint, TransactionLostError, sql
+from highwater._core.tuning import DEFAULT_TUNING
+from tests.client.world import Heard, World
+from tests.system import System
+
+
+def client_of(world: World, system: System, **options: Any) -> Any:
+    endpoints = [Endpoint(each.gateway, each.tracker) for each in system.endpoints]
+    given = {"request_timeout": 10, "total_timeout": 60, "tuning": DEFAULT_TUNING, **options}
+    return world.client(endpoints=endpoints, **given)
+
+
+async def table_of(hw: Any, name: str) -> Any:
+    table = sql.ident(name)
+    await hw.transaction(
+        [
+            sql("DROP TABLE IF EXISTS {table}", table=table),
+            sql("CREATE TABLE {table} (id bigint PRIMARY KEY, amount numeric NOT NULL)", table=table),
+        ],
+        ack="durable",
+        max_wait_ms=30_000,
+    )
+    return table
+
+
+async def test_the_quick_start_and_what_is_around_it(world: World, system: System) -> None:
+    hw = client_of(world, system)
+    table = await table_of(hw, f"python_quick_{'async' if world.is_async else 'sync'}")
+    kept = Heard()
+    hw.on_durable(kept)
+    insert = sql("INSERT INTO {table} VALUES ({id}, {amount})", table=table, id=2**60, amount=Decimal("0.1"))
+    tx = await hw.transaction([insert, sql("SELECT * FROM {table}", table=table)])
+    assert tx.rows == [{"id": 2**60, "amount": Decimal("0.1")}]
+    verdict = await tx.durable(level="global")
+    assert (verdict.verdict, verdict.id) == ("durable", tx.id)
+    await kept.until(lambda news: [each.id for each in news] == [tx.id])
+    with pytest.raises(ConstraintError) as caught:
+        await hw.transaction(insert)
+    assert caught.value.sqlstate == "23505"
+    assert (await hw.status(tx.id)).state in ("committed", "durable")
+    [told] = await hw.verdicts([tx.token], wait_ms=5_000)
+    assert told.verdict == "durable"
+    assert set(hw.marks.levels) == {"disk", "region", "global"}
+
+
+async def test_transact_sessions_and_reads_that_see_them(world: World, system: System) -> None:
+    hw = client_of(world, system)
+    table = await table_of(hw, f"python_session_{'async' if world.is_async else 'sync'}")
+    session = hw.session(causal=True)
+    await session.transaction(sql("INSERT INTO {table} VALUES (1, 0)", table=table))
+
+    async def add_one(tx: Any) -> Decimal:
+        read = await tx.query(sql("SELECT amount FROM {table} WHERE id = 1", table=table))
+        amount: Decimal = read.rows[0]["amount"] + 1
+        await tx.query(sql("UPDATE {table} SET amount = {amount} WHERE id = 1", table=table, amount=amount))
+        return amount
+
+    # They conflict with each other: each takes effect once.
+    amounts = await asyncio.gather(*(session.transact(add_one, timeout=60) for _ in range(4)))
+    assert sorted(amounts) == [1, 2, 3, 4]
+    read = await session.transaction(sql("SELECT amount FROM {table}", table=table), read_only=True)
+    assert read.rows == [{"amount": 4}]
+    assert read.served is not None
+    await session.durable(level="global")
+    other = client_of(world, system).session()
+    assert {each.verdict for each in await other.resume(session.token)} <= {"durable"}
+
+
+async def test_what_a_failover_loses_is_told_and_what_it_keeps_goes_on(world: World, system: System) -> None:
+    hw = client_of(world, system)
+    table = await table_of(hw, f"python_lost_{'async' if world.is_async else 'sync'}")
+    insert = "INSERT INTO {table} VALUES ({id}, 0)"
+    kept = await hw.transaction(sql(insert, table=table, id=1))
+    await kept.durable()
+    system.command("hold")
+    gone, heard, of_client = await hw.transaction(sql(insert, table=table, id=2)), Heard(), Heard()
+    gone.on_lost(heard)
+    hw.on_lost(of_client)
+    session = hw.session()
+    also = await session.transaction(sql(insert, table=table, id=3))
+    wait = asyncio.ensure_future(gone.durable(timeout=120))
+    await asyncio.to_thread(system.command, "failover")
+    with pytest.raises(TransactionLostError) as caught:
+        await wait
+    assert caught.value.transaction_id == gone.id
+    assert caught.value.successor is not None
+    await heard.until(lambda news: [each.id for each in news] == [gone.id])
+    with pytest.raises(TransactionLostError):
+        await session.durable(timeout=120)
+    await of_client.until(lambda news: {each.id for each in news} == {gone.id, also.id})
+    assert len(of_client.news) == 2
+    # Another client of the regions that are left, with the tokens alone.
+    later = client_of(world, system)
+    with pytest.raises(TransactionLostError):
+        await later.promise(gone.token).durable(timeout=120)
+    assert (await later.promise(kept.token).durable(timeout=120)).verdict == "durable"
+    rows = (await hw.transaction(sql("SELECT id FROM {table}", table=table))).rows
+    assert rows == [{"id": 1}]
+
+
+async def test_a_gateway_and_a_stream_that_are_gone_are_gone_around(world: World, system: System) -> None:
+    hw = client_of(world, system)
+    first = await hw.transaction(sql("SELECT 1"))
+    wait = asyncio.ensure_future(first.durable(level="global", timeout=60))
+    await asyncio.to_thread(system.command, "cut", service="tracker")
+    await wait
+    await asyncio.to_thread(system.command, "stop", service="gateway")
+    second = await hw.transaction(sql("SELECT 2"))
+    assert (await second.durable(level="global", timeout=60)).verdict == "durable"
