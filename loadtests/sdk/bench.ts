@@ -25,18 +25,23 @@ export interface Sizes {
   readonly rounds: number;
   /** Transactions of a segment. */
   readonly commits: number;
+  /** The same where one takes several times as long. */
+  readonly pythonCommits: number;
   readonly promises: number;
   readonly batchRounds: number;
   readonly batchCommits: number;
+  readonly pythonBatchCommits: number;
 }
 
 export const FULL: Sizes = {
   languages: ["typescript", "python_async", "python_sync"],
   rounds: 7,
   commits: 1_500,
+  pythonCommits: 400,
   promises: 10_000,
   batchRounds: 5,
   batchCommits: 4_000,
+  pythonBatchCommits: 1_000,
 };
 
 export const CONCURRENCY = [1, 64] as const;
@@ -84,15 +89,15 @@ export async function measureAll(sizes: Sizes, progress: Progress): Promise<Meas
 async function measureCommits(url: string, language: Language, sizes: Sizes): Promise<CommitSample[]> {
   using subjects = new Subjects();
   const samples: CommitSample[] = [];
+  const count = language === "typescript" ? sizes.commits : sizes.pythonCommits;
   for (let round = 1 - WARM_UP_ROUNDS; round <= sizes.rounds; round++)
     for (const concurrency of CONCURRENCY)
       for (const way of WAYS) {
         // A batch of one is no batch.
         if (way === "batched" && concurrency === 1) continue;
-        const order = { kind: "commit", url, count: sizes.commits, concurrency } as const;
+        const order = { kind: "commit", url, count, concurrency } as const;
         const { cpuMs } = await subjects.of(language, way).ask(order);
-        if (round >= 1)
-          samples.push({ language, way, concurrency, round, cpuUs: (1_000 * cpuMs) / sizes.commits });
+        if (round >= 1) samples.push({ language, way, concurrency, round, cpuUs: (1_000 * cpuMs) / count });
       }
   return samples;
 }
@@ -129,10 +134,10 @@ async function measureBatching(sizes: Sizes): Promise<Batching> {
   let committed = 0;
   for (const language of sizes.languages) {
     using subjects = new Subjects();
+    const count = language === "typescript" ? sizes.batchCommits : sizes.pythonBatchCommits;
     for (let round = 0; round <= sizes.batchRounds; round++)
       for (const way of ["sdk", "batched"] as const) {
         const subject = subjects.of(language, way);
-        const count = sizes.batchCommits;
         const read = { gateway: cpuOf(gateway.pid), database: cpuOfServer(system.postmaster) };
         const done: Committed = await subject.ask({
           kind: "commit",
