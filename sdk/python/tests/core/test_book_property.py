@@ -141,3 +141,19 @@ def test_property_order_repetition_and_silence_change_no_outcome(
     assert not play.book.entries, "something hangs"
     for held in play.held:
         assert [verdict.verdict for verdict in held.told] == ["durable" if survives(forks, held.made) else "lost"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.dictionaries(st.sampled_from(("disk", "region")), st.integers(0, 9)))))
+def test_property_marks_that_are_repeated_or_out_of_order_never_lower_one(
+    told: list[tuple[int, dict[str, int]]],
+) -> None:
+    history = PromiseBook().history
+    highest: dict[tuple[str, str], int] = {}
+    for at, levels in [*told, *reversed(told)]:
+        learned = history.learn_marks(Marks(EPOCHS[at], at + 1, levels))
+        for level, offset in levels.items():
+            before = highest.get((EPOCHS[at], level), -1)
+            assert (level in learned.raised) == (offset > before)
+            highest[EPOCHS[at], level] = max(before, offset)
+        for (epoch, level), offset in highest.items():
+            assert history.mark(epoch, level) == offset
