@@ -114,10 +114,9 @@ export class Site implements AsyncDisposable {
     await this.system.ready();
   }
 
-  /** A clean restart of the primary: a new epoch, in which nothing is lost. */
+  /** A clean restart of the primary: a new epoch, in which nothing is lost. Gateways find it by themselves. */
   async restart(): Promise<void> {
     await this.system.cluster.restart(this.#primary);
-    await this.system.ready();
   }
 
   async stopService(region: string, service: ServiceName): Promise<void> {

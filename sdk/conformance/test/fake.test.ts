@@ -15,7 +15,7 @@ const drivers = new Drivers();
 after(() => drivers[Symbol.asyncDispose]());
 
 for (const scenario of await loadScenarios(folder))
-  if (scenario.name.includes(ONLY))
+  if (new RegExp(ONLY).test(scenario.name))
     test(scenario.name, () => runScenario(scenario, { drivers, ...(languages && { languages }) }));
 
 test("what is not as a scenario says fails, in the language that it is of", async () => {

@@ -1,6 +1,7 @@
 // Goal: every SDK keeps its promises on the real product, through cuts, dead services and failovers, and what one language has
 // committed another one can judge. Method: one system of three regions; the scenarios of scenarios/system one after another, all
 // languages in step, so that they share each fault; what they say is compared with what the database has.
+import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Drivers } from "../src/driver.ts";
 import { loadScenarios } from "../src/format.ts";
@@ -19,9 +20,19 @@ before(async () => {
 });
 after(async () => {
   await drivers[Symbol.asyncDispose]();
-  await host.close();
+  // It and all of its processes end because its standard input does.
+  assert.equal(await host.close(), 0);
 });
 
 for (const scenario of await loadScenarios(folder))
-  if (scenario.name.includes(ONLY))
+  if (new RegExp(ONLY).test(scenario.name))
     test(scenario.name, () => runScenario(scenario, { drivers, host, ...(languages && { languages }) }));
+
+test("a fault that nobody knows is refused", async () => {
+  await assert.rejects(host.command("explode"), /there is no command explode/);
+  await assert.rejects(host.command("hold", { region: "primary" }), /hold takes no region/);
+  await assert.rejects(
+    host.command("stop", { service: "gateway", region: "moon" }),
+    /there is no region moon/,
+  );
+});

@@ -415,6 +415,8 @@ async def main() -> None:
             del SCOPES[request["scope"]]
         call = Call(scope, given)
         CALLS[number] = (call, loop.create_task(obey(number, request["do"], call)))
+        # It has begun before it can be cancelled; a task that never began would never answer.
+        await asyncio.sleep(0)
 
 
 if __name__ == "__main__":
