@@ -330,6 +330,7 @@ class BaseClient(Generic[P, T]):
 
     def _renew(self, *, forked: bool) -> None:
         """Begins anew in a process that was forked, or on another loop: with no connection, no wait and no question."""
+        self._certificates.renew()
         self._host.renew(forked=forked)
         self._watcher.renew()
         self._listeners.renew()

@@ -68,6 +68,7 @@ class BaseInteractive(Generic[T]):
         return os.getpid() == self._process
 
     def _check_process(self) -> None:
+        """Before the lock is taken: a thread that a forked process has not got may have held it."""
         if not self._is_own:
             raise usage_error(
                 "transaction_ended", "the transaction belongs to the process that this one was forked from"
@@ -76,21 +77,18 @@ class BaseInteractive(Generic[T]):
     def _execute_steps(
         self, statements: Sequence[StatementInput], timeout: float | None
     ) -> Steps[list[StatementResult]]:
-        self._check_process()
         results = yield from self._core.execute(statements, timeout_ms=milliseconds(timeout))
         return [self._decode(result) for result in results]
 
     def _commit_steps(self, ack: AckOptions, statements: Sequence[StatementInput], timeout: float | None) -> Steps[T]:
-        self._check_process()
         return (yield from self._core.commit(ack, statements=statements, timeout_ms=milliseconds(timeout)))
 
     def _rollback_steps(self, timeout: float | None) -> Steps[None]:
-        self._check_process()
         return self._core.rollback(timeout_ms=milliseconds(timeout))
 
     def _exit_steps(self, error: BaseException | None) -> Steps[None]:
         """Rolls back what was left open; an interrupt does not wait for long."""
-        if self._core.committed is not None or not self._is_own:
+        if self._core.committed is not None:
             return
         is_interrupt = error is not None and not isinstance(error, Exception)
         yield from self._core.rollback(timeout_ms=_INTERRUPTED_ROLLBACK_MS if is_interrupt else None)

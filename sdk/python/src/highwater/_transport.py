@@ -41,6 +41,10 @@ class Certificates:
 
     def __init__(self, verify: Verify) -> None:
         self._verify = verify
+        self.renew()
+
+    def renew(self) -> None:
+        """A thread that a forked process has not got may have held the lock."""
         self._lock = threading.Lock()
 
     def __call__(self) -> ssl.SSLContext:

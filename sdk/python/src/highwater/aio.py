@@ -272,6 +272,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         self, statements: Sequence[StatementInput], *, timeout: float | None = None
     ) -> list[StatementResult]:
         """Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault."""
+        self._check_process()
         async with self._lock:
             return await self._client._run(self._execute_steps(statements, timeout))
 
@@ -284,6 +285,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         open: commit again, or roll back.
         Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
         """
+        self._check_process()
         async with self._lock:
             steps = self._commit_steps(ack_of(options), statements, options.get("timeout"))
             return await self._client._run(steps, Outcome(self.id))
@@ -294,6 +296,7 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at `expires_at`.
         On a transaction that has ended it does nothing; on a committed one it raises.
         """
+        self._check_process()
         async with self._lock:
             await self._client._finish(self._rollback_steps(timeout))
 
@@ -312,6 +315,8 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if not self._is_own:
+            return
         async with self._lock:
             await self._client._finish(self._exit_steps(error))
 

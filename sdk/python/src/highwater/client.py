@@ -262,6 +262,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         cancel: Cancellation | None = None,
     ) -> list[StatementResult]:
         """Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault."""
+        self._check_process()
         with self._lock:
             return self._client._run(self._execute_steps(statements, timeout), cancel or self._cancel)
 
@@ -278,6 +279,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         open: commit again, or roll back.
         Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
         """
+        self._check_process()
         with self._lock:
             steps = self._commit_steps(ack_of(options), statements, options.get("timeout"))
             return self._client._run(steps, cancel or self._cancel, Outcome(self.id))
@@ -288,6 +290,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at `expires_at`.
         On a transaction that has ended it does nothing; on a committed one it raises.
         """
+        self._check_process()
         with self._lock:
             self._client._finish(self._rollback_steps(timeout))
 
@@ -303,6 +306,8 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if not self._is_own:
+            return
         with self._lock:
             self._client._finish(self._exit_steps(error))
 

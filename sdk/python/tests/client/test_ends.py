@@ -29,6 +29,8 @@ from tests.client.test_durability import FIRST, SECOND, at, judge
 from tests.client.world import QUICK, World, until
 
 STATEMENT = sql("SELECT 1")
+#: Later versions of Python warn of every fork where there are threads.
+FORKING = ("-W", "error", "-W", "ignore::DeprecationWarning")
 
 
 class Ender:
@@ -327,7 +329,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 hw.close()
 """
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-W", "error", "-c", program, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        sys.executable, *FORKING, "-c", program, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
     ended = asyncio.ensure_future(process.wait())
     # Both processes have a stream of their own.

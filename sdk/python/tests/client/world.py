@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -62,7 +63,7 @@ class Threaded:
     def _unwrap(self, value: Any) -> Any:
         if isinstance(value, Threaded):
             return value.target
-        if asyncio.iscoroutinefunction(value):
+        if inspect.iscoroutinefunction(value):
             return lambda argument: asyncio.run_coroutine_threadsafe(value(self._wrap(argument)), self._loop).result()
         return value
 
