@@ -8,6 +8,7 @@ import { type Deps } from "./deps.ts";
 import { Durability } from "./durability.ts";
 import { Exposure } from "./exposure/exposure.ts";
 import { registerExposureGauges } from "./exposure/gauges.ts";
+import { Finality } from "./finality.ts";
 import { FlushHelp } from "./flush.ts";
 import { Inspection } from "./inspection.ts";
 import { Interactive } from "./interactive/interactive.ts";
@@ -79,7 +80,8 @@ export class Gateway {
     });
     this.#exposure = this.#makeExposure(config);
     this.#verdicts = new Verdicts(deps, config.trackers, onContact);
-    this.#settler = new Settler(deps, this.primary);
+    const finality = this.#makeFinality(config);
+    this.#settler = new Settler(deps, this.primary, finality);
     this.#stream = new TrackerStream(deps, {
       trackers: config.trackers,
       onContact,
@@ -101,7 +103,7 @@ export class Gateway {
     const shared = {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
-      exposure: this.#exposure,
+      ...{ exposure: this.#exposure, finality },
       lookUps: new LookUps(deps.store, this.primary),
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
     };
@@ -109,16 +111,28 @@ export class Gateway {
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
     this.transactions = new Transactions({ ...shared, outcomes, reads: new Reads(shared) });
     this.interactive = new Interactive({ ...shared, outcomes });
-    const authenticator = makeAuthenticator(config.identity, deps, () => this.primary.reign);
-    const admission = new Admission({ clock: deps.clock, defaults: config.identity.limits });
-    this.callers = new Callers({
-      ...{ authenticator, admission, clock: deps.clock },
+    this.callers = this.#makeCallers(config);
+    this.#registerGauges();
+    registerExposureGauges(this.metrics, this.#exposure);
+  }
+
+  #makeFinality({ trackers, exposure }: Config): Finality {
+    const { marks, primary } = this;
+    return new Finality({
+      ...{ marks, primary, flush: this.#flush, level: trackers.length === 0 ? null : exposure.level },
+    });
+  }
+
+  #makeCallers(config: Config): Callers {
+    const { clock } = this.#deps;
+    const authenticator = makeAuthenticator(config.identity, this.#deps, () => this.primary.reign);
+    const admission = new Admission({ clock, defaults: config.identity.limits });
+    return new Callers({
+      ...{ authenticator, admission, clock },
       onRefused: (code) => {
         this.metrics.refusals.add({ code });
       },
     });
-    this.#registerGauges();
-    registerExposureGauges(this.metrics, this.#exposure);
   }
 
   #makePrimary(config: Config): Primary {

@@ -4,6 +4,7 @@ import { sleep } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
 import { type Deps } from "./deps.ts";
 import { type Durability } from "./durability.ts";
+import { type Finality } from "./finality.ts";
 import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
@@ -20,10 +21,13 @@ export interface InspectionParts {
   readonly marks: MarkBoard;
   readonly durability: Durability;
   readonly flush: FlushHelp;
+  readonly finality: Finality;
 }
 
 /** Between two reigns a look-up waits at least so long for the next. */
 const AUTHORITY_WAIT_MS = 200;
+/** So long at least a look-up waits for a tombstone to be safe: each new one would have to wait for a later position. */
+const FINALITY_WAIT_MS = 2_000;
 
 export class Inspection {
   readonly #parts: InspectionParts;
@@ -38,7 +42,7 @@ export class Inspection {
     { level, waitMs }: { readonly level: string; readonly waitMs: number },
     { principal, signal }: Caller,
   ): Promise<TransactionStateResponse> {
-    const { clock, primary, lookUps, marks, durability, flush } = this.#parts;
+    const { clock, primary, lookUps, marks, durability, flush, finality } = this.#parts;
     const deadlineMs = clock.monotonicMs() + waitMs;
     const leftMs = (): number => Math.max(0, deadlineMs - clock.monotonicMs());
     // Who is an administrator sees everybody's.
@@ -46,6 +50,9 @@ export class Inspection {
     if (!(await this.#isOver(id, owner, waitMs))) return { id, state: "active", marks: marks.newest };
     const reign = primary.reign ?? (await primary.await(Math.max(AUTHORITY_WAIT_MS, leftMs())));
     const settled = await lookUps.find(reign, id, "primary_unavailable");
+    // Nobody may run it anew yet: a failover could still undo that it was settled.
+    if ((await finality.await(settled, Math.max(FINALITY_WAIT_MS, leftMs()), signal)) !== "reached")
+      return { id, state: "active", marks: marks.newest };
     if (settled.kind !== "committed")
       return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
     if (owner !== null && settled.owner !== owner) return { id, state: "unknown", marks: marks.newest };

@@ -13,6 +13,7 @@ import { type Announced } from "./announcer.ts";
 import { type Deps } from "./deps.ts";
 import { type Durability } from "./durability.ts";
 import { type Exposed, type Exposure } from "./exposure/exposure.ts";
+import { type Finality } from "./finality.ts";
 import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
@@ -30,6 +31,7 @@ export interface OutcomeParts {
   readonly durability: Durability;
   readonly exposure: Exposure;
   readonly flush: FlushHelp;
+  readonly finality: Finality;
   readonly lookUps: LookUps;
   readonly settler: Settler;
   readonly metrics: Metrics;
@@ -117,6 +119,11 @@ export class Outcomes {
     // It is counted where it was committed.
     this.#release(attempt);
     const settled = await this.#parts.lookUps.find(attempt.reign, attempt.id, "commit_unconfirmed");
+    if ((await this.#parts.finality.await(settled, SETTLE_ANSWER_MS)) !== "reached")
+      throw new HighwaterError("commit_unconfirmed", {
+        detail: "The id is settled, and not yet where a failover could not undo that.",
+        ...{ transactionId: attempt.id, retryAfterMs: RETRY_MS },
+      });
     this.#announceSettled(attempt, settled);
     return this.#fromReceipt(attempt, settled);
   }
@@ -145,7 +152,7 @@ export class Outcomes {
   /** Announces what it finds, also when the client has been answered meanwhile. Never rejects. */
   async #settle(attempt: Attempt): Promise<Settled | null> {
     const { settler, metrics, deps } = this.#parts;
-    const settled = await settler.settle(attempt.id);
+    const settled = await settler.settle(attempt.id, attempt.reign.epoch);
     const resolution = settled?.kind ?? "unsettled";
     metrics.unknownOutcomes.add({ resolution });
     deps.log.info("outcome_settled", { transactionId: attempt.id, resolution });
@@ -157,7 +164,8 @@ export class Outcomes {
   /** What may have committed is exposed for as long as nobody knows; so the question is never given up. */
   async #settleExposed(attempt: Attempt): Promise<void> {
     if (attempt.exposed === null) return;
-    const settled = await this.#parts.settler.settle(attempt.id, Number.POSITIVE_INFINITY);
+    const { settler } = this.#parts;
+    const settled = await settler.settle(attempt.id, attempt.reign.epoch, Number.POSITIVE_INFINITY);
     if (settled !== null) this.#noteSettled(attempt, settled);
   }
 

@@ -1,9 +1,10 @@
 // Unknown outcomes are resolved, never guessed: when a connection dies during COMMIT, the id is settled on the primary.
 // Either its receipt is there, or a tombstone is from now on, and then it can never commit.
-import { type TxnId } from "@highwater/protocol";
+import { type EpochId, type TxnId } from "@highwater/protocol";
 import { sleep } from "@highwater/store";
 import { Batcher } from "./batcher.ts";
 import { type Deps } from "./deps.ts";
+import { type Finality } from "./finality.ts";
 import { type Primary, type Reign } from "./primary.ts";
 import { type Settled, settledAs } from "./txn/settled.ts";
 
@@ -17,33 +18,42 @@ const LONG_PAUSE_MS = 1_000;
 /** A server that dies takes all transactions in flight with it; they are settled together. */
 const BATCH_MAX = 1_000;
 
+/** What a tombstone says: `lost`, that the attempt's epoch is over, and nobody can know whether it had committed there. */
+type Tombstone = "aborted" | "lost";
+
 export class Settler {
   readonly #deps: Pick<Deps, "clock" | "store" | "log">;
   readonly #primary: Primary;
+  readonly #finality: Finality;
   readonly #stop = new AbortController();
-  #current: { readonly reign: Reign; readonly batcher: Batcher<TxnId, Settled> } | null = null;
+  #current: { readonly reign: Reign; readonly batchers: Map<Tombstone, Batcher<TxnId, Settled>> } | null =
+    null;
 
-  constructor(deps: Pick<Deps, "clock" | "store" | "log">, primary: Primary) {
+  constructor(deps: Pick<Deps, "clock" | "store" | "log">, primary: Primary, finality: Finality) {
     this.#deps = deps;
     this.#primary = primary;
+    this.#finality = finality;
   }
 
   stop(): void {
     this.#stop.abort();
   }
 
-  /** Null when no primary could settle it in time; the id's announcement then leaves it to the trackers. */
-  async settle(id: TxnId, limitMs = LIMIT_MS): Promise<Settled | null> {
+  /** Final, also after a failover that keeps what is not at risk. Null when no primary could settle it in time; the id's announcement then leaves it to the trackers. */
+  async settle(id: TxnId, attempt: EpochId, limitMs = LIMIT_MS): Promise<Settled | null> {
     const { clock, log } = this.#deps;
     const deadlineMs = clock.monotonicMs() + limitMs;
     const pauseMs = limitMs > LIMIT_MS ? LONG_PAUSE_MS : PAUSE_MS;
     for (let failures = 0; ;) {
       try {
-        const leftMs = Math.max(0, deadlineMs - clock.monotonicMs());
-        const reign = await this.#primary.await(Math.min(LIMIT_MS, leftMs));
-        const settled = await this.#batcherOf(reign).ask(id);
+        const leftMs = (): number => Math.min(LIMIT_MS, Math.max(0, deadlineMs - clock.monotonicMs()));
+        const reign = await this.#primary.await(leftMs());
+        const tombstone = reign.epoch === attempt ? "aborted" : "lost";
+        const settled = await this.#batcherOf(reign, tombstone).ask(id);
         // Neither a receipt nor a tombstone: not settled.
-        if (settled.kind !== "absent") return settled;
+        const isSettled = settled.kind !== "absent";
+        if (isSettled && (await this.#finality.await(settled, leftMs(), this.#stop.signal)) === "reached")
+          return settled;
       } catch (cause) {
         if (failures++ === 0) log.warn("outcome_not_settled_yet", { transactionId: id, cause });
       }
@@ -53,16 +63,19 @@ export class Settler {
     }
   }
 
-  #batcherOf(reign: Reign): Batcher<TxnId, Settled> {
-    const current = this.#current;
-    if (current?.reign.epoch === reign.epoch) return current.batcher;
+  #batcherOf(reign: Reign, tombstone: Tombstone): Batcher<TxnId, Settled> {
     const { node, epoch } = reign;
-    const batcher = new Batcher<TxnId, Settled>(async (ids) => {
-      const request = { epoch, ids, tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
-      const found = await this.#deps.store.settle(node, request);
-      return (id) => settledAs(id, found);
-    }, BATCH_MAX);
-    this.#current = { reign, batcher };
+    if (this.#current?.reign.epoch !== epoch) this.#current = { reign, batchers: new Map() };
+    const { batchers } = this.#current;
+    let batcher = batchers.get(tombstone);
+    if (batcher === undefined) {
+      batcher = new Batcher<TxnId, Settled>(async (ids) => {
+        const request = { epoch, ids, tombstone, patienceMs: PATIENCE_MS } as const;
+        const found = await this.#deps.store.settle(node, request);
+        return (id) => settledAs(id, found);
+      }, BATCH_MAX);
+      batchers.set(tombstone, batcher);
+    }
     return batcher;
   }
 }

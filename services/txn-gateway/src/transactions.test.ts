@@ -124,6 +124,12 @@ const receipt = (id: TxnId, state: ReceiptState, epoch = EPOCH_A): ReceiptsAsOf 
   asOf: 70n as Offset,
 });
 
+/** Tombstones that were found by now have reached the level at which nothing is at risk. */
+const makeSafe = async ({ gateway }: Made): Promise<void> => {
+  gateway.marks.advance({ epoch: EPOCH_A, seq: 1, levels: { disk: "70" } });
+  await settle();
+};
+
 const commitIn = (epoch: string): ReceiptState => ({
   kind: "commit",
   epoch: epoch as EpochId,
@@ -241,6 +247,9 @@ test("a replay of an aborted id withdraws, of a lost one does not; of an expired
     await settle();
     made.lookUps[0]?.resolve(receipt(made.id, { ...commitIn(EPOCH_A), kind } as ReceiptState));
     await settle();
+    if (["aborted", "lost"].includes(kind))
+      assert.equal(made.found.code, undefined, "a failover could undo it");
+    await makeSafe(made);
     assert.equal(made.found.code, code);
     assert.deepEqual(await announced(made, made.id), expected, kind);
   }
@@ -259,10 +268,42 @@ test("an unknown outcome is settled: as committed, or with a tombstone", async (
     assert.equal(made.settles[0]?.epoch, EPOCH_A);
     made.settles[0].resolve(receipt(made.id, { ...commitIn(EPOCH_A), kind } as ReceiptState));
     await settle();
+    if (kind !== "commit") assert.equal(made.found.code, undefined, "a failover could undo it");
+    await makeSafe(made);
     if (kind === "commit") assert.equal(made.found.answer?.body.replayed, true);
     else assert.equal(made.found.code, `transaction_${kind}`);
     assert.deepEqual(await announced(made, made.id), expected, kind);
   }
+});
+
+test("a tombstone that its epoch did not make safe is made again in the next, and only that is told", async () => {
+  const made = await begin();
+  made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
+  await settle();
+  const tombstone = { ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState;
+  made.settles[0]?.resolve(receipt(made.id, tombstone));
+  await settle();
+  made.primaries.epoch = EPOCH_B;
+  made.gateway.marks.endEpoch(EPOCH_A);
+  await made.clock.advance(1_000);
+  made.settles[1]?.reject(new HighwaterError("epoch_changed"));
+  await made.clock.advance(1_000);
+  assert.equal(made.settles[2]?.epoch, EPOCH_B);
+  // The successor does not have it: a copy of the request has committed there meanwhile.
+  made.settles[2].resolve(receipt(made.id, commitIn(EPOCH_B), EPOCH_B));
+  await settle();
+  assert.equal(made.found.answer?.body.replayed, true);
+  assert.deepEqual(await announced(made, made.id), ["intent"]);
+});
+
+test("a replay of an id whose tombstone does not become safe in time is told to be resolved", async () => {
+  const made = await begin();
+  made.executions[0]?.resolve({ kind: "already_settled" });
+  await settle();
+  made.lookUps[0]?.resolve(receipt(made.id, { ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState));
+  await made.clock.advance(11_000);
+  assert.equal(made.found.code, "commit_unconfirmed");
+  assert.deepEqual(await announced(made, made.id), ["intent"]);
 });
 
 test("settled in a later epoch: the attempt is told apart, and its position is left to the trackers", async () => {
@@ -301,6 +342,7 @@ test("without a primary the client is told after ten seconds; the settling goes 
     .at(-1)
     ?.resolve(receipt(made.id, { kind: "aborted", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n }));
   await settle();
+  await makeSafe(made);
   assert.deepEqual(await announced(made, made.id), ["intent", "withdrawn"]);
   watch(made.gateway.transactions.run(accepted(made.id), caller));
   await settle();
@@ -324,6 +366,7 @@ test("an unknown outcome of a crowd is settled in one call", async () => {
   );
   made.settles[0]?.resolve({ receipts, epoch: EPOCH_A as EpochId, asOf: 70n as Offset });
   await settle();
+  await makeSafe(made);
   assert.deepEqual(
     found.map(({ code }) => code),
     ["transaction_aborted", "transaction_aborted", "transaction_aborted"],
@@ -388,6 +431,8 @@ test("committed, it is exposed until its mark; a read, a replay and what was abo
   assert.equal(exposed(aborted).reserved, 1, "nobody knows yet");
   aborted.settles[0]?.resolve(receipt(aborted.id, { ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState));
   await settle();
+  assert.equal(exposed(aborted).reserved, 1, "a failover could undo it");
+  await makeSafe(aborted);
   assert.deepEqual(exposed(aborted), { reserved: 0, pending: 0 });
 });
 

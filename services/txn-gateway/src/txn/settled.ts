@@ -13,11 +13,19 @@ export type Settled =
       readonly owner: bigint;
       readonly digest: bigint;
     }
-  | { readonly kind: "aborted" | "lost" | "absent" | "expired" | "out_of_window" };
+  | {
+      /** A tombstone says so. It is at or below the offset in the epoch, and as safe as what is there. */
+      readonly kind: "aborted" | "lost";
+      readonly epoch: EpochId;
+      readonly offset: Offset;
+    }
+  | { readonly kind: "absent" | "expired" | "out_of_window" };
 
 export function settledAs(id: TxnId, found: ReceiptsAsOf): Settled {
   const receipt = found.receipts.get(id);
   if (receipt === undefined) return { kind: "absent" };
+  if (receipt.kind === "aborted" || receipt.kind === "lost")
+    return { kind: receipt.kind, epoch: found.epoch, offset: found.asOf };
   if (receipt.kind !== "commit") return { kind: receipt.kind };
   const { epoch: attempt, owner, digest } = receipt;
   return { kind: "committed", attempt, epoch: found.epoch, offset: found.asOf, owner, digest };
