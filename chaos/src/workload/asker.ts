@@ -4,6 +4,7 @@ import { type Level, type TxnId } from "@highwater/checker";
 import { type Journal } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
 import { type Random } from "./random.ts";
+import { attemptOf } from "./tokens.ts";
 import { askVerdicts } from "./verdicts.ts";
 
 const REMEMBERED_MAX = 400;
@@ -54,9 +55,10 @@ export async function askNowAndThen(options: AskerOptions): Promise<void> {
     );
     // A tracker that is dead, paused or without authority says nothing.
     for (const [at, verdict] of (verdicts ?? []).entries()) {
-      const { txn } = asked[at] ?? {};
-      if (txn !== undefined)
-        journal.told({ txn, level, ...verdict, by: "asked", tracker: tracker.name, attempt: null });
+      const { txn, token } = asked[at] ?? {};
+      if (txn === undefined || token === undefined) continue;
+      const attempt = attemptOf(token);
+      journal.told({ txn, level, ...verdict, by: "asked", tracker: tracker.name, attempt });
     }
   }
 }

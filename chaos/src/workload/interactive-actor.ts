@@ -9,6 +9,7 @@ import { type Plan, type Planner } from "./plan.ts";
 import { type Random } from "./random.ts";
 import { foundBy } from "./resolver.ts";
 import { shownBy, statementsOf } from "./schema.ts";
+import { attemptOf } from "./tokens.ts";
 import { type Body, call, type Problem, type Reply } from "./wire.ts";
 
 const CALL_TIMEOUT_MS = 4_000;
@@ -86,10 +87,7 @@ export class InteractiveActor implements Actor {
       operations,
     });
     const { token, ...outcome } = await this.#transact(plan, txn);
-    if (token !== null) {
-      const attempt = outcome.replayed ? null : (outcome.position?.epoch ?? null);
-      journal.note({ kind: "token", txn, token, attempt });
-    }
+    if (token !== null) journal.note({ kind: "token", txn, token, attempt: attemptOf(token) });
     journal.answered({ txn, ...outcome });
     if (outcome.outcome === "unknown") resolver.add({ hw, txn, level });
     if (token !== null) {

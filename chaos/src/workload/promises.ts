@@ -1,8 +1,9 @@
 // The promises of everything that this process knows to be committed: waits for each, records every word, and says when one
 // is lost.
 import { type Level, type Told, type TxnId } from "@highwater/checker";
-import { type DurabilityPromise, HighwaterError, type Session, type TokenVerdict } from "@highwater/sdk";
+import { type DurabilityPromise, HighwaterError, type Session } from "@highwater/sdk";
 import { type Journal } from "./journal.ts";
+import { attemptOf } from "./tokens.ts";
 
 /** One wait of the SDK; it is repeated until there is a word, or nobody waits any longer. */
 const WAIT_MS = 30_000;
@@ -14,6 +15,8 @@ interface Word {
   /** What it is about, where that is told. */
   readonly level?: Level;
 }
+
+const PENDING: Word = { verdict: "pending", rule: "no word in time" };
 
 export class Promises {
   readonly #journal: Journal;
@@ -35,10 +38,11 @@ export class Promises {
   ): void {
     const { txn, levels, onLost = () => undefined } = options;
     const [own] = levels;
+    const attempt = attemptOf(promise.token);
     // Of a promise that has both, the listener and the wait have to say the same: both are recorded.
     const listening = promise.onLost(
       (verdict) => {
-        this.#tell(txn, verdict.level, verdict);
+        this.#tell({ txn, attempt }, verdict.level, verdict);
         // A late copy of the request has committed in the new history: whoever ran it again would do it twice.
         if (verdict.verdict === "lost" && verdict.retriedIn === undefined) onLost();
       },
@@ -61,7 +65,8 @@ export class Promises {
       if (error instanceof HighwaterError) return;
       throw error;
     }
-    for (const txn of txns) this.#tell(txn, level, { verdict: "durable", rule: "session" });
+    for (const txn of txns)
+      this.#tell({ txn, attempt: null }, level, { verdict: "durable", rule: "session" });
   }
 
   /** Resolves when every promise has spoken; after so long, those that have not are recorded as pending. */
@@ -75,32 +80,35 @@ export class Promises {
 
   async #wait(promise: DurabilityPromise, txn: TxnId, level: Level): Promise<void> {
     const { signal } = this.#over;
+    const attempt = attemptOf(promise.token);
     for (;;) {
       try {
         const verdict = await promise.durable({ level, timeout: WAIT_MS, signal });
-        this.#tell(txn, level, verdict);
+        this.#tell({ txn, attempt }, level, verdict);
         return;
       } catch (error) {
         if (!(error instanceof HighwaterError) && !signal.aborted) throw error;
         const word = error instanceof HighwaterError ? wordOf(error) : undefined;
         if (word === undefined && !signal.aborted) continue;
-        // A promise that is broken at one level ends the wait for every level; it is a word about its own.
+        // A promise that is broken at one level ends the wait for every level; at the others it is gone.
         const about = word?.verdict === "broken" ? (word.level ?? level) : level;
-        this.#tell(txn, about, word ?? { verdict: "pending", rule: "no word in time" });
+        if (word !== undefined) this.#tell({ txn, attempt }, about, word);
+        const own: Word = word === undefined ? PENDING : { verdict: "lost", rule: word.rule };
+        if (word === undefined || about !== level) this.#tell({ txn, attempt }, level, own);
         return;
       }
     }
   }
 
-  #tell(txn: TxnId, level: Level, { verdict, rule }: Word): void {
-    this.#journal.told({ txn, level, verdict, by: "promise", tracker: null, attempt: null, rule });
+  #tell(of: Pick<Told, "txn" | "attempt">, level: Level, { verdict, rule }: Word): void {
+    this.#journal.told({ ...of, level, verdict, by: "promise", tracker: null, rule });
   }
 }
 
 /** The word that an error of `durable()` stands for, or undefined when it is none. */
 function wordOf(error: HighwaterError): Word | undefined {
   const { code } = error;
-  const verdict = "verdict" in error ? (error.verdict as TokenVerdict | undefined) : undefined;
+  const verdict = "verdict" in error ? error.verdict : undefined;
   if (verdict !== undefined) return verdict;
   switch (code) {
     case "transaction_unknown":

@@ -5,6 +5,7 @@ import { type Level, type TxnId } from "@highwater/checker";
 import { type Highwater, HighwaterError, type TransactionStateResponse } from "@highwater/sdk";
 import { type Journal } from "./journal.ts";
 import { type Promises } from "./promises.ts";
+import { attemptOf } from "./tokens.ts";
 
 export interface Found {
   readonly outcome: "committed" | "aborted" | "lost";
@@ -77,7 +78,7 @@ export class Resolver {
       const found = state && foundBy(state);
       if (found === undefined) continue;
       const { outcome, token, position } = found;
-      if (token !== undefined) journal.note({ kind: "token", txn, token, attempt: null });
+      if (token !== undefined) journal.note({ kind: "token", txn, token, attempt: attemptOf(token) });
       journal.resolved({ txn, outcome, position });
       if (token === undefined) return;
       promises.watch(hw.promise(token, { level }), { txn, levels: [level] });

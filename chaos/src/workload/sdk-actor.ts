@@ -16,6 +16,7 @@ import { type Actor, type Shared } from "./parts.ts";
 import { type Plan, type Planner } from "./plan.ts";
 import { type Random } from "./random.ts";
 import { statementsOf } from "./schema.ts";
+import { attemptOf } from "./tokens.ts";
 
 const ATTEMPTS_MAX = 5;
 const CONFLICT_PAUSE_MS = 15;
@@ -116,9 +117,8 @@ export class SdkActor implements Actor {
   /** Before the answer is recorded: a commit that is known of has to have its token. */
   #noteToken(txn: TxnId, transaction: Transaction | undefined): void {
     if (transaction === undefined) return;
-    const { token, position, replayed } = transaction;
-    const attempt = replayed ? null : position.epoch;
-    this.#options.shared.journal.note({ kind: "token", txn, token, attempt });
+    const { token } = transaction;
+    this.#options.shared.journal.note({ kind: "token", txn, token, attempt: attemptOf(token) });
   }
 
   #sender(plan: Plan, txn: TxnId, inSession: boolean): () => Promise<Sent> {

@@ -1,12 +1,13 @@
 // The end of a run, when everything is healed: what became of every unknown, and every tracker's final word on every token.
 import { setTimeout as pause } from "node:timers/promises";
-import { type EpochId, type Level, type TxnId } from "@highwater/checker";
+import { type Level, type TxnId } from "@highwater/checker";
 import { Highwater, HighwaterError } from "@highwater/sdk";
 import { type Endpoint } from "../parts.ts";
 import { type Journal, type TokenNote } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
 import { type Recorded } from "./recorded.ts";
 import { foundBy } from "./resolver.ts";
+import { attemptOf } from "./tokens.ts";
 import { askVerdicts, type Word } from "./verdicts.ts";
 
 const RESOLVE_LIMIT_MS = 60_000;
@@ -23,6 +24,8 @@ const VERDICTS_WAIT_MS = 5_000;
 const VERDICTS_TIMEOUT_MS = 20_000;
 const VERDICTS_PAUSE_MS = 200;
 const BATCH = 1_000;
+const ROUNDS_MAX = 5;
+const ROUNDS_PAUSE_MS = 1_500;
 
 export interface SettleOptions {
   readonly journal: Journal;
@@ -53,7 +56,12 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
         const settled = await ask(hw, next, { options, untilMs });
         if (settled === undefined) unsettled.push(next);
         else if (settled.token !== undefined)
-          tokens.push({ kind: "token", txn: next.txn, token: settled.token, attempt: null });
+          tokens.push({
+            kind: "token",
+            txn: next.txn,
+            token: settled.token,
+            attempt: attemptOf(settled.token),
+          });
       }
     };
     await Promise.all(Array.from({ length: RESOLVED_AT_A_TIME }, askSome));
@@ -97,22 +105,58 @@ async function ask(
   return { token: undefined };
 }
 
-/** Records the word of each tracker on each token at each level. */
+/**
+ * Records the word of each tracker on each token at each level. Whoever is asked about a token for the first time judges it then,
+ * and what one of them calls broken all call so a moment later: those on which they differ are asked about again.
+ */
 export async function askFinalVerdicts(options: SettleOptions, tokens: readonly TokenNote[]): Promise<void> {
+  const { journal, trackers, levels } = options;
   const untilMs = performance.now() + VERDICTS_LIMIT_MS;
-  await Promise.all(
-    options.trackers.map(async (tracker) => {
-      for (const level of options.levels) {
-        for (let at = 0; at < tokens.length; at += BATCH)
-          await askFinally(options.journal, {
-            tracker,
-            level,
-            untilMs,
-            tokens: tokens.slice(at, at + BATCH),
-          });
-      }
-    }),
-  );
+  let open = tokens;
+  for (let round = 1; open.length > 0; round++) {
+    const words = new Words();
+    await Promise.all(
+      trackers.map(async (tracker) => {
+        for (const level of levels)
+          for (let at = 0; at < open.length; at += BATCH) {
+            const batch = open.slice(at, at + BATCH);
+            await askFinally(words, { tracker, level, untilMs, tokens: batch });
+          }
+      }),
+    );
+    const differing = round === ROUNDS_MAX ? new Set<TokenNote>() : words.differing;
+    for (const { note, level, tracker, word } of words.all) {
+      const { txn, attempt } = note;
+      const by = differing.has(note) ? "asked" : "final";
+      journal.told({ txn, attempt, level, tracker: tracker.name, ...word, by });
+    }
+    open = [...differing];
+    if (open.length > 0) await pause(ROUNDS_PAUSE_MS);
+  }
+}
+
+interface Spoken {
+  readonly note: TokenNote;
+  readonly level: Level;
+  readonly tracker: NamedTracker;
+  readonly word: Word;
+}
+
+/** What the trackers said in one round. */
+class Words {
+  readonly all: Spoken[] = [];
+  readonly #first = new Map<Level, Map<TokenNote, Word["verdict"]>>();
+  readonly differing = new Set<TokenNote>();
+
+  add(spoken: Spoken): void {
+    const { note, level, word } = spoken;
+    this.all.push(spoken);
+    let first = this.#first.get(level);
+    if (first === undefined) this.#first.set(level, (first = new Map<TokenNote, Word["verdict"]>()));
+    const known = first.get(note);
+    if (known === undefined) first.set(note, word.verdict);
+    else if (known !== word.verdict) this.differing.add(note);
+  }
 }
 
 interface FinalQuestion {
@@ -123,32 +167,21 @@ interface FinalQuestion {
 }
 
 /** Asks again for what is pending until the time is over. */
-async function askFinally(
-  journal: Journal,
-  { tracker, level, tokens, untilMs }: FinalQuestion,
-): Promise<void> {
+async function askFinally(words: Words, { tracker, level, tokens, untilMs }: FinalQuestion): Promise<void> {
   let open = tokens;
   while (open.length > 0) {
     const isLast = performance.now() > untilMs;
     const asked = { tokens: open.map(({ token }) => token), level, waitMs: isLast ? 0 : VERDICTS_WAIT_MS };
-    const words = await askVerdicts(tracker.url, asked, { timeoutMs: VERDICTS_TIMEOUT_MS });
-    if (words === undefined && isLast)
+    const answers = await askVerdicts(tracker.url, asked, { timeoutMs: VERDICTS_TIMEOUT_MS });
+    if (answers === undefined && isLast)
       throw new Error(`tracker ${tracker.name} does not say its final verdicts`);
     const waiting: TokenNote[] = [];
     for (const [at, note] of open.entries()) {
-      const word: Word = words?.[at] ?? { verdict: "pending", rule: null };
+      const word: Word = answers?.[at] ?? { verdict: "pending", rule: null };
       if (word.verdict === "pending" && !isLast) waiting.push(note);
-      else tellFinal(journal, { txn: note.txn, attempt: note.attempt, level, tracker: tracker.name }, word);
+      else words.add({ note, level, tracker, word });
     }
     open = waiting;
     if (open.length > 0) await pause(VERDICTS_PAUSE_MS);
   }
-}
-
-function tellFinal(
-  journal: Journal,
-  about: { txn: TxnId; attempt: EpochId | null; level: Level; tracker: string },
-  word: Word,
-): void {
-  journal.told({ ...about, ...word, by: "final" });
 }

@@ -5,6 +5,7 @@ import { Highwater, HighwaterError, newTransactionId } from "@highwater/sdk";
 import { type Endpoint } from "../parts.ts";
 import { type Journal } from "./journal.ts";
 import { CREATE_TABLES } from "./schema.ts";
+import { attemptOf } from "./tokens.ts";
 
 const LIMIT_MS = 60_000;
 const PAUSE_MS = 250;
@@ -30,7 +31,7 @@ export async function createTables({ endpoints, level, journal }: SetupOptions):
       const transaction = await hw.transaction(CREATE_TABLES, { id: txn, ack: "durable", level });
       const { token, position, replayed } = transaction;
       const { verdict, rule } = await transaction.durable({ level, timeout: LIMIT_MS });
-      journal.note({ kind: "token", txn, token, attempt: replayed ? null : position.epoch });
+      journal.note({ kind: "token", txn, token, attempt: attemptOf(token) });
       journal.answered({
         ...{ txn, outcome: "committed", durableAt: level, shown: [], replayed, error: null },
         position: { epoch: position.epoch, offset: position.offset },
