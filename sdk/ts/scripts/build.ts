@@ -2,7 +2,7 @@
 // itself imports is the source; so the published package has a directory, and a package.json, of its own.
 // Usage: node scripts/build.ts [DIRECTORY]; then `npm pack` or `npm publish` there.
 import { execFileSync } from "node:child_process";
-import { copyFile, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,13 +19,24 @@ interface Manifest {
   readonly peerDependenciesMeta: Readonly<Record<string, { readonly optional: boolean }>>;
 }
 
+/** Removes what an earlier build has left, and nothing else: whoever names a folder of something else keeps it. */
+async function clear(directory: string, name: string): Promise<void> {
+  const names = await readdir(directory).catch(() => []);
+  if (names.length === 0) return;
+  const manifest = await readFile(join(directory, "package.json"), "utf8").catch(() => "{}");
+  const found = JSON.parse(manifest) as { readonly name?: string; readonly private?: boolean };
+  if (found.name !== name || found.private === true)
+    throw new Error(`${directory} has something else than an earlier build: name an empty directory`);
+  await rm(directory, { recursive: true });
+}
+
 export async function build(directory: string): Promise<void> {
   const out = resolve(directory);
-  await rm(out, { recursive: true, force: true });
+  const source = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
+  await clear(out, source.name);
   const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
   const config = join(ROOT, "tsconfig.build.json");
   execFileSync(process.execPath, [compiler, "-p", config, "--outDir", out], { stdio: "inherit" });
-  const source = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
   const { name, version, type, engines, peerDependencies, peerDependenciesMeta } = source;
   const entries = Object.entries(source.exports).map(([entry, file]) => {
     const built = file.replace("./src/", "./").replace(/\.ts$/, "");

@@ -15,9 +15,10 @@ import { build as buildPackage } from "../scripts/build.ts";
 const SIZES = { "@highwater/sdk": 15_600, "@highwater/sdk/batch": 1_920, "@highwater/sdk/webhooks": 1_024 };
 
 let project = "";
+let directory: string | undefined;
 
 before(async () => {
-  const directory = await mkdtemp(join(tmpdir(), "highwater-sdk-"));
+  directory = await mkdtemp(join(tmpdir(), "highwater-sdk-"));
   const dist = join(directory, "dist");
   await buildPackage(dist);
   const run = (cwd: string, ...args: string[]): string =>
@@ -30,7 +31,10 @@ before(async () => {
   run(project, "install", join(directory, archive), "--silent");
 });
 
-after(() => rm(join(project, ".."), { recursive: true, force: true }));
+after(async () => {
+  // Only what this test has made: without it there is no path that could mean anything else.
+  if (directory !== undefined) await rm(directory, { recursive: true, force: true });
+});
 
 test("it has no dependencies, and no source that the installed files would miss", async () => {
   const installed = join(project, "node_modules", "@highwater", "sdk");

@@ -19,9 +19,10 @@ const SIZE_MAX = 3_072;
 const LIBRARIES = { kysely: "kysely", drizzle: "drizzle-orm" } as const;
 
 let project = "";
+let directory: string | undefined;
 
 before(async () => {
-  const directory = await mkdtemp(join(tmpdir(), "highwater-adapters-"));
+  directory = await mkdtemp(join(tmpdir(), "highwater-adapters-"));
   const dist = join(directory, "dist");
   await buildPackage(dist);
   const run = (cwd: string, ...args: string[]): string =>
@@ -34,7 +35,10 @@ before(async () => {
   run(project, "install", join(directory, archive), "--silent");
 });
 
-after(() => rm(join(project, ".."), { recursive: true, force: true }));
+after(async () => {
+  // Only what this test has made: without it there is no path that could mean anything else.
+  if (directory !== undefined) await rm(directory, { recursive: true, force: true });
+});
 
 test("neither library is installed along, and what they need stays out of the client", async () => {
   assert.deepEqual(
