@@ -28,6 +28,7 @@ export interface Sizes {
   /** The same where one takes several times as long. */
   readonly pythonCommits: number;
   readonly promises: number;
+  readonly promiseRounds: number;
   readonly batchRounds: number;
   readonly batchCommits: number;
   readonly pythonBatchCommits: number;
@@ -35,19 +36,20 @@ export interface Sizes {
 
 export const FULL: Sizes = {
   languages: ["typescript", "python_async", "python_sync"],
-  rounds: 7,
-  commits: 1_500,
-  pythonCommits: 400,
+  rounds: 5,
+  commits: 1_000,
+  pythonCommits: 250,
   promises: 10_000,
-  batchRounds: 5,
-  batchCommits: 4_000,
-  pythonBatchCommits: 1_000,
+  promiseRounds: 3,
+  batchRounds: 3,
+  batchCommits: 3_000,
+  pythonBatchCommits: 600,
 };
 
 export const CONCURRENCY = [1, 64] as const;
 const WAYS: readonly Way[] = ["bare", "sdk", "batched"];
 /** What comes before the compiler has seen it all does not count. */
-const WARM_UP_ROUNDS = 2;
+const WARM_UP_ROUNDS = 1;
 
 type Progress = (what: string) => void;
 
@@ -106,7 +108,7 @@ async function measurePromises(url: string, language: Language, sizes: Sizes): P
   const samples: PromiseSample[] = [];
   using subjects = new Subjects();
   const asked = (await stateOf(url)).questions;
-  for (let round = 0; round <= sizes.rounds; round++)
+  for (let round = 0; round <= sizes.promiseRounds; round++)
     for (const way of ["bare", "sdk"] as const) {
       const subject = subjects.of(language, way);
       const pending: Pending = await subject.ask({ kind: "pend", url, count: sizes.promises });
