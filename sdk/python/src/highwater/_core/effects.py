@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Send:
     """One HTTP exchange, to the end of the answer's body."""
 
@@ -40,7 +40,7 @@ class Send:
     any answer to that ends the attempt as timed out. A slow statement is left to its time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     status: int
     headers: Mapping[str, str]
@@ -48,7 +48,7 @@ class Answer:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NoAnswer:
     """``refused``: the connection never came to be, so nothing was sent. ``broken``: it may have been sent."""
 
@@ -56,31 +56,31 @@ class NoAnswer:
     cause: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sleep:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallBody:
     """Run the user's function with this transaction."""
 
     transaction: InteractiveCore[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Returned:
     value: object
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Raised:
     """Only what the body may fail with (``Exception``); interrupts and cancellations are thrown into the generator."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AwaitDurable:
     """Wait until what ``InteractiveCore.committed`` is, is durable at its level, for so many seconds."""
 

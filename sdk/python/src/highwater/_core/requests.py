@@ -6,12 +6,15 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import urlencode
 
 from .errors import usage_error
 from .sql import StatementInput, to_statement
 from .wire import WAIT_MS_MAX, Ack, Isolation, Mode
+
+#: json.dumps makes one for each call.
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class HasToken(Protocol):
@@ -19,7 +22,7 @@ class HasToken(Protocol):
     def token(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class MannerOptions:
     """How a transaction runs."""
 
@@ -34,7 +37,7 @@ class MannerOptions:
     """Comes back in webhooks about this transaction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AckOptions:
     """When a commit is answered."""
 
@@ -50,7 +53,7 @@ class AckOptions:
     max_delay_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AckLimits:
     """The client's own times and level, for what the user did not give."""
 
@@ -127,7 +130,7 @@ def status_path(transaction_id: str, *, wait_seconds: int, level: str | None) ->
 def encode(body: Mapping[str, object]) -> bytes:
     """JSON as the wire carries it. Errors: ``invalid_parameter`` for text that is no Unicode."""
     try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        return _ENCODER.encode(body).encode()
     except UnicodeEncodeError as error:
         raise usage_error("invalid_parameter", "a text contains half of a surrogate pair", error) from error
 

@@ -13,7 +13,7 @@ from .tuning import Tuning
 from .wire import TransactionStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Situation:
     attempt: int
     """Attempts that have failed before this one."""

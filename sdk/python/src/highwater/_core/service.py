@@ -47,7 +47,7 @@ class ServiceDeps:
     observer: Observer | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallOptions:
     timeout_ms: float
     """For all attempts together."""
@@ -55,7 +55,7 @@ class CallOptions:
     """Besides the client's own, as those of a trace."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pin:
     """Where an open transaction is, and the header that leads there through a proxy."""
 
@@ -63,7 +63,7 @@ class Pin:
     session: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Call(Generic[_T]):
     pool: EndpointPool
     path: str
@@ -81,7 +81,7 @@ class Call(Generic[_T]):
     on_answer: Callable[[Pin], None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Sought:
     """What is looked for when the answer to a commit was lost."""
 

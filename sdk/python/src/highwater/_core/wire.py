@@ -1,7 +1,8 @@
 """The shapes of the v1 wire, and the checks of what comes back.
 
-An answer is read into frozen dataclasses once, here: camelCase becomes snake_case, offsets become ``int``, ids lower
-case. What this package does not rely on is not looked at, for a newer service may add fields. Owns no behaviour.
+An answer is read into dataclasses once, here: camelCase becomes snake_case, offsets become ``int``, ids lower case.
+What this package does not rely on is not looked at, for a newer service may add fields. What never leaves the package
+is not frozen, for that makes it five times as dear to make. Owns no behaviour.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Field:
     oid: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WireResult:
     """The result of one statement as it came: PostgreSQL's text, or None for NULL."""
 
@@ -104,7 +105,7 @@ class Served:
     behind_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TransactionResponse:
     """The answer to a commit. ``results`` is None for a replay: the original results are not kept."""
 
@@ -120,7 +121,7 @@ class TransactionResponse:
     served: Served | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenTransactionResponse:
     """The answer to a call that leaves an interactive transaction open."""
 
@@ -131,7 +132,7 @@ class OpenTransactionResponse:
     marks: Marks | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RollbackResponse:
     """The transaction is settled as aborted."""
 
@@ -178,13 +179,13 @@ class RefusedToken:
     verdict: Literal["unknown"] = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class VerdictsResponse:
     verdicts: tuple[Verdict | RefusedToken, ...]
     marks: Marks | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MarksResponse:
     marks: Marks | None
     epochs: tuple[EpochRecord, ...]
@@ -192,7 +193,7 @@ class MarksResponse:
     levels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EpochEvent:
     epochs: tuple[EpochRecord, ...]
 
@@ -222,7 +223,7 @@ class AtRisk:
     oldest_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Problem:
     """RFC 9457 body of an error answer. A newer service may know more codes than this client."""
 
