@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any
 
@@ -76,44 +77,83 @@ async def test_transact_sessions_and_reads_that_see_them(world: World, system: S
     assert {each.verdict for each in await other.resume(session.token)} <= {"durable"}
 
 
-async def test_what_a_failover_loses_is_told_and_what_it_keeps_goes_on(world: World, system: System) -> None:
-    hw = client_of(world, system)
-    table = await table_of(hw, f"python_lost_{'async' if world.is_async else 'sync'}")
-    insert = "INSERT INTO {table} VALUES ({id}, 0)"
-    kept = await hw.transaction(sql(insert, table=table, id=1))
-    await kept.durable()
-    system.command("hold")
-    gone, heard, of_client = await hw.transaction(sql(insert, table=table, id=2)), Heard(), Heard()
-    gone.on_lost(heard)
-    hw.on_lost(of_client)
-    session = hw.session()
-    also = await session.transaction(sql(insert, table=table, id=3))
-    wait = asyncio.ensure_future(gone.durable(timeout=120))
+@pytest.fixture
+async def worlds() -> AsyncIterator[list[World]]:
+    """One of each client: a failure takes long to make and to mend, so both live through the same one."""
+    worlds = [World("sync"), World("async")]
+    yield worlds
+    for world in worlds:
+        await world.close()
+
+
+async def test_what_a_failover_loses_is_told_and_what_it_keeps_goes_on(worlds: list[World], system: System) -> None:
+    clients = [client_of(world, system) for world in worlds]
+    held, failed = asyncio.Event(), asyncio.Event()
+
+    async def live_through(world: World, hw: Any, ready: asyncio.Event, waiting: asyncio.Event) -> None:
+        table = await table_of(hw, f"python_lost_{'async' if world.is_async else 'sync'}")
+        insert = "INSERT INTO {table} VALUES ({id}, 0)"
+        kept = await hw.transaction(sql(insert, table=table, id=1))
+        await kept.durable()
+        ready.set()
+        await held.wait()
+        gone, heard, of_client = await hw.transaction(sql(insert, table=table, id=2)), Heard(), Heard()
+        gone.on_lost(heard)
+        hw.on_lost(of_client)
+        session = hw.session()
+        also = await session.transaction(sql(insert, table=table, id=3))
+        wait = asyncio.ensure_future(gone.durable(timeout=120))
+        waiting.set()
+        with pytest.raises(TransactionLostError) as caught:
+            await wait
+        assert caught.value.transaction_id == gone.id
+        assert caught.value.successor is not None
+        await heard.until(lambda news: [each.id for each in news] == [gone.id])
+        with pytest.raises(TransactionLostError):
+            await session.durable(timeout=120)
+        await of_client.until(lambda news: {each.id for each in news} == {gone.id, also.id})
+        assert len(of_client.news) == 2
+        await failed.wait()
+        # Another client of the regions that are left, with the tokens alone.
+        later = client_of(world, system)
+        with pytest.raises(TransactionLostError):
+            await later.promise(gone.token).durable(timeout=120)
+        assert (await later.promise(kept.token).durable(timeout=120)).verdict == "durable"
+        rows = (await hw.transaction(sql("SELECT id FROM {table}", table=table))).rows
+        assert rows == [{"id": 1}]
+
+    states = [(asyncio.Event(), asyncio.Event()) for _ in worlds]
+    lives = [
+        asyncio.ensure_future(live_through(world, hw, *state))
+        for world, hw, state in zip(worlds, clients, states, strict=True)
+    ]
+    whole = asyncio.gather(*lives)
+    await first_of(whole, *(ready for ready, _ in states))
+    await asyncio.to_thread(system.command, "hold")
+    held.set()
+    await first_of(whole, *(waiting for _, waiting in states))
     await asyncio.to_thread(system.command, "failover")
-    with pytest.raises(TransactionLostError) as caught:
-        await wait
-    assert caught.value.transaction_id == gone.id
-    assert caught.value.successor is not None
-    await heard.until(lambda news: [each.id for each in news] == [gone.id])
-    with pytest.raises(TransactionLostError):
-        await session.durable(timeout=120)
-    await of_client.until(lambda news: {each.id for each in news} == {gone.id, also.id})
-    assert len(of_client.news) == 2
-    # Another client of the regions that are left, with the tokens alone.
-    later = client_of(world, system)
-    with pytest.raises(TransactionLostError):
-        await later.promise(gone.token).durable(timeout=120)
-    assert (await later.promise(kept.token).durable(timeout=120)).verdict == "durable"
-    rows = (await hw.transaction(sql("SELECT id FROM {table}", table=table))).rows
-    assert rows == [{"id": 1}]
+    failed.set()
+    await whole
 
 
-async def test_a_gateway_and_a_stream_that_are_gone_are_gone_around(world: World, system: System) -> None:
-    hw = client_of(world, system)
-    first = await hw.transaction(sql("SELECT 1"))
-    wait = asyncio.ensure_future(first.durable(level="global", timeout=60))
+async def first_of(whole: asyncio.Future[Any], *events: asyncio.Event) -> None:
+    """Waits for all of the events, or raises what has ended the whole before."""
+    told = asyncio.gather(*(event.wait() for event in events))
+    await asyncio.wait({whole, told}, return_when=asyncio.FIRST_COMPLETED)
+    if not told.done():
+        told.cancel()
+        await whole
+    await told
+
+
+async def test_a_gateway_and_a_stream_that_are_gone_are_gone_around(worlds: list[World], system: System) -> None:
+    clients = [client_of(world, system) for world in worlds]
+    firsts = [await hw.transaction(sql("SELECT 1")) for hw in clients]
+    waits = [asyncio.ensure_future(first.durable(level="global", timeout=60)) for first in firsts]
     await asyncio.to_thread(system.command, "cut", service="tracker")
-    await wait
+    await asyncio.gather(*waits)
     await asyncio.to_thread(system.command, "stop", service="gateway")
-    second = await hw.transaction(sql("SELECT 2"))
-    assert (await second.durable(level="global", timeout=60)).verdict == "durable"
+    for hw in clients:
+        second = await hw.transaction(sql("SELECT 2"))
+        assert (await second.durable(level="global", timeout=60)).verdict == "durable"

@@ -1,0 +1,110 @@
+"""Many calls at the same time, ended at every moment. Goal: nothing hangs, nothing is told twice, nothing is left.
+
+Method: workers commit, wait with short and long patience, listen and let go, while the service cuts streams, repeats
+marks and loses answers. Then all is settled, and the client must be as empty as a new one. Chance comes from a seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+from highwater import DurabilityTimeoutError, Highwater, HighwaterError, sql
+from tests.client.fake_service import FakeService, committed
+from tests.client.support import E1, Json, marks
+from tests.client.world import QUICK, World, until
+
+STATEMENT = sql("SELECT 1")
+WORKERS = 8
+ROUNDS = 15
+
+
+async def test_nothing_hangs_and_nothing_is_left(world: World) -> None:
+    chance = random.Random(26)
+    last = 0
+
+    def transaction(request: Json, call: int) -> Any:
+        nonlocal last
+        if chance.random() < 0.1:
+            return "cut"
+        last = max(last, call)
+        return committed(request, offset=call)
+
+    fake = await world.service(transaction=transaction)
+    hw = world.client(fake, total_timeout=20)
+    heard: Counter[str] = Counter()
+    own: Counter[str] = Counter()
+    hw.on_durable(lambda verdict: heard.update([verdict.id]))
+    #: A token that is given to the client once more may be told of once more.
+    handles: Counter[str] = Counter()
+
+    async def work(seed: int) -> None:
+        dice = random.Random(seed)
+        for _ in range(ROUNDS):
+            tx = await hw.transaction(STATEMENT)
+            handles[tx.id] += 1
+            off = tx.on_durable(lambda verdict: own.update([verdict.id]))
+            try:
+                await tx.durable(timeout=dice.choice((0, 0.001, 0.01, 5)))
+            except DurabilityTimeoutError:
+                if dice.random() < 0.5:
+                    off()
+            if dice.random() < 0.2:
+                handles[tx.id] += 1
+                await hw.promise(tx.token).durable(timeout=20)
+
+    working = asyncio.gather(*(work(seed) for seed in range(WORKERS)))
+    while not working.done():
+        fake.mark(marks(E1, region=max(0, last - chance.randint(0, 5))))
+        fake.mark(marks(E1, region=last // 2))
+        if chance.random() < 0.1:
+            fake.cut_streams()
+        await asyncio.wait({working}, timeout=0.005)
+    await working
+    while hw.exposure.count > 0:
+        fake.mark(marks(E1, region=last))
+        await asyncio.sleep(0.005)
+    await until(lambda: len(heard) == WORKERS * ROUNDS)
+    assert set(heard) == set(handles)
+    assert all(heard[each] <= count for each, count in handles.items())
+    assert set(own.values()) <= {1}
+    await fake.until(lambda: len(fake.streams) == 0)
+    assert fake.questions == []
+
+
+async def test_close_in_the_middle_of_everything() -> None:
+    """Every call of every thread ends, in one of the ways that it may."""
+    fake = await FakeService(transaction=lambda request, call: committed(request, offset=call)).start()
+    for round_number in range(1, 11):
+        hw = Highwater(fake.url, tuning=QUICK)
+        ends: list[str] = []
+
+        def work(seed: int, hw: Highwater = hw, ends: list[str] = ends) -> None:
+            try:
+                while True:
+                    tx = hw.transaction(STATEMENT)
+                    tx.on_lost(lambda _: None)
+                    if seed % 2 == 0:
+                        tx.durable(timeout=20)
+            except HighwaterError as error:
+                ends.append(error.code)
+
+        def close(hw: Highwater = hw, enough: int = round_number * 3 * WORKERS) -> None:
+            while len(fake.transactions) < enough:
+                time.sleep(0.001)
+            hw.close()
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(WORKERS)]
+        threads.append(threading.Thread(target=close))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            await asyncio.to_thread(thread.join, 30)
+        assert not any(thread.is_alive() for thread in threads)
+        assert ends == ["client_closed"] * WORKERS
+    assert not [each for each in threading.enumerate() if each.name.startswith("highwater")]
+    await fake.stop()
