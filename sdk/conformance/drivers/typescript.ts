@@ -31,11 +31,23 @@ class RaisedByBody extends Error {
 /** Delays that a scenario need not wait for. */
 const QUICK = { backoffBaseMs: 2, backoffMaxMs: 20, attemptMinMs: 150, streamIdleMs: 20, verdictWaitMs: 50 };
 
-interface Listener {
-  count: number;
-  readonly verdicts: string[];
-  readonly off: () => void;
-  changed: PromiseWithResolvers<void>;
+class Listener {
+  readonly heard: string[] = [];
+  off: () => void = () => undefined;
+  #changed = Promise.withResolvers<void>();
+
+  hear(what: string): void {
+    this.heard.push(what);
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+
+  async atLeast(count: number, signal: AbortSignal): Promise<void> {
+    const aborted = new Promise((resolve) => {
+      signal.addEventListener("abort", resolve);
+    });
+    while (this.heard.length < count && !signal.aborted) await Promise.race([this.#changed.promise, aborted]);
+  }
 }
 
 /** What the steps of one run of a scenario have made, by name. */
@@ -45,6 +57,8 @@ class Scope {
   readonly promises = new Map<string, DurabilityPromise>();
   readonly open = new Map<string, InteractiveTransaction>();
   readonly listeners = new Map<string, Listener>();
+  /** What each client's observer was told. */
+  readonly observed = new Map<string, string[]>();
 
   async end(): Promise<void> {
     await Promise.all([...this.clients.values()].map((client) => client.close()));
@@ -107,16 +121,24 @@ const client = (scope: Scope, given: Json): Highwater => get(scope.clients, give
 
 const COMMANDS: Readonly<Record<string, Run>> = {
   client: (scope, given) => {
-    const { as = "hw", endpoints, quick, tuning = {}, batchDelayMs: maxDelayMs } = given;
+    const { as = "hw", endpoints, quick, raw, tuning = {}, batchDelayMs: maxDelayMs } = given;
+    const observed: string[] = [];
     const names = ["level", "apiKey", "requestTimeoutMs", "totalTimeoutMs"];
     const options = pick(given, Object.fromEntries(names.map((name) => [name, name])));
     const hw = new Highwater({
       ...options,
       ...(typeof maxDelayMs === "number" ? { fetch: batched({ maxDelayMs }) } : {}),
+      ...(raw === true ? { types: "raw" } : {}),
+      observe: ({ type }) => {
+        observed.push(type);
+        return ({ state, error }) =>
+          observed.push(`${type}: ${error instanceof HighwaterError ? error.code : (state ?? "ok")}`);
+      },
       endpoints: endpoints as HighwaterOptions["endpoints"] & object,
       tuning: { ...(quick === true ? QUICK : {}), ...(tuning as object) },
     });
-    scope.clients.set(String(as), hw);
+    scope.clients.set(as as string, hw);
+    scope.observed.set(as as string, observed);
   },
   transaction: async (scope, given, signal) => {
     const options = { ...pick(given, { ...MANNER, ...ACK, id: "id", after: "after", mode: "mode" }), signal };
@@ -201,33 +223,38 @@ const COMMANDS: Readonly<Record<string, Run>> = {
     return { called };
   },
   listen: (scope, given) => {
-    const { to, of } = given;
-    const hear = (verdict: TokenVerdict): void => {
-      listener.count += 1;
-      listener.verdicts.push(verdict.verdict);
-      listener.changed.resolve();
-      listener.changed = Promise.withResolvers();
+    const { to, of, as } = given;
+    const listener = new Listener();
+    const hear = ({ verdict }: TokenVerdict): void => {
+      listener.hear(verdict);
     };
     const on = of === undefined ? client(scope, given) : get(scope.promises, of);
     const options = pick(given, { level: "level" });
-    let off: () => void;
-    if (to === "broken") off = (on as Highwater).onBroken(hear);
-    else if (to === "lost") off = on instanceof Highwater ? on.onLost(hear) : on.onLost(hear, options);
-    else off = on instanceof Highwater ? on.onDurable(hear) : on.onDurable(hear, options);
-    const listener: Listener = { count: 0, verdicts: [], off, changed: Promise.withResolvers() };
-    scope.listeners.set(String(given["as"]), listener);
+    if (to === "broken") listener.off = (on as Highwater).onBroken(hear);
+    else if (to === "lost")
+      listener.off = on instanceof Highwater ? on.onLost(hear) : on.onLost(hear, options);
+    else listener.off = on instanceof Highwater ? on.onDurable(hear) : on.onDurable(hear, options);
+    scope.listeners.set(as as string, listener);
+  },
+  subscribe: (scope, given) => {
+    const listener = new Listener();
+    listener.off = client(scope, given).subscribe(({ marks }) => {
+      listener.hear(marks?.levels["region"] ?? "");
+    });
+    scope.listeners.set(given["as"] as string, listener);
   },
   unlisten: (scope, given) => {
     get(scope.listeners, given["as"]).off();
   },
   heard: async (scope, given, signal) => {
     const listener = get(scope.listeners, given["as"]);
-    const aborted = new Promise((resolve) => {
-      signal.addEventListener("abort", resolve);
-    });
-    while (listener.count < Number(given["atLeast"] ?? 0) && !signal.aborted)
-      await Promise.race([listener.changed.promise, aborted]);
-    return { count: listener.count, verdicts: listener.verdicts };
+    await listener.atLeast(Number(given["atLeast"] ?? 0), signal);
+    return { count: listener.heard.length, verdicts: listener.heard };
+  },
+  observed: (scope, given) => {
+    const only = given["only"] as string[];
+    const told = get(scope.observed, given["client"] ?? "hw");
+    return told.filter((each) => only.includes(each.split(":")[0] ?? ""));
   },
   promise: (scope, given) => {
     const promise = client(scope, given).promise(String(given["token"]), pick(given, { level: "level" }));

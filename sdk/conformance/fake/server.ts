@@ -77,6 +77,8 @@ export class FakeServer implements AsyncDisposable {
   #lastEventId = "";
   #authorization = "";
   #eventNumber = 0;
+  /** The last mark and the last epochs, as they were told. */
+  readonly #newest = new Map<"epoch" | "mark", string>();
   #changed = Promise.withResolvers<void>();
 
   private constructor(server: Server, script: Script) {
@@ -154,11 +156,11 @@ export class FakeServer implements AsyncDisposable {
   }
 
   mark(words: Words): void {
-    this.#event("mark", marksBody(words));
+    this.#newest.set("mark", this.#event("mark", marksBody(words)));
   }
 
   epochs(epochs: readonly Words[]): void {
-    this.#event("epoch", epochsBody(epochs));
+    this.#newest.set("epoch", this.#event("epoch", epochsBody(epochs)));
   }
 
   /** Bytes as they are, whole events or not. */
@@ -171,9 +173,11 @@ export class FakeServer implements AsyncDisposable {
     for (const stream of this.#streams) stream.socket?.destroySoon();
   }
 
-  #event(type: string, data: string): void {
+  #event(type: string, data: string): string {
     this.#eventNumber += 1;
-    this.rawEvents(`id: 1.${String(this.#eventNumber)}\nevent: ${type}\ndata: ${data}\n\n`);
+    const text = `id: 1.${String(this.#eventNumber)}\nevent: ${type}\ndata: ${data}\n\n`;
+    this.rawEvents(text);
+    return text;
   }
 
   #notify(): void {
@@ -319,7 +323,8 @@ export class FakeServer implements AsyncDisposable {
     else if (typeof how === "number") response.writeHead(how).end();
     else {
       response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(": hello\n\n");
+      // As a tracker does: whoever connects first hears how things stand now.
+      response.write(`: hello\n\n${[...this.#newest.values()].join("")}`);
       this.#streams.add(response);
       response.on("close", () => {
         this.#streams.delete(response);

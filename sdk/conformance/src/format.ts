@@ -47,6 +47,8 @@ export const ClientOptions = object({
   /** One-shot transactions that begin within so many milliseconds share a request. */
   batchDelayMs: Optional(Ms),
   tuning: Optional(Type.Record(Type.String(), Type.Number())),
+  /** All values stay text. */
+  raw: Optional(Type.Boolean()),
 });
 
 /** What an SDK is asked to do. Every driver knows all of these. */
@@ -115,6 +117,10 @@ const SDK_VERBS = {
     waitMs: Optional(Ms),
     client: Optional(Name),
   }),
+  /** On the live object; `heard` has the mark of `region` as it was each time. */
+  subscribe: object({ as: Name, client: Optional(Name) }),
+  /** What the client's observer was told, in order, and how calls ended: `commit`, `commit: committed`, `begin: CODE`. */
+  observed: object({ client: Optional(Name), only: Type.Array(Type.String()) }),
   exposure: object({ client: Optional(Name) }),
   marks: object({ client: Optional(Name) }),
   close: object({ client: Optional(Name) }),

@@ -60,6 +60,7 @@ export async function runScenario(scenario: Scenario, place: Place): Promise<voi
       } else
         await onEach((lane) => (isSystemVerb(step.verb) ? truth(host, lane, step) : lane.run(step)), where);
     }
+    if (scenario.on === "fake") await onEach((lane) => alike(lane, lanes), "in the end");
   } finally {
     await onEach((lane) => lane.end(), "end");
     for (const lane of failures.keys()) await lane.end().catch(() => undefined);
@@ -67,6 +68,15 @@ export async function runScenario(scenario: Scenario, place: Place): Promise<voi
   }
   const errors = [...failures.values()];
   if (errors.length > 0) throw new AggregateError(errors, errors.map(({ message }) => message).join("\n"));
+}
+
+/** Beyond what the scenario expects: every field of every answer is the same in all languages. */
+async function alike(lane: Lane, lanes: readonly Lane[]): Promise<void> {
+  const [first] = lanes;
+  for (const [at, answer] of lane.answers.entries()) {
+    const expected = first?.answers[at];
+    if (answer !== expected) throw new Error(`${answer}, but ${String(first?.name)} has ${String(expected)}`);
+  }
 }
 
 function describe(host: Host | undefined): Promise<Description> {

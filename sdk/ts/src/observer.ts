@@ -4,7 +4,7 @@ import { type TokenVerdict } from "./wire.ts";
 
 /**
  * `begin`, `statements`, `commit`: a call begins; what the observer returns is called when it ends. `retry`: an attempt failed,
- * and another one follows if there is time. `durable`, `lost`, `broken`: what somebody waited for is settled at a level. `timeout`: a wait
+ * and another one follows. `durable`, `lost`, `broken`: what somebody waited for is settled at a level. `timeout`: a wait
  * ended before. `stream_open`, `stream_closed`, `polling`: how the client hears of marks. `stalled`, `recovered`: a level's
  * marks have ceased to rise, or rise again.
  */

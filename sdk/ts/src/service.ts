@@ -69,6 +69,8 @@ export interface Budget {
   /** What the observer has to say to the service. */
   readonly headers: Record<string, string>;
   attempt: number;
+  /** The attempt before, if that failed. */
+  failed?: ObservedEvent | undefined;
 }
 
 export class Service {
@@ -219,6 +221,8 @@ export class Service {
     const { runtime, headers, requestTimeoutMs, tuning } = this.deps;
     const { pool, path, pin, body, accepts } = call;
     const base = pin?.url ?? pool.pick(runtime.monotonicMs());
+    if (budget.failed !== undefined) runtime.observe(budget.failed);
+    budget.failed = undefined;
     budget.attempt += 1;
     try {
       const answer = await exchange(runtime, {
@@ -239,8 +243,9 @@ export class Service {
       if (!(error instanceof HighwaterError)) throw error;
       if (isEndpointFault(error)) pool.failed(base, runtime.monotonicMs());
       else pool.succeeded(base);
-      const { id } = (body ?? {}) as { id?: string };
-      runtime.observe({ type: "retry", id, url: base + path, attempt: budget.attempt, error });
+      // Told when another attempt follows.
+      const id = (body as { id?: string } | undefined)?.id ?? /[\da-f-]{36}/.exec(path)?.[0];
+      budget.failed = { type: "retry", id, url: base + path, attempt: budget.attempt, error };
       return error;
     }
   }

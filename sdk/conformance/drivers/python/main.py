@@ -17,7 +17,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from highwater import AsyncHighwater, Batch, Cancellation, Endpoint, Highwater, Statement, webhooks
+from highwater import (
+    AsyncHighwater,
+    Batch,
+    Cancellation,
+    Endpoint,
+    Highwater,
+    HighwaterError,
+    ObservedEnd,
+    ObservedEvent,
+    Observer,
+    Statement,
+    webhooks,
+)
 from highwater._core.tuning import Tuning
 from show import Json, RaisedByBodyError, show, show_error, show_transaction, show_verdict
 
@@ -55,21 +67,27 @@ def statements(listed: Sequence[str | Json]) -> list[Statement]:
 
 class Listener:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.verdicts: list[str] = []
-        self.off: Callable[[], None] = lambda: None
+        self.heard: list[str] = []
+        self.off: Callable[[], object] = lambda: None
         self._loop = loop
         self._changed = asyncio.Event()
 
-    def hear(self, verdict: Any) -> None:
+    def hear(self, what: str) -> None:
         # The sync client calls it on a thread of its own.
-        self._loop.call_soon_threadsafe(self._note, verdict.verdict)
+        self._loop.call_soon_threadsafe(self._note, what)
 
-    def _note(self, verdict: str) -> None:
-        self.verdicts.append(verdict)
+    def hear_verdict(self, verdict: Any) -> None:
+        self.hear(verdict.verdict)
+
+    def hear_state(self, state: Any) -> None:
+        self.hear("" if state.marks is None else str(state.marks.levels.get("region", "")))
+
+    def _note(self, what: str) -> None:
+        self.heard.append(what)
         self._changed.set()
 
     async def at_least(self, count: int) -> None:
-        while len(self.verdicts) < count:
+        while len(self.heard) < count:
             self._changed.clear()
             await self._changed.wait()
 
@@ -83,6 +101,8 @@ class Scope:
         self.promises: dict[str, Any] = {}
         self.open: dict[str, Any] = {}
         self.listeners: dict[str, Listener] = {}
+        #: What each client's observer was told.
+        self.observed: dict[str, list[str]] = {}
 
 
 class Call:
@@ -130,9 +150,30 @@ async def make_client(call: Call) -> None:
     endpoints = [Endpoint(each["gateway"], each["tracker"]) for each in given["endpoints"]]
     kind = Highwater if IS_SYNC else AsyncHighwater
     settled: Any = {**quick, **tuning}
-    call.scope.clients[given.get("as", "hw")] = kind(
-        endpoints=endpoints, tuning=Tuning(**settled), verify=CERTIFICATES, **options
+    if given.get("raw"):
+        options["types"] = "raw"
+    name = given.get("as", "hw")
+    told = call.scope.observed[name] = []
+    call.scope.clients[name] = kind(
+        endpoints=endpoints,
+        tuning=Tuning(**settled),
+        verify=CERTIFICATES,
+        observer=observer_of(told),
+        **options,
     )
+
+
+def observer_of(told: list[str]) -> Observer:
+    def observe(event: ObservedEvent) -> Callable[[ObservedEnd], None]:
+        told.append(event.type)
+
+        def ended(end: ObservedEnd) -> None:
+            how = end.error.code if isinstance(end.error, HighwaterError) else (end.state or "ok")
+            told.append(f"{event.type}: {how}")
+
+        return ended
+
+    return observe
 
 
 async def transaction(call: Call) -> Json:
@@ -230,12 +271,12 @@ async def durable_all(call: Call) -> Json:
 async def count_by_listening(promises: Sequence[Any], timeout: float) -> list[str]:
     names = {"durable": "durable", "lost": "TransactionLostError", "broken": "PromiseBrokenError"}
     listener = Listener(asyncio.get_running_loop())
-    offs = [on(listener.hear) for each in promises for on in (each.on_durable, each.on_lost)]
+    offs = [on(listener.hear_verdict) for each in promises for on in (each.on_durable, each.on_lost)]
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(listener.at_least(len(promises)), timeout)
     for off in offs:
         off()
-    heard = [names[verdict] for verdict in listener.verdicts]
+    heard = [names[verdict] for verdict in listener.heard]
     return heard + ["DurabilityTimeoutError"] * (len(promises) - len(heard))
 
 
@@ -252,8 +293,19 @@ async def listen(call: Call) -> None:
     of = given.get("of")
     source = call.client if of is None else call.scope.promises[of]
     options = {} if of is None else pick(given, {"level": "level"})
-    listener.off = getattr(source, f"on_{given['to']}")(listener.hear, **options)
+    listener.off = getattr(source, f"on_{given['to']}")(listener.hear_verdict, **options)
     call.scope.listeners[given["as"]] = listener
+
+
+async def subscribe(call: Call) -> None:
+    listener = Listener(asyncio.get_running_loop())
+    listener.off = call.client.subscribe(listener.hear_state)
+    call.scope.listeners[call.given["as"]] = listener
+
+
+async def observed(call: Call) -> list[str]:
+    told = call.scope.observed[call.given.get("client", "hw")]
+    return [each for each in told if each.split(":")[0] in call.given["only"]]
 
 
 async def unlisten(call: Call) -> None:
@@ -263,7 +315,7 @@ async def unlisten(call: Call) -> None:
 async def heard(call: Call) -> Json:
     listener = call.scope.listeners[call.given["as"]]
     await listener.at_least(call.given.get("atLeast", 0))
-    return {"count": len(listener.verdicts), "verdicts": listener.verdicts}
+    return {"count": len(listener.heard), "verdicts": listener.heard}
 
 
 async def promise(call: Call) -> Json:
@@ -351,6 +403,8 @@ COMMANDS: dict[str, Callable[[Call], Awaitable[object]]] = {
     "afterDurable": after_durable,
     "listen": listen,
     "unlisten": unlisten,
+    "subscribe": subscribe,
+    "observed": observed,
     "heard": heard,
     "promise": promise,
     "token": token,
