@@ -9,7 +9,7 @@ import {
   type DurableOptions,
   type Highwater,
   type Isolation,
-  type StatementInput,
+  type SqlValue,
   type StatementResult,
   type Transaction,
   type TransactionOptions,
@@ -34,7 +34,10 @@ export interface Scope {
   readonly open: InteractiveTransaction | null;
 }
 
-export type Statement = Exclude<StatementInput, { readonly pieces: unknown }>;
+export interface Statement {
+  readonly sql: string;
+  readonly params?: readonly SqlValue[];
+}
 
 /** What one-shot statements have come to. */
 export interface Answer {

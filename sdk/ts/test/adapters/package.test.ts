@@ -1,7 +1,8 @@
-// Goal: the published adapters work in a project of their own, are small, and cost those nothing who do not use them. Method:
-// build and pack the package, install it, and run, type-check and bundle there, with the published libraries beside it.
+// Goal: the published adapters work in a project of their own, as the pages about them say, are small, and cost those nothing
+// who do not use them. Method: build and pack the package, install it, and run, type-check and bundle there, with the published
+// libraries beside it. The code of each page is one program, which runs on the whole system as it is printed.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -9,17 +10,21 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+import { System } from "@highwater/dev-system";
 import { build } from "esbuild";
 import { build as buildPackage } from "../../scripts/build.ts";
+import { EAST } from "./support.ts";
 
 const MODULES = fileURLToPath(new URL("../../../../node_modules", import.meta.url));
 const GUIDE = new URL("../../../../docs/guide/", import.meta.url);
+const ADDRESS = '{ url: "http://127.0.0.1:4600" }';
 /** Bytes, minified and gzipped, beyond the library and the client. */
 const SIZE_MAX = 3_072;
 const LIBRARIES = { kysely: "kysely", drizzle: "drizzle-orm" } as const;
 
-let project = "";
+/** What `after` removes: only what `before` has made, also where it failed half-way. */
 let directory: string | undefined;
+let project = "";
 
 before(async () => {
   directory = await mkdtemp(join(tmpdir(), "highwater-adapters-"));
@@ -36,7 +41,6 @@ before(async () => {
 });
 
 after(async () => {
-  // Only what this test has made: without it there is no path that could mean anything else.
   if (directory !== undefined) await rm(directory, { recursive: true, force: true });
 });
 
@@ -52,21 +56,10 @@ test("neither library is installed along, and what they need stays out of the cl
   });
 });
 
-test("the pages about them type-check against it, and run in a project with the libraries", async () => {
+test("with the libraries beside it, the pages about the adapters type-check", async () => {
   for (const [entry, library] of Object.entries(LIBRARIES)) {
     await symlink(await realpath(join(MODULES, library)), join(project, "node_modules", library));
-    const text = await readFile(new URL(`${entry}.md`, GUIDE), "utf8");
-    const blocks = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
-    await writeFile(join(project, `${entry}.ts`), blocks.join("\n"));
-    const script = `
-      import { Highwater } from "@highwater/sdk";
-      const adapter = await import("@highwater/sdk/${entry}");
-      console.log(Object.keys(adapter).filter((name) => /^[a-z]/.test(name)).join());`;
-    const output = execFileSync(process.execPath, ["--input-type=module", "-e", script], {
-      ...({ cwd: project, encoding: "utf8" } as const),
-    });
-    const own = entry === "drizzle" ? "bind,committed,drizzle,migrate" : "bind,committed";
-    assert.equal(output, `${own},transact,transactionOf\n`);
+    await writeFile(join(project, `${entry}.ts`), await programOf(entry));
   }
   const compilerOptions = {
     ...{ noEmit: true, strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
@@ -74,18 +67,31 @@ test("the pages about them type-check against it, and run in a project with the 
     types: [],
   };
   await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
-  const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
-  let output = "";
-  try {
-    execFileSync(process.execPath, [compiler, "-p", "."], { cwd: project, encoding: "utf8" });
-  } catch (error) {
-    output = (error as { stdout?: string }).stdout ?? String(error);
-  }
+  const { output } = await run(createRequire(import.meta.url).resolve("typescript/bin/tsc"), "-p", ".");
   // The declarations of the libraries themselves are theirs: what they name and do not install is no fault here.
   const ours = output
     .split("\n")
     .filter((line) => line.includes(" error ") && !/^\S*drizzle-orm\//.test(line));
   assert.deepEqual(ours, []);
+});
+
+test("the pages about the adapters run", async () => {
+  await using system = await System.start();
+  const endpoints = await system.endpoints(EAST);
+  for (const entry of Object.keys(LIBRARIES)) {
+    const page = await programOf(entry);
+    const program = page.replace(ADDRESS, JSON.stringify({ endpoints }));
+    assert.notEqual(program, page);
+    await writeFile(join(project, `${entry}.ts`), program);
+    const { status, output } = await run("--disable-warning=ExperimentalWarning", `${entry}.ts`);
+    assert.equal(status, 0, output);
+    assert.deepEqual(output.trim().split("\n"), [
+      ...["committed: Ada", "durable", "now the letter can go out"],
+      entry === "kysely" ? "1n 1490" : "1 1490",
+      ...["now: 1400n", "seen: 1"],
+    ]);
+    await system.cluster.query(system.cluster.nodes[0]?.id ?? "", "DROP TABLE purchase");
+  }
 });
 
 test("they are small", async () => {
@@ -110,3 +116,23 @@ test("they are small", async () => {
     assert.ok(bytes > 1_000 && bytes <= SIZE_MAX, `${entry}: ${String(bytes)} bytes of ${String(SIZE_MAX)}`);
   }
 });
+
+async function programOf(entry: string): Promise<string> {
+  const text = await readFile(new URL(`${entry}.md`, GUIDE), "utf8");
+  const blocks = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+  assert.ok(blocks.length >= 6);
+  return blocks.join("\n");
+}
+
+function run(...args: readonly string[]): Promise<{ status: number | null; output: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd: project, stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
+    child.once("error", reject);
+    child.once("close", (status) => {
+      resolve({ status, output });
+    });
+  });
+}
