@@ -1,0 +1,92 @@
+"""PEP 249 over interactive transactions: for what speaks the database API of Python.
+
+    from highwater import dbapi
+
+    with dbapi.connect("https://highwater.example") as connection:
+        connection.cursor().execute("UPDATE account SET balance = balance - $1 WHERE id = $2", (10, 1))
+        connection.commit()
+        connection.committed.durable(level="region", timeout=5)
+
+A connection costs nothing: it is the place of one transaction after another, each of which begins with its first
+statement. Parameters are ``$1``, ``$2``, …; values decode as the client's do. Each error has the client's own one as
+``orig``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._values.decode import RowDecoder, TypeDecoders
+from ..client import Highwater
+from ._connection import Connection, Follower, TransactionSettings
+from ._cursor import Column, Cursor, Row, StreamCursor
+from ._errors import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,  # noqa: A004 - the name of PEP 249
+)
+
+apilevel: str = "2.0"
+threadsafety: int = 1
+"""Threads may share the module, and a client; not connections."""
+paramstyle: str = "numeric_dollar"
+
+
+def Binary(value: Any) -> bytes:  # noqa: N802 - the name of PEP 249
+    """A value for a bytea."""
+    return bytes(value)
+
+
+def connect(
+    url: str | None = None,
+    *,
+    client: Highwater | None = None,
+    transaction: TransactionSettings | None = None,
+    types: TypeDecoders | None = None,
+    **options: Any,
+) -> Connection:
+    """A connection of a client, or of one that is made with these options and closed with the connection.
+
+    `transaction`: for all its transactions, as `{"ack": "durable", "level": "region"}`. `types`: what types decode to,
+    by OID.
+    """
+    decoder = RowDecoder(types)
+    if client is None:
+        own = Highwater(url, types="raw", **options)
+        return Connection(own, decoder=decoder, settings=transaction, on_close=own.close)
+    if url is not None or options:
+        raise InterfaceError("give either a client or what makes one")
+    return Connection(client, decoder=decoder, settings=transaction)
+
+
+__all__ = [
+    "Binary",
+    "Column",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Error",
+    "Follower",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Row",
+    "StreamCursor",
+    "TransactionSettings",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]

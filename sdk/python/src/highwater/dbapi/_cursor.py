@@ -1,0 +1,215 @@
+"""Cursors of PEP 249: one that has all rows of its statement, and one that fetches them as they are asked for."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+from .._core.wire import Field, Statement
+from .._values import StatementResult
+from ._errors import Error, InterfaceError, ProgrammingError
+
+if TYPE_CHECKING:
+    from ._connection import Connection
+
+Column: TypeAlias = tuple[str, int, None, None, None, None, None]
+"""What ``description`` has of a column: its name, and the OID of its type."""
+Row: TypeAlias = tuple[Any, ...]
+
+STREAM_ROWS: Final = 1_000
+"""Rows that a streaming cursor fetches at a time where nobody says how many."""
+_names = itertools.count(1)
+_READS: Final = re.compile(r"\s*(?:select|values|table|with)\b", re.IGNORECASE)
+_LOCKS: Final = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
+_WRITES: Final = re.compile(r"\b(?:insert|update|delete|merge|into)\b", re.IGNORECASE)
+
+
+class Cursor:
+    """Executes statements of its connection, and has the rows of the last one."""
+
+    server_side: bool = False
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection: Connection = connection
+        self.arraysize: int = 1
+        self.description: Sequence[Column] | None = None
+        self.rowcount: int = -1
+        self.lastrowid: None = None
+        self._rows: deque[Row] = deque()
+        self._is_closed = False
+
+    def execute(self, operation: str, parameters: Sequence[object] | None = None) -> Self:
+        """Runs a statement with parameters ``$1``, ``$2``, … Errors: those of this module."""
+        self._begin()
+        [result] = self.connection.run([_statement(operation, parameters)])
+        self.description = _description(result.fields)
+        self.rowcount = result.row_count
+        if self.description is not None:
+            self._rows.extend(self._decoded(result))
+        return self
+
+    def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[object]]) -> Self:
+        """Runs a statement with each of the parameters, 256 of them in a round trip. Rows are not kept."""
+        self._begin()
+        statements = [_statement(operation, parameters) for parameters in seq_of_parameters]
+        results = self.connection.run(statements) if statements else []
+        self.rowcount = sum(result.row_count for result in results)
+        return self
+
+    def fetchone(self) -> Row | None:
+        self._check_rows()
+        return self._rows.popleft() if self._rows else None
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        self._check_rows()
+        count = min(self.arraysize if size is None else size, len(self._rows))
+        return [self._rows.popleft() for _ in range(count)]
+
+    def fetchall(self) -> list[Row]:
+        self._check_rows()
+        rows = list(self._rows)
+        self._rows.clear()
+        return rows
+
+    def setinputsizes(self, sizes: object) -> None:
+        """Of PEP 249; there is nothing to do."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Of PEP 249; there is nothing to do."""
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._rows.clear()
+
+    def _begin(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("the cursor is closed")
+        self.description = None
+        self.rowcount = -1
+        self._rows.clear()
+
+    def _decoded(self, result: StatementResult) -> Iterator[Row]:
+        # By position, for columns may have the same name; and by this connection's types, whatever the client's are.
+        decoders = [self.connection.decoder.decoder(field.oid) for field in result.fields]
+        for row in result.values:
+            yield tuple(
+                text if text is None or decode is None else decode(text)
+                for text, decode in zip(row, decoders, strict=True)
+            )
+
+    def _check_rows(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("the cursor is closed")
+        if self.description is None:
+            raise ProgrammingError("the last statement has no rows to fetch")
+
+    def __iter__(self) -> Iterator[Row]:
+        while (row := self.fetchone()) is not None:
+            yield row
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class StreamCursor(Cursor):
+    """Reads through a cursor of the database, some rows at a time. What is no plain query runs as ever."""
+
+    server_side: bool = True
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._name: str | None = None
+        self._rewinds = 0
+        self._transaction: Any = None
+        self._is_exhausted = True
+
+    def execute(self, operation: str, parameters: Sequence[object] | None = None) -> Self:
+        if not _is_query(operation):
+            return super().execute(operation, parameters)
+        self._begin()
+        name = f"highwater_{next(_names)}"
+        declare = _statement(f"DECLARE {name} NO SCROLL CURSOR FOR {operation}", parameters)
+        # No rows yet: who fetches says how many. This only tells what the columns are.
+        _, described = self.connection.run([declare, Statement(f"FETCH FORWARD 0 FROM {name}")])
+        self.description = _description(described.fields)
+        self._name = name
+        self._rewinds = self.connection.rewinds
+        self._transaction = self.connection.transaction
+        self._is_exhausted = False
+        return self
+
+    def fetchone(self) -> Row | None:
+        self._check_rows()
+        if not self._rows:
+            self._fetch(STREAM_ROWS)
+        return super().fetchone()
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        self._check_rows()
+        wanted = self.arraysize if size is None else size
+        if wanted > len(self._rows):
+            self._fetch(wanted - len(self._rows))
+        return super().fetchmany(wanted)
+
+    def fetchall(self) -> list[Row]:
+        rows = super().fetchall()
+        while not self._is_exhausted:
+            self._fetch(STREAM_ROWS)
+            rows += super().fetchall()
+        return rows
+
+    def close(self) -> None:
+        self._end()
+        super().close()
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._end()
+
+    def _fetch(self, count: int) -> None:
+        if self._is_exhausted:
+            return
+        [result] = self.connection.run([Statement(f"FETCH FORWARD {count} FROM {self._name}")])
+        self._rows.extend(self._decoded(result))
+        self._is_exhausted = len(result.values) < count
+
+    def _end(self) -> None:
+        """Closes what the database has open, for while it is, its tables cannot be altered."""
+        name, self._name = self._name, None
+        self._is_exhausted = True
+        connection, transaction = self.connection, self.connection.transaction
+        if name is None or transaction is not self._transaction or not transaction.is_open:
+            return
+        # To close one that is gone would be an error, and ruin the transaction.
+        if connection.rewinds != self._rewinds:
+            return
+        try:
+            connection.run([Statement(f"CLOSE {name}")])
+        except Error:
+            # The transaction has failed, and whoever failed it has been told.
+            return
+
+
+def _statement(operation: str, parameters: Sequence[object] | None) -> Statement:
+    if isinstance(parameters, (str, bytes, dict)):
+        raise ProgrammingError("parameters are a sequence, for $1, $2, …")
+    return Statement(operation, tuple(parameters or ()))
+
+
+def _description(fields: Sequence[Field]) -> Sequence[Column] | None:
+    if not fields:
+        return None
+    return [(field.name, field.oid, None, None, None, None, None) for field in fields]
+
+
+def _is_query(operation: str) -> bool:
+    return bool(_READS.match(operation)) and not _WRITES.search(_LOCKS.sub("", operation))

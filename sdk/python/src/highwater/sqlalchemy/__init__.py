@@ -1,0 +1,38 @@
+"""SQLAlchemy over Highwater: the ORM and Core as with PostgreSQL, and `durable(session)` after the commit.
+
+    from sqlalchemy import create_engine
+    from sqlalchemy.orm import Session
+    from highwater.sqlalchemy import durable
+
+    engine = create_engine("highwater://:API_KEY@highwater.example")  # async: create_async_engine("highwater+async://…")
+    with Session(engine) as session:
+        session.add(Purchase(buyer="Ada"))
+        session.commit()
+        durable(session, level="region", timeout=10)
+
+Needs `highwater[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of `highwater.dbapi`.
+"""
+
+from sqlalchemy.dialects import registry
+
+from ..dbapi import TransactionSettings
+from ._durability import committed, durable, on_lost, token
+from ._engines import create_async_engine, create_engine
+from ._memory import follow_sessions
+from ._transact import transact
+
+# An installed package is found by its entry points; a folder on the path is not.
+registry.register("highwater", "highwater.sqlalchemy._dialect", "HighwaterDialect")
+registry.register("highwater.async", "highwater.sqlalchemy._dialect", "AsyncHighwaterDialect")
+follow_sessions()
+
+__all__ = [
+    "TransactionSettings",
+    "committed",
+    "create_async_engine",
+    "create_engine",
+    "durable",
+    "on_lost",
+    "token",
+    "transact",
+]

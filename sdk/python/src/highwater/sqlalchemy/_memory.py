@@ -1,0 +1,130 @@
+"""What a session or a connection of SQLAlchemy has committed, so that it can be waited for.
+
+SQLAlchemy tells when a transaction begins, and which connection it is on; the connection tells of the commit. Owns the
+link between the two.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import event
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, SessionTransaction, scoped_session
+
+from .. import dbapi
+from .._core.wire import Verdict
+from .._promise import BasePromise, Listener
+
+_KEY: Final = "highwater"
+
+
+class Memory:
+    """All that one session or connection has committed, by client: mostly there is one."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[Any, Any] = {}
+        """A session of the client's for each client."""
+        self.last: Any = None
+        """The transaction that was committed last."""
+        self.failure: BaseException | None = None
+        """What ended the transaction since the last one began, whatever became of the error."""
+        self._listeners: list[Callable[[BasePromise], None]] = []
+
+    def committed(self, client: Any, transaction: BasePromise) -> None:
+        session = self.sessions.get(client)
+        if session is None:
+            session = self.sessions[client] = client.session()
+        session._remember(transaction)
+        self.last = transaction
+        for listen in self._listeners:
+            listen(transaction)
+
+    def failed(self, error: BaseException) -> None:
+        self.failure = error
+
+    def on_lost(self, listener: Listener, level: str | None) -> Callable[[], None]:
+        offs: list[Callable[[], None]] = []
+        heard: set[str] = set()
+
+        def hear_once(verdict: Verdict) -> object:
+            if verdict.token in heard:
+                return None
+            heard.add(verdict.token)
+            return listener(verdict)
+
+        def listen(promise: BasePromise) -> None:
+            offs.append(promise.on_lost(hear_once, level=level))
+
+        self._listeners.append(listen)
+        for client, session in self.sessions.items():
+            for entry in list(session._memory.entries):
+                listen(client._make_promise(entry, position=entry.place, level=client._level))
+
+        def off() -> None:
+            if listen in self._listeners:
+                self._listeners.remove(listen)
+            while offs:
+                offs.pop()()
+
+        return off
+
+
+_lock = threading.Lock()
+_of_connections: WeakKeyDictionary[Connection, Memory] = WeakKeyDictionary()
+
+SyncHolder = Session | scoped_session[Any] | Connection
+AsyncHolder = AsyncSession | async_scoped_session[Any] | AsyncConnection
+Holder = SyncHolder | AsyncHolder
+
+
+def is_async(holder: Holder) -> bool:
+    return isinstance(holder, (AsyncSession, async_scoped_session, AsyncConnection))
+
+
+def memory_of(holder: Holder) -> Memory:
+    """The memory of a session, or of a connection that is used without one."""
+    if isinstance(holder, (scoped_session, async_scoped_session)):
+        holder = holder()
+    if isinstance(holder, AsyncSession):
+        holder = holder.sync_session
+    if isinstance(holder, AsyncConnection):
+        holder = holder._proxied
+    with _lock:
+        memory: Memory | None
+        if isinstance(holder, Connection):
+            memory = _of_connections.get(holder)
+            if memory is None:
+                memory = _of_connections[holder] = Memory()
+            return memory
+        memory = holder.info.get(_KEY)
+        if memory is None:
+            memory = holder.info[_KEY] = Memory()
+        return memory
+
+
+def follow_connection(connection: Connection) -> None:
+    """A transaction begins on a connection of one of our engines."""
+    _follow(connection, memory_of(connection))
+
+
+def follow_session(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
+    """A session begins to use a connection, of whatever engine."""
+    if connection.dialect.driver.startswith("highwater"):
+        _follow(connection, memory_of(session))
+
+
+def _follow(connection: Connection, memory: Memory) -> None:
+    raw: object = connection.connection.dbapi_connection
+    if isinstance(raw, dbapi.Connection):
+        memory.failure = None
+        raw.follow(memory)
+
+
+def follow_sessions() -> None:
+    """From now on sessions of any kind, of which this package need not know before."""
+    event.listen(Session, "after_begin", follow_session)

@@ -1,0 +1,53 @@
+"""Engines of both kinds on the real system, with empty tables."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import sqlalchemy
+from sqlalchemy.engine import URL, Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import create_async_engine as create_async_engine_of_url
+
+import highwater.sqlalchemy  # noqa: F401 - it tells SQLAlchemy of its URLs
+from highwater import dbapi
+from tests.sqlalchemy.models import Base
+from tests.system import System
+
+
+def cause_of(caught: pytest.ExceptionInfo[DBAPIError]) -> dbapi.Error:
+    """The error of PEP 249 behind SQLAlchemy's."""
+    cause = caught.value.orig
+    assert isinstance(cause, dbapi.Error)
+    return cause
+
+
+def url_of(system: System, name: str = "highwater") -> URL:
+    endpoints = system.endpoints
+    query = {
+        "host": [each.gateway for each in endpoints],
+        "tracker": [each.tracker for each in endpoints],
+        "total_timeout": "60",
+    }
+    return URL.create(name, query=query)
+
+
+@pytest.fixture
+def engine(system: System) -> Iterator[Engine]:
+    engine = sqlalchemy.create_engine(url_of(system))
+    Base.metadata.create_all(engine)
+    with engine.begin() as connection:
+        for table in reversed(Base.metadata.sorted_tables):
+            connection.execute(table.delete())
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+async def async_engine(engine: Engine, system: System) -> AsyncIterator[AsyncEngine]:
+    """Beside a sync one, which has made the tables."""
+    own = create_async_engine_of_url(url_of(system, "highwater+async"))
+    yield own
+    await own.dispose()
