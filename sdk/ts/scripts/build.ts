@@ -1,11 +1,15 @@
 // Builds the package that is published: JavaScript with types beside it, and a manifest that names no source. What the repository
-// itself imports is the source; so the published package has a directory, and a package.json, of its own.
+// itself imports is the source; so the published package has a directory, and a package.json, of its own. The main entry is
+// minified, with its internal names shortened, and falls into what is loaded at once and what few need; a source map has the source.
 // Usage: node scripts/build.ts [DIRECTORY]; then `npm pack` or `npm publish` there.
 import { execFileSync } from "node:child_process";
-import { copyFile, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { join, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build as bundle, type BuildOptions, type Plugin } from "esbuild";
+import { minify } from "terser";
+import { INTERNAL_NAMES } from "./internal-names.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -30,18 +34,77 @@ async function clear(directory: string, name: string): Promise<void> {
   await rm(directory, { recursive: true });
 }
 
+const MAIN = "./src/index.ts";
+
+const COMMON = {
+  ...({ bundle: true, format: "esm", platform: "neutral", target: "es2022", write: false } as const),
+  ...({ packages: "external", sourcemap: "external", absWorkingDir: ROOT } as const),
+} satisfies BuildOptions;
+
+/** One file of what is loaded at once, and one for what is loaded when it is needed; what they share is a third. */
+async function buildMain(out: string): Promise<void> {
+  const { outputFiles } = await bundle({
+    ...COMMON,
+    ...{ entryPoints: [MAIN], outdir: out, splitting: true, minify: true },
+    mangleProps: new RegExp(`^(${INTERNAL_NAMES.join("|")})$`),
+  });
+  for (const { path, text } of outputFiles) {
+    if (!path.endsWith(".js")) continue;
+    const content = outputFiles.find((each) => each.path === `${path}.map`)?.text ?? "";
+    const { code = "", map } = await minify(text, {
+      ...{ module: true, ecma: 2020, mangle: true },
+      compress: {
+        passes: 3,
+        ecma: 2020,
+        module: true,
+        keep_fargs: false,
+        unsafe_arrows: true,
+        unsafe_methods: true,
+      },
+      sourceMap: { content, url: `${basename(path)}.map` },
+    });
+    await writeFile(path, code);
+    await writeFile(`${path}.map`, map as string);
+  }
+}
+
+/** The other entries are small, and readable. The main one is not in them: an error's class must be the same everywhere. */
+async function buildEntry(file: string, out: string): Promise<void> {
+  const outfile = join(out, file.replace("./src/", "").replace(/\.ts$/, ".js"));
+  const toMain = relative(dirname(outfile), join(out, "index.js"));
+  const main: Plugin = {
+    name: "main",
+    setup(setup) {
+      setup.onResolve({ filter: /^(\.\.\/)*(\.\/)?index\.ts$/ }, ({ path, resolveDir }) =>
+        resolve(resolveDir, path) === join(ROOT, MAIN)
+          ? { path: toMain.startsWith(".") ? toMain : `./${toMain}`, external: true }
+          : undefined,
+      );
+    },
+  };
+  const { outputFiles } = await bundle({ ...COMMON, entryPoints: [file], outfile, plugins: [main] });
+  await mkdir(dirname(outfile), { recursive: true });
+  for (const { path, text } of outputFiles) {
+    const isCode = path.endsWith(".js");
+    await writeFile(path, isCode ? `${text}//# sourceMappingURL=${basename(path)}.map\n` : text);
+  }
+}
+
 export async function build(directory: string): Promise<void> {
   const out = resolve(directory);
   const source = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
   await clear(out, source.name);
   const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
   const config = join(ROOT, "tsconfig.build.json");
-  execFileSync(process.execPath, [compiler, "-p", config, "--outDir", out], { stdio: "inherit" });
+  const declarations = [compiler, "-p", config, "--outDir", out, "--emitDeclarationOnly"];
+  execFileSync(process.execPath, declarations, { stdio: "inherit" });
+  await buildMain(out);
   const { name, version, type, engines, peerDependencies, peerDependenciesMeta } = source;
   const entries = Object.entries(source.exports).map(([entry, file]) => {
     const built = file.replace("./src/", "./").replace(/\.ts$/, "");
     return [entry, { types: `${built}.d.ts`, default: `${built}.js` }] as const;
   });
+  for (const file of Object.values(source.exports)) if (file !== MAIN) await buildEntry(file, out);
   const manifest = {
     ...{ name, version, type, engines, sideEffects: false },
     exports: Object.fromEntries(entries),

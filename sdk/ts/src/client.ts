@@ -5,6 +5,7 @@ import { EndpointPool } from "./endpoints.ts";
 import { closedError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
 import type { BeginOptions, InteractiveTransaction } from "./interactive.ts";
+import { type Exposure, type Subscriber } from "./live.ts";
 import { endpointsOf, type HighwaterOptions } from "./options.ts";
 import { type DurableListener, DurabilityPromise, type LostListener } from "./promise.ts";
 import { callUser, type Runtime } from "./runtime.ts";
@@ -14,7 +15,7 @@ import { type StatementInput } from "./sql.ts";
 import type { TransactBody, TransactOptions } from "./transact.ts";
 import { buildRequest, Transaction, type TransactionOptions } from "./transaction.ts";
 import { DEFAULT_TUNING, type Tuning } from "./tuning.ts";
-import { type Exposure, type Subscriber, Watcher } from "./watcher.ts";
+import { Watcher } from "./watcher.ts";
 import {
   type Marks,
   type RefusedToken,
@@ -121,7 +122,7 @@ export class Highwater {
     leftMs = (): number => options.timeout ?? this.#totalTimeoutMs,
   ): Promise<InteractiveTransaction> {
     // Loaded when it is needed: who runs one-shot transactions only does not carry it.
-    const { InteractiveTransaction } = await import("./interactive.ts");
+    const { InteractiveTransaction } = await import("./seldom.ts");
     if (this.#closed) throw closedError();
     const kept = (transaction: Transaction): Transaction => {
       remember?.(transaction);
@@ -159,7 +160,7 @@ export class Highwater {
     options: TransactOptions,
     remember?: (transaction: Transaction) => void,
   ): Promise<T> {
-    const { transact } = await import("./transact.ts");
+    const { transact } = await import("./seldom.ts");
     const deps = {
       ...{ runtime: this.#runtime, tuning: this.#tuning, totalMs: this.#totalTimeoutMs },
       begin: (own: BeginOptions, leftMs: () => number) => this.#begin(own, remember, leftMs),

@@ -48,7 +48,7 @@ export {
   Transaction,
   type TransactionOptions,
 } from "./transaction.ts";
-export { type Exposure, type LiveState, type Subscriber } from "./watcher.ts";
+export { type Exposure, type LiveState, type Subscriber } from "./live.ts";
 export {
   type AtRisk,
   type Isolation,

@@ -77,7 +77,7 @@ export class DurabilityStream {
       if (stop.aborted) return;
       if (error !== undefined) {
         // The tracker may be well all the same, and only streams not come through. Few clients ever need that.
-        const { poll } = await import("./polling.ts");
+        const { poll } = await import("./seldom.ts");
         if (await poll(this.#deps, url, stop)) {
           this.#failures = 0;
           continue;

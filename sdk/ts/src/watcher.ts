@@ -3,6 +3,7 @@
 import { type Entry, isLive, PromiseBook, type Settlement, type Wait, type Waiter } from "./book.ts";
 import { type EndpointPool } from "./endpoints.ts";
 import { closedError, failure, HighwaterError, refusedError, stateError } from "./errors.ts";
+import { type Exposure, type Subscriber } from "./live.ts";
 import { type ObservedEvent } from "./observer.ts";
 import { callUser, type Runtime, sleep, startTimer, whenAborted } from "./runtime.ts";
 import { type Service } from "./service.ts";
@@ -29,20 +30,6 @@ export interface WaitOptions {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
 }
-
-/** Promises that are waited for. */
-export interface Exposure {
-  readonly count: number;
-  /** Age of the oldest in milliseconds, 0 when there is none. */
-  readonly oldestMs: number;
-}
-
-/** How things stand: the newest marks, and what this client waits for. */
-export interface LiveState {
-  readonly marks: Marks | null;
-  readonly exposure: Exposure;
-}
-export type Subscriber = (state: LiveState) => void;
 
 /** A request for verdicts that is under way, and the waits it is for. */
 interface Question {
@@ -182,7 +169,7 @@ export class Watcher {
       this.#closers.add(end);
       const onTimeout = (): void => {
         const [{ id = undefined } = {}] = entries.length === 1 ? entries : [];
-        this.#deps.runtime.observe({ type: "timeout", id, level });
+        this.#deps.runtime.observe({ type: "timeout", id, level, waitedMs: timeoutMs });
         const message = `${id ?? `${String(open.size)} transactions`} still pending at ${level} after ${String(timeoutMs)} ms`;
         end(failure("durability_timeout", message, { transactionId: id, level }));
       };

@@ -101,6 +101,8 @@ export class FakeService {
   readonly transactions: TransactionRequest[] = [];
   readonly questions: VerdictsRequest[] = [];
   readonly questionHeaders: IncomingMessage["headers"][] = [];
+  /** Of every request but those for streams. */
+  readonly requestHeaders: IncomingMessage["headers"][] = [];
   readonly states: string[] = [];
   readonly calls: InteractiveCall[] = [];
   /** Requests that were no calls, as a client sends them to see whether anybody is there. */
@@ -169,6 +171,7 @@ export class FakeService {
       this.#openStream(request, response);
       return;
     }
+    this.requestHeaders.push(request.headers);
     let text = "";
     for await (const chunk of request.setEncoding("utf8")) text += String(chunk);
     if (url.pathname === "/v1/durability/verdicts") this.questionHeaders.push(request.headers);

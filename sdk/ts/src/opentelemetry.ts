@@ -1,0 +1,121 @@
+/**
+ * Traces of OpenTelemetry: an observer for a client, made with the application's own `@opentelemetry/api`, on which this package
+ * does not depend.
+ *
+ * Spans `highwater begin`, `highwater statements` and `highwater commit` are calls, children of the span that is active where they
+ * are made; their context goes out with each request. A wait for durability is a span `highwater durable`, beside the commit and
+ * linked to it: a commit is over long before, and what waits may be another part of the program.
+ * @module
+ */
+import type { ObservedEvent, Observer } from "./observer.ts";
+
+type Attributes = Record<string, string | number | undefined>;
+
+/** The parts of `@opentelemetry/api` that are used: `import * as api from "@opentelemetry/api"` fits. */
+export interface OpenTelemetryApi<Context = unknown> {
+  readonly trace: {
+    getTracer(name: string): OpenTelemetryTracer<Context>;
+    setSpan(context: Context, span: never): Context;
+  };
+  readonly context: { active(): Context };
+  readonly propagation: { inject(context: Context, carrier: Record<string, string>): void };
+  readonly ROOT_CONTEXT: Context;
+}
+
+export interface OpenTelemetryTracer<Context = unknown> {
+  startSpan(name: string, options: never, context: Context): OpenTelemetrySpan;
+}
+
+export interface OpenTelemetrySpan {
+  spanContext(): unknown;
+  setAttributes(attributes: Record<string, string | number | undefined>): unknown;
+  addEvent(name: string, attributes: Record<string, string | number | undefined>): unknown;
+  setStatus(status: { code: 2; message?: string }): unknown;
+  end(time?: number): void;
+}
+
+export interface TracingOptions<Context> {
+  readonly api: OpenTelemetryApi<Context>;
+  /** Instead of the tracer that the API gives to this package. */
+  readonly tracer?: OpenTelemetryTracer<Context>;
+  /** Milliseconds since 1970; for tests. */
+  readonly now?: () => number;
+}
+
+/** So many commits are remembered for the spans of waits for them; the oldest are forgotten first. */
+const COMMITS_MAX = 10_000;
+/** Of the API: a span of kind CLIENT, and the status ERROR. */
+const CLIENT = 2;
+const ERROR = 2;
+
+/** An observer that makes spans: `new Highwater({ url, observe: tracing({ api }) })`. */
+export function tracing<Context>(options: TracingOptions<Context>): Observer {
+  const { api, tracer = api.trace.getTracer("highwater"), now = Date.now } = options;
+  const commits = new Map<string, { link: unknown; parent: Context }>();
+  const calls = new Map<string, OpenTelemetrySpan>();
+  const start = (name: string, given: object, parent: Context): OpenTelemetrySpan =>
+    tracer.startSpan(`highwater ${name}`, given as never, parent);
+
+  const call = (event: ObservedEvent, id: string): ReturnType<Observer> => {
+    const parent = api.context.active();
+    const attributes = { ...about(event), "highwater.statements": event.statements };
+    const span = start(event.type, { kind: CLIENT, attributes }, parent);
+    api.propagation.inject(api.trace.setSpan(parent, span as never), event.headers ?? {});
+    calls.set(id, span);
+    if (event.type === "commit") {
+      commits.delete(id);
+      commits.set(id, { link: span.spanContext(), parent });
+      const [oldest] = commits.keys();
+      if (commits.size > COMMITS_MAX && oldest !== undefined) commits.delete(oldest);
+    }
+    return ({ state, error }) => {
+      if (calls.get(id) === span) calls.delete(id);
+      span.setAttributes({ "highwater.state": state });
+      fail(span, error);
+      span.end();
+    };
+  };
+
+  const waited = (event: ObservedEvent, id: string): void => {
+    const commit = commits.get(id);
+    const endMs = now();
+    const attributes = { ...about(event), "highwater.outcome": event.type };
+    const links = commit === undefined ? [] : [{ context: commit.link }];
+    const startTime = endMs - (event.waitedMs ?? 0);
+    const span = start("durable", { attributes, links, startTime }, commit?.parent ?? api.ROOT_CONTEXT);
+    if (event.type === "lost" || event.type === "broken")
+      span.setStatus({ code: ERROR, message: event.type });
+    fail(span, event.error);
+    span.end(endMs);
+  };
+
+  return (event) => {
+    const { type, id = "" } = event;
+    if (type === "begin" || type === "statements" || type === "commit") return call(event, id);
+    if (type === "durable" || type === "lost" || type === "broken" || type === "timeout") waited(event, id);
+    else if (type === "retry")
+      calls.get(id)?.addEvent("retry", { "highwater.attempt": event.attempt, ...errorOf(event.error) });
+    return undefined;
+  };
+}
+
+function about({ id, level, verdict }: ObservedEvent): Attributes {
+  return {
+    ...{ "db.system.name": "postgresql", "highwater.transaction.id": id, "highwater.level": level },
+    "highwater.rule": verdict?.rule,
+  };
+}
+
+function errorOf(error: unknown): Attributes {
+  const { code, outcome, sqlstate, name } = (error ?? {}) as Record<string, string | undefined>;
+  return {
+    ...{ "error.type": code ?? name, "highwater.error.outcome": outcome },
+    "db.response.status_code": sqlstate,
+  };
+}
+
+function fail(span: OpenTelemetrySpan, error: unknown): void {
+  if (error === undefined) return;
+  span.setAttributes(errorOf(error));
+  span.setStatus({ code: ERROR, message: error instanceof Error ? error.message : "unknown" });
+}

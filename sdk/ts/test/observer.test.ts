@@ -1,0 +1,158 @@
+// What a client tells of its life: the events as they come, logs and the debug mode made of them, and spans of the real
+// OpenTelemetry.
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import * as api from "@opentelemetry/api";
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
+import { type Log, logEvents, observers, printEvents } from "../src/debug.ts";
+import { type ObservedEvent, type Observer, sql } from "../src/index.ts";
+import { tracing } from "../src/opentelemetry.ts";
+import { client, service } from "./client-support.ts";
+import { committed, type FakeService, ok, problem } from "./fake-service.ts";
+import { E1, E2, epoch, marks, verdictOf } from "./support.ts";
+
+const statement = sql`SELECT ${"a secret"}`;
+
+/** The first transaction meets an overloaded service and becomes durable; the last is lost with its epoch. */
+async function live(context: TestContext, observe: Observer): Promise<FakeService> {
+  const fake = await service(context, {
+    transaction: (request, call) =>
+      call === 1 ? problem("overloaded") : ok(committed(request, { offset: call === 2 ? 10 : 60 })),
+    verdicts: ({ tokens, level }) =>
+      level === "global"
+        ? "hang"
+        : ok({ verdicts: tokens.map((each) => verdictOf({ id: E1, token: each }, "lost")), marks: null }),
+  });
+  const hw = client(context, [fake], { observe, apiKey: "hwk_also_secret" });
+  const kept = await hw.transaction(statement);
+  const wait = kept.durable();
+  await fake.until(() => fake.streams.size === 1);
+  fake.mark(marks(E1, { region: 10 }));
+  await wait;
+  const tx = await hw.begin();
+  await tx.execute([statement, statement]);
+  await tx.query(statement);
+  await tx.commit();
+  const gone = await hw.transaction(statement);
+  await assert.rejects(gone.durable({ timeout: 1, level: "global" }), { code: "durability_timeout" });
+  const loss = assert.rejects(gone.durable(), { code: "transaction_lost" });
+  await fake.until(() => fake.streams.size === 1);
+  fake.epochs(epoch(E1), epoch(E2, { previous: E1, fork: 50, start: 55 }));
+  await loss;
+  await hw.close();
+  return fake;
+}
+
+test("every event of a client's life, in order, with its transaction", async (context) => {
+  const heard: (ObservedEvent | string)[] = [];
+  await live(context, (event) => {
+    heard.push(event);
+    return (end) => heard.push(`end of ${event.type}: ${end.state ?? String(end.error)}`);
+  });
+  const names = heard.map((each) => (typeof each === "string" ? each : each.type));
+  assert.deepEqual(
+    names.filter((name) => !name.startsWith("stream")),
+    [
+      ...["commit", "retry", "end of commit: committed", "durable"],
+      ...["begin", "end of begin: active", "statements", "end of statements: active"],
+      ...["commit", "end of commit: committed", "commit", "end of commit: committed", "timeout", "lost"],
+    ],
+  );
+  assert.ok(names.includes("stream_open") && names.includes("stream_closed"));
+  const events = heard.filter((each) => typeof each !== "string");
+  const about = (type: string): ObservedEvent | undefined => events.find((each) => each.type === type);
+  assert.deepEqual([about("begin")?.statements, about("statements")?.statements], [2, 1]);
+  assert.equal(about("retry")?.id, about("commit")?.id);
+  assert.deepEqual(
+    [about("durable")?.id, about("durable")?.verdict?.rule],
+    [about("commit")?.id, "client:mark"],
+  );
+  assert.equal(about("lost")?.verdict?.verdict, "lost");
+});
+
+test("logs and the debug mode: a line for each event, and no secrets", async (context) => {
+  const lines: string[] = [];
+  const logged: [string, string, Record<string, unknown>][] = [];
+  const write =
+    (level: string) =>
+    (message: string, fields: Record<string, unknown>): void => {
+      logged.push([level, message, fields]);
+    };
+  const log: Log = {
+    ...{ debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") },
+  };
+  await live(
+    context,
+    observers(
+      printEvents((line) => lines.push(line)),
+      logEvents(log),
+    ),
+  );
+  const [first = ""] = lines;
+  assert.match(
+    first,
+    /^highwater +\d+\.\d ms {2}retry +id=\S+ url=\S+ attempt=1 error=UnavailableError code=overloaded/,
+  );
+  assert.ok(lines.some((line) => /commit +id=\S+ .*state=committed in \d+\.\d ms$/.test(line)));
+  assert.equal(logged.length, lines.length);
+  const levels = new Map(logged.map(([level, , fields]) => [fields["event"], level]));
+  assert.deepEqual(
+    ["commit", "retry", "timeout", "lost"].map((type) => levels.get(type)),
+    ["debug", "info", "warn", "error"],
+  );
+  assert.doesNotMatch(JSON.stringify([lines, logged]), /secret/);
+});
+
+test("spans: calls under the active one, a wait beside its commit and linked to it; and headers go out", async (context) => {
+  const exporter = new InMemorySpanExporter();
+  const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
+  const tracer = provider.getTracer("test");
+  const traceparent = (of: api.SpanContext | undefined): string =>
+    `00-${of?.traceId ?? ""}-${of?.spanId ?? ""}-01`;
+  api.propagation.setGlobalPropagator({
+    inject: (of, carrier, setter) => {
+      setter.set(carrier, "traceparent", traceparent(api.trace.getSpanContext(of)));
+    },
+    extract: (of) => of,
+    fields: () => ["traceparent"],
+  });
+  context.after(() => {
+    api.propagation.disable();
+  });
+  const root = tracer.startSpan("request");
+  const active = api.trace.setSpan(api.ROOT_CONTEXT, root);
+  const fake = await live(context, tracing({ api: { ...api, context: { active: () => active } }, tracer }));
+  const spans = exporter.getFinishedSpans();
+  assert.deepEqual(
+    spans.map(({ name, attributes }) => [
+      name,
+      attributes["highwater.outcome"] ?? attributes["highwater.state"],
+    ]),
+    [
+      ["highwater commit", "committed"],
+      ["highwater durable", "durable"],
+      ["highwater begin", "active"],
+      ["highwater statements", "active"],
+      ["highwater commit", "committed"],
+      ["highwater commit", "committed"],
+      ["highwater durable", "timeout"],
+      ["highwater durable", "lost"],
+    ],
+  );
+  const [commit, durable, begin] = spans;
+  for (const { parentSpanContext } of spans)
+    assert.equal(parentSpanContext?.spanId, root.spanContext().spanId);
+  assert.equal(durable?.links[0]?.context.spanId, commit?.spanContext().spanId);
+  assert.deepEqual(
+    commit?.events.map(({ name }) => name),
+    ["retry"],
+  );
+  assert.equal(commit?.kind, api.SpanKind.CLIENT);
+  assert.equal(spans.at(-1)?.status.code, api.SpanStatusCode.ERROR);
+  const sent = traceparent(begin?.spanContext());
+  assert.ok(fake.requestHeaders.some((headers) => headers["traceparent"] === sent));
+});

@@ -1,0 +1,138 @@
+// Goal: what is published runs wherever the web's globals are. Method: one small program, the built package and a scripted service;
+// in this Node, in a Node 20 where the machine has one, in a context that has nothing but those globals, as an edge worker has, and in
+// Bun and Deno where they are: in `smoke/node_modules`, where `make smoke-sdk` puts them, or on the path.
+import assert from "node:assert/strict";
+import { execFile, execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test, type TestContext } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+import vm from "node:vm";
+import { build as bundle } from "esbuild";
+import { build } from "../scripts/build.ts";
+import { decodeToken } from "../src/ids.ts";
+import { service } from "./client-support.ts";
+import { committed, type FakeService, ok, problem } from "./fake-service.ts";
+import { E1, E2, marks, verdictOf } from "./support.ts";
+
+const PROGRAM = fileURLToPath(new URL("../smoke/program.mjs", import.meta.url));
+const INSTALLED = fileURLToPath(new URL("../smoke/node_modules/.bin", import.meta.url));
+let dist: string | undefined;
+
+before(async () => {
+  dist = await mkdtemp(join(tmpdir(), "highwater-sdk-"));
+  await build(dist);
+});
+
+after(async () => {
+  if (dist !== undefined) await rm(dist, { recursive: true, force: true });
+});
+
+const EXPECTED = [
+  ...["bigint 9007199254740993", "[1,null]", "2026-01-02T03:04:05.678Z", "2", "a,b", "client:mark", "lost"],
+  ...["true", "transaction_lost", "7", "durable", "2 runs", "durable", "true", "true"],
+  "begin commit durable lost retry statements stream_closed stream_open timeout",
+];
+
+/** Its first transaction is durable with the first mark, its second is of an epoch that is gone. */
+async function scripted(context: TestContext): Promise<FakeService> {
+  let conflicts = 0;
+  const fake = await service(context, {
+    transaction: (request, call) => {
+      const names = { n: 20, list: 1007, at: 1184, bytes: 17 };
+      const result = {
+        ...{ command: "SELECT", rowCount: 1 },
+        fields: Object.entries(names).map(([name, oid]) => ({ name, oid })),
+        rows: [["9007199254740993", "{1,NULL}", "2026-01-02 03:04:05.678901+00", "\\x0102"]],
+      };
+      // The overloaded service of the second call is a reason for another attempt.
+      if (call === 2) return problem("overloaded");
+      return ok(committed(request, { epoch: call === 3 ? E2 : E1, offset: 10, results: [result] }));
+    },
+    interactive: (call) =>
+      call.body.statements?.[0]?.sql === "conflict once" && conflicts++ === 0
+        ? problem("serialization_failure", { open: false })
+        : undefined,
+    verdicts: ({ tokens, level }) => {
+      if (level === "global") return "hang";
+      const verdicts = tokens.map((each) => {
+        const { id, position } = decodeToken(each);
+        return verdictOf({ id, token: each }, position.epoch === E2 ? "lost" : "durable");
+      });
+      return ok({ verdicts, marks: null });
+    },
+  });
+  const opened = fake.until(() => fake.streams.size > 0);
+  void opened.then(() => {
+    fake.mark(marks(E1, { region: 10 }));
+  });
+  return fake;
+}
+
+async function runIn(context: TestContext, command: string, ...args: string[]): Promise<void> {
+  const fake = await scripted(context);
+  const address = pathToFileURL(join(dist ?? "", "index.js")).href;
+  const options = { timeout: 120_000, killSignal: "SIGKILL" } as const;
+  const { stdout } = await promisify(execFile)(command, [...args, PROGRAM, address, fake.url], options);
+  assert.deepEqual(stdout.trim().split("\n"), EXPECTED);
+}
+
+/** Where the runtime is, or undefined. */
+function find(name: string): string | undefined {
+  const places = [INSTALLED, ...(process.env["PATH"] ?? "").split(":")];
+  return places.map((place) => join(place, name)).find((file) => existsSync(file));
+}
+
+test("this Node", (context) => runIn(context, process.execPath));
+
+test("the oldest Node that it promises, where there is one", async (context) => {
+  const candidates = [find("node"), "/usr/local/bin/node", "/usr/bin/node"];
+  const node = candidates.find(
+    (each) =>
+      each !== undefined &&
+      existsSync(each) &&
+      execFileSync(each, ["--version"], { encoding: "utf8" }).startsWith("v20."),
+  );
+  if (node === undefined) context.skip("no Node 20 here");
+  else await runIn(context, node);
+});
+
+for (const [name, ...args] of [
+  ["bun"],
+  ["deno", "run", "--allow-net", "--allow-read", "--no-prompt"],
+] as const)
+  test(name, async (context) => {
+    const command = find(name);
+    if (command === undefined) context.skip("not here: make smoke-sdk has it");
+    else await runIn(context, command, ...args);
+  });
+
+test("an edge worker: a single file, and nothing but the web's globals", async (context) => {
+  const fake = await scripted(context);
+  const contents = `import * as sdk from "./index.js"; import { run } from ${JSON.stringify(PROGRAM)};
+                    globalThis.done = run(sdk, globalThis.url);`;
+  const { outputFiles } = await bundle({
+    stdin: { contents, resolveDir: dist ?? "" },
+    ...({ bundle: true, format: "iife", platform: "neutral", write: false } as const),
+  });
+  const globals = {
+    ...{
+      fetch,
+      Request,
+      Response,
+      Headers,
+      URL,
+      URLSearchParams,
+      AbortController,
+      AbortSignal,
+      DOMException,
+    },
+    ...{ TextEncoder, TextDecoder, ReadableStream, crypto, performance, setTimeout, clearTimeout },
+    ...{ queueMicrotask, atob, btoa, url: fake.url, done: Promise.resolve("") },
+  };
+  vm.runInNewContext(outputFiles[0]?.text ?? "", globals);
+  assert.deepEqual((await globals.done).split("\n"), EXPECTED);
+});
