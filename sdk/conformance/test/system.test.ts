@@ -16,7 +16,7 @@ const drivers = new Drivers();
 let host: Host;
 before(async () => {
   // Short enough to be seen: how long an open transaction may idle, and how many rows a result may have.
-  host = await Host.start({ GATEWAY_IDLE_TIMEOUT_MS: "4000", GATEWAY_MAX_ROWS: "1000" });
+  host = await Host.start({ GATEWAY_IDLE_TIMEOUT_MS: "8000", GATEWAY_MAX_ROWS: "1000" });
 });
 after(async () => {
   await drivers[Symbol.asyncDispose]();
