@@ -1,6 +1,6 @@
 // Goal: what is published runs wherever the web's globals are. Method: one small program, the built package and a scripted service;
 // in this Node, in a Node 20 where the machine has one, in a context that has nothing but those globals, as an edge worker has, and in
-// Bun and Deno where they are: in `smoke/node_modules`, where `make smoke-sdk` puts them, or on the path.
+// Bun and Deno where they are: in `smoke/node_modules`, where `npm install` in that folder puts them, or on the path.
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -106,7 +106,7 @@ for (const [name, ...args] of [
 ] as const)
   test(name, async (context) => {
     const command = find(name);
-    if (command === undefined) context.skip("not here: make smoke-sdk has it");
+    if (command === undefined) context.skip("not here: npm install in sdk/ts/smoke has it");
     else await runIn(context, command, ...args);
   });
 
