@@ -17,7 +17,12 @@ const languages = LANGUAGES.filter((language) => named.includes(language));
 if (!(rounds >= 1 && rounds <= 50) || languages.length !== named.length)
   throw new Error(`--rounds is from 1 to 50, and --only some of ${LANGUAGES.join(",")}`);
 
-const measured = await measureAll({ ...FULL, languages, rounds }, (what) => console.error(`… ${what}`));
+const sizes = {
+  ...{ ...FULL, languages, rounds },
+  promiseRounds: Math.min(FULL.promiseRounds, Math.ceil(rounds / 2)),
+  batchRounds: Math.min(FULL.batchRounds, Math.ceil(rounds / 2)),
+};
+const measured = await measureAll(sizes, (what) => console.error(`… ${what}`));
 const result = summarize(measured);
 if (values.only === undefined) {
   mkdirSync(RESULTS, { recursive: true });

@@ -3,7 +3,14 @@
 // them against the schemas. Prints its address, and ends with its parent.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo } from "node:net";
-import { encodeToken, type EpochId, type EpochRecord, type Marks, type Offset } from "@highwater/protocol";
+import {
+  decodeToken,
+  encodeToken,
+  type EpochId,
+  type EpochRecord,
+  type Marks,
+  type Offset,
+} from "@highwater/protocol";
 import { newId } from "../gateway/http-client.ts";
 import { PATHS, type ServiceState } from "./protocol.ts";
 
@@ -69,6 +76,13 @@ function event(type: string, data: unknown): string {
   return `id: 1.${String(number)}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
+function pending(token: string, level: string): object {
+  const content = decodeToken(token);
+  if (content === undefined) throw new Error(`not a token: ${token}`);
+  const position = { epoch: content.epoch, offset: String(content.offset) };
+  return { token, id: content.id, verdict: "pending", level, position, rule: "bench" };
+}
+
 /** New tokens of distinct offsets above every mark that was sent. */
 function tokens(count: number): string[] {
   return Array.from({ length: count }, () => tokenAt(newId(), (offset += 1)));
@@ -82,9 +96,7 @@ function answer(path: string, body: unknown): unknown {
     case "/v1/durability/verdicts": {
       const { tokens: asked, level = LEVEL } = body as { tokens: readonly string[]; level?: string };
       questions += asked.length;
-      const error = { code: "forbidden", detail: "Nothing is to be asked here." };
-      const verdicts = asked.map((token) => ({ token, verdict: "unknown", level, rule: "refused", error }));
-      return { verdicts, marks: null };
+      return { verdicts: asked.map((token) => pending(token, level)), marks: null };
     }
     case "/v1/durability/marks":
       return { marks: FIRST_MARKS, levels: ["disk", LEVEL], epochs: EPOCHS };
@@ -134,6 +146,11 @@ function lines(body: unknown): string {
     .map(({ id }, index) => `${JSON.stringify({ index, status: 200, body: committed(id) })}\n`)
     .join("");
 }
+
+// As a tracker does: a stream that says nothing for long is taken for dead.
+setInterval(() => {
+  for (const stream of streams) stream.write(": alive\n\n");
+}, 5_000);
 
 const server = createServer({ keepAliveTimeout: 75_000 }, (request, response) => {
   let text = "";
