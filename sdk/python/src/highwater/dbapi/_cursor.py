@@ -140,7 +140,7 @@ class StreamCursor(Cursor):
         declare = _statement(f"DECLARE {name} NO SCROLL CURSOR FOR {operation}", parameters)
         # No rows yet: who fetches says how many. This only tells what the columns are.
         _, described = self.connection.run([declare, Statement(f"FETCH FORWARD 0 FROM {name}")])
-        self.description: Sequence[Column] | None = _description(described.fields)
+        self.description = _description(described.fields)
         self._name = name
         self._rewinds = self.connection.rewinds
         self._transaction = self.connection.transaction
