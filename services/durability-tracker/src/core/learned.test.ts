@@ -51,3 +51,17 @@ test("final marks never go down, whichever node tells of them", () => {
   it.positions(80);
   assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
 });
+
+test("a read that another tracker knows to have been on the primary's disk is kept below the fork's limit, whichever node took over", () => {
+  const it = new Driven();
+  it.reign(first);
+  const fork = record(2, { node: "b", cause: "promotion", fork: 50, start: 95, limit: 90 });
+  it.reign(first, fork);
+  it.present(1, 1, 80, "read");
+  assert.equal(it.verdict(1, 1, 80, "disk", "read"), "pending");
+  it.report("b", [first, { ...fork, finalMarks: { disk: "85" } }], { role: "primary" });
+  it.positions(100);
+  assert.equal(it.judge(1, 1, 80, "disk", "read").rule, "R3 carried over");
+  assert.equal(it.verdict(1, 1, 80, "disk", "read"), "durable");
+  assert.equal(it.published.length, 0);
+});

@@ -15,15 +15,17 @@ export function learnPromises(state: TrackerState, raised: readonly EpochRecord[
 
 function learn(state: TrackerState, entry: Entry, origin: Place, effects: Effect[]): void {
   const learned = reachedBits(state, origin) & ~entry.reached;
+  const { state: at } = entry;
+  // Not told yet: what was on any disk shows where it belongs.
+  if (learned !== 0 && at.kind === "absent" && entry.kind === "read")
+    placeAgain(state, entry, origin, effects);
   // Where the level promises nothing about what happened there is no word that it could break.
   const bits = brokenBits(state, { ...entry, reached: learned });
   if (bits === 0) return;
   entry.reached |= bits;
-  const { state: at } = entry;
   if (at.kind === "gone" && !at.reappeared) {
     // Told as lost, and somebody else had told it as durable: one of the two words is broken.
     enter(state, entry, { ...at, broken: at.broken | bits }, effects);
     tell(state, entry, effects);
-  } else if (at.kind === "absent" && entry.kind === "read") placeAgain(state, entry, origin, effects);
-  else effects.push({ kind: "save", entry });
+  } else effects.push({ kind: "save", entry });
 }

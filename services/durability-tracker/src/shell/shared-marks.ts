@@ -41,16 +41,16 @@ export class SharedMarks {
   }
 }
 
-/** The marks of the epoch before that are above those in the record, and that its successor's node has to answer for. */
+/**
+ * The marks of the epoch before that are above those in the record. Also those of the primary's own disk, which promise nothing
+ * about another node's history: what was on a disk proves that a read below the fork's limit was kept.
+ */
 function higherMarks(record: EpochRecord, state: TrackerState): Record<string, string> {
   const own = state.marks.get((record.previous ?? "") as EpochId);
-  const stayed = state.epochs.get((record.previous ?? "") as EpochId)?.node === record.node;
   const higher: Record<string, string> = {};
-  for (const { name, rule } of state.config.levels) {
+  for (const { name } of state.config.levels) {
     const mark = own?.get(name);
-    // The primary's own disk promises nothing about another node's history.
-    if (mark === undefined || ("primary" in rule && !stayed)) continue;
-    if (mark > BigInt(record.finalMarks[name] ?? -1)) higher[name] = mark.toString();
+    if (mark !== undefined && mark > BigInt(record.finalMarks[name] ?? -1)) higher[name] = mark.toString();
   }
   return higher;
 }
