@@ -165,6 +165,31 @@ describe("reads on a replica of PostgreSQL", () => {
     await gate.end();
   });
 
+  it("lie where a log record ends, and not within one of which a part has arrived", async () => {
+    // What is flushed without a commit are whole pages, and this record ends within one.
+    const writer = await connect(primary.url);
+    await writer.query("BEGIN");
+    await writer.query("SELECT pg_logical_emit_message(true, 'half', repeat('x', 100000))");
+    const where =
+      "SELECT pg_last_wal_replay_lsn()::text AS replayed, pg_last_wal_receive_lsn()::text AS received";
+    const positions = async (): Promise<Offset[]> => {
+      const [row] = await there(where);
+      return [parseLsn(String(row?.["replayed"])), parseLsn(String(row?.["received"]))];
+    };
+    await until("a part of the record is there", async () => {
+      const [replayed = 0n, received = 0n] = await positions();
+      return received > replayed;
+    });
+    for (const isolation of LEVELS) {
+      const { position } = await read(["SELECT 1"], { isolation });
+      const [replayed = 0n, received = 0n] = await positions();
+      assert.ok(received > replayed, "it is still a part");
+      assert.equal(position.offset, replayed);
+    }
+    await writer.query("ROLLBACK");
+    await writer.end();
+  });
+
   it("lie behind a commit that is seen before it counts as replayed", async () => {
     // A commit that drops tables is seen at once and counts only when their files are gone.
     const TABLES = 400;

@@ -98,6 +98,8 @@ interface Snapshot {
   /** Replayed when it was asked for behind the snapshot, and when it was asked for once more. */
   readonly replayed: Offset;
   readonly replayedNext: Offset;
+  /** Between the two, recovery waited for log. */
+  readonly waits: boolean;
   /** On the replica's disk, as of the second question. */
   readonly received: Offset;
   readonly hasAfter: boolean;
@@ -109,12 +111,13 @@ interface Snapshot {
  * the newest epoch's. That is so between a promotion and the next epoch's record.
  */
 function snapshotOf(row: readonly (string | null)[] | undefined): Snapshot | null {
-  const [inRecovery, epoch, isOnTimeline, replayed, hasAfter, ageMs, next, received] = row ?? [];
+  const [inRecovery, epoch, isOnTimeline, replayed, hasAfter, ageMs, waits, next, received] = row ?? [];
   if (inRecovery !== "true" || isOnTimeline !== "true" || epoch == null || replayed == null) return null;
   return {
     epoch: epoch as EpochId,
     replayed: parseLsn(replayed),
     replayedNext: parseLsn(next ?? replayed),
+    waits: waits === "true",
     received: parseLsn(received ?? replayed),
     hasAfter: hasAfter === "true",
     ageMs: ageMs == null ? null : Math.max(0, Math.round(Number(ageMs))),
@@ -124,10 +127,13 @@ function snapshotOf(row: readonly (string | null)[] | undefined): Snapshot | nul
 /**
  * Above everything that the snapshot shows. A commit can be seen before its record counts as replayed, for as long as it has
  * files to remove: what was replayed behind the snapshot may be that one record short. The record cannot lie above what had
- * been received, and once replay has moved on, it is in: each of these bounds it, and the lowest is the best.
+ * been received; once replay has moved on, it is in; and if recovery waits for log, nothing is half done. Each of these bounds it,
+ * and the lowest is the best: what was received may end within a record, which a promoted replica does not keep.
  */
-function boundOf({ replayed, replayedNext, received }: Snapshot, last: Snapshot): Offset {
+function boundOf({ replayed, replayedNext, received, waits }: Snapshot, last: Snapshot): Offset {
   const moved = [replayedNext, last.replayed].filter((offset) => offset > replayed);
+  if (waits) moved.push(replayedNext);
+  if (last.waits) moved.push(last.replayedNext);
   return moved.reduce(
     (lowest, offset) => (offset < lowest ? offset : lowest),
     received > replayed ? received : replayed,

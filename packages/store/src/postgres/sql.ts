@@ -34,10 +34,10 @@ export const SNAPSHOT_POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn():
 
 /**
  * $1 epoch, $2 offset that have to be in the snapshot, or NULL. The function is the migration's; so are the reasons. The last
- * two columns are read behind it; see replica-read.ts.
+ * three columns are read behind it, in this order; see replica-read.ts.
  */
 export const REPLICA_SNAPSHOT = `SELECT in_recovery::pg_catalog.text, epoch::pg_catalog.text, is_on_timeline::pg_catalog.text,
-  replayed::pg_catalog.text, has_after::pg_catalog.text, age_ms::pg_catalog.text,
+  replayed::pg_catalog.text, has_after::pg_catalog.text, age_ms::pg_catalog.text, highwater.replay_waits()::pg_catalog.text,
   pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, pg_catalog.pg_last_wal_receive_lsn()::pg_catalog.text
 FROM highwater.replica_snapshot($1, $2)`;
 
