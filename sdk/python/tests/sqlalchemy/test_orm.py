@@ -12,7 +12,15 @@ from sqlalchemy import exc, select
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import Session, scoped_session, selectinload, sessionmaker
 
-from highwater import ConstraintError, Endpoint, Highwater, HighwaterError, InvalidRequestError, TransactionLostError
+from highwater import (
+    ConstraintError,
+    Endpoint,
+    Highwater,
+    HighwaterError,
+    InvalidRequestError,
+    SerializationError,
+    TransactionLostError,
+)
 from highwater.sqlalchemy import committed, durable, on_lost, token, transact
 from tests.sqlalchemy.conftest import cause_of
 from tests.sqlalchemy.models import Customer, Purchase
@@ -193,6 +201,36 @@ def test_transact_reruns_conflicts_and_each_takes_effect_once(engine: Engine) ->
 
     with pytest.raises(exc.IntegrityError):
         transact(sessions, wrong)
+
+    def commits_by_itself(session: Session) -> None:
+        session.add(Customer(name="once"))
+        session.commit()
+        raise SerializationError("a conflict", code="serialization_failure", outcome="not_applied", retry="transaction")
+
+    with pytest.raises(SerializationError):
+        transact(sessions, commits_by_itself)
+    with sessions() as session:
+        assert session.scalars(select(Customer.name).order_by(Customer.name)).all() == ["once", "shared"]
+
+
+def test_transact_runs_what_was_lost_again(engine: Engine, system: System) -> None:
+    ids: list[str] = []
+
+    def body(session: Session) -> None:
+        session.add(Customer(name="Ada"))
+
+    class Watched(Session):
+        def commit(self) -> None:
+            super().commit()
+            ids.append(committed(self).id)
+            if len(ids) == 1:
+                system.command("failover")
+
+    system.command("hold")
+    transact(sessionmaker(engine, class_=Watched), body, ack="durable", timeout=120)
+    assert len(set(ids)) == 2
+    with Session(engine) as session:
+        assert session.scalars(select(Customer.name)).all() == ["Ada"]
 
 
 def test_threads_have_sessions_of_one_engine(engine: Engine) -> None:

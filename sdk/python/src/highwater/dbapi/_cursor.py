@@ -46,7 +46,7 @@ class Cursor:
         """Runs a statement with parameters ``$1``, ``$2``, … Errors: those of this module."""
         self._begin()
         [result] = self.connection.run([_statement(operation, parameters)])
-        self.description = _description(result.fields)
+        self._describe(result.fields)
         self.rowcount = result.row_count
         if self.description is not None:
             self._rows.extend(self._decoded(result))
@@ -91,6 +91,9 @@ class Cursor:
         self.description = None
         self.rowcount = -1
         self._rows.clear()
+
+    def _describe(self, fields: Sequence[Field]) -> None:
+        self.description = [(field.name, field.oid, None, None, None, None, None) for field in fields] or None
 
     def _decoded(self, result: StatementResult) -> Iterator[Row]:
         # By position, for columns may have the same name; and by this connection's types, whatever the client's are.
@@ -140,7 +143,7 @@ class StreamCursor(Cursor):
         declare = _statement(f"DECLARE {name} NO SCROLL CURSOR FOR {operation}", parameters)
         # No rows yet: who fetches says how many. This only tells what the columns are.
         _, described = self.connection.run([declare, Statement(f"FETCH FORWARD 0 FROM {name}")])
-        self.description = _description(described.fields)
+        self._describe(described.fields)
         self._name = name
         self._rewinds = self.connection.rewinds
         self._transaction = self.connection.transaction
@@ -203,12 +206,6 @@ def _statement(operation: str, parameters: Sequence[object] | None) -> Statement
     if isinstance(parameters, (str, bytes, dict)):
         raise ProgrammingError("parameters are a sequence, for $1, $2, …")
     return Statement(operation, tuple(parameters or ()))
-
-
-def _description(fields: Sequence[Field]) -> Sequence[Column] | None:
-    if not fields:
-        return None
-    return [(field.name, field.oid, None, None, None, None, None) for field in fields]
 
 
 def _is_query(operation: str) -> bool:

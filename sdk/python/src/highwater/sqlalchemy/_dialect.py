@@ -14,12 +14,12 @@ from sqlalchemy import event, exc, pool
 from sqlalchemy.dialects.postgresql.base import PGDialect, PGExecutionContext
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.engine.characteristics import ConnectionCharacteristic
-from sqlalchemy.util.concurrency import await_, in_greenlet
 
 from .. import dbapi
 from .._values.decode import RowDecoder
 from ..aio import AsyncHighwater
 from ..client import Highwater
+from ._bridge import await_, in_greenlet
 from ._memory import follow_connection
 from ._types import COLSPECS
 from ._url import options_of

@@ -31,6 +31,7 @@ class Memory:
         """A session of the client's for each client."""
         self.last: Any = None
         """The transaction that was committed last."""
+        self.commits: int = 0
         self.failure: BaseException | None = None
         """What ended the transaction since the last one began, whatever became of the error."""
         self._listeners: list[Callable[[BasePromise], None]] = []
@@ -41,6 +42,7 @@ class Memory:
             session = self.sessions[client] = client.session()
         session._remember(transaction)
         self.last = transaction
+        self.commits += 1
         for listen in self._listeners:
             listen(transaction)
 

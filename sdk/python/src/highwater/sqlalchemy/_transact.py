@@ -13,14 +13,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from .. import dbapi
-from .._core.errors import HighwaterError
+from .._core.errors import HighwaterError, TransactionLostError
 from .._core.retry import full_jitter
 from .._core.runtime import DEFAULT_RUNTIME
 from .._core.transact import MAX_ATTEMPTS
 from .._core.tuning import DEFAULT_TUNING
 from .._core.wire import Ack
 from ._durability import durable
-from ._memory import memory_of
+from ._memory import Memory, memory_of
 
 S = TypeVar("S", bound=Session)
 A = TypeVar("A", bound=AsyncSession)
@@ -65,8 +65,9 @@ def transact(
     """Runs the body in a new session, commits when it returns, and returns what it returned; of async ones: `await` it.
 
     A conflict runs it again in another session: with jitter, for `timeout` seconds in all, `max_attempts` times at
-    most. Exactly one run takes effect. The body must have no effects elsewhere, and must not commit by itself. With
-    `ack="durable"` this returns when the transaction is durable at the level; a loss before that runs it again, too.
+    most. Exactly one run takes effect: where one of several engines has committed, or the body by itself, nothing is
+    run again. The body must have no effects elsewhere. With `ack="durable"` this returns when the transaction is
+    durable at the level; a loss before that runs it again, too.
     `sessions`: a `sessionmaker` or an `async_sessionmaker`, or whatever makes a session that is a context manager.
     Errors: the body's own, after a rollback. An `OperationalError` whose `orig.outcome` is `unknown` passes through:
     it may have committed.
@@ -76,6 +77,7 @@ def transact(
     if isinstance(session, AsyncSession):
         return _transact_async(sessions, session, body, retries, (level,) if ack == "durable" else None)
     while True:
+        run = _Run(memory_of(session))
         try:
             with session:
                 value = body(session)
@@ -84,7 +86,7 @@ def transact(
                     durable(session, level=level, timeout=retries.left)
             return value
         except Exception as error:
-            delay = retries.delay_after(error, memory_of(session).failure)
+            delay = retries.delay_after(is_undone=run.is_undone(error))
             if delay is None:
                 raise
         time.sleep(delay)
@@ -99,6 +101,7 @@ async def _transact_async(
     durable_at: tuple[str | None] | None,
 ) -> Any:
     while True:
+        run = _Run(memory_of(session))
         try:
             async with session:
                 value = await body(session)
@@ -107,7 +110,7 @@ async def _transact_async(
                     await durable(session, level=durable_at[0], timeout=retries.left)
             return value
         except Exception as error:
-            delay = retries.delay_after(error, memory_of(session).failure)
+            delay = retries.delay_after(is_undone=run.is_undone(error))
             if delay is None:
                 raise
         await asyncio.sleep(delay)
@@ -124,7 +127,7 @@ class _Retries:
     def left(self) -> float:
         return max(0.0, self._ends - time.monotonic())
 
-    def delay_after(self, error: Exception, failure: BaseException | None) -> float | None:
+    def delay_after(self, *, is_undone: bool) -> float | None:
         """Seconds before the next run, or None where there is none."""
         self._attempt += 1
         delay_ms = full_jitter(
@@ -133,15 +136,34 @@ class _Retries:
             max_ms=DEFAULT_TUNING.backoff_max_ms,
             random=DEFAULT_RUNTIME.random(),
         )
-        # Whatever the body made of the error that ended its transaction: nothing of it has happened.
-        is_undone = _is_undone(error) if failure is None else _is_undone(failure)
         is_late = (delay_ms + DEFAULT_TUNING.attempt_min_ms) / 1_000 > self.left
         return None if not is_undone or self._attempt >= self._max_attempts or is_late else delay_ms / 1_000
 
 
-def _is_undone(error: BaseException | None) -> bool:
-    if isinstance(error, DBAPIError):
-        error = error.orig
-    if isinstance(error, dbapi.Error):
-        error = error.orig
-    return isinstance(error, HighwaterError) and error.retry == "transaction"
+class _Run:
+    """One run of the body, and whether anything of it has happened."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._commits_before = memory.commits
+
+    def is_undone(self, error: Exception) -> bool:
+        memory = self._memory
+        commits = memory.commits - self._commits_before
+        cause = _client_error(error)
+        if commits > 0:
+            # Of several transactions, one of each engine or by the body's own doing, the others would happen twice.
+            is_lost = isinstance(cause, TransactionLostError) and cause.transaction_id == memory.last.id
+            return commits == 1 and is_lost and cause is not None and cause.retry == "transaction"
+        # Whatever the body made of the error that ended its transaction.
+        cause = cause if memory.failure is None else _client_error(memory.failure)
+        return cause is not None and cause.retry == "transaction"
+
+
+def _client_error(error: BaseException) -> HighwaterError | None:
+    inner: BaseException | None = error
+    if isinstance(inner, DBAPIError):
+        inner = inner.orig
+    if isinstance(inner, dbapi.Error):
+        inner = inner.orig
+    return inner if isinstance(inner, HighwaterError) else None
