@@ -9,7 +9,7 @@ PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' | xargs -rn1 dirname | sort -u)
 MYPY := .venv/bin/python -m mypy --config-file sdk/python/pyproject.toml --no-error-summary
-REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt
+REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/orders/fastapi/requirements.txt
 PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 

@@ -1,0 +1,14 @@
+// The mail server of whoever tries the shops: prints what it gets. `node main.ts [PORT]`
+import { MailSink } from "./sink.ts";
+
+const sink = await MailSink.start({
+  port: Number(process.argv[2] ?? 2525),
+  onLetter: ({ to, subject }) => {
+    console.log(`to ${to}: ${subject}`);
+  },
+});
+console.log(`takes letters at ${sink.url}`);
+for (const signal of ["SIGTERM", "SIGINT"] as const)
+  process.once(signal, () => {
+    void sink[Symbol.asyncDispose]();
+  });

@@ -1,0 +1,73 @@
+// A mail server that keeps what it is given, and can refuse a receiver once, as servers do that know nobody yet.
+import { once } from "node:events";
+import { type AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { SMTPServer } from "smtp-server";
+
+export interface Letter {
+  readonly to: string;
+  readonly subject: string;
+  readonly messageId: string;
+}
+
+export interface MailSinkOptions {
+  /** A free one unless given. */
+  readonly port?: number;
+  /** Receivers whose first letter is refused for now. */
+  readonly greylisted?: readonly string[];
+  readonly onLetter?: (letter: Letter) => void;
+}
+
+export class MailSink implements AsyncDisposable {
+  readonly url: string;
+  readonly letters: Letter[];
+  readonly #server: SMTPServer;
+
+  private constructor(server: SMTPServer, letters: Letter[], port: number) {
+    this.#server = server;
+    this.letters = letters;
+    this.url = `smtp://127.0.0.1:${String(port)}`;
+  }
+
+  static async start(options: MailSinkOptions = {}): Promise<MailSink> {
+    const { port = 0, greylisted = [], onLetter = () => undefined } = options;
+    const unknown = new Set(greylisted);
+    const letters: Letter[] = [];
+    const server = new SMTPServer({
+      authOptional: true,
+      disabledCommands: ["STARTTLS", "AUTH"],
+      onRcptTo: ({ address }, _session, answer) => {
+        if (unknown.delete(address))
+          answer(Object.assign(new Error("greylisted, come again"), { responseCode: 451 }));
+        else answer();
+      },
+      onData: (stream, { envelope }, answer) => {
+        text(stream).then((raw) => {
+          // A long header goes on in the next line.
+          const headers = raw.slice(0, raw.indexOf("\r\n\r\n")).replace(/\r\n\s+/g, " ");
+          const header = (name: string): string =>
+            new RegExp(`^${name}: *(.*)$`, "im").exec(headers)?.[1] ?? "";
+          for (const { address } of envelope.rcptTo) {
+            const letter = { to: address, subject: header("subject"), messageId: header("message-id") };
+            letters.push(letter);
+            onLetter(letter);
+          }
+          answer();
+        }, answer);
+      },
+    });
+    const listening = server.listen(port, "127.0.0.1");
+    await once(listening, "listening");
+    return new MailSink(server, letters, (listening.address() as AddressInfo).port);
+  }
+
+  to(receiver: string): string[] {
+    return this.letters.filter(({ to }) => to === receiver).map(({ subject }) => subject);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#server.close(resolve);
+    });
+  }
+}

@@ -1,0 +1,176 @@
+// Goal: whoever orders is answered at once, and gets one letter: of confirmation if the order is durable and not before, an
+// apology if a failure took it; whatever happens to the shop meanwhile. Method: both shops as processes, a mail server that
+// keeps what it gets, the real system with a cut link and a lost region; at the end letters are held against the database.
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { System } from "@highwater/dev-system";
+import { Highwater, newTransactionId, sql } from "@highwater/sdk";
+import { Book } from "../fastify/book.ts";
+import { MailSink } from "../mail-sink/sink.ts";
+import { Shop, type ShopName } from "./shop.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+/** Where the shops are: in none of the regions, so that they outlive each. */
+const HERE = "shops";
+const LIMIT_MS = 60_000;
+const CONFIRMED = "Your order is confirmed";
+const LOST = "Your order was lost";
+
+async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + LIMIT_MS;
+  while (!(await holds())) {
+    if (performance.now() > deadline) assert.fail(`not within ${String(LIMIT_MS)} ms: ${what}`);
+    await pause(20);
+  }
+}
+
+/** One shop through the whole story, and what each of its customers is to be told in the end. */
+class Story {
+  readonly name: ShopName;
+  readonly orders = new Map<string, { id: string; letter: string }>();
+  readonly #start: () => Promise<Shop>;
+  readonly #sink: MailSink;
+  #shop: Shop | undefined;
+
+  constructor(name: ShopName, sink: MailSink, start: () => Promise<Shop>) {
+    this.name = name;
+    this.#sink = sink;
+    this.#start = start;
+  }
+
+  get shop(): Shop {
+    assert.ok(this.#shop !== undefined);
+    return this.#shop;
+  }
+
+  async open(): Promise<void> {
+    this.#shop = await this.#start();
+  }
+
+  address(customer: string): string {
+    return `${customer}@${this.name}.example.org`;
+  }
+
+  async order(customer: string, letter: string): Promise<void> {
+    const { status, body } = await this.shop.order(this.address(customer));
+    assert.equal(status, 201, JSON.stringify(body));
+    assert.equal(body.state, "pending");
+    this.orders.set(customer, { id: body.id, letter });
+  }
+
+  async state(customer: string): Promise<string> {
+    return (await this.shop.find(this.orders.get(customer)?.id ?? "")).body.state;
+  }
+
+  letters(customer: string): string[] {
+    return this.#sink.to(this.address(customer));
+  }
+
+  async told(customer: string): Promise<void> {
+    const letter = this.orders.get(customer)?.letter ?? "";
+    await until(`${this.name} writes to ${customer}`, () => this.letters(customer).includes(letter));
+    assert.equal(await this.state(customer), letter === CONFIRMED ? "confirmed" : "lost");
+  }
+}
+
+test("one letter about each order, when it is known what became of it", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "orders-test-"));
+  await using system = await System.start();
+  const { cluster } = system;
+  const names: ShopName[] = ["fastify", "fastapi"];
+  const greylisted = names.map((name) => `calm@${name}.example.org`);
+  await using sink = await MailSink.start({ greylisted });
+  await using shops = new AsyncDisposableStack();
+  const endpoints = await system.endpoints(HERE);
+  const bookOf = (name: ShopName): string => join(folder, `${name}.sqlite`);
+  const stories = names.map(
+    (name) =>
+      new Story(name, sink, async () =>
+        shops.use(await Shop.start(name, { endpoints, book: bookOf(name), smtpUrl: sink.url })),
+      ),
+  );
+  const both = (step: (story: Story) => Promise<void>): Promise<void[]> => Promise.all(stories.map(step));
+  const holdReplication = (): Promise<unknown> =>
+    Promise.all([WEST, EUROPE].map((region) => cluster.link(EAST, region).cut()));
+  // One after the other: both make the table.
+  for (const story of stories) await story.open();
+
+  // A mail server that refuses at first is asked again, and gets one letter.
+  await both(async (story) => {
+    assert.equal((await story.shop.order("nobody")).status, story.name === "fastify" ? 400 : 422);
+    assert.equal((await story.shop.find(newTransactionId())).status, 404);
+    await story.order("calm", CONFIRMED);
+    await story.told("calm");
+  });
+
+  // The shop dies behind a commit whose token it has not written down, and before another commit.
+  await both(async (story) => {
+    await story.shop.stop();
+    const book = new Book(bookOf(story.name));
+    await using hw = new Highwater({ endpoints });
+    for (const customer of ["unanswered", "unsent"]) {
+      const id = newTransactionId();
+      const order = { customer: story.address(customer), item: "lamp" };
+      book.add(id, order);
+      story.orders.set(customer, { id, letter: CONFIRMED });
+      if (customer === "unanswered")
+        await hw.transaction(sql`INSERT INTO purchase VALUES (${id}, ${order.customer}, ${order.item})`, {
+          id,
+        });
+    }
+    book.close();
+    await story.open();
+    await story.told("unanswered");
+    await story.told("unsent");
+  });
+
+  // Killed between commit and durability. What was sent before it died has arrived: nothing was.
+  await holdReplication();
+  await both(async (story) => {
+    await story.order("waiting", CONFIRMED);
+    assert.equal(await story.state("waiting"), "pending");
+    await story.shop.kill();
+    assert.deepEqual(story.letters("waiting"), []);
+    await story.open();
+    assert.equal(await story.state("waiting"), "pending");
+  });
+  await cluster.healAll();
+  await both((story) => story.told("waiting"));
+
+  // The same with a clean stop, and the region is lost.
+  await holdReplication();
+  await both(async (story) => {
+    await story.order("unlucky", LOST);
+    await story.shop.stop();
+    assert.deepEqual(story.letters("unlucky"), []);
+    await story.open();
+    await story.order("unlucky-too", LOST);
+  });
+  await system.killRegion(EAST);
+  const primary = await cluster.mostAdvancedReplica();
+  await cluster.promote(primary);
+  await both(async (story) => {
+    await story.told("unlucky");
+    await story.told("unlucky-too");
+    await story.order("afterwards", CONFIRMED);
+    await story.told("afterwards");
+    await story.shop.stop();
+  });
+
+  // Nothing more can be sent now.
+  const rows = await cluster.query(primary, "SELECT id FROM purchase");
+  const kept = rows.map(({ id }) => String(id)).sort();
+  const orders = stories.flatMap((story) =>
+    [...story.orders].map(([customer, order]) => ({ story, customer, ...order })),
+  );
+  for (const { story, customer, letter } of orders)
+    assert.deepEqual(story.letters(customer), [letter], `${story.name}, ${customer}`);
+  assert.equal(sink.letters.length, orders.length);
+  assert.equal(new Set(sink.letters.map(({ messageId }) => messageId)).size, orders.length);
+  assert.deepEqual(kept, orders.flatMap(({ id, letter }) => (letter === CONFIRMED ? id : [])).sort());
+  await rm(folder, { recursive: true });
+});
