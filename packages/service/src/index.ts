@@ -40,6 +40,7 @@ export {
 } from "./openapi/operation.ts";
 export { type Json, Schemas } from "./openapi/schemas.ts";
 export { callerOf, installCallers } from "./plugins/caller.ts";
+export { responseOf } from "./plugins/cors.ts";
 export {
   installErrorHandling,
   makeErrorHandler,
@@ -57,6 +58,7 @@ export {
   integer,
   listOf,
   name,
+  origins,
   parseTopology,
   readText,
   secret,

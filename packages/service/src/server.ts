@@ -1,6 +1,7 @@
 // A Fastify application with what all services have in common: limits, problem answers, 404 and 405, JSON bodies.
 import Fastify, { type FastifyInstance } from "fastify";
 import { type Log } from "./log.ts";
+import { installCors } from "./plugins/cors.ts";
 import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
 import { installJsonBody } from "./plugins/json-body.ts";
 import { installRouteTable } from "./plugins/route-table.ts";
@@ -8,6 +9,8 @@ import { installRouteTable } from "./plugins/route-table.ts";
 export interface ServerOptions {
   readonly bodyLimitBytes: number;
   readonly log: Log;
+  /** Of the pages that may call from a browser; none unless given. */
+  readonly corsOrigins?: readonly string[];
   /** Cuts what is still connected when the application closes. */
   readonly cutOnClose?: boolean;
 }
@@ -19,7 +22,8 @@ const REQUEST_TIMEOUT_MS = 60_000;
 /** Longer than the proxies in front keep their connections, or they would send requests into a closing one. */
 const KEEP_ALIVE_MS = 75_000;
 
-export function makeServer({ bodyLimitBytes, log, cutOnClose = false }: ServerOptions): FastifyInstance {
+export function makeServer(options: ServerOptions): FastifyInstance {
+  const { bodyLimitBytes, log, corsOrigins = [], cutOnClose = false } = options;
   const app: FastifyInstance = Fastify({
     logger: false,
     bodyLimit: bodyLimitBytes,
@@ -33,6 +37,7 @@ export function makeServer({ bodyLimitBytes, log, cutOnClose = false }: ServerOp
     clientErrorHandler: refuseConnection,
   });
   installErrorHandling(app, log);
+  installCors(app, corsOrigins);
   installRouteTable(app);
   installJsonBody(app);
   return app;

@@ -62,7 +62,10 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   const parts = makeParts(config, deps);
   const { loop, stream, callers, events, webhooks, stopping } = parts;
   let isStarted = false;
-  const app = makeServer({ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, cutOnClose: true });
+  const app = makeServer({
+    ...{ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, corsOrigins: config.corsOrigins },
+    cutOnClose: true,
+  });
   app.addHook("onRequest", (request, _reply, done) => {
     done(isOpen(request.url, isStarted && !stopping.signal.aborted));
   });

@@ -16,6 +16,10 @@ const ABOUT: AboutVariables = {
   ...aboutIdentity("TRACKER"),
   TRACKER_HOST: about("where it listens", "`127.0.0.1`"),
   TRACKER_PORT: about("0: any free port"),
+  TRACKER_CORS_ORIGINS: about(
+    "origins of pages that may call from a browser, separated by commas: [http.md](http.md#pages-in-a-browser)",
+    NONE,
+  ),
   TRACKER_NAME: about("unique among the running trackers", REQUIRED),
   TRACKER_REGION: about("where it is", REQUIRED),
   TRACKER_LEDGER: about("the file that holds the ledger; of this tracker alone, on a local disk", REQUIRED),

@@ -6,6 +6,7 @@ import {
   integer,
   type Loaded,
   name,
+  origins,
   type Range,
   rangesOf,
   readIdentity,
@@ -35,6 +36,8 @@ const SETTINGS = {
   host: text("TRACKER_HOST", "127.0.0.1"),
   /** 0: any free one. */
   port: integer("TRACKER_PORT", { fallback: 0, min: 0, max: 65_535 }),
+  /** Of the pages that may call from a browser. */
+  corsOrigins: origins("TRACKER_CORS_ORIGINS"),
   /** Unique among the running trackers. */
   name: name("TRACKER_NAME"),
   region: name("TRACKER_REGION"),

@@ -17,6 +17,10 @@ const ABOUT: AboutVariables = {
   ...ABOUT_EXPOSURE,
   GATEWAY_HOST: about("where it listens", "`127.0.0.1`"),
   GATEWAY_PORT: about("0: any free port"),
+  GATEWAY_CORS_ORIGINS: about(
+    "origins of pages that may call from a browser, separated by commas: [http.md](http.md#pages-in-a-browser)",
+    NONE,
+  ),
   GATEWAY_NAME: about("unique among the running gateways; the first part of `Highwater-Session`", REQUIRED),
   GATEWAY_REGION: about("where it is; `mode: local` reads there", REQUIRED),
   GATEWAY_TRACKERS: about("base URLs of the trackers, nearest first, separated by commas", NONE),

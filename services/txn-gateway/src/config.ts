@@ -8,6 +8,7 @@ import {
   integer,
   type Loaded,
   name,
+  origins,
   type Range,
   rangesOf,
   readIdentity,
@@ -55,6 +56,8 @@ const SETTINGS = {
   host: text("GATEWAY_HOST", "127.0.0.1"),
   /** 0: any free one. */
   port: integer("GATEWAY_PORT", { fallback: 0, min: 0, max: 65_535 }),
+  /** Of the pages that may call from a browser. */
+  corsOrigins: origins("GATEWAY_CORS_ORIGINS"),
   /** Unique among the running gateways. */
   name: name("GATEWAY_NAME"),
   region: name("GATEWAY_REGION"),

@@ -14,6 +14,9 @@ interface Path {
   readonly methods: Set<string>;
 }
 
+/** Under which preflights of browsers are taken in: no path of ours. */
+const ANY_PATH = "*";
+
 const tables = new WeakMap<FastifyInstance, ReadonlyMap<string, Path>>();
 
 /** To be installed before the routes: 404 for a path that there is not, 405 for a method that the path has not. */
@@ -21,13 +24,15 @@ export function installRouteTable(app: FastifyInstance): void {
   const paths = new Map<string, Path>();
   tables.set(app, paths);
   app.addHook("onRoute", ({ method, url }) => {
+    if (url === ANY_PATH) return;
     const known = paths.get(url) ?? { path: url, segments: url.split("/"), methods: new Set<string>() };
     paths.set(url, known);
     for (const one of [method].flat()) known.methods.add(one);
   });
   // Before anything else of the request is looked at: who asks, and what the body is, does not matter here.
   app.addHook("onRequest", (request, reply, done) => {
-    const { is404, routeOptions, method } = request;
+    const { routeOptions, method } = request;
+    const is404 = request.is404 || routeOptions.url === ANY_PATH;
     if (!is404 && routeOptions.url?.includes(":") !== true) {
       done();
       return;

@@ -73,6 +73,23 @@ export function urls(variable: string): Setting<readonly string[]> {
   };
 }
 
+/** Origins of pages, separated by commas, as browsers write them. All of them at once (`*`) cannot be said. */
+export function origins(variable: string): Setting<readonly string[]> {
+  return {
+    variable,
+    read: (value) => {
+      const found = listOf(value);
+      const faults = found.flatMap((origin, index) =>
+        isHttpUrl(origin) && new URL(origin).origin === origin
+          ? []
+          : [`entry ${String(index)} is not an origin, such as https://app.example.com`],
+      );
+      if (faults.length > 0) throw new Faults(...faults);
+      return Object.freeze([...new Set(found)]);
+    },
+  };
+}
+
 /** Nodes and levels: JSON, or `@` and the path of a file that holds it. */
 export const topology: Setting<Topology> = {
   variable: "HIGHWATER_TOPOLOGY",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { identityVariables, readIdentity } from "../identity/settings.ts";
-import { integer, name, secret, text, urls } from "./readers.ts";
+import { integer, name, origins, secret, text, urls } from "./readers.ts";
 import { about, referenceRows } from "./reference.ts";
 import { rangesOf, readSettings, variablesOf } from "./setting.ts";
 
@@ -32,6 +32,19 @@ test("every fault is told, by its variable, and no value is quoted", () => {
   assert.doesNotMatch(faults.join(), /hunter2|no name/);
   for (const size of ["0", "1.5", "1e1", "-1", " 5", "five"])
     assert.equal(readSettings(TABLE, { X_NAME: "n", X_SIZE: size }, noFile).faults.length, 1, size);
+});
+
+test("origins are said exactly as browsers send them, and never all at once", () => {
+  const read = (value: string): unknown => {
+    const { values, faults } = readSettings({ pages: origins("X_PAGES") }, { X_PAGES: value }, noFile);
+    return faults.length > 0 ? faults.map((fault) => fault.slice(0, "X_PAGES entry 0".length)) : values.pages;
+  };
+  assert.deepEqual(read(""), []);
+  const good = "https://app.example.com, http://localhost:8080,http://[::1]:1,https://app.example.com";
+  assert.deepEqual(read(good), ["https://app.example.com", "http://localhost:8080", "http://[::1]:1"]);
+  const never = ["*", "null", "https://*.example.com/", "https://a.example/", "https://a.example/x"];
+  for (const origin of [...never, "a.example", "https://A.example", "https://a.example:443", "file:///x"])
+    assert.deepEqual(read(origin), ["X_PAGES entry 0"], origin);
 });
 
 test("a secret can come from a file, whose last line may end", () => {

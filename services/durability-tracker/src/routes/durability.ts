@@ -7,7 +7,7 @@ import {
   validate,
   VerdictsRequest,
 } from "@highwater/protocol";
-import { callerOf, requireScope } from "@highwater/service";
+import { callerOf, requireScope, responseOf } from "@highwater/service";
 import { levelNames } from "../core/index.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
 import { currentMarks, exposureReport, type MarkStream } from "../shell/stream.ts";
@@ -75,7 +75,7 @@ export function streamRoutes(scope: FastifyInstance, { loop, stream, maxStreams 
       });
     reply.hijack();
     const { exposure } = request.query as { exposure?: string };
-    stream.add(reply.raw, loop.state, {
+    stream.add(responseOf(reply), loop.state, {
       hearsExposure: exposure === "true",
       seesOwners: principal.isEveryOwner === true,
     });

@@ -1,6 +1,6 @@
 // GET /v1/durability/events: the caller, the query, the call; no rules.
 import { type FastifyInstance } from "fastify";
-import { callerOf, requireScope } from "@highwater/service";
+import { callerOf, requireScope, responseOf } from "@highwater/service";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { readEventsQuery } from "../events/query.ts";
 
@@ -26,7 +26,7 @@ export function eventRoutes(scope: FastifyInstance, { events, levels }: EventPar
     const viewer = { id: principal.id, owner: principal.isEveryOwner === true ? null : principal.owner };
     if (query.format === "page")
       return reply.header("cache-control", "no-store").send(await events.page(viewer, query));
-    events.listen(reply.raw, viewer, query);
+    events.listen(responseOf(reply), viewer, query);
     return reply.hijack();
   });
 }
