@@ -48,6 +48,7 @@ export default tseslint.config(
       "**/runtime.ts",
       "**/main.ts",
       "**/cli.ts",
+      "packages/dev-browser/**",
       "packages/dev-cluster/**",
       "packages/dev-system/**",
       "examples/**",
