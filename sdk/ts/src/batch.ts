@@ -1,7 +1,11 @@
-// Concurrent one-shot transactions of one client as few requests. An entry of its own, as a `fetch` for the client's options:
-// what a client does about errors, retries and time stays what it was, for each transaction has its own answer.
+/**
+ * Concurrent one-shot transactions of one client as few requests. An entry of its own, as a `fetch` for the client's options:
+ * what a client does about errors, retries and time stays what it was, for each transaction has its own answer.
+ * @module
+ */
 import { type FetchLike } from "./runtime.ts";
 
+/** How transactions that begin at about the same time share a request. */
 export interface BatchOptions {
   /** How long a transaction waits for others to share its request, in milliseconds: 1 unless given. */
   readonly maxDelayMs?: number;
@@ -36,7 +40,16 @@ interface Batch {
 /**
  * A `fetch` that lets transactions that begin at about the same time share a request:
  * `new Highwater({ url, fetch: batched() })`. Each stays a transaction of its own, with its own outcome, which is answered
- * as soon as it has ended. All other requests pass through. It pays where one process runs many at the same time.
+ * as soon as it has ended. All other requests pass through. It pays where one process runs many at the same time; a lone
+ * transaction is `maxDelayMs` later. One that is given up while others share its request goes on at the gateway.
+ *
+ * @example
+ * ```ts
+ * const many = new Highwater({ url: "https://highwater.example", fetch: batched({ maxDelayMs: 2 }) });
+ * const notes = ["a", "b", "c"].map((text) => many.transaction(sql`INSERT INTO note VALUES (${text})`));
+ * console.log((await Promise.all(notes)).length);
+ * await many.close();
+ * ```
  */
 export function batched(options: BatchOptions = {}): FetchLike {
   const { maxDelayMs = 1, maxCount = 64, fetch: send = (url, init) => globalThis.fetch(url, init) } = options;

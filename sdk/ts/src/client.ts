@@ -24,22 +24,43 @@ import {
   type TransactionStateResponse,
 } from "./wire.ts";
 
+/** Of `Highwater.verdicts`. */
 export interface VerdictsOptions {
+  /** The level to judge at; the client's unless given. */
   readonly level?: string;
-  /** How long the tracker waits for verdicts that are pending. */
+  /** How long the tracker holds its answer while a verdict is pending, in milliseconds; 0 unless given, a minute at most. */
   readonly waitMs?: number;
+  /** Ends the question, and rejects with its reason. */
   readonly signal?: AbortSignal;
 }
 
+/** Of `Highwater.status`. */
 export interface StatusOptions {
+  /** The level to judge at; the service's own unless given (`region` where there is one), not the client's. */
   readonly level?: string;
-  /** How long the gateway waits until the transaction is settled at the level. */
+  /** How long the gateway holds its answer until the transaction is settled at the level, in milliseconds; 0 unless given. */
   readonly waitMs?: number;
+  /** Ends the question, and rejects with its reason. */
   readonly signal?: AbortSignal;
 }
 
 type Told = "lost" | "broken" | "durable";
 
+/**
+ * A client: runs transactions, and knows of each whether it will survive. One is enough for a process. It holds one stream while
+ * something is waited for, and else nothing. With `await using` it is closed at the end of its block.
+ * Errors: `invalid_options` of the constructor, where there is no address or one is no URL.
+ *
+ * @example
+ * ```ts
+ * const hw = new Highwater({ url: "https://highwater.example" });
+ * const tx = await hw.transaction(sql`UPDATE account SET balance = balance - ${10} WHERE id = ${1} RETURNING balance`);
+ * console.log("committed:", tx.rows);
+ * await tx.durable({ level: "region", timeout: 5_000 });
+ * console.log("durable");
+ * await hw.close();
+ * ```
+ */
 export class Highwater {
   readonly #level: string;
   readonly #requestTimeoutMs: number;
@@ -92,7 +113,19 @@ export class Highwater {
    * durable at the level or the wait for that is over (then `state` is `pending`, which is not a loss).
    * A lost answer is resolved with the same id: it never runs twice. A conflict is the caller's to rerun, unless an
    * earlier copy of the request was never answered: that one may still commit, so the same id is sent again.
-   * Errors: see the tree in the module `errors`; `UnknownOutcomeError` carries the id to ask about.
+   * When `timeout` is over or the signal is aborted, it may commit all the same.
+   * Errors: `StatementError` and below when the database refused it; `UnavailableError` when the service could not do it in time, and
+   * did not; `UnknownOutcomeError` when nobody could tell in time, with the id to ask about; `InvalidRequestError`;
+   * `TransactionAbortedError` or `TransactionLostError` for an `id` that was settled so; the reason of the signal.
+   *
+   * @param statements One, or several that run in their order.
+   * @example
+   * ```ts
+   * const insert = sql`INSERT INTO note VALUES (${"hello"})`;
+   * const count = sql`SELECT count(*) AS notes FROM note`;
+   * const tx = await hw.transaction([insert, count], { ack: "durable", level: "region", timeout: 10_000 });
+   * console.log(tx.state, tx.rows); // "pending" would say: not yet, and not lost
+   * ```
    */
   async transaction(
     statements: StatementInput | readonly StatementInput[],
@@ -111,6 +144,7 @@ export class Highwater {
   /**
    * An interactive transaction. Nothing is sent yet: its first statements open it.
    * Where one-shot transactions will do they are better: an open one holds locks and a session of the database.
+   * Errors: `client_closed`.
    */
   async begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
     return this.#begin(options);
@@ -147,9 +181,23 @@ export class Highwater {
    * Runs the body as one transaction, and commits it when it returns. A conflict, and a loss before the answer, run it again
    * under a new id: with jitter, for `timeout` milliseconds in all, `maxAttempts` times at most. Exactly one run takes effect.
    * The body must not have effects elsewhere; those belong into `afterDurable`. With `ack: "durable"` this resolves when
-   * the transaction is durable.
+   * the transaction is durable. A signal ends it: what is open then is rolled back, and a commit under way may take effect.
    * Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed, and it
-   * was not run again; else those of `begin`, `query` and `commit`.
+   * was not run again; `DurabilityTimeoutError` with `ack: "durable"`: it has committed, and is pending; the last conflict, when
+   * time or attempts are over; else those of `query` and `commit`.
+   *
+   * @param body Gets the open transaction; what it returns is what this resolves with.
+   * @example
+   * ```ts
+   * const left = await hw.transact(async (tx) => {
+   *   const { rows } = await tx.query<{ balance: bigint }>(sql`SELECT balance FROM account WHERE id = ${1}`);
+   *   const balance = (rows[0]?.balance ?? 0n) - 10n;
+   *   if (balance < 0n) throw new Error("not enough"); // rolls back
+   *   await tx.query(sql`UPDATE account SET balance = ${balance} WHERE id = ${1}`);
+   *   return balance;
+   * });
+   * console.log(left);
+   * ```
    */
   transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
     return this.#transact(body, options);
@@ -190,8 +238,18 @@ export class Highwater {
   }
 
   /**
-   * The promise of a token that was stored by this or another process.
-   * Errors: `invalid_token`.
+   * The promise of a token that was stored by this or another process, in whatever language. Nothing is sent: the trackers are
+   * asked once it is waited for.
+   * Errors: `invalid_token`, where the text is none.
+   *
+   * @param token Of a transaction; a session's goes to `Session.resume`.
+   * @param options `level`: the one that its waits and listeners mean; the client's unless given.
+   * @example
+   * ```ts
+   * const { token } = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
+   * // In another process, which was given the token:
+   * await hw.promise(token).durable({ timeout: 10_000 });
+   * ```
    */
   promise(token: string, options: { level?: string } = {}): DurabilityPromise {
     const entry = this.#entry(token);
@@ -209,7 +267,7 @@ export class Highwater {
     return entry;
   }
 
-  /** A line of work of which everything can be waited for at once, and that another process can take over. */
+  /** A line of work of which everything can be waited for at once, and that another process can take over. Nothing is sent. */
   session(options: SessionOptions = {}): Session {
     const deps = {
       ...{ watcher: this.#watcher, level: this.#level },
@@ -230,6 +288,13 @@ export class Highwater {
    * A tracker's verdict for each token, in the order of the tokens; for one that is no token, or another owner's, the
    * `error` that says so. With `waitMs` the answer is held until none is pending, or for so long.
    * Errors: `unknown_level`; `UnavailableError` when no tracker answers.
+   *
+   * @param tokens Any number: they are asked about in parts of 1,000, each of which has the client's `totalTimeoutMs` beside `waitMs`.
+   * @example
+   * ```ts
+   * const { token } = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
+   * for (const each of await hw.verdicts([token], { waitMs: 5_000 })) console.log(each.level, each.verdict);
+   * ```
    */
   async verdicts(
     tokens: readonly string[],
@@ -248,7 +313,19 @@ export class Highwater {
     return tokens.flatMap((token) => byToken.get(token) ?? []);
   }
 
-  /** What became of a transaction, by its id: also one whose token was never received. */
+  /**
+   * What became of a transaction, by its id: also one whose token was never received. State `unknown` is that of an id nobody has
+   * heard of (yet): it may still be on its way.
+   * Errors: `invalid_id`; `UnavailableError` when no gateway answers within the client's `totalTimeoutMs`, beside `waitMs`.
+   *
+   * @param id Of the transaction, as in `UnknownOutcomeError.transactionId`.
+   * @example
+   * ```ts
+   * const { id } = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
+   * const { state } = await hw.status(id, { level: "region", waitMs: 5_000 });
+   * console.log(state);
+   * ```
+   */
   async status(id: string, options: StatusOptions = {}): Promise<TransactionStateResponse> {
     const call = { ...options, timeoutMs: this.#totalTimeoutMs + (options.waitMs ?? 0) };
     const state = await this.#track(() => this.#service.status(checkTransactionId(id), call));
@@ -258,25 +335,47 @@ export class Highwater {
 
   /**
    * Calls back once for each transaction that turns out lost (or broken) before it is durable at the client's level:
-   * those this client commits from now on, and tokens given to `promise()`. Returns what takes the listener away.
+   * those this client commits from now on, and tokens given to `promise()`. Returns what takes the listener away; until then the
+   * stream stays open while one of them is pending.
+   *
+   * @example
+   * ```ts
+   * const off = hw.onLost(({ id, level, rule }) => console.error("lost:", id, level, rule));
+   * await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
+   * off();
+   * ```
    */
   onLost(listener: LostListener): () => void {
     return this.#listen("lost", listener);
   }
 
-  /** Calls back once for each promise found broken: durable at a level, and then violated by a failure it covers. */
+  /**
+   * Calls back once for each promise found broken: durable at a level, and then violated by a failure it covers. Those of which
+   * `onLost` is about. Returns what takes the listener away.
+   */
   onBroken(listener: LostListener): () => void {
     return this.#listen("broken", listener);
   }
 
-  /** Calls back once for each transaction, of those that `onLost` is about, when it is durable at the client's level. */
+  /**
+   * Calls back once for each transaction, of those that `onLost` is about, when it is durable at the client's level. Returns what
+   * takes the listener away.
+   */
   onDurable(listener: DurableListener): () => void {
     return this.#listen("durable", listener);
   }
 
   /**
    * Calls back with marks and exposure, now and after every change, for as long as it is subscribed: the stream stays open
-   * for it. Returns what ends that.
+   * for it. What changes at once is told once. Returns what ends that.
+   * Errors: `client_closed`.
+   *
+   * @example
+   * ```ts
+   * const end = hw.subscribe(({ marks, exposure }) => console.log(marks?.levels, exposure.count));
+   * await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`, { ack: "durable" });
+   * end();
+   * ```
    */
   subscribe(subscriber: Subscriber): () => void {
     return this.#watcher.subscribe(subscriber);

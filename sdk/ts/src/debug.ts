@@ -6,9 +6,13 @@ import type { ObservedEnd, ObservedEvent, Observer } from "./observer.ts";
 
 /** Where events go. `console` fits, and so does a logger that takes fields behind the message. */
 export interface Log {
+  /** As `console.debug`, with the facts of the event as fields. */
   debug(message: string, fields: Record<string, unknown>): void;
+  /** As `console.info`, with the facts of the event as fields. */
   info(message: string, fields: Record<string, unknown>): void;
+  /** As `console.warn`, with the facts of the event as fields. */
   warn(message: string, fields: Record<string, unknown>): void;
+  /** As `console.error`, with the facts of the event as fields. */
   error(message: string, fields: Record<string, unknown>): void;
 }
 
@@ -43,6 +47,14 @@ function lineOf({ event, ...facts }: Record<string, unknown>): string {
  * An observer that logs every event, as a line and as fields.
  * Level: `debug`, but `info` for a retry, `warn` for a timeout, polling and a stall, `error` for a loss and a broken promise.
  * A call is logged when it ends, without values and text of its statements.
+ *
+ * @param log `console` unless given.
+ * @example
+ * ```ts
+ * const logged = new Highwater({ url: "https://highwater.example", observe: logEvents(console) });
+ * await logged.transaction(sql`SELECT 1`);
+ * await logged.close();
+ * ```
  */
 export function logEvents(log: Log = console): Observer {
   const write = (event: ObservedEvent, end?: ObservedEnd): void => {
@@ -61,7 +73,15 @@ export function logEvents(log: Log = console): Observer {
 
 /**
  * The debug mode: an observer that prints the life of every transaction, one line an event. A line begins with the milliseconds
- * since the observer was made; a call is printed when it ends, with its own time. `write` is `console.error` unless given.
+ * since the observer was made; a call is printed when it ends, with its own time.
+ *
+ * @param write Gets each line, without its end; `console.error` unless given.
+ * @example
+ * ```ts
+ * const printed = new Highwater({ url: "https://highwater.example", observe: printEvents() });
+ * await printed.transaction(sql`SELECT 1`); // highwater       3.1 ms  commit        id=… level=region statements=1 state=committed in 2.9 ms
+ * await printed.close();
+ * ```
  */
 export function printEvents(
   write: (line: string) => void = (line) => {
@@ -84,7 +104,11 @@ export function printEvents(
   };
 }
 
-/** Several observers as one. Each hears of everything, in this order. */
+/**
+ * Several observers as one. Each hears of everything, in this order.
+ *
+ * @param list Any number; one that throws keeps the event from those behind it.
+ */
 export function observers(...list: readonly Observer[]): Observer {
   return (event) => {
     const ends = list.map((observe) => observe(event));

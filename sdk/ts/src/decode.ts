@@ -1,13 +1,16 @@
 // PostgreSQL text and type OIDs to JavaScript values. int8 and numeric never pass through a float.
 import { type StatementResult as WireResult } from "./wire.ts";
 
+/** A row by column name. */
 export type Row = Record<string, unknown>;
 
 /** The result of one statement. */
 export interface StatementResult<R = Row> {
   /** Command tag without the count, as the service gives it: `SELECT`, `UPDATE`, ... */
   readonly command: string;
+  /** How many rows it has returned or changed, as PostgreSQL counts them. */
   readonly rowCount: number;
+  /** The columns in their order: the name, and the OID of the type. */
   readonly fields: readonly { readonly name: string; readonly oid: number }[];
   /** Decoded, by column name. Of columns with the same name the last one is here; `values` has them all. */
   readonly rows: readonly R[];
@@ -17,7 +20,7 @@ export interface StatementResult<R = Row> {
   readonly truncated: boolean;
 }
 
-/** What one type's text becomes. */
+/** What one type's text becomes. Where it throws the value stays text, for the transaction has committed. */
 export type TypeDecoder = (text: string) => unknown;
 /** Decoders by OID, in the place of the built-in ones, also for the elements of arrays. `raw`: everything stays text. */
 export type TypeDecoders = Readonly<Record<number, TypeDecoder>> | "raw";
@@ -60,6 +63,10 @@ for (const gap of (
  * json and jsonb parsed; bytea to Uint8Array; timestamptz to Date (milliseconds; `infinity` to the number); arrays of
  * these and of text to arrays. Everything else, numeric, dates, timestamps, intervals and ranges included, stays text,
  * and so does what is none of its type.
+ *
+ * @param text What the database gave; null stays null.
+ * @param oid Of the type, as in `StatementResult.fields`.
+ * @param types Decoders in the place of the built-in ones.
  */
 export function decodeValue(text: string | null, oid: number, types: TypeDecoders = {}): unknown {
   if (text === null || types === "raw") return text;
@@ -74,7 +81,13 @@ export function decodeValue(text: string | null, oid: number, types: TypeDecoder
   }
 }
 
-/** An array's text, of any depth. `decode` is for elements that are not NULL; without it they stay text. */
+/**
+ * An array's text as arrays, of any depth. Bounds that do not begin at 1 are left out. What is no array's text gives no error, and
+ * nothing of use.
+ *
+ * @param text As PostgreSQL writes it: `{1,NULL,"a b"}`.
+ * @param decode For elements that are not NULL; without it they stay text.
+ */
 export function decodeArray(text: string, decode: TypeDecoder = (element) => element): unknown[] {
   const stack: unknown[][] = [[]];
   // Bounds that do not begin at 1 stand in front: `[0:2]={1,2,3}`.

@@ -29,38 +29,62 @@ import {
 export interface ErrorDetails {
   /** Stable identifier: a code of the service's catalogue, or one of this package's own (README). */
   readonly code: string;
+  /** Whether the transaction that the error is about was applied. */
   readonly outcome: Outcome;
+  /** What a caller may do. */
   readonly retry: Retry;
   /** HTTP status of the answer; absent where there was none. */
   readonly status?: number | undefined;
+  /** PostgreSQL's code, where the database refused something. */
   readonly sqlstate?: string | undefined;
+  /** Name of the constraint that is violated. */
   readonly constraint?: string | undefined;
   /** Index of the statement at fault, from 0. */
   readonly statement?: number | undefined;
+  /** What is wrong with the request, field by field. */
   readonly fields?: readonly string[] | undefined;
   /** The limit that was met, by name and value. */
   readonly limit?: ReachedLimit | undefined;
   /** What is committed and not durable yet, of those that the limit counts. */
   readonly exposure?: AtRisk | undefined;
+  /** Of the transaction that the error is about. */
   readonly transactionId?: string | undefined;
   /** Of an interactive transaction: whether it is still open. */
   readonly open?: boolean | undefined;
-  /** How long the service asked to wait before the next attempt. */
+  /** How many milliseconds the service asked to wait before the next attempt. */
   readonly retryAfterMs?: number | undefined;
+  /** The token that was refused. */
   readonly token?: string | undefined;
   /** Of a wait: the level that was waited for. */
   readonly level?: string | undefined;
-  /** Of a transaction that is gone: where it had committed, or was carried over to, and the epoch that is without it. */
+  /** Of a transaction that is gone: where it had committed, or was carried over to. */
   readonly position?: Position | undefined;
+  /** Of a transaction that is gone: the epoch that is without it, or the one in which another attempt of it committed. */
   readonly successor?: string | undefined;
   /** Of a transaction of this client: what its options said. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** Of a wait that a verdict has ended: that verdict, with the rule it was given by. */
   readonly verdict?: TokenVerdict | undefined;
+  /** What led to it, as every error of JavaScript may have it. */
   readonly cause?: unknown;
 }
 
 type Details = Omit<ErrorDetails, "cause">;
 // The fields of an error are its details: an interface says so to the compiler, and costs nothing at run time.
+/**
+ * What every error of this package is. `code` is API, and messages are not; `outcome` answers the question that an error of a
+ * database client must answer: was it applied? Where two copies of the package may meet, `code` is a better test than `instanceof`.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await hw.transaction(sql`INSERT INTO account VALUES (${1}, ${100})`);
+ * } catch (error) {
+ *   if (!(error instanceof HighwaterError)) throw error;
+ *   console.log(error.code, error.outcome, error.retry, error.constraint); // constraint_violation not_applied never account_pkey
+ * }
+ * ```
+ */
 // eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging, @typescript-eslint/no-empty-object-type
 export interface HighwaterError extends Details {}
 // eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging
@@ -73,44 +97,60 @@ export class HighwaterError extends Error {
   }
 }
 
+/** The request itself is wrong: fix the caller. Nothing was applied. */
 export class InvalidRequestError extends HighwaterError {
   override name = "InvalidRequestError";
 }
+/** A tracker does not judge this token for this caller: it is no token (`invalid_token`) or another owner's (`forbidden`). */
 export class TokenRefusedError extends InvalidRequestError {
   override name = "TokenRefusedError";
+  /** The one that was refused. */
   declare readonly token: string;
 }
+/** The database refused a statement; `sqlstate` says why, `statement` which one. Nothing was applied. */
 export class StatementError extends HighwaterError {
   override name = "StatementError";
 }
+/** A constraint is violated; `constraint` names it. */
 export class ConstraintError extends StatementError {
   override name = "ConstraintError";
 }
+/** Conflicted with another transaction: run the whole body again, with a new id. `Highwater.transact` does. */
 export class SerializationError extends StatementError {
   override name = "SerializationError";
 }
+/** The service cannot do it now: wait. The client has tried until its time was over. */
 export class UnavailableError extends HighwaterError {
   override name = "UnavailableError";
 }
+/** No answer, or none that can be understood; `client_closed` where the client was closed. `outcome` says whether it may be applied. */
 export class ConnectionError extends UnavailableError {
   override name = "ConnectionError";
 }
+/** Too much is committed and not durable yet; `limit` and `exposure` say how much. Nothing was applied. */
 export class ExposureLimitError extends UnavailableError {
   override name = "ExposureLimitError";
 }
+/** It may or may not have committed; `transactionId` is the id to ask `Highwater.status` about. Never run it again under another id. */
 export class UnknownOutcomeError extends HighwaterError {
   override name = "UnknownOutcomeError";
 }
+/** This id never committed and never will: run the whole body again, with a new id. */
 export class TransactionAbortedError extends HighwaterError {
   override name = "TransactionAbortedError";
 }
-/** `verdict` is absent when the service refused an id that was lost earlier. */
+/**
+ * Was committed, and is gone after a failure. `verdict` says how that is known; it is absent when the service refused an id that was
+ * lost earlier. Where `outcome` is `applied`, another attempt under the same id has committed: nothing is to be run again.
+ */
 export class TransactionLostError extends HighwaterError {
   override name = "TransactionLostError";
 }
+/** Was durable at the level, and a failure that the level covers took it all the same; `verdict` says how that is known. */
 export class PromiseBrokenError extends HighwaterError {
   override name = "PromiseBrokenError";
 }
+/** Still pending when the wait ended; nothing is lost, and it can be waited for again. */
 export class DurabilityTimeoutError extends HighwaterError {
   override name = "DurabilityTimeoutError";
 }

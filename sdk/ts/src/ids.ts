@@ -13,7 +13,10 @@ const OWNER_BYTES = 8;
 const MAX_OFFSET_BYTES = 27;
 const OFFSET_LIMIT = 10n ** 64n;
 
-/** A new transaction id: a UUIDv7 of the wall clock and 74 random bits. */
+/**
+ * A new transaction id: a UUIDv7 of the wall clock and 74 random bits. For `TransactionOptions.id`, where the id is to be stored
+ * before the transaction runs; the service refuses one whose time is long past.
+ */
 export function newTransactionId(): string {
   const time = Date.now().toString(16).padStart(12, "0");
   const random = crypto.getRandomValues(new Uint8Array(10));

@@ -18,14 +18,15 @@ import {
 } from "./transaction.ts";
 import { type Marks, type TokenVerdict, type TransactionResponse } from "./wire.ts";
 
-/** `timeout` and `signal` are for each of its calls, unless the call has its own. */
+/** Of an interactive transaction. `timeout` (milliseconds) and `signal` are for each of its calls, unless the call has its own. */
 export interface BeginOptions extends CallOptions, MannerOptions {
-  /** The level that the transaction is about, unless the commit says otherwise. */
+  /** The level that the transaction is about, unless the commit says otherwise; the client's unless given. */
   readonly level?: string;
 }
 
+/** Of the commit of an interactive transaction. */
 export interface CommitOptions extends CallOptions, AckOptions {
-  /** Run before the commit, in the same round trip. */
+  /** Run before the commit, in the same round trip; their results are those of the committed transaction. */
   readonly statements?: readonly StatementInput[];
 }
 
@@ -55,9 +56,20 @@ export interface InteractiveDeps {
 /**
  * A transaction that is open. Nothing is sent before its first statements: they ride on the begin, so that a transaction of
  * n calls costs n + 1 round trips, and one whose statements all go with `commit` costs a single one.
- * Calls made at the same time run one after another. With `await using` it is rolled back where it is left open.
+ * Calls made at the same time run one after another. With `await using` it is rolled back where it is left open. Made by
+ * `Highwater.begin`, and given to the body of `Highwater.transact`.
+ *
+ * @example
+ * ```ts
+ * await using tx = await hw.begin({ isolation: "read committed" });
+ * const { rows } = await tx.query<{ balance: bigint }>(sql`SELECT balance FROM account WHERE id = ${1} FOR UPDATE`);
+ * console.log(rows[0]?.balance);
+ * const committed = await tx.commit({ statements: [sql`UPDATE account SET balance = balance - 10 WHERE id = 1`] });
+ * await committed.durable({ level: "region" });
+ * ```
  */
 export class InteractiveTransaction {
+  /** A UUIDv7; the committed transaction has the same. */
   readonly id: string = newTransactionId();
   readonly #deps: InteractiveDeps;
   readonly #options: BeginOptions;
@@ -86,12 +98,12 @@ export class InteractiveTransaction {
     return this.#expiresAt;
   }
 
-  /** After the commit. */
+  /** The committed transaction; undefined before the commit. */
   get committed(): Transaction | undefined {
     return this.#committed;
   }
 
-  /** The error that ended it. */
+  /** The error that ended it; undefined while it is open, and when it was committed or rolled back. */
   get failure(): Error | undefined {
     return this.#failure;
   }
@@ -99,15 +111,23 @@ export class InteractiveTransaction {
   /**
    * Runs one statement. After one that failed, only ROLLBACK TO a savepoint or `rollback()` helps, as in PostgreSQL; if the
    * first statement fails, or a conflict is met, the transaction is over.
+   * When the call's time is over or its signal is aborted, the transaction is over too, and what it did is not committed.
    * Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was called,
-   * `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
+   * `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end; the reason of the signal.
+   *
+   * @param statement Made by `sql`, or spelled out.
    */
   async query<R = Row>(statement: StatementInput, options: CallOptions = {}): Promise<StatementResult<R>> {
     const [result] = await this.execute([statement], options);
     return result as StatementResult<R>;
   }
 
-  /** Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault. */
+  /**
+   * Runs statements in one round trip, in their order, up to the first that fails.
+   * Errors: as `query`; `statement` is the index of the one at fault.
+   *
+   * @param statements Made by `sql`, or spelled out.
+   */
   execute(
     statements: readonly StatementInput[],
     options: CallOptions = {},
@@ -128,8 +148,10 @@ export class InteractiveTransaction {
 
   /**
    * Commits, and with `ack: "durable"` waits at the service. A lost answer is resolved: it never commits twice, nor under
-   * another id. `exposure_limit` leaves the transaction open: commit again, or roll back.
-   * Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
+   * another id. `exposure_limit` leaves the transaction open: commit again, or roll back. Where it has committed before, it resolves
+   * with the same transaction.
+   * Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`. After the reason of a signal it may have
+   * committed: `Highwater.status` of the id tells.
    */
   commit(options: CommitOptions = {}): Promise<Transaction> {
     const { statements = [], ...given } = { ...this.#options, ...options };
@@ -158,6 +180,7 @@ export class InteractiveTransaction {
   /**
    * Rolls back. Resolves also where the service cannot be reached: nobody will commit it, and it ends by itself at
    * `expiresAt`. On a transaction that has ended it does nothing; on a committed one it rejects.
+   * Errors: `transaction_ended` after a commit; the reason of the signal.
    */
   async rollback(options: CallOptions = {}): Promise<void> {
     await this.#queue;

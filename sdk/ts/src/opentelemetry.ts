@@ -13,28 +13,42 @@ type Attributes = Record<string, string | number | undefined>;
 
 /** The parts of `@opentelemetry/api` that are used: `import * as api from "@opentelemetry/api"` fits. */
 export interface OpenTelemetryApi<Context = unknown> {
+  /** `api.trace`. */
   readonly trace: {
     getTracer(name: string): OpenTelemetryTracer<Context>;
     setSpan(context: Context, span: never): Context;
   };
+  /** `api.context`. */
   readonly context: { active(): Context };
+  /** `api.propagation`. */
   readonly propagation: { inject(context: Context, carrier: Record<string, string>): void };
+  /** `api.ROOT_CONTEXT`. */
   readonly ROOT_CONTEXT: Context;
 }
 
+/** The part of a `Tracer` that is used. */
 export interface OpenTelemetryTracer<Context = unknown> {
+  /** As `Tracer.startSpan` of `@opentelemetry/api`. */
   startSpan(name: string, options: never, context: Context): OpenTelemetrySpan;
 }
 
+/** The part of a `Span` that is used. */
 export interface OpenTelemetrySpan {
+  /** As `Span.spanContext` of `@opentelemetry/api`. */
   spanContext(): unknown;
+  /** As `Span.setAttributes` of `@opentelemetry/api`. */
   setAttributes(attributes: Record<string, string | number | undefined>): unknown;
+  /** As `Span.addEvent` of `@opentelemetry/api`. */
   addEvent(name: string, attributes: Record<string, string | number | undefined>): unknown;
+  /** As `Span.setStatus` of `@opentelemetry/api`. */
   setStatus(status: { code: 2; message?: string }): unknown;
+  /** As `Span.end` of `@opentelemetry/api`. */
   end(time?: number): void;
 }
 
+/** Of `tracing`. */
 export interface TracingOptions<Context> {
+  /** `import * as api from "@opentelemetry/api"`. */
   readonly api: OpenTelemetryApi<Context>;
   /** Instead of the tracer that the API gives to this package. */
   readonly tracer?: OpenTelemetryTracer<Context>;
@@ -48,7 +62,18 @@ const COMMITS_MAX = 10_000;
 const CLIENT = 2;
 const ERROR = 2;
 
-/** An observer that makes spans: `new Highwater({ url, observe: tracing({ api }) })`. */
+/**
+ * An observer that makes spans: `new Highwater({ url, observe: tracing({ api }) })`. A call that fails, a loss and a broken promise
+ * have the status ERROR.
+ *
+ * @example
+ * ```ts
+ * const traced = new Highwater({ url: "https://highwater.example", observe: tracing({ api }) });
+ * const tx = await traced.transaction(sql`SELECT 1`); // span "highwater commit"
+ * await tx.durable(); // span "highwater durable", linked to it
+ * await traced.close();
+ * ```
+ */
 export function tracing<Context>(options: TracingOptions<Context>): Observer {
   const { api, tracer = api.trace.getTracer("highwater"), now = Date.now } = options;
   const commits = new Map<string, { link: unknown; parent: Context }>();

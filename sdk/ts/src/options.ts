@@ -5,11 +5,15 @@ import { type Observer } from "./observer.ts";
 import { type FetchLike } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 
+/** Addresses of one region, where gateway and tracker have their own. */
 export interface Endpoint {
+  /** URL of the gateway, without the path of its calls. */
   readonly gateway: string;
+  /** URL of the tracker, without the path of its calls. */
   readonly tracker: string;
 }
 
+/** What a client is made of: `url` or `endpoints`, and what should differ from the defaults. */
 export interface HighwaterOptions {
   /** One address, or one for each region and the nearest first, that serves gateway and tracker alike. */
   readonly url?: string | readonly string[];
@@ -17,21 +21,22 @@ export interface HighwaterOptions {
   readonly endpoints?: readonly Endpoint[];
   /** The level that `durable`, `onLost` and `verdicts` mean unless told otherwise: `region` unless given. */
   readonly level?: string;
-  /** For one attempt. */
+  /** Milliseconds for one attempt; 10,000 unless given. */
   readonly requestTimeoutMs?: number;
-  /** For all attempts of one call together. */
+  /** Milliseconds for all attempts of one call together, where the call has no `timeout`; 30,000 unless given. */
   readonly totalTimeoutMs?: number;
   /** An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`. */
   readonly apiKey?: string;
-  /** Sent with every request. */
+  /** Sent with every request, beside the client's own. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** What sends the requests: the platform's own unless given, or `batched()` of `@highwater/sdk/batch`. */
   readonly fetch?: FetchLike;
   /**
    * What types decode to, by OID, in the place of what the README says, also as elements of arrays; `raw` leaves
    * everything text. `result.values` has the text in any case.
    */
   readonly types?: TypeDecoders;
-  /** For the jitter of retries. Ids come from `crypto`. */
+  /** Numbers from 0 to 1 for the jitter of retries; `Math.random` unless given. Ids come from `crypto`. */
   readonly random?: () => number;
   /** Hears of everything that the client does, as it happens: for logs, traces and metrics. */
   readonly observe?: Observer;

@@ -4,11 +4,13 @@ import { callUser } from "./runtime.ts";
 import { type TokenVerdict, type Position } from "./wire.ts";
 import { type Watcher } from "./watcher.ts";
 
+/** Of a wait for durability. */
 export interface DurableOptions {
   /** The level to wait for; the transaction's own, or else the client's. */
   readonly level?: string;
   /** Milliseconds; 30 seconds unless given. There is no wait without an end. */
   readonly timeout?: number;
+  /** Ends the wait, which rejects with its reason. The transaction is what it was. */
   readonly signal?: AbortSignal;
 }
 
@@ -16,7 +18,7 @@ export const DURABLE_TIMEOUT_MS = 30_000;
 
 /** What is called when a promise turns out lost or broken. What it throws surfaces as an uncaught error. */
 export type LostListener = (verdict: TokenVerdict) => void;
-/** What is called when a promise is kept. */
+/** What is called when a promise is kept. What it throws surfaces as an uncaught error. */
 export type DurableListener = LostListener;
 
 /**
@@ -24,8 +26,9 @@ export type DurableListener = LostListener;
  * another day: `hw.promise(token)`.
  */
 export class DurabilityPromise {
+  /** Of the transaction, a UUIDv7. */
   readonly id: string;
-  /** Opaque; can be stored, and judged by another process later. */
+  /** Opaque; can be stored, and judged by another process later: `hw.promise(token)`. */
   readonly token: string;
   /** Where the transaction committed. It never changes, also when the transaction is carried over to another epoch. */
   readonly position: Position;
@@ -48,7 +51,20 @@ export class DurabilityPromise {
   /**
    * Waits until the transaction is durable at the level, and resolves with that verdict.
    * Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
-   * `DurabilityTimeoutError`, which is not a loss; the reason of the signal. Ending a wait changes nothing: wait again.
+   * `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`; the reason of the signal.
+   * Ending a wait changes nothing: wait again.
+   *
+   * @example
+   * ```ts
+   * const tx = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
+   * try {
+   *   await tx.durable({ level: "region", timeout: 5_000 });
+   * } catch (error) {
+   *   if (error instanceof TransactionLostError) console.log("it never happened:", error.transactionId);
+   *   else if (error instanceof DurabilityTimeoutError) console.log("not yet, and not lost");
+   *   else throw error;
+   * }
+   * ```
    */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
     const { level = this.level, timeout: timeoutMs = DURABLE_TIMEOUT_MS, signal } = options;
@@ -60,6 +76,8 @@ export class DurabilityPromise {
    * Calls back once if the transaction is ever lost before it is durable at the level, with verdict `lost`, or
    * `broken` when it had been durable without this client knowing. Never called after it was durable.
    * Returns what takes the listener away. Until one of the three the client keeps its stream open.
+   *
+   * @param options `level`: the transaction's own unless given.
    */
   onLost(listener: LostListener, options: { level?: string } = {}): () => void {
     return this.#on(listener, options, /lost|broken/);
@@ -83,7 +101,11 @@ export class DurabilityPromise {
     };
   }
 
-  /** Calls back once when it is durable at the level, and never otherwise. Returns what takes the listener away. */
+  /**
+   * Calls back once when it is durable at the level, and never otherwise. Returns what takes the listener away.
+   *
+   * @param options `level`: the transaction's own unless given.
+   */
   onDurable(listener: DurableListener, options: { level?: string } = {}): () => void {
     return this.#on(listener, options, /durable/);
   }
@@ -92,6 +114,13 @@ export class DurabilityPromise {
    * Runs the function once the transaction is durable, and resolves with what it returns: for side effects that nothing can
    * undo. If it does not become durable, the function is never called.
    * Errors: those of `durable()` and of the function.
+   *
+   * @param run Gets the verdict; called once at most.
+   * @example
+   * ```ts
+   * const tx = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
+   * await tx.afterDurable(() => console.log("now the letter can go out"), { level: "region", timeout: 60_000 });
+   * ```
    */
   async afterDurable<T>(
     run: (verdict: TokenVerdict) => T | Promise<T>,
@@ -100,7 +129,12 @@ export class DurabilityPromise {
     return run(await this.durable(options));
   }
 
-  /** What is known at the level without waiting: a terminal verdict, or undefined while it is pending. */
+  /**
+   * What is known at the level without waiting: a terminal verdict, or undefined while it is pending, or where this client has not
+   * heard of it yet. Nothing is sent.
+   *
+   * @param options `level`: the transaction's own unless given.
+   */
   verdict({ level = this.level }: { level?: string } = {}): TokenVerdict | undefined {
     return this.#watcher.book.known(this.entry, level);
   }

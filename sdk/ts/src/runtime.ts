@@ -1,6 +1,7 @@
 // The outside world as this package uses it: web standards only. Everything else takes time, chance and fetch from here.
 import { type Observer } from "./observer.ts";
 
+/** What sends a request: the part of the platform's `fetch` that is used. */
 export type FetchLike = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface Runtime {

@@ -12,15 +12,19 @@ import { type RefusedToken, type TokenVerdict } from "./wire.ts";
 
 type Remember = (transaction: Transaction) => void;
 
+/** Of `Highwater.session`. */
 export interface SessionOptions {
-  /** Its `readOnly` transactions see everything that it has committed or read before: `after` is filled in. */
+  /** Its `readOnly` transactions see everything that it has committed or read before: `after` is filled in. False unless given. */
   readonly causal?: boolean;
 }
 
+/** Of `Session.resume`. */
 export interface ResumeOptions {
+  /** The level to judge at; the client's unless given. */
   readonly level?: string;
-  /** How long a tracker waits for verdicts that are pending, in milliseconds; 0 unless given. */
+  /** How long a tracker holds its answer while a verdict is pending, in milliseconds; 0 unless given, a minute at most. */
   readonly waitMs?: number;
+  /** Ends the question, and rejects with its reason. */
   readonly signal?: AbortSignal;
 }
 
@@ -48,6 +52,23 @@ export interface SessionDeps {
 const REMEMBERED_MAX = 10_000;
 const TOKEN_PREFIX = "hws1";
 
+/**
+ * What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token. Made by
+ * `Highwater.session`; several may share a client. It needs no closing.
+ *
+ * @example
+ * ```ts
+ * const session = hw.session({ causal: true });
+ * await session.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
+ * const read = await session.transaction(sql`SELECT * FROM note`, { readOnly: true }); // sees it, on whatever node
+ * console.log(read.rows.length > 0, read.served?.role);
+ * const stored = session.token;
+ * await session.durable({ timeout: 30_000 });
+ *
+ * // In the process that comes after this one:
+ * for (const { verdict } of await hw.session().resume(stored)) console.log(verdict); // "lost" or "broken": it is gone
+ * ```
+ */
 export class Session {
   readonly #deps: SessionDeps;
   readonly #options: SessionOptions;
@@ -89,8 +110,8 @@ export class Session {
 
   /**
    * Waits until everything this session has committed or read so far is durable at the level. With nothing to wait
-   * for it resolves at once.
-   * Errors: as `durable()` of a transaction. A transaction that is reported lost or broken is then forgotten: the
+   * for it resolves at once. What is committed meanwhile is not waited for.
+   * Errors: as `DurabilityPromise.durable`. A transaction that is reported lost or broken is then forgotten: the
    * next call is about the others.
    */
   async durable(options: DurableOptions = {}): Promise<void> {
@@ -120,7 +141,9 @@ export class Session {
    * Takes over the session that the token is of, and says what became of each transaction in it, in the order of their answers:
    * `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and `broken` ones
    * are gone. One that `durable` stands for is not listed by itself.
-   * Errors: `invalid_token`; those of `hw.verdicts`.
+   * Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
+   *
+   * @param token What `Session.token` was.
    */
   async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
     const [prefix, ...tokens] = token.split(".");

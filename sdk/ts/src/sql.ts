@@ -18,7 +18,16 @@ export type SqlValue =
 
 type Piece = { readonly text: string } | { readonly param: Param };
 
-/** A piece of SQL with its parameters. Made by `sql`; immutable; can be nested in another one. */
+/**
+ * A piece of SQL with its parameters. Made by `sql`; immutable; can be nested in another one.
+ *
+ * @example
+ * ```ts
+ * const condition = sql`balance >= ${10}`;
+ * const query = sql`SELECT id FROM account WHERE ${condition} AND id = ${1}`;
+ * console.log(query.text, query.params); // SELECT id FROM account WHERE balance >= $1 AND id = $2 [ 10, 1 ]
+ * ```
+ */
 export class Sql {
   /** @internal */
   readonly pieces: readonly Piece[];
@@ -64,6 +73,10 @@ function isWordChar(char: string): boolean {
   return /[A-Za-z0-9_$\u0080-\uffff]/.test(char);
 }
 
+/**
+ * @param strings The text of the template.
+ * @param values What stands in it: values become parameters, fragments are spliced in.
+ */
 function tag(strings: TemplateStringsArray, ...values: readonly (SqlValue | Sql)[]): Sql {
   return new Sql(
     strings.flatMap((text, index) => [
@@ -77,26 +90,46 @@ function piecesOf(item: SqlValue | Sql): readonly Piece[] {
   return item instanceof Sql ? item.pieces : [{ param: toParam(item) }];
 }
 
-/** Text that goes into the statement as it is. Never give it anything that a user typed. */
+/**
+ * Text that goes into the statement as it is. Never give it anything that a user typed.
+ *
+ * @param text SQL.
+ */
 function raw(text: string): Sql {
   return new Sql([{ text }]);
 }
 
-/** A quoted identifier; several parts are joined with dots: `sql.ident("public", "account")`. */
+/**
+ * A quoted identifier; several parts are joined with dots: `sql.ident("public", "account")`.
+ * Errors: `invalid_identifier`, where a part is empty or has a zero character.
+ *
+ * @param parts Names as they are in the database, without quotes.
+ */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
     throw failure("invalid_identifier", "empty, or with a zero character");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
-/** Fragments or values with a separator between them: `sql.join([1, 2, 3])` is `$1, $2, $3`. */
+/**
+ * Fragments or values with a separator between them: `sql.join([1, 2, 3])` is `$1, $2, $3`.
+ * Errors: `invalid_parameter`.
+ *
+ * @param items Any number; of none the fragment is empty.
+ * @param separator Another one than a comma, as `` sql` AND ` ``.
+ */
 function join(items: readonly (SqlValue | Sql)[], separator: Sql = raw(", ")): Sql {
   return new Sql(
     items.flatMap((item, index) => [...(index === 0 ? [] : separator.pieces), ...piecesOf(item)]),
   );
 }
 
-/** A value as JSON text, for json and jsonb parameters. Needed for arrays only, which else become SQL arrays. */
+/**
+ * A value as JSON text, for json and jsonb parameters. Needed for arrays only, which else become SQL arrays. A bigint in it is text.
+ * Errors: `invalid_parameter`, where JSON has no such value.
+ *
+ * @param value What `JSON.stringify` takes.
+ */
 function json(value: unknown): Sql {
   return new Sql([{ param: jsonText(value) }]);
 }
@@ -106,6 +139,14 @@ function json(value: unknown): Sql {
  * Shape: string, number, boolean and null pass; bigint and Date as text; Uint8Array as `\x` hex; arrays as
  * PostgreSQL array text; other objects as JSON text.
  * Errors: `invalid_parameter` for undefined, functions, symbols and invalid dates.
+ *
+ * @example
+ * ```ts
+ * const wanted = [1, 2, 3];
+ * const table = sql.ident("public", "account");
+ * const tx = await hw.transaction(sql`SELECT id FROM ${table} WHERE id IN (${sql.join(wanted)}) ORDER BY id`);
+ * console.log(tx.rows); // [ { id: 1 }, { id: 2 }, { id: 3 } ]
+ * ```
  */
 export const sql = Object.assign(tag, { raw, ident, join, json });
 
@@ -160,7 +201,7 @@ function arrayText(items: readonly unknown[]): string {
   return `{${elements.join(",")}}`;
 }
 
-/** A statement of a transaction: made by `sql`, or spelled out. */
+/** A statement of a transaction: made by `sql`, or spelled out, with `$1`, `$2`, ... in the text for its parameters. */
 export type StatementInput = Sql | { readonly sql: string; readonly params?: readonly SqlValue[] };
 
 export function toStatement(input: StatementInput): Statement {

@@ -6,6 +6,7 @@ import { fullJitter, type Runtime, sleep } from "./runtime.ts";
 import { type AckOptions } from "./transaction.ts";
 import { type Tuning } from "./tuning.ts";
 
+/** Of `Highwater.transact`: how the transaction runs, when its commit is answered, and how often it may run again. */
 export interface TransactOptions extends BeginOptions, AckOptions {
   /** Runs of the body at most; 10 unless given. */
   readonly maxAttempts?: number;
@@ -13,6 +14,10 @@ export interface TransactOptions extends BeginOptions, AckOptions {
   readonly timeout?: number;
 }
 
+/**
+ * What runs as one transaction. It may run several times: only what it does with `tx` is undone. It may commit by itself, as its last
+ * deed; else that is done when it returns.
+ */
 export type TransactBody<T> = (tx: InteractiveTransaction) => Promise<T> | T;
 
 /** @internal */

@@ -16,11 +16,11 @@ import {
 } from "./wire.ts";
 import { type Watcher } from "./watcher.ts";
 
-/** Of every call. */
+/** How long a call may take. */
 export interface CallOptions {
-  /** Milliseconds for all attempts together; the client's total timeout unless given. */
+  /** Milliseconds for all attempts together; the client's `totalTimeoutMs` unless given. */
   readonly timeout?: number;
-  /** Gives up on the answer, not on the transaction: a commit may still take effect. */
+  /** Gives up on the answer, not on the transaction: a commit may still take effect. The call rejects with its reason. */
   readonly signal?: AbortSignal;
 }
 
@@ -28,12 +28,13 @@ export interface CallOptions {
 export interface MannerOptions {
   /** `serializable` unless given, or `repeatable read` for a read that may run on a replica. */
   readonly isolation?: Isolation;
+  /** The transaction changes nothing, and the database holds it to that. Needed for `after` and `mode`; false unless given. */
   readonly readOnly?: boolean;
   /** With `readOnly` and `serializable`: waits for a snapshot that no later transaction makes unsafe. */
   readonly deferrable?: boolean;
-  /** The trackers tell an event `transaction.delayed` if it is not durable after so long. */
+  /** The trackers tell an event `transaction.delayed` if it is not durable at its level after so many milliseconds. */
   readonly maxDelayMs?: number;
-  /** Comes back in webhooks about this transaction. */
+  /** Comes back in webhooks and events about this transaction, and in errors of waits for it. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
@@ -44,13 +45,15 @@ export interface AckOptions {
   /** The level that this transaction is about, also for `durable()` and `onLost()` afterwards. */
   readonly level?: string;
   /**
-   * For `ack: "durable"`: how long the service waits before it answers `pending`, which is not a loss. Unless given,
-   * half of the client's request timeout; never more than a minute, nor than the call may take.
+   * For `ack: "durable"`: how many milliseconds the service waits before it answers `pending`, which is not a loss. Unless given,
+   * half of the client's `requestTimeoutMs`; never more than a minute, nor than the call may take.
    */
   readonly maxWaitMs?: number;
+  /** The trackers tell an event `transaction.delayed` if it is not durable at its level after so many milliseconds. */
   readonly maxDelayMs?: number;
 }
 
+/** Of a one-shot transaction. */
 export interface TransactionOptions extends CallOptions, MannerOptions, AckOptions {
   /** A UUIDv7, to continue an earlier attempt whose outcome is unknown. A new one unless given. */
   readonly id?: string;
@@ -60,7 +63,9 @@ export interface TransactionOptions extends CallOptions, MannerOptions, AckOptio
   readonly mode?: "primary" | "local";
 }
 
-/** A committed transaction. */
+/**
+ * A committed transaction: its results, and its promise. Made by `Highwater.transaction` and by the `commit` of an interactive one.
+ */
 export class Transaction extends DurabilityPromise {
   /** By statement. Null when the answer was `replayed`: results are not kept. */
   readonly results: readonly StatementResult[] | null;

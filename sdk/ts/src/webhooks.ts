@@ -9,18 +9,23 @@ export interface WebhookEvent<T = Record<string, unknown>> {
   readonly type: string;
   /** RFC 3339: when it happened. */
   readonly timestamp: string;
+  /** What happened, by `type`. */
   readonly data: T;
 }
 
+/** A webhook that is signed with the secret, and of now. */
 export interface VerifiedWebhook<T = Record<string, unknown>> {
   /** The same for every delivery of one event: what was handled under it before needs no handling again. */
   readonly id: string;
+  /** The body, parsed. */
   readonly event: WebhookEvent<T>;
 }
 
+/** What `verifyWebhook` looks at. */
 export interface WebhookRequest {
   /** The body as it came, byte for byte: never parsed and written again. */
   readonly body: string | Uint8Array;
+  /** Of the request, with names in whatever case: `webhook-id`, `webhook-timestamp`, `webhook-signature`. */
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
   /** `whsec_…`; two while one replaces the other. */
   readonly secret: string | readonly string[];
@@ -30,9 +35,10 @@ export interface WebhookRequest {
   readonly now?: () => number;
 }
 
-/** `code`: `missing_headers`, `stale_timestamp`, `no_matching_signature`, `invalid_secret` or `invalid_body`. */
+/** The webhook must not be believed. */
 export class WebhookVerificationError extends Error {
   override name = "WebhookVerificationError";
+  /** `missing_headers`, `stale_timestamp`, `no_matching_signature`, `invalid_secret` or `invalid_body`. */
   readonly code: string;
 
   constructor(code: string, message: string) {
@@ -44,6 +50,21 @@ export class WebhookVerificationError extends Error {
 /**
  * The event, if it is signed with one of the secrets and is of now.
  * Errors: `WebhookVerificationError`; answer 400 then, and do nothing of what it says.
+ *
+ * @param request Body, headers and secret.
+ * @example
+ * ```ts
+ * export async function receive(request: Request): Promise<Response> {
+ *   try {
+ *     const secret = ["whsec_bmV3", "whsec_b2xk"]; // two while one replaces the other
+ *     const { id, event } = await verifyWebhook({ body: await request.text(), headers: request.headers, secret });
+ *     console.log(id, event.type, event.data);
+ *     return new Response(null, { status: 204 });
+ *   } catch {
+ *     return new Response(null, { status: 400 });
+ *   }
+ * }
+ * ```
  */
 export async function verifyWebhook<T = Record<string, unknown>>(
   request: WebhookRequest,

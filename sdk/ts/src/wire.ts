@@ -12,14 +12,19 @@ export type Retry = "never" | "transaction" | "resolve_outcome" | "wait";
 
 /** A place in one epoch's log. Offsets (decimal text) of different epochs are never compared. */
 export interface Position {
+  /** Id of the epoch: the time from one start or promotion of a primary to the next. */
   epoch: string;
+  /** Bytes of log, as decimal text. */
   offset: string;
 }
 
 /** What is durable now, by level, in one epoch. A level that was never observed is absent, not zero. */
 export interface Marks {
+  /** Id of the epoch. */
   epoch: string;
+  /** Number of the epoch: a later one has a larger one. */
   seq: number;
+  /** By level: the offset up to which everything is durable at it. */
   levels: Record<string, string>;
 }
 
@@ -40,6 +45,7 @@ export interface EpochRecord {
   finalMarks: Record<string, string>;
 }
 
+/** How much a transaction may see of those that run beside it, by PostgreSQL's names. */
 export type Isolation = "serializable" | "repeatable read" | "read committed";
 export type Param = string | number | boolean | null;
 
@@ -101,13 +107,23 @@ export interface StatementResult {
 
 /** Which node served a read, and how far its snapshot may be behind the primary. */
 export interface Served {
+  /** Its name. */
   node: string;
+  /** Where it stands. */
   region: string;
+  /** Whether it takes writes. */
   role: "primary" | "replica";
+  /** Bytes of log, as decimal text; null where that is not known. */
   behindBytes: string | null;
+  /** Milliseconds; null where that is not known. */
   behindMs: number | null;
 }
 
+/**
+ * What became of a transaction. `active`: it is open or runs. `committed`: durability was not asked about. `pending`: committed, and
+ * not known to be durable. `durable`, `lost`, `broken`: settled at the level. `aborted`: never committed. `expired`: too old to know.
+ * `unknown`: nobody has heard of it.
+ */
 export type TransactionState =
   "active" | "committed" | "pending" | "durable" | "lost" | "aborted" | "broken" | "expired" | "unknown";
 
@@ -142,15 +158,26 @@ export interface RollbackResponse {
   state: "aborted";
 }
 
+/** What became of an id. */
 export interface TransactionStateResponse {
+  /** The transaction's. */
   id: string;
+  /** At the level. */
   state: TransactionState;
+  /** Of one that has committed: for `hw.promise(token)`. */
   token?: string;
+  /** Of one that has committed: where. */
   position?: Position;
+  /** The level that `state` is about, where it is about one. */
   level?: string;
+  /** The newest that the gateway knows. */
   marks: Marks | null;
 }
 
+/**
+ * The judgement of a tracker. `pending` may become any other; `durable` and `lost` are final, but that a promise which a failure has
+ * violated becomes `broken`. `expired`: too old to know. `unknown`: nobody has heard of it.
+ */
 export type Verdict = "pending" | "durable" | "lost" | "broken" | "expired" | "unknown";
 
 export interface VerdictsRequest {
@@ -161,9 +188,13 @@ export interface VerdictsRequest {
 
 /** The judgement of one transaction at one level. */
 export interface TokenVerdict {
+  /** The one that was judged. */
   token: string;
+  /** Of the transaction. */
   id: string;
+  /** What became of it. */
   verdict: Verdict;
+  /** The level it was judged at. */
   level: string;
   /** Where the transaction is judged now: its own position, or the one it was carried over to. */
   position: Position;
@@ -177,10 +208,15 @@ export interface TokenVerdict {
 
 /** In the place of a verdict: the tracker does not judge this token for this caller. */
 export interface RefusedToken {
+  /** The one that was refused. */
   token: string;
+  /** Always so: nothing is said of it. */
   verdict: "unknown";
+  /** The level that was asked about. */
   level: string;
+  /** Always so. */
   rule: "refused";
+  /** Why: it is no token, or another owner's. */
   error: { code: "invalid_token" | "forbidden"; detail: string };
 }
 
@@ -209,17 +245,21 @@ export interface StallEvent {
   pending: number;
 }
 
+/** The limit that was met. */
 export interface ReachedLimit {
+  /** As the service's configuration calls it. */
   readonly name: string;
+  /** In the unit that the name says. */
   readonly value: number;
 }
 
 /** What is committed and not durable yet. */
 export interface AtRisk {
+  /** How many they are. */
   readonly transactions: number;
   /** Of log, as decimal text. */
   readonly bytes: string;
-  /** Age of the oldest; null when there is none. */
+  /** Age of the oldest in milliseconds; null when there is none. */
   readonly oldestMs: number | null;
 }
 

@@ -18,12 +18,14 @@ import {
 /** What runs transactions: a client, or a session of one. */
 export type Client = Pick<Highwater, "transaction" | "begin" | "transact">;
 
-/** For every transaction, unless it says otherwise. */
+/** Options for every transaction, unless it says otherwise. With `ack: "durable"` a commit resolves when it is durable. */
 export type TransactionDefaults = Omit<TransactionOptions, "id" | "signal">;
 
 /** What came out, and the promise for it. */
 export interface Committed<R> {
+  /** What the query, the queries or the body gave. */
   readonly result: R;
+  /** With `token`, `durable()`, `onLost()`, `afterDurable()`. */
   readonly transaction: Transaction;
 }
 

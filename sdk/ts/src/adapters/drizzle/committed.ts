@@ -33,6 +33,7 @@ type SessionOf<F extends FullSchema> = HighwaterSession<F, ExtractTablesWithRela
 
 /** A query of Drizzle that nobody has awaited yet; also of `db.query` and of `db.execute`. */
 export interface Query<R = unknown> {
+  /** What its builders say of themselves, for the types. */
   readonly _: { readonly dialect: "pg"; readonly result: R };
 }
 
@@ -49,7 +50,12 @@ interface Runnable {
 /**
  * Runs a query, or several as one transaction in one round trip, and has its promise beside what `await` would give:
  * `const { result, transaction } = await committed(db, db.insert(order).values(values).returning())`.
- * Errors: those of `hw.transaction`, as they are.
+ * Errors: those of `hw.transaction`, as they are; `result_too_large`: it has committed, and not all rows came; `session_bound` for a
+ * statement that only a session gives sense; `invalid_options` inside a transaction that is open.
+ *
+ * @param db Made on this package's driver.
+ * @param query Nobody has awaited it yet.
+ * @param queries As `query`; they run in their order, and their results are in it too.
  */
 export async function committed<F extends FullSchema, R>(
   db: AnyDatabase<F>,
@@ -79,7 +85,11 @@ export async function committed<F extends FullSchema>(
 
 /**
  * As `hw.transact`, with a body of Drizzle: conflicts run it again, exactly one run takes effect, and its promise is beside what
- * it returned. Errors: as `hw.transact`.
+ * it returned.
+ * Errors: as `hw.transact`; `invalid_options` inside a transaction that is open.
+ *
+ * @param db Made on this package's driver.
+ * @param body Gets a database inside the transaction; it may run several times.
  */
 export async function transact<F extends FullSchema, R>(
   db: AnyDatabase<F>,
@@ -92,6 +102,11 @@ export async function transact<F extends FullSchema, R>(
 /**
  * The same database, on a session of the client (or another client), or inside a transaction that is open. `options` are for
  * every transaction of it.
+ * Errors: `invalid_options` where it is inside a transaction already.
+ *
+ * @param db Made on this package's driver.
+ * @param open What `hw.begin` has given, or `transactionOf`: who has begun it commits it.
+ * @param client A `Highwater`, or a session of one.
  */
 export function bind<F extends FullSchema>(
   db: AnyDatabase<F>,
@@ -115,12 +130,24 @@ export function bind<F extends FullSchema>(
   return makeDatabase<F>(parts, schema, bound);
 }
 
-/** The transaction behind Drizzle's, also for `durable()` once it is committed: `return transactionOf(tx)` from the body. */
+/**
+ * The transaction behind Drizzle's, also for `durable()` once it is committed: `return transactionOf(tx)` from the body.
+ * Errors: `invalid_options` outside a transaction.
+ *
+ * @param tx What the body of a transaction was given.
+ */
 export function transactionOf<F extends FullSchema>(tx: AnyDatabase<F>): InteractiveTransaction {
   return openOf(sessionOf(tx).scope);
 }
 
-/** Drizzle's migrator, for what `readMigrationFiles` of `drizzle-orm/migrator` has read. */
+/**
+ * Drizzle's migrator, for what `readMigrationFiles` of `drizzle-orm/migrator` has read. All that are missing run in one transaction.
+ * Errors: those of `hw.begin` and of its transaction.
+ *
+ * @param db Made on this package's driver.
+ * @param migrations In their order.
+ * @param config As for Drizzle's own, without the folder: where it remembers what has run.
+ */
 export async function migrate<F extends FullSchema>(
   db: AnyDatabase<F>,
   migrations: MigrationMeta[],

@@ -18,6 +18,7 @@ import {
 } from "./session.ts";
 import { Values } from "./values.ts";
 
+/** What all drivers of Drizzle take, and what is this one's own. */
 export interface HighwaterDrizzleConfig<
   F extends FullSchema = Record<string, never>,
 > extends DrizzleConfig<F> {
@@ -27,6 +28,7 @@ export interface HighwaterDrizzleConfig<
   readonly types?: Readonly<Record<number, TypeDecoder>>;
 }
 
+/** Drizzle's database for PostgreSQL: its queries are transactions of one round trip, or part of the one they are in. */
 export class HighwaterDatabase<F extends FullSchema = Record<string, never>> extends PgDatabase<
   HighwaterQueryResultHKT,
   F
@@ -34,7 +36,20 @@ export class HighwaterDatabase<F extends FullSchema = Record<string, never>> ext
   static override readonly [entityKind]: string = "HighwaterDatabase";
 }
 
-/** `const db = drizzle(hw, { schema })`, or `drizzle({ client: hw, schema })`. The client is a `Highwater`, or a session of one. */
+/**
+ * Drizzle's database on a client: `const db = drizzle(hw, { schema })`, or `drizzle({ client: hw, schema })`. The client is a
+ * `Highwater`, or a session of one; closing it is up to who made it.
+ *
+ * @param params The client and a configuration, or a configuration with the client in it.
+ * @example
+ * ```ts
+ * const note = pgTable("note", { text: text() });
+ * const db = drizzle(hw);
+ * const { transaction } = await committed(db, db.insert(note).values({ text: "hello" }));
+ * await transaction.durable({ level: "region" });
+ * console.log(await db.select().from(note));
+ * ```
+ */
 export function drizzle<F extends FullSchema = Record<string, never>, C extends Client = Client>(
   ...params:
     | [client: C, config?: HighwaterDrizzleConfig<F>]

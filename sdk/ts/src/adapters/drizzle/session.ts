@@ -18,12 +18,18 @@ import { type RawResult, type SelectedField, type Values } from "./values.ts";
 
 /** What `db.execute` gives, and writes without `returning`. */
 export interface HighwaterQueryResult<R = Record<string, unknown>> {
+  /** Command tag without the count: `SELECT`, `UPDATE`, ... */
   readonly command: string;
+  /** How many rows it has returned or changed. */
   readonly rowCount: number;
+  /** The columns in their order: the name, and the OID of the type. */
   readonly fields: RawResult["fields"];
+  /** By column name. */
   readonly rows: R[];
 }
+/** Tells Drizzle's types what a result is; programs seldom need it. */
 export interface HighwaterQueryResultHKT extends PgQueryResultHKT {
+  /** Of rows of a type. */
   readonly type: HighwaterQueryResult<this["row"]>;
 }
 
@@ -187,13 +193,19 @@ export class HighwaterSession<F extends FullSchema, T extends Tables> extends Pg
   }
 }
 
+/** Drizzle's transaction for PostgreSQL, on an interactive one. */
 export class HighwaterTransaction<
   F extends FullSchema = Record<string, never>,
   T extends Tables = library.ExtractTablesWithRelations<F>,
 > extends PgTransaction<HighwaterQueryResultHKT, F, T> {
   static override readonly [entityKind]: string = "HighwaterTransaction";
 
-  /** A transaction in a transaction is a savepoint. */
+  /**
+   * A transaction in a transaction is a savepoint: when the body throws, only what it did is undone.
+   * Errors: the body's own.
+   *
+   * @param body Gets the same transaction, one level deeper.
+   */
   override async transaction<R>(body: (tx: HighwaterTransaction<F, T>) => Promise<R>): Promise<R> {
     const session = this._.session as HighwaterSession<F, T>;
     const open = openOf(session.scope);

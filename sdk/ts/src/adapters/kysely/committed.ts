@@ -31,6 +31,7 @@ import { type Batch, BATCH, connectionOf, ours } from "./driver.ts";
 
 /** A query of Kysely that nobody has executed yet: a builder, or a `sql` fragment. */
 export interface Query<R = unknown> {
+  /** As `SelectQueryBuilder.withPlugin` of Kysely. */
   withPlugin(plugin: KyselyPlugin): { execute(...options: never[]): Promise<R> };
 }
 type ResultOf<Q> = Q extends Query<infer R> ? R : never;
@@ -38,7 +39,12 @@ type ResultOf<Q> = Q extends Query<infer R> ? R : never;
 /**
  * Executes a query, or several as one transaction in one round trip, and has its promise beside what `execute()` would give:
  * `const { result, transaction } = await committed(db, db.insertInto("order").values(order).returningAll())`.
- * Errors: those of `hw.transaction`.
+ * Errors: those of `hw.transaction`, as they are; `result_too_large`: it has committed, and not all rows came; `session_bound` for a
+ * statement that only a session gives sense; `invalid_options` inside a transaction that is open.
+ *
+ * @param db Made on this package's dialect.
+ * @param query Nobody has executed it yet.
+ * @param queries As `query`; they run in their order, and their results are in it too.
  */
 export async function committed<R>(
   db: QueryExecutorProvider,
@@ -68,7 +74,11 @@ export async function committed(
 
 /**
  * As `hw.transact`, with a body of Kysely: conflicts run it again, exactly one run takes effect, and its promise is beside what
- * it returned. Errors: as `hw.transact`.
+ * it returned.
+ * Errors: as `hw.transact`; `invalid_options` inside a transaction that is open.
+ *
+ * @param db Made on this package's dialect.
+ * @param body Gets a database inside the transaction; it may run several times.
  */
 export async function transact<DB, R>(
   db: Kysely<DB>,
@@ -81,6 +91,11 @@ export async function transact<DB, R>(
 /**
  * The same database, on a session of the client (or another client), or inside a transaction that is open. `options` are for
  * every transaction of it.
+ * Errors: `invalid_options` where it is inside a transaction already.
+ *
+ * @param db Made on this package's dialect.
+ * @param open What `hw.begin` has given, or `transactionOf`: who has begun it commits it.
+ * @param client A `Highwater`, or a session of one.
  */
 export function bind<DB>(db: Kysely<DB>, open: InteractiveTransaction): KyselyTransaction<DB>;
 export function bind<DB>(db: Kysely<DB>, client: Client, options?: TransactionDefaults): Kysely<DB>;
@@ -110,7 +125,12 @@ export function bind<DB>(
   return "commit" in target ? new KyselyTransaction<DB>(props) : new Kysely<DB>(props);
 }
 
-/** The transaction behind Kysely's, also for `durable()` once it is committed: `return transactionOf(trx)` from the body. */
+/**
+ * The transaction behind Kysely's, also for `durable()` once it is committed: `return transactionOf(trx)` from the body.
+ * Errors: `invalid_options` outside a transaction.
+ *
+ * @param trx What the body of a transaction was given.
+ */
 export async function transactionOf(trx: QueryExecutorProvider): Promise<InteractiveTransaction> {
   return openOf((await connectionOf(trx)).scope);
 }

@@ -14,6 +14,7 @@ import { type TypeDecoders } from "../../index.ts";
 import { type Client, type TransactionDefaults } from "../shared.ts";
 import { connectionOf, HighwaterDriver, lockMigrations } from "./driver.ts";
 
+/** What a dialect is made of. */
 export interface HighwaterDialectConfig {
   /** A `Highwater`, or a session of one. Closing it is up to who made it: `db.destroy()` does not. */
   readonly client: Client;
@@ -23,7 +24,17 @@ export interface HighwaterDialectConfig {
   readonly types?: TypeDecoders;
 }
 
-/** `new Kysely<Database>({ dialect: new HighwaterDialect({ client: hw }) })` */
+/**
+ * The dialect: PostgreSQL's, and its queries are transactions of one round trip, or part of the one they are in.
+ *
+ * @example
+ * ```ts
+ * const db = new Kysely<{ note: { text: string } }>({ dialect: new HighwaterDialect({ client: hw }) });
+ * const { transaction } = await committed(db, db.insertInto("note").values({ text: "hello" }));
+ * await transaction.durable({ level: "region" });
+ * console.log(await db.selectFrom("note").selectAll().execute());
+ * ```
+ */
 export class HighwaterDialect implements Dialect {
   readonly #config: HighwaterDialectConfig;
 
@@ -31,19 +42,23 @@ export class HighwaterDialect implements Dialect {
     this.#config = config;
   }
 
+  /** Called by Kysely. */
   createDriver(): Driver {
     const { client, transaction = {}, types } = this.#config;
     return new HighwaterDriver({ client, options: transaction, open: null }, types);
   }
 
+  /** Called by Kysely. */
   createQueryCompiler(): QueryCompiler {
     return new PostgresQueryCompiler();
   }
 
+  /** Called by Kysely. */
   createAdapter(): DialectAdapter {
     return new HighwaterAdapter();
   }
 
+  /** As `Dialect.createIntrospector` of Kysely, which calls it. */
   createIntrospector(db: Kysely<unknown>): DatabaseIntrospector {
     return new PostgresIntrospector(db);
   }
