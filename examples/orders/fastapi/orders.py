@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from book import Book, Entry, State
-from highwater import AsyncHighwater, HighwaterError, Verdict, new_transaction_id, sql
+from highwater import (
+    AsyncHighwater,
+    HighwaterError,
+    StatementError,
+    TransactionAbortedError,
+    TransactionLostError,
+    Verdict,
+    new_transaction_id,
+    sql,
+)
 from mailer import Send
 
 #: How soon it is tried again to send what the database or the mail server did not take.
@@ -105,11 +114,11 @@ class Orders:
         """The same id never runs twice: either this commits it now, or it finds what the first attempt came to."""
         try:
             await self._commit(entry.id, customer=entry.customer, item=entry.item)
+        except (TransactionLostError, TransactionAbortedError, StatementError):
+            # It never was an order, or is none any more.
+            self._book.settle(entry.id, "lost")
         except HighwaterError as error:
-            if error.outcome == "not_applied" and error.retry != "wait":
-                self._book.settle(entry.id, "lost")
-            else:
-                _LOG.warning("order %s could not be placed again: %s", entry.id, error)
+            _LOG.warning("order %s could not be placed again: %s", entry.id, error)
 
     def _write(self, order_id: str) -> None:
         entry = None if order_id in self._busy else self._book.find(order_id)

@@ -1,6 +1,14 @@
 // Takes orders fast, and writes one letter about each as soon as it is known what became of it. It may be stopped, or die,
 // at any moment: what it owes is in the book, and a token can be judged at any later time.
-import { type Highwater, HighwaterError, newTransactionId, sql } from "@highwater/sdk";
+import {
+  type Highwater,
+  HighwaterError,
+  newTransactionId,
+  sql,
+  StatementError,
+  TransactionAbortedError,
+  TransactionLostError,
+} from "@highwater/sdk";
 import { type Book, type Entry, type Order, type OrderState } from "./book.ts";
 import { type Send } from "./mailer.ts";
 
@@ -11,6 +19,8 @@ export interface OrdersOptions {
   readonly warn: (error: unknown, what: string) => void;
 }
 
+/** It never was an order, or is none any more. */
+const OVER = [TransactionLostError, TransactionAbortedError, StatementError];
 /** How soon it is tried again to send what the database or the mail server did not take. */
 const RETRY_MS = 1_000;
 
@@ -97,9 +107,7 @@ export class Orders {
     const { id } = order;
     if (this.#busy.has(id)) return;
     void this.#whileBusy(id, () => this.#commit(id, order)).catch((error: unknown) => {
-      const isOver =
-        error instanceof HighwaterError && error.outcome === "not_applied" && error.retry !== "wait";
-      if (isOver) this.#settle(id, "lost");
+      if (OVER.some((kind) => error instanceof kind)) this.#settle(id, "lost");
       else this.#options.warn(error, `order ${id} could not be placed again`);
     });
   }
