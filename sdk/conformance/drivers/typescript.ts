@@ -117,17 +117,19 @@ function showTransaction(tx: Transaction): Json {
 
 type Run = (scope: Scope, given: Json, signal: AbortSignal) => unknown;
 
+const BATCH = { batchDelayMs: "maxDelayMs", batchCount: "maxCount" };
+
 const client = (scope: Scope, given: Json): Highwater => get(scope.clients, given["client"] ?? "hw");
 
 const COMMANDS: Readonly<Record<string, Run>> = {
   client: (scope, given) => {
-    const { as = "hw", endpoints, quick, raw, tuning = {}, batchDelayMs: maxDelayMs } = given;
+    const { as = "hw", endpoints, quick, raw, tuning = {}, batchDelayMs } = given;
     const observed: string[] = [];
     const names = ["level", "apiKey", "requestTimeoutMs", "totalTimeoutMs"];
     const options = pick(given, Object.fromEntries(names.map((name) => [name, name])));
     const hw = new Highwater({
       ...options,
-      ...(typeof maxDelayMs === "number" ? { fetch: batched({ maxDelayMs }) } : {}),
+      ...(batchDelayMs === undefined ? {} : { fetch: batched(pick(given, BATCH)) }),
       ...(raw === true ? { types: "raw" } : {}),
       observe: ({ type }) => {
         observed.push(type);

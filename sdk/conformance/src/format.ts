@@ -46,6 +46,8 @@ export const ClientOptions = object({
   totalTimeoutMs: Optional(Ms),
   /** One-shot transactions that begin within so many milliseconds share a request. */
   batchDelayMs: Optional(Ms),
+  /** So many do not wait any longer. */
+  batchCount: Optional(Type.Integer()),
   tuning: Optional(Type.Record(Type.String(), Type.Number())),
   /** All values stay text. */
   raw: Optional(Type.Boolean()),

@@ -166,6 +166,7 @@ const BY_CODE: Readonly<Record<string, Kind>> = {
   statement_timeout: [StatementError],
   transaction_aborted: [TransactionAbortedError, "not_applied", "transaction"],
   transaction_expired: [TransactionAbortedError],
+  cancelled: [TransactionAbortedError],
   gateway_lost: [TransactionAbortedError, "not_applied", "transaction"],
   transaction_lost: [TransactionLostError, "not_applied", "transaction"],
   promise_broken: [PromiseBrokenError, "unknown"],

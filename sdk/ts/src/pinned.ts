@@ -96,7 +96,7 @@ export class PinnedCalls {
         isUncertain ||= !isMisplaced && outcome !== "not_applied";
         if (!isUncertain && (retry === "never" || code === "transaction_not_open"))
           throw isMisplaced ? gatewayLost(this.#id, answer) : answer;
-        if (isMisplaced || isConnectionFault(answer)) faults += 1;
+        if (isMisplaced || isConnectionFault(answer)) faults += this.#weight(answer);
         const decision = service.decide(answer, call, budget);
         const isOver = !("delayMs" in decision) || faults >= service.deps.tuning.pinnedAttempts;
         if (isUncertain && (isOver || isMisplaced || retry !== "wait"))
@@ -134,6 +134,11 @@ export class PinnedCalls {
     return { pool: this.#service.deps.gateways, path, body, heldMs: held, accepts, pin };
   }
 
+  /** A gateway that was silent for all its time is asked once more, and not again and again. */
+  #weight({ code }: HighwaterError): number {
+    return code === "request_timeout" ? this.#service.deps.tuning.pinnedAttempts - 1 : 1;
+  }
+
   /** A call that commits nothing: so whatever is wrong, the transaction is not applied. */
   #step<T>(call: Call<T>, options: CallOptions, event?: ObservedEvent): Promise<T> {
     const service = this.#service;
@@ -142,7 +147,7 @@ export class PinnedCalls {
         const answer = await service.attempt(call, budget);
         if (!(answer instanceof HighwaterError)) return answer;
         const isGone = answer.code === "wrong_gateway" || isConnectionFault(answer);
-        if (isGone) faults += 1;
+        if (isGone) faults += this.#weight(answer);
         const decision = service.decide(answer, call, budget);
         if (decision.action === "send" && faults < service.deps.tuning.pinnedAttempts)
           await sleep(decision.delayMs, options.signal);

@@ -234,6 +234,8 @@ export class Service {
           this.remaining(budget),
         ),
         probeMs: pool.size > 1 ? tuning.probeMs : undefined,
+        // Nobody else has an open transaction, and its gateway rolls it back when the connection is closed.
+        patience: pin?.url ? tuning.pinnedPatience : 1,
       });
       if (!accepts(answer.body)) throw badAnswer(`${path}: not the shape of an answer`);
       pool.succeeded(base);

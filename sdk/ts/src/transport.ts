@@ -10,6 +10,8 @@ export interface Exchange {
   readonly timeoutMs: number;
   /** After so long without an answer the endpoint is asked for a sign of life; as long again without one ends the attempt. */
   readonly probeMs?: number | undefined;
+  /** How many times as long the sign of life may take; once unless given. */
+  readonly patience?: number;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -27,7 +29,7 @@ const NEVER_SENT = /^(ECONNREFUSED|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN|UND_ER
  * `unknown` unless the request provably never left; the signal's reason when that is aborted.
  */
 export async function exchange(runtime: Runtime, request: Exchange): Promise<Answer> {
-  const { url, body, signal, probeMs, timeoutMs } = request;
+  const { url, body, signal, probeMs, patience = 1, timeoutMs } = request;
   signal?.throwIfAborted();
   const attempt = new AbortController();
   let isLate = false;
@@ -43,16 +45,27 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Ans
   ];
   if (probeMs !== undefined) {
     const probe = (): void => {
-      const cancel = startTimer(probeMs, onTimeout);
+      let cancel: () => void;
+      // One pause after another: a process that was not running for a while has missed one of them, and not all.
+      const listen = (times: number): void => {
+        cancel = startTimer(probeMs, () => {
+          if (times > 1) listen(times - 1);
+          else onTimeout();
+        });
+      };
+      const hear = (): void => {
+        cancel();
+      };
+      listen(patience);
       // With the attempt the probe is over. Without one there is nothing to abort, and that would cost more than the rest.
-      ends.push(cancel, () => {
+      ends.push(hear, () => {
         attempt.abort();
       });
       // Any answer is one, also a refusal: only a black hole gives none. A slow statement is left to its time.
       void runtime.fetch(new URL("/", url).href, { signal: attempt.signal }).then((response) => {
-        cancel();
+        hear();
         return response.body?.cancel();
-      }, cancel);
+      }, hear);
     };
     ends.push(startTimer(probeMs, probe));
   }

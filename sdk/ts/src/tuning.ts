@@ -10,6 +10,8 @@ export interface Tuning {
   readonly probeMs: number;
   /** How often a call of an open transaction is sent to a gateway that does not answer. */
   readonly pinnedAttempts: number;
+  /** How many times `probeMs` a gateway that has an open transaction may take to give a sign of life. */
+  readonly pinnedPatience: number;
   /** First limit of the jittered delay before a conflict is run again; doubles up to `backoffMaxMs`. */
   readonly conflictBaseMs: number;
   /** How long an endpoint that failed is passed over, first and at most. */
@@ -42,6 +44,7 @@ export const DEFAULT_TUNING: Tuning = {
   attemptMinMs: 250,
   probeMs: 750,
   pinnedAttempts: 4,
+  pinnedPatience: 4,
   conflictBaseMs: 10,
   cooldownBaseMs: 1_000,
   cooldownMaxMs: 60_000,

@@ -229,6 +229,16 @@ describe("verdicts", () => {
     assert.deepEqual(judge(wait, verdictOf(entry, "durable")), [], "an answer too late");
   });
 
+  test("broken is so at the level that its verdict names, whoever waits at others", () => {
+    const entry = watch(51);
+    book.watch(entry, "global", () => undefined, 0);
+    const verdict = verdictOf(entry, "broken");
+    const settled = judge(onlyWait(entry), verdict);
+    assert.deepEqual(told(settled), ["51 region broken", "51 global broken"]);
+    for (const { settlement } of settled) assert.equal(settlement, verdict);
+    assert.equal(book.known(entry, "zone"), verdict);
+  });
+
   test("expired and unknown end the wait at their level, and are asked again next time", () => {
     for (const verdict of ["expired", "unknown"] as const) {
       const entry = watch(51);

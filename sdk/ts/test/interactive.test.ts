@@ -264,6 +264,44 @@ test("a commit nobody has heard of is settled elsewhere so that it never commits
   }
 });
 
+test("a gateway that is silent for a while keeps its transaction; one that stays so is asked once more, and given up", async (context) => {
+  const far = await service(context);
+  const patient = { requestTimeoutMs: 60_000, totalTimeoutMs: 60_000 };
+  const near = await service(context, {
+    get blackHole() {
+      return near.calls.length > 1;
+    },
+    interactive: async ({ name }, number) => {
+      if (name !== "statements" || number !== 2) return undefined;
+      await near.until(() => near.probes === 1);
+      // Of a one-shot transaction this would be the end; here the gateway would roll back what runs.
+      await new Promise((resolve) => setTimeout(resolve, 150));
+      return undefined;
+    },
+  });
+  const slow = { ...patient, tuning: { probeMs: 50, pinnedPatience: 1_000 } };
+  const kept = await openedOn(client(context, [near, far], slow));
+  await kept.query(one);
+  await kept.commit();
+  assert.deepEqual(
+    near.calls.map(({ name }) => name),
+    ["begin", "statements", "commit"],
+  );
+  const silent = await service(context, {
+    get blackHole() {
+      return silent.calls.length > 1;
+    },
+    interactive: ({ name }) => (name === "statements" ? "hang" : undefined),
+  });
+  const soon = { ...patient, tuning: { probeMs: 50, pinnedPatience: 2 } };
+  const lost = await openedOn(client(context, [silent, far], soon));
+  await assert.rejects(lost.query(one), { name: "TransactionAbortedError", code: "gateway_lost" });
+  assert.deepEqual(
+    silent.calls.map(({ name }) => name),
+    ["begin", "statements", "statements"],
+  );
+});
+
 test("commit_unconfirmed is resolved, not believed", async (context) => {
   const fake = await service(context, {
     interactive: ({ name }) =>

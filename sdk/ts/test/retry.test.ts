@@ -41,7 +41,7 @@ const TABLE: Record<ErrorCode, Row> = {
   constraint_violation: ["ConstraintError", "throw", "resolve"],
   serialization_failure: ["SerializationError", "throw", "resolve"],
   statement_timeout: ["StatementError", "throw", "resolve"],
-  cancelled: ["InvalidRequestError", "throw", "resolve"],
+  cancelled: ["TransactionAbortedError", "throw", "resolve"],
   wrong_gateway: ["UnavailableError", "send", "send"],
   transaction_in_progress: ["UnavailableError", "send", "send"],
   transaction_aborted: ["TransactionAbortedError", "throw", "throw"],

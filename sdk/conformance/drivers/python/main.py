@@ -145,7 +145,7 @@ async def make_client(call: Call) -> None:
         re.sub(r"[A-Z]", lambda m: f"_{m[0].lower()}", name): value for name, value in given.get("tuning", {}).items()
     }
     if "batchDelayMs" in given:
-        options["batch"] = Batch(max_delay_ms=given["batchDelayMs"])
+        options["batch"] = Batch(**pick(given, {"batchDelayMs": "max_delay_ms", "batchCount": "max_count"}))
     quick = QUICK if given.get("quick") else {}
     endpoints = [Endpoint(each["gateway"], each["tracker"]) for each in given["endpoints"]]
     kind = Highwater if IS_SYNC else AsyncHighwater

@@ -105,7 +105,7 @@ class AsyncTransport:
             async with asyncio.timeout(request.timeout):
                 if request.probe is None or request.probe >= request.timeout:
                     return await self._exchange(request)
-                return await self._watched(request, request.probe)
+                return await self._watched(request, request.probe, request.patience)
         except TimeoutError as error:
             return NoAnswer("timeout", error)
         except _FAILURES as error:
@@ -127,21 +127,29 @@ class AsyncTransport:
         )
         return Answer(response.status_code, response.headers, response.content)
 
-    async def _watched(self, request: Send, probe: float) -> Answer | NoAnswer:
+    async def _watched(self, request: Send, probe: float, patience: int) -> Answer | NoAnswer:
         exchange = asyncio.ensure_future(self._exchange(request))
         try:
             done, _ = await asyncio.wait({exchange}, timeout=probe)
-            if not done and not await self._gives_sign_of_life(request.url, probe, exchange):
+            if not done and not await self._gives_sign_of_life(request.url, exchange, probe, patience):
                 return NoAnswer("timeout")
             return await exchange
         finally:
             await _end(exchange)
 
-    async def _gives_sign_of_life(self, url: str, within: float, exchange: asyncio.Future[Any]) -> bool:
+    async def _gives_sign_of_life(self, url: str, exchange: asyncio.Future[Any], probe: float, patience: int) -> bool:
         """Any answer is one, also a refusal: only a black hole gives none. A slow statement is left to its time."""
-        sign: asyncio.Future[Any] = asyncio.ensure_future(self._client.get(urljoin(url, "/"), timeout=within))
+        asking = self._client.get(urljoin(url, "/"), timeout=2 * probe * patience)
+        sign: asyncio.Future[Any] = asyncio.ensure_future(asking)
+        done: set[asyncio.Future[Any]] = set()
         try:
-            done, _ = await asyncio.wait({exchange, sign}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+            # One pause after another: a process that was not running for a while has missed one of them, and not all.
+            for _ in range(patience):
+                done, _pending = await asyncio.wait(
+                    {exchange, sign}, timeout=probe, return_when=asyncio.FIRST_COMPLETED
+                )
+                if done:
+                    break
             # What ends in time for want of an answer has given none; a connection that is refused is one.
             return exchange in done or (sign in done and not isinstance(sign.exception(), httpx.TimeoutException))
         finally:

@@ -42,6 +42,7 @@ PROBLEMS: dict[str, tuple[int, str, str]] = {
     "transaction_lost": (409, "not_applied", "transaction"),
     "transaction_expired": (410, "not_applied", "transaction"),
     "transaction_not_open": (404, "not_applied", "never"),
+    "cancelled": (499, "not_applied", "transaction"),
     "wrong_gateway": (421, "not_applied", "never"),
     "overloaded": (503, "not_applied", "wait"),
     "exposure_limit": (503, "not_applied", "wait"),

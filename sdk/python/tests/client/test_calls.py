@@ -322,6 +322,50 @@ async def test_interactive_a_gateway_that_is_gone_has_applied_nothing(world: Wor
     assert (tx.is_open, tx.failure) == (False, caught.value)
 
 
+async def test_interactive_a_gateway_that_is_silent_for_a_while_keeps_its_transaction(world: World) -> None:
+    """It would roll back what runs as soon as the connection is closed, and nobody else has it."""
+    far = await world.service()
+
+    async def slowly(call: InteractiveCall, number: int) -> Answer | None:
+        if call.name == "statements" and number == 2:
+            await near.until(lambda: near.probes == 1)
+            # Of a one-shot transaction this would be the end.
+            await asyncio.sleep(3 * tuning.probe_ms / 1_000)
+        return None
+
+    near = await world.service(interactive=slowly)
+    tuning = replace(QUICK, probe_ms=50, pinned_patience=1_000)
+    tx = await world.client(near, far, tuning=tuning, request_timeout=60, total_timeout=60).begin()
+    await tx.query(STATEMENT)
+    near.black_hole = True
+    await tx.query(STATEMENT)
+    await tx.commit()
+    assert [each.name for each in near.calls] == ["begin", "statements", "commit"]
+
+
+async def test_interactive_a_gateway_that_stays_silent_is_asked_once_more_and_given_up(world: World) -> None:
+    near = await world.service(interactive=lambda call, _: "hang" if call.name == "statements" else None)
+    far = await world.service()
+    tuning = replace(QUICK, probe_ms=50, pinned_patience=2)
+    tx = await world.client(near, far, tuning=tuning, request_timeout=60, total_timeout=60).begin()
+    await tx.query(STATEMENT)
+    near.black_hole = True
+    with pytest.raises(TransactionAbortedError) as caught:
+        await tx.query(STATEMENT)
+    assert caught.value.code == "gateway_lost"
+    assert [each.name for each in near.calls] == ["begin", "statements", "statements"]
+
+
+async def test_interactive_what_its_gateway_took_for_a_client_that_went_away_is_aborted(world: World) -> None:
+    gone = problem("cancelled", open=False)
+    fake = await world.service(interactive=lambda call, _: gone if call.name == "statements" else None)
+    tx = await world.client(fake).begin()
+    await tx.query(STATEMENT)
+    with pytest.raises(TransactionAbortedError) as caught:
+        await tx.query(STATEMENT)
+    assert (caught.value.code, caught.value.retry, tx.is_open) == ("cancelled", "transaction", False)
+
+
 async def test_interactive_calls_made_at_the_same_time_run_one_after_another(world: World) -> None:
     under_way = 0
     most = 0

@@ -251,8 +251,17 @@ class TestVerdicts:
         disk, zone = book.known(entry, "disk"), book.known(entry, "zone")
         assert disk is not None
         assert zone is not None
-        assert (disk.verdict, zone.verdict, zone.level) == ("durable", "lost", "zone")
+        assert (disk.verdict, zone.verdict, zone.level) == ("durable", "lost", "region")
         assert book.judge(wait, verdict_of(entry, "durable"), moment()) == [], "an answer too late"
+
+    def test_broken_is_so_at_the_level_that_its_verdict_names_whoever_waits_at_others(self, book: PromiseBook) -> None:
+        entry = watch(book, 51)
+        book.watch(entry, "global", ignore, moment())
+        verdict = verdict_of(entry, "broken")
+        settled = book.judge(only_wait(entry), verdict, moment())
+        assert [(each.level, each.settlement.verdict) for each in settled] == [("region", verdict), ("global", verdict)]
+        assert verdict.level == "region"
+        assert book.known(entry, "zone") is verdict
 
     @pytest.mark.parametrize("verdict", ["expired", "unknown"])
     def test_expired_and_unknown_end_the_wait_at_their_level_and_are_asked_again_next_time(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from .errors import HighwaterError
@@ -64,7 +64,7 @@ class Entry:
     durable: dict[str, Verdict] = field(default_factory=dict)
     """Verdicts ``durable`` by level: they stay, whatever happens later."""
     gone: Verdict | None = None
-    """The verdict ``lost`` or ``broken``, which settles every level that is not durable."""
+    """The verdict ``lost`` or ``broken``, which settles every level that is not durable; of the level that it names."""
     waits: list[Wait] = field(default_factory=list)
     """One for each level that is waited for: a few at most."""
 
@@ -200,7 +200,8 @@ class PromiseBook:
         if durable is not None:
             return durable
         if entry.gone is not None:
-            return replace(entry.gone, level=level)
+            # It is so at the level that its verdict names: at this one its promise may not be broken.
+            return entry.gone
         return self._note_durable(entry, level) if self._has_passed(entry, level) else None
 
     def watch(self, entry: Entry, level: str, waiter: Waiter, moment: Moment) -> None:
@@ -258,8 +259,7 @@ class PromiseBook:
             case "lost" | "broken":
                 entry.gone = verdict
                 for index, each in enumerate(list(entry.waits)):
-                    own = Settlement(replace(verdict, level=each.level))
-                    self._settle(each, own, settled, gone=index == 0)
+                    self._settle(each, Settlement(verdict), settled, gone=index == 0)
             case "expired" | "unknown":
                 self._settle(wait, Settlement(verdict), settled)
             case "pending":

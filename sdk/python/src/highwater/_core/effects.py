@@ -38,6 +38,8 @@ class Send:
     probe: float | None = None
     """After so many seconds without an answer the endpoint's ``/`` is asked for a sign of life; as long again without
     any answer to that ends the attempt as timed out. A slow statement is left to its time."""
+    patience: int = 1
+    """How many times as long a sign of life may take."""
 
 
 @dataclass(slots=True)

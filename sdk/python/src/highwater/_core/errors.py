@@ -217,6 +217,7 @@ _BY_CODE: Final[Mapping[str, type[HighwaterError]]] = {
     "id_expired": UnknownOutcomeError,
     "promise_broken": PromiseBrokenError,
     "transaction_expired": TransactionAbortedError,
+    "cancelled": TransactionAbortedError,
     "exposure_limit": ExposureLimitError,
 }
 _BY_RETRY: Final[Mapping[str, type[HighwaterError]]] = {

@@ -93,7 +93,7 @@ class PinnedCalls:
             if not uncertain and (answer.retry == "never" or answer.code == "transaction_not_open"):
                 raise gateway_lost(self._id, answer) if is_misplaced else answer
             if is_misplaced or is_connection_fault(answer):
-                faults += 1
+                faults += self._weight(answer)
             decision = service.decide(answer, call.pool, budget, uncertain=False)
             is_over = decision.action in {"throw", "give_up"} or faults >= attempts_max
             if uncertain and (is_over or is_misplaced or answer.retry != "wait"):
@@ -139,6 +139,10 @@ class PinnedCalls:
             id=self._id,
         )
 
+    def _weight(self, fault: HighwaterError) -> int:
+        """A gateway that was silent for all its time is asked once more, and not again and again."""
+        return self._service.deps.tuning.pinned_attempts - 1 if fault.code == "request_timeout" else 1
+
     def _step(self, call: Call[_T], options: CallOptions) -> Steps[_T]:
         """A call that commits nothing: so whatever is wrong, the transaction is not applied."""
         service = self._service
@@ -150,7 +154,7 @@ class PinnedCalls:
                 return answer
             is_gone = answer.code == "wrong_gateway" or is_connection_fault(answer)
             if is_gone:
-                faults += 1
+                faults += self._weight(answer)
             decision = service.decide(answer, call.pool, budget, uncertain=False)
             if decision.action == "send" and faults < service.deps.tuning.pinned_attempts:
                 yield from sleep(decision.delay_ms)

@@ -254,6 +254,8 @@ class Service:
                 body=call.body,
                 timeout=timeout,
                 probe=deps.tuning.probe_ms / 1_000 if pool.size > 1 else None,
+                # Nobody else has an open transaction, and its gateway rolls it back when the connection is closed.
+                patience=1 if call.url is None else deps.tuning.pinned_patience,
             )
         )
         result = read_reply(reply, call.read, wall_ms=deps.runtime.wall_ms(), path=call.path, timeout=timeout)

@@ -17,6 +17,8 @@ class Tuning:
     """Where there is another endpoint, one that says nothing for so long must give a sign of life."""
     pinned_attempts: int = 4
     """How often a call of an open transaction is sent to a gateway that does not answer."""
+    pinned_patience: int = 4
+    """How many times ``probe_ms`` a gateway that has an open transaction may take to give a sign of life."""
     conflict_base_ms: float = 10
     """First limit of the jittered delay before a conflict is run again; doubles up to ``backoff_max_ms``."""
     cooldown_base_ms: float = 1_000
