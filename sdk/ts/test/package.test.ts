@@ -9,6 +9,7 @@ import { join, relative } from "node:path";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { blocksOf } from "../../../docs/test/page.ts";
 import { build as buildPackage } from "../scripts/build.ts";
 import { refusedNames } from "../scripts/internal-names.ts";
 
@@ -75,7 +76,7 @@ test("it runs in an empty project", () => {
 
 test("the examples of its README type-check against it", async () => {
   const readme = await readFile(new URL("../README.md", import.meta.url), "utf8");
-  const blocks = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+  const blocks = blocksOf("ts", readme);
   assert.ok(blocks.length >= 4);
   await Promise.all(
     blocks.map((code, index) =>

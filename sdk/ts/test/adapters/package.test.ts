@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { System } from "@highwater/dev-system";
 import { build } from "esbuild";
+import { blocksOf } from "../../../../docs/test/page.ts";
 import { build as buildPackage } from "../../scripts/build.ts";
 import { EAST } from "./support.ts";
 
@@ -119,7 +120,7 @@ test("they are small", async () => {
 
 async function programOf(entry: string): Promise<string> {
   const text = await readFile(new URL(`${entry}.md`, GUIDE), "utf8");
-  const blocks = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+  const blocks = blocksOf("ts", text);
   assert.ok(blocks.length >= 6);
   return blocks.join("\n");
 }

@@ -1,0 +1,90 @@
+// What can befall the programs of the guide, in the order in which it does. The last three are one story: a replica falls behind,
+// then all of them, and then the region of the primary is lost and the one that fell behind first is promoted. What was durable
+// in all regions before is kept, what was durable in the other one is broken, and what was committed last is lost.
+import assert from "node:assert/strict";
+import { Highwater, sql } from "@highwater/sdk";
+import { type Site } from "../../sdk/conformance/system/site.ts";
+import { type Fault } from "./stage.ts";
+
+const LIMIT_MS = 60_000;
+
+export class Faults implements AsyncDisposable {
+  readonly #site: Site;
+  #isRejoined: Promise<void> = Promise.resolve();
+
+  constructor(site: Site) {
+    this.#site = site;
+  }
+
+  get all(): readonly Fault[] {
+    const site = this.#site;
+    const [left, behind] = ["replica 1", "replica 2"].map((name) => site.region(name));
+    assert.ok(left !== undefined && behind !== undefined);
+    const each = (run: (region: string) => void) => async (): Promise<void> => {
+      for (const region of site.regions) run(region);
+    };
+    return [
+      // No gateway answers, and none refuses.
+      {
+        name: "silence",
+        happen: each((region) => {
+          site.pauseService(region, "gateway");
+        }),
+      },
+      {
+        name: "speech",
+        happen: each((region) => {
+          site.continueService(region, "gateway");
+        }),
+      },
+      {
+        name: "lag",
+        happen: async () => {
+          await this.#allIsDurable("global");
+          await this.#stopSending(behind);
+        },
+      },
+      {
+        name: "hold",
+        happen: async () => {
+          await this.#allIsDurable("region");
+          await this.#stopSending(left);
+        },
+      },
+      {
+        name: "failover",
+        happen: async () => {
+          await site.failover({ to: behind, alone: true });
+          this.#isRejoined = site.system.cluster.rejoin(left);
+        },
+      },
+    ];
+  }
+
+  /**
+   * The replica of a region gets no more of the log. Everything else goes on between the regions: gateways announce what they
+   * commit to the trackers of all of them, which can tell of it when the region is lost.
+   */
+  async #stopSending(region: string): Promise<void> {
+    const sender = `SELECT pid FROM pg_stat_replication WHERE application_name = '${region}'`;
+    const pids = await this.#site.query(sender);
+    assert.ok(pids.length > 0, `${region} has a replica`);
+    for (const { pid } of pids) process.kill(Number(pid), "SIGSTOP");
+  }
+
+  /** All that was committed so far is durable at the level, and every tracker knows that: it may be the only one to tell of it. */
+  async #allIsDurable(level: string): Promise<void> {
+    const { endpoints } = await this.#site.describe();
+    await using hw = new Highwater({ endpoints });
+    const last = await hw.transaction(sql`SELECT 1`);
+    for (const endpoint of endpoints) {
+      await using near = new Highwater({ endpoints: [endpoint] });
+      const [judged] = await near.verdicts([last.token], { level, waitMs: LIMIT_MS });
+      assert.equal(judged?.verdict, "durable", `${endpoint.region} knows what is durable at ${level}`);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#isRejoined;
+  }
+}

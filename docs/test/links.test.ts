@@ -1,0 +1,59 @@
+// Goal: links inside the documentation lead somewhere. Method: every relative link of the guide and of the READMEs names a file that
+// exists, and every anchor a heading of it.
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { test } from "node:test";
+
+const ROOT = new URL("../../", import.meta.url);
+const PAGES = [
+  ...[
+    "README.md",
+    "sdk/ts/README.md",
+    "sdk/python/README.md",
+    "sdk/conformance/README.md",
+    "docs/reliability.md",
+  ],
+  ...pagesIn("docs/guide/"),
+  ...pagesIn("docs/reference/"),
+  ...readdirSync(new URL("examples/", ROOT))
+    .map((name) => `examples/${name}/README.md`)
+    .filter((path) => existsSync(new URL(path, ROOT))),
+];
+
+function pagesIn(folder: string): string[] {
+  return readdirSync(new URL(folder, ROOT))
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => folder + name);
+}
+
+/** As the heading of a page is named in an address. */
+function anchorsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
+test("links lead somewhere", () => {
+  const broken: string[] = [];
+  let count = 0;
+  for (const path of PAGES) {
+    const page = new URL(path, ROOT);
+    for (const [, link = ""] of readFileSync(page, "utf8").matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(link)) continue;
+      count += 1;
+      const target = new URL(link, page);
+      const anchor = target.hash.slice(1);
+      const file = new URL(target.pathname, target);
+      const isThere =
+        existsSync(file) &&
+        (anchor === "" ||
+          (!statSync(file).isDirectory() && anchorsOf(readFileSync(file, "utf8")).includes(anchor)));
+      if (!isThere) broken.push(`${path}: ${link}`);
+    }
+  }
+  assert.deepEqual(broken, []);
+  assert.ok(count > 50, `${String(count)} links were looked at`);
+});
