@@ -100,7 +100,14 @@ async function runPage(page: Page, { stage, address, endpoints }: Place): Promis
         const home = page.languages[(order + at) % page.languages.length] ?? language;
         const tables = new OwnTables(page, home);
         const name = nameOf(page, language);
-        const places = { endpoints, port: await freePort(), stage: `${address}/${encodeURIComponent(name)}` };
+        // On a busy machine a client of several regions takes slowness for a failure, sends again, and finds that its first copy
+        // has committed: then there are no rows. Where no region fails it is told of one.
+        const near = hasFaults(page) ? endpoints : endpoints.slice(0, 1);
+        const places = {
+          endpoints: near,
+          port: await freePort(),
+          stage: `${address}/${encodeURIComponent(name)}`,
+        };
         const code = tables.apply(runnableCode(language, scene.parts[language], places));
         const room = await workshop.room(nameOf(page, home));
         const { status, output, errors } = await workshop.run(language, room, code, `program${String(at)}`);
@@ -118,6 +125,12 @@ async function runPage(page: Page, { stage, address, endpoints }: Place): Promis
     if (faults.flat().length > 0) return faults.flat();
   }
   return [];
+}
+
+function hasFaults({ scenes }: Page): boolean {
+  return scenes.some(({ parts }) =>
+    Object.values(parts).some((all) => all.some(({ kind }) => kind === "fault")),
+  );
 }
 
 /** For whoever listens there a moment later. */
