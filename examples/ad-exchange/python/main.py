@@ -1,0 +1,89 @@
+"""Auctions on a running system, and at the end every promise that was given is held against the database.
+
+    PYTHONPATH=sdk/python/src .venv/bin/python examples/ad-exchange/python/main.py
+
+Exit code 1 if one of the promises was wrong. SIGTERM and Ctrl-C end the auctions, not the check. Settings from the
+environment:
+
+    SECONDS     how long the auctions go on: 20
+    GATEWAYS    addresses by commas, the nearest region first: those of `make up PORT_BASE=4600`
+    TRACKERS    the same
+    DATABASES   the same, of all nodes, as somebody who may read everything
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+
+from check import Findings, check
+from exchange import LEVEL, Exchange
+from highwater import AsyncHighwater, Endpoint
+from publishers import Publishers
+from recorder import Recorder
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+FAULTS_TOLD = 5
+#: How often the state of things is told.
+TELL_S = 1.0
+
+
+def _setting(name: str, template: str) -> list[str]:
+    """By commas; for the three regions of the dev system unless given."""
+    return os.environ.get(name, ",".join(template.format(port) for port in (460, 461, 462))).split(",")
+
+
+async def run() -> bool:
+    # What is lost is counted below; the SDK would log each by itself.
+    logging.getLogger("highwater").setLevel(logging.ERROR)
+    ended = asyncio.Event()
+    for each in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(each, ended.set)
+    gateways, trackers = _setting("GATEWAYS", "http://127.0.0.1:{}0"), _setting("TRACKERS", "http://127.0.0.1:{}1")
+    endpoints = [Endpoint(*each) for each in zip(gateways, trackers, strict=True)]
+    async with AsyncHighwater(endpoints=endpoints, level=LEVEL) as client:
+        recorder = Recorder(client)
+        await Exchange(client).create_tables()
+        publishers = Publishers(Exchange(recorder))
+        await _tell(recorder, ended, float(os.environ.get("SECONDS", "20")))
+        # From now on whoever asks again means it.
+        for each in SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(each)
+        print("no more pages; waiting for the last answers and verdicts", flush=True)
+        await publishers.stop()
+        await recorder.settled()
+        findings = await check(
+            client, recorder.claims, _setting("DATABASES", "postgresql://postgres@127.0.0.1:{}2/app")
+        )
+    return _report(publishers, findings)
+
+
+async def _tell(recorder: Recorder, ended: asyncio.Event, seconds: float) -> None:
+    """Until the time is over, or the program is told to end."""
+    begin = time.monotonic()
+    while not ended.is_set() and (now := time.monotonic() - begin) < seconds:
+        counts = [f"{recorder.count(told)} {told or 'pending'}" for told in ("durable", None, "lost", "broken")]
+        print(f"{now:4.0f} s  {', '.join(counts)}", flush=True)
+        try:
+            async with asyncio.timeout(TELL_S):
+                await ended.wait()
+        except TimeoutError:
+            pass
+
+
+def _report(publishers: Publishers, findings: Findings) -> bool:
+    print("Pages: " + ", ".join(f"{count} {what}" for what, count in publishers.tally.most_common()))
+    for fault in findings.faults[:FAULTS_TOLD]:
+        print(f"  {fault}")
+    kinds = {kind: findings.fates.get(kind, 0) for kind in ("durable", "lost", "pending", "aborted", "never ran")}
+    print(json.dumps({**kinds, "resolved": findings.resolved, "wrong": len(findings.faults)}))
+    return len(findings.faults) == 0 and kinds["pending"] == 0
+
+
+if __name__ == "__main__":
+    sys.exit(0 if asyncio.run(run()) else 1)
