@@ -66,6 +66,9 @@ export class Faults implements AsyncDisposable {
    * commit to the trackers of all of them, which can tell of it when the region is lost.
    */
   async #stopSending(region: string): Promise<void> {
+    // It would give the silent sender up after 5 s, and be served by another.
+    for (const statement of ["ALTER SYSTEM SET wal_receiver_timeout = 0", "SELECT pg_reload_conf()"])
+      await this.#site.query(statement, region);
     const sender = `SELECT pid FROM pg_stat_replication WHERE application_name = '${region}'`;
     const pids = await this.#site.query(sender);
     assert.ok(pids.length > 0, `${region} has a replica`);

@@ -180,6 +180,7 @@ const BY_CODE: Readonly<Record<string, Kind>> = {
   request_timeout: [ConnectionError, "unknown", "wait"],
   bad_answer: [ConnectionError, "unknown", "wait"],
   client_closed: [ConnectionError],
+  results_not_kept: [HighwaterError, "applied"],
 };
 
 /** A code that this version does not know is typed by its retry rule. */

@@ -103,9 +103,7 @@ export class Transaction extends DurabilityPromise {
    */
   get rows(): readonly Row[] {
     if (this.results === null)
-      throw failure("results_not_kept", "a replay has no results", {
-        ...{ outcome: "applied", transactionId: this.id },
-      });
+      throw failure("results_not_kept", "a replay has no results", { transactionId: this.id });
     return this.results.at(-1)?.rows ?? [];
   }
 }

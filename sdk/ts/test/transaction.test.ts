@@ -66,7 +66,7 @@ test("a lost reply: the same id and body again, and the replay is told from the 
   assert.deepEqual(fake.transactions[0], fake.transactions[1]);
   assert.equal(tx.replayed, true);
   assert.equal(tx.results, null);
-  assert.throws(() => tx.rows, { code: "results_not_kept", outcome: "applied" });
+  assert.throws(() => tx.rows, { name: "HighwaterError", code: "results_not_kept", outcome: "applied" });
 });
 
 test("503 wait: again after Retry-After", async (context) => {

@@ -102,6 +102,7 @@ async def test_a_replay_has_no_rows_and_says_so(world: World) -> None:
     with pytest.raises(HighwaterError) as caught:
         _ = tx.rows
     assert (caught.value.code, caught.value.outcome) == ("results_not_kept", "applied")
+    assert type(caught.value) is HighwaterError
 
 
 async def test_503_with_retry_after_is_waited_for_and_429_of_a_proxy_too(world: World) -> None:
