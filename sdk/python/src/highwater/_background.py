@@ -112,10 +112,6 @@ class ThreadHost(_Base):
         self._news: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._stopped = False
 
-    @property
-    def is_begun(self) -> bool:
-        return self._loop is not None
-
     def call(self, callback: Callable[[], object]) -> None:
         with self._lock:
             if self._stopped:
@@ -126,6 +122,14 @@ class ThreadHost(_Base):
         """Does the work on the loop; cancelling what is returned cancels it there."""
         with self._lock:
             return asyncio.run_coroutine_threadsafe(work(), self._begin())
+
+    def run_if_begun(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Does the last work on the loop, and waits for it; where there is no loop, or none any more, there is none."""
+        with self._lock:
+            if self._loop is None or self._stopped:
+                return
+            ended = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        ended.result()
 
     def tell(self, listener: Callable[[Any], object], news: Any) -> None:
         with self._lock:

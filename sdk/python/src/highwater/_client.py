@@ -220,25 +220,34 @@ class BaseClient(Generic[P, T]):
         attempts = options.get("max_attempts", MAX_ATTEMPTS)
         return transact(deps, ack_of(options), timeout_ms=timeout_ms, max_attempts=attempts)
 
-    def _status_steps(self, transaction_id: str, *, level: str | None, wait_ms: float) -> Steps[TransactionStatus]:
-        call = CallOptions(self._total_ms + wait_ms)
+    def _status_steps(
+        self, transaction_id: str, *, level: str | None, wait_ms: float, timeout: float | None
+    ) -> Steps[TransactionStatus]:
+        call = CallOptions(self._asking_ms(timeout, wait_ms))
         checked = check_transaction_id(transaction_id)
         status = yield from self._service.status(checked, call, wait_ms=wait_ms, level=level)
         self._watcher.learn_marks(status.marks)
         return status
 
     def _verdicts_steps(
-        self, tokens: Sequence[str], *, level: str | None, wait_ms: float
+        self, tokens: Sequence[str], *, level: str | None, wait_ms: float, timeout: float | None
     ) -> Steps[list[Verdict | RefusedToken]]:
         by_token: dict[str, Verdict | RefusedToken] = {}
         size = self._tuning.verdict_batch
+        monotonic_ms = self._runtime.monotonic_ms
+        until_ms = None if timeout is None else monotonic_ms() + timeout * 1_000
         for at in range(0, len(tokens), size):
-            call = CallOptions(self._total_ms + wait_ms)
+            # A time that is given is for all of them; without one each request has that of a call.
+            left_ms = self._asking_ms(None, wait_ms) if until_ms is None else max(0.0, until_ms - monotonic_ms())
+            call = CallOptions(left_ms)
             batch = list(tokens[at : at + size])
             answer = yield from self._service.verdicts(batch, call, level=level or self._level, wait_ms=wait_ms)
             self._watcher.learn_marks(answer.marks)
             by_token.update((verdict.token, verdict) for verdict in answer.verdicts)
         return [by_token[token] for token in tokens if token in by_token]
+
+    def _asking_ms(self, timeout: float | None, wait_ms: float) -> float:
+        return self._total_ms + wait_ms if timeout is None else timeout * 1_000
 
     def _timeout_ms(self, timeout: float | None) -> float:
         return self._total_ms if timeout is None else timeout * 1_000

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from ._core.effects import Steps
-from ._core.errors import usage_error
+from ._core.errors import ConnectionError, connection_error, usage_error  # noqa: A004 - the name in every SDK
 from ._core.interactive import InteractiveCore
 from ._core.requests import AckOptions
 from ._core.sql import StatementInput
@@ -24,9 +24,10 @@ _INTERRUPTED_ROLLBACK_MS = 2_000.0
 class BaseInteractive(Generic[T]):
     """An open transaction. Nothing is sent before its first statements, which open it.
 
-    Calls that are made at the same time run one after another. As a context manager it is rolled back where it is left
-    open. After a statement that failed, only ROLLBACK TO a savepoint or `rollback()` helps, as in PostgreSQL; if the
-    first statement fails, or a conflict is met, the transaction is over.
+    Calls that are made at the same time run one after another, and the wait for its turn is part of a call's time. As a
+    context manager it is rolled back where it is left open. After a statement that failed, only ROLLBACK TO a savepoint
+    or `rollback()` helps, as in PostgreSQL; if the first statement fails, or a conflict is met, the transaction is
+    over.
     """
 
     def __init__(self, core: InteractiveCore[T], decode: ResultDecoder) -> None:
@@ -57,6 +58,13 @@ class BaseInteractive(Generic[T]):
     def expires_at(self) -> datetime | None:
         """When the service rolls it back unless another call comes before; by its clock. None before the first."""
         return self._core.expires_at
+
+    def _seconds(self, timeout: float | None) -> float:
+        """What a call may take, with the wait for its turn."""
+        return self._core.left_ms() / 1_000 if timeout is None else timeout
+
+    def _rollback_seconds(self, timeout: float | None) -> float:
+        return self._core.total_ms / 1_000 if timeout is None else timeout
 
     def _committed_or_raise(self) -> T:
         if self._core.committed is None:
@@ -95,6 +103,12 @@ class BaseInteractive(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {'open' if self.is_open else 'ended'}>"
+
+
+def no_turn(cause: BaseException | None = None) -> ConnectionError:
+    """Calls that were made before took all the time of this one: the transaction goes on without it."""
+    message = "other calls of the transaction took all the time of this one; nothing of it was sent"
+    return connection_error("request_timeout", message, sent=False, cause=cause)
 
 
 def milliseconds(seconds: float | None) -> float | None:

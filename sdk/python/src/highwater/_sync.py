@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 from ._background import ThreadHost, abandoned
@@ -13,6 +14,7 @@ from ._batch import is_one_shot
 from ._core.book import Entry
 from ._core.effects import Effect, Send, Sleep
 from ._core.wire import Verdict
+from ._interactive import no_turn
 from ._options import DURABLE_TIMEOUT, Cancellation
 from ._promise import BasePromise
 from ._transaction import BaseTransaction
@@ -67,6 +69,46 @@ class Caller:
             http, self._http = self._http, None
         if http is not None:
             http.close()
+
+
+class Turns:
+    """Calls of one transaction, one after another."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._is_taken = False
+
+    @contextlib.contextmanager
+    def take(self, seconds: float | None, cancel: Cancellation | None) -> Iterator[float]:
+        """Behind the calls that were made before; gives the time that is left then. Without `seconds` it waits.
+
+        Errors: `request_timeout`; `concurrent.futures.CancelledError`. Nothing was sent then.
+        """
+        limit = threading.TIMEOUT_MAX if seconds is None else min(seconds, threading.TIMEOUT_MAX)
+        deadline = time.monotonic() + limit
+        off = cancel.watch(self._wake) if cancel is not None else None
+        try:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: not self._is_taken or (cancel is not None and cancel.is_cancelled), timeout=limit
+                )
+                check(cancel)
+                if self._is_taken:
+                    raise no_turn()
+                self._is_taken = True
+        finally:
+            if off is not None:
+                off()
+        try:
+            yield max(0.0, deadline - time.monotonic())
+        finally:
+            with self._changed:
+                self._is_taken = False
+                self._changed.notify_all()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
 
 def check(cancel: Cancellation | None) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
@@ -18,7 +20,7 @@ from ._core.interactive import InteractiveCore
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
 from ._drivers import Outcome, Visit, drive_async
-from ._interactive import BaseInteractive
+from ._interactive import BaseInteractive, no_turn
 from ._options import DURABLE_TIMEOUT, BeginOptions, CommitOptions, TransactionOptions, TransactOptions, ack_of
 from ._promise import BasePromise
 from ._session import BaseSession
@@ -92,6 +94,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         self._calls = 0
         self._idle: asyncio.Future[None] | None = None
         self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
         return LoopHost(self._certificates, self._batch, lambda: self._renew(forked=False))
 
     def _renew(self, *, forked: bool) -> None:
@@ -179,39 +182,54 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         return AsyncSession(self, causal=causal)
 
     async def verdicts(
-        self, tokens: Sequence[str], *, level: str | None = None, wait_ms: float = 0
+        self,
+        tokens: Sequence[str],
+        *,
+        level: str | None = None,
+        wait_ms: float = 0,
+        timeout: float | None = None,
     ) -> list[Verdict | RefusedToken]:
         """A tracker's verdict for each token, in the order of the tokens.
 
         For one that is no token, or another owner's, a `RefusedToken` that says so. With `wait_ms` the answer is held
-        until none is pending, or for so long.
+        until none is pending, or for so long. `timeout`: seconds for all of it.
         Errors: `unknown_level`; `UnavailableError` when no tracker answers.
         """
-        return await self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms))
+        return await self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout))
 
-    async def status(self, transaction_id: str, *, level: str | None = None, wait_ms: float = 0) -> TransactionStatus:
+    async def status(
+        self, transaction_id: str, *, level: str | None = None, wait_ms: float = 0, timeout: float | None = None
+    ) -> TransactionStatus:
         """What became of a transaction, by its id: also one whose token was never received.
 
-        With `wait_ms` the gateway waits until it is settled at the level, or for so long.
+        With `wait_ms` the gateway waits until it is settled at the level, or for so long. `timeout`: seconds for all of
+        it.
         """
-        return await self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms))
+        return await self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout))
 
     async def close(self) -> None:
         """Ends waits with `client_closed`, and the stream; returns when calls under way have their answers.
 
-        Listeners that were told before have then been called. Stored tokens can be judged by another client.
+        Listeners that were told before have then been called. Stored tokens can be judged by another client. Where it
+        is cancelled, it goes on by itself: calls under way get their answers, and then nothing is left.
         """
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._end_listening()
-        if self._host.is_over:
-            return
-        while self._calls > 0:
-            self._idle = asyncio.get_running_loop().create_future()
-            await self._idle
-        await self._watcher.quit()
-        await self._host.close()
+        if not self._is_closed:
+            self._is_closed = True
+            self._end_listening()
+            if not self._host.is_over:
+                self._closing = asyncio.get_running_loop().create_task(self._close())
+        if self._closing is not None and not self._host.is_over:
+            await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            while self._calls > 0:
+                self._idle = asyncio.get_running_loop().create_future()
+                await self._idle
+        finally:
+            # Also where the loop ends before.
+            await self._watcher.quit()
+            await self._host.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -259,6 +277,20 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         self._client = client
         self._lock = asyncio.Lock()
 
+    @contextlib.asynccontextmanager
+    async def _turn(self, seconds: float) -> AsyncIterator[float]:
+        """Behind the calls that were made before; gives the time that is left then. Errors: `request_timeout`."""
+        deadline = time.monotonic() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._lock.acquire()
+        except TimeoutError as error:
+            raise no_turn(error) from error
+        try:
+            yield max(0.0, deadline - time.monotonic())
+        finally:
+            self._lock.release()
+
     async def query(self, statement: StatementInput, *, timeout: float | None = None) -> StatementResult:
         """Runs one statement. `timeout` in seconds.
 
@@ -273,8 +305,8 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     ) -> list[StatementResult]:
         """Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault."""
         self._check_process()
-        async with self._lock:
-            return await self._client._run(self._execute_steps(statements, timeout))
+        async with self._turn(self._seconds(timeout)) as left:
+            return await self._client._run(self._execute_steps(statements, left))
 
     async def commit(
         self, *, statements: Sequence[StatementInput] = (), **options: Unpack[CommitOptions]
@@ -286,8 +318,8 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
         """
         self._check_process()
-        async with self._lock:
-            steps = self._commit_steps(ack_of(options), statements, options.get("timeout"))
+        async with self._turn(self._seconds(options.get("timeout"))) as left:
+            steps = self._commit_steps(ack_of(options), statements, left)
             return await self._client._run(steps, Outcome(self.id))
 
     async def rollback(self, *, timeout: float | None = None) -> None:
@@ -297,8 +329,8 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         On a transaction that has ended it does nothing; on a committed one it raises.
         """
         self._check_process()
-        async with self._lock:
-            await self._client._finish(self._rollback_steps(timeout))
+        async with self._turn(self._rollback_seconds(timeout)) as left:
+            await self._client._finish(self._rollback_steps(left))
 
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> Verdict:
         """As `AsyncTransaction.durable`, once it is committed. Errors: `not_committed` before."""
@@ -353,7 +385,9 @@ class AsyncSession(BaseSession):
             at = level or self._level
             await wait_durable(self._client._host, self._watcher, entries, level=at, timeout=timeout)
 
-    async def resume(self, token: str, *, level: str | None = None, wait_ms: float = 0) -> list[Verdict | RefusedToken]:
+    async def resume(
+        self, token: str, *, level: str | None = None, wait_ms: float = 0, timeout: float | None = None
+    ) -> list[Verdict | RefusedToken]:
         """Takes over the session that the token is of, and says what became of each transaction in it.
 
         `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and
@@ -361,7 +395,8 @@ class AsyncSession(BaseSession):
         Errors: `invalid_token`; those of `hw.verdicts`.
         """
         tokens, entries = self._entries_of(token)
-        return self._take_over(entries, await self._client.verdicts(tokens, level=level, wait_ms=wait_ms))
+        verdicts = await self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout)
+        return self._take_over(entries, verdicts)
 
 
 async def _awaited(result: Awaitable[R] | R) -> R:

@@ -22,7 +22,7 @@ from ._drivers import Outcome, Visit, drive
 from ._interactive import BaseInteractive
 from ._options import BeginOptions, Cancellation, CommitOptions, TransactionOptions, TransactOptions, ack_of
 from ._session import BaseSession
-from ._sync import Caller, DurabilityPromise, Transaction, check, wait_durable
+from ._sync import Caller, DurabilityPromise, Transaction, Turns, check, wait_durable
 from ._values import StatementResult
 
 R = TypeVar("R")
@@ -45,13 +45,15 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         self._calls: Counter[int] = Counter()
         self._ended = threading.Condition()
         self._is_closed = False
+        self._is_ended = False
+        self._closing = threading.Lock()
 
     def _renew(self, *, forked: bool) -> None:
         super()._renew(forked=forked)
-        is_closed = self._is_closed
+        is_closed, is_ended = self._is_closed, self._is_ended
         self._caller.abandon()
         self._begin_calls(self._host)
-        self._is_closed = is_closed
+        self._is_closed, self._is_ended = is_closed, is_ended
 
     def transaction(
         self, statements: Statements, *, cancel: Cancellation | None = None, **options: Unpack[TransactionOptions]
@@ -150,15 +152,16 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         *,
         level: str | None = None,
         wait_ms: float = 0,
+        timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> list[Verdict | RefusedToken]:
         """A tracker's verdict for each token, in the order of the tokens.
 
         For one that is no token, or another owner's, a `RefusedToken` that says so. With `wait_ms` the answer is held
-        until none is pending, or for so long.
+        until none is pending, or for so long. `timeout`: seconds for all of it.
         Errors: `unknown_level`; `UnavailableError` when no tracker answers.
         """
-        return self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms), cancel)
+        return self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout), cancel)
 
     def status(
         self,
@@ -166,29 +169,39 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         *,
         level: str | None = None,
         wait_ms: float = 0,
+        timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> TransactionStatus:
         """What became of a transaction, by its id: also one whose token was never received.
 
-        With `wait_ms` the gateway waits until it is settled at the level, or for so long.
+        With `wait_ms` the gateway waits until it is settled at the level, or for so long. `timeout`: seconds for all of
+        it.
         """
-        return self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms), cancel)
+        return self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout), cancel)
 
     def close(self) -> None:
         """Ends waits with `client_closed`, and the stream; returns when calls of other threads have their answers.
 
         Listeners that were told before have then been called. Stored tokens can be judged by another client.
         """
+        # Where another thread is at it, that one sees to it; where an interrupt has ended it, the next call does.
+        if not self._closing.acquire(blocking=False):
+            return
+        try:
+            if not self._is_ended:
+                self._close()
+                self._is_ended = True
+        finally:
+            self._closing.release()
+
+    def _close(self) -> None:
         with self._ended:
-            if self._is_closed:
-                return
             self._is_closed = True
         self._end_listening()
         with self._ended:
             me = threading.get_ident()
             self._ended.wait_for(lambda: all(each == me for each, calls in self._calls.items() if calls > 0))
-        if self._host.is_begun:
-            self._host.run(self._watcher.quit).result()
+        self._host.run_if_begun(self._watcher.quit)
         self._host.stop()
         self._caller.close()
 
@@ -241,7 +254,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         super().__init__(core, client._decode)
         self._client = client
         self._cancel = cancel
-        self._lock = threading.Lock()
+        self._turns = Turns()
 
     def query(
         self, statement: StatementInput, *, timeout: float | None = None, cancel: Cancellation | None = None
@@ -263,8 +276,9 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     ) -> list[StatementResult]:
         """Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault."""
         self._check_process()
-        with self._lock:
-            return self._client._run(self._execute_steps(statements, timeout), cancel or self._cancel)
+        cancel = cancel or self._cancel
+        with self._turns.take(self._seconds(timeout), cancel) as left:
+            return self._client._run(self._execute_steps(statements, left), cancel)
 
     def commit(
         self,
@@ -280,9 +294,10 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
         """
         self._check_process()
-        with self._lock:
-            steps = self._commit_steps(ack_of(options), statements, options.get("timeout"))
-            return self._client._run(steps, cancel or self._cancel, Outcome(self.id))
+        cancel = cancel or self._cancel
+        with self._turns.take(self._seconds(options.get("timeout")), cancel) as left:
+            steps = self._commit_steps(ack_of(options), statements, left)
+            return self._client._run(steps, cancel, Outcome(self.id))
 
     def rollback(self, *, timeout: float | None = None) -> None:
         """Rolls back.
@@ -291,8 +306,8 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         On a transaction that has ended it does nothing; on a committed one it raises.
         """
         self._check_process()
-        with self._lock:
-            self._client._finish(self._rollback_steps(timeout))
+        with self._turns.take(self._rollback_seconds(timeout), None) as left:
+            self._client._finish(self._rollback_steps(left))
 
     def durable(
         self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
@@ -308,7 +323,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     ) -> None:
         if not self._is_own:
             return
-        with self._lock:
+        with self._turns.take(None, None):
             self._client._finish(self._exit_steps(error))
 
 
@@ -358,6 +373,7 @@ class Session(BaseSession):
         *,
         level: str | None = None,
         wait_ms: float = 0,
+        timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> list[Verdict | RefusedToken]:
         """Takes over the session that the token is of, and says what became of each transaction in it.
@@ -367,4 +383,5 @@ class Session(BaseSession):
         Errors: `invalid_token`; those of `hw.verdicts`.
         """
         tokens, entries = self._entries_of(token)
-        return self._take_over(entries, self._client.verdicts(tokens, level=level, wait_ms=wait_ms, cancel=cancel))
+        verdicts = self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout, cancel=cancel)
+        return self._take_over(entries, verdicts)

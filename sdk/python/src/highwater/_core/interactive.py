@@ -74,6 +74,15 @@ class InteractiveCore(Generic[_C]):
         self._seq = 0
         self._is_interrupted = False
 
+    def left_ms(self) -> float:
+        """The time of a call that has none of its own."""
+        return self._deps.left_ms()
+
+    @property
+    def total_ms(self) -> float:
+        """The same of a rollback."""
+        return self._deps.total_ms
+
     def execute(
         self,
         statements: Sequence[StatementInput],

@@ -1,0 +1,414 @@
+"""Every call that waits can be limited in time and be cancelled, and leaves nothing: no task, no question, no socket.
+
+One table of the calls; each is stopped in the middle, in both ways and with both clients, and made again where that
+means something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import gc
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from highwater import (
+    AsyncHighwater,
+    Cancellation,
+    ConnectionError,  # noqa: A004 - the name in every SDK
+    DurabilityTimeoutError,
+    Highwater,
+    HighwaterError,
+    TransactionAbortedError,
+    UnavailableError,
+    UnknownOutcomeError,
+    sql,
+)
+from tests.client.fake_service import FakeService, committed, ok
+from tests.client.support import E1, marks, token, verdict_of
+from tests.client.world import QUICK, World, until
+
+STATEMENT = sql("SELECT 1")
+#: Long enough for a call to be under way, and short enough to wait for.
+SHORT_S = 0.3
+CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
+
+Call = Callable[..., Awaitable[Any]]
+
+
+@dataclass
+class Scene:
+    """What a call is made on. While `hangs`, the service answers none of those that the table is about."""
+
+    world: World
+    fake: FakeService
+    hw: Any
+    hangs: bool = True
+    begins: bool = True
+    """A begin is let through at all times."""
+
+    async def opened(self) -> Any:
+        tx = await self.hw.begin()
+        await tx.query(STATEMENT)
+        return tx
+
+    async def committed(self) -> Any:
+        """One that the service lets through."""
+        self.hangs = False
+        tx = await self.hw.transaction(STATEMENT)
+        self.hangs = True
+        return tx
+
+
+async def transaction(scene: Scene) -> Call:
+    return lambda **options: scene.hw.transaction(STATEMENT, **options)
+
+
+async def first_query(scene: Scene) -> Call:
+    scene.begins = False
+
+    async def call(**options: Any) -> Any:
+        return await (await scene.hw.begin()).query(STATEMENT, **options)
+
+    return call
+
+
+async def query(scene: Scene) -> Call:
+    tx = await scene.opened()
+    return lambda **options: tx.query(STATEMENT, **options)
+
+
+async def commit(scene: Scene) -> Call:
+    tx = await scene.opened()
+    call: Call = tx.commit
+    return call
+
+
+async def rollback(scene: Scene) -> Call:
+    tx = await scene.opened()
+    call: Call = tx.rollback
+    return call
+
+
+async def transact(scene: Scene) -> Call:
+    async def body(tx: Any) -> None:
+        await tx.query(STATEMENT)
+        await tx.query(STATEMENT)
+
+    return lambda **options: scene.hw.transact(body, **options)
+
+
+async def status(scene: Scene) -> Call:
+    return lambda **options: scene.hw.status("01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70", **options)
+
+
+async def verdicts(scene: Scene) -> Call:
+    return lambda **options: scene.hw.verdicts([token(E1, 10)], **options)
+
+
+async def resume(scene: Scene) -> Call:
+    earlier, session = scene.hw.session(), scene.hw.session()
+    scene.hangs = False
+    await earlier.transaction(STATEMENT)
+    scene.hangs = True
+    return lambda **options: session.resume(earlier.token, **options)
+
+
+async def durable(scene: Scene) -> Call:
+    tx = await scene.committed()
+    call: Call = tx.durable
+    return call
+
+
+async def after_durable(scene: Scene) -> Call:
+    tx = await scene.committed()
+    return lambda **options: tx.after_durable(lambda verdict: verdict, **options)
+
+
+async def interactive_durable(scene: Scene) -> Call:
+    tx = await scene.opened()
+    scene.hangs = False
+    await tx.commit()
+    call: Call = tx.durable
+    return call
+
+
+async def session_durable(scene: Scene) -> Call:
+    session = scene.hw.session()
+    scene.hangs = False
+    for _ in range(3):
+        await session.transaction(STATEMENT)
+    call: Call = session.durable
+    return call
+
+
+async def by_mark(scene: Scene) -> None:
+    """How a promise is kept: the call is made again, and a mark comes."""
+    await scene.fake.streaming()
+    scene.fake.mark(marks(E1, region=10))
+
+
+@dataclass(frozen=True)
+class Row:
+    make: Callable[[Scene], Awaitable[Call]]
+    too_late: type[HighwaterError] | None
+    """What is raised when its time is over; a rollback returns, for the service ends it by itself."""
+    promises: int = 0
+    """How many the client waits for meanwhile; without any, a request is held by the service."""
+    is_repeated: bool = True
+    """False where the call ended what it was about."""
+    is_cancellable: bool = True
+    """The sync client finishes a rollback, for what was cancelled is to leave nothing open."""
+
+
+ROWS = {
+    "transaction": Row(transaction, UnknownOutcomeError),
+    "first query": Row(first_query, ConnectionError),
+    "query": Row(query, TransactionAbortedError, is_repeated=False),
+    "commit": Row(commit, UnknownOutcomeError, is_repeated=False),
+    "rollback": Row(rollback, None, is_repeated=False, is_cancellable=False),
+    "transact": Row(transact, TransactionAbortedError),
+    "status": Row(status, UnavailableError),
+    "verdicts": Row(verdicts, UnavailableError),
+    "resume": Row(resume, UnavailableError),
+    "durable": Row(durable, DurabilityTimeoutError, promises=1),
+    "after durable": Row(after_durable, DurabilityTimeoutError, promises=1),
+    "durable of an interactive one": Row(interactive_durable, DurabilityTimeoutError, promises=1),
+    "durable of a session": Row(session_durable, DurabilityTimeoutError, promises=3),
+}
+EACH = pytest.mark.parametrize("name", list(ROWS))
+
+
+async def scene_of(world: World, *, is_batched: bool = False) -> Scene:
+    def held(answer: Any) -> Any:
+        return "hang" if scene.hangs else answer
+
+    def interactive(call: Any, number: int) -> Any:
+        return None if call.name == "begin" and scene.begins else held(None)
+
+    def judged(body: Any, _: int) -> Any:
+        answers = [verdict_of(each, "durable") for each in body["tokens"]]
+        return held(ok({"verdicts": answers, "marks": None}))
+
+    fake = await world.service(
+        transaction=lambda request, _: held(committed(request, offset=10)),
+        interactive=interactive,
+        verdicts=judged,
+        state=lambda sought, *_: held(ok({"id": sought, "state": "unknown", "marks": None})),
+    )
+    hw = world.client(fake, request_timeout=60, total_timeout=60, batch=is_batched)
+    scene = Scene(world, fake, hw)
+    return scene
+
+
+def start(scene: Scene, call: Call, **options: Any) -> tuple[asyncio.Future[Any], Callable[[], Awaitable[object]]]:
+    """The call, and what cancels it."""
+    if scene.world.is_async:
+        task = asyncio.ensure_future(call(**options))
+
+        async def cancel() -> object:
+            return task.cancel()
+
+        return task, cancel
+    cancellation = Cancellation()
+    task = asyncio.ensure_future(call(**options, cancel=cancellation))
+    return task, lambda: asyncio.to_thread(cancellation.cancel)
+
+
+def client_of(scene: Scene) -> Any:
+    return scene.hw if scene.world.is_async else scene.hw.target
+
+
+async def nothing_is_left(scene: Scene, tasks: set[asyncio.Task[Any]]) -> None:
+    """Neither where the call waited, nor at the service, nor, once the client is closed, anywhere."""
+    client, fake = client_of(scene), scene.fake
+    await fake.until(lambda: fake.held == 0)
+    await until(lambda: scene.hw.exposure.count == 0)
+    assert not client._watcher.waits
+    # The stream is kept for a moment, for whoever comes next; nothing else is under way.
+    await until(lambda: not client._watcher._questions and not client._host._tasks)
+    if scene.world.is_async:
+        await until(lambda: not {each for each in asyncio.all_tasks() - tasks if not is_of(fake, each)})
+    await scene.hw.close()
+    await fake.until(lambda: not fake._tasks)
+    if not scene.world.is_async:
+        assert not [each for each in threading.enumerate() if each.name.startswith("highwater")]
+
+
+def is_of(fake: FakeService, task: asyncio.Task[Any]) -> bool:
+    return task in fake._tasks
+
+
+async def under_way(scene: Scene, row: Row) -> None:
+    if row.promises > 0:
+        await until(lambda: scene.hw.exposure.count == row.promises)
+        await scene.fake.streaming()
+    else:
+        await scene.fake.until(lambda: scene.fake.held == 1)
+
+
+@EACH
+async def test_a_call_that_is_cancelled_leaves_nothing_and_can_be_made_again(world: World, name: str) -> None:
+    row = ROWS[name]
+    if not (row.is_cancellable or world.is_async):
+        return
+    scene = await scene_of(world)
+    tasks = asyncio.all_tasks()
+    call = await row.make(scene)
+    running, cancel = start(scene, call)
+    await under_way(scene, row)
+    await cancel()
+    with pytest.raises(CANCELLED):
+        await running
+    await scene.fake.until(lambda: scene.fake.held == 0)
+    scene.hangs = False
+    if row.is_repeated:
+        again, _ = start(scene, call)
+        if row.promises > 0:
+            await until(lambda: again.done() or scene.hw.exposure.count == row.promises)
+            await by_mark(scene)
+        await again
+    else:
+        await scene.hw.transaction(STATEMENT)
+    await nothing_is_left(scene, tasks)
+
+
+@EACH
+async def test_a_call_whose_time_is_over_leaves_nothing_and_can_be_made_again(world: World, name: str) -> None:
+    row = ROWS[name]
+    scene = await scene_of(world)
+    tasks = asyncio.all_tasks()
+    call = await row.make(scene)
+    if row.too_late is None:
+        await call(timeout=SHORT_S)
+    else:
+        with pytest.raises(row.too_late):
+            await call(timeout=SHORT_S)
+    await scene.fake.until(lambda: scene.fake.held == 0)
+    scene.hangs = False
+    if row.is_repeated:
+        again, _ = start(scene, call)
+        if row.promises > 0:
+            await until(lambda: again.done() or scene.hw.exposure.count == row.promises)
+            await by_mark(scene)
+        await again
+    await nothing_is_left(scene, tasks)
+
+
+async def test_of_a_batch_too(world: World) -> None:
+    """Alone in it, the call takes the request along."""
+    for is_late in (False, True):
+        scene = await scene_of(world, is_batched=True)
+        tasks = asyncio.all_tasks()
+        if is_late:
+            with pytest.raises(UnknownOutcomeError):
+                await scene.hw.transaction(STATEMENT, timeout=SHORT_S)
+        else:
+            running, cancel = start(scene, await transaction(scene))
+            await under_way(scene, ROWS["transaction"])
+            await cancel()
+            with pytest.raises(CANCELLED):
+                await running
+        scene.hangs = False
+        assert (await scene.hw.transaction(STATEMENT)).state == "committed"
+        await nothing_is_left(scene, tasks)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "too late"])
+async def test_a_call_that_waits_for_its_turn_is_given_up_without_a_trace(world: World, how: str) -> None:
+    scene = await scene_of(world)
+    released = asyncio.Event()
+
+    async def slowly(call: Any, number: int) -> None:
+        if number == 2:
+            await released.wait()
+
+    scene.fake.on_interactive = slowly
+    tx = await scene.opened()
+    before = asyncio.ensure_future(tx.query(STATEMENT))
+    await scene.fake.until(lambda: len(scene.fake.calls) == 2)
+    for call in (lambda **options: tx.query(STATEMENT, **options), tx.commit):
+        if how == "cancelled":
+            running, cancel = start(scene, call)
+            await asyncio.sleep(0.02)
+            await cancel()
+            with pytest.raises(CANCELLED) as caught:
+                await running
+            assert caught.value.__cause__ is None
+        else:
+            with pytest.raises(ConnectionError) as late:
+                await call(timeout=0.02)
+            assert (late.value.code, late.value.outcome) == ("request_timeout", "not_applied")
+    if how == "too late":
+        with pytest.raises(ConnectionError):
+            await tx.rollback(timeout=0.02)
+    released.set()
+    await before
+    await tx.query(STATEMENT)
+    assert (await tx.commit()).state == "committed"
+    assert [each.body.get("seq") for each in scene.fake.calls] == [None, 1, 2, 3]
+
+
+async def test_a_close_that_is_cancelled_goes_on_by_itself() -> None:
+    released = asyncio.Event()
+
+    async def late(request: Any, call: int) -> Any:
+        if call > 1:
+            await released.wait()
+        return committed(request)
+
+    fake = await FakeService(transaction=late).start()
+    tasks = asyncio.all_tasks()
+    hw = AsyncHighwater(fake.url, tuning=QUICK)
+    wait = asyncio.ensure_future((await hw.transaction(STATEMENT)).durable())
+    call = asyncio.ensure_future(hw.transaction(STATEMENT))
+    await fake.until(lambda: len(fake.transactions) == 2)
+    await fake.streaming()
+    closing, other = asyncio.ensure_future(hw.close()), asyncio.ensure_future(hw.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    with pytest.raises(HighwaterError) as closed:
+        await wait
+    assert closed.value.code == "client_closed"
+    assert not call.done()
+    assert not other.done()
+    released.set()
+    assert (await call).state == "committed"
+    await other
+    await hw.close()
+    await fake.until(lambda: not fake._tasks)
+    await fake.stop()
+    await until(lambda: asyncio.all_tasks() <= tasks)
+    gc.collect()
+
+
+async def test_a_close_that_is_interrupted_is_finished_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = await FakeService().start()
+
+    def use() -> None:
+        hw = Highwater(fake.url, tuning=QUICK)
+        hw.promise(token(E1, 10)).on_durable(lambda _: None)
+        while not fake.streams:
+            threading.Event().wait(0.005)
+
+        def interrupted(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(hw._host, "run_if_begun", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                hw.close()
+        assert [each for each in threading.enumerate() if each.name == "highwater"]
+        hw.close()
+        hw.close()
+
+    await asyncio.to_thread(use)
+    assert not [each for each in threading.enumerate() if each.name.startswith("highwater")]
+    await fake.until(lambda: not fake._tasks)
+    await fake.stop()
