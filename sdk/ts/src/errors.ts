@@ -55,7 +55,7 @@ export interface ErrorDetails {
   readonly retryAfterMs?: number | undefined;
   /** The token that was refused. */
   readonly token?: string | undefined;
-  /** Of a wait: the level that was waited for. */
+  /** The level that was waited for in vain; of a transaction that is gone, that of its verdict. */
   readonly level?: string | undefined;
   /** Of a transaction that is gone: where it had committed, or was carried over to. */
   readonly position?: Position | undefined;

@@ -64,7 +64,7 @@ class HighwaterError(Exception):
     """How long the service asked to wait before the next attempt."""
     token: str | None
     level: str | None
-    """Of a wait: the level that was waited for."""
+    """The level that was waited for in vain; of a transaction that is gone, that of its verdict."""
     position: Position | None
     """Of a transaction that is gone: where it had committed, or was carried over to."""
     successor: str | None
