@@ -77,8 +77,9 @@ class Story {
   }
 }
 
-test("one letter about each order, when it is known what became of it", async () => {
+test("one letter about each order, when it is known what became of it", async (context) => {
   const folder = await mkdtemp(join(tmpdir(), "orders-test-"));
+  context.after(() => rm(folder, { recursive: true }));
   await using system = await System.start();
   const { cluster } = system;
   const names: ShopName[] = ["fastify", "fastapi"];
@@ -172,5 +173,4 @@ test("one letter about each order, when it is known what became of it", async ()
   assert.equal(sink.letters.length, orders.length);
   assert.equal(new Set(sink.letters.map(({ messageId }) => messageId)).size, orders.length);
   assert.deepEqual(kept, orders.flatMap(({ id, letter }) => (letter === CONFIRMED ? id : [])).sort());
-  await rm(folder, { recursive: true });
 });

@@ -105,8 +105,9 @@ class Watch implements Disposable {
   }
 }
 
-test("every token is settled once, whoever dies", async () => {
+test("every token is settled once, whoever dies", async (context) => {
   const folder = await mkdtemp(join(tmpdir(), "settle-worker-test-"));
+  context.after(() => rm(folder, { recursive: true }));
   await using system = await System.start();
   const { cluster } = system;
   await using programs = new AsyncDisposableStack();
@@ -193,5 +194,4 @@ test("every token is settled once, whoever dies", async () => {
     [],
   );
   assert.equal(watch.settled().length, rows.length + lost.size + watch.settled("aborted").length);
-  await rm(folder, { recursive: true });
 });
