@@ -38,13 +38,24 @@ async def wait_durable(
     """Waits until all of them are durable at the level. Raises the error of the first that is settled otherwise."""
     host.prepare()
     limit = DURABLE_TIMEOUT if timeout is None else timeout
-    settled = asyncio.get_running_loop().create_future()
-    waiting = Waiting(watcher, entries, level, lambda: None if settled.done() else settled.set_result(None))
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    timer = None
+    waiting = Waiting(watcher, entries, level, end)
     try:
         if not waiting.is_done:
-            await asyncio.wait({settled}, timeout=limit)
+            # Ten thousand promises wait so at a time: a timeout of asyncio's own would be the most that each has.
+            timer = loop.call_later(limit, end)
+            await ended
         return waiting.result(limit)
     finally:
+        if timer is not None:
+            timer.cancel()
         waiting.end()
 
 

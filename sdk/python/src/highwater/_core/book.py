@@ -83,9 +83,10 @@ def make_entry(
     now_ms: float,
     metadata: Mapping[str, str] | None = None,
 ) -> Entry:
-    # Ten thousand promises of one epoch have one text for it.
-    place = Position(sys.intern(position.epoch), position.offset)
-    return Entry(transaction_id, token, place, now_ms, place.epoch, metadata)
+    # Ten thousand promises of one epoch have one text for it; what was read from an answer or a token has it already.
+    epoch = sys.intern(position.epoch)
+    place = position if position.epoch is epoch else Position(epoch, position.offset)
+    return Entry(transaction_id, token, place, now_ms, epoch, metadata)
 
 
 @dataclass(eq=False, slots=True)

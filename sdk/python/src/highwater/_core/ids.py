@@ -6,6 +6,7 @@ import base64
 import binascii
 import os
 import re
+import sys
 import time
 import uuid
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def _parse_token(data: bytes) -> TokenContent | None:
     value = int.from_bytes(offset, "big")
     if value >= _OFFSET_LIMIT:
         return None
-    return TokenContent(_uuid_text(data[1:17]), Position(_uuid_text(epoch), value))
+    return TokenContent(_uuid_text(data[1:17]), Position(sys.intern(_uuid_text(epoch)), value))
 
 
 def _from_base64_url(text: str) -> bytes | None:

@@ -8,6 +8,7 @@ is not frozen, for that makes it five times as dear to make. Owns no behaviour.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar, cast
@@ -321,7 +322,7 @@ def _lenient(value: object, read: Callable[[object], _T]) -> _T | None:
 
 def read_position(value: object) -> Position:
     record = _record(value)
-    return Position(_uuid(record.get("epoch")), _offset(record.get("offset")))
+    return Position(sys.intern(_uuid(record.get("epoch"))), _offset(record.get("offset")))
 
 
 def read_marks(value: object) -> Marks:
