@@ -7,7 +7,7 @@ STAMP := node_modules/.installed
 VENV := .venv/.installed
 PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
-PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' | xargs -rn1 dirname | sort -u)
+PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
 MYPY := .venv/bin/python -m mypy --config-file sdk/python/pyproject.toml --no-error-summary
 REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/orders/fastapi/requirements.txt
 PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
@@ -114,10 +114,10 @@ typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
 	$(MYPY) sdk/python/src sdk/python/tests
 	@for folder in $(PYTHON_PROGRAMS); do echo mypy $$folder; MYPYPATH=$$folder $(MYPY) $$folder || exit 1; done
 
-gen: $(STAMP) ## Write the generated pages of docs/reference
+gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference
 	$(NODE) scripts/gen.ts
 
-gen-check: $(STAMP) ## Say which generated pages are stale (a test of make test does so too)
+gen-check: $(STAMP) $(VENV) ## Say which generated pages are stale (a test of make test does so too)
 	$(NODE) scripts/gen.ts --check
 
 clean: ## Remove what was installed or built

@@ -6,6 +6,7 @@ import { configRows as trackerConfigRows } from "../../services/durability-track
 import { configRows } from "../../services/txn-gateway/src/config-reference.ts";
 import { makeDocument as makeTrackerDocument } from "../../services/durability-tracker/src/openapi/document.ts";
 import { makeDocument } from "../../services/txn-gateway/src/openapi/document.ts";
+import { SDK_PAGES } from "./sdk/pages.ts";
 
 export interface Page {
   readonly name: string;
@@ -22,6 +23,7 @@ export const GENERATED: readonly Page[] = [
   { name: "errors.md", render: (current) => withRows(current, errorRows()) },
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
   { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
+  ...SDK_PAGES,
 ];
 
 async function renderDocument(document: unknown): Promise<string> {

@@ -49,10 +49,9 @@ export class DurabilityPromise {
   }
 
   /**
-   * Waits until the transaction is durable at the level, and resolves with that verdict.
+   * Waits until the transaction is durable at the level, and resolves with that verdict. Ending a wait changes nothing: wait again.
    * Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
    * `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`; the reason of the signal.
-   * Ending a wait changes nothing: wait again.
    *
    * @example
    * ```ts

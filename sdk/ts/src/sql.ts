@@ -116,7 +116,7 @@ function ident(...parts: readonly string[]): Sql {
  * Errors: `invalid_parameter`.
  *
  * @param items Any number; of none the fragment is empty.
- * @param separator Another one than a comma, as `` sql` AND ` ``.
+ * @param separator Another one than a comma.
  */
 function join(items: readonly (SqlValue | Sql)[], separator: Sql = raw(", ")): Sql {
   return new Sql(

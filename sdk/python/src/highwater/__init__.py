@@ -1,16 +1,18 @@
 """Highwater: transactions that are committed at once, durable a moment later, and never silently lost.
 
+`AsyncHighwater` has the same calls, awaited. Times are seconds, but where a name ends in `_ms`. The errors are in
+`highwater.errors`, and can be imported from here as well.
+
+Example:
     from highwater import Highwater, TransactionLostError, sql
 
     with Highwater("https://highwater.example") as hw:
         tx = hw.transaction(sql("UPDATE account SET balance = balance - {amount} WHERE id = {id}", amount=10, id=1))
         try:
             tx.durable(level="region", timeout=5)
+            print("durable")
         except TransactionLostError as error:
-            ...  # it was committed, and a failure was faster: it never happened
-
-`AsyncHighwater` has the same calls, awaited. Times are seconds, but where a name ends in `_ms`. The errors are in
-`highwater.errors`.
+            print("it was committed, and a failure was faster: it never happened", error.transaction_id)
 """
 
 from ._batch import Batch

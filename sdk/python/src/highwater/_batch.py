@@ -30,10 +30,19 @@ _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How transactions that begin at about the same time share a request: `Highwater(url, batch=Batch(...))`."""
+    """How transactions that begin at about the same time share a request: `Highwater(url, batch=Batch(...))`.
+
+    A lone one is `max_delay_ms` later. One that is given up while others share its request goes on at the gateway.
+    Errors: `invalid_options`.
+
+    Example:
+        with Highwater("https://highwater.example", batch=Batch(max_delay_ms=2)) as many, ThreadPoolExecutor(8) as pool:
+            texts = [sql("INSERT INTO note VALUES ({text})", text=text) for text in ("a", "b", "c")]
+            print(len(list(pool.map(many.transaction, texts))))
+    """
 
     max_delay_ms: float = 1
-    """How long a transaction waits for others to share its request."""
+    """How long a transaction waits for others to share its request, in milliseconds."""
     max_count: int = 64
     """So many share a request at most, never more than 256."""
 

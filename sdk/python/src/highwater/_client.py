@@ -59,20 +59,31 @@ _clients: weakref.WeakSet[BaseClient[Any, Any]] = weakref.WeakSet()
 
 
 class BaseClient(Generic[P, T]):
-    """Runs transactions, and knows of each whether it will survive.
+    """Runs transactions, and knows of each whether it will survive. One is enough for a process.
 
-    `url`: one address, or one for each region and the nearest first, that serves gateway and tracker alike;
-    `endpoints` instead where the two have addresses of their own. `level`: what `durable`, `on_lost` and `verdicts`
-    mean unless told otherwise. `request_timeout`: seconds for one attempt; `total_timeout`: for all attempts of one
-    call together. `api_key`: an API key or a JSON Web Token, sent as `Authorization: Bearer`; `headers`: sent with
-    every request.
-    `types`: what types decode to, by OID, in the place of what the README says; `"raw"` leaves everything text.
-    `observer`: told what happens, for traces and metrics; `debug` (or the variable HIGHWATER_DEBUG): prints it.
-    `batch`: one-shot transactions that begin within a millisecond share a request; each keeps its own outcome, answered
-    as soon as it has ended. Pays where many run at the same time, on one loop or in threads. A `Batch` says how.
-    `verify`: of TLS, as httpx takes it.
+    It holds connections that are used again, and one stream while something is waited for. As a context manager it is
+    closed at the end of its block. A process that is forked may go on to use a client: it has connections of its own
+    then, and no waits.
 
-    A process that is forked may go on to use a client: it has connections of its own then, and no waits.
+    Args:
+        url: One address, or one for each region and the nearest first, that serves gateway and tracker alike.
+        endpoints: Instead of `url`, where gateway and tracker have addresses of their own. Nearest first.
+        level: What `durable`, `on_lost` and `verdicts` mean unless told otherwise.
+        request_timeout: Seconds for one attempt.
+        total_timeout: Seconds for all attempts of one call together, where the call has no `timeout`.
+        api_key: An API key or a JSON Web Token: sent to gateways and trackers as `Authorization: Bearer`.
+        headers: Sent with every request, beside the client's own.
+        types: What types decode to, by OID, in the place of what the README says; `"raw"` leaves everything text.
+        observer: Hears of everything that the client does, as it happens: for traces and metrics. Or several.
+        debug: Prints the life of each transaction to standard error; as the variable `HIGHWATER_DEBUG` says unless
+            given.
+        batch: One-shot transactions that begin within a millisecond share a request; each keeps its own outcome,
+            answered as soon as it has ended. Pays where many run at the same time, on one loop or in threads. A `Batch`
+            says how.
+        verify: Of TLS, as httpx takes it.
+        tuning: Internal: delays and bounds that tests shorten.
+
+    Errors: `invalid_options`, where there is no address or one is no URL.
     """
 
     def __init__(
@@ -290,7 +301,16 @@ class BaseClient(Generic[P, T]):
     # What needs no waiting, and is the same for both.
 
     def promise(self, token: str, *, level: str | None = None) -> P:
-        """The promise of a token that was stored by this or another process. Errors: `invalid_token`."""
+        """The promise of a token that was stored by this or another process, in whatever language.
+
+        Nothing is sent: the trackers are asked once it is waited for.
+
+        Args:
+            token: Of a transaction; a session's goes to `Session.resume`.
+            level: The one that its waits and listeners mean; the client's unless given.
+
+        Errors: `invalid_token`, where the text is none.
+        """
         content = decode_token(token)
         entry = self._entry(token, content.id, content.position)
         self._listeners.keep(self._watcher, entry)
@@ -309,7 +329,8 @@ class BaseClient(Generic[P, T]):
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Calls back with marks and exposure, now and after changes, for as long as it is subscribed.
 
-        The stream stays open for it. Returns what ends that. It is called where listeners are.
+        The stream stays open for it. Returns what ends that. It is called where listeners are: see `on_lost`.
+        Errors: `client_closed`.
         """
         self._host.prepare()
         return self._watcher.subscribe(subscriber)
@@ -325,11 +346,17 @@ class BaseClient(Generic[P, T]):
         return self._listeners.add(self._watcher, "lost", listener)
 
     def on_broken(self, listener: Listener) -> Callable[[], None]:
-        """Calls back once for each promise found broken: durable at a level, and violated by a failure it covers."""
+        """Calls back once for each promise found broken: durable at a level, and violated by a failure it covers.
+
+        Of the promises that `on_lost` is about. Returns what takes the listener away.
+        """
         return self._listeners.add(self._watcher, "broken", listener)
 
     def on_durable(self, listener: Listener) -> Callable[[], None]:
-        """Calls back once for each transaction, of those that `on_lost` is about, when it is durable at its level."""
+        """Calls back once for each transaction, of those that `on_lost` is about, when it is durable at its level.
+
+        Returns what takes the listener away.
+        """
         return self._listeners.add(self._watcher, "durable", listener)
 
     def _end_listening(self) -> None:

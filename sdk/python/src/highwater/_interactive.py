@@ -27,7 +27,7 @@ class BaseInteractive(Generic[T]):
     Calls that are made at the same time run one after another, and the wait for its turn is part of a call's time. As a
     context manager it is rolled back where it is left open. After a statement that failed, only ROLLBACK TO a savepoint
     or `rollback()` helps, as in PostgreSQL; if the first statement fails, or a conflict is met, the transaction is
-    over.
+    over. Made by `begin` of a client, and given to the body of `transact`.
     """
 
     def __init__(self, core: InteractiveCore[T], decode: ResultDecoder) -> None:
@@ -37,6 +37,7 @@ class BaseInteractive(Generic[T]):
 
     @property
     def id(self) -> str:
+        """A UUIDv7; the committed transaction has the same."""
         return self._core.id
 
     @property
@@ -46,12 +47,12 @@ class BaseInteractive(Generic[T]):
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that ended it."""
+        """The error that ended it. None while it is open, and when it was committed or rolled back."""
         return self._core.failure
 
     @property
     def committed(self) -> T | None:
-        """The committed transaction, after the commit."""
+        """The committed transaction; None before the commit."""
         return self._core.committed
 
     @property

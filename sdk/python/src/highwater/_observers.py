@@ -49,6 +49,10 @@ def log_events(logger: logging.Logger | None = None) -> Observer:
     Shape: ``extra={"highwater": {"event": …, "id": …}}`` for structured handlers; the message says the same as text.
     Level: ``DEBUG``, but ``INFO`` for a retry, ``WARNING`` for a timeout, polling and a stall, ``ERROR`` for a loss and
     ``CRITICAL`` for a broken promise. A call is logged when it ends, without values and text of its statements.
+    Every client does this by itself, to the logger ``highwater``.
+
+    Args:
+        logger: Another one than ``highwater``.
     """
     log = logging.getLogger("highwater") if logger is None else logger
 
@@ -72,9 +76,13 @@ def log_events(logger: logging.Logger | None = None) -> Observer:
 
 
 def print_events(write: Callable[[str], object] | None = None) -> Observer:
-    """The debug mode: an observer that prints the life of every transaction, one line an event, to standard error.
+    """The debug mode: an observer that prints the life of every transaction, one line an event.
 
     A line begins with the milliseconds since the observer was made; a call is printed when it ends, with its own time.
+    `Highwater(url, debug=True)` is the same.
+
+    Args:
+        write: Gets each line, with its end; standard error's unless given.
     """
     started = time.monotonic()
     out = sys.stderr.write if write is None else write

@@ -22,12 +22,13 @@ class MannerFields(TypedDict, total=False):
     isolation: Isolation | None
     """`serializable` unless given, or `repeatable read` for a read that may run on a replica."""
     read_only: bool | None
+    """The transaction changes nothing, and the database holds it to that. Needed for `after` and `mode`."""
     deferrable: bool | None
     """With `read_only` and `serializable`: waits for a snapshot that no later transaction makes unsafe."""
     max_delay_ms: float | None
-    """The trackers tell an event `transaction.delayed` if it is not durable after so long."""
+    """The trackers tell an event `transaction.delayed` if it is not durable at its level after so many milliseconds."""
     metadata: Mapping[str, str] | None
-    """Comes back in webhooks about this transaction."""
+    """Comes back in webhooks and events about this transaction, and in errors of waits for it."""
     level: str | None
     """The level that this transaction is about, also for `durable()` and `on_lost()`; the client's unless given."""
 
@@ -38,7 +39,10 @@ class AckFields(TypedDict, total=False):
     ack: Ack | None
     """At the commit point (`commit`, the default) or when durable at the level (`durable`)."""
     max_wait_ms: float | None
-    """For `ack="durable"`: how long the service waits before it answers `pending`, which is not a loss."""
+    """For `ack="durable"`: how many milliseconds the service waits before it answers `pending`, which is not a loss.
+
+    Half of the client's `request_timeout` unless given; never more than a minute, nor than the call may take.
+    """
 
 
 class TransactionOptions(MannerFields, AckFields, total=False):
@@ -61,19 +65,22 @@ class BeginOptions(MannerFields, total=False):
     """Of an interactive transaction."""
 
     timeout: float | None
-    """Seconds for each of its calls, unless the call has its own."""
+    """Seconds for each of its calls, unless the call has its own; the client's `total_timeout` unless given."""
 
 
 class CommitOptions(AckFields, total=False):
     """Of the commit of an interactive transaction."""
 
     level: str | None
+    """The level that the transaction is about from here on; as `begin` was told unless given."""
     max_delay_ms: float | None
+    """The trackers tell an event `transaction.delayed` if it is not durable at its level after so many milliseconds."""
     timeout: float | None
+    """Seconds for all attempts together; as `begin` was told unless given."""
 
 
 class TransactOptions(MannerFields, AckFields, total=False):
-    """Of `transact`."""
+    """Of `transact`: how the transaction runs, when its commit is answered, and how often it may run again."""
 
     max_attempts: int
     """Runs of the body at most; 10 unless given."""
@@ -105,7 +112,9 @@ class Endpoint:
     """Addresses of one region, where gateway and tracker have their own."""
 
     gateway: str
+    """URL of the gateway, without the path of its calls."""
     tracker: str
+    """URL of the tracker, without the path of its calls."""
 
 
 def endpoints_of(url: str | Sequence[str] | None, endpoints: Sequence[Endpoint] | None) -> list[Endpoint]:
@@ -135,6 +144,12 @@ class Cancellation:
 
     Each of them then raises `concurrent.futures.CancelledError`. Ending a wait changes nothing. A commit that is ended
     may be applied all the same: the cause of the error is an `UnknownOutcomeError` then, with the id to ask about.
+
+    Example:
+        cancellation = Cancellation()
+        threading.Timer(60, cancellation.cancel).start()
+        tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), cancel=cancellation)
+        tx.durable(cancel=cancellation)
     """
 
     def __init__(self) -> None:
@@ -144,6 +159,7 @@ class Cancellation:
 
     @property
     def is_cancelled(self) -> bool:
+        """Whether `cancel()` was called."""
         return self._is_cancelled
 
     def cancel(self) -> None:
@@ -156,7 +172,11 @@ class Cancellation:
             call()
 
     def watch(self, call: Callable[[], object]) -> Callable[[], None]:
-        """Calls it once when this is cancelled, at once if it is already. Returns what takes it away."""
+        """Calls it once when this is cancelled, at once if it is already. Returns what takes it away.
+
+        Args:
+            call: Must return at once; it runs in the thread that cancels.
+        """
         key = object()
         with self._lock:
             is_late = self._is_cancelled

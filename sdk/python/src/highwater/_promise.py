@@ -14,6 +14,7 @@ from ._core.wire import Position, Verdict
 from ._watcher import Watcher
 
 Listener = Callable[[Verdict], object]
+"""What is called when a promise is kept, lost or broken. What it raises is logged, and no more."""
 
 
 class News:
@@ -68,6 +69,7 @@ class BasePromise:
         self._watcher = watcher
         self._host = host
         self.entry: Entry = entry
+        """Internal: what the client knows of it."""
         self.position: Position = position
         """Where the transaction committed. It stays so when the transaction is carried over to another epoch."""
         self.level: str = level
@@ -75,6 +77,7 @@ class BasePromise:
 
     @property
     def id(self) -> str:
+        """Of the transaction, a UUIDv7."""
         return self.entry.id
 
     @property
@@ -83,7 +86,13 @@ class BasePromise:
         return self.entry.token
 
     def verdict(self, *, level: str | None = None) -> Verdict | None:
-        """What is known at the level without waiting: a terminal verdict, or None while it is pending."""
+        """What is known at the level without waiting: a terminal verdict, or None while it is pending.
+
+        Also None where this client has not heard of it yet. Nothing is sent.
+
+        Args:
+            level: The transaction's own unless given.
+        """
         return self._watcher.known(self.entry, level or self.level)
 
     def on_lost(self, listener: Listener, *, level: str | None = None) -> Callable[[], None]:
@@ -92,11 +101,18 @@ class BasePromise:
         With verdict `lost`, or `broken` when it had been durable without this client knowing; never after it was
         durable. Until one of the three the client keeps its stream open. Returns what takes the listener away. Where
         listeners are called: see `Highwater.on_lost`.
+
+        Args:
+            level: The transaction's own unless given.
         """
         return self._on(listener, level, ("lost", "broken"))
 
     def on_durable(self, listener: Listener, *, level: str | None = None) -> Callable[[], None]:
-        """Calls back once when it is durable at the level, and never otherwise. Returns what takes that away."""
+        """Calls back once when it is durable at the level, and never otherwise. Returns what takes that away.
+
+        Args:
+            level: The transaction's own unless given.
+        """
         return self._on(listener, level, ("durable",))
 
     def _on(self, listener: Listener, level: str | None, kinds: tuple[str, ...]) -> Callable[[], None]:

@@ -163,7 +163,10 @@ def wait_durable(
 
 
 class DurabilityPromise(BasePromise):
-    """A committed transaction on its way to durability. Made by `hw.promise(token)`; safe to use from any thread."""
+    """A committed transaction on its way to durability. Safe to use from any thread.
+
+    Its token alone is enough to make one in another process, or on another day: `hw.promise(token)`.
+    """
 
     __slots__ = ()
 
@@ -172,9 +175,24 @@ class DurabilityPromise(BasePromise):
     ) -> Verdict:
         """Blocks until the transaction is durable at the level, and returns that verdict.
 
-        `timeout`: seconds, 30 unless given. Ending a wait changes nothing: wait again.
+        Ending a wait changes nothing: wait again.
+
+        Args:
+            level: The level to wait for; the transaction's own unless given.
+            timeout: Seconds; 30 unless given. There is no wait without an end.
+
         Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
-        `DurabilityTimeoutError`, which is not a loss; `concurrent.futures.CancelledError`.
+        `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`;
+        `concurrent.futures.CancelledError`.
+
+        Example:
+            tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
+            try:
+                tx.durable(level="region", timeout=5)
+            except TransactionLostError as error:
+                print("it never happened:", error.transaction_id)
+            except DurabilityTimeoutError:
+                print("not yet, and not lost")
         """
         at = level or self.level
         [verdict] = wait_durable(self._watcher, [self.entry], level=at, timeout=timeout, cancel=cancel)
@@ -191,12 +209,25 @@ class DurabilityPromise(BasePromise):
         """Runs the function once the transaction is durable, here, and returns what it returns.
 
         For side effects that nothing can undo. If it does not become durable, the function is never called.
+
+        Args:
+            run: Gets the verdict; called once at most, in the calling thread.
+            level: The level to wait for; the transaction's own unless given.
+            timeout: Seconds; 30 unless given.
+
         Errors: those of `durable()` and of the function.
+
+        Example:
+            tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
+            tx.after_durable(lambda verdict: print("now the letter can go out"), level="region", timeout=60)
         """
         return run(self.durable(level=level, timeout=timeout, cancel=cancel))
 
 
 class Transaction(BaseTransaction, DurabilityPromise):
-    """A committed transaction."""
+    """A committed transaction: its results, and its promise.
+
+    Made by `Highwater.transaction` and by the `commit` of an interactive one.
+    """
 
     __slots__ = ()

@@ -32,8 +32,9 @@ class Exposure:
     """Promises that somebody waits for."""
 
     count: int
+    """How many they are."""
     oldest_ms: float
-    """Age of the oldest in milliseconds, 0 when there is none."""
+    """How long the oldest has been waited for, in milliseconds; 0 when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,13 @@ class LiveState:
     """How things stand: the newest marks of the current epoch, and what this client waits for."""
 
     marks: Marks | None
+    """The newest that are known of the current epoch; None before the first."""
     exposure: Exposure
+    """What somebody waits for."""
 
 
 Subscriber = Callable[[LiveState], object]
+"""What `subscribe` of a client calls. What it raises is logged, and no more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,16 +60,21 @@ async def wait_durable(
 
 
 class AsyncDurabilityPromise(BasePromise):
-    """A committed transaction on its way to durability. Made by `hw.promise(token)`."""
+    """A committed transaction on its way to durability. Its token alone is enough to make one: `hw.promise(token)`."""
 
     __slots__ = ()
 
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> Verdict:
         """Waits until the transaction is durable at the level, and returns that verdict.
 
-        `timeout`: seconds, 30 unless given. Ending a wait, also by cancelling it, changes nothing: wait again.
+        Ending a wait, also by cancelling it, changes nothing: wait again.
+
+        Args:
+            level: The level to wait for; the transaction's own unless given.
+            timeout: Seconds; 30 unless given. There is no wait without an end.
+
         Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
-        `DurabilityTimeoutError`, which is not a loss.
+        `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`.
         """
         at, entries = level or self.level, [self.entry]
         [verdict] = await wait_durable(self._host, self._watcher, entries, level=at, timeout=timeout)
@@ -85,13 +90,22 @@ class AsyncDurabilityPromise(BasePromise):
         """Runs the function once the transaction is durable, and returns what it returns, awaited where it can be.
 
         For side effects that nothing can undo. If it does not become durable, the function is never called.
+
+        Args:
+            run: Gets the verdict; called once at most.
+            level: The level to wait for; the transaction's own unless given.
+            timeout: Seconds; 30 unless given.
+
         Errors: those of `durable()` and of the function.
         """
         return await _awaited(run(await self.durable(level=level, timeout=timeout)))
 
 
 class AsyncTransaction(BaseTransaction, AsyncDurabilityPromise):
-    """A committed transaction."""
+    """A committed transaction: its results, and its promise.
+
+    Made by `AsyncHighwater.transaction` and by the `commit` of an interactive one.
+    """
 
     __slots__ = ()
 
@@ -119,9 +133,23 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         With `ack="durable"`: when it is durable at the level, or the wait for that is over (then `state` is `pending`,
         which is not a loss). A lost answer is resolved with the same id: it never runs twice. A conflict is the
         caller's to rerun, unless an earlier copy of the request was never answered: that one may still commit, so the
-        same id is sent again. Times in seconds, but for names in `_ms`.
-        Errors: the tree of `highwater.errors`; `UnknownOutcomeError` carries the id to ask about. Where the task is
-        cancelled it may be applied all the same: the cause of the `CancelledError` is an `UnknownOutcomeError` then.
+        same id is sent again. When `timeout` is over it may commit all the same.
+
+        Args:
+            statements: One, or several that run in their order.
+
+        Errors: `StatementError` and below when the database refused it; `UnavailableError` when the service could not
+        do it in time, and did not; `UnknownOutcomeError` when nobody could tell in time, with the id to ask about;
+        `InvalidRequestError`; `TransactionAbortedError` or `TransactionLostError` for an `id` that was settled so.
+        Where the task is cancelled it may be applied all the same: the cause of the `CancelledError` is an
+        `UnknownOutcomeError` then.
+
+        Example:
+            async with AsyncHighwater("https://highwater.example") as hw:
+                texts = [sql("INSERT INTO note VALUES ({text})", text=text) for text in ("a", "b", "c")]
+                committed = await asyncio.gather(*(hw.transaction(text) for text in texts))
+                await asyncio.gather(*(tx.durable(timeout=10) for tx in committed))  # one stream for all
+                print(len(committed), "are durable")
         """
         return await self._transaction(statements, options)
 
@@ -138,6 +166,7 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
 
         `await hw.begin()` is the same without the rollback of what is left open. Where one-shot transactions will do
         they are better: an open one holds locks and a session of the database.
+        Errors: `client_closed`.
         """
         return self._begin(options)
 
@@ -153,9 +182,15 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
 
         A conflict, and a loss before the answer, run it again under a new id: with jitter, for `timeout` seconds in
         all, `max_attempts` times at most. Exactly one run takes effect. The body must not have effects elsewhere;
-        those belong into `after_durable`. With `ack="durable"` this returns when the transaction is durable.
+        those belong into `after_durable`. With `ack="durable"` this returns when the transaction is durable. A call
+        that is cancelled rolls back what is open then; a commit under way may take effect.
+
+        Args:
+            body: Gets the open transaction; what it returns is what this returns.
+
         Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed,
-        and it was not run again; else those of `begin`, `query` and `commit`.
+        and it was not run again; `DurabilityTimeoutError` with `ack="durable"`: it has committed, and is pending; the
+        last conflict, when time or attempts are over; else those of `query` and `commit`.
         """
         return await self._transact(body, options)
 
@@ -188,7 +223,10 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
     def session(self, *, causal: bool = False) -> AsyncSession:
         """A line of work of which everything can be waited for at once, and that another process can take over.
 
-        `causal`: its reads with `read_only` see all that it has committed or read.
+        Nothing is sent.
+
+        Args:
+            causal: Its reads with `read_only` see all that it has committed or read before: `after` is filled in.
         """
         return AsyncSession(self, causal=causal)
 
@@ -203,7 +241,15 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
         """A tracker's verdict for each token, in the order of the tokens.
 
         For one that is no token, or another owner's, a `RefusedToken` that says so. With `wait_ms` the answer is held
-        until none is pending, or for so long. `timeout`: seconds for all of it.
+        until none is pending, or for so long.
+
+        Args:
+            tokens: Any number: they are asked about in parts of 1,000.
+            level: The level to judge at; the client's unless given.
+            wait_ms: How long the tracker holds its answer while a verdict is pending, in milliseconds; a minute at
+                most.
+            timeout: Seconds for all of it; unless given, each part has the client's `total_timeout` beside `wait_ms`.
+
         Errors: `unknown_level`; `UnavailableError` when no tracker answers.
         """
         return await self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout))
@@ -213,16 +259,26 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
     ) -> TransactionStatus:
         """What became of a transaction, by its id: also one whose token was never received.
 
-        With `wait_ms` the gateway waits until it is settled at the level, or for so long. `timeout`: seconds for all of
-        it.
+        State `unknown` is that of an id nobody has heard of (yet): it may still be on its way.
+
+        Args:
+            transaction_id: As in `UnknownOutcomeError.transaction_id`.
+            level: The level to judge at; the service's own unless given (`region` where there is one), not the
+                client's.
+            wait_ms: How long the gateway holds its answer until the transaction is settled at the level, in
+                milliseconds; a minute at most.
+            timeout: Seconds for all of it; the client's `total_timeout` beside `wait_ms` unless given.
+
+        Errors: `invalid_id`; `UnavailableError` when no gateway answers in time.
         """
         return await self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout))
 
     async def close(self) -> None:
         """Ends waits with `client_closed`, and the stream; returns when calls under way have their answers.
 
-        Listeners that were told before have then been called. Stored tokens can be judged by another client. Where it
-        is cancelled, it goes on by itself: calls under way get their answers, and then nothing is left.
+        Listeners that were told before have then been called. Stored tokens can be judged by another client. A second
+        call waits for the same; a call of another kind that is made after it raises `client_closed`. Where it is
+        cancelled, it goes on by itself: calls under way get their answers, and then nothing is left.
         """
         if not self._is_closed:
             self._is_closed = True
@@ -303,7 +359,13 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
             self._lock.release()
 
     async def query(self, statement: StatementInput, *, timeout: float | None = None) -> StatementResult:
-        """Runs one statement. `timeout` in seconds.
+        """Runs one statement.
+
+        When the call's time is over or it is cancelled, the transaction is over too, and nothing of it is committed.
+
+        Args:
+            statement: Made by `sql`, or a `Statement`.
+            timeout: Seconds for all attempts together; as `begin` was told unless given.
 
         Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was
         called, `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
@@ -314,7 +376,14 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
     async def execute(
         self, statements: Sequence[StatementInput], *, timeout: float | None = None
     ) -> list[StatementResult]:
-        """Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault."""
+        """Runs statements in one round trip, in their order, up to the first that fails.
+
+        Args:
+            statements: Made by `sql`, or each a `Statement`.
+            timeout: Seconds for all attempts together; as `begin` was told unless given.
+
+        Errors: as `query`; `statement` is the index of the one at fault.
+        """
         self._check_process()
         async with self._turn(self._seconds(timeout)) as left:
             return await self._client._run(self._execute_steps(statements, left))
@@ -325,7 +394,12 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
         """Commits, after these statements, in the same round trip; with `ack="durable"` waits at the service.
 
         A lost answer is resolved: it never commits twice, nor under another id. `exposure_limit` leaves the transaction
-        open: commit again, or roll back.
+        open: commit again, or roll back. Where it has committed before, it returns the same transaction. A call that is
+        cancelled may have committed: the cause of the error is an `UnknownOutcomeError` then.
+
+        Args:
+            statements: Run before the commit; their results are those of the committed transaction.
+
         Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
         """
         self._check_process()
@@ -338,13 +412,18 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
 
         Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at `expires_at`.
         On a transaction that has ended it does nothing; on a committed one it raises.
+
+        Args:
+            timeout: Seconds for all attempts together; the client's `total_timeout` unless given.
+
+        Errors: `transaction_ended` after a commit.
         """
         self._check_process()
         async with self._turn(self._rollback_seconds(timeout)) as left:
             await self._client._finish(self._rollback_steps(left))
 
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> Verdict:
-        """As `AsyncTransaction.durable`, once it is committed. Errors: `not_committed` before."""
+        """As `AsyncDurabilityPromise.durable`, once it is committed. Errors: `not_committed` before."""
         return await self._committed_or_raise().durable(level=level, timeout=timeout)
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -365,7 +444,10 @@ class AsyncInteractiveTransaction(BaseInteractive[AsyncTransaction]):
 
 
 class AsyncSession(BaseSession):
-    """What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token."""
+    """What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token.
+
+    Made by `AsyncHighwater.session`; several may share a client. It needs no closing.
+    """
 
     def __init__(self, client: AsyncHighwater, *, causal: bool) -> None:
         super().__init__(client, causal=causal)
@@ -388,8 +470,13 @@ class AsyncSession(BaseSession):
     async def durable(self, *, level: str | None = None, timeout: float | None = None) -> None:
         """Waits until all that this session has committed or read so far is durable at the level.
 
-        With nothing to wait for it returns at once. `timeout`: seconds, 30 unless given.
-        Errors: as `durable()` of a transaction. One that is reported lost or broken is then forgotten: the next call is
+        With nothing to wait for it returns at once. What is committed meanwhile is not waited for.
+
+        Args:
+            level: The level to wait for; the client's unless given.
+            timeout: Seconds; 30 unless given. There is no wait without an end.
+
+        Errors: as `DurabilityPromise.durable`. One that is reported lost or broken is then forgotten: the next call is
         about the others.
         """
         with self._forgetting() as entries:
@@ -403,7 +490,14 @@ class AsyncSession(BaseSession):
 
         `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and
         `broken` ones are gone. One that `durable` stands for is not listed by itself.
-        Errors: `invalid_token`; those of `hw.verdicts`.
+
+        Args:
+            token: What `token` of a session was.
+            level: The level to judge at; the client's unless given.
+            wait_ms: How long a tracker holds its answer while a verdict is pending, in milliseconds; a minute at most.
+            timeout: Seconds for all of it; as for `hw.verdicts` unless given.
+
+        Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
         """
         tokens, entries = self._entries_of(token)
         verdicts = await self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout)

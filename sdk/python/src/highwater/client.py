@@ -63,8 +63,18 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         With `ack="durable"`: when it is durable at the level, or the wait for that is over (then `state` is `pending`,
         which is not a loss). A lost answer is resolved with the same id: it never runs twice. A conflict is the
         caller's to rerun, unless an earlier copy of the request was never answered: that one may still commit, so the
-        same id is sent again. Times in seconds, but for names in `_ms`.
-        Errors: the tree of `highwater.errors`; `UnknownOutcomeError` carries the id to ask about.
+        same id is sent again. When `timeout` is over it may commit all the same.
+
+        Args:
+            statements: One, or several that run in their order.
+
+        Errors: `StatementError` and below when the database refused it; `UnavailableError` when the service could not
+        do it in time, and did not; `UnknownOutcomeError` when nobody could tell in time, with the id to ask about;
+        `InvalidRequestError`; `TransactionAbortedError` or `TransactionLostError` for an `id` that was settled so.
+
+        Example:
+            tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), ack="durable", timeout=10)
+            print(tx.state)  # "pending" would say: not yet, and not lost
         """
         return self._transaction(statements, options, cancel)
 
@@ -84,6 +94,16 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         """An interactive transaction: `with hw.begin() as tx`. Nothing is sent yet; its first statements open it.
 
         Where one-shot transactions will do they are better: an open one holds locks and a session of the database.
+        `cancel` is for all of its calls that have none of their own.
+        Errors: `client_closed`.
+
+        Example:
+            with hw.begin(isolation="read committed") as tx:
+                [row] = tx.query(sql("SELECT balance FROM account WHERE id = {id} FOR UPDATE", id=1)).rows
+                print(row["balance"])
+                update = sql("UPDATE account SET balance = balance - 10 WHERE id = {id}", id=1)
+                committed = tx.commit(statements=[update])
+            committed.durable(level="region")
         """
         return self._begin(options, cancel)
 
@@ -105,9 +125,26 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
 
         A conflict, and a loss before the answer, run it again under a new id: with jitter, for `timeout` seconds in
         all, `max_attempts` times at most. Exactly one run takes effect. The body must not have effects elsewhere;
-        those belong into `after_durable`. With `ack="durable"` this returns when the transaction is durable.
+        those belong into `after_durable`. With `ack="durable"` this returns when the transaction is durable. A call
+        that is cancelled rolls back what is open then; a commit under way may take effect.
+
+        Args:
+            body: Gets the open transaction; what it returns is what this returns.
+
         Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed,
-        and it was not run again; else those of `begin`, `query` and `commit`.
+        and it was not run again; `DurabilityTimeoutError` with `ack="durable"`: it has committed, and is pending; the
+        last conflict, when time or attempts are over; else those of `query` and `commit`.
+
+        Example:
+            def withdraw(tx: InteractiveTransaction) -> int:
+                [row] = tx.query(sql("SELECT balance FROM account WHERE id = {id}", id=1)).rows
+                left: int = row["balance"] - 10
+                if left < 0:
+                    raise ValueError("not enough")  # rolls back
+                tx.query(sql("UPDATE account SET balance = {left} WHERE id = {id}", left=left, id=1))
+                return left
+
+            print(hw.transact(withdraw))
         """
         return self._transact(body, options, cancel)
 
@@ -142,7 +179,10 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
     def session(self, *, causal: bool = False) -> Session:
         """A line of work of which everything can be waited for at once, and that another process can take over.
 
-        `causal`: its reads with `read_only` see all that it has committed or read.
+        Nothing is sent.
+
+        Args:
+            causal: Its reads with `read_only` see all that it has committed or read before: `after` is filled in.
         """
         return Session(self, causal=causal)
 
@@ -158,8 +198,21 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
         """A tracker's verdict for each token, in the order of the tokens.
 
         For one that is no token, or another owner's, a `RefusedToken` that says so. With `wait_ms` the answer is held
-        until none is pending, or for so long. `timeout`: seconds for all of it.
+        until none is pending, or for so long.
+
+        Args:
+            tokens: Any number: they are asked about in parts of 1,000.
+            level: The level to judge at; the client's unless given.
+            wait_ms: How long the tracker holds its answer while a verdict is pending, in milliseconds; a minute at
+                most.
+            timeout: Seconds for all of it; unless given, each part has the client's `total_timeout` beside `wait_ms`.
+
         Errors: `unknown_level`; `UnavailableError` when no tracker answers.
+
+        Example:
+            token = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello")).token
+            for each in hw.verdicts([token], wait_ms=5_000):
+                print(each.level, each.verdict)
         """
         return self._run(self._verdicts_steps(tokens, level=level, wait_ms=wait_ms, timeout=timeout), cancel)
 
@@ -174,15 +227,25 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
     ) -> TransactionStatus:
         """What became of a transaction, by its id: also one whose token was never received.
 
-        With `wait_ms` the gateway waits until it is settled at the level, or for so long. `timeout`: seconds for all of
-        it.
+        State `unknown` is that of an id nobody has heard of (yet): it may still be on its way.
+
+        Args:
+            transaction_id: As in `UnknownOutcomeError.transaction_id`.
+            level: The level to judge at; the service's own unless given (`region` where there is one), not the
+                client's.
+            wait_ms: How long the gateway holds its answer until the transaction is settled at the level, in
+                milliseconds; a minute at most.
+            timeout: Seconds for all of it; the client's `total_timeout` beside `wait_ms` unless given.
+
+        Errors: `invalid_id`; `UnavailableError` when no gateway answers in time.
         """
         return self._run(self._status_steps(transaction_id, level=level, wait_ms=wait_ms, timeout=timeout), cancel)
 
     def close(self) -> None:
         """Ends waits with `client_closed`, and the stream; returns when calls of other threads have their answers.
 
-        Listeners that were told before have then been called. Stored tokens can be judged by another client.
+        Listeners that were told before have then been called. Stored tokens can be judged by another client. A second
+        call does nothing; a call of another kind that is made after it raises `client_closed`.
         """
         # Where another thread is at it, that one sees to it; where an interrupt has ended it, the next call does.
         if not self._closing.acquire(blocking=False):
@@ -259,7 +322,13 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     def query(
         self, statement: StatementInput, *, timeout: float | None = None, cancel: Cancellation | None = None
     ) -> StatementResult:
-        """Runs one statement. `timeout` in seconds.
+        """Runs one statement.
+
+        When the call's time is over or it is cancelled, the transaction is over too, and nothing of it is committed.
+
+        Args:
+            statement: Made by `sql`, or a `Statement`.
+            timeout: Seconds for all attempts together; as `begin` was told unless given.
 
         Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was
         called, `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end.
@@ -274,7 +343,14 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> list[StatementResult]:
-        """Runs statements in one round trip. Errors: as `query`; `statement` is the index of the one at fault."""
+        """Runs statements in one round trip, in their order, up to the first that fails.
+
+        Args:
+            statements: Made by `sql`, or each a `Statement`.
+            timeout: Seconds for all attempts together; as `begin` was told unless given.
+
+        Errors: as `query`; `statement` is the index of the one at fault.
+        """
         self._check_process()
         cancel = cancel or self._cancel
         with self._turns.take(self._seconds(timeout), cancel) as left:
@@ -290,7 +366,12 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
         """Commits, after these statements, in the same round trip; with `ack="durable"` waits at the service.
 
         A lost answer is resolved: it never commits twice, nor under another id. `exposure_limit` leaves the transaction
-        open: commit again, or roll back.
+        open: commit again, or roll back. Where it has committed before, it returns the same transaction. A call that is
+        cancelled may have committed: the cause of the error is an `UnknownOutcomeError` then.
+
+        Args:
+            statements: Run before the commit; their results are those of the committed transaction.
+
         Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`.
         """
         self._check_process()
@@ -304,6 +385,11 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
 
         Returns also where the service cannot be reached: nobody will commit it, and it ends by itself at `expires_at`.
         On a transaction that has ended it does nothing; on a committed one it raises.
+
+        Args:
+            timeout: Seconds for all attempts together; the client's `total_timeout` unless given.
+
+        Errors: `transaction_ended` after a commit.
         """
         self._check_process()
         with self._turns.take(self._rollback_seconds(timeout), None) as left:
@@ -312,7 +398,7 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
     def durable(
         self, *, level: str | None = None, timeout: float | None = None, cancel: Cancellation | None = None
     ) -> Verdict:
-        """As `Transaction.durable`, once it is committed. Errors: `not_committed` before."""
+        """As `DurabilityPromise.durable`, once it is committed. Errors: `not_committed` before."""
         return self._committed_or_raise().durable(level=level, timeout=timeout, cancel=cancel)
 
     def __enter__(self) -> Self:
@@ -328,7 +414,22 @@ class InteractiveTransaction(BaseInteractive[Transaction]):
 
 
 class Session(BaseSession):
-    """What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token."""
+    """What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token.
+
+    Made by `Highwater.session`; several may share a client. It needs no closing.
+
+    Example:
+        session = hw.session(causal=True)
+        session.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
+        read = session.transaction(sql("SELECT * FROM note"), read_only=True)  # sees it, on whatever node
+        print(len(read.rows) > 0, read.served)
+        stored = session.token
+        session.durable(timeout=30)
+
+        # In the process that comes after this one:
+        for each in hw.session().resume(stored):
+            print(each.verdict)  # "lost" or "broken": it is gone
+    """
 
     def __init__(self, client: Highwater, *, causal: bool) -> None:
         super().__init__(client, causal=causal)
@@ -359,8 +460,13 @@ class Session(BaseSession):
     ) -> None:
         """Blocks until all that this session has committed or read so far is durable at the level.
 
-        With nothing to wait for it returns at once. `timeout`: seconds, 30 unless given.
-        Errors: as `durable()` of a transaction. One that is reported lost or broken is then forgotten: the next call is
+        With nothing to wait for it returns at once. What is committed meanwhile is not waited for.
+
+        Args:
+            level: The level to wait for; the client's unless given.
+            timeout: Seconds; 30 unless given. There is no wait without an end.
+
+        Errors: as `DurabilityPromise.durable`. One that is reported lost or broken is then forgotten: the next call is
         about the others.
         """
         at = level or self._level
@@ -380,7 +486,14 @@ class Session(BaseSession):
 
         `durable` and `pending` ones exist (the latter may yet be lost), and are remembered from here on; `lost` and
         `broken` ones are gone. One that `durable` stands for is not listed by itself.
-        Errors: `invalid_token`; those of `hw.verdicts`.
+
+        Args:
+            token: What `token` of a session was.
+            level: The level to judge at; the client's unless given.
+            wait_ms: How long a tracker holds its answer while a verdict is pending, in milliseconds; a minute at most.
+            timeout: Seconds for all of it; as for `hw.verdicts` unless given.
+
+        Errors: `invalid_token`, where it is none of a session; those of `hw.verdicts`.
         """
         tokens, entries = self._entries_of(token)
         verdicts = self._client.verdicts(tokens, level=level, wait_ms=wait_ms, timeout=timeout, cancel=cancel)

@@ -1,9 +1,5 @@
 """Traces of OpenTelemetry: an observer for a client. Needs ``opentelemetry-api``: install ``highwater[opentelemetry]``.
 
-    from highwater.opentelemetry import tracing
-
-    hw = Highwater("https://highwater.example", observer=tracing())
-
 Spans ``highwater begin``, ``highwater statements`` and ``highwater commit`` are calls, children of the span that is
 current where they are made; their context goes out with each request, in the headers of the propagator. A wait for
 durability is a span ``highwater durable``, beside the commit and linked to it: a commit is over long before, and what
@@ -36,7 +32,17 @@ _WAITS: Final = ("durable", "lost", "broken", "timeout")
 
 
 def tracing(*, tracer_provider: TracerProvider | None = None, propagator: TextMapPropagator | None = None) -> Observer:
-    """An observer that makes spans. The global provider and propagator are used unless others are given."""
+    """An observer that makes spans. A call that fails, a loss and a broken promise have the status ERROR.
+
+    Args:
+        tracer_provider: The global one unless given.
+        propagator: What puts a span's context into the headers of requests; the global one unless given.
+
+    Example:
+        with Highwater("https://highwater.example", observer=tracing()) as traced:
+            tx = traced.transaction(sql("SELECT 1"))  # span "highwater commit"
+            tx.durable()  # span "highwater durable", linked to it
+    """
     return _Tracing(trace.get_tracer("highwater", tracer_provider=tracer_provider), propagator)
 
 

@@ -37,17 +37,16 @@ class VerifiedWebhook:
     id: str
     """The same for every delivery of one event: what was handled under it before needs no handling again."""
     event: WebhookEvent
+    """The body, parsed."""
 
 
 class WebhookVerificationError(Exception):
-    """It must not be believed.
-
-    ``code``: ``missing_headers``, ``stale_timestamp``, ``no_matching_signature``, ``invalid_secret``, ``invalid_body``.
-    """
+    """The webhook must not be believed."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+        """``missing_headers``, ``stale_timestamp``, ``no_matching_signature``, ``invalid_secret``, ``invalid_body``."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.code, str(self)))
@@ -63,10 +62,23 @@ def verify(
 ) -> VerifiedWebhook:
     """The event, if it is signed with one of the secrets and is of now.
 
-    Shape: ``body`` as it came, byte for byte, never parsed and written again; ``headers`` of any case; ``secret``
-    ``whsec_…``, two while one replaces the other.
-    Units: ``tolerance`` seconds that its time may lie from ``now`` (seconds since 1970): what is older may be a replay.
+    Args:
+        body: As it came, byte for byte: never parsed and written again.
+        headers: Of the request, with names in whatever case.
+        secret: ``whsec_…``; two while one replaces the other.
+        tolerance: Seconds that its time may lie from now. What is older may be a replay.
+        now: Seconds since 1970; for tests.
+
     Errors: ``WebhookVerificationError``; answer 400 then, and do nothing of what it says.
+
+    Example:
+        def receive(body: bytes, headers: Mapping[str, str]) -> int:
+            try:
+                webhook = verify(body, headers, ["whsec_bmV3", "whsec_b2xk"])
+            except WebhookVerificationError:
+                return 400
+            print(webhook.id, webhook.event.type, webhook.event.data)
+            return 204
     """
     own = {name.lower(): value for name, value in headers.items()}
     identifier, at, signatures = (own.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))

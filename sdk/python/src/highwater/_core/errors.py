@@ -39,16 +39,30 @@ from .wire import (
 
 
 class HighwaterError(Exception):
-    """What every error of this package is."""
+    """What every error of this package is. ``code`` is API, and messages are not.
+
+    ``outcome`` answers the question that an error of a database client must answer: was it applied?
+
+    Example:
+        try:
+            hw.transaction(sql("INSERT INTO account VALUES ({id}, {balance})", id=1, balance=100))
+        except HighwaterError as error:
+            print(error.code, error.outcome, error.retry, error.constraint)
+            # constraint_violation not_applied never account_pkey
+    """
 
     code: str
-    """Stable identifier: a code of the service's catalogue, or one of this package's own."""
+    """Stable identifier: a code of the service's catalogue, or one of this package's own (README)."""
     outcome: Outcome
+    """Whether the transaction that the error is about was applied."""
     retry: Retry
+    """What a caller may do."""
     status: int | None
     """HTTP status of the answer; None where there was none."""
     sqlstate: str | None
+    """PostgreSQL's code, where the database refused something."""
     constraint: str | None
+    """Name of the constraint that is violated."""
     statement: int | None
     """Index of the statement at fault, from 0."""
     fields: tuple[str, ...]
@@ -58,20 +72,23 @@ class HighwaterError(Exception):
     exposure: AtRisk | None
     """What is committed and not durable yet, of those that the limit counts."""
     transaction_id: str | None
+    """Of the transaction that the error is about."""
     open: bool | None
     """Of an interactive transaction: whether it is still open; None where that was not said."""
     retry_after_ms: float | None
-    """How long the service asked to wait before the next attempt."""
+    """How many milliseconds the service asked to wait before the next attempt."""
     token: str | None
+    """The token that was refused, or that the wait was for."""
     level: str | None
     """The level that was waited for in vain; of a transaction that is gone, that of its verdict."""
     position: Position | None
     """Of a transaction that is gone: where it had committed, or was carried over to."""
     successor: str | None
-    """Of a transaction that is gone: the epoch that is without it, where this client has heard of one."""
+    """Of a transaction that is gone: the epoch that is without it, or in which another attempt of it committed."""
     metadata: Mapping[str, str] | None
     """Of a transaction of this process: what its options said."""
     verdict: Verdict | None
+    """Of a wait that a verdict has ended: that verdict, with the rule it was given by."""
 
     def __init__(
         self,
@@ -122,6 +139,7 @@ class HighwaterError(Exception):
 
     @property
     def message(self) -> str:
+        """What went wrong, for people: not API."""
         return str(self.args[0])
 
     def __repr__(self) -> str:
@@ -151,17 +169,21 @@ def fresh(error: _E) -> _E:
 
 
 class InvalidRequestError(HighwaterError):
-    """The request itself is wrong: fix the caller."""
+    """The request itself is wrong: fix the caller. Nothing was applied."""
 
 
 class TokenRefusedError(InvalidRequestError):
-    """A tracker does not judge this token for this caller."""
+    """A tracker does not judge this token for this caller.
+
+    It is none (``invalid_token``), or another owner's (``forbidden``).
+    """
 
     token: str
+    """The one that was refused."""
 
 
 class StatementError(HighwaterError):
-    """The database refused a statement."""
+    """The database refused a statement; ``sqlstate`` says why, ``statement`` which one. Nothing was applied."""
 
 
 class ConstraintError(StatementError):
@@ -169,38 +191,48 @@ class ConstraintError(StatementError):
 
 
 class SerializationError(StatementError):
-    """Conflicted with another transaction: run the whole body again, with a new id."""
+    """Conflicted with another transaction: run the whole body again, with a new id. ``transact`` does."""
 
 
 class UnavailableError(HighwaterError):
-    """The service cannot do it now: wait."""
+    """The service cannot do it now: wait. The client has tried until its time was over."""
 
 
 class ConnectionError(UnavailableError):  # noqa: A001 - the name in every SDK
-    """No answer, or none that can be understood."""
+    """No answer, or none that can be understood; ``client_closed`` where the client was closed.
+
+    ``outcome`` says whether it may be applied.
+    """
 
 
 class ExposureLimitError(UnavailableError):
-    """Too much is committed and not durable yet; ``limit`` and ``exposure`` say how much."""
+    """Too much is committed and not durable yet; ``limit`` and ``exposure`` say how much. Nothing was applied."""
 
 
 class UnknownOutcomeError(HighwaterError):
-    """It may or may not have committed; ``transaction_id`` is the id to ask about."""
+    """It may or may not have committed; ``transaction_id`` is the id to ask ``hw.status`` about.
+
+    Never run it again under another id.
+    """
 
 
 class TransactionAbortedError(HighwaterError):
-    """This id never committed and never will."""
+    """This id never committed and never will: run the whole body again, with a new id."""
 
 
 class TransactionLostError(HighwaterError):
     """Was committed, and is gone after a failure.
 
-    ``verdict`` says how that is known; it is None when the service refused an id that was lost earlier.
+    ``verdict`` says how that is known; it is None when the service refused an id that was lost earlier. Where
+    ``outcome`` is ``applied``, another attempt under the same id has committed: nothing is to be run again.
     """
 
 
 class PromiseBrokenError(HighwaterError):
-    """Was durable at the level, and a failure that the level covers took it all the same."""
+    """Was durable at the level, and a failure that the level covers took it all the same.
+
+    ``verdict`` says how that is known.
+    """
 
 
 class DurabilityTimeoutError(HighwaterError):

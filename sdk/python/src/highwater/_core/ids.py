@@ -32,7 +32,11 @@ _OFFSET_LIMIT: Final = 10**64
 
 
 def new_transaction_id() -> str:
-    """A new transaction id: a UUIDv7 of the wall clock and 74 random bits."""
+    """A new transaction id: a UUIDv7 of the wall clock and 74 random bits.
+
+    For the option ``id``, where it is to be stored before the transaction runs; the service refuses one whose time is
+    long past.
+    """
     return uuid7_of(time.time_ns() // 1_000_000, os.urandom(10))
 
 

@@ -40,21 +40,32 @@ EventType: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEvent:
-    """One thing that happened. What an event does not have is None."""
+    """One thing that happened. What an event does not have is None; neither values nor text of statements are in it.
+
+    `begin`, `statements`, `commit`: a call begins; what the observer returns is called when it ends. `retry`: an
+    attempt failed, and another one follows. `durable`, `lost`, `broken`: what somebody waited for is settled at a
+    level. `timeout`: a wait ended before. `stream_open`, `stream_closed`, `polling`: how the client hears of marks.
+    `stalled`, `recovered`: a level's marks have ceased to rise, or rise again.
+    """
 
     type: EventType
+    """What happened."""
     id: str | None = None
     """Of the transaction."""
     level: str | None = None
+    """At which something is durable or gone, was waited for, or has stalled."""
     statements: int | None = None
     """Number of statements of the call."""
     headers: dict[str, str] = field(default_factory=dict)
     """Of a call: what an observer puts here goes out with each of its requests."""
     url: str | None = None
+    """Where the attempt that failed, the stream or the question for marks went to."""
     attempt: int | None = None
     """Number of the attempt that failed, from 1."""
     error: BaseException | None = None
+    """Why an attempt failed, or why a stream was closed."""
     verdict: Verdict | None = None
+    """By which it is durable or gone."""
     waited_ms: float | None = None
     """How long it was waited for, in milliseconds."""
 
@@ -64,12 +75,17 @@ class ObservedEnd:
     """How a call ended: with its transaction's state, or with an error."""
 
     state: str | None = None
+    """Of the transaction, where the call has answered."""
     error: BaseException | None = None
+    """Why the call failed."""
 
 
 EndObserver: TypeAlias = Callable[[ObservedEnd], object]
 Observer: TypeAlias = Callable[[ObservedEvent], EndObserver | None]
-"""Must return at once: it is called in the middle of things, from any thread. What it raises is logged, and no more."""
+"""What `observer` of a client is. It must return at once: it is called in the middle of things, from any thread.
+
+What it raises is logged, and no more.
+"""
 
 _LOG: Final = logging.getLogger("highwater")
 

@@ -36,7 +36,13 @@ _Piece: TypeAlias = "str | _Value"
 
 
 class Sql:
-    """A piece of SQL with its parameters. Made by ``sql``; immutable; can be a part of another one."""
+    """A piece of SQL with its parameters. Made by ``sql``; immutable; can be a part of another one.
+
+    Example:
+        condition = sql("balance >= {least}", least=10)
+        query = sql("SELECT id FROM account WHERE {condition} AND id = {id}", condition=condition, id=1)
+        print(query.text, query.params)  # SELECT id FROM account WHERE balance >= $1 AND id = $2 (10, 1)
+    """
 
     __slots__ = ("_pieces", "_statement")
 
@@ -125,8 +131,19 @@ class SqlBuilder:
 
         Shape: str, bool, None, int, float, Decimal, datetime, date, time, timedelta, UUID, bytes and addresses; lists
         and tuples as arrays; dicts as JSON.
+
+        Args:
+            template: Text with names in braces; braces that belong to the SQL are doubled. Never made with an f-string.
+            values: One for each name.
+
         Errors: ``invalid_sql`` for a template with stray braces, a placeholder without a value or a value without a
         placeholder; ``invalid_parameter`` for a value that has no SQL form.
+
+        Example:
+            table = sql.ident("public", "account")
+            wanted = sql.join([1, 2, 3])
+            query = sql("SELECT id FROM {table} WHERE id IN ({wanted}) ORDER BY id", table=table, wanted=wanted)
+            print(hw.transaction(query).rows)  # [{'id': 1}, {'id': 2}, {'id': 3}]
         """
         pieces: list[_Piece] = []
         used = set()
@@ -144,13 +161,20 @@ class SqlBuilder:
         return Sql(pieces)
 
     def raw(self, text: str, /) -> Sql:
-        """Text that goes into the statement as it is, braces too. Never give it anything that a user typed."""
+        """Text that goes into the statement as it is, braces too. Never give it anything that a user typed.
+
+        Args:
+            text: SQL.
+        """
         return Sql((text,))
 
     def ident(self, *parts: str) -> Sql:
         """A quoted identifier; several parts are joined with dots: ``sql.ident("public", "account")``.
 
-        Errors: ``invalid_identifier``.
+        Args:
+            parts: Names as they are in the database, without quotes.
+
+        Errors: ``invalid_identifier``, where a part is empty or has a zero character.
         """
         if not parts:
             raise usage_error("invalid_identifier", "an identifier needs at least one part")
@@ -161,7 +185,14 @@ class SqlBuilder:
         return Sql((".".join('"{}"'.format(part.replace('"', '""')) for part in parts),))
 
     def join(self, items: Iterable[object], separator: Sql | None = None) -> Sql:
-        """Pieces or values with a separator between them: ``sql.join([1, 2, 3])`` is ``$1, $2, $3``."""
+        """Pieces or values with a separator between them: ``sql.join([1, 2, 3])`` is ``$1, $2, $3``.
+
+        Args:
+            items: Any number; of none the piece is empty.
+            separator: Another one than a comma, such as ``sql(" AND ")``.
+
+        Errors: ``invalid_parameter``.
+        """
         between: Sequence[_Piece] = (", ",) if separator is None else separator._pieces
         pieces: list[_Piece] = []
         for index, item in enumerate(items):
@@ -171,7 +202,13 @@ class SqlBuilder:
         return Sql(pieces)
 
     def json(self, value: object, /) -> Sql:
-        """A value as JSON text, for json and jsonb parameters. Needed for lists and scalars; dicts are JSON anyway."""
+        """A value as JSON text, for json and jsonb parameters. Needed for lists and scalars; dicts are JSON anyway.
+
+        Args:
+            value: What ``json.dumps`` takes.
+
+        Errors: ``invalid_parameter``, where JSON has no such value.
+        """
         return Sql((_Value(json_text(value)),))
 
 

@@ -27,12 +27,19 @@ ask for the state first. ``wait``: send the same again later.
 """
 
 Isolation: TypeAlias = Literal["serializable", "repeatable read", "read committed"]
+"""How much a transaction may see of those that run beside it, by PostgreSQL's names."""
 Ack: TypeAlias = Literal["commit", "durable"]
 Mode: TypeAlias = Literal["primary", "local"]
 Param: TypeAlias = "str | int | float | bool | None"
 TransactionState: TypeAlias = Literal[
     "active", "committed", "pending", "durable", "lost", "aborted", "broken", "expired", "unknown"
 ]
+"""What became of a transaction.
+
+``active``: it is open or runs. ``committed``: durability was not asked about. ``pending``: committed, and not known to
+be durable. ``durable``, ``lost``, ``broken``: settled at the level. ``aborted``: never committed. ``expired``: too old
+to know. ``unknown``: nobody has heard of it.
+"""
 VerdictKind: TypeAlias = Literal["pending", "durable", "lost", "broken", "expired", "unknown"]
 
 TOKENS_PER_REQUEST_MAX: Final = 10_000
@@ -44,7 +51,9 @@ class Position:
     """A place in one epoch's log. Offsets of different epochs are never compared."""
 
     epoch: str
+    """Id of the epoch: the time from one start or promotion of a primary to the next."""
     offset: int
+    """Bytes of log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +61,11 @@ class Marks:
     """What is durable now, by level, in one epoch. A level that was never observed is absent, not zero."""
 
     epoch: str
+    """Id of the epoch."""
     seq: int
+    """Number of the epoch: a later one has a larger one."""
     levels: Mapping[str, int]
+    """By level: the offset up to which everything is durable at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,9 @@ class Statement:
     """A statement with its parameters, numbered from ``$1`` in the text."""
 
     sql: str
+    """The text."""
     params: Sequence[object] = ()
+    """What ``sql`` takes as values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +95,9 @@ class Field:
     """A column of a result."""
 
     name: str
+    """As the statement calls it."""
     oid: int
+    """Of its type."""
 
 
 @dataclass(slots=True)
@@ -100,10 +116,15 @@ class Served:
     """Which node served a read, and how far its snapshot may be behind the primary; None where that is not known."""
 
     node: str
+    """Its name."""
     region: str
+    """Where it stands."""
     role: Literal["primary", "replica"]
+    """Whether it takes writes."""
     behind_bytes: int | None
+    """Bytes of log."""
     behind_ms: float | None
+    """Milliseconds."""
 
 
 @dataclass(slots=True)
@@ -143,11 +164,17 @@ class TransactionStatus:
     """What became of an id."""
 
     id: str
+    """The transaction's."""
     state: TransactionState
+    """At the level."""
     token: str | None = None
+    """Of one that has committed: for ``hw.promise(token)``."""
     position: Position | None = None
+    """Of one that has committed: where."""
     level: str | None = None
+    """The level that ``state`` is about, where it is about one."""
     marks: Marks | None = None
+    """The newest that the gateway knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +182,17 @@ class Verdict:
     """The judgement of one transaction at one level."""
 
     token: str
+    """The one that was judged."""
     id: str
+    """Of the transaction."""
     verdict: VerdictKind
+    """What became of it.
+
+    ``pending`` may become any other. ``durable`` and ``lost`` are final, but that a promise which a failure has
+    violated becomes ``broken``. ``expired``: too old to know. ``unknown``: nobody has heard of it.
+    """
     level: str
+    """The level it was judged at."""
     position: Position
     """Where the transaction is judged now: its own position, or the one it was carried over to."""
     rule: str
@@ -173,11 +208,15 @@ class RefusedToken:
     """In the place of a verdict: the tracker does not judge this token for this caller."""
 
     token: str
+    """The one that was refused."""
     level: str
+    """The level that was asked about."""
     code: str
     """``invalid_token`` or ``forbidden``."""
     detail: str
+    """The same in words."""
     verdict: Literal["unknown"] = "unknown"
+    """Always so: nothing is said of it."""
 
 
 @dataclass(slots=True)
@@ -209,19 +248,24 @@ class StallEvent:
 
 @dataclass(frozen=True, slots=True)
 class ReachedLimit:
-    """The limit that was met, by name and value."""
+    """The limit that was met."""
 
     name: str
+    """As the service's configuration calls it."""
     value: float
+    """In the unit that the name says."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtRisk:
-    """What is committed and not durable yet. ``oldest_ms`` is None when there is none."""
+    """What is committed and not durable yet."""
 
     transactions: int
+    """How many they are."""
     bytes: int
+    """Of log."""
     oldest_ms: float | None
+    """Age of the oldest in milliseconds; None when there is none."""
 
 
 @dataclass(slots=True)

@@ -17,9 +17,14 @@ def _as_text(text: str) -> str:
 
 
 def decode_array(text: str, decode: Callable[[str], object] = _as_text) -> list[Any]:
-    """An array's text as nested lists. ``decode`` is for elements that are not NULL; without it they stay text.
+    """An array's text as nested lists.
 
     Bounds that do not begin at 1 (``[0:2]={1,2,3}``) are not part of a list; the text of the result has them.
+
+    Args:
+        text: As PostgreSQL writes it: ``{1,NULL,"a b"}``.
+        decode: For elements that are not NULL; without it they stay text.
+
     Errors: ``ValueError`` when the text is no array.
     """
     at = text.find("{")

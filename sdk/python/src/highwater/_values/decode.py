@@ -27,7 +27,7 @@ from .times import (
 )
 
 TypeDecoder: TypeAlias = Callable[[str], object]
-"""What one type's text becomes."""
+"""What one type's text becomes. Where it raises the value stays text, for the transaction has committed."""
 TypeDecoders: TypeAlias = Mapping[int, TypeDecoder] | Literal["raw"]
 """Decoders by OID, in the place of the built-in ones, also in arrays and ranges. ``raw``: everything stays text."""
 
@@ -128,7 +128,13 @@ def decoder_of(oid: int, types: TypeDecoders | None = None) -> TypeDecoder | Non
 
 
 def decode_value(text: str | None, oid: int, types: TypeDecoders | None = None) -> Any:
-    """One value: what ``rows`` would have of it."""
+    """One value by the OID of its type, as ``rows`` of a result would have it. What is none of its type stays text.
+
+    Args:
+        text: What the database gave; None stays None.
+        oid: Of the type, as in ``fields`` of a result.
+        types: Decoders in the place of the built-in ones.
+    """
     return _decoded(text, decoder_of(oid, types))
 
 

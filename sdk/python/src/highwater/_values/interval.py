@@ -27,11 +27,19 @@ class Interval:
     months: int = 0
     """Years count as twelve."""
     days: int = 0
+    """Of whatever length."""
     microseconds: int = 0
+    """Hours, minutes and seconds."""
 
     @classmethod
     def from_text(cls, text: str) -> Interval:
-        """Of the text that ``IntervalStyle`` ``postgres`` gives. Errors: ``ValueError`` for another text."""
+        """Of the text that ``IntervalStyle`` ``postgres`` gives.
+
+        Args:
+            text: ``1 year 2 mons 3 days 04:05:06.789``, or a part of it.
+
+        Errors: ``ValueError`` for another text.
+        """
         parts = _POSTGRES.fullmatch(text)
         if parts is None or text == "":
             raise ValueError(f"not an interval in PostgreSQL's style: {text!r}")
@@ -45,7 +53,11 @@ class Interval:
 
     @classmethod
     def from_timedelta(cls, value: timedelta) -> Interval:
-        """Days and time have the same sign, as in what PostgreSQL makes of a difference of two timestamps."""
+        """Days and time have the same sign, as in what PostgreSQL makes of a difference of two timestamps.
+
+        Args:
+            value: Of any length.
+        """
         total = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
         days, time = divmod(abs(total), 86_400_000_000)
         return cls(days=days, microseconds=time) if total >= 0 else cls(days=-days, microseconds=-time)

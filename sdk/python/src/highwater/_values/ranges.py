@@ -25,13 +25,17 @@ class Range(Generic[T]):
 
     ``None`` as a bound means that there is none; ``Range(empty=True)`` contains nothing. A bound that Python's type
     cannot hold (the date ``infinity``) is PostgreSQL's text.
+    Errors: ``ValueError`` for other ``bounds``, and for bounds of an empty one.
     """
 
     lower: T | None = None
+    """None: there is none."""
     upper: T | None = None
+    """None: there is none."""
     bounds: Bounds = "[)"
     """Which bounds belong to the range: ``[`` and ``]`` do, ``(`` and ``)`` do not."""
     empty: bool = False
+    """It contains nothing, and has no bounds."""
 
     def __post_init__(self) -> None:
         if self.bounds not in ("[)", "[]", "(]", "()"):

@@ -20,7 +20,9 @@ class StatementResult:
     command: str
     """Command tag without the count: ``SELECT``, ``UPDATE``, …"""
     row_count: int
+    """How many rows it has returned or changed, as PostgreSQL counts them."""
     fields: tuple[Field, ...]
+    """The columns in their order."""
     rows: Sequence[Row]
     """Decoded. Of columns with the same name the last one is here; ``values`` has them all."""
     values: Sequence[Sequence[str | None]]

@@ -1,15 +1,16 @@
 """PEP 249 over interactive transactions: for what speaks the database API of Python.
 
+A connection costs nothing: it is the place of one transaction after another, each of which begins with its first
+statement. Parameters are ``$1``, ``$2``, …; values decode as the client's do. Each error has the client's own one as
+``orig``.
+
+Example:
     from highwater import dbapi
 
     with dbapi.connect("https://highwater.example") as connection:
         connection.cursor().execute("UPDATE account SET balance = balance - $1 WHERE id = $2", (10, 1))
         connection.commit()
         connection.committed.durable(level="region", timeout=5)
-
-A connection costs nothing: it is the place of one transaction after another, each of which begins with its first
-statement. Parameters are ``$1``, ``$2``, …; values decode as the client's do. Each error has the client's own one as
-``orig``.
 """
 
 from __future__ import annotations
@@ -34,13 +35,19 @@ from ._errors import (
 )
 
 apilevel: str = "2.0"
+"""Of PEP 249."""
 threadsafety: int = 1
 """Threads may share the module, and a client; not connections."""
 paramstyle: str = "numeric_dollar"
+"""Of PEP 249: ``$1``, ``$2``, …"""
 
 
 def Binary(value: Any) -> bytes:  # noqa: N802 - the name of PEP 249
-    """A value for a bytea."""
+    """A value for a bytea.
+
+    Args:
+        value: What ``bytes`` takes.
+    """
     return bytes(value)
 
 
@@ -54,8 +61,16 @@ def connect(
 ) -> Connection:
     """A connection of a client, or of one that is made with these options and closed with the connection.
 
-    `transaction`: for all its transactions, as `{"ack": "durable", "level": "region"}`. `types`: what types decode to,
-    by OID.
+    Nothing is sent.
+
+    Args:
+        url: Of a client that is made for the connection; instead of `client`.
+        client: Stays the caller's to close.
+        transaction: For all its transactions, as `{"ack": "durable", "level": "region"}`.
+        types: What types decode to, by OID, in the place of what the README says.
+        options: What else a `Highwater` takes, for one that is made.
+
+    Errors: `InterfaceError`, where both are given.
     """
     decoder = RowDecoder(types)
     if client is None:

@@ -34,15 +34,21 @@ _LEAVES: Final = re.compile(
 class TransactionSettings(TypedDict, total=False):
     """How transactions of a connection run and when their commits are answered, beside their isolation.
 
-    As the options of the same names of ``hw.transaction``. ``ack="durable"``: a commit returns when it is durable.
+    As the options of the same names of ``hw.transaction``.
     """
 
     ack: Ack | None
+    """``durable``: a commit returns when it is durable at the level, and raises when it is lost or the wait is over."""
     level: str | None
+    """The level that transactions are about; the client's unless given."""
     max_wait_ms: float | None
+    """With ``ack="durable"``: how many milliseconds the service waits before it answers, and the wait goes on here."""
     max_delay_ms: float | None
+    """The trackers tell an event ``transaction.delayed`` if one is not durable after so many milliseconds."""
     metadata: Mapping[str, str] | None
+    """Comes back in webhooks about the transactions."""
     timeout: float | None
+    """Seconds for all attempts of a call together, and for the wait of ``ack="durable"``; the client's unless given."""
     after: str | None
     """With ``autocommit`` and ``read_only``: a token whose effects the read must see."""
     mode: Mode | None
@@ -52,9 +58,20 @@ class TransactionSettings(TypedDict, total=False):
 class Follower(Protocol):
     """Hears what becomes of the transactions of a connection."""
 
-    def committed(self, client: Any, transaction: BasePromise, /) -> None: ...
+    def committed(self, client: Any, transaction: BasePromise, /) -> None:
+        """One has committed.
 
-    def failed(self, error: BaseException, /) -> None: ...
+        Args:
+            client: With which it ran.
+            transaction: With its ``token``, ``durable()``, ``on_lost()``.
+        """
+
+    def failed(self, error: BaseException, /) -> None:
+        """An error has ended one.
+
+        Args:
+            error: The client's own.
+        """
 
 
 _OF_ONE_SHOT: Final = ("after", "mode")
@@ -79,17 +96,23 @@ class Connection:
         on_close: Callable[[], object] | None = None,
     ) -> None:
         self.client: Any = client
+        """The ``Highwater`` that it is of."""
         self.isolation_level: Isolation | None = None
         """None: the service's own, which is ``serializable`` but for reads that may run on a replica."""
         self.read_only: bool = False
+        """Transactions that begin from now on change nothing."""
         self.deferrable: bool = False
+        """With ``read_only`` and ``serializable``: they wait for a snapshot that no later transaction makes unsafe."""
         self.settings: TransactionSettings = settings or {}
+        """How transactions that begin from now on run."""
         self.is_closed: bool = False
+        """Whether ``close`` was called."""
         self.committed: Any = None
         """The transaction that was committed last: its ``token``, ``durable()``, ``on_lost()``, …"""
         self.decoder: RowDecoder = decoder or RowDecoder()
+        """Internal: for cursors."""
         self.rewinds: int = 0
-        """How often statements went back to a savepoint: cursors of the database that were younger are gone."""
+        """Internal: how often statements went back to a savepoint: younger cursors of the database are gone then."""
         self._autocommit = False
         self._open: Any = None
         self._followers: list[Follower] = []
@@ -101,6 +124,7 @@ class Connection:
 
     @property
     def autocommit(self) -> bool:
+        """Each call of ``execute`` is a transaction of its own. Cannot be changed while one is open."""
         return self._autocommit
 
     @autocommit.setter
@@ -128,7 +152,13 @@ class Connection:
         return Cursor(self) if self._autocommit else StreamCursor(self)
 
     def run(self, statements: Sequence[Statement]) -> list[StatementResult]:
-        """Runs statements, in one round trip where they are 256 at most. The results are never short of rows."""
+        """Runs statements, in one round trip where they are 256 at most. The results are never short of rows.
+
+        Args:
+            statements: With parameters ``$1``, ``$2``, …
+
+        Errors: those of this module.
+        """
         self._check_open()
         try:
             self._refuse_session_bound(statements)
@@ -225,11 +255,16 @@ class Connection:
         self.unfollow()
 
     def follow(self, follower: Follower) -> None:
-        """Tells it of every commit until the transaction ends; with ``autocommit`` until ``commit`` or ``rollback``."""
+        """Tells it of every commit until the transaction ends; with ``autocommit`` until ``commit`` or ``rollback``.
+
+        Args:
+            follower: The same one twice is told once.
+        """
         if follower not in self._followers:
             self._followers.append(follower)
 
     def unfollow(self) -> None:
+        """Tells nobody any more."""
         self._followers = []
 
     def _acknowledge(self, transaction: Any) -> None:

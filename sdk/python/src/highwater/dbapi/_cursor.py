@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Column: TypeAlias = tuple[str, int, None, None, None, None, None]
 """What ``description`` has of a column: its name, and the OID of its type."""
 Row: TypeAlias = tuple[Any, ...]
+"""A row by column position."""
 
 STREAM_ROWS: Final = 1_000
 """Rows that a streaming cursor fetches at a time where nobody says how many."""
@@ -32,18 +33,31 @@ class Cursor:
     """Executes statements of its connection, and has the rows of the last one."""
 
     server_side: bool = False
+    """Whether rows come as they are asked for."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection: Connection = connection
+        """The one that made it."""
         self.arraysize: int = 1
+        """How many rows ``fetchmany`` gives unless told otherwise."""
         self.description: Sequence[Column] | None = None
+        """The columns of the last statement; None where it had no rows to give."""
         self.rowcount: int = -1
+        """How many rows the last statement has returned or changed; -1 where that is not known."""
         self.lastrowid: None = None
+        """Of PEP 249; PostgreSQL has none."""
         self._rows: deque[Row] = deque()
         self._is_closed = False
 
     def execute(self, operation: str, parameters: Sequence[object] | None = None) -> Self:
-        """Runs a statement with parameters ``$1``, ``$2``, … Errors: those of this module."""
+        """Runs a statement.
+
+        Args:
+            operation: With parameters ``$1``, ``$2``, …
+            parameters: In their order.
+
+        Errors: those of this module.
+        """
         self._begin()
         [result] = self.connection.run([_statement(operation, parameters)])
         self._describe(result.fields)
@@ -53,7 +67,14 @@ class Cursor:
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[object]]) -> Self:
-        """Runs a statement with each of the parameters, 256 of them in a round trip. Rows are not kept."""
+        """Runs a statement with each of the parameters, 256 of them in a round trip. Rows are not kept.
+
+        Args:
+            operation: With parameters ``$1``, ``$2``, …
+            seq_of_parameters: For each run those of it, in their order.
+
+        Errors: those of this module.
+        """
         self._begin()
         statements = [_statement(operation, parameters) for parameters in seq_of_parameters]
         results = self.connection.run(statements) if statements else []
@@ -61,27 +82,37 @@ class Cursor:
         return self
 
     def fetchone(self) -> Row | None:
+        """The next row, or None. Errors: `ProgrammingError`, where the last statement had none to give."""
         self._check_rows()
         return self._rows.popleft() if self._rows else None
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next rows.
+
+        Args:
+            size: How many at most; ``arraysize`` unless given.
+
+        Errors: as `Cursor.fetchone`.
+        """
         self._check_rows()
         count = min(self.arraysize if size is None else size, len(self._rows))
         return [self._rows.popleft() for _ in range(count)]
 
     def fetchall(self) -> list[Row]:
+        """All rows that are left. Errors: as `Cursor.fetchone`."""
         self._check_rows()
         rows = list(self._rows)
         self._rows.clear()
         return rows
 
     def setinputsizes(self, sizes: object) -> None:
-        """Of PEP 249; there is nothing to do."""
+        """As `setinputsizes` of PEP 249; there is nothing to do."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Of PEP 249; there is nothing to do."""
+        """As `setoutputsize` of PEP 249; there is nothing to do."""
 
     def close(self) -> None:
+        """Forgets its rows; it cannot be used again. The transaction stays as it is."""
         self._is_closed = True
         self._rows.clear()
 
@@ -127,6 +158,7 @@ class StreamCursor(Cursor):
     """Reads through a cursor of the database, some rows at a time. What is no plain query runs as ever."""
 
     server_side: bool = True
+    """Whether rows come as they are asked for."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -136,6 +168,7 @@ class StreamCursor(Cursor):
         self._is_exhausted = True
 
     def execute(self, operation: str, parameters: Sequence[object] | None = None) -> Self:
+        """As `Cursor.execute`; a query's rows stay in the database until they are fetched."""
         if not _is_query(operation):
             return super().execute(operation, parameters)
         self._begin()
@@ -151,12 +184,14 @@ class StreamCursor(Cursor):
         return self
 
     def fetchone(self) -> Row | None:
+        """As `Cursor.fetchone`; 1,000 rows come in a round trip."""
         self._check_rows()
         if not self._rows:
             self._fetch(STREAM_ROWS)
         return super().fetchone()
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
+        """As `Cursor.fetchmany`; all of them come in a round trip."""
         self._check_rows()
         wanted = self.arraysize if size is None else size
         if wanted > len(self._rows):
@@ -164,6 +199,7 @@ class StreamCursor(Cursor):
         return super().fetchmany(wanted)
 
     def fetchall(self) -> list[Row]:
+        """As `Cursor.fetchall`; 1,000 rows come in a round trip."""
         rows = super().fetchall()
         while not self._is_exhausted:
             self._fetch(STREAM_ROWS)
@@ -171,6 +207,7 @@ class StreamCursor(Cursor):
         return rows
 
     def close(self) -> None:
+        """As `Cursor.close`; closes the cursor of the database too, while its transaction is open."""
         self._end()
         super().close()
 

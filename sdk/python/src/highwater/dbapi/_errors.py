@@ -14,9 +14,10 @@ class Warning(Exception):  # noqa: A001, N818 - the name of PEP 249
 
 
 class Error(Exception):
-    """What every error of this module is. ``orig`` is the client's own error, with all that it knows."""
+    """What every error of this module is."""
 
     orig: HighwaterError | None
+    """The client's own error, with all that it knows."""
 
     def __init__(self, message: str = "", orig: HighwaterError | None = None) -> None:
         super().__init__(message)

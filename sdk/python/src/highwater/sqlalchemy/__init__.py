@@ -1,16 +1,20 @@
 """SQLAlchemy over Highwater: the ORM and Core as with PostgreSQL, and `durable(session)` after the commit.
 
-    from sqlalchemy import create_engine
-    from sqlalchemy.orm import Session
-    from highwater.sqlalchemy import durable
+Needs `highwater[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of `highwater.dbapi`. It is
+found by its URL, too: `highwater://:API_KEY@highwater.example`, and `highwater+async://…` for async engines.
 
-    engine = create_engine("highwater://:API_KEY@highwater.example")  # async: create_async_engine("highwater+async://…")
+Example:
+    from sqlalchemy import text
+    from sqlalchemy.orm import Session
+
+    from highwater.sqlalchemy import create_engine, durable
+
+    engine = create_engine(hw)
     with Session(engine) as session:
-        session.add(Purchase(buyer="Ada"))
+        session.execute(text("INSERT INTO note VALUES (:text)"), {"text": "hello"})
         session.commit()
         durable(session, level="region", timeout=10)
-
-Needs `highwater[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of `highwater.dbapi`.
+    engine.dispose()
 """
 
 from sqlalchemy.dialects import registry

@@ -33,8 +33,13 @@ def durable(
 
     All of its commits count, of all its engines of this dialect; work that is not committed does not, nor do reads that
     were rolled back, as they are when a session is closed after them. With nothing to wait for it returns at once.
-    `timeout`: seconds, 30 unless given. A `Connection` or an `AsyncConnection`, also a closed one, stands for what was
-    committed on it.
+    Ending a wait changes nothing: wait again.
+
+    Args:
+        session: Or a `Connection` or an `AsyncConnection`, also a closed one: it stands for what was committed on it.
+        level: The level to wait for; the client's unless given.
+        timeout: Seconds; 30 unless given. There is no wait without an end.
+
     Errors: those of `durable()` of a transaction, as the client raises them: `TransactionLostError`,
     `PromiseBrokenError`, and `DurabilityTimeoutError`, which is not a loss. One that is reported lost or broken is then
     forgotten: the next call is about the others.
@@ -70,6 +75,10 @@ def committed(session: Holder) -> Any:
     """The transaction that this session committed last, as the client has it.
 
     Its `token`, `durable()`, `on_lost()`, `after_durable()`, …
+
+    Args:
+        session: As of `durable`.
+
     Errors: `not_committed`.
     """
     last = memory_of(session).last
@@ -80,6 +89,9 @@ def committed(session: Holder) -> Any:
 
 def token(session: Holder) -> str:
     """All that this session has committed, as text for another process, which passes it to `hw.session().resume()`.
+
+    Args:
+        session: As of `durable`.
 
     Errors: `not_committed`; `invalid_options` where several clients have it: ask `committed()` after each commit then.
     """
@@ -97,5 +109,10 @@ def on_lost(session: Holder, listener: Listener, *, level: str | None = None) ->
 
     Those that it has committed, and those that it will commit. Returns what takes the listener away. Where it is
     called: see `Highwater.on_lost`.
+
+    Args:
+        session: As of `durable`.
+        listener: Gets the verdict.
+        level: The client's unless given.
     """
     return memory_of(session).on_lost(listener, level)

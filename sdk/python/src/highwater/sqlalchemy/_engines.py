@@ -17,7 +17,10 @@ from ..dbapi import TransactionSettings
 def create_engine(client: Highwater, *, transaction: TransactionSettings | None = None, **options: Any) -> Engine:
     """SQLAlchemy's `create_engine` for a client, which stays the caller's to close.
 
-    `transaction`: for all transactions, as `{"ack": "durable", "level": "region"}`; the rest as for SQLAlchemy's.
+    Args:
+        client: Its `types` do not count here: values become what SQLAlchemy's types say.
+        transaction: For all transactions, as `{"ack": "durable", "level": "region"}`.
+        options: What else SQLAlchemy's takes.
     """
     return sqlalchemy.create_engine("highwater://", **_with(client, transaction, options))
 
@@ -25,7 +28,13 @@ def create_engine(client: Highwater, *, transaction: TransactionSettings | None 
 def create_async_engine(
     client: AsyncHighwater, *, transaction: TransactionSettings | None = None, **options: Any
 ) -> AsyncEngine:
-    """SQLAlchemy's `create_async_engine` for a client, which stays the caller's to close."""
+    """SQLAlchemy's `create_async_engine` for a client, which stays the caller's to close.
+
+    Args:
+        client: Its `types` do not count here: values become what SQLAlchemy's types say.
+        transaction: For all transactions, as `{"ack": "durable", "level": "region"}`.
+        options: What else SQLAlchemy's takes.
+    """
     return sqlalchemy_asyncio.create_async_engine("highwater+async://", **_with(client, transaction, options))
 
 

@@ -68,7 +68,15 @@ def transact(
     most. Exactly one run takes effect: where one of several engines has committed, or the body by itself, nothing is
     run again. The body must have no effects elsewhere. With `ack="durable"` this returns when the transaction is
     durable at the level; a loss before that runs it again, too.
-    `sessions`: a `sessionmaker` or an `async_sessionmaker`, or whatever makes a session that is a context manager.
+
+    Args:
+        sessions: A `sessionmaker` or an `async_sessionmaker`, or whatever makes a session that is a context manager.
+        body: Gets the session; what it returns is what this returns.
+        ack: When to return: when it has committed, or when it is durable.
+        level: With `ack="durable"`: the level; the client's unless given.
+        max_attempts: Runs of the body at most.
+        timeout: Seconds for all runs together.
+
     Errors: the body's own, after a rollback. An `OperationalError` whose `orig.outcome` is `unknown` passes through:
     it may have committed.
     """

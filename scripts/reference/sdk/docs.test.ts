@@ -1,0 +1,75 @@
+// Goal: nothing public of either SDK is without a docstring, and both have the same names and options.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type ClassEntry, type Entry, type FunctionEntry, type Module, type Told } from "./model.ts";
+import { pythonModules, typescriptModules } from "./pages.ts";
+
+const LANGUAGES = [
+  { name: "TypeScript", modules: typescriptModules, unit: /milliseconds/i },
+  { name: "Python", modules: pythonModules, unit: /seconds/i },
+] as const;
+
+/** A function that is another one again says which, and its parameters are those. */
+const AS_ANOTHER = /^(?:As|Like) `/;
+
+function callables(entry: Entry): FunctionEntry[] {
+  return [
+    ...(entry.kind === "function" ? [entry] : []),
+    ...("methods" in entry ? (entry.methods ?? []) : []),
+  ];
+}
+
+function isClass(entry: Entry): entry is ClassEntry {
+  return "fields" in entry;
+}
+
+/** Parameters and fields, each with the name of what has it. */
+function parts(module: Module): { of: string; part: Told; mayLead: boolean }[] {
+  return module.entries.flatMap((entry) => [
+    ...(isClass(entry) ? entry.fields.map((part) => ({ of: entry.name, part, mayLead: false })) : []),
+    ...(isClass(entry) ? entry.params.map((part) => ({ of: entry.name, part, mayLead: true })) : []),
+    ...callables(entry)
+      .filter(({ text }) => !AS_ANOTHER.test(text))
+      .flatMap(({ name, params }) => params.map((part) => ({ of: name, part, mayLead: true }))),
+  ]);
+}
+
+for (const { name, modules, unit } of LANGUAGES) {
+  test(`${name}: every public name says what it is`, () => {
+    const silent = modules().flatMap((module) => [
+      ...(module.text === "" ? [module.name] : []),
+      ...module.entries.flatMap((entry) =>
+        [entry, ...callables(entry)].filter(({ text }) => text === "").map((each) => each.name),
+      ),
+    ]);
+    assert.deepEqual(silent, []);
+  });
+
+  test(`${name}: every parameter and every field is told`, () => {
+    // A type that this page tells of is told there, and a parameter leads to it.
+    const options = new Set(
+      modules().flatMap(({ entries }) =>
+        entries.filter(({ kind }) => kind !== "data" && kind !== "error").map((entry) => entry.name),
+      ),
+    );
+    const isLed = ({ type }: Told): boolean =>
+      (type.match(/[A-Z]\w+/g) ?? []).some((each) => options.has(each));
+    const untold = modules()
+      .flatMap(parts)
+      .filter(({ part, mayLead }) => part.doc === "" && !(mayLead && isLed(part)))
+      .map(({ of, part }) => `${of}: ${part.name}`);
+    assert.deepEqual(untold, []);
+  });
+
+  test(`${name}: every time says its unit`, () => {
+    const without = modules()
+      .flatMap(parts)
+      .filter(
+        ({ part }) =>
+          /timeout|^wait|^delay|tolerance/i.test(part.name) && !/(?:ms|seconds)\??$/i.test(part.name),
+      )
+      .filter(({ part }) => !unit.test(part.doc))
+      .map(({ of, part }) => `${of}: ${part.name}: ${part.doc}`);
+    assert.deepEqual(without, []);
+  });
+}

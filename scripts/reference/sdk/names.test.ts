@@ -1,0 +1,183 @@
+// Goal: who knows one SDK knows the other. Every name of one is there in the other, in that language's spelling, with the same fields,
+// methods and options; where they differ on purpose, this file says why, and what it says must be true.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Entry, type Module } from "./model.ts";
+import { pythonModules, typescriptModules } from "./pages.ts";
+
+/** Another name for the same thing, TypeScript's first. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  BatchOptions: "Batch",
+  DurableListener: "Listener",
+  LostListener: "Listener",
+  TokenVerdict: "Verdict",
+  TransactionStateResponse: "TransactionStatus",
+  verifyWebhook: "verify",
+};
+
+/** Options that are the keywords of a call in Python. */
+const KEYWORDS_OF: Readonly<Record<string, string>> = {
+  DurableOptions: "DurabilityPromise.durable",
+  HighwaterOptions: "Highwater",
+  ResumeOptions: "Session.resume",
+  SessionOptions: "Highwater.session",
+  StatusOptions: "Highwater.status",
+  VerdictsOptions: "Highwater.verdicts",
+  WebhookRequest: "verify",
+};
+
+/** Fields of another name: a unit of time stands in it, or the word is the language's own. */
+const OTHER_FIELDS: Readonly<Record<string, string>> = {
+  observe: "observer",
+  request_timeout_ms: "request_timeout",
+  signal: "cancel",
+  tolerance_seconds: "tolerance",
+  total_timeout_ms: "total_timeout",
+};
+
+const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
+  AckOptions: "Python's options have them each",
+  CallOptions: "Python's options have them each",
+  MannerOptions: "Python's options have them each",
+  FetchLike: "Python's transport is httpx",
+  "HighwaterOptions.fetch": "Python's transport is httpx",
+  "HighwaterOptions.random": "only tests give it",
+  "BatchOptions.fetch": "Python's transport is httpx",
+  Log: "Python has a logger of its own",
+  "OpenTelemetryApi OpenTelemetrySpan OpenTelemetryTracer TracingOptions": "Python imports the API itself",
+  "RefusedToken.error RefusedToken.rule": "Python has its code and detail without a box, and no rule",
+  SqlValue: "Python says object: types of one's own join in",
+  TransactBody: "Python's is a Callable",
+  Verdict: "the word alone; Python's Verdict is the judgement that has it",
+  batched: "in Python an option of the client: batch",
+  observers: "in Python the client takes several",
+  "BeginOptions.signal CommitOptions.signal TransactOptions.signal TransactionOptions.signal":
+    "in Python a keyword of the call, `cancel`; an async one is cancelled as its task",
+  "CommitOptions.statements": "in Python a keyword of commit",
+};
+
+const ONLY_PYTHON: Readonly<Record<string, string>> = {
+  Cancellation: "what AbortSignal is to JavaScript",
+  "Highwater.batch Highwater.debug": "in TypeScript entries of their own, for its size",
+  "Highwater.verify": "a platform's fetch decides on TLS",
+  "Highwater.status.timeout Highwater.verdicts.timeout Session.resume.timeout":
+    "in TypeScript they have the client's time, and a signal",
+  "Field Statement": "in TypeScript they are written out where they are used",
+  "HighwaterError.message": "every error of JavaScript has it",
+  "Interval Multirange Range": "JavaScript has none, and its users expect text",
+  "RefusedToken.code RefusedToken.detail": "in TypeScript inside error",
+};
+
+const names = (table: Readonly<Record<string, string>>): Set<string> =>
+  new Set(Object.keys(table).flatMap((key) => key.split(" ")));
+const snake = (name: string): string =>
+  name.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** The adapters follow the libraries that they are for, and those differ. */
+function entriesOf(modules: readonly Module[]): Map<string, Entry> {
+  const own = modules.filter(({ name }) => !/(?:kysely|drizzle|sqlalchemy|dbapi)$/.test(name));
+  return new Map(own.flatMap(({ entries }) => entries).map((entry) => [entry.name, entry]));
+}
+
+function inPython(name: string): string {
+  return OTHER_NAMES[name] ?? (/^[A-Z]/.test(name) ? name : snake(name));
+}
+
+/** What it has, also from what it is a kind of, in Python's spelling. */
+function partsOf(entry: Entry, all: ReadonlyMap<string, Entry>): string[] {
+  const inherited = ("bases" in entry ? entry.bases : []).flatMap((base) => {
+    const found = all.get(base);
+    return found === undefined ? [] : partsOf(found, all);
+  });
+  const fields = "fields" in entry ? entry.fields.map(({ name }) => name.replace("?", "")) : [];
+  const methods =
+    "methods" in entry ? (entry.methods ?? []).map(({ name }) => name.split(".").at(-1) ?? "") : [];
+  return [...inherited, ...fields, ...methods].map(snake).map((name) => OTHER_FIELDS[name] ?? name);
+}
+
+/** Parameters of what stands behind a name: of a class, of a function, or of a class's method. */
+function keywordsOf(path: string, all: ReadonlyMap<string, Entry>): string[] {
+  const [owner = "", method] = path.split(".");
+  const entry = all.get(owner);
+  const methods = entry !== undefined && "methods" in entry ? (entry.methods ?? []) : [];
+  const called = method === undefined ? entry : methods.find(({ name }) => name === path);
+  assert.ok(called !== undefined && "params" in called, path);
+  return called.params.map(({ name }) => name);
+}
+
+const typescript = entriesOf(typescriptModules());
+const python = entriesOf(pythonModules());
+
+/** Names that one side has alone, as `Owner.part` for what is inside. */
+function differences(): { onlyTypescript: Set<string>; onlyPython: Set<string> } {
+  const onlyTypescript = new Set<string>();
+  const told = new Set(Object.values(KEYWORDS_OF).map((path) => path.split(".")[0] ?? ""));
+  const onlyPython = new Set([...python.keys()].filter((name) => !name.startsWith("Async")));
+  for (const [name, entry] of typescript) {
+    const keywords = KEYWORDS_OF[name];
+    const twin = python.get(inPython(name));
+    if (keywords === undefined && twin === undefined) onlyTypescript.add(name);
+    if (twin !== undefined) onlyPython.delete(twin.name);
+    // A type has no parts to compare, and one side's word for it may be the other's class.
+    if (keywords === undefined && (twin === undefined || entry.kind === "type" || twin.kind === "type")) {
+      if (twin !== undefined && entry.kind !== twin.kind) onlyTypescript.add(name);
+      continue;
+    }
+    const mine = new Set(partsOf(entry, typescript));
+    const theirs = new Set(
+      keywords === undefined && twin ? partsOf(twin, python) : keywordsOf(keywords ?? "", python),
+    );
+    for (const part of mine) if (!theirs.has(part)) onlyTypescript.add(`${name}.${undo(part)}`);
+    for (const part of theirs) {
+      const of = keywords ?? twin?.name ?? "";
+      const isPositional = /^(?:tokens?|transaction_id)$/.test(part) && keywords !== undefined;
+      if (!mine.has(part) && !isPositional) onlyPython.add(`${of}.${part}`);
+    }
+  }
+  for (const name of told) onlyPython.delete(name);
+  return { onlyTypescript, onlyPython };
+}
+
+function undo(part: string): string {
+  return Object.entries(OTHER_FIELDS).find(([, python]) => python === part)?.[0] ?? part;
+}
+
+/** What every error has because all of them have it is said once. */
+function once(found: ReadonlySet<string>): string[] {
+  const isInherited = (name: string): boolean => {
+    const [owner = "", part] = name.split(".");
+    return (
+      part !== undefined &&
+      /Error$/.test(owner) &&
+      owner !== "HighwaterError" &&
+      found.has(`HighwaterError.${part}`)
+    );
+  };
+  return [...found].filter((name) => !isInherited(name)).toSorted();
+}
+
+test("what TypeScript has, Python has, but for what is listed", () => {
+  assert.deepEqual(once(differences().onlyTypescript), [...names(ONLY_TYPESCRIPT)].toSorted());
+});
+
+test("what Python has, TypeScript has, but for what is listed", () => {
+  assert.deepEqual(once(differences().onlyPython), [...names(ONLY_PYTHON)].toSorted());
+});
+
+test("what a class of Python has, its async twin has, without `cancel`", () => {
+  const twins = [...python.keys()].filter((name) => name.startsWith("Async"));
+  assert.ok(twins.length >= 5);
+  for (const name of twins) {
+    const sync = name.slice("Async".length);
+    const [own, other] = [python.get(name), python.get(sync)];
+    assert.ok(own !== undefined && other !== undefined, name);
+    const parts = partsOf(own, python);
+    assert.deepEqual(parts.toSorted(), partsOf(other, python).toSorted(), name);
+    for (const { name: method } of "methods" in other ? (other.methods ?? []) : [])
+      assert.deepEqual(
+        keywordsOf(`Async${method}`, python),
+        keywordsOf(method, python).filter((each) => each !== "cancel"),
+        method,
+      );
+  }
+});

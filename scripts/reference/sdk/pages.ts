@@ -1,0 +1,40 @@
+// The two references: what they are made from, and what they say before their contents.
+import { readFileSync } from "node:fs";
+import { type Module } from "./model.ts";
+import { readPython } from "./python.ts";
+import { type PageOptions, renderPage } from "./render.ts";
+import { readTypescript } from "./typescript.ts";
+
+const TYPESCRIPT: PageOptions = {
+  title: "The SDK for TypeScript",
+  intro:
+    "Every public name of `@highwater/sdk`. The [README](../../sdk/ts/README.md) shows how they go together, and [errors.md](errors.md) " +
+    "has the codes of the service. Times are milliseconds. An error's `code` is API, its message is not.",
+  language: "ts",
+};
+const PYTHON: PageOptions = {
+  title: "The SDK for Python",
+  intro:
+    "Every public name of `highwater`. The [README](../../sdk/python/README.md) shows how they go together, and [errors.md](errors.md) " +
+    "has the codes of the service. Times are seconds, but where a name ends in `_ms`. An error's `code` is API, its message is not. " +
+    "What begins with `Async` belongs to `AsyncHighwater`: the same calls, awaited, without `cancel`, for a task is cancelled as any task.",
+  language: "python",
+};
+
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
+}
+
+/** Reading takes seconds, and several pages and tests want the same. */
+export const typescriptModules = once((): Module[] => {
+  const manifest = new URL("../../../sdk/ts/package.json", import.meta.url);
+  const { exports } = JSON.parse(readFileSync(manifest, "utf8")) as { exports: Record<string, string> };
+  return readTypescript(exports);
+});
+export const pythonModules = once(readPython);
+
+export const SDK_PAGES = [
+  { name: "sdk-typescript.md", render: () => renderPage(typescriptModules(), TYPESCRIPT) },
+  { name: "sdk-python.md", render: () => renderPage(pythonModules(), PYTHON) },
+];

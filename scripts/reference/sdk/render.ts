@@ -1,0 +1,250 @@
+// One page of Markdown from what a language's reader has found. Owns its order, its links and how a docstring becomes text; knows
+// nothing of either language but the name of its code blocks.
+import { type ClassEntry, type Entry, type FunctionEntry, type Module, type Told } from "./model.ts";
+
+export interface PageOptions {
+  readonly title: string;
+  /** What the page says before its contents. */
+  readonly intro: string;
+  /** Of code blocks. */
+  readonly language: "ts" | "python";
+}
+
+const GROUPS = ["class", "function", "options", "data", "type", "value", "error"] as const;
+const TITLES: Readonly<Record<(typeof GROUPS)[number], string>> = {
+  class: "Classes",
+  function: "Functions",
+  options: "Options",
+  data: "Data",
+  type: "Types",
+  value: "Values",
+  error: "Errors",
+};
+/** What a reader looks for first; the others follow by name. */
+const FIRST = ["Highwater", "Transaction", "DurabilityPromise", "InteractiveTransaction", "Session"];
+/** What docstrings call an object of a class. */
+const OBJECTS: Readonly<Record<string, string>> = { hw: "Highwater", session: "Session" };
+
+export function renderPage(modules: readonly Module[], options: PageOptions): string {
+  return new Page(modules, options).render();
+}
+
+class Page {
+  readonly #modules: readonly Module[];
+  readonly #options: PageOptions;
+  readonly #anchors = new Map<Entry | Module, string>();
+  /** Where a name in a text leads to. */
+  readonly #targets = new Map<string, string>();
+  readonly #byName = new Map<string, Entry>();
+
+  constructor(modules: readonly Module[], options: PageOptions) {
+    this.#modules = modules.map((module) => ({ ...module, entries: ordered(module.entries) }));
+    this.#options = options;
+    const slug = makeSlugger();
+    slug(options.title);
+    slug("Contents");
+    for (const module of this.#modules) {
+      this.#anchors.set(module, slug(module.name));
+      this.#targets.set(module.name, this.#anchors.get(module) ?? "");
+      for (const entry of module.entries) {
+        this.#aim(entry, slug(entry.name));
+        for (const method of methodsOf(entry)) this.#aim(method, slug(`${method.name}()`));
+      }
+    }
+  }
+
+  /** The first of a name is the one that texts mean: the main entry comes first. */
+  #aim(entry: Entry, anchor: string): void {
+    this.#anchors.set(entry, anchor);
+    if (!this.#targets.has(entry.name)) this.#targets.set(entry.name, anchor);
+    if (!this.#byName.has(entry.name)) this.#byName.set(entry.name, entry);
+  }
+
+  render(): string {
+    const parts = [
+      `# ${this.#options.title}`,
+      this.#options.intro,
+      "Made from the source by `make gen`: what is wrong here is mended there.",
+      "## Contents",
+      ...this.#modules.map((module) => this.#contents(module)),
+      ...this.#modules.flatMap((module) => this.#module(module)),
+    ];
+    return `${parts.filter((part) => part !== "").join("\n\n")}\n`;
+  }
+
+  #contents(module: Module): string {
+    const groups = GROUPS.flatMap((kind) => {
+      const links = module.entries
+        .filter((entry) => entry.kind === kind)
+        .map((entry) => `[\`${entry.name}\`](#${this.#anchors.get(entry) ?? ""})`);
+      return links.length > 0 ? [`  - ${TITLES[kind]}: ${links.join(", ")}`] : [];
+    });
+    return [`- [\`${module.name}\`](#${this.#anchors.get(module) ?? ""})`, ...groups].join("\n");
+  }
+
+  #module(module: Module): string[] {
+    return [
+      `## \`${module.name}\``,
+      this.#text(module.text),
+      ...this.#examples(module.examples),
+      ...module.entries.flatMap((entry) => this.#entry(entry)),
+    ];
+  }
+
+  #entry(entry: Entry): string[] {
+    const head = [`### \`${entry.name}\``, this.#code(entry.signature)];
+    if (!("params" in entry)) return [...head, this.#text(entry.text), ...this.#examples(entry.examples)];
+    if (!("bases" in entry))
+      return [
+        ...head,
+        ...this.#called(entry),
+        ...(entry.methods ?? []).flatMap((each) => this.#method(each)),
+      ];
+    const bases = entry.bases.map((base) => this.#linked(base)).filter((base) => base.startsWith("["));
+    const twin = this.#twin(entry.name, entry);
+    const isAsTwin = twin !== undefined && "fields" in twin && entry.text !== "" && isSame(entry, twin);
+    return [
+      ...head,
+      ...(isAsTwin ? [`As ${this.#linked(twin.name)}.`] : this.#called(entry)),
+      bases.length > 0 ? `Has all of ${bases.join(" and ")} as well.` : "",
+      this.#fields(entry),
+      ...entry.methods.flatMap((method) => this.#method(method, entry)),
+    ];
+  }
+
+  #method(method: FunctionEntry, of?: ClassEntry): string[] {
+    const head = [`#### \`${method.name}()\``, this.#code(method.signature)];
+    const twin = this.#twin(method.name, of);
+    if (twin?.kind === "function" && isSame(method, twin)) return [...head, `As ${this.#linked(twin.name)}.`];
+    return [...head, ...this.#called(method)];
+  }
+
+  /** Of an async class: what the sync one has in its place. */
+  #twin(name: string, of: ClassEntry | undefined): Entry | undefined {
+    return of?.name.startsWith("Async") === true ? this.#byName.get(name.slice("Async".length)) : undefined;
+  }
+
+  /** What it does, what it takes, what can go wrong, and an example. */
+  #called({ text, params, examples }: FunctionEntry | ClassEntry): string[] {
+    const [said, errors = ""] = text.split(/\s+(?=Errors: )/);
+    return [this.#text(said ?? ""), this.#params(params), this.#text(errors), ...this.#examples(examples)];
+  }
+
+  #params(params: readonly Told[]): string {
+    return params
+      .filter(({ type, doc }) => doc !== "" || this.#typeLink(type) !== undefined)
+      .map(({ name, type, doc }) => {
+        const link = this.#typeLink(type);
+        if (doc === "" && link !== undefined) return `- \`${name}\`: ${link}. ${this.#summary(type)}`;
+        return `- \`${name}\`: ${this.#inline(doc)}`;
+      })
+      .join("\n");
+  }
+
+  #fields({ name, fields }: ClassEntry): string {
+    if (fields.length === 0) return "";
+    const twin = this.#byName.get(name.slice("Async".length));
+    if (name.startsWith("Async") && twin !== undefined && "fields" in twin && isEqual(fields, twin.fields))
+      return `Fields: as ${this.#linked(twin.name)}.`;
+    const rows = fields.map(({ name: field, type, default: value, doc }) => {
+      const shown = value === null ? type : `${type} = ${value}`;
+      const link = this.#typeLink(type, shown) ?? (shown === "" ? "" : `\`${shown}\``);
+      return `| \`${field}\` | ${link.replaceAll("|", "\\|")} | ${this.#inline(doc).replaceAll("|", "\\|")} |`;
+    });
+    return ["| field | type | |", "| --- | --- | --- |", ...rows].join("\n");
+  }
+
+  /** The first sentence of what the page says of the type. */
+  #summary(type: string): string {
+    const [name = ""] = (type.match(/[A-Z]\w+/g) ?? []).filter((each) => this.#byName.has(each));
+    const text = this.#inline(this.#byName.get(name)?.text ?? "");
+    return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, ".") ?? text;
+  }
+
+  /** A type leads to what this page says of it, where it names one thing of this page. */
+  #typeLink(type: string, shown = type): string | undefined {
+    const names = [...new Set(type.match(/[A-Z]\w+/g))].filter((name) => this.#targets.has(name));
+    return names.length === 1 ? `[\`${shown}\`](#${this.#targets.get(names[0] ?? "") ?? ""})` : undefined;
+  }
+
+  #examples(examples: readonly string[]): string[] {
+    return examples.flatMap((code) => ["Example:", this.#code(code)]);
+  }
+
+  #code(code: string): string {
+    return `\`\`\`${this.#options.language}\n${code.trimEnd()}\n\`\`\``;
+  }
+
+  /** Paragraphs; `Errors:` and its like begin one, and a tree is a block of its own. */
+  #text(text: string): string {
+    return text
+      .replaceAll(/\s+(?=(?:Errors|Shape|Level): )/g, "\n\n")
+      .split(/\n\n+(?!\s)/)
+      .map((paragraph) => {
+        if (paragraph.includes("├──")) return `\`\`\`text\n${paragraph.trimEnd()}\n\`\`\``;
+        return this.#inline(paragraph).replace(/^(Errors|Shape|Level): /, "**$1:** ");
+      })
+      .join("\n\n");
+  }
+
+  #inline(text: string): string {
+    const plain = text.replaceAll("``", "`").replaceAll(/\s+/g, " ").trim();
+    return plain.replaceAll(/(?<!\[)`([^`]+)`/g, (_span, code: string) => this.#linked(code));
+  }
+
+  /** A name in code, and a link where this page tells more of it. Common words are not taken for names. */
+  #linked(code: string): string {
+    const name = code
+      .replace(/\(.*\)$/, "")
+      .replace(/^(\w+)(?=\.)/, (object) => OBJECTS[object] ?? object)
+      .replace(/^highwater\.(?=[A-Z])/, "");
+    const isName = /^[A-Z]\w+(\.\w+)?$|^[@a-z]\w*(?:[./]\w+)+$/.test(name);
+    const anchor = isName ? this.#targets.get(name) : undefined;
+    return anchor === undefined ? `\`${code}\`` : `[\`${code}\`](#${anchor})`;
+  }
+}
+
+function methodsOf(entry: Entry): readonly FunctionEntry[] {
+  return "methods" in entry ? (entry.methods ?? []) : [];
+}
+
+function ordered(entries: readonly Entry[]): Entry[] {
+  const bases = new Map(entries.map((entry) => [entry.name, "bases" in entry ? entry.bases[0] : undefined]));
+  /** Errors stand below what they are a kind of. */
+  const path = (name: string | undefined): string =>
+    name === undefined || !bases.has(name) ? "" : `${path(bases.get(name))}/${name.toLowerCase()}`;
+  const rank = ({ name, kind }: Entry): string => {
+    const plain = name.replace(/^Async/, "");
+    const first = FIRST.indexOf(plain);
+    const isAsync = plain === name ? 0 : 1;
+    const place = first < 0 ? FIRST.length : first;
+    return [GROUPS.indexOf(kind), isAsync, place, kind === "error" ? path(name) : name.toLowerCase()].join(
+      " ",
+    );
+  };
+  return entries.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1));
+}
+
+function isEqual(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+function isSame<E extends FunctionEntry | ClassEntry>(a: E, b: E): boolean {
+  const docs = ({ params }: E): unknown =>
+    params.filter(({ doc }) => doc !== "").map(({ name, doc }) => [name, doc]);
+  return a.text === b.text && isEqual(a.examples, b.examples) && isEqual(docs(a), docs(b));
+}
+
+/** As git hosts make anchors of headings: a heading that was there before gets a number. */
+function makeSlugger(): (heading: string) => string {
+  const seen = new Map<string, number>();
+  return (heading) => {
+    const slug = heading
+      .toLowerCase()
+      .replaceAll(/[^\w\- ]/g, "")
+      .replaceAll(" ", "-");
+    const count = seen.get(slug) ?? 0;
+    seen.set(slug, count + 1);
+    return count === 0 ? slug : `${slug}-${String(count)}`;
+  };
+}
