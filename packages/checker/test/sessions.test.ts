@@ -72,6 +72,28 @@ test("what was seen is as lost as what was written", () => {
   assertGood(history({ write, first, second }, { epochs }, [failure(35, [])]));
 });
 
+test("what was seen is lost, and its id is run again behind the later read", () => {
+  const again = {
+    at: [10, 60],
+    epoch: "e2",
+    does: [append("x", 1)],
+    told: [{ verdict: "lost", by: "event", attempt: "e1", atMs: 55 }],
+  } as const;
+  const first = {
+    at: [20, 30],
+    does: [read("x")],
+    shows: [[1]],
+    invocation: session,
+    final: "lost",
+  } as const;
+  const second = { at: [40, 50], epoch: "e2", does: [read("x")], shows: [[]], invocation: session } as const;
+  const rest = { lists: { x: [1] }, epochs };
+  assertGood(history({ again, first, second }, rest, [failure(35, [])]));
+  // Behind the second attempt it has to be there.
+  const third = { ...second, at: [70, 80] } as const;
+  assertViolates(history({ again, first, third }, rest, [failure(35, [])]), "read.stale");
+});
+
 test("a read after a token sees what the token stands for, wherever it runs", () => {
   const lists = { x: [1], y: [2] };
   const two = { at: [30, 40], does: [append("y", 2)], invocation: session } as const;

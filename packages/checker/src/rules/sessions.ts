@@ -99,6 +99,9 @@ class SessionJudge {
       const value = values[at] ?? Number.NaN;
       const writer = writers.get(value);
       if (writer === undefined || writer === reader || this.#survived(writer, readIn) !== true) continue;
+      // What was seen may be lost, and its id have been run again since: then another attempt survived.
+      const seenIn = last.reader.readIn;
+      if (seenIn === null || this.#attemptIn(writer, seenIn) !== this.#attemptIn(writer, readIn)) continue;
       return contains(read, value) ? null : value;
     }
     return null;
@@ -107,13 +110,17 @@ class SessionJudge {
   /** Whether the epoch's history has the transaction; null if nobody can tell. */
   #survived(transaction: Transaction, epoch: EpochId): boolean | null {
     const { epochs } = this.#history;
-    const attempt = attemptIn(epochs, transaction, epoch);
+    const attempt = this.#attemptIn(transaction, epoch);
     if (attempt === null) return false;
     if (attempt === epoch && isCertain(transaction, epoch)) return true;
     const { receipt } = transaction;
     if (receipt?.kind === "commit" && receipt.epoch === attempt && epochs.reigned(epoch)) return true;
     for (const seenIn of transaction.seenIn) if (epochs.contains(seenIn, epoch)) return true;
     return null;
+  }
+
+  #attemptIn(transaction: Transaction, epoch: EpochId): EpochId | null {
+    return attemptIn(this.#history.epochs, transaction, epoch);
   }
 
   #report(rule: Rule, reader: Transaction, earlier: Transaction, read: ListRead, value: number): void {
