@@ -231,10 +231,12 @@ const LOG = "the log of events";
 
 /**
  * Losses and broken promises are told by one log, in the store, from which every tracker hands out the same: the word is that
- * of whoever recorded it. That something has become durable each tracker tells by itself.
+ * of whoever recorded it. That something has become durable each tracker tells by itself. A gateway that answers `durable`
+ * passes on what one tracker has told it; who later holds the token alone may ask another, which followed another primary.
  */
 function sourceOf({ by, tracker, verdict }: Word): string {
   if (by === "event" && verdict !== "durable") return LOG;
+  if (by === "answer") return "the answer";
   return tracker ?? "the client";
 }
 
