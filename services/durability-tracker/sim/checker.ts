@@ -6,9 +6,11 @@ import {
   exposure,
   judge,
   type Judgement,
+  knownMark,
   markIn,
   type Published,
   reachableLevels,
+  reachedBits,
 } from "../src/core/index.ts";
 import { type Request, short } from "./gateway.ts";
 import { type SimNode } from "./node.ts";
@@ -175,6 +177,20 @@ export class Checker implements Witness {
     checkBook(tracker);
   }
 
+  /** What is shared of an ended epoch's marks is all that any of its places was durable by. */
+  #checkKnownMarks({ name, state }: SimTracker, { txn, place }: Token): void {
+    const bits = reachedBits(state, place);
+    for (const [index, level] of this.#config.levels.entries()) {
+      const mark = knownMark(state, place.epoch, level.name);
+      const isKnown = mark !== null && mark >= place.offset;
+      assert.equal(
+        (bits & (1 << index)) !== 0,
+        isKnown,
+        `${name}: ${tell({ n: 0, txn, place }, level.name)}`,
+      );
+    }
+  }
+
   #isStray(token: Token): boolean {
     return this.#world.nodes.some((node) => isStray(token, node));
   }
@@ -187,10 +203,27 @@ export class Checker implements Witness {
     this.#checkEffects(ruler);
     for (const tracker of trackers) {
       this.#checkLedger(tracker);
-      for (const token of this.#truth.tokens) this.#checkToken(tracker, token, ruler);
+      for (const token of this.#truth.tokens) {
+        this.#checkToken(tracker, token, ruler);
+        this.#checkKnownMarks(tracker, token);
+      }
       this.#checkSettled(tracker, ruler);
     }
     this.#checkAnnounced(trackers, ruler);
+    for (const token of this.#truth.tokens) this.#checkAgreement(trackers, token);
+  }
+
+  /** Whoever is asked says the same: what one has told, another tells. */
+  #checkAgreement(trackers: readonly SimTracker[], token: Token): void {
+    for (const { name, rule } of this.#config.levels) {
+      // Of another node's history it promises nothing: whoever saw it there may say so, and who did not may call it lost.
+      if ("primary" in rule && this.#movedAway(token)) continue;
+      const verdicts = trackers.map((tracker) => this.#judge(tracker, token, name));
+      const [first, ...others] = verdicts.map(({ verdict }) => verdict);
+      const said = verdicts.map(({ verdict, rule }, n) => `${String(n + 1)}: ${verdict} by ${rule}`);
+      for (const other of others)
+        assert.equal(other, first, `${tell(token, name)}: trackers disagree: ${said.join(", ")}`);
+    }
   }
 
   /** What an epoch's record says of its predecessor's log is true of the history that it begins. */

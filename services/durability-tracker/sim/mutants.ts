@@ -207,6 +207,58 @@ export const MUTANTS: readonly Mutant[] = [
       replace: `return { cause, fork: end, limit: minOffset`,
     },
   },
+  {
+    name: "final marks that another tracker has raised are not learned",
+    patch: {
+      file: core("learned"),
+      find: `  for (const entry of raised.length === 0 ? []`,
+      replace: `  for (const entry of raised.length >= 0 ? []`,
+    },
+  },
+  {
+    name: "what is learned is not counted",
+    patch: { file: core("learned"), find: `    countEntry(state, entry);`, replace: `` },
+  },
+  {
+    name: "marks of histories that were given up are not shared",
+    patch: {
+      file: core("verdict"),
+      find: `    if (start === undefined || there === null || there < start) continue;`,
+      replace: `    if (start !== undefined || there === null) continue;`,
+    },
+  },
+  {
+    name: "what others have told as broken is not heard",
+    patch: {
+      file: core("words"),
+      find: `  for (const word of words) takeWord`,
+      replace: `  for (const word of words.slice(words.length)) takeWord`,
+    },
+  },
+  {
+    name: "what was lost here becomes durable by another's word",
+    patch: {
+      file: core("words"),
+      find: `  entry.reached |= bits;`,
+      replace: `  entry.reached |= bits | durable;`,
+    },
+  },
+  {
+    name: "what a token alone had shown as durable is no promise",
+    patch: {
+      file: core("words"),
+      find: `  if (origin !== null) entry.reached = reachedBits(state, origin);`,
+      replace: ``,
+    },
+  },
+  {
+    name: "broken at more levels is recorded as the same event",
+    patch: {
+      file: "services/durability-tracker/src/events/new-events.ts",
+      find: `  return broken.length === 0 ? word`,
+      replace: `  return broken.length >= 0 ? word`,
+    },
+  },
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
   { name: "positions tell what was received, not what is on disk", habit: "showsReceived" },
   { name: "ids are announced after their COMMIT", habit: "announcesAfterCommit" },

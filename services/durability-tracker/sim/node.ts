@@ -1,6 +1,7 @@
 // One server of the simulated store: a log of records with an identity, a disk that may be behind it, and what survives of
 // both. Rules of the real thing: an unlogged row says which epoch the server is in, a promotion starts a timeline.
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type NewEvent } from "@highwater/store";
 import { type NodeSite } from "../src/core/index.ts";
 
 export type Receipt = {
@@ -30,6 +31,10 @@ export type Rec = { readonly end: bigint } &
         readonly overrules: readonly EpochId[];
       }
     | { readonly kind: "obeyed"; readonly id: string }
+    /** Final marks that somebody has raised, in the record of this epoch. */
+    | { readonly kind: "raised"; readonly epoch: EpochId; readonly marks: Readonly<Record<string, string>> }
+    /** What a tracker has recorded for everybody. */
+    | { readonly kind: "word"; readonly key: string; readonly event: NewEvent }
   );
 
 export type RecOf<K extends Rec["kind"]> = Extract<Rec, { readonly kind: K }>;
@@ -100,6 +105,20 @@ export class SimNode {
   /** Oldest first, as a reader sees them. */
   get epochRecs(): RecOf<"epoch">[] {
     return this.log.slice(0, this.replayed).filter((rec) => rec.kind === "epoch");
+  }
+
+  /** The same with the final marks as they have been raised since. */
+  get records(): EpochRecord[] {
+    const raised = new Map<string, Record<string, string>>();
+    for (const rec of this.log.slice(0, this.replayed)) {
+      if (rec.kind !== "raised") continue;
+      const marks = raised.get(rec.epoch) ?? {};
+      raised.set(rec.epoch, { ...marks, ...rec.marks });
+    }
+    return this.epochRecs.map(({ record }) => {
+      const marks = raised.get(record.id);
+      return marks === undefined ? record : { ...record, finalMarks: { ...record.finalMarks, ...marks } };
+    });
   }
 
   get newestEpoch(): EpochId | null {

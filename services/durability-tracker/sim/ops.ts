@@ -420,6 +420,12 @@ export const OPS: Readonly<Record<string, readonly [weight: number, act: Act]>> 
       play.act(tracker(play));
     },
   ],
+  exchange: [
+    2,
+    (play) => {
+      play.exchangeWords(tracker(play));
+    },
+  ],
   deliver: [
     4,
     (play) => {

@@ -1,8 +1,10 @@
 // One run of the simulation: a world, its gateways and its trackers, and everything that lies between them. Each operation has
 // a seed of its own, so that taking one out of a script changes nothing of the others.
 import { type EpochId } from "@highwater/protocol";
-import { type Authority } from "@highwater/store/rules";
-import { type AnnouncedItem, type CoreConfig, type TrackerEvent } from "../src/core/index.ts";
+import { type Authority, type NodeReport } from "@highwater/store/rules";
+import { type AnnouncedItem, type CoreConfig, type Published, type TrackerEvent } from "../src/core/index.ts";
+import { brokenWord } from "../src/events/new-events.ts";
+import { marksToShare } from "../src/shell/shared-marks.ts";
 import { Checker } from "./checker.ts";
 import { type Request, short, SimGateway } from "./gateway.ts";
 import { type SimNode } from "./node.ts";
@@ -185,10 +187,7 @@ export class Play {
     });
   }
 
-  #takeReport(
-    tracker: SimTracker,
-    { report, askedAt }: { report: Parameters<SimTracker["watcher"]["heard"]>[0]; askedAt: number },
-  ): void {
+  #takeReport(tracker: SimTracker, { report, askedAt }: { report: NodeReport; askedAt: number }): void {
     const { node, role, incarnation, epochs, unfit, upstream, isFed } = report;
     const isNews = tracker.watcher.heard(report, askedAt);
     tracker.send({
@@ -196,6 +195,41 @@ export class Play {
       ...{ node, role, incarnation, epochs, unfit: unfit !== null, upstream, isFed },
     });
     if (isNews) this.decide(tracker);
+    const { standing } = tracker.state;
+    if (standing.kind === "reigning" && standing.node === node && standing.epoch === report.current)
+      this.#shareMarks(tracker, report);
+  }
+
+  // ---- what trackers tell each other through the store
+
+  #shareMarks(tracker: SimTracker, report: NodeReport): void {
+    const node = this.reach(`t${String(tracker.n)}`, report.node);
+    // A write that fails is made again with a later report.
+    if (node === null || this.random.below(100) < this.weather.lost) return;
+    for (const [epoch, marks] of marksToShare(report.epochs, tracker.state)) {
+      this.meet("final marks raised");
+      this.say(() => `${tracker.name} raises the marks in ${short(epoch)}: ${JSON.stringify(marks)}`);
+      this.world.raiseFinalMarks(node, epoch, marks);
+    }
+  }
+
+  /** What the tracker has told is recorded where it reigns, and what others have recorded as broken there is heard. */
+  exchangeWords(tracker: SimTracker): void {
+    const { standing } = tracker.state;
+    if (standing.kind !== "reigning") return;
+    const node = this.reach(`t${String(tracker.n)}`, standing.node);
+    if (node?.epoch !== standing.epoch) return;
+    for (const event of tracker.words) this.world.recordWord(node, standing.epoch, event);
+    const words: Published[] = [];
+    for (const rec of node.log) {
+      if (rec.kind !== "word" || tracker.heardWords.has(rec)) continue;
+      tracker.heardWords.add(rec);
+      if (rec.event.type === "transaction.broken") words.push(brokenWord(rec.event));
+    }
+    if (words.length === 0) return;
+    this.say(() => `${tracker.name} hears ${words.map(tellWord).join(", ")}`);
+    this.meet("word of another heard");
+    tracker.send({ kind: "told_elsewhere", nowMs: this.clock(tracker), words });
   }
 
   // ---- authority
@@ -296,6 +330,10 @@ export class Play {
     this.weather = CALM;
     this.cuts.clear();
   }
+}
+
+function tellWord({ id, attempt, verdicts, rule }: Published): string {
+  return `${short(id)} of ${short(attempt)}: ${JSON.stringify(verdicts)} by ${rule}`;
 }
 
 function tellAuthority(authority: Authority): string {

@@ -188,6 +188,7 @@ export function settleDown(play: Play): SimNode {
     for (const tracker of trackers) {
       play.timeMs++;
       tracker.send({ kind: "ticked", nowMs: play.clock(tracker) });
+      play.exchangeWords(tracker);
     }
     play.check();
   }

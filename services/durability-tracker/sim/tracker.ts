@@ -1,6 +1,7 @@
 // One simulated tracker: the product's core, with a disk that may be torn, a clock that may jump, and an inbox in which words
 // are late, lost, repeated and out of order. Does what the shell does around the core, and remembers what it has told.
 import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
+import { type NewEvent } from "@highwater/store";
 import { type NodeReport } from "@highwater/store/rules";
 import {
   type AnnouncedItem,
@@ -13,9 +14,11 @@ import {
   type TrackerEvent,
   type TrackerState,
 } from "../src/core/index.ts";
+import { goneEvent } from "../src/events/new-events.ts";
 import { type LedgerFile } from "../src/shell/ledger-file.ts";
 import { saveEffect, saveMarks } from "../src/shell/saving.ts";
 import { SimLedger } from "./ledger.ts";
+import { type Rec } from "./node.ts";
 import { Watcher } from "./watcher.ts";
 
 export type ReadReceipts = Extract<Effect, { kind: "read_receipts" }>;
@@ -60,6 +63,11 @@ export class SimTracker {
   unwritten: Message[] = [];
   readonly told = new Map<string, Told>();
   readonly published: Published[] = [];
+  /** What everybody has to hear of it, and how much of that is on its disk. */
+  words: NewEvent[] = [];
+  #savedWords = 0;
+  /** What it has read of the words of others. */
+  readonly heardWords = new Set<Rec>();
   marks = new Map<string, Offset>();
   /** What it had told at each batch of the ledger. */
   #toldAt: Map<string, Verdict>[] = [];
@@ -102,6 +110,7 @@ export class SimTracker {
         return;
       case "publish_verdict":
         this.published.push(effect.published);
+        this.words.push(goneEvent(effect.published));
         this.#witness.onPublished(this, effect.published);
         return;
       case "publish_marks":
@@ -150,6 +159,7 @@ export class SimTracker {
     if (marks) for (const epoch of this.state.marks.keys()) saveMarks(this.#file, this.state, epoch);
     const before = this.ledger.batches;
     this.ledger.flush();
+    this.#savedWords = this.words.length;
     this.unwritten = [];
     // Without the marks, nothing that was read off them would be remembered.
     for (const told of this.told.values())
@@ -172,6 +182,8 @@ export class SimTracker {
     this.watcher.graph.add(saved.epochs);
     this.reads = [];
     this.helps = [];
+    this.words.length = this.#savedWords;
+    this.heardWords.clear();
     // What was on its way to the process that died is gone with it; its gateways send what nobody has acknowledged.
     this.inbox = [...this.inbox.filter(({ kind }) => kind === "announcement"), ...this.unwritten];
     this.unwritten = [];

@@ -1,6 +1,7 @@
 // A small replicated store: servers that lose what they had not flushed and reuse its offsets, streams that die without
 // anybody noticing, promotions, superseded branches. What it shows is only what real servers would say.
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type NewEvent } from "@highwater/store";
 import { forkOf, type MintRequest, type NodeReport } from "@highwater/store/rules";
 import { type NodeSite } from "../src/core/index.ts";
 import { epochId, txnId } from "../src/core/fixtures.test.ts";
@@ -337,6 +338,27 @@ export class World {
     this.#append(node, { kind: "obeyed", id, end: node.end + 1n });
   }
 
+  // ---- what trackers tell each other
+
+  /** Marks that are higher than those in the epoch's record are written behind it. */
+  raiseFinalMarks(node: SimNode, epoch: EpochId, marks: Readonly<Record<string, string>>): void {
+    const record = node.isPrimary ? node.records.find(({ id }) => id === epoch) : undefined;
+    if (record === undefined) return;
+    const higher = Object.entries(marks).filter(
+      ([level, mark]) => BigInt(mark) > BigInt(record.finalMarks[level] ?? -1),
+    );
+    if (higher.length === 0) return;
+    this.#append(node, { kind: "raised", epoch, marks: Object.fromEntries(higher), end: node.end + 2n });
+  }
+
+  /** Under each key once. */
+  recordWord(node: SimNode, epoch: EpochId, event: NewEvent): void {
+    if (node.epoch !== epoch) return;
+    const { key } = event;
+    if (!node.log.some((rec) => rec.kind === "word" && rec.key === key))
+      this.#append(node, { kind: "word", key, event, end: node.end + 6n });
+  }
+
   #facts(
     node: SimNode,
     previous: RecOf<"epoch"> | undefined,
@@ -377,7 +399,7 @@ export class World {
       role: isPrimary ? "primary" : "replica",
       incarnation: incarnationOf(node),
       prepared: true,
-      epochs: node.epochRecs.map(({ record }) => record),
+      epochs: node.records,
       current: node.epoch,
       flushed: node.flushedEnd,
       applied: isPrimary ? node.end : node.replayedEnd,

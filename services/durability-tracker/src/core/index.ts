@@ -10,7 +10,7 @@ export {
   type SavedWaiting,
 } from "./state.ts";
 export { step } from "./step.ts";
-export { judge, judgeEntry, type Judgement, type Token } from "./verdict.ts";
+export { judge, judgeEntry, type Judgement, knownMark, reachedBits, type Token } from "./verdict.ts";
 export { markIn, reachableLevels } from "./marks.ts";
 export { entryKey, forEachPending, heldCount, type Pending, pendingAt, wantsPositions } from "./ledger.ts";
 export { type Waiting } from "./waiting-table.ts";

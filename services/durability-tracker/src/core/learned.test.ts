@@ -65,3 +65,18 @@ test("a read that another tracker knows to have been on the primary's disk is ke
   assert.equal(it.verdict(1, 1, 80, "disk", "read"), "durable");
   assert.equal(it.published.length, 0);
 });
+
+test("a read that was told as lost, and turns out to be kept, is broken at every level", () => {
+  const it = new Driven();
+  it.reign(first);
+  const fork = record(2, { node: "b", cause: "promotion", fork: 50, start: 95, limit: 90 });
+  it.reign(first, fork);
+  it.present(1, 1, 80, "read");
+  it.positions(100);
+  it.sleep(2_500);
+  it.positions(100);
+  assert.equal(it.verdict(1, 1, 80, "region", "read"), "lost");
+  it.report("b", [first, { ...fork, finalMarks: { disk: "85" } }], { role: "primary" });
+  assert.equal(it.judge(1, 1, 80, "region", "read").rule, "R8 reappeared");
+  assert.equal(it.published.length, 2);
+});

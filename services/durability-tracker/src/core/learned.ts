@@ -1,10 +1,11 @@
 // What another tracker had heard of an ended epoch, and has written behind the record of the next: it binds this one as well.
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { countEntry } from "./exposure.ts";
 import { enter } from "./ledger.ts";
 import { placeAgain } from "./placing.ts";
-import { tell } from "./proof.ts";
+import { reappear, tell } from "./proof.ts";
 import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { brokenBits, reachedBits } from "./verdict.ts";
+import { brokenBits, hasReappeared, reachedBits } from "./verdict.ts";
 
 /** Final marks have been raised: of everything of the epoch before, what they promise is learned. */
 export function learnPromises(state: TrackerState, raised: readonly EpochRecord[], effects: Effect[]): void {
@@ -15,17 +16,22 @@ export function learnPromises(state: TrackerState, raised: readonly EpochRecord[
 
 function learn(state: TrackerState, entry: Entry, origin: Place, effects: Effect[]): void {
   const learned = reachedBits(state, origin) & ~entry.reached;
-  const { state: at } = entry;
   // Not told yet: what was on any disk shows where it belongs.
-  if (learned !== 0 && at.kind === "absent" && entry.kind === "read")
+  if (learned !== 0 && entry.state.kind === "absent" && entry.kind === "read")
     placeAgain(state, entry, origin, effects);
+  // Told as lost, and kept: it was on a disk, and the history that reigns has followed the log beyond it.
+  if (hasReappeared(state, entry, origin)) reappear(state, entry, effects);
   // Where the level promises nothing about what happened there is no word that it could break.
   const bits = brokenBits(state, { ...entry, reached: learned });
   if (bits === 0) return;
   entry.reached |= bits;
+  const { state: at } = entry;
   if (at.kind === "gone" && !at.reappeared) {
     // Told as lost, and somebody else had told it as durable: one of the two words is broken.
     enter(state, entry, { ...at, broken: at.broken | bits }, effects);
     tell(state, entry, effects);
-  } else effects.push({ kind: "save", entry });
+  } else {
+    countEntry(state, entry);
+    effects.push({ kind: "save", entry });
+  }
 }

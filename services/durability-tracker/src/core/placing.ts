@@ -4,7 +4,7 @@ import { enter, unqueueAll } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
 import { reappear } from "./proof.ts";
 import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
-import { carry, hasEnded, hasReappeared, isWithinLimit, reachedBits } from "./verdict.ts";
+import { carry, hasEnded, hasReappeared, isKept, reachedBits } from "./verdict.ts";
 
 /** Puts an entry where its evidence leads: waiting for marks, or to be looked up. */
 export function placeAgain(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
@@ -34,14 +34,6 @@ function proveRead(state: TrackerState, entry: Entry, place: Place, effects: Eff
   if ([place, entry.origin ?? place].some((at) => isKept(state, at)))
     enter(state, entry, { kind: "pending", place: start }, effects);
   else enter(state, entry, { kind: "absent", asOf: start, sinceMs: state.nowMs, retriedIn: null }, effects);
-}
-
-/**
- * What was on a disk was on the primary's, so the epoch's log had no other records there ever after; and the successor's
- * history followed that log beyond the place.
- */
-function isKept(state: TrackerState, place: Place): boolean {
-  return isWithinLimit(state, place) && reachedBits(state, place) !== 0;
 }
 
 /** Entries that could not be placed before: their epoch was unknown, or nobody reigned. */

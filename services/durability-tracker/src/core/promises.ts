@@ -1,9 +1,8 @@
 // A promise that a level has made of an epoch's log, held against what its successor's history has of it.
 import { type EpochId, type EpochRecord, type Offset, parseOffset } from "@highwater/protocol";
-import { markIn } from "./marks.ts";
 import { levelBit } from "./levels.ts";
 import { type Effect, type Entry, type TrackerState } from "./types.ts";
-import { isCovered } from "./verdict.ts";
+import { isCovered, knownMark } from "./verdict.ts";
 
 /** What has just been begun: every epoch that it ended is held against it. */
 export function noticeBrokenPromises(
@@ -24,7 +23,7 @@ export function noticeBrokenPromises(
 function tellBroken(state: TrackerState, record: EpochRecord, limit: Offset, effects: Effect[]): void {
   const ended = record.previous as EpochId;
   for (const { name, rule } of state.config.levels) {
-    const mark = finalMark(state, record, name);
+    const mark = knownMark(state, ended, name);
     if (mark !== null && mark > limit && isCovered(state, rule, ended))
       tellOnce(state, { level: name, epoch: ended, from: limit, to: mark }, effects);
   }
@@ -39,18 +38,10 @@ export function noticeBrokenLoss(state: TrackerState, entry: Entry, broken: numb
     if ((broken & levelBit(state, name)) === 0) continue;
     const kept = parseOffset(successor?.forkOffset ?? "") ?? origin.offset - 1n;
     const from = kept < origin.offset ? kept : origin.offset - 1n;
-    const mark =
-      successor === undefined ? markIn(state, origin.epoch, name) : finalMark(state, successor, name);
+    const mark = knownMark(state, origin.epoch, name);
     const to = mark !== null && mark > origin.offset ? mark : origin.offset;
     tellOnce(state, { level: name, epoch: origin.epoch, from, to }, effects);
   }
-}
-
-/** The highest mark of the previous epoch that this tracker or the one that began the next has seen. */
-function finalMark(state: TrackerState, record: EpochRecord, level: string): Offset | null {
-  const told = parseOffset(record.finalMarks[level] ?? "") ?? null;
-  const own = markIn(state, record.previous as EpochId, level);
-  return own !== null && (told === null || own > told) ? own : told;
 }
 
 function tellOnce(

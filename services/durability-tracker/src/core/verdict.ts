@@ -3,6 +3,7 @@ import {
   type EpochId,
   type EpochRecord,
   type LevelRule,
+  type Offset,
   outranks,
   parseOffset,
   type TokenKind,
@@ -77,8 +78,17 @@ function tellsMore(state: TrackerState, held: Entry, place: Place): boolean {
 }
 
 /** Told as lost, and its place is proven to be in the history that reigns now: no look-up has to say so. */
-export function hasReappeared(state: TrackerState, { state: at }: Entry, place: Place): boolean {
-  return at.kind === "gone" && !at.reappeared && carry(state, place) !== null;
+export function hasReappeared(state: TrackerState, { state: at, kind }: Entry, place: Place): boolean {
+  if (at.kind !== "gone" || at.reappeared) return false;
+  return carry(state, place) !== null || (kind === "read" && isKept(state, place));
+}
+
+/**
+ * What was on a disk was on the primary's, so the epoch's log had no other records there ever after; and the successor's
+ * history followed that log beyond the place.
+ */
+export function isKept(state: TrackerState, place: Place): boolean {
+  return isWithinLimit(state, place) && reachedBits(state, place) !== 0;
 }
 
 export function judgeEntry(state: TrackerState, entry: Entry, level: string): Judgement {
@@ -235,4 +245,35 @@ export function reachedBits(state: TrackerState, place: Place): number {
     }
   }
   return bits;
+}
+
+/**
+ * How far an epoch's log is known to have been durable at a level, in the epoch or where it was carried over to from there: the
+ * highest place that has the level's bit in reachedBits(). `met`: successors that are not asked.
+ */
+export function knownMark(
+  state: TrackerState,
+  epoch: EpochId,
+  level: string,
+  met = new Set<EpochId>(),
+): Offset | null {
+  let highest = markIn(state, epoch, level);
+  const own = parseOffset(state.epochs.get(epoch)?.startOffset ?? "") ?? null;
+  met.add(epoch);
+  for (const successor of state.epochs.records()) {
+    const id = successor.id as EpochId;
+    if (successor.previous !== epoch || met.has(id)) continue;
+    highest = higherOf(highest, parseOffset(successor.finalMarks[level] ?? "") ?? null);
+    const start = parseOffset(successor.startOffset);
+    const there = knownMark(state, id, level, met);
+    if (start === undefined || there === null || there < start) continue;
+    for (const carried of [parseOffset(successor.forkOffset) ?? null, own])
+      highest = higherOf(highest, carried);
+  }
+  return highest;
+}
+
+function higherOf(one: Offset | null, other: Offset | null): Offset | null {
+  if (one === null || other === null) return one ?? other;
+  return one > other ? one : other;
 }

@@ -28,7 +28,7 @@ test("what another tracker has told as broken is broken here, also after its los
   it.positions(80);
   assert.deepEqual(verdicts(it), ["lost", "lost", "lost"]);
   it.tellElsewhere(1, 1, broken);
-  assert.deepEqual(verdicts(it).slice(1), ["broken", "lost"]);
+  assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
   it.tellElsewhere(1, 1, broken);
   assert.equal(it.published.length, 2, "told once more, and only once");
 });
@@ -47,10 +47,22 @@ test("what is lost to another tracker, and was durable here, is a promise that d
   const it = new Driven();
   it.reign(first);
   it.position(1, 1, 80);
-  it.positions(80, {});
+  it.confirm(80, { b: ["s1", 80] });
   it.reign(first, second);
-  it.tellElsewhere(1, 1, { verdicts: { disk: "lost", region: "broken", global: "lost" } });
-  assert.deepEqual(verdicts(it), ["broken", "broken", "lost"]);
+  it.tellElsewhere(1, 1, { verdicts: { disk: "lost", region: "lost", global: "broken" } });
+  // Of the node that took over the disk's level promises nothing.
+  assert.deepEqual(verdicts(it), ["durable", "broken", "broken"]);
+});
+
+test("what its token alone had shown to be durable here is a promise as well", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.confirm(80, { b: ["s1", 80] });
+  assert.equal(it.verdict(1, 1, 80, "region"), "durable");
+  it.reign(first, second);
+  const verdicts = { disk: "lost", region: "lost", global: "broken" } as const;
+  it.tellElsewhere(1, 1, { verdicts, origin: { epoch: epochId(1), offset: off(80) } });
+  assert.equal(it.verdict(1, 1, 80, "region"), "broken");
 });
 
 test("one that was lost to another tracker and is back is broken here, where nobody ever called it lost", () => {

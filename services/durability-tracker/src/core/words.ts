@@ -5,6 +5,7 @@ import { enter, entryKey, newEntry } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { tell } from "./proof.ts";
 import { type Effect, type Entry, type Published, type TrackerState } from "./types.ts";
+import { brokenBits, reachedBits } from "./verdict.ts";
 
 export function takeWords(state: TrackerState, words: readonly Published[], effects: Effect[]): void {
   for (const word of words) takeWord(state, word, effects);
@@ -16,6 +17,7 @@ function takeWord(state: TrackerState, word: Published, effects: Effect[]): void
   const entry = state.entries.get(entryKey(word.id, word.attempt)) ?? entryOf(state, word);
   const isBack = word.rule === "R8 reappeared";
   const bits = bitsOf(state, word, "broken");
+  const durable = bitsOf(state, word, "durable");
   const { state: at } = entry;
   if (at.kind === "gone") {
     const broken = at.broken | bits;
@@ -23,11 +25,13 @@ function takeWord(state: TrackerState, word: Published, effects: Effect[]): void
     enter(state, entry, { ...at, broken, reappeared: isBack }, effects);
   } else {
     // What was told here as durable, and is lost to the other, is a promise that does not hold.
-    const broken = bits | (entry.reached & ~bitsOf(state, word, "durable"));
+    const broken = bits | (brokenBits(state, entry) & ~durable);
     const { settledAt, retriedIn } = word;
+    // Durable where the level promises nothing about what happened. What was told here as lost stays so.
+    entry.reached |= durable;
     enter(state, entry, { kind: "gone", settledAt, retriedIn, reappeared: isBack, broken }, effects);
   }
-  entry.reached |= bits | bitsOf(state, word, "durable");
+  entry.reached |= bits;
   tell(state, entry, effects);
 }
 
@@ -37,6 +41,8 @@ function entryOf(state: TrackerState, word: Published): Entry {
   const entry = newEntry(state, about);
   entry.origin = origin;
   entry.metadata = metadata;
+  // Its token alone was enough to read off the marks that it is durable.
+  if (origin !== null) entry.reached = reachedBits(state, origin);
   state.entries.set(entry.key, entry);
   return entry;
 }

@@ -40,9 +40,15 @@ function transactionEvent(
     ...(retriedIn === null ? {} : { retriedIn }),
     ...(metadata === null ? {} : { metadata: { ...metadata } }),
   };
-  // Broken first, and then back: that is told once more.
-  const word = rule === BACK ? "back" : type.slice("transaction.".length);
-  return { key: `${word}/${id}/${attempt}`, type, owner, data };
+  return { key: `${keyWord(type, rule, verdicts)}/${id}/${attempt}`, type, owner, data };
+}
+
+/** Broken at one level first, and then at more, or back: each is told once. */
+function keyWord(type: string, rule: string, verdicts: Published["verdicts"]): string {
+  if (rule === BACK) return "back";
+  const broken = Object.keys(verdicts).filter((level) => verdicts[level] === "broken");
+  const word = type.slice("transaction.".length);
+  return broken.length === 0 ? word : `${word}/${levelInKey(broken.sort().join("."))}`;
 }
 
 /** What somebody has recorded as broken, as the core knows it. */

@@ -1,9 +1,9 @@
 // What this tracker had heard of an ended epoch, and may have told, binds all trackers: it is written behind the record of the
 // next epoch, where the others read it. Owns when; what follows from it is the core's.
-import { type EpochId, type EpochRecord } from "@highwater/protocol";
+import { type EpochId, type EpochRecord, parseOffset } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type NodeReport, type Store } from "@highwater/store";
-import { type TrackerState } from "../core/index.ts";
+import { knownMark, type TrackerState } from "../core/index.ts";
 
 export interface SharedMarksDeps {
   readonly store: Pick<Store, "raiseFinalMarks">;
@@ -29,16 +29,28 @@ export class SharedMarks {
   /** With a report of the node that reigns. */
   share({ node, epochs }: NodeReport, state: TrackerState): void {
     const { store, clock, log, onShared } = this.#deps;
-    for (const record of epochs.slice(-EPOCHS)) {
-      const marks = higherMarks(record, state);
-      const sharedAtMs = this.#sharedAtMs.get(record.id) ?? Number.NEGATIVE_INFINITY;
-      if (Object.keys(marks).length === 0 || clock.monotonicMs() - sharedAtMs < AGAIN_MS) continue;
-      this.#sharedAtMs.set(record.id, clock.monotonicMs());
-      store.raiseFinalMarks(node, record.id as EpochId, marks).then(onShared, (cause: unknown) => {
-        log.warn("marks_not_shared", { node, epoch: record.id, cause: String(cause) });
+    for (const [epoch, marks] of marksToShare(epochs, state)) {
+      const sharedAtMs = this.#sharedAtMs.get(epoch) ?? Number.NEGATIVE_INFINITY;
+      if (clock.monotonicMs() - sharedAtMs < AGAIN_MS) continue;
+      this.#sharedAtMs.set(epoch, clock.monotonicMs());
+      store.raiseFinalMarks(node, epoch, marks).then(onShared, (cause: unknown) => {
+        log.warn("marks_not_shared", { node, epoch, cause: String(cause) });
       });
     }
   }
+}
+
+/** By the epoch in whose record they belong. */
+export function marksToShare(
+  records: readonly EpochRecord[],
+  state: TrackerState,
+): Map<EpochId, Record<string, string>> {
+  const shared = new Map<EpochId, Record<string, string>>();
+  for (const record of records.slice(-EPOCHS)) {
+    const marks = higherMarks(record, state);
+    if (Object.keys(marks).length > 0) shared.set(record.id as EpochId, marks);
+  }
+  return shared;
 }
 
 /**
@@ -46,11 +58,17 @@ export class SharedMarks {
  * about another node's history: what was on a disk proves that a read below the fork's limit was kept.
  */
 function higherMarks(record: EpochRecord, state: TrackerState): Record<string, string> {
-  const own = state.marks.get((record.previous ?? "") as EpochId);
   const higher: Record<string, string> = {};
-  for (const { name } of state.config.levels) {
-    const mark = own?.get(name);
-    if (mark !== undefined && mark > BigInt(record.finalMarks[name] ?? -1)) higher[name] = mark.toString();
+  if (record.previous === null) return higher;
+  const { config, epochs } = state;
+  // What somebody had written may be gone with the end of the log.
+  const before = epochs.get(record.id as EpochId)?.finalMarks ?? {};
+  for (const { name } of config.levels) {
+    // Also what is known from its other successors, whose histories were given up: whoever comes later hears of none of them.
+    const known = knownMark(state, record.previous as EpochId, name, new Set([record.id as EpochId]));
+    const told = parseOffset(record.finalMarks[name] ?? "") ?? -1n;
+    for (const mark of [known, parseOffset(before[name] ?? "")])
+      if (mark != null && mark > told && mark > BigInt(higher[name] ?? -1)) higher[name] = mark.toString();
   }
   return higher;
 }
