@@ -2,14 +2,17 @@
 // then all of them, and then the region of the primary is lost and the one that fell behind first is promoted. What was durable
 // in all regions before is kept, what was durable in the other one is broken, and what was committed last is lost.
 import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
 import { Highwater, sql } from "@highwater/sdk";
 import { type Site } from "../../sdk/conformance/system/site.ts";
 import { type Fault } from "./stage.ts";
 
 const LIMIT_MS = 60_000;
+const POLL_MS = 20;
 
 export class Faults implements AsyncDisposable {
   readonly #site: Site;
+  #isBehind = false;
   #isRejoined: Promise<void> = Promise.resolve();
 
   constructor(site: Site) {
@@ -42,18 +45,21 @@ export class Faults implements AsyncDisposable {
         happen: async () => {
           await this.#allIsDurable("global");
           await this.#stopSending(behind);
+          this.#isBehind = true;
         },
       },
       {
         name: "hold",
         happen: async () => {
-          await this.#allIsDurable("region");
-          await this.#stopSending(left);
+          // Nobody may have needed the fault before.
+          await this.#allIsDurable(this.#isBehind ? "region" : "global");
+          for (const region of [left, behind]) await this.#stopSending(region);
         },
       },
       {
         name: "failover",
         happen: async () => {
+          await this.#trackersHaveHeard();
           await site.failover({ to: behind, alone: true });
           this.#isRejoined = site.system.cluster.rejoin(left);
         },
@@ -73,6 +79,19 @@ export class Faults implements AsyncDisposable {
     const pids = await this.#site.query(sender);
     assert.ok(pids.length > 0, `${region} has a replica`);
     for (const { pid } of pids) process.kill(Number(pid), "SIGSTOP");
+  }
+
+  /** Every tracker has on disk what was committed so far: it may be one of those that are left to tell of its loss. */
+  async #trackersHaveHeard(): Promise<void> {
+    const { endpoints } = await this.#site.describe();
+    for (const { gateway } of endpoints)
+      for (;;) {
+        const metrics = await (await fetch(`${gateway}/metrics`)).text();
+        const lengths = [...metrics.matchAll(/^highwater_gateway_announcement_queue_length\{.*\} (\d+)$/gm)];
+        assert.equal(lengths.length, endpoints.length, "a queue for each tracker");
+        if (lengths.every(([, length]) => length === "0")) break;
+        await pause(POLL_MS);
+      }
   }
 
   /** All that was committed so far is durable at the level, and every tracker knows that: it may be the only one to tell of it. */
