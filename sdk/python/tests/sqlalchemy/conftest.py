@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.ext.asyncio import create_async_engine as create_async_engine_of_url
 
-import highwater.sqlalchemy  # noqa: F401 - it tells SQLAlchemy of its URLs
+import highwater.sqlalchemy
 from highwater import dbapi
 from tests.sqlalchemy.models import Base
 from tests.system import System
@@ -38,9 +38,12 @@ def url_of(system: System, name: str = "highwater") -> URL:
 def engine(system: System) -> Iterator[Engine]:
     engine = sqlalchemy.create_engine(url_of(system))
     Base.metadata.create_all(engine)
-    with engine.begin() as connection:
+    with engine.connect() as connection:
         for table in reversed(Base.metadata.sorted_tables):
             connection.execute(table.delete())
+        connection.commit()
+        # A test that loses what it commits would else lose this, too, and find the rows of the one before.
+        highwater.sqlalchemy.durable(connection, level="global", timeout=60)
     yield engine
     engine.dispose()
 
