@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ClassEntry, type Entry, type FunctionEntry, type Module, type Told } from "./model.ts";
-import { pythonModules, typescriptModules } from "./pages.ts";
+import { existsSync } from "node:fs";
+import { pathOf } from "../pages.ts";
+import { pythonModules, SDK_PAGES, typescriptModules } from "./pages.ts";
 
 const LANGUAGES = [
   { name: "TypeScript", modules: typescriptModules, unit: /milliseconds/i },
@@ -73,3 +75,23 @@ for (const { name, modules, unit } of LANGUAGES) {
     assert.deepEqual(without, []);
   });
 }
+
+for (const { name, render } of SDK_PAGES)
+  test(`${name}: every link leads somewhere`, () => {
+    const page = render();
+    const anchors = new Set<string>();
+    for (const [, heading = ""] of page.matchAll(/^#+ (.*)$/gm)) {
+      const slug = heading
+        .toLowerCase()
+        .replaceAll(/[^\w\- ]/g, "")
+        .replaceAll(" ", "-");
+      let anchor = slug;
+      // A git host numbers headings of the same text.
+      for (let count = 1; anchors.has(anchor); count++) anchor = `${slug}-${String(count)}`;
+      anchors.add(anchor);
+    }
+    const links = [...page.matchAll(/\]\(([^)]+)\)/g)].map(([, to = ""]) => to);
+    assert.ok(links.length > 100);
+    for (const to of links)
+      assert.ok(to.startsWith("#") ? anchors.has(to.slice(1)) : existsSync(pathOf(to)), `${name}: ${to}`);
+  });

@@ -11,6 +11,7 @@ const TYPESCRIPT: PageOptions = {
     "Every public name of `@highwater/sdk`. The [README](../../sdk/ts/README.md) shows how they go together, and [errors.md](errors.md) " +
     "has the codes of the service. Times are milliseconds. An error's `code` is API, its message is not.",
   language: "ts",
+  foreign: {},
 };
 const PYTHON: PageOptions = {
   title: "The SDK for Python",
@@ -19,6 +20,7 @@ const PYTHON: PageOptions = {
     "has the codes of the service. Times are seconds, but where a name ends in `_ms`. An error's `code` is API, its message is not. " +
     "What begins with `Async` belongs to `AsyncHighwater`: the same calls, awaited, without `cancel`, for a task is cancelled as any task.",
   language: "python",
+  foreign: { "highwater.sqlalchemy": ["Session", "AsyncSession", "Connection", "AsyncConnection"] },
 };
 
 function once<T>(make: () => T): () => T {

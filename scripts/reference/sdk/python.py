@@ -111,10 +111,19 @@ def parameter_texts(function: griffe.Function, types: Types) -> Iterator[str]:
         text = PARAMETER_PREFIX.get(kinds[at], "") + each.name
         text += "" if each.annotation is None else f": {types.text(each.annotation, function.module)}"
         if each.default is not None and kinds[at] not in PARAMETER_PREFIX:
-            text += f" = {each.default}" if each.annotation is not None else f"={each.default}"
+            text += f" = {default_text(each, function)}"
         yield text
         if kinds[at] == "positional-only" and kinds[at + 1 : at + 2] != ["positional-only"]:
             yield "/"
+
+
+def default_text(parameter: griffe.Parameter, function: griffe.Function) -> str:
+    """A constant by its value; of what has no name for users only that there is something."""
+    text = str(parameter.default)
+    if re.fullmatch(r"[A-Z][A-Z_]*", text):
+        constant = resolved(text, function.module)
+        return str(constant.value) if isinstance(constant, griffe.Attribute) else text
+    return "..." if text.startswith("_") else text
 
 
 def signature_of(
@@ -139,7 +148,7 @@ def params_of(function: griffe.Function, told: Json, types: Types) -> list[Json]
     found = []
     for each in parameters_of(function):
         prefix = PARAMETER_PREFIX.get(each.kind.value if each.kind else "", "")
-        default = None if each.default is None or prefix else str(each.default)
+        default = None if each.default is None or prefix else default_text(each, function)
         found.append(
             {
                 "name": prefix + each.name,

@@ -8,6 +8,8 @@ export interface PageOptions {
   readonly intro: string;
   /** Of code blocks. */
   readonly language: "ts" | "python";
+  /** By module: names in its texts that are those of another library. */
+  readonly foreign: Readonly<Record<string, readonly string[]>>;
 }
 
 const GROUPS = ["class", "function", "options", "data", "type", "value", "error"] as const;
@@ -32,10 +34,12 @@ export function renderPage(modules: readonly Module[], options: PageOptions): st
 class Page {
   readonly #modules: readonly Module[];
   readonly #options: PageOptions;
-  readonly #anchors = new Map<Entry | Module, string>();
-  /** Where a name in a text leads to. */
-  readonly #targets = new Map<string, string>();
-  readonly #byName = new Map<string, Entry>();
+  readonly #anchors = new Map<Module | Entry, string>();
+  /** What a name in a text stands for, by module; what only one of them has leads there from all. */
+  readonly #targets = new Map<string, Map<string, Module | Entry>>();
+  readonly #everywhere = new Map<string, Module | Entry>();
+  /** The module that is being written. */
+  #at = "";
 
   constructor(modules: readonly Module[], options: PageOptions) {
     this.#modules = modules.map((module) => ({ ...module, entries: ordered(module.entries) }));
@@ -44,20 +48,32 @@ class Page {
     slug(options.title);
     slug("Contents");
     for (const module of this.#modules) {
-      this.#anchors.set(module, slug(module.name));
-      this.#targets.set(module.name, this.#anchors.get(module) ?? "");
+      const targets = new Map<string, Module | Entry>();
+      this.#targets.set(module.name, targets);
+      const aim = (thing: Module | Entry, heading = thing.name): void => {
+        this.#anchors.set(thing, slug(heading));
+        targets.set(thing.name, thing);
+        // The main entry comes first.
+        if (!this.#everywhere.has(thing.name)) this.#everywhere.set(thing.name, thing);
+      };
+      aim(module);
       for (const entry of module.entries) {
-        this.#aim(entry, slug(entry.name));
-        for (const method of methodsOf(entry)) this.#aim(method, slug(`${method.name}()`));
+        aim(entry);
+        for (const method of methodsOf(entry)) aim(method, `${method.name}()`);
       }
     }
   }
 
-  /** The first of a name is the one that texts mean: the main entry comes first. */
-  #aim(entry: Entry, anchor: string): void {
-    this.#anchors.set(entry, anchor);
-    if (!this.#targets.has(entry.name)) this.#targets.set(entry.name, anchor);
-    if (!this.#byName.has(entry.name)) this.#byName.set(entry.name, entry);
+  /** What the name means where it stands. */
+  #target(name: string): Module | Entry | undefined {
+    const own = this.#targets.get(this.#at)?.get(name);
+    const isForeign = this.#options.foreign[this.#at]?.includes(name) === true;
+    return own ?? (isForeign ? undefined : this.#everywhere.get(name));
+  }
+
+  #anchor(name: string): string | undefined {
+    const target = this.#target(name);
+    return target && this.#anchors.get(target);
   }
 
   render(): string {
@@ -83,6 +99,7 @@ class Page {
   }
 
   #module(module: Module): string[] {
+    this.#at = module.name;
     return [
       `## \`${module.name}\``,
       this.#text(module.text),
@@ -102,7 +119,7 @@ class Page {
       ];
     const bases = entry.bases.map((base) => this.#linked(base)).filter((base) => base.startsWith("["));
     const twin = this.#twin(entry.name, entry);
-    const isAsTwin = twin !== undefined && "fields" in twin && entry.text !== "" && isSame(entry, twin);
+    const isAsTwin = twin !== undefined && entry.text !== "" && isSame(entry, twin);
     return [
       ...head,
       ...(isAsTwin ? [`As ${this.#linked(twin.name)}.`] : this.#called(entry)),
@@ -115,13 +132,14 @@ class Page {
   #method(method: FunctionEntry, of?: ClassEntry): string[] {
     const head = [`#### \`${method.name}()\``, this.#code(method.signature)];
     const twin = this.#twin(method.name, of);
-    if (twin?.kind === "function" && isSame(method, twin)) return [...head, `As ${this.#linked(twin.name)}.`];
+    if (twin !== undefined && isSame(method, twin)) return [...head, `As ${this.#linked(twin.name)}.`];
     return [...head, ...this.#called(method)];
   }
 
   /** Of an async class: what the sync one has in its place. */
-  #twin(name: string, of: ClassEntry | undefined): Entry | undefined {
-    return of?.name.startsWith("Async") === true ? this.#byName.get(name.slice("Async".length)) : undefined;
+  #twin(name: string, of: ClassEntry | undefined): FunctionEntry | ClassEntry | undefined {
+    const twin = of?.name.startsWith("Async") === true ? this.#target(name.slice("Async".length)) : undefined;
+    return twin !== undefined && "params" in twin ? twin : undefined;
   }
 
   /** What it does, what it takes, what can go wrong, and an example. */
@@ -141,10 +159,11 @@ class Page {
       .join("\n");
   }
 
-  #fields({ name, fields }: ClassEntry): string {
+  #fields(entry: ClassEntry): string {
+    const { name, fields } = entry;
     if (fields.length === 0) return "";
-    const twin = this.#byName.get(name.slice("Async".length));
-    if (name.startsWith("Async") && twin !== undefined && "fields" in twin && isEqual(fields, twin.fields))
+    const twin = this.#twin(name, entry);
+    if (twin !== undefined && "fields" in twin && isEqual(fields, twin.fields))
       return `Fields: as ${this.#linked(twin.name)}.`;
     const rows = fields.map(({ name: field, type, default: value, doc }) => {
       const shown = value === null ? type : `${type} = ${value}`;
@@ -156,15 +175,19 @@ class Page {
 
   /** The first sentence of what the page says of the type. */
   #summary(type: string): string {
-    const [name = ""] = (type.match(/[A-Z]\w+/g) ?? []).filter((each) => this.#byName.has(each));
-    const text = this.#inline(this.#byName.get(name)?.text ?? "");
+    const [name = ""] = this.#names(type);
+    const text = this.#inline(this.#target(name)?.text ?? "");
     return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, ".") ?? text;
+  }
+
+  #names(type: string): string[] {
+    return [...new Set(type.match(/[A-Z]\w+/g))].filter((name) => this.#target(name) !== undefined);
   }
 
   /** A type leads to what this page says of it, where it names one thing of this page. */
   #typeLink(type: string, shown = type): string | undefined {
-    const names = [...new Set(type.match(/[A-Z]\w+/g))].filter((name) => this.#targets.has(name));
-    return names.length === 1 ? `[\`${shown}\`](#${this.#targets.get(names[0] ?? "") ?? ""})` : undefined;
+    const names = this.#names(type);
+    return names.length === 1 ? `[\`${shown}\`](#${this.#anchor(names[0] ?? "") ?? ""})` : undefined;
   }
 
   #examples(examples: readonly string[]): string[] {
@@ -199,7 +222,7 @@ class Page {
       .replace(/^(\w+)(?=\.)/, (object) => OBJECTS[object] ?? object)
       .replace(/^highwater\.(?=[A-Z])/, "");
     const isName = /^[A-Z]\w+(\.\w+)?$|^[@a-z]\w*(?:[./]\w+)+$/.test(name);
-    const anchor = isName ? this.#targets.get(name) : undefined;
+    const anchor = isName ? this.#anchor(name) : undefined;
     return anchor === undefined ? `\`${code}\`` : `[\`${code}\`](#${anchor})`;
   }
 }
@@ -229,8 +252,8 @@ function isEqual(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
-function isSame<E extends FunctionEntry | ClassEntry>(a: E, b: E): boolean {
-  const docs = ({ params }: E): unknown =>
+function isSame(a: FunctionEntry | ClassEntry, b: FunctionEntry | ClassEntry): boolean {
+  const docs = ({ params }: FunctionEntry | ClassEntry): unknown =>
     params.filter(({ doc }) => doc !== "").map(({ name, doc }) => [name, doc]);
   return a.text === b.text && isEqual(a.examples, b.examples) && isEqual(docs(a), docs(b));
 }

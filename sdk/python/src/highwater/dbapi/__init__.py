@@ -1,8 +1,8 @@
 """PEP 249 over interactive transactions: for what speaks the database API of Python.
 
 A connection costs nothing: it is the place of one transaction after another, each of which begins with its first
-statement. Parameters are ``$1``, ``$2``, …; values decode as the client's do. Each error has the client's own one as
-``orig``.
+statement. Parameters are ``$1``, ``$2``, …; values decode as the README says, but for the ``types`` of `connect`. Each
+error has the client's own one as ``orig``.
 
 Example:
     from highwater import dbapi
@@ -67,7 +67,7 @@ def connect(
         url: Of a client that is made for the connection; instead of `client`.
         client: Stays the caller's to close.
         transaction: For all its transactions, as `{"ack": "durable", "level": "region"}`.
-        types: What types decode to, by OID, in the place of what the README says.
+        types: What types decode to, by OID, in the place of what the README says. A client's own do not count here.
         options: What else a `Highwater` takes, for one that is made.
 
     Errors: `InterfaceError`, where both are given.
