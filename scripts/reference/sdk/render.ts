@@ -68,7 +68,13 @@ class Page {
   #target(name: string): Module | Entry | undefined {
     const own = this.#targets.get(this.#at)?.get(name);
     const isForeign = this.#options.foreign[this.#at]?.includes(name) === true;
-    return own ?? (isForeign ? undefined : this.#everywhere.get(name));
+    const found = own ?? (isForeign ? undefined : this.#everywhere.get(name));
+    const [owner = "", member] = name.split(".");
+    if (found !== undefined || member === undefined) return found;
+    // What a class has from another one is told there.
+    const base = this.#everywhere.get(owner);
+    const [above] = base !== undefined && "bases" in base ? base.bases : [];
+    return above === undefined || above === owner ? undefined : this.#target(`${above}.${member}`);
   }
 
   #anchor(name: string): string | undefined {
