@@ -272,12 +272,14 @@ test("losses are told by one log, whichever tracker hands it out", () => {
   );
 });
 
-test("what a gateway was told by one tracker, another may not have heard yet, until all say that it is broken", () => {
+test("a client that asks two trackers may be told two things, if in the end all say that it is broken", () => {
   const told = [{ by: "promise", tracker: null, verdict: "lost", atMs: 30 }] as const;
   const t = { does: write, told, answer: { durableAt: "region" } } as const;
-  const broken = ["lost", "broken", "lost"] as const;
-  assertGood(history({ t: { ...t, final: broken } }, gone, [failure(20, [])]));
-  assertViolates(history({ t: { ...t, final: "lost" } }, gone, [failure(20, [])]), "fate.durable-absent");
+  const broken = history({ t: { ...t, final: ["lost", "broken", "lost"] } }, gone, [failure(20, [])]);
+  assertGood(broken);
+  assert.equal(check(broken).ambiguous.words_of_two_trackers, 1);
+  const lost = history({ t: { ...t, final: "lost" } }, gone, [failure(20, [])]);
+  assertViolates(lost, "fate.word-changed", "fate.durable-absent");
 });
 
 test("what is broken stays broken, and silence in between says nothing", () => {

@@ -208,14 +208,6 @@ export const MUTANTS: readonly Mutant[] = [
     },
   },
   {
-    name: "final marks that another tracker has raised are not learned",
-    patch: {
-      file: core("learned"),
-      find: `  for (const entry of raised.length === 0 ? []`,
-      replace: `  for (const entry of raised.length >= 0 ? []`,
-    },
-  },
-  {
     name: "what is learned is not counted",
     patch: { file: core("learned"), find: `    countEntry(state, entry);`, replace: `` },
   },
@@ -244,15 +236,8 @@ export const MUTANTS: readonly Mutant[] = [
     },
   },
   {
-    name: "what a token alone had shown as durable is no promise",
-    patch: {
-      file: core("words"),
-      find: `  if (origin !== null) entry.reached = reachedBits(state, origin);`,
-      replace: ``,
-    },
-  },
-  {
     name: "broken at more levels is recorded as the same event",
+    series: 2,
     patch: {
       file: "services/durability-tracker/src/events/new-events.ts",
       find: `  return broken.length === 0 ? word`,

@@ -173,12 +173,15 @@ class FateJudge {
   }
 
   /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
-  #judgeChanges(txn: string, at: string, { words }: Spoken, isBeyond: boolean): void {
+  #judgeChanges(txn: string, at: string, { words, final }: Spoken, isBeyond: boolean): void {
     const sources = Map.groupBy(words, sourceOf);
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((word) => word.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
+      // A client passes on what one tracker told it, and then another that followed another primary. In the end it has to be broken.
+      const isAdmitted = source === CLIENT && final.size === 1 && final.has("broken");
       if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
+      else if (isAdmitted && durable >= 0 && lost >= 0) this.#findings.ambiguity("words_of_two_trackers");
       else if (durable >= 0 && lost >= 0) {
         this.#findings.violation("fate.word-changed", [txn], () => {
           return `${source} said of T1 at ${at}: ${durable < lost ? "durable, then lost" : "lost, then durable"}`;
@@ -228,16 +231,15 @@ class FateJudge {
 }
 
 const LOG = "the log of events";
+const CLIENT = "the client";
 
 /**
  * Losses and broken promises are told by one log, in the store, from which every tracker hands out the same: the word is that
- * of whoever recorded it. That something has become durable each tracker tells by itself. A gateway that answers `durable`
- * passes on what one tracker has told it; who later holds the token alone may ask another, which followed another primary.
+ * of whoever recorded it. That something has become durable each tracker tells by itself.
  */
 function sourceOf({ by, tracker, verdict }: Word): string {
   if (by === "event" && verdict !== "durable") return LOG;
-  if (by === "answer") return "the answer";
-  return tracker ?? "the client";
+  return tracker ?? CLIENT;
 }
 
 /** Whatever it is at this level, at another one all say that it is not there. */
