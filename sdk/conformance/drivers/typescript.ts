@@ -2,6 +2,7 @@
 // It translates and nothing more: it never retries, waits or compares, for then it would be the driver that is tested.
 import { createInterface } from "node:readline";
 import {
+  AbortError,
   type DurabilityPromise,
   type DurableOptions,
   Highwater,
@@ -305,6 +306,7 @@ const COMMANDS: Readonly<Record<string, Run>> = {
 
 /** An error as every driver shows it. */
 function showError(error: unknown): Json {
+  if (error instanceof AbortError) return { class: "Cancelled" };
   if (error instanceof HighwaterError) {
     const { name, code, outcome, retry, status, sqlstate, constraint, statement, limit, exposure } = error;
     const { transactionId, open, retryAfterMs, message, level, metadata, position, successor } = error;
@@ -320,7 +322,6 @@ function showError(error: unknown): Json {
   if (error instanceof WebhookVerificationError) return { class: error.name, code: error.code };
   if (error instanceof RaisedByBody)
     return { class: "RaisedByBody", message: error.message, runs: (error as { runs?: number }).runs };
-  if (error instanceof Error && error.name === "AbortError") return { class: "Cancelled" };
   return { class: "DriverError", message: error instanceof Error ? (error.stack ?? "") : String(error) };
 }
 

@@ -8,14 +8,14 @@ import ts from "typescript";
 
 /** Of interfaces and classes that never leave the package. */
 export const INTERNAL_NAMES: readonly string[] = (
-  "accepts askAgainMs attemptMinMs backoff backoffBaseMs backoffMaxMs book budget conflictBaseMs " +
-  "cooldownBaseMs cooldownMaxMs deadlineMs decide deps elsewhere failed failures gateways giveBack " +
-  "gone hasAwake heldMs isAsked isBegun isGone judge known learnEpoch learnMarks leftMs monotonicMs " +
-  "nowMs onAnswer onEpochs onGone onMarks oneShot pick pieces pin pinnedAttempts place pollBaseMs " +
-  "pollForMs pollMaxMs pool probeMs recheck recheckMs remaining remainingMs runtime service " +
-  "settlement sinceMs streamIdleMs streamOpenMs streamSilenceMs succeeded takeSettled takeToAsk " +
-  "timeoutMs toAsk trackers uncertain untilMs unwatch verdictBatch verdictRequestsMax verdictWaitMs " +
-  "waiters waits watch"
+  "accepts askAgainMs attemptMinMs attemptMs backoffBaseMs backoffMaxMs book budget checkOpen " +
+  "conflictBaseMs cooldownBaseMs cooldownMaxMs deadlineMs decide delayMs deps elsewhere failed " +
+  "gateways giveBack gone hasAwake heldMs isAsked isBackground isBegun isCommit isGone isUncertain " +
+  "judge known learnEpoch learnMarks leftMs monotonicMs nowMs onAnswer pick pieces pin " +
+  "pinnedAttempts pinnedPatience place pollBaseMs pollForMs pollMaxMs pool probeMs recheck recheckMs remaining " +
+  "remainingMs remember runOpen service settlement sinceMs streamIdleMs streamOpenMs " +
+  "streamSilenceMs succeeded takeSettled takeToAsk timeoutMs toAsk totalMs trackers tuning " +
+  "uncertain unwatch verdictBatch verdictRequestsMax verdictWaitMs waiters waits watch watcher"
 ).split(" ");
 
 /** What users of the package see: the files that its entry exports from. */

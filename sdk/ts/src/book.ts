@@ -64,7 +64,15 @@ export function makeEntry(
 }
 
 function placeOf({ epoch, offset }: Position): Place {
-  return { epoch: epoch.toLowerCase(), offset: BigInt(offset) };
+  return { epoch, offset: BigInt(offset) };
+}
+
+/** The promise is kept at the level, by a rule of this client's. */
+export function keep({ id, token, place, durable }: Entry, level: string, rule: string): TokenVerdict {
+  const position = { epoch: place.epoch, offset: String(place.offset) };
+  const verdict = { token, id, verdict: "durable", level, position, rule } as const;
+  durable.set(level, verdict);
+  return verdict;
 }
 
 export function isLive(wait: Wait): boolean {
@@ -101,16 +109,13 @@ export class PromiseBook {
   }
 
   /** What is already known about the entry at the level, by verdict or by marks, or undefined. */
-  known({ durable, gone, place, token, id }: Entry, level: string): TokenVerdict | undefined {
+  known(entry: Entry, level: string): TokenVerdict | undefined {
+    const { durable, gone, place } = entry;
     // One that is gone is so at the level that its verdict names: at this one its promise may not be broken.
-    let verdict = durable.get(level) ?? gone;
+    const verdict = durable.get(level) ?? gone;
     const mark = this.#levels.get(level);
-    if (!verdict && mark !== undefined && mark >= place.offset && place.epoch === this.epoch) {
-      const position = { epoch: place.epoch, offset: String(place.offset) };
-      verdict = { token, id, verdict: "durable", level, position, rule: "client:mark" };
-      durable.set(level, verdict);
-    }
-    return verdict;
+    const isReached = mark !== undefined && mark >= place.offset && place.epoch === this.epoch;
+    return !verdict && isReached ? keep(entry, level, "client:mark") : verdict;
   }
 
   /** The entry of a token that is waited for: two handles of one transaction are told of one outcome. */
@@ -131,17 +136,19 @@ export class PromiseBook {
     wait.waiters.add(waiter);
   }
 
-  /** Takes a waiter away. */
-  unwatch(entry: Entry, level: string, waiter: Waiter): void {
+  /** Takes a waiter away. True when it was the last of its wait. */
+  unwatch(entry: Entry, level: string, waiter: Waiter): boolean {
     const wait = entry.waits.get(level);
-    if (wait?.waiters.delete(waiter) === true && wait.waiters.size === 0) this.#drop(wait);
+    const isLast = wait?.waiters.delete(waiter) === true && wait.waiters.size === 0;
+    if (isLast) this.#drop(wait);
+    return isLast;
   }
 
   /** Marks of any age stay true in their epoch, so the highest one counts; those of an older epoch are of no use. */
   learnMarks(marks: Marks): void {
     let isMoved = this.#isNews(marks.epoch, marks.seq);
     let isReached = isMoved;
-    if (marks.epoch.toLowerCase() !== this.epoch) return;
+    if (marks.epoch !== this.epoch) return;
     for (const [level, text] of Object.entries(marks.levels)) {
       const offset = BigInt(text);
       const before = this.#levels.get(level);
@@ -202,8 +209,7 @@ export class PromiseBook {
   }
 
   /** A tracker that lags tells of an older epoch: that is no news. */
-  #isNews(text: string, seq: number): boolean {
-    const epoch = text.toLowerCase();
+  #isNews(epoch: string, seq: number): boolean {
     if (epoch === this.epoch || seq < this.#seq) return false;
     this.epoch = epoch;
     this.#seq = seq;

@@ -1,20 +1,18 @@
 // The client: options in, transactions and promises out. Owns what all of them share (endpoints, stream, listeners).
-import { type Entry, makeEntry, type Settlement } from "./book.ts";
-import { type Decoder, decoderOf } from "./decode.ts";
-import { EndpointPool } from "./endpoints.ts";
-import { closedError } from "./errors.ts";
+import { type Entry, keep, makeEntry } from "./book.ts";
+import { type Committed, type Core } from "./core.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
-import type { BeginOptions, InteractiveTransaction } from "./interactive.ts";
+import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { type Exposure, type Subscriber } from "./live.ts";
-import { endpointsOf, type HighwaterOptions } from "./options.ts";
+import { type HighwaterOptions } from "./options.ts";
+import { sharedOf } from "./shared.ts";
 import { type DurableListener, DurabilityPromise, type LostListener } from "./promise.ts";
-import { callUser, type Runtime } from "./runtime.ts";
+import { callUser } from "./runtime.ts";
 import { Service } from "./service.ts";
 import { Session, type SessionOptions } from "./session.ts";
 import { type StatementInput } from "./sql.ts";
-import type { TransactBody, TransactOptions } from "./transact.ts";
+import { transact, type TransactBody, type TransactOptions } from "./transact.ts";
 import { buildRequest, Transaction, type TransactionOptions } from "./transaction.ts";
-import { DEFAULT_TUNING, type Tuning } from "./tuning.ts";
 import { Watcher } from "./watcher.ts";
 import {
   type Marks,
@@ -62,50 +60,25 @@ type Told = "lost" | "broken" | "durable";
  * ```
  */
 export class Highwater {
-  readonly #level: string;
-  readonly #requestTimeoutMs: number;
-  readonly #totalTimeoutMs: number;
-  readonly #tuning: Tuning;
-  readonly #runtime: Runtime;
-  readonly #service: Service;
-  readonly #watcher: Watcher;
-  readonly #decode: Decoder;
+  readonly #core: Core;
   /** A key of its own for each call: the same listener given twice is called twice, and taken away once. */
   readonly #listeners = new Map<symbol, readonly [Told, LostListener]>();
   /** What keeps an entry watched while there are listeners on the client. */
   readonly #kept = new Map<Entry, () => void>();
-  readonly #inFlight = new Set<Promise<unknown>>();
-  #closed = false;
 
   constructor(options: HighwaterOptions) {
-    const endpoints = endpointsOf(options);
-    const { level = "region", requestTimeoutMs = 10_000, totalTimeoutMs = 30_000, apiKey, observe } = options;
-    this.#level = level;
-    this.#requestTimeoutMs = requestTimeoutMs;
-    this.#totalTimeoutMs = totalTimeoutMs;
-    this.#tuning = { ...DEFAULT_TUNING, ...options.tuning };
-    this.#decode = decoderOf(options.types);
-    this.#runtime = {
-      fetch: options.fetch ?? ((url, init) => fetch(url, init)),
-      random: options.random ?? Math.random,
-      monotonicMs: () => performance.now(),
-      observe: (event) => observe && callUser(() => observe(event)),
-    };
-    const pool = (urls: readonly string[]): EndpointPool => new EndpointPool(urls, this.#tuning);
-    const shared = {
-      ...{ runtime: this.#runtime, tuning: this.#tuning, requestTimeoutMs },
-      headers: { ...(apiKey && { authorization: `Bearer ${apiKey}` }), ...options.headers },
-      trackers: pool(endpoints.map(({ tracker }) => tracker)),
-    };
-    this.#service = new Service({ ...shared, gateways: pool(endpoints.map(({ gateway }) => gateway)) });
-    this.#watcher = new Watcher({
-      ...shared,
-      service: this.#service,
-      onGone: (entry, verdict) => {
-        if (verdict.verdict === "broken") this.#tell("broken", verdict);
-        if (!entry.durable.has(this.#level)) this.#tell("lost", verdict);
-      },
+    const shared = sharedOf(options);
+    const service = new Service(shared);
+    const watcher = new Watcher(shared, service, (entry, verdict) => {
+      if (verdict.verdict === "broken") this.#tell("broken", verdict);
+      if (!entry.durable.has(shared.level)) this.#tell("lost", verdict);
     });
+    this.#core = {
+      ...{ ...shared, service, watcher },
+      transaction: (statements, own) => this.transaction(statements, own),
+      begin: (own) => this.begin(own),
+      committed: (...answer) => this.#committed(...answer),
+    };
   }
 
   /**
@@ -116,7 +89,7 @@ export class Highwater {
    * When `timeout` is over or the signal is aborted, it may commit all the same.
    * Errors: `StatementError` and below when the database refused it; `UnavailableError` when the service could not do it in time, and
    * did not; `UnknownOutcomeError` when nobody could tell in time, with the id to ask about; `InvalidRequestError`;
-   * `TransactionAbortedError` or `TransactionLostError` for an `id` that was settled so; the reason of the signal.
+   * `TransactionAbortedError` or `TransactionLostError` for an `id` that was settled so; `AbortError`.
    *
    * @param statements One, or several that run in their order.
    * @example
@@ -131,14 +104,17 @@ export class Highwater {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
   ): Promise<Transaction> {
+    const core = this.#core;
     const id = checkTransactionId(options.id ?? newTransactionId());
-    const { level = this.#level, timeout: totalMs = this.#totalTimeoutMs, signal, metadata } = options;
-    const list = (Array.isArray(statements) ? statements : [statements]) as readonly StatementInput[];
-    const waitMs = this.#requestTimeoutMs / 2;
-    const request = buildRequest(list, { ...options, id, level, totalMs, waitMs });
-    const call = { timeoutMs: totalMs, signal };
-    const response = await this.#track(() => this.#service.transaction(request, call));
-    return this.#committed(response, level, metadata);
+    const { level = core.level, timeout = core.totalMs } = options;
+    const request = buildRequest([statements].flat<(typeof statements)[], 1>(), {
+      ...options,
+      id,
+      level,
+      attemptMs: core.attemptMs,
+      totalMs: timeout,
+    });
+    return this.#committed(await core.service.transaction(request, options), level, options);
   }
 
   /**
@@ -147,34 +123,8 @@ export class Highwater {
    * Errors: `client_closed`.
    */
   async begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
-    return this.#begin(options);
-  }
-
-  async #begin(
-    options: BeginOptions,
-    remember?: (transaction: Transaction) => void,
-    leftMs = (): number => options.timeout ?? this.#totalTimeoutMs,
-  ): Promise<InteractiveTransaction> {
-    // Loaded when it is needed: who runs one-shot transactions only does not carry it.
-    const { InteractiveTransaction } = await import("./seldom.ts");
-    if (this.#closed) throw closedError();
-    const kept = (transaction: Transaction): Transaction => {
-      remember?.(transaction);
-      return transaction;
-    };
-    return new InteractiveTransaction(
-      {
-        ...{ service: this.#service, decode: this.#decode, level: options.level ?? this.#level },
-        ...{ waitMs: this.#requestTimeoutMs / 2, totalMs: this.#totalTimeoutMs, leftMs },
-        learnMarks: (marks) => {
-          this.#watcher.learnMarks(marks);
-        },
-        track: (call) => this.#track(call),
-        oneShot: async (statements, own) => kept(await this.transaction(statements, own)),
-        committed: (...answer) => kept(this.#committed(...answer)),
-      },
-      options,
-    );
+    this.#core.service.checkOpen();
+    return new InteractiveTransaction(this.#core, options);
   }
 
   /**
@@ -200,40 +150,24 @@ export class Highwater {
    * ```
    */
   transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
-    return this.#transact(body, options);
-  }
-
-  async #transact<T>(
-    body: TransactBody<T>,
-    options: TransactOptions,
-    remember?: (transaction: Transaction) => void,
-  ): Promise<T> {
-    const { transact } = await import("./seldom.ts");
-    const deps = {
-      ...{ runtime: this.#runtime, tuning: this.#tuning, totalMs: this.#totalTimeoutMs },
-      begin: (own: BeginOptions, leftMs: () => number) => this.#begin(own, remember, leftMs),
-    };
-    return transact(deps, body, options);
+    return transact(this.#core, body, options);
   }
 
   #committed(
     response: TransactionResponse,
-    level: string,
-    metadata: TransactionOptions["metadata"],
+    ownLevel: string,
+    { metadata, remember }: Committed,
   ): Transaction {
-    const { token, marks, state, level: reached = level } = response;
-    const nowMs = this.#runtime.monotonicMs();
-    const entry = this.#watcher.book.find(token) ?? makeEntry(token, { ...response, nowMs, metadata });
-    if (state === "durable") {
-      const { id, position } = response;
-      const rule = "client:acknowledged";
-      const verdict = { token, id, position, verdict: state, level: reached, rule } as const;
-      entry.durable.set(reached, verdict);
-      this.#runtime.observe({ type: "durable", id, level: reached, verdict });
-    }
-    const transaction = new Transaction(this.#watcher, entry, { response, level, decode: this.#decode });
-    this.#watcher.learnMarks(marks);
+    const { watcher, monotonicMs, observe } = this.#core;
+    const { id, token, position, state, marks, level = ownLevel } = response;
+    const entry =
+      watcher.book.find(token) ?? makeEntry(token, { id, position, nowMs: monotonicMs(), metadata });
+    if (state === "durable")
+      observe({ type: state, id, level, verdict: keep(entry, level, "client:acknowledged") });
+    const transaction = new Transaction(this.#core, entry, response, ownLevel);
+    watcher.learnMarks(marks);
     this.#keep(entry);
+    remember?.(transaction);
     return transaction;
   }
 
@@ -252,36 +186,16 @@ export class Highwater {
    * ```
    */
   promise(token: string, options: { level?: string } = {}): DurabilityPromise {
-    const entry = this.#entry(token);
-    return new DurabilityPromise(this.#watcher, entry, {
-      level: this.#level,
-      ...options,
-      ...decodeToken(token),
-    });
-  }
-
-  #entry(token: string): Entry {
-    const about = { ...decodeToken(token), nowMs: this.#runtime.monotonicMs() };
-    const entry = this.#watcher.book.find(token) ?? makeEntry(token, about);
+    const { watcher, monotonicMs } = this.#core;
+    const content = decodeToken(token);
+    const entry = watcher.book.find(token) ?? makeEntry(token, { ...content, nowMs: monotonicMs() });
     this.#keep(entry);
-    return entry;
+    return new DurabilityPromise(watcher, entry, content.position, options.level ?? this.#core.level);
   }
 
   /** A line of work of which everything can be waited for at once, and that another process can take over. Nothing is sent. */
   session(options: SessionOptions = {}): Session {
-    const deps = {
-      ...{ watcher: this.#watcher, level: this.#level },
-      transaction: this.transaction.bind(this),
-      begin: (own: BeginOptions, remember: (transaction: Transaction) => void) => this.#begin(own, remember),
-      transact: <T>(
-        body: TransactBody<T>,
-        own: TransactOptions,
-        remember: (transaction: Transaction) => void,
-      ) => this.#transact(body, own, remember),
-      verdicts: this.verdicts.bind(this),
-      entry: this.#entry.bind(this),
-    };
-    return new Session(deps, options);
+    return new Session(this, this.#core, options);
   }
 
   /**
@@ -300,15 +214,14 @@ export class Highwater {
     tokens: readonly string[],
     options: VerdictsOptions = {},
   ): Promise<(TokenVerdict | RefusedToken)[]> {
-    const { waitMs = 0, signal, level = this.#level } = options;
+    const { service, watcher, verdictBatch, level: ownLevel } = this.#core;
+    const { waitMs = 0, level = ownLevel } = options;
     const byToken = new Map<string, TokenVerdict | RefusedToken>();
-    const { verdictBatch } = this.#tuning;
     for (let at = 0; at < tokens.length; at += verdictBatch) {
       const request = { tokens: tokens.slice(at, at + verdictBatch), level, waitMs };
-      const call = { timeoutMs: this.#totalTimeoutMs + waitMs, signal };
-      const answer = await this.#track(() => this.#service.verdicts(request, call));
-      this.#watcher.learnMarks(answer.marks);
-      for (const verdict of answer.verdicts) byToken.set(verdict.token, verdict);
+      const { verdicts, marks } = await service.verdicts(request, options);
+      watcher.learnMarks(marks);
+      for (const verdict of verdicts) byToken.set(verdict.token, verdict);
     }
     return tokens.flatMap((token) => byToken.get(token) ?? []);
   }
@@ -327,9 +240,8 @@ export class Highwater {
    * ```
    */
   async status(id: string, options: StatusOptions = {}): Promise<TransactionStateResponse> {
-    const call = { ...options, timeoutMs: this.#totalTimeoutMs + (options.waitMs ?? 0) };
-    const state = await this.#track(() => this.#service.status(checkTransactionId(id), call));
-    this.#watcher.learnMarks(state.marks);
+    const state = await this.#core.service.status(checkTransactionId(id), options);
+    this.#core.watcher.learnMarks(state.marks);
     return state;
   }
 
@@ -378,17 +290,17 @@ export class Highwater {
    * ```
    */
   subscribe(subscriber: Subscriber): () => void {
-    return this.#watcher.subscribe(subscriber);
+    return this.#core.watcher.subscribe(subscriber);
   }
 
   /** The newest marks that are known of the current epoch, or null before the first. */
   get marks(): Marks | null {
-    return this.#watcher.book.marks;
+    return this.#core.watcher.book.marks;
   }
 
   /** Promises that somebody waits for, by `durable()`, `onLost()` or a listener on the client. */
   get exposure(): Exposure {
-    return this.#watcher.exposure;
+    return this.#core.watcher.exposure;
   }
 
   /**
@@ -396,11 +308,10 @@ export class Highwater {
    * answer. Stored tokens can be judged by another client.
    */
   async close(): Promise<void> {
-    this.#closed = true;
     this.#listeners.clear();
     this.#unkeep();
-    await this.#watcher.close();
-    await Promise.allSettled(this.#inFlight);
+    const { service, watcher } = this.#core;
+    await Promise.all([service.close(), watcher.close()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -424,13 +335,12 @@ export class Highwater {
   /** Keeps the entry watched for the listeners on the client until it is settled at the client's level. */
   #keep(entry: Entry): void {
     if (this.#listeners.size === 0 || this.#kept.has(entry)) return;
-    const tell = (settlement: Settlement): void => {
+    const { watcher, level } = this.#core;
+    const off = watcher.watch(entry, level, (settlement) => {
       this.#kept.delete(entry);
       if ("verdict" in settlement && settlement.verdict === "durable") this.#tell("durable", settlement);
-    };
-    const known = this.#watcher.book.known(entry, this.#level);
-    if (known) tell(known);
-    else this.#kept.set(entry, this.#watcher.watch(entry, this.#level, tell));
+    });
+    this.#kept.set(entry, off);
   }
 
   #tell(kind: Told, verdict: TokenVerdict): void {
@@ -439,14 +349,5 @@ export class Highwater {
         callUser(() => {
           listener(verdict);
         });
-  }
-
-  async #track<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#closed) throw closedError();
-    const call = run().finally(() => {
-      this.#inFlight.delete(call);
-    });
-    this.#inFlight.add(call);
-    return call;
   }
 }

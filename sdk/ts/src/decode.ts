@@ -89,18 +89,16 @@ export function decodeValue(text: string | null, oid: number, types: TypeDecoder
  * @param decode For elements that are not NULL; without it they stay text.
  */
 export function decodeArray(text: string, decode: TypeDecoder = (element) => element): unknown[] {
-  const stack: unknown[][] = [[]];
-  // Bounds that do not begin at 1 stand in front: `[0:2]={1,2,3}`.
+  // Bounds that do not begin at 1 stand in front: `[0:2]={1,2,3}`. The rest is JSON but for its brackets and quotes.
   const body = text.slice(text.indexOf("{"));
-  for (const [part, quoted, plain] of body.matchAll(/[{}]|"((?:[^"\\]|\\.)*)"|([^{},"]+)/gs)) {
-    if (part === "{") stack.push([]);
-    else if (part === "}") {
-      const done = stack.pop();
-      stack.at(-1)?.push(done);
-    } else if (plain === "NULL") stack.at(-1)?.push(null);
-    else stack.at(-1)?.push(decode(plain ?? (quoted ?? "").replace(/\\(.)/gs, "$1")));
-  }
-  return stack[0]?.[0] as unknown[];
+  const json = body.replace(/[{}]|"((?:[^"\\]|\\.)*)"|[^{},"]+/gs, (part, quoted?: string) => {
+    if (part === "{") return "[";
+    if (part === "}") return "]";
+    return part === "NULL" ? "null" : JSON.stringify(quoted?.replace(/\\(.)/gs, "$1") ?? part);
+  });
+  return JSON.parse(json, (_key, value: unknown) =>
+    typeof value === "string" ? decode(value) : value,
+  ) as unknown[];
 }
 
 function decodeBytes(text: string): unknown {
@@ -108,31 +106,31 @@ function decodeBytes(text: string): unknown {
   return Uint8Array.from(text.slice(2).match(/../g) ?? [], (hex) => Number.parseInt(hex, 16));
 }
 
-const INSTANT = /^(\d+)(-\d\d-\d\d) (\d\d:\d\d:\d\d)(\.\d+)?([+-])(\d\d):?(\d\d)?:?(\d\d)?( BC)?$/;
+const INSTANT = /^(\d+)(-\d\d-\d\d) (\d\d:\d\d:\d\d)(\.\d+)?([+-]\d\d)(:\d\d)?:?(\d\d)?( BC)?$/;
 
 /** What no Date can hold stays text: a date style of the session's own, or a year beyond the year 275760. */
 function decodeInstant(text: string): unknown {
   if (text.endsWith("infinity")) return Number(text.replace("i", "I"));
-  const [, year, date, time, fraction = "", sign, hours, minutes = 0, seconds = 0, era] =
+  const [, year, date = "", time = "", fraction = "", hours = "", minutes = ":00", seconds = "", era] =
     INSTANT.exec(text) ?? [];
   // There is no year 0: the year before 1 is 1 BC. Six digits and a sign are the only form that has room for all years.
-  const y = era === undefined ? Number(year) : 1 - Number(year);
-  const digits = String(Math.abs(y)).padStart(6, "0");
-  const localMs = Date.parse(
-    `${y < 0 ? "-" : "+"}${digits}${date ?? ""}T${time ?? ""}${fraction.slice(0, 4)}Z`,
-  );
-  const offsetMs = ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1_000;
-  const instant = new Date(localMs - Number(`${sign ?? ""}${String(offsetMs)}`));
+  const y = era ? 1 - Number(year) : Number(year);
+  const digits = `${y < 0 ? "-" : "+"}${String(Math.abs(y)).padStart(6, "0")}`;
+  const ms = Date.parse(`${digits}${date}T${time}${fraction.slice(0, 4)}${hours}${minutes}`);
+  // Places had times of their own once, to the second.
+  const instant = new Date(ms - Number(`${hours.slice(0, 1)}${seconds}000`));
   return Number.isNaN(instant.getTime()) ? text : instant;
 }
 
 /** @internal */
 export function decoderOf(types?: TypeDecoders): Decoder {
-  return ({ command, rowCount, fields, rows, truncated }) => ({
-    ...{ command, rowCount, fields, values: rows, truncated: truncated === true },
+  return ({ rows, truncated = false, ...result }) => ({
+    ...{ ...result, truncated, values: rows },
     // fromEntries, not assignment: a column may be called __proto__.
     rows: rows.map((row) =>
-      Object.fromEntries(fields.map(({ name, oid }, i) => [name, decodeValue(row[i] ?? null, oid, types)])),
+      Object.fromEntries(
+        result.fields.map(({ name, oid }, i) => [name, decodeValue(row[i] ?? null, oid, types)]),
+      ),
     ),
   });
 }

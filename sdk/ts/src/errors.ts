@@ -14,7 +14,8 @@
 // ├── TransactionAbortedError     this id never committed and never will
 // ├── TransactionLostError        was committed, and is gone after a failure; `verdict` says how that is known
 // ├── PromiseBrokenError          was durable at the level, and a failure that the level covers took it all the same
-// └── DurabilityTimeoutError      still pending when the wait ended; nothing is lost
+// ├── DurabilityTimeoutError      still pending when the wait ended; nothing is lost
+// └── AbortError                  a signal ended the call; `cause` is its reason, `outcome` what that means for the transaction
 import {
   type AtRisk,
   isProblem,
@@ -154,34 +155,38 @@ export class PromiseBrokenError extends HighwaterError {
 export class DurabilityTimeoutError extends HighwaterError {
   override name = "DurabilityTimeoutError";
 }
+export class AbortError extends HighwaterError {
+  override name = "AbortError";
+}
 
 type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError;
-type Kind = readonly [ErrorClass, Outcome?, Retry?];
-
 /** Errors that are told by their code, whoever finds them: their class, and what holds where nobody else says otherwise. */
-const BY_CODE: Readonly<Record<string, Kind>> = {
-  constraint_violation: [ConstraintError],
-  serialization_failure: [SerializationError],
-  statement_failed: [StatementError],
-  statement_timeout: [StatementError],
-  transaction_aborted: [TransactionAbortedError, "not_applied", "transaction"],
-  transaction_expired: [TransactionAbortedError],
-  cancelled: [TransactionAbortedError],
-  gateway_lost: [TransactionAbortedError, "not_applied", "transaction"],
-  transaction_lost: [TransactionLostError, "not_applied", "transaction"],
-  promise_broken: [PromiseBrokenError, "unknown"],
-  id_expired: [UnknownOutcomeError, "unknown"],
-  outcome_unknown: [UnknownOutcomeError, "unknown", "resolve_outcome"],
-  transaction_unknown: [UnknownOutcomeError, "unknown", "resolve_outcome"],
-  exposure_limit: [ExposureLimitError],
-  overloaded: [UnavailableError, "not_applied", "wait"],
-  durability_timeout: [DurabilityTimeoutError, "applied", "wait"],
-  connection_failed: [ConnectionError, "unknown", "wait"],
-  request_timeout: [ConnectionError, "unknown", "wait"],
-  bad_answer: [ConnectionError, "unknown", "wait"],
-  client_closed: [ConnectionError],
-  results_not_kept: [HighwaterError, "applied"],
-};
+const KINDS: readonly (readonly [codes: string, ErrorClass, Outcome?, Retry?])[] = [
+  ["constraint_violation", ConstraintError],
+  ["serialization_failure", SerializationError],
+  ["statement_failed statement_timeout", StatementError],
+  [
+    "transaction_aborted transaction_expired cancelled gateway_lost",
+    TransactionAbortedError,
+    "not_applied",
+    "transaction",
+  ],
+  ["transaction_lost", TransactionLostError, "not_applied", "transaction"],
+  ["promise_broken", PromiseBrokenError, "unknown"],
+  ["id_expired", UnknownOutcomeError, "unknown"],
+  ["outcome_unknown transaction_unknown", UnknownOutcomeError, "unknown", "resolve_outcome"],
+  ["exposure_limit", ExposureLimitError],
+  ["overloaded", UnavailableError, "not_applied", "wait"],
+  ["durability_timeout", DurabilityTimeoutError, "applied", "wait"],
+  ["connection_failed request_timeout bad_answer", ConnectionError, "unknown", "wait"],
+  ["client_closed", ConnectionError],
+  ["call_aborted", AbortError],
+  ["results_not_kept", HighwaterError, "applied"],
+];
+
+function kindOf(code: string): (typeof KINDS)[number] | undefined {
+  return KINDS.find(([codes]) => codes.split(" ").includes(code));
+}
 
 /** A code that this version does not know is typed by its retry rule. */
 const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
@@ -191,9 +196,13 @@ const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
   transaction: InvalidRequestError,
 };
 
-/** The error of a code of this package's own, or of one that both know. Any other code blames the caller. */
-export function failure(code: string, message: string, details: Partial<ErrorDetails> = {}): HighwaterError {
-  const [Class, outcome = "not_applied", retry = "never"] = BY_CODE[code] ?? [InvalidRequestError];
+/**
+ * The error of a code of this package's own, or of one that both know. Any other code blames the caller. Its message: the code in
+ * words, the transaction, and what else there is to say.
+ */
+export function failure(code: string, what = "", details: Partial<ErrorDetails> = {}): HighwaterError {
+  const message = [code.replaceAll("_", " "), details.transactionId, what].filter(Boolean).join(": ");
+  const [, Class = InvalidRequestError, outcome = "not_applied", retry = "never"] = kindOf(code) ?? [];
   return new Class(message, { code, outcome, retry, ...details });
 }
 
@@ -201,34 +210,39 @@ export function failure(code: string, message: string, details: Partial<ErrorDet
 export function answerError(status: number, body: unknown, retryAfterMs: number | undefined): HighwaterError {
   if (isProblem(body)) {
     const { type: _type, title, detail, ...problem } = body;
-    const known = Object.hasOwn(BY_CODE, problem.code) ? BY_CODE[problem.code]?.[0] : undefined;
-    const details = { retryAfterMs, ...problem, status };
-    return new (known ?? BY_RETRY[problem.retry])(detail ?? title, details);
+    const [, Class = BY_RETRY[problem.retry]] = kindOf(problem.code) ?? [];
+    return new Class(detail ?? title, { retryAfterMs, ...problem, status });
   }
   const code = status === 429 ? "overloaded" : status >= 500 ? "bad_answer" : "unexpected_status";
-  return failure(code, `status ${String(status)}, not of the service`, { status, retryAfterMs });
+  return failure(code, `status ${String(status)}`, { status, retryAfterMs });
 }
 
 export function closedError(): HighwaterError {
-  return failure("client_closed", "the client is closed");
+  return failure("client_closed");
 }
 
 export function refusedError({ token, error: { code, detail } }: RefusedToken): TokenRefusedError {
   return new TokenRefusedError(detail, { code, outcome: "not_applied", retry: "never", token });
 }
 
-export function unknownOutcome(transactionId: string, cause: unknown): HighwaterError {
-  return failure("outcome_unknown", `${transactionId} may or may not have committed`, {
-    transactionId,
-    cause,
+/** A signal ended the call; its reason may be anything. */
+export function abortError(cause: unknown, outcome: Outcome, transactionId?: string): HighwaterError {
+  const retry = outcome === "unknown" ? "resolve_outcome" : "never";
+  return failure("call_aborted", `outcome ${outcome}`, {
+    ...{ outcome, retry, transactionId, cause },
   });
 }
 
-const SETTLED: Readonly<Record<string, readonly [code: string, what: string]>> = {
-  lost: ["transaction_lost", "was committed and is lost"],
-  aborted: ["transaction_aborted", "is aborted"],
-  broken: ["promise_broken", "was durable, and is lost"],
-  expired: ["id_expired", "is too old to know"],
+export function unknownOutcome(transactionId: string | undefined, cause: unknown): HighwaterError {
+  return failure("outcome_unknown", "may have committed", { transactionId, cause });
+}
+
+/** The code of a settled state other than committed. */
+const SETTLED: Readonly<Record<string, string>> = {
+  lost: "transaction_lost",
+  aborted: "transaction_aborted",
+  broken: "promise_broken",
+  expired: "id_expired",
 };
 
 /** The error that stands for a settled state other than committed, or undefined where the state settles nothing. */
@@ -237,15 +251,14 @@ export function stateError(
   state: string,
   details: Partial<ErrorDetails> = {},
 ): HighwaterError | undefined {
-  const settled = SETTLED[state];
-  if (settled === undefined) return undefined;
-  const [code, what] = settled;
-  const message = `transaction ${transactionId} ${what}`;
+  const code = SETTLED[state];
   // A copy of the request that was on its way for long has run in the new history: whoever ran the body again under a
   // new id would do it twice.
-  if (details.verdict?.retriedIn !== undefined)
-    return failure(code, `${message}; another attempt committed`, {
-      ...{ transactionId, ...details, outcome: "applied", retry: "resolve_outcome" },
-    });
-  return failure(code, message, { transactionId, ...details });
+  const isRetried = details.verdict?.retriedIn !== undefined;
+  return code === undefined
+    ? undefined
+    : failure(code, isRetried ? "another attempt committed" : "", {
+        ...{ transactionId, ...details },
+        ...(isRetried && { outcome: "applied", retry: "resolve_outcome" }),
+      });
 }

@@ -12,6 +12,7 @@ export {
   type TypeDecoders,
 } from "./decode.ts";
 export {
+  AbortError,
   ConnectionError,
   ConstraintError,
   DurabilityTimeoutError,

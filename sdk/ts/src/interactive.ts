@@ -1,11 +1,11 @@
 // An interactive transaction as the user holds it: one call at a time, begun with the first of them, and ended in one of
 // four ways. Owns its state; what a call means on the wire is the business of `pinned.ts`.
-import { type Decoder, type Row, type StatementResult } from "./decode.ts";
-import { failure, HighwaterError } from "./errors.ts";
+import { type Core, type Remember } from "./core.ts";
+import { type Row, type StatementResult } from "./decode.ts";
+import { AbortError, abortError, failure, HighwaterError } from "./errors.ts";
 import { newTransactionId } from "./ids.ts";
 import { PinnedCalls } from "./pinned.ts";
 import { type DurableOptions } from "./promise.ts";
-import { type Service } from "./service.ts";
 import { sql, type StatementInput, toStatement } from "./sql.ts";
 import {
   acknowledgement,
@@ -14,43 +14,23 @@ import {
   manner,
   type MannerOptions,
   type Transaction,
-  type TransactionOptions,
 } from "./transaction.ts";
-import { type Marks, type TokenVerdict, type TransactionResponse } from "./wire.ts";
+import { type TokenVerdict } from "./wire.ts";
 
 /** Of an interactive transaction. `timeout` (milliseconds) and `signal` are for each of its calls, unless the call has its own. */
 export interface BeginOptions extends CallOptions, MannerOptions {
   /** The level that the transaction is about, unless the commit says otherwise; the client's unless given. */
   readonly level?: string;
+  /** @internal The time that is left for a call that has none of its own. */
+  readonly leftMs?: () => number;
+  /** @internal Hears of the commit. */
+  readonly remember?: Remember | undefined;
 }
 
 /** Of the commit of an interactive transaction. */
 export interface CommitOptions extends CallOptions, AckOptions {
   /** Run before the commit, in the same round trip; their results are those of the committed transaction. */
   readonly statements?: readonly StatementInput[];
-}
-
-/** @internal */
-export interface InteractiveDeps {
-  readonly service: Service;
-  readonly decode: Decoder;
-  readonly level: string;
-  readonly waitMs: number;
-  readonly totalMs: number;
-  /** For a call that has no time of its own. */
-  readonly leftMs: () => number;
-  /** Counts the call among those that `close` waits for. */
-  readonly track: <T>(run: () => Promise<T>) => Promise<T>;
-  readonly learnMarks: (marks: Marks | null) => void;
-  readonly oneShot: (
-    statements: readonly StatementInput[],
-    options: TransactionOptions,
-  ) => Promise<Transaction>;
-  readonly committed: (
-    response: TransactionResponse,
-    level: string,
-    metadata: MannerOptions["metadata"],
-  ) => Transaction;
 }
 
 /**
@@ -71,10 +51,9 @@ export interface InteractiveDeps {
 export class InteractiveTransaction {
   /** A UUIDv7; the committed transaction has the same. */
   readonly id: string = newTransactionId();
-  readonly #deps: InteractiveDeps;
+  readonly #core: Core;
   readonly #options: BeginOptions;
   readonly #calls: PinnedCalls;
-  #seq = 0;
   #queue: Promise<unknown> = Promise.resolve();
   #isOpen = true;
   #failure: Error | undefined;
@@ -82,10 +61,10 @@ export class InteractiveTransaction {
   #expiresAt: Date | undefined;
 
   /** @internal */
-  constructor(deps: InteractiveDeps, options: BeginOptions) {
-    this.#deps = deps;
+  constructor(core: Core, options: BeginOptions) {
+    this.#core = core;
     this.#options = options;
-    this.#calls = new PinnedCalls(deps.service, this.id);
+    this.#calls = new PinnedCalls(core.service, this.id);
   }
 
   /** False once it was committed, rolled back, or ended by an error. */
@@ -113,7 +92,7 @@ export class InteractiveTransaction {
    * first statement fails, or a conflict is met, the transaction is over.
    * When the call's time is over or its signal is aborted, the transaction is over too, and what it did is not committed.
    * Errors: `StatementError` and below; `TransactionAbortedError`: `transaction_expired` when too long nothing was called,
-   * `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end; the reason of the signal.
+   * `gateway_lost` when what had it is gone; `transaction_ended` for a call behind the end; `AbortError`.
    *
    * @param statement Made by `sql`, or spelled out.
    */
@@ -132,17 +111,14 @@ export class InteractiveTransaction {
     statements: readonly StatementInput[],
     options: CallOptions = {},
   ): Promise<readonly StatementResult[]> {
-    const { decode, learnMarks, leftMs } = this.#deps;
-    const { timeout, signal = this.#options.signal } = options;
-    return this.#call(async () => {
+    return this.#call(options, async (call) => {
       const request = { statements: statements.map(toStatement) };
-      const call = { timeoutMs: timeout ?? leftMs(), signal };
       const answer = this.#calls.isBegun
-        ? await this.#numbered((seq) => this.#calls.statements({ seq, ...request }, call))
+        ? await this.#calls.statements(request, call)
         : await this.#calls.begin({ ...request, ...manner(this.#options) }, call);
       this.#expiresAt = new Date(answer.expiresAt);
-      learnMarks(answer.marks);
-      return answer.results.map(decode);
+      this.#core.watcher.learnMarks(answer.marks);
+      return answer.results.map(this.#core.decode);
     });
   }
 
@@ -150,27 +126,26 @@ export class InteractiveTransaction {
    * Commits, and with `ack: "durable"` waits at the service. A lost answer is resolved: it never commits twice, nor under
    * another id. `exposure_limit` leaves the transaction open: commit again, or roll back. Where it has committed before, it resolves
    * with the same transaction.
-   * Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`. After the reason of a signal it may have
+   * Errors: `UnknownOutcomeError` when nobody can tell in time; else those of `query`. After an `AbortError` it may have
    * committed: `Highwater.status` of the id tells.
    */
   commit(options: CommitOptions = {}): Promise<Transaction> {
     const { statements = [], ...given } = { ...this.#options, ...options };
-    const { level = this.#deps.level, timeout: totalMs = this.#deps.leftMs(), signal } = given;
-    if (this.#committed !== undefined) return Promise.resolve(this.#committed);
-    return this.#call(async () => {
+    const { level = this.#core.level } = given;
+    if (this.#committed) return Promise.resolve(this.#committed);
+    return this.#call(options, async (call) => {
       let committed: Transaction;
       if (this.#calls.isBegun) {
         const request = {
-          ...acknowledgement(options, { ...this.#deps, level, totalMs }),
+          ...acknowledgement(options, { ...this.#core, level, totalMs: call.timeout }),
           ...(statements.length > 0 && { statements: statements.map(toStatement) }),
         };
-        const call = { timeoutMs: totalMs, signal };
-        const response = await this.#numbered((seq) => this.#calls.commit({ seq, ...request }, call));
-        committed = this.#deps.committed(response, level, this.#options.metadata);
+        const response = await this.#calls.commit(request, call);
+        committed = this.#core.committed(response, level, given);
       } else {
         // Nothing was sent yet: all of it is one request.
-        const own = { ...given, id: this.id, level, timeout: totalMs };
-        committed = await this.#deps.oneShot(statements.length > 0 ? statements : [sql`SELECT`], own);
+        const own = { ...given, ...call, id: this.id };
+        committed = await this.#core.transaction(statements.length > 0 ? statements : [sql`SELECT`], own);
       }
       this.#isOpen = false;
       return (this.#committed = committed);
@@ -180,21 +155,20 @@ export class InteractiveTransaction {
   /**
    * Rolls back. Resolves also where the service cannot be reached: nobody will commit it, and it ends by itself at
    * `expiresAt`. On a transaction that has ended it does nothing; on a committed one it rejects.
-   * Errors: `transaction_ended` after a commit; the reason of the signal.
+   * Errors: `transaction_ended` after a commit; `AbortError`.
    */
   async rollback(options: CallOptions = {}): Promise<void> {
     await this.#queue;
-    if (this.#committed !== undefined) throw failure("transaction_ended", "the transaction has committed");
+    if (this.#committed) throw ended();
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    const call = { timeoutMs: options.timeout ?? this.#deps.totalMs, signal: options.signal };
-    if (this.#calls.isBegun) await this.#calls.rollback(this.#seq + 1, call).catch(() => undefined);
-    options.signal?.throwIfAborted();
+    if (this.#calls.isBegun) await this.#calls.rollback(options).catch(() => undefined);
+    if (options.signal?.aborted) throw abortError(options.signal.reason, "not_applied", this.id);
   }
 
   /** As `Transaction.durable`, once it is committed. Errors: `not_committed` before. */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    if (this.#committed === undefined) throw failure("not_committed", "the transaction has not committed");
+    if (!this.#committed) throw failure("not_committed");
     return this.#committed.durable(options);
   }
 
@@ -204,16 +178,16 @@ export class InteractiveTransaction {
   }
 
   /** One call after another; an error that ends the transaction is kept as its reason. */
-  #call<T>(run: () => Promise<T>): Promise<T> {
+  #call<T>(options: CallOptions, run: (call: TimedCall) => Promise<T>): Promise<T> {
+    const { leftMs, timeout: ownMs = this.#core.totalMs, signal: ownSignal } = this.#options;
     const called = this.#queue.then(async () => {
-      if (!this.#isOpen)
-        throw failure("transaction_ended", "the transaction has ended", { cause: this.#failure });
+      if (!this.#isOpen) throw ended(this.#failure);
+      const { timeout = leftMs?.() ?? ownMs, signal = ownSignal } = options;
       try {
-        return await this.#deps.track(run);
+        return await run({ timeout, ...(signal && { signal }) });
       } catch (error) {
         if (!isStillOpen(error, this.#calls.isBegun)) {
           this.#isOpen = false;
-          // A signal's reason may be anything, and is passed on as it is.
           this.#failure = error as Error;
         }
         throw error;
@@ -222,24 +196,19 @@ export class InteractiveTransaction {
     this.#queue = called.catch(() => undefined);
     return called;
   }
+}
 
-  /** The number counts only when the call was run: what was refused before has not used it up. */
-  async #numbered<T>(run: (seq: number) => Promise<T>): Promise<T> {
-    try {
-      const answer = await run(this.#seq + 1);
-      this.#seq += 1;
-      return answer;
-    } catch (error) {
-      const { open, retry, code } = error as Partial<HighwaterError>;
-      if (open === true && retry !== "wait" && code !== "out_of_sequence") this.#seq += 1;
-      throw error;
-    }
-  }
+interface TimedCall extends CallOptions {
+  readonly timeout: number;
+}
+
+function ended(cause?: Error): HighwaterError {
+  return failure("transaction_ended", "", { cause });
 }
 
 /** Whether the transaction goes on after the error: the service says so, or has refused the call unseen. */
 function isStillOpen(error: unknown, isBegun: boolean): boolean {
-  if (!(error instanceof HighwaterError)) return false;
+  if (!(error instanceof HighwaterError) || error instanceof AbortError) return false;
   if (error.open !== undefined) return error.open;
   if (error.code === "invalid_parameter") return true;
   return isBegun && error.retry === "never" && error.outcome === "not_applied";

@@ -1,6 +1,5 @@
-// What a client is made of: its options, checked, and its endpoints.
+// What a client is made of: its options.
 import { type TypeDecoders } from "./decode.ts";
-import { failure } from "./errors.ts";
 import { type Observer } from "./observer.ts";
 import { type FetchLike } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
@@ -42,16 +41,4 @@ export interface HighwaterOptions {
   readonly observe?: Observer;
   /** @internal Delays and bounds that tests shorten. */
   readonly tuning?: Partial<Tuning>;
-}
-
-export function endpointsOf({ url, endpoints }: HighwaterOptions): Endpoint[] {
-  const urls = typeof url === "string" ? [url] : url;
-  const list = endpoints ?? urls?.map((each) => ({ gateway: each, tracker: each })) ?? [];
-  if ((url && endpoints) || list.length === 0) throw failure("invalid_options", "give url or endpoints");
-  return list.map(({ gateway, tracker }) => ({ gateway: baseUrl(gateway), tracker: baseUrl(tracker) }));
-}
-
-function baseUrl(text: string): string {
-  if (!URL.canParse(text)) throw failure("invalid_options", `not a URL: ${text}`);
-  return text.replace(/\/+$/, "");
 }

@@ -1,43 +1,37 @@
 // The calls of one open transaction: numbered, all to the gateway that has it, and repeated there when a reply is lost, which
 // runs nothing twice. Owns what a gateway that died means: nothing was committed, unless a commit was on its way.
 import { failure, HighwaterError, stateError } from "./errors.ts";
-import { type ObservedEvent } from "./observer.ts";
 import { isConnectionFault, isSettled } from "./retry.ts";
 import { sleep } from "./runtime.ts";
-import { type Budget, type Call, type CallOptions, heldMs, type Pin, type Service } from "./service.ts";
+import {
+  type Accepts,
+  type Budget,
+  type Call,
+  type CallOptions,
+  type Pin,
+  type Service,
+  type Sought,
+} from "./service.ts";
 import {
   type BeginRequest,
   type CommitRequest,
-  isMarks,
-  isResults,
-  isText,
+  isOpenTransactionResponse,
+  isRollbackResponse,
   isTransactionResponse,
   type OpenTransactionResponse,
-  oneOf,
-  orNull,
-  type RollbackResponse,
-  shape,
   type StatementsRequest,
   type TransactionResponse,
 } from "./wire.ts";
 
-export const isOpenTransactionResponse = shape<OpenTransactionResponse>({
-  ...{ state: oneOf("active"), results: isResults, expiresAt: isText, marks: orNull(isMarks) },
-});
-
-export const isRollbackResponse = shape<RollbackResponse>({ state: oneOf("aborted") });
-
-/** The gateway that had the open transaction does not answer any more. Its COMMIT was never sent, so it never commits. */
-function gatewayLost(transactionId: string, cause: unknown): HighwaterError {
-  const message = `the gateway of ${transactionId} is gone; use a new id`;
-  return failure("gateway_lost", message, { transactionId, cause, open: false });
-}
+type Body = Partial<CommitRequest>;
 
 /** The calls of one transaction. `begin` is the first, on whichever gateway is best; the others go where that one is. */
 export class PinnedCalls {
   readonly #service: Service;
   readonly #id: string;
   #pin: Pin | undefined;
+  /** Of the last call that was run. */
+  #seq = 0;
 
   constructor(service: Service, id: string) {
     this.#service = service;
@@ -50,14 +44,16 @@ export class PinnedCalls {
 
   /** Errors: typed; never `unknown`, for nothing is committed. */
   async begin(request: Omit<BeginRequest, "id">, options: CallOptions): Promise<OpenTransactionResponse> {
-    const body = { id: this.#id, ...request };
+    const id = this.#id;
+    const body = { id, ...request };
     const call = {
       ...{ pool: this.#service.deps.gateways, path: "/v1/transactions/begin", body, heldMs: 0 },
       accepts: isOpenTransactionResponse,
       onAnswer: (pin: Pin) => (this.#pin = pin),
     };
+    const about = { type: "begin", id, statements: request.statements?.length } as const;
     try {
-      return await this.#service.read(call, options, this.#event("begin", request));
+      return await this.#service.read(call, options, about);
     } catch (cause) {
       if (cause instanceof HighwaterError && cause.outcome === "unknown")
         Object.assign(cause, { outcome: "not_applied" });
@@ -65,13 +61,18 @@ export class PinnedCalls {
     }
   }
 
-  statements(request: StatementsRequest, options: CallOptions): Promise<OpenTransactionResponse> {
-    const call = this.#call("statements", request, isOpenTransactionResponse);
-    return this.#step(call, options, this.#event("statements", request));
+  /** Commits nothing: so whatever is wrong, the transaction is not applied. */
+  statements(
+    request: Omit<StatementsRequest, "seq">,
+    options: CallOptions,
+  ): Promise<OpenTransactionResponse> {
+    return this.#run("statements", this.#call("statements", request, isOpenTransactionResponse), options);
   }
 
-  rollback(seq: number, options: CallOptions): Promise<RollbackResponse> {
-    return this.#step(this.#call("rollback", { seq }, isRollbackResponse), options);
+  /** Also after the client was closed. */
+  rollback(options: CallOptions): Promise<unknown> {
+    const call = this.#call("rollback", {}, isRollbackResponse);
+    return this.#service.run(options, { id: this.#id }, (budget) => this.#repeat(call, budget));
   }
 
   /**
@@ -79,80 +80,97 @@ export class PinnedCalls {
    * has heard of it, it is settled so that it never commits.
    * Errors: typed; `outcome_unknown` when time is over and it may have committed.
    */
-  commit(request: CommitRequest, options: CallOptions): Promise<TransactionResponse> {
-    const service = this.#service;
-    const call = this.#call("commit", request, isTransactionResponse, heldMs(request));
-    return service.run(options, this.#event("commit", request), async (budget) => {
-      let isUncertain = false;
-      for (let faults = 0; ;) {
-        const answer = await service.attempt(call, budget);
-        if (!(answer instanceof HighwaterError)) return answer;
-        const { code, outcome, retry } = answer;
-        // Says that the call came to the wrong place, and nothing about calls before it.
-        const isMisplaced = code === "wrong_gateway" || code === "transaction_not_open";
-        const isTold = answer.open !== undefined && outcome === "not_applied";
-        // What the gateway that has it says is so; but a refusal for now is no answer yet.
-        if (!isMisplaced && (isTold || isSettled(answer)) && retry !== "wait") throw answer;
-        isUncertain ||= !isMisplaced && outcome !== "not_applied";
-        if (!isUncertain && (retry === "never" || code === "transaction_not_open"))
-          throw isMisplaced ? gatewayLost(this.#id, answer) : answer;
-        if (isMisplaced || isConnectionFault(answer)) faults += this.#weight(answer);
-        const decision = service.decide(answer, call, budget);
-        const isOver = !("delayMs" in decision) || faults >= service.deps.tuning.pinnedAttempts;
-        if (isUncertain && (isOver || isMisplaced || retry !== "wait"))
-          return await this.#resolve(request, budget, answer);
-        if (isOver) throw faults > 0 ? gatewayLost(this.#id, answer) : answer;
-        await sleep(decision.delayMs, options.signal);
-      }
-    });
+  commit(request: Omit<CommitRequest, "seq">, options: CallOptions): Promise<TransactionResponse> {
+    const call = this.#call("commit", request, isTransactionResponse);
+    // At any gateway that knows the session's secret.
+    const settle = this.#call("rollback", { seq: this.#seq + 2 }, isRollbackResponse);
+    const anywhere = { ...settle, pin: { session: this.#pin?.session ?? "" } };
+    const commit = { ...call, heldMs: request.maxWaitMs ?? 0, isCommit: true };
+    return this.#run("commit", commit, options, (budget, held) =>
+      this.#resolve({ ...request, id: this.#id }, anywhere, budget, held),
+    );
   }
 
-  async #resolve(request: CommitRequest, budget: Budget, held: HighwaterError): Promise<TransactionResponse> {
+  async #resolve(
+    sought: Sought,
+    settle: Call<{ state: string }>,
+    budget: Budget,
+    held: HighwaterError,
+  ): Promise<TransactionResponse> {
     const service = this.#service;
-    const id = this.#id;
-    // At any gateway that knows the session's secret.
-    const call = this.#call("rollback", { seq: request.seq + 1 }, isRollbackResponse);
-    const settle = { ...call, pin: { session: this.#pin?.session ?? "" } };
     for (;;) {
-      const resolved = await service.resolve({ ...request, id }, budget, held);
-      if (resolved !== "send") return resolved;
+      const found = await service.resolve(sought, budget, held);
+      if (found) return found;
       // Nobody has heard of it, but its COMMIT may be under way yet: only when the id is settled it never commits.
       const answer = await service.attempt(settle, budget);
-      if (!(answer instanceof HighwaterError)) throw stateError(id, "aborted") ?? held;
+      if (!(answer instanceof HighwaterError)) throw stateError(sought.id, answer.state) ?? held;
       if (isSettled(answer) && answer.open !== true) throw answer;
-      await service.pause(service.backoff(budget), id, budget, answer);
+      await service.pause(budget, answer);
     }
   }
 
-  #event(type: ObservedEvent["type"], { statements }: { statements?: readonly unknown[] }): ObservedEvent {
-    return { type, id: this.#id, statements: statements?.length ?? 0 };
+  #call<T>(name: string, request: Body, accepts: Accepts<T>): Call<T> {
+    return {
+      ...{ pool: this.#service.deps.gateways, path: `/v1/transactions/${this.#id}/${name}` },
+      ...{ body: { seq: this.#seq + 1, ...request }, heldMs: 0, accepts, pin: this.#pin as Pin },
+    };
   }
 
-  #call<T>(name: string, body: unknown, accepts: (answer: unknown) => answer is T, held = 0): Call<T> {
-    const path = `/v1/transactions/${this.#id}/${name}`;
-    const pin = this.#pin as Pin;
-    return { pool: this.#service.deps.gateways, path, body, heldMs: held, accepts, pin };
+  /** The number counts only when the call was run: what was refused before has not used it up. */
+  async #run<T>(
+    type: "statements" | "commit",
+    call: Call<T>,
+    options: CallOptions,
+    onUncertain?: (budget: Budget, held: HighwaterError) => Promise<T>,
+  ): Promise<T> {
+    const { statements } = call.body as Body;
+    const about = { type, id: this.#id, statements: statements?.length ?? 0 };
+    try {
+      const answer = await this.#service.runOpen(options, about, (budget) =>
+        this.#repeat(call, budget, onUncertain),
+      );
+      this.#seq += 1;
+      return answer;
+    } catch (error) {
+      const { open, retry, code } = error as Partial<HighwaterError>;
+      if (open && retry !== "wait" && code !== "out_of_sequence") this.#seq += 1;
+      throw error;
+    }
   }
 
-  /** A gateway that was silent for all its time is asked once more, and not again and again. */
-  #weight({ code }: HighwaterError): number {
-    return code === "request_timeout" ? this.#service.deps.tuning.pinnedAttempts - 1 : 1;
-  }
-
-  /** A call that commits nothing: so whatever is wrong, the transaction is not applied. */
-  #step<T>(call: Call<T>, options: CallOptions, event?: ObservedEvent): Promise<T> {
+  /** Attempts until the gateway that has the transaction answers, or is gone. */
+  async #repeat<T>(
+    call: Call<T>,
+    budget: Budget,
+    onUncertain?: (budget: Budget, held: HighwaterError) => Promise<T>,
+  ): Promise<T> {
     const service = this.#service;
-    return service.run(options, event, async (budget) => {
-      for (let faults = 0; ;) {
-        const answer = await service.attempt(call, budget);
-        if (!(answer instanceof HighwaterError)) return answer;
-        const isGone = answer.code === "wrong_gateway" || isConnectionFault(answer);
-        if (isGone) faults += this.#weight(answer);
-        const decision = service.decide(answer, call, budget);
-        if (decision.action === "send" && faults < service.deps.tuning.pinnedAttempts)
-          await sleep(decision.delayMs, options.signal);
-        else throw isGone || answer.outcome === "unknown" ? gatewayLost(this.#id, answer) : answer;
-      }
-    });
+    const { pinnedAttempts } = service.deps;
+    for (let faults = 0; ;) {
+      const wasUncertain = budget.isUncertain;
+      const answer = await service.attempt(call, budget);
+      if (!(answer instanceof HighwaterError)) return answer;
+      const { code, outcome, retry, open } = answer;
+      // Says that the call came to the wrong place, and nothing about calls before it.
+      const isMisplaced = code === "wrong_gateway" || code === "transaction_not_open";
+      if (isMisplaced) budget.isUncertain = wasUncertain;
+      // What the gateway that has it says is so; but a refusal for now is no answer yet.
+      const isTold = isSettled(answer) || (open !== undefined && outcome === "not_applied");
+      if (isTold && !isMisplaced && retry !== "wait") throw answer;
+      const isGone = isMisplaced || isConnectionFault(answer);
+      // One that was silent for all its time is asked once more, and not again and again.
+      if (isGone) faults += code === "request_timeout" ? pinnedAttempts - 1 : 1;
+      const decision = service.decide(answer, { ...call, isCommit: false }, budget);
+      const isOver = decision.action !== "send" || faults >= pinnedAttempts;
+      if (onUncertain && budget.isUncertain && (isOver || isMisplaced)) return onUncertain(budget, answer);
+      // Its COMMIT was never sent, so it never commits.
+      if (isOver)
+        throw isGone || outcome === "unknown"
+          ? failure("gateway_lost", "use a new id", {
+              ...{ transactionId: this.#id, cause: answer, open: false },
+            })
+          : answer;
+      await sleep(decision.delayMs, budget.signal);
+    }
   }
 }

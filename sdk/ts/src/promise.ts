@@ -1,6 +1,5 @@
 // A promise that the user holds: the token of a committed transaction, and what can be asked of it.
-import { type Entry, type Settlement } from "./book.ts";
-import { callUser } from "./runtime.ts";
+import { type Entry } from "./book.ts";
 import { type TokenVerdict, type Position } from "./wire.ts";
 import { type Watcher } from "./watcher.ts";
 
@@ -13,8 +12,6 @@ export interface DurableOptions {
   /** Ends the wait, which rejects with its reason. The transaction is what it was. */
   readonly signal?: AbortSignal;
 }
-
-export const DURABLE_TIMEOUT_MS = 30_000;
 
 /** What is called when a promise turns out lost or broken. What it throws surfaces as an uncaught error. */
 export type LostListener = (verdict: TokenVerdict) => void;
@@ -39,19 +36,19 @@ export class DurabilityPromise {
   readonly #watcher: Watcher;
 
   /** @internal */
-  constructor(watcher: Watcher, entry: Entry, options: { position: Position; level: string }) {
+  constructor(watcher: Watcher, entry: Entry, position: Position, level: string) {
     this.#watcher = watcher;
     this.entry = entry;
     this.id = entry.id;
     this.token = entry.token;
-    this.position = options.position;
-    this.level = options.level;
+    this.position = position;
+    this.level = level;
   }
 
   /**
    * Waits until the transaction is durable at the level, and resolves with that verdict. Ending a wait changes nothing: wait again.
    * Errors: `TransactionLostError`, `PromiseBrokenError`, `UnknownOutcomeError` (nobody can judge it any more);
-   * `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`; the reason of the signal.
+   * `DurabilityTimeoutError`, which is not a loss; `TokenRefusedError`; `unknown_level`; `client_closed`; `AbortError`.
    *
    * @example
    * ```ts
@@ -66,8 +63,7 @@ export class DurabilityPromise {
    * ```
    */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    const { level = this.level, timeout: timeoutMs = DURABLE_TIMEOUT_MS, signal } = options;
-    const [verdict] = await this.#watcher.wait([this.entry], { level, timeoutMs, signal });
+    const [verdict] = await this.#watcher.wait([this.entry], options, this.level);
     return verdict as TokenVerdict;
   }
 
@@ -83,21 +79,9 @@ export class DurabilityPromise {
   }
 
   #on(listener: LostListener, { level = this.level }: { level?: string }, wanted: RegExp): () => void {
-    const hear = (settlement: Settlement): void => {
-      if (settlement instanceof Error || !wanted.test(settlement.verdict)) return;
-      callUser(() => {
-        listener(settlement);
-      });
-    };
-    const known = this.verdict({ level });
-    if (!known) return this.#watcher.watch(this.entry, level, hear);
-    let isWanted = true;
-    queueMicrotask(() => {
-      if (isWanted) hear(known);
+    return this.#watcher.watch(this.entry, level, (settlement) => {
+      if ("verdict" in settlement && wanted.test(settlement.verdict)) listener(settlement);
     });
-    return () => {
-      isWanted = false;
-    };
   }
 
   /**

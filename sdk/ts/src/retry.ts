@@ -1,5 +1,5 @@
 // What to do after a failed attempt. Pure: a table of (error, situation) -> decision, and nothing else.
-import { type HighwaterError, stateError } from "./errors.ts";
+import { ConnectionError, type HighwaterError, stateError } from "./errors.ts";
 import { fullJitter } from "./runtime.ts";
 import { type Tuning } from "./tuning.ts";
 import { type TransactionStateResponse } from "./wire.ts";
@@ -23,8 +23,8 @@ export interface Situation {
 export type Decision =
   | { readonly action: "send"; readonly delayMs: number }
   | { readonly action: "resolve"; readonly delayMs: number }
-  | { readonly action: "throw" }
-  | { readonly action: "give_up" };
+  | { readonly action: "throw"; readonly delayMs?: undefined }
+  | { readonly action: "give_up"; readonly delayMs?: undefined };
 
 /** Codes that say more about the endpoint than about the request: another one may do better. */
 export function isEndpointFault(error: HighwaterError): boolean {
@@ -32,8 +32,8 @@ export function isEndpointFault(error: HighwaterError): boolean {
 }
 
 /** No answer, or none of the service. */
-export function isConnectionFault({ code }: HighwaterError): boolean {
-  return code === "connection_failed" || code === "request_timeout" || code === "bad_answer";
+export function isConnectionFault(error: HighwaterError): boolean {
+  return error instanceof ConnectionError;
 }
 
 export function decide(error: HighwaterError, situation: Situation, tuning: Tuning): Decision {
@@ -52,7 +52,7 @@ export function decide(error: HighwaterError, situation: Situation, tuning: Tuni
 
 /** Errors that are about the id, not about the attempt. */
 export function isSettled({ code }: HighwaterError): boolean {
-  return /^(transaction_(aborted|expired|lost)|promise_broken|id_(expired|reused)|client_closed)$/.test(code);
+  return /^(transaction_(aborted|expired|lost)|promise_broken|id_(expired|reused))$/.test(code);
 }
 
 /**

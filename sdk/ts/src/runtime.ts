@@ -16,42 +16,47 @@ export interface Runtime {
 const MAX_TIMER_MS = 2_147_483_647;
 
 /**
- * Calls back once after `ms` and returns what cancels that. A background timer lets the process exit (where the
- * platform can say so); a timer that somebody awaits does not.
+ * Calls back once after `ms`, or as soon as the signal is aborted, and returns what cancels that. A background timer lets the
+ * process exit (where the platform can say so); a timer that somebody awaits does not.
  */
-export function startTimer(ms: number, callback: () => void, isBackground?: boolean): () => void {
-  const timer: unknown = setTimeout(callback, Math.min(Math.max(ms, 0), MAX_TIMER_MS));
-  if (isBackground) (timer as { unref?: () => void }).unref?.();
-  return () => {
+export function startTimer(
+  ms: number,
+  callback: (isAborted: boolean) => void,
+  signal?: AbortSignal,
+  isBackground = false,
+): () => void {
+  const end = (isAborted: boolean): void => {
+    cancel();
+    callback(isAborted);
+  };
+  const timer: unknown = setTimeout(
+    () => {
+      end(false);
+    },
+    Math.min(ms, MAX_TIMER_MS),
+  );
+  const onAbort = (): void => {
+    end(true);
+  };
+  const cancel = (): void => {
     clearTimeout(timer as Parameters<typeof clearTimeout>[0]);
+    signal?.removeEventListener("abort", onAbort);
   };
-}
-
-/** Calls back when the signal is aborted, and returns what takes that back. */
-export function whenAborted(signal: AbortSignal | undefined, callback: () => void): () => void {
-  signal?.addEventListener("abort", callback, { once: true });
-  return () => {
-    signal?.removeEventListener("abort", callback);
-  };
+  if (isBackground) (timer as { unref?: () => void }).unref?.();
+  signal?.addEventListener("abort", onAbort);
+  return cancel;
 }
 
 /** Resolves after `ms`; rejects with the signal's reason as soon as it is aborted. Leaves no timer and no listener. */
-export function sleep(ms: number, signal?: AbortSignal, isBackground?: boolean): Promise<void> {
+export function sleep(ms: number, signal?: AbortSignal, isBackground = false): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    const cancel = startTimer(
-      ms,
-      () => {
-        forget();
-        resolve();
-      },
-      isBackground,
-    );
-    const forget = whenAborted(signal, () => {
-      cancel();
-      // A reason that is no Error is passed on as it is: fetch does the same, and callers compare by identity.
-      reject(signal?.reason as Error);
-    });
+    // A reason that is no Error is passed on as it is: fetch does the same, and callers compare by identity.
+    const end = (isAborted: boolean): void => {
+      if (isAborted) reject(signal?.reason as Error);
+      else resolve();
+    };
+    startTimer(ms, end, signal, isBackground);
   });
 }
 
@@ -67,7 +72,12 @@ export function callUser<T>(callback: () => T): T | undefined {
   }
 }
 
+/** What doubles with every step up to a limit. */
+export function doubled(base: number, steps: number, max: number): number {
+  return Math.min(max, base * 2 ** steps);
+}
+
 /** A delay drawn evenly from zero to a limit that doubles with every attempt: "full jitter". */
 export function fullJitter(attempt: number, baseMs: number, maxMs: number, random: number): number {
-  return random * Math.min(maxMs, baseMs * 2 ** Math.min(attempt, 30));
+  return random * doubled(baseMs, attempt, maxMs);
 }

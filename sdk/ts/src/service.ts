@@ -1,12 +1,12 @@
 // The calls of the v1 protocol with their retries. Owns which endpoint gets which attempt, and how long all attempts
 // together may take; the decisions themselves are in `retry.ts`, the calls of open transactions in `pinned.ts`.
 import { type EndpointPool } from "./endpoints.ts";
-import { HighwaterError, unknownOutcome } from "./errors.ts";
+import { abortError, closedError, HighwaterError, unknownOutcome } from "./errors.ts";
 import { type ObservedEvent } from "./observer.ts";
+import { type Shared } from "./shared.ts";
 import { decide, type Decision, isEndpointFault, resolve } from "./retry.ts";
-import { fullJitter, type Runtime, sleep } from "./runtime.ts";
+import { fullJitter, sleep } from "./runtime.ts";
 import { badAnswer, exchange } from "./transport.ts";
-import { type Tuning } from "./tuning.ts";
 import {
   isTransactionResponse,
   isTransactionStateResponse,
@@ -18,18 +18,9 @@ import {
   type VerdictsResponse,
 } from "./wire.ts";
 
-export interface ServiceDeps {
-  readonly runtime: Runtime;
-  readonly gateways: EndpointPool;
-  readonly trackers: EndpointPool;
-  readonly tuning: Tuning;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly requestTimeoutMs: number;
-}
-
 export interface CallOptions {
-  /** For all attempts together. */
-  readonly timeoutMs: number;
+  /** For all attempts together; the client's total timeout unless given. */
+  readonly timeout?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -41,14 +32,19 @@ export interface Pin {
 
 const SESSION_HEADER = "highwater-session";
 
+/** Whether an answer has the shape that it must have. */
+export type Accepts<T> = (body: unknown) => body is T;
+
 export interface Call<T> {
   readonly pool: EndpointPool;
   readonly path: string;
   /** Of a POST; absent for a GET. */
-  readonly body?: unknown;
+  readonly body?: object;
   /** How long the service may hold the request before it answers. */
   readonly heldMs: number;
-  readonly accepts: (body: unknown) => body is T;
+  readonly accepts: Accepts<T>;
+  /** An attempt without an answer may have committed. */
+  readonly isCommit?: boolean;
   /** The only endpoint that will do; the best one unless given. */
   readonly pin?: Partial<Pin>;
   readonly onAnswer?: (pin: Pin) => void;
@@ -59,42 +55,79 @@ export interface Sought {
   readonly id: string;
   readonly ack?: "commit" | "durable" | undefined;
   readonly level?: string | undefined;
+  /** Only with `ack: "durable"`. */
   readonly maxWaitMs?: number | undefined;
 }
 
+/** What a call is about. One with a type is told to the observer. */
+export type About = Partial<ObservedEvent>;
+
 /** The time and the attempts that one call of the user has spent. */
 export interface Budget {
+  readonly id: string | undefined;
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;
   /** What the observer has to say to the service. */
   readonly headers: Record<string, string>;
   attempt: number;
+  /** An attempt to commit may have been applied. */
+  isUncertain: boolean;
   /** The attempt before, if that failed. */
   failed?: ObservedEvent | undefined;
 }
 
 export class Service {
-  readonly deps: ServiceDeps;
+  readonly deps: Shared;
+  readonly #inFlight = new Set<Promise<unknown>>();
+  isClosed = false;
 
-  constructor(deps: ServiceDeps) {
+  constructor(deps: Shared) {
     this.deps = deps;
+  }
+
+  /** Refuses further calls, and resolves when those under way have their answer. */
+  async close(): Promise<void> {
+    this.isClosed = true;
+    await Promise.allSettled(this.#inFlight);
+  }
+
+  checkOpen(): void {
+    if (this.isClosed) throw closedError();
+  }
+
+  /** As `run`; not after the client was closed. */
+  async runOpen<T>(options: CallOptions, about: About, call: (budget: Budget) => Promise<T>): Promise<T> {
+    this.checkOpen();
+    const running = this.run(options, about, call);
+    this.#inFlight.add(running);
+    return running.finally(() => this.#inFlight.delete(running));
   }
 
   /** Runs a call of the user's within its time, and tells the observer when it begins and how it ends. */
   async run<T>(
-    options: CallOptions,
-    event: ObservedEvent | undefined,
+    { timeout = this.deps.totalMs, signal }: CallOptions,
+    about: About,
     call: (budget: Budget) => Promise<T>,
   ): Promise<T> {
     const headers: Record<string, string> = {};
-    const { observe, monotonicMs } = this.deps.runtime;
-    const end = event && observe({ ...event, headers });
-    const deadlineMs = monotonicMs() + options.timeoutMs;
+    const { observe, monotonicMs } = this.deps;
+    const { id, type } = about;
+    const end = type && observe({ ...about, type, headers });
+    const budget: Budget = {
+      id,
+      deadlineMs: monotonicMs() + timeout,
+      signal,
+      headers,
+      attempt: 0,
+      isUncertain: false,
+    };
     try {
-      const answer = await call({ deadlineMs, signal: options.signal, headers, attempt: 0 });
+      const answer = await call(budget);
       end?.({ state: (answer as { state?: string }).state });
       return answer;
-    } catch (error) {
+    } catch (cause) {
+      const isAborted = signal?.aborted && !(cause instanceof HighwaterError);
+      const error = isAborted ? abortError(cause, budget.isUncertain ? "unknown" : "not_applied", id) : cause;
       end?.({ error });
       throw error;
     }
@@ -108,71 +141,44 @@ export class Service {
   transaction(request: TransactionRequest, options: CallOptions): Promise<TransactionResponse> {
     const { id, statements, level } = request;
     const call: Call<TransactionResponse> = {
-      ...{ pool: this.deps.gateways, path: "/v1/transactions", body: request },
-      heldMs: heldMs(request),
+      ...{ pool: this.deps.gateways, path: "/v1/transactions", body: request, isCommit: true },
+      heldMs: request.maxWaitMs ?? 0,
       accepts: isTransactionResponse,
     };
-    const event = { type: "commit", id, level, statements: statements.length } as const;
-    return this.run(options, event, async (budget) => {
-      let isUncertain = false;
-      for (;;) {
-        const answer = await this.attempt(call, budget);
-        if (!(answer instanceof HighwaterError)) return answer;
-        isUncertain ||= answer.outcome !== "not_applied";
-        const decision = this.decide(answer, call, budget, isUncertain);
-        if (decision.action === "throw") throw answer;
-        if (decision.action === "give_up") throw isUncertain ? unknownOutcome(id, answer) : answer;
-        await sleep(decision.delayMs, budget.signal);
-        if (decision.action === "send") continue;
-        const isDefinite = answer.retry === "never" || answer.retry === "transaction";
-        const resolved = await this.resolve(request, budget, answer, isDefinite);
-        if (resolved !== "send") return resolved;
-      }
-    });
+    return this.runOpen(options, { type: "commit", id, level, statements: statements.length }, (budget) =>
+      this.repeat(call, budget, (error) => {
+        const isDefinite = error.retry === "never" || error.retry === "transaction";
+        return this.resolve(request, budget, error, isDefinite);
+      }),
+    );
   }
 
-  /** Asks what became of an id until it is settled, or says that sending it again is the way to find out. */
+  /** Asks what became of an id until it is settled, or says that sending it again is the way to find out: undefined. */
   async resolve(
-    request: Sought,
+    sought: Sought,
     budget: Budget,
     held: HighwaterError,
     isDefinite = false,
-  ): Promise<TransactionResponse | "send"> {
-    let cause = held;
+  ): Promise<TransactionResponse | undefined> {
     for (;;) {
-      const waitMs = Math.min(heldMs(request), this.remaining(budget));
-      const call = this.#statusCall(request.id, waitMs, request.level);
-      const state = await this.attempt(call, budget);
-      let delayMs: number;
-      let isConflict = false;
-      if (state instanceof HighwaterError) {
-        cause = state;
-        const decision = this.decide(state, call, budget);
-        if (!("delayMs" in decision)) throw unknownOutcome(request.id, cause);
-        delayMs = decision.delayMs;
-      } else {
-        const resolution = resolve(state, isDefinite ? held : undefined);
-        if (resolution.action === "adopt") return adopt(state, request);
-        if (resolution.action === "throw") throw resolution.error;
-        // A conflict of a resend. Not at once: those that conflicted with each other would meet again.
-        isConflict = resolution.action === "send";
-        if (isConflict && !isDefinite) return "send";
-        delayMs = this.backoff(budget);
-      }
-      await this.pause(delayMs, request.id, budget, cause);
-      if (isConflict) return "send";
+      const waitMs = Math.min(sought.maxWaitMs ?? 0, this.remaining(budget));
+      const state = await this.repeat(this.#statusCall(sought.id, waitMs, sought.level), budget);
+      const resolution = resolve(state, isDefinite ? held : undefined);
+      if (resolution.action === "adopt") return adopt(state, sought);
+      if (resolution.action === "throw") throw resolution.error;
+      // A conflict of a resend. Not at once: those that conflicted with each other would meet again.
+      const isConflict = resolution.action === "send";
+      if (!isConflict || isDefinite) await this.pause(budget, held);
+      if (isConflict) return undefined;
     }
   }
 
-  /** Sleeps, unless there is no time for another attempt: then the outcome stays unknown. */
-  async pause(delayMs: number, id: string, budget: Budget, cause: unknown): Promise<void> {
-    if (delayMs + this.deps.tuning.attemptMinMs > this.remaining(budget)) throw unknownOutcome(id, cause);
+  /** Sleeps before the next look, unless there is no time for it: then the outcome stays unknown. */
+  async pause(budget: Budget, cause: unknown): Promise<void> {
+    const { backoffBaseMs, backoffMaxMs, attemptMinMs, random } = this.deps;
+    const delayMs = fullJitter(budget.attempt, backoffBaseMs, backoffMaxMs, random());
+    if (delayMs + attemptMinMs > this.remaining(budget)) throw unknownOutcome(budget.id, cause);
     await sleep(delayMs, budget.signal);
-  }
-
-  backoff({ attempt }: Budget): number {
-    const { runtime, tuning } = this.deps;
-    return fullJitter(attempt, tuning.backoffBaseMs, tuning.backoffMaxMs, runtime.random());
   }
 
   /** `GET /v1/transactions/{id}`, held by the gateway for `waitMs` until the id is settled at the level. */
@@ -180,10 +186,10 @@ export class Service {
     id: string,
     options: CallOptions & { waitMs?: number | undefined; level?: string | undefined },
   ): Promise<TransactionStateResponse> {
-    return this.read(this.#statusCall(id, options.waitMs ?? 0, options.level), options);
+    return this.read(this.#statusCall(id, options.waitMs ?? 0, options.level), options, { id });
   }
 
-  /** One request for verdicts; at most `LIMITS.tokensPerRequest` tokens. */
+  /** One request for verdicts; at most 10,000 tokens. */
   verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
     const call: Call<VerdictsResponse> = {
       ...{ pool: this.deps.trackers, path: "/v1/durability/verdicts", body: request },
@@ -194,89 +200,111 @@ export class Service {
   }
 
   #statusCall(id: string, waitMs: number, level: string | undefined): Call<TransactionStateResponse> {
-    const seconds = Math.max(0, Math.ceil(waitMs / 1_000));
-    const query = [seconds > 0 && `wait=${String(seconds)}`, level && `level=${encodeURIComponent(level)}`];
+    const seconds = Math.ceil(waitMs / 1_000);
+    const query = new URLSearchParams({
+      ...(seconds > 0 && { wait: String(seconds) }),
+      ...(level && { level }),
+    });
     return {
       ...{ pool: this.deps.gateways, heldMs: seconds * 1_000 },
-      path: `/v1/transactions/${id}?${query.filter(Boolean).join("&")}`,
+      path: `/v1/transactions/${id}?${String(query)}`,
       accepts: isTransactionStateResponse,
     };
   }
 
-  /** A call that changes nothing, or the same thing each time: again until it succeeds, is refused, or time is over. */
-  read<T>(call: Call<T>, options: CallOptions, event?: ObservedEvent): Promise<T> {
-    return this.run(options, event, async (budget) => {
-      for (;;) {
-        const answer = await this.attempt(call, budget);
-        if (!(answer instanceof HighwaterError)) return answer;
-        const decision = this.decide(answer, call, budget);
-        if (!("delayMs" in decision)) throw answer;
-        await sleep(decision.delayMs, options.signal);
-      }
-    });
+  /**
+   * A call that changes nothing, or the same thing each time: again until it succeeds, is refused, or time is over. The time that
+   * the service may hold it comes on top, where the user has given none.
+   */
+  read<T>(call: Call<T>, options: CallOptions, about: About = {}): Promise<T> {
+    const { timeout = this.deps.totalMs + call.heldMs, signal } = options;
+    return this.runOpen({ timeout, signal }, about, (budget) => this.repeat(call, budget));
+  }
+
+  /** Attempts until one is answered or the rules say no. `onUncertain` may find the answer to what another attempt would not. */
+  async repeat<T>(
+    call: Call<T>,
+    budget: Budget,
+    onUncertain?: (error: HighwaterError) => Promise<T | undefined>,
+  ): Promise<T> {
+    for (;;) {
+      const answer = await this.attempt(call, budget);
+      if (!(answer instanceof HighwaterError)) return answer;
+      const decision = this.decide(answer, call, budget);
+      if (decision.delayMs === undefined)
+        // Who looks for the outcome of a commit and cannot be answered does not know it; nor who has no time left to look.
+        throw budget.isUncertain && !(call.isCommit && decision.action === "throw")
+          ? unknownOutcome(budget.id, answer)
+          : answer;
+      await sleep(decision.delayMs, budget.signal);
+      const found = decision.action === "resolve" && (await onUncertain?.(answer));
+      if (found) return found;
+    }
   }
 
   /** One attempt on the endpoint that is best now. A failure that has a type is returned, anything else is thrown. */
   async attempt<T>(call: Call<T>, budget: Budget): Promise<T | HighwaterError> {
-    const { runtime, headers, requestTimeoutMs, tuning } = this.deps;
-    const { pool, path, pin, body, accepts } = call;
-    const base = pin?.url ?? pool.pick(runtime.monotonicMs());
-    if (budget.failed !== undefined) runtime.observe(budget.failed);
+    const { deps } = this;
+    const { pool, path, pin, body, heldMs: held, isCommit = false } = call;
+    const { id, signal } = budget;
+    const base = pin?.url ?? pool.pick(deps.monotonicMs());
+    const url = base + path;
+    if (budget.failed) deps.observe(budget.failed);
     budget.failed = undefined;
     budget.attempt += 1;
+    signal?.throwIfAborted();
     try {
-      const answer = await exchange(runtime, {
-        ...{ url: base + path, body, signal: budget.signal },
-        headers: { ...headers, ...budget.headers, ...(pin?.session && { [SESSION_HEADER]: pin.session }) },
+      const answer = await exchange(deps, {
+        ...{ url, body, signal },
+        headers: {
+          ...deps.headers,
+          ...budget.headers,
+          ...(pin?.session && { [SESSION_HEADER]: pin.session }),
+        },
         // A request that is held on purpose still has half of the usual time besides.
-        timeoutMs: Math.min(
-          Math.max(requestTimeoutMs, call.heldMs + requestTimeoutMs / 2),
-          this.remaining(budget),
-        ),
-        probeMs: pool.size > 1 ? tuning.probeMs : undefined,
+        timeoutMs: Math.min(Math.max(deps.attemptMs, held + deps.attemptMs / 2), this.remaining(budget)),
+        probeMs: pool.size > 1 ? deps.probeMs : undefined,
         // Nobody else has an open transaction, and its gateway rolls it back when the connection is closed.
-        patience: pin?.url ? tuning.pinnedPatience : 1,
+        patience: pin?.url ? deps.pinnedPatience : 1,
       });
-      if (!accepts(answer.body)) throw badAnswer(`${path}: not the shape of an answer`);
+      if (!call.accepts(answer.body)) throw badAnswer(path);
       pool.succeeded(base);
       call.onAnswer?.({ url: base, session: answer.headers.get(SESSION_HEADER) ?? "" });
       return answer.body;
     } catch (error) {
-      if (!(error instanceof HighwaterError)) throw error;
-      if (isEndpointFault(error)) pool.failed(base, runtime.monotonicMs());
+      const isTyped = error instanceof HighwaterError;
+      budget.isUncertain ||= isCommit && !(isTyped && error.outcome === "not_applied");
+      if (!isTyped) throw error;
+      if (isEndpointFault(error)) pool.failed(base, deps.monotonicMs());
       else pool.succeeded(base);
       // Told when another attempt follows.
-      const id = (body as { id?: string } | undefined)?.id ?? /[\da-f-]{36}/.exec(path)?.[0];
-      budget.failed = { type: "retry", id, url: base + path, attempt: budget.attempt, error };
+      budget.failed = { type: "retry", id, url, attempt: budget.attempt, error };
       return error;
     }
   }
 
-  decide(error: HighwaterError, { pool }: Call<unknown>, budget: Budget, uncertain = false): Decision {
-    const { runtime, tuning } = this.deps;
-    const elsewhere = budget.attempt < pool.size && pool.hasAwake(runtime.monotonicMs());
-    const remainingMs = this.remaining(budget);
-    const situation = { attempt: budget.attempt - 1, uncertain, elsewhere, remainingMs };
-    return decide(error, { ...situation, random: runtime.random() }, tuning);
+  decide(error: HighwaterError, { pool, isCommit = false }: Call<unknown>, budget: Budget): Decision {
+    const { deps } = this;
+    const { attempt, isUncertain } = budget;
+    const situation = {
+      ...{ attempt: attempt - 1, remainingMs: this.remaining(budget), random: deps.random() },
+      elsewhere: attempt < pool.size && pool.hasAwake(deps.monotonicMs()),
+      uncertain: isCommit && isUncertain,
+    };
+    return decide(error, situation, deps);
   }
 
   remaining({ deadlineMs }: Budget): number {
-    return Math.max(0, deadlineMs - this.deps.runtime.monotonicMs());
+    return Math.max(0, deadlineMs - this.deps.monotonicMs());
   }
 }
 
-/** How long the service may hold the answer to a commit back. */
-export function heldMs({ ack, maxWaitMs = 0 }: Pick<Sought, "ack" | "maxWaitMs">): number {
-  return ack === "durable" ? maxWaitMs : 0;
-}
-
 /** The answer that a committed transaction would have given, as far as its state tells. */
-function adopt(answer: TransactionStateResponse, { ack, level: asked }: Sought): TransactionResponse {
-  const { id, token, position, marks, state, level = asked } = answer;
-  if (!token || !position) throw badAnswer("a committed transaction has no token");
+function adopt(answer: TransactionStateResponse, { ack, level }: Sought): TransactionResponse {
+  const { state } = answer;
   return {
-    ...{ id, token, position, marks, results: null, announced: false, replayed: true },
+    ...{ level, results: null, announced: false, replayed: true },
+    ...answer,
     state: ack === "durable" && state === "committed" ? "pending" : state,
-    ...(level && { level }),
-  };
+  } as TransactionResponse;
 }

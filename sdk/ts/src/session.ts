@@ -1,16 +1,15 @@
 // A session: what one line of work has committed or read, so that all of it can be waited for at once, be seen by its later
 // reads, and be asked about by the process that comes after this one.
 import { type Entry } from "./book.ts";
+import { type Highwater } from "./client.ts";
+import { type Core } from "./core.ts";
 import { failure, type HighwaterError } from "./errors.ts";
-import type { BeginOptions, InteractiveTransaction } from "./interactive.ts";
-import { type DurableOptions, DURABLE_TIMEOUT_MS } from "./promise.ts";
+import { type BeginOptions, type InteractiveTransaction } from "./interactive.ts";
+import { type DurableOptions } from "./promise.ts";
 import { type StatementInput } from "./sql.ts";
-import type { TransactBody, TransactOptions } from "./transact.ts";
+import { type TransactBody, type TransactOptions } from "./transact.ts";
 import { type Transaction, type TransactionOptions } from "./transaction.ts";
-import { type Watcher } from "./watcher.ts";
 import { type RefusedToken, type TokenVerdict } from "./wire.ts";
-
-type Remember = (transaction: Transaction) => void;
 
 /** Of `Highwater.session`. */
 export interface SessionOptions {
@@ -26,23 +25,6 @@ export interface ResumeOptions {
   readonly waitMs?: number;
   /** Ends the question, and rejects with its reason. */
   readonly signal?: AbortSignal;
-}
-
-/** @internal */
-export interface SessionDeps {
-  readonly watcher: Watcher;
-  readonly level: string;
-  readonly transaction: (
-    statements: StatementInput | readonly StatementInput[],
-    options: TransactionOptions,
-  ) => Promise<Transaction>;
-  readonly begin: (options: BeginOptions, remember: Remember) => Promise<InteractiveTransaction>;
-  readonly transact: <T>(body: TransactBody<T>, options: TransactOptions, remember: Remember) => Promise<T>;
-  readonly verdicts: (
-    tokens: readonly string[],
-    options: ResumeOptions,
-  ) => Promise<(TokenVerdict | RefusedToken)[]>;
-  readonly entry: (token: string) => Entry;
 }
 
 /**
@@ -70,19 +52,22 @@ const TOKEN_PREFIX = "hws1";
  * ```
  */
 export class Session {
-  readonly #deps: SessionDeps;
+  readonly #hw: Highwater;
+  readonly #core: Core;
   readonly #options: SessionOptions;
-  readonly #entries = new Set<Entry>();
+  /** By token. */
+  readonly #entries = new Map<string, Entry>();
   /** The furthest of the newest epoch: who sees it, sees all before it. */
   #latest: Entry | undefined;
   #rememberedMax = REMEMBERED_MAX;
-  readonly #remember: Remember = ({ entry }) => {
+  readonly #remember = ({ entry }: Transaction): void => {
     this.#add(entry);
   };
 
   /** @internal */
-  constructor(deps: SessionDeps, options: SessionOptions) {
-    this.#deps = deps;
+  constructor(hw: Highwater, core: Core, options: SessionOptions) {
+    this.#hw = hw;
+    this.#core = core;
     this.#options = options;
   }
 
@@ -92,20 +77,22 @@ export class Session {
     options: TransactionOptions = {},
   ): Promise<Transaction> {
     const after = this.#latest?.token;
-    const isCausal = this.#options.causal === true && options.readOnly === true && after !== undefined;
-    const transaction = await this.#deps.transaction(statements, isCausal ? { after, ...options } : options);
-    this.#remember(transaction);
-    return transaction;
+    const isCausal = this.#options.causal && options.readOnly && after;
+    return this.#hw.transaction(statements, {
+      ...(isCausal && { after }),
+      ...options,
+      remember: this.#remember,
+    });
   }
 
   /** Like `hw.begin`; remembered once it is committed. */
   begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
-    return this.#deps.begin(options, this.#remember);
+    return this.#hw.begin({ ...options, remember: this.#remember });
   }
 
   /** Like `hw.transact`, and remembered by this session. */
   transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
-    return this.#deps.transact(body, options, this.#remember);
+    return this.#hw.transact(body, { ...options, remember: this.#remember });
   }
 
   /**
@@ -115,14 +102,12 @@ export class Session {
    * next call is about the others.
    */
   async durable(options: DurableOptions = {}): Promise<void> {
-    const { level = this.#deps.level, timeout: timeoutMs = DURABLE_TIMEOUT_MS, signal } = options;
-    const entries = [...this.#entries];
+    const entries = [...this.#entries.values()];
     try {
-      await this.#deps.watcher.wait(entries, { level, timeoutMs, signal });
+      await this.#core.watcher.wait(entries, options, this.#core.level);
     } catch (error) {
       const { verdict } = error as Partial<HighwaterError>;
-      if (verdict && /lost|broken/.test(verdict.verdict))
-        for (const entry of entries) if (entry.token === verdict.token) this.#entries.delete(entry);
+      if (verdict && /lost|broken/.test(verdict.verdict)) this.#entries.delete(verdict.token);
       throw error;
     }
   }
@@ -134,7 +119,7 @@ export class Session {
    */
   get token(): string {
     this.#compact();
-    return [TOKEN_PREFIX, ...[...this.#entries].map((entry) => entry.token)].join(".");
+    return [TOKEN_PREFIX, ...this.#entries.keys()].join(".");
   }
 
   /**
@@ -147,9 +132,9 @@ export class Session {
    */
   async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
     const [prefix, ...tokens] = token.split(".");
-    if (prefix !== TOKEN_PREFIX) throw failure("invalid_token", "not a token of a session");
-    const entries = tokens.map((each) => this.#deps.entry(each));
-    const verdicts = tokens.length === 0 ? [] : await this.#deps.verdicts(tokens, options);
+    if (prefix !== TOKEN_PREFIX) throw failure("invalid_token", "not of a session");
+    const entries = tokens.map((each) => this.#hw.promise(each).entry);
+    const verdicts = await this.#hw.verdicts(tokens, options);
     for (const [at, verdict] of verdicts.entries()) {
       const entry = entries[at];
       if (entry && /durable|pending/.test(verdict.verdict)) this.#add(entry);
@@ -158,7 +143,7 @@ export class Session {
   }
 
   #add(entry: Entry): void {
-    this.#entries.add(entry);
+    this.#entries.set(entry.token, entry);
     const { place } = this.#latest ?? entry;
     if (place.epoch !== entry.place.epoch || place.offset <= entry.place.offset) this.#latest = entry;
     if (this.#entries.size <= this.#rememberedMax) return;
@@ -169,12 +154,13 @@ export class Session {
 
   #compact(): void {
     const furthest = new Map<string, Entry>();
-    for (const entry of this.#entries) {
-      if (this.#deps.watcher.book.known(entry, this.#deps.level)?.verdict !== "durable") continue;
+    const { watcher, level } = this.#core;
+    for (const entry of this.#entries.values()) {
+      if (watcher.book.known(entry, level)?.verdict !== "durable") continue;
       const { epoch, offset } = entry.place;
       const other = furthest.get(epoch) ?? entry;
       const [near, far] = offset > other.place.offset ? [other, entry] : [entry, other];
-      if (near !== far) this.#entries.delete(near);
+      if (near !== far) this.#entries.delete(near.token);
       furthest.set(epoch, far);
     }
   }

@@ -16,7 +16,8 @@ export type SqlValue =
   | readonly SqlValue[]
   | { readonly [key: string]: unknown };
 
-type Piece = { readonly text: string } | { readonly param: Param };
+/** Text of the statement, or a parameter. */
+type Piece = string | { readonly param: Param };
 
 /**
  * A piece of SQL with its parameters. Made by `sql`; immutable; can be nested in another one.
@@ -51,26 +52,25 @@ export class Sql {
   toStatement(): Statement {
     const params: Param[] = [];
     let sql = "";
-    let afterParam = false;
+    let wasParam = false;
     for (const piece of this.pieces) {
-      if ("param" in piece) {
-        // "LIMIT$1" would be an identifier, and "$1" followed by "0" another parameter.
-        if (isWordChar(sql.slice(-1))) sql += " ";
-        params.push(piece.param);
-        sql += `$${String(params.length)}`;
-        afterParam = true;
-      } else if (piece.text !== "") {
-        sql += afterParam && isWordChar(piece.text.slice(0, 1)) ? ` ${piece.text}` : piece.text;
-        afterParam = false;
-      }
+      const isParam = typeof piece === "object";
+      const text = isParam ? `$${String(params.push(piece.param))}` : piece;
+      if (text === "") continue;
+      // "LIMIT$1" would be an identifier, and "$1" followed by "0" another parameter.
+      if ((isParam || wasParam) && WORD.test(sql.slice(-1) + text.slice(0, 1))) sql += " ";
+      sql += text;
+      wasParam = isParam;
     }
-    return params.length === 0 ? { sql } : { sql, params };
+    return withParams(sql, params);
   }
 }
 
-/** Whether PostgreSQL could take the character for a part of an identifier or a number. */
-function isWordChar(char: string): boolean {
-  return /[A-Za-z0-9_$\u0080-\uffff]/.test(char);
+/** Two characters that PostgreSQL could take for parts of one identifier or number. */
+const WORD = /[\w$\u0080-\uffff]{2}/;
+
+function withParams(sql: string, params: Param[]): Statement {
+  return params.length === 0 ? { sql } : { sql, params };
 }
 
 /**
@@ -81,7 +81,7 @@ function tag(strings: TemplateStringsArray, ...values: readonly (SqlValue | Sql)
   return new Sql(
     strings.flatMap((text, index) => [
       ...(index === 0 ? [] : piecesOf(values[index - 1] as SqlValue | Sql)),
-      { text },
+      text,
     ]),
   );
 }
@@ -96,7 +96,7 @@ function piecesOf(item: SqlValue | Sql): readonly Piece[] {
  * @param text SQL.
  */
 function raw(text: string): Sql {
-  return new Sql([{ text }]);
+  return new Sql([text]);
 }
 
 /**
@@ -107,7 +107,7 @@ function raw(text: string): Sql {
  */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
-    throw failure("invalid_identifier", "empty, or with a zero character");
+    throw failure("invalid_identifier", "empty or with a zero character");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
@@ -169,17 +169,17 @@ export function toParam(value: unknown): Param {
       if (Array.isArray(value)) return arrayText(value);
       return jsonText(value);
     default:
-      throw failure("invalid_parameter", `a parameter is ${typeof value}`);
+      throw failure("invalid_parameter", typeof value);
   }
 }
 
 function dateText(date: Date): string {
   if (Number.isNaN(date.getTime())) throw failure("invalid_parameter", "not a date");
-  const text = date.toISOString();
   const year = date.getUTCFullYear();
-  if (year > 0) return text.replace(/^\+0*/, "");
   // The year before 1 is 1 BC: there is no year 0.
-  return `${String(1 - year).padStart(4, "0")}${text.slice(text.search(/-\d\d-\d\dT/))} BC`;
+  const digits = String(year > 0 ? year : 1 - year).padStart(4, "0");
+  const text = date.toISOString().replace(/^.\d+/, digits);
+  return year > 0 ? text : `${text} BC`;
 }
 
 function jsonText(value: unknown): string {
@@ -206,6 +206,5 @@ export type StatementInput = Sql | { readonly sql: string; readonly params?: rea
 
 export function toStatement(input: StatementInput): Statement {
   if (input instanceof Sql) return input.toStatement();
-  const params = (input.params ?? []).map(toParam);
-  return params.length === 0 ? { sql: input.sql } : { sql: input.sql, params };
+  return withParams(input.sql, (input.params ?? []).map(toParam));
 }

@@ -12,7 +12,8 @@ const MAX_EVENT_CHARS = 16 * 1024 * 1024;
 
 export class SseParser {
   readonly #decoder = new TextDecoder();
-  #line = "";
+  /** A line that is not whole yet. */
+  #rest = "";
   #isAfterCr = false;
   #type = "";
   /** Each line of data and what ends it. */
@@ -25,33 +26,26 @@ export class SseParser {
 
   /** The events that these bytes complete. Throws RangeError when an event grows past every bound. */
   push(bytes: Uint8Array): SseEvent[] {
-    let text = this.#decoder.decode(bytes, { stream: true });
     const events: SseEvent[] = [];
+    const text = this.#decoder.decode(bytes, { stream: true });
     if (text === "") return events;
     // A line ends at CR, LF or CRLF, and the pair may be cut in two: the LF of such a pair ends nothing.
-    if (this.#isAfterCr && text.startsWith("\n")) text = text.slice(1);
+    const lines = (this.#rest + (this.#isAfterCr ? text.replace(/^\n/, "") : text)).split(/\r\n|\r|\n/);
     this.#isAfterCr = text.endsWith("\r");
-    const lines = text.split(/\r\n|\r|\n/);
-    lines[0] = this.#line + (lines[0] ?? "");
-    this.#line = lines.pop() ?? "";
+    this.#rest = lines.pop() ?? "";
     for (const line of lines) {
-      if (line !== "") this.#takeLine(line);
-      else {
-        const event = { type: this.#type || "message", data: this.#data, lastEventId: this.#lastEventId };
-        this.#type = this.#data = "";
-        if (event.data !== "") events.push({ ...event, data: event.data.slice(0, -1) });
-      }
+      // Comments (an empty field name), `retry` and fields of the future say nothing to this client.
+      const [, field, value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
+      if (field === "event") this.#type = value;
+      else if (field === "id" && !value.includes("\0")) this.#lastEventId = value;
+      else if (field === "data") this.#data += `${value}\n`;
+      if (line !== "") continue;
+      const data = this.#data.slice(0, -1);
+      if (this.#data) events.push({ type: this.#type || "message", data, lastEventId: this.#lastEventId });
+      this.#type = this.#data = "";
     }
-    if (this.#line.length + this.#data.length > MAX_EVENT_CHARS)
+    if (this.#rest.length + this.#data.length > MAX_EVENT_CHARS)
       throw new RangeError("the event is too long");
     return events;
-  }
-
-  #takeLine(line: string): void {
-    const [, field, value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
-    if (field === "event") this.#type = value;
-    else if (field === "id" && !value.includes("\0")) this.#lastEventId = value;
-    else if (field === "data") this.#data += `${value}\n`;
-    // Comments (an empty field name), `retry` and fields of the future say nothing to this client.
   }
 }

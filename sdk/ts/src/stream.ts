@@ -1,23 +1,19 @@
 // The one event stream of a client: opened when somebody waits, closed a while after nobody does, and kept alive in
 // between across cuts, silence and dead endpoints. Where none gets through, as behind a proxy that holds answers back until
 // they are whole, marks are asked for instead. Owns the connection; what events mean is the business of the watcher.
-import { type EndpointPool } from "./endpoints.ts";
-import { fullJitter, type Runtime, sleep, startTimer, whenAborted } from "./runtime.ts";
+import { type Shared } from "./shared.ts";
+import { poll } from "./polling.ts";
+import { fullJitter, sleep, startTimer } from "./runtime.ts";
 import { SseParser } from "./sse.ts";
-import { type Tuning } from "./tuning.ts";
-import { type EpochRecord, isEpochEvent, isMarks, isStallEvent, type Marks } from "./wire.ts";
+import { tryJson } from "./transport.ts";
+import { isEpochEvent, isMarks, isStallEvent, type MarksResponse } from "./wire.ts";
 
-export interface StreamDeps {
-  readonly runtime: Runtime;
-  readonly trackers: EndpointPool;
-  readonly tuning: Tuning;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly onMarks: (marks: Marks | null) => void;
-  readonly onEpochs: (epochs: readonly EpochRecord[]) => void;
-}
+/** What was heard: marks, epochs (the current one and its ancestors, oldest first), or both. */
+export type Heard = Partial<Pick<MarksResponse, "marks" | "epochs">>;
 
 export class DurabilityStream {
-  readonly #deps: StreamDeps;
+  readonly #shared: Shared;
+  readonly #onHeard: (heard: Heard) => void;
   #isWanted = false;
   #running: Promise<void> | undefined;
   #stop = new AbortController();
@@ -25,8 +21,9 @@ export class DurabilityStream {
   #lastEventId = "";
   #failures = 0;
 
-  constructor(deps: StreamDeps) {
-    this.#deps = deps;
+  constructor(shared: Shared, onHeard: (heard: Heard) => void) {
+    this.#shared = shared;
+    this.#onHeard = onHeard;
   }
 
   /** Somebody waits: connect, or stay connected. */
@@ -46,7 +43,7 @@ export class DurabilityStream {
   release(): void {
     if (!this.#isWanted) return;
     // In the background: the open connection keeps the process alive until then, and nothing else should.
-    this.#cancelIdle ??= startTimer(this.#deps.tuning.streamIdleMs, () => void this.close(), true);
+    this.#cancelIdle ??= startTimer(this.#shared.streamIdleMs, () => void this.close(), undefined, true);
   }
 
   async close(): Promise<void> {
@@ -62,105 +59,80 @@ export class DurabilityStream {
   }
 
   async #run(stop: AbortSignal): Promise<void> {
-    const { runtime, trackers, tuning } = this.#deps;
-    const nowMs = runtime.monotonicMs;
+    const { trackers, monotonicMs, observe, random, backoffBaseMs, backoffMaxMs } = this.#shared;
     while (!stop.aborted) {
-      const url = trackers.pick(nowMs());
+      const url = trackers.pick(monotonicMs());
       this.#failures += 1;
-      let error: unknown;
-      try {
-        await this.#connect(url, stop);
-      } catch (cause) {
-        error = cause;
-      }
-      runtime.observe({ type: "stream_closed", url, error });
+      const error: unknown = await this.#connect(url, stop).catch((cause: unknown) => cause);
+      observe({ type: "stream_closed", url, error });
       if (stop.aborted) return;
       if (error !== undefined) {
-        // The tracker may be well all the same, and only streams not come through. Few clients ever need that.
-        const { poll } = await import("./seldom.ts");
-        if (await poll(this.#deps, url, stop)) {
+        // The tracker may be well all the same, and only streams not come through.
+        if (await poll(this.#shared, this.#onHeard, url, stop)) {
           this.#failures = 0;
           continue;
         }
-        trackers.failed(url, nowMs());
-        if (this.#failures <= trackers.size && trackers.hasAwake(nowMs())) continue;
+        trackers.failed(url, monotonicMs());
+        if (this.#failures <= trackers.size && trackers.hasAwake(monotonicMs())) continue;
       }
-      const { backoffBaseMs, backoffMaxMs } = tuning;
-      const delayMs = fullJitter(this.#failures, backoffBaseMs, backoffMaxMs, runtime.random());
+      const delayMs = fullJitter(this.#failures, backoffBaseMs, backoffMaxMs, random());
       await sleep(delayMs, stop, true).catch(() => undefined);
     }
   }
 
   /** Reads one connection to its end. Rejects when it cannot be opened, breaks before its first event, or falls silent. */
   async #connect(url: string, stop: AbortSignal): Promise<void> {
-    const { runtime, tuning, headers, trackers } = this.#deps;
+    const { trackers, fetch, headers, observe, streamOpenMs, streamSilenceMs } = this.#shared;
     const connection = new AbortController();
-    const forget = whenAborted(stop, () => {
-      connection.abort();
-    });
-    let cancelSilence: (() => void) | undefined;
-    const expectWord = (withinMs: number): void => {
-      cancelSilence?.();
-      const silent = (): void => {
-        connection.abort(new Error("the stream is silent"));
-      };
-      cancelSilence = startTimer(withinMs, silent, true);
+    const { signal } = connection;
+    const end = (isAborted: boolean): void => {
+      connection.abort(isAborted ? undefined : new Error("the stream is silent"));
     };
+    let cancel = startTimer(streamOpenMs, end, stop, true);
     let hasSpoken = false;
     try {
-      expectWord(tuning.streamOpenMs);
-      const {
-        body,
-        ok,
-        status,
-        headers: answered,
-      } = await runtime.fetch(`${url}/v1/durability/stream`, {
+      const answer = await fetch(`${url}/v1/durability/stream`, {
         headers: {
           accept: "text/event-stream",
           ...headers,
           ...(this.#lastEventId && { "last-event-id": this.#lastEventId }),
         },
-        signal: connection.signal,
+        signal,
       });
-      if (!ok || !body || !/^text\/event-stream/.test(answered.get("content-type") ?? ""))
+      const { body, ok, status } = answer;
+      if (!ok || !body || !/^text\/event-stream/.test(answer.headers.get("content-type") ?? ""))
         throw new Error(`no stream: status ${String(status)}`);
-      runtime.observe({ type: "stream_open", url });
+      observe({ type: "stream_open", url });
       const parser = new SseParser(this.#lastEventId);
       const reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }> } = body.getReader();
       for (;;) {
         const { done, value } = await reader.read();
-        if (done || !value || connection.signal.aborted) return;
-        expectWord(tuning.streamSilenceMs);
+        if (done || !value || signal.aborted) return;
+        cancel();
+        cancel = startTimer(streamSilenceMs, end, stop, true);
         for (const event of parser.push(value)) {
           hasSpoken = true;
           this.#failures = 0;
           trackers.succeeded(url);
           this.#lastEventId = event.lastEventId;
-          this.#dispatch(event.type, event.data);
+          this.#dispatch(event.type, tryJson(event.data));
         }
       }
     } catch (error) {
       // One that has spoken does come through: that it broke is a reason to connect again, and no other.
-      if (!hasSpoken || connection.signal.aborted) throw error;
+      if (!hasSpoken || signal.aborted) throw error;
     } finally {
-      cancelSilence?.();
-      forget();
+      cancel();
       // Ends also an answer that was no stream.
       connection.abort();
     }
   }
 
   /** What is none of these is an event of the future: it says nothing to this client. */
-  #dispatch(type: string, data: string): void {
-    let body: unknown;
-    try {
-      body = JSON.parse(data);
-    } catch {
-      return;
-    }
-    if (type === "mark" && isMarks(body)) this.#deps.onMarks(body);
-    else if (type === "epoch" && isEpochEvent(body)) this.#deps.onEpochs(body.epochs);
+  #dispatch(type: string, body: unknown): void {
+    if (type === "mark" && isMarks(body)) this.#onHeard({ marks: body });
+    else if (type === "epoch" && isEpochEvent(body)) this.#onHeard(body);
     else if ((type === "stalled" || type === "recovered") && isStallEvent(body))
-      this.#deps.runtime.observe({ type, level: body.level });
+      this.#shared.observe({ type, level: body.level });
   }
 }

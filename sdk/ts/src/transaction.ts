@@ -1,5 +1,6 @@
 // A transaction that has committed: its results and its promise. And the options of those that are to run.
-import { type Decoder, type Row, type StatementResult } from "./decode.ts";
+import { type Core, type Remember } from "./core.ts";
+import { type Row, type StatementResult } from "./decode.ts";
 import { failure } from "./errors.ts";
 import { type Entry } from "./book.ts";
 import { DurabilityPromise } from "./promise.ts";
@@ -7,14 +8,13 @@ import { type StatementInput, toStatement } from "./sql.ts";
 import {
   type BeginRequest,
   type CommitRequest,
-  LIMITS,
   type Isolation,
   type Served,
   type TransactionRequest,
   type TransactionResponse,
   type TransactionState,
+  WAIT_MS_MAX,
 } from "./wire.ts";
-import { type Watcher } from "./watcher.ts";
 
 /** How long a call may take. */
 export interface CallOptions {
@@ -61,6 +61,8 @@ export interface TransactionOptions extends CallOptions, MannerOptions, AckOptio
   readonly after?: string | { readonly token: string };
   /** With `readOnly`: `local` may read from a replica near the gateway, `primary` never does. `local` with `after`. */
   readonly mode?: "primary" | "local";
+  /** @internal Hears of the commit. */
+  readonly remember?: Remember | undefined;
 }
 
 /**
@@ -78,13 +80,8 @@ export class Transaction extends DurabilityPromise {
   readonly #answered: TransactionState;
 
   /** @internal */
-  constructor(
-    watcher: Watcher,
-    entry: Entry,
-    options: { response: TransactionResponse; level: string; decode: Decoder },
-  ) {
-    const { response, level, decode } = options;
-    super(watcher, entry, { position: response.position, level });
+  constructor({ watcher, decode }: Core, entry: Entry, response: TransactionResponse, level: string) {
+    super(watcher, entry, response.position, level);
     this.results = response.results?.map(decode) ?? null;
     this.replayed = response.replayed === true;
     this.announced = response.announced;
@@ -103,36 +100,37 @@ export class Transaction extends DurabilityPromise {
    */
   get rows(): readonly Row[] {
     if (this.results === null)
-      throw failure("results_not_kept", "a replay has no results", { transactionId: this.id });
+      throw failure("results_not_kept", "it is a replay", { transactionId: this.id });
     return this.results.at(-1)?.rows ?? [];
   }
 }
 
-/** What a request takes over from options; what was not given does not go out, for JSON has no `undefined`. */
+/** @internal What a request takes over from options; what was not given does not go out, for JSON has no `undefined`. */
 export function manner(options: MannerOptions): Omit<BeginRequest, "id" | "statements"> {
   const { isolation, readOnly, deferrable, maxDelayMs, metadata } = options;
   return { isolation, readOnly, deferrable, maxDelayMs, metadata } as Omit<BeginRequest, "id">;
 }
 
-/** The client's own times and level, for what the user did not give. */
+/** @internal The client's own times and level, for what the user did not give. */
 export interface AckLimits {
   readonly level: string;
-  readonly waitMs: number;
+  readonly attemptMs: number;
   readonly totalMs: number;
 }
 
+/** @internal */
 export function acknowledgement(
   { ack, maxDelayMs, maxWaitMs: wantedMs }: AckOptions,
-  { level, waitMs, totalMs }: AckLimits,
+  { level, attemptMs, totalMs }: AckLimits,
 ): Omit<CommitRequest, "seq"> {
   if (ack !== "durable") return { ack, maxDelayMs } as Omit<CommitRequest, "seq">;
   // Leaves a quarter of the time, at most a second, for the answer to travel in.
-  const limitMs = Math.min(LIMITS.waitMs, totalMs - Math.min(1_000, totalMs / 4));
-  const maxWaitMs = Math.max(0, Math.floor(Math.min(wantedMs ?? waitMs, limitMs)));
+  const limitMs = Math.min(WAIT_MS_MAX, totalMs - Math.min(1_000, totalMs / 4));
+  const maxWaitMs = Math.max(0, Math.floor(Math.min(wantedMs ?? attemptMs / 2, limitMs)));
   return { ack, level, maxWaitMs, maxDelayMs } as Omit<CommitRequest, "seq">;
 }
 
-/** The request as the wire carries it. The same bytes go out with every attempt. */
+/** @internal The request as the wire carries it. The same bytes go out with every attempt. */
 export function buildRequest(
   statements: readonly StatementInput[],
   options: TransactionOptions & AckLimits & { id: string },

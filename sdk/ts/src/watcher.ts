@@ -1,44 +1,38 @@
 // Keeps the promise book and the world together: feeds it marks, epochs and verdicts, asks the trackers what only
 // they can judge, and tells the waiters. Owns waits, timers and questions; judges nothing.
 import { type Entry, isLive, PromiseBook, type Settlement, type Wait, type Waiter } from "./book.ts";
-import { type EndpointPool } from "./endpoints.ts";
-import { closedError, failure, HighwaterError, refusedError, stateError } from "./errors.ts";
+import { abortError, closedError, failure, HighwaterError, refusedError, stateError } from "./errors.ts";
 import { type Exposure, type Subscriber } from "./live.ts";
 import { type ObservedEvent } from "./observer.ts";
-import { callUser, type Runtime, sleep, startTimer, whenAborted } from "./runtime.ts";
+import { type Shared } from "./shared.ts";
+import { callUser, sleep, startTimer } from "./runtime.ts";
 import { type Service } from "./service.ts";
 import { DurabilityStream } from "./stream.ts";
-import { type Tuning } from "./tuning.ts";
 import { type Marks, type TokenVerdict } from "./wire.ts";
 
 /** Questions wait so long at most: after a failover every client has some, and those of one client go together. */
 const ASK_SPREAD_MS = 50;
 
-export interface WatcherDeps {
-  readonly runtime: Runtime;
-  readonly service: Service;
-  readonly trackers: EndpointPool;
-  readonly tuning: Tuning;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly requestTimeoutMs: number;
-  /** An entry turned out lost or broken. Called once for it, and before its waiters are told. */
-  readonly onGone: (entry: Entry, verdict: TokenVerdict) => void;
-}
+/** How long is waited unless told otherwise. There is no wait without an end. */
+const DURABLE_TIMEOUT_MS = 30_000;
 
 export interface WaitOptions {
-  readonly level: string;
-  readonly timeoutMs: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly level?: string;
+  readonly timeout?: number;
+  readonly signal?: AbortSignal;
 }
 
 /** A request for verdicts that is under way, and the waits it is for. */
 interface Question {
-  readonly waits: Set<Wait>;
+  readonly waits: readonly Wait[];
   readonly abort: AbortController;
 }
 
 export class Watcher {
-  readonly #deps: WatcherDeps;
+  readonly #shared: Shared;
+  readonly #service: Service;
+  /** An entry turned out lost or broken. Called once for it, and before its waiters are told. */
+  readonly #onGone: (entry: Entry, verdict: TokenVerdict) => void;
   readonly book = new PromiseBook();
   readonly #stream: DurabilityStream;
   readonly #questions = new Set<Question>();
@@ -48,27 +42,23 @@ export class Watcher {
   #cancelRecheck: (() => void) | undefined;
   readonly #subscribers = new Map<symbol, Subscriber>();
   #isPublishing = false;
-  #isClosed = false;
 
-  constructor(deps: WatcherDeps) {
-    this.#deps = deps;
-    this.#stream = new DurabilityStream({
-      ...deps,
-      onMarks: (marks) => {
-        this.learnMarks(marks);
-      },
-      onEpochs: (epochs) => {
-        // The current epoch and its ancestors, oldest first.
-        const last = epochs.at(-1);
-        if (last) this.book.learnEpoch(last.id, last.seq);
-        this.#finish();
-      },
+  constructor(shared: Shared, service: Service, onGone: (entry: Entry, verdict: TokenVerdict) => void) {
+    this.#shared = shared;
+    this.#service = service;
+    this.#onGone = onGone;
+    this.#stream = new DurabilityStream(shared, ({ marks, epochs }) => {
+      // The current epoch and its ancestors, oldest first.
+      const last = epochs?.at(-1);
+      if (last) this.book.learnEpoch(last.id, last.seq);
+      if (marks) this.book.learnMarks(marks);
+      this.#finish();
     });
   }
 
   get exposure(): Exposure {
     const { entries } = this.book;
-    const nowMs = this.#deps.runtime.monotonicMs();
+    const nowMs = this.#shared.monotonicMs();
     let oldestMs = 0;
     for (const { sinceMs } of entries) oldestMs = Math.max(oldestMs, nowMs - sinceMs);
     return { count: entries.size, oldestMs };
@@ -83,7 +73,7 @@ export class Watcher {
 
   /** Tells how things stand, now and after every change; keeps the stream open until it is taken away. */
   subscribe(subscriber: Subscriber): () => void {
-    if (this.#isClosed) throw closedError();
+    this.#service.checkOpen();
     const key = Symbol();
     this.#subscribers.set(key, subscriber);
     this.#stream.open();
@@ -109,16 +99,25 @@ export class Watcher {
     });
   }
 
-  /** Tells the waiter once when the entry is settled at the level. Ask `known` first. Returns what takes it away. */
+  /** Tells the waiter once, and never at once, when the entry is settled at the level. Returns what takes it away. */
   watch(entry: Entry, level: string, waiter: Waiter): () => void {
-    if (this.#isClosed) throw closedError();
-    this.book.watch(entry, level, waiter, this.#deps.runtime.monotonicMs());
+    const known = this.book.known(entry, level);
+    if (known) {
+      let isWanted = true;
+      queueMicrotask(() => {
+        if (isWanted) waiter(known);
+      });
+      return () => {
+        isWanted = false;
+      };
+    }
+    this.#service.checkOpen();
+    this.book.watch(entry, level, waiter, this.#shared.monotonicMs());
     this.#stream.open();
     this.#schedule();
     this.#publish();
     return () => {
-      this.book.unwatch(entry, level, waiter);
-      if (this.book.entries.has(entry)) return;
+      if (!this.book.unwatch(entry, level, waiter)) return;
       this.#dropQuestions();
       this.#rest();
       this.#publish();
@@ -127,79 +126,62 @@ export class Watcher {
 
   /**
    * Resolves when every entry is durable at the level. Rejects with the error of the first that is settled
-   * otherwise, with `durability_timeout`, or with the signal's reason. Leaves no timer and no listener behind.
+   * otherwise, with `durability_timeout`, or with `call_aborted`. Leaves no timer and no listener behind.
    */
-  wait(entries: readonly Entry[], options: WaitOptions): Promise<TokenVerdict[]> {
-    const { level, timeoutMs, signal } = options;
+  wait(entries: readonly Entry[], options: WaitOptions, ownLevel: string): Promise<TokenVerdict[]> {
+    const { level = ownLevel, timeout = DURABLE_TIMEOUT_MS, signal } = options;
+    const id = entries.length === 1 ? entries[0]?.id : undefined;
     return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
+      if (signal?.aborted) throw abortError(signal.reason, "applied", id);
       const verdicts: TokenVerdict[] = [];
-      const open = new Map<Entry, () => void>();
-      /** Takes in what is settled of one entry. True when it is durable. */
-      const take = (entry: Entry, settlement: Settlement): boolean => {
-        const error = this.#errorOf(entry, settlement);
-        if (error) end(error);
-        else if (!(settlement instanceof Error)) verdicts.push(settlement);
-        return !error;
-      };
-      let ends: readonly (() => void)[] = [];
+      let ends: (() => void)[] = [];
       const end = (error?: Error): void => {
         this.#closers.delete(end);
-        for (const each of [...ends, ...open.values()]) each();
-        if (error === undefined) resolve(verdicts);
-        else reject(error);
+        for (const each of ends) each();
+        if (error) reject(error);
+        else resolve(verdicts);
       };
-      const pending = entries.filter((entry) => {
-        const known = this.book.known(entry, level);
-        if (known) take(entry, known);
-        return !known;
-      });
-      if (verdicts.length + pending.length < entries.length) return;
-      if (pending.length === 0) {
-        end();
+      ends = entries.map((entry) =>
+        this.watch(entry, level, (settlement) => {
+          const error = this.#errorOf(entry, settlement);
+          if (error) end(error);
+          else if (verdicts.push(settlement as TokenVerdict) === entries.length) end();
+        }),
+      );
+      if (ends.length === 0) {
+        resolve(verdicts);
         return;
       }
-      for (const entry of pending) {
-        const off = this.watch(entry, level, (settlement) => {
-          open.delete(entry);
-          if (take(entry, settlement) && open.size === 0) end();
-        });
-        open.set(entry, off);
-      }
       this.#closers.add(end);
-      const onTimeout = (): void => {
-        const [{ id = undefined } = {}] = entries.length === 1 ? entries : [];
-        this.#deps.runtime.observe({ type: "timeout", id, level, waitedMs: timeoutMs });
-        const message = `${id ?? `${String(open.size)} transactions`} still pending at ${level} after ${String(timeoutMs)} ms`;
-        end(failure("durability_timeout", message, { transactionId: id, level }));
+      const onEnd = (isAborted: boolean): void => {
+        if (isAborted) {
+          end(abortError(signal?.reason, "applied", id));
+          return;
+        }
+        this.#shared.observe({ type: "timeout", id, level, waitedMs: timeout });
+        const count = String(entries.length - verdicts.length);
+        const what = `${count} still pending at ${level} after ${String(timeout)} ms`;
+        end(failure("durability_timeout", what, { transactionId: id, level }));
       };
-      ends = [
-        startTimer(timeoutMs, onTimeout),
-        whenAborted(signal, () => {
-          // A reason may be anything, and is passed on as it is.
-          end(signal?.reason as Error);
-        }),
-      ];
+      ends.push(startTimer(timeout, onEnd, signal));
     });
   }
 
   /** The error of what is settled otherwise than durable, with all that is known of the transaction. */
   #errorOf({ id, metadata }: Entry, settlement: Settlement): Error | undefined {
     if (settlement instanceof Error) return settlement;
-    const { verdict, level, position } = settlement;
+    const { verdict, level, position, retriedIn } = settlement;
     if (verdict === "durable") return undefined;
     const { epoch } = this.book;
-    const successor = settlement.retriedIn ?? (epoch === position.epoch ? undefined : epoch);
-    const details = { level, position, metadata, verdict: settlement, successor };
+    const successor = retriedIn ?? (epoch === position.epoch ? undefined : epoch);
     return (
-      stateError(id, verdict, details) ??
-      failure("transaction_unknown", `nobody has heard of ${id}`, { transactionId: id, level })
+      stateError(id, verdict, { level, position, metadata, verdict: settlement, successor }) ??
+      failure("transaction_unknown", "", { transactionId: id, level })
     );
   }
 
   /** Ends every wait with `client_closed`, every question and the stream. */
   async close(): Promise<void> {
-    this.#isClosed = true;
     this.#subscribers.clear();
     for (const end of this.#closers) end(closedError());
     for (const question of this.#questions) question.abort.abort();
@@ -215,20 +197,16 @@ export class Watcher {
 
   /** Tells the waiters of what was settled, and sees to what is left. */
   #finish(): void {
-    const { runtime, onGone } = this.#deps;
-    const nowMs = runtime.monotonicMs();
+    const nowMs = this.#shared.monotonicMs();
     const settled = this.book.takeSettled();
     for (const { wait, waiters, settlement, isGone } of settled) {
       const { entry, level, sinceMs } = wait;
       if ("verdict" in settlement) {
         const type = settlement.verdict as ObservedEvent["type"];
-        runtime.observe({ type, id: entry.id, level, verdict: settlement, waitedMs: nowMs - sinceMs });
-        if (isGone) onGone(entry, settlement);
+        this.#shared.observe({ type, id: entry.id, level, verdict: settlement, waitedMs: nowMs - sinceMs });
+        if (isGone) this.#onGone(entry, settlement);
       }
-      for (const waiter of waiters)
-        callUser(() => {
-          waiter(settlement);
-        });
+      for (const waiter of waiters) callUser(() => waiter(settlement));
     }
     if (settled.length > 0) this.#dropQuestions();
     this.#rest();
@@ -244,43 +222,43 @@ export class Watcher {
   }
 
   #schedule(): void {
-    if (this.#isClosed || this.book.entries.size === 0) return;
-    const { runtime, tuning } = this.#deps;
+    if (this.#service.isClosed || this.book.entries.size === 0) return;
+    const { recheckMs, verdictRequestsMax, verdictBatch, monotonicMs, random } = this.#shared;
     const recheck = (): void => {
       this.#cancelRecheck = undefined;
-      this.book.recheck(runtime.monotonicMs() - tuning.recheckMs);
+      this.book.recheck(monotonicMs() - recheckMs);
       this.#schedule();
     };
-    this.#cancelRecheck ??= startTimer(tuning.recheckMs, recheck, true);
+    this.#cancelRecheck ??= startTimer(recheckMs, recheck, undefined, true);
     // A question that ends makes room and comes back here.
-    if (this.book.toAsk.size === 0 || this.#questions.size >= tuning.verdictRequestsMax) return;
+    const canAsk = (): boolean => this.book.toAsk.size > 0 && this.#questions.size < verdictRequestsMax;
+    if (!canAsk()) return;
     const ask = (): void => {
       this.#cancelAsk = undefined;
-      while (this.book.toAsk.size > 0 && this.#questions.size < tuning.verdictRequestsMax)
-        void this.#ask(this.book.takeToAsk(tuning.verdictBatch));
+      while (canAsk()) void this.#ask(this.book.takeToAsk(verdictBatch));
     };
-    this.#cancelAsk ??= startTimer(runtime.random() * ASK_SPREAD_MS, ask, true);
+    this.#cancelAsk ??= startTimer(random() * ASK_SPREAD_MS, ask, undefined, true);
   }
 
   async #ask(waits: readonly Wait[]): Promise<void> {
-    const question: Question = { waits: new Set(waits), abort: new AbortController() };
+    const question: Question = { waits, abort: new AbortController() };
     this.#questions.add(question);
-    const { service, tuning, requestTimeoutMs, runtime } = this.#deps;
+    const { verdictRequestsMax, verdictWaitMs, attemptMs, random, askAgainMs } = this.#shared;
     const byToken = new Map(waits.map((wait) => [wait.entry.token, wait]));
     const level = waits[0]?.level ?? "";
     // One slow promise holds up its whole request, so hold none while others queue for a turn.
-    const isCrowded = this.book.toAsk.size > 0 && this.#questions.size >= tuning.verdictRequestsMax;
-    const waitMs = isCrowded ? 0 : tuning.verdictWaitMs;
+    const isCrowded = this.book.toAsk.size > 0 && this.#questions.size >= verdictRequestsMax;
+    const waitMs = isCrowded ? 0 : verdictWaitMs;
     try {
-      const answer = await service.verdicts(
+      const { verdicts, marks } = await this.#service.verdicts(
         { tokens: [...byToken.keys()], level, waitMs },
-        { timeoutMs: requestTimeoutMs + waitMs, signal: question.abort.signal },
+        { timeout: attemptMs + waitMs, signal: question.abort.signal },
       );
-      for (const verdict of answer.verdicts) {
+      for (const verdict of verdicts) {
         const wait = byToken.get(verdict.token);
         if (wait) this.book.judge(wait, "error" in verdict ? refusedError(verdict) : verdict);
       }
-      this.learnMarks(answer.marks);
+      this.learnMarks(marks);
     } catch (error) {
       // Whatever else goes wrong is about the service or the way to it, and says nothing about these promises.
       if (error instanceof HighwaterError && error.code === "unknown_level")
@@ -291,16 +269,13 @@ export class Watcher {
     // What is pending still is asked about again, and so is a token without an answer.
     const open = waits.filter((wait) => wait.isAsked && isLive(wait));
     if (open.length === 0) return;
-    await sleep((0.5 + runtime.random()) * tuning.askAgainMs, undefined, true);
+    await sleep((0.5 + random()) * askAgainMs, undefined, true);
     for (const wait of open) this.book.giveBack(wait);
     this.#finish();
   }
 
   /** Ends the questions whose every wait was settled or given up in the meantime. */
   #dropQuestions(): void {
-    for (const { waits, abort } of this.#questions) {
-      for (const wait of waits) if (!isLive(wait)) waits.delete(wait);
-      if (waits.size === 0) abort.abort();
-    }
+    for (const { waits, abort } of this.#questions) if (!waits.some(isLive)) abort.abort();
   }
 }

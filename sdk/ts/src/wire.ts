@@ -283,26 +283,16 @@ export interface Problem {
   open?: boolean | undefined;
 }
 
-export const LIMITS = {
-  tokensPerRequest: 10_000,
-  waitMs: 60_000,
-} as const;
-
-const DECIMAL = /^(0|[1-9]\d{0,63})$/;
-const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
+/** The longest that the service holds an answer. */
+export const WAIT_MS_MAX = 60_000;
 
 type Guard = (value: unknown) => boolean;
 
-export const isText: Guard = (value) => typeof value === "string";
 const matches =
   (pattern: RegExp): Guard =>
   (value) =>
     typeof value === "string" && pattern.test(value);
-const isUuid = matches(UUID);
-const isOffset = matches(DECIMAL);
-const isNumber: Guard = (value) => typeof value === "number";
-export const oneOf = (words: string): Guard => matches(new RegExp(`^(${words})$`));
-export const orNull =
+const orNull =
   (guard: Guard): Guard =>
   (value) =>
     value == null || guard(value);
@@ -310,65 +300,55 @@ const listOf =
   (item: Guard): Guard =>
   (value) =>
     Array.isArray(value) && value.every(item);
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-/** Checks what this package relies on, and no more: a newer service may add fields. */
-export const shape =
-  <T>(fields: Readonly<Record<string, Guard>>) =>
-  (value: unknown): value is T =>
-    isRecord(value) && Object.entries(fields).every(([key, accepts]) => accepts(value[key]));
+const isRecord = (value: unknown): value is Record<string, unknown> => Object(value) === value;
 
+/** Decimal text of 64 digits at most. */
+export const isOffset = matches(/^(0|[1-9]\d{0,63})$/);
+export const isUuid = matches(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
+const isText = matches(/^/);
+const isNumber: Guard = (value) => typeof value === "number";
+const oneOf = (words: string): Guard => matches(new RegExp(`^(${words})$`));
 const isState = oneOf("active|committed|pending|durable|lost|aborted|broken|expired|unknown");
 
-export const isPosition = shape<Position>({ epoch: isUuid, offset: isOffset });
+/**
+ * Checks that a message has fields: their names with a space between, and a `?` behind those that may be absent or null. What this
+ * package relies on, and no more: a newer service may add fields.
+ */
+const has =
+  <T>(names: string) =>
+  (value: unknown): value is T =>
+    isRecord(value) &&
+    names.split(" ").every((name) => {
+      const [field = ""] = name.split("?");
+      const guard = FIELDS[field] ?? isText;
+      return (field === name ? guard : orNull(guard))(value[field]);
+    });
 
-export const isMarks = shape<Marks>({
-  epoch: isUuid,
-  seq: isNumber,
+/** What a field holds, in whichever message it stands; any other one holds text. */
+const FIELDS: Readonly<Record<string, Guard>> = {
+  ...{ id: isUuid, epoch: isUuid, offset: isOffset, seq: isNumber, rowCount: isNumber, oid: isNumber },
+  position: has("epoch offset"),
   levels: (levels) => isRecord(levels) && Object.values(levels).every(isOffset),
-});
-const marks = orNull(isMarks);
-
-export const isEpochs = listOf(shape({ id: isUuid, seq: isNumber }));
-export const isEpochEvent = shape<EpochEvent>({
-  epochs: (epochs) => isEpochs(epochs) && (epochs as unknown[]).length > 0,
-});
-
-export const isStallEvent = shape<StallEvent>({ level: isText, epoch: isUuid });
-
-export const isResults = listOf(
-  shape({
-    ...{ command: isText, rowCount: isNumber },
-    fields: listOf(shape({ name: isText, oid: isNumber })),
-    rows: listOf(listOf(orNull(isText))),
-  }),
-);
-
-export const isTransactionResponse = shape<TransactionResponse>({
-  ...{ id: isUuid, state: isState, token: isText, position: isPosition, marks },
-  results: (value) => value === null || isResults(value),
-});
-
-export const isTransactionStateResponse = shape<TransactionStateResponse>({
-  ...{ id: isUuid, state: isState, marks, token: orNull(isText), position: orNull(isPosition) },
-});
-
-const isTokenVerdict = shape<TokenVerdict>({
-  ...{ token: isText, id: isUuid, level: isText, position: isPosition },
-  verdict: oneOf("pending|durable|lost|broken|expired|unknown"),
-});
-
-const isRefusedToken = shape<RefusedToken>({
-  ...{ token: isText, error: shape({ code: isText, detail: isText }) },
-});
-
-export const isVerdictsResponse = shape<VerdictsResponse>({
-  verdicts: listOf((each) => isTokenVerdict(each) || isRefusedToken(each)),
-  marks,
-});
-
-export const isProblem = shape<Problem>({
-  code: isText,
+  marks: has("epoch seq levels"),
+  epochs: listOf(has("id seq")),
+  results: listOf(has("command rowCount fields rows")),
+  fields: listOf(has("name oid")),
+  rows: listOf(listOf(orNull(isText))),
+  error: has("code detail"),
+  verdicts: listOf((each) => has("token id level verdict position")(each) || has("token error")(each)),
+  state: isState,
+  verdict: isState,
   outcome: oneOf("not_applied|applied|unknown"),
   retry: oneOf("never|transaction|resolve_outcome|wait"),
-});
+};
+
+export const isMarks = has<Marks>("epoch seq levels");
+export const isEpochEvent = has<EpochEvent>("epochs");
+export const isStallEvent = has<StallEvent>("level epoch");
+export const isTransactionResponse = has<TransactionResponse>("id state token position results? marks?");
+export const isOpenTransactionResponse = has<OpenTransactionResponse>("state results expiresAt marks?");
+export const isTransactionStateResponse = has<TransactionStateResponse>("id state token? position? marks?");
+export const isRollbackResponse = has<RollbackResponse>("state");
+export const isVerdictsResponse = has<VerdictsResponse>("verdicts marks?");
+export const isMarksResponse = has<MarksResponse>("epochs marks?");
+export const isProblem = has<Problem>("code outcome retry");

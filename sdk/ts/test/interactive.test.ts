@@ -354,7 +354,7 @@ test("a signal ends a call, and with it the transaction", async (context) => {
   const call = tx.query(two, { signal: abort.signal });
   await fake.until(() => fake.held === 1);
   abort.abort(reason);
-  await assert.rejects(call, (error) => error === reason);
+  await assert.rejects(call, { name: "AbortError", cause: reason, outcome: "not_applied" });
   assert.equal(tx.isOpen, false);
   await fake.until(() => fake.held === 0);
 });

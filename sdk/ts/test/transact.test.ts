@@ -163,17 +163,18 @@ test("attempts are bounded, and the last error is told", async (context) => {
   assert.equal(runs, 3);
 });
 
-test("a signal ends it between runs and within one, with its reason", async (context) => {
+test("a signal ends it between runs and within one, with its reason as the cause", async (context) => {
   const fake = await service(context, { interactive: ({ name }) => (name === "begin" ? "hang" : undefined) });
   const abort = new AbortController();
   const reason = new Error("enough");
   const call = client(context, [fake]).transact((tx) => tx.query(statement), { signal: abort.signal });
   await fake.until(() => fake.held === 1);
   abort.abort(reason);
-  await assert.rejects(call, (error) => error === reason);
+  const aborted = { name: "AbortError", cause: reason, outcome: "not_applied" };
+  await assert.rejects(call, aborted);
   await assert.rejects(
     client(context, [fake]).transact((tx) => tx.query(statement), { signal: abort.signal }),
-    (error) => error === reason,
+    aborted,
   );
   assert.equal(fake.calls.length, 1);
 });

@@ -269,19 +269,18 @@ test("an answer that is no answer of the service counts as none", async (context
   assert.equal(fake.transactions.length, 4);
 });
 
-test("an aborted signal ends the call with its reason, in an attempt and between attempts", async (context) => {
+test("an aborted signal ends the call with its reason as the cause, in an attempt and between attempts", async (context) => {
   const fake = await service(context, { transaction: () => "hang" });
   const abort = new AbortController();
   const call = client(context, [fake]).transaction(statement, { signal: abort.signal });
   await fake.until(() => fake.held === 1);
   const reason = new Error("enough");
   abort.abort(reason);
-  await assert.rejects(call, (error) => error === reason);
+  await assert.rejects(call, { name: "AbortError", cause: reason, outcome: "unknown" });
   await fake.until(() => fake.held === 0);
-  await assert.rejects(
-    client(context, [fake]).transaction(statement, { signal: abort.signal }),
-    (e) => e === reason,
-  );
+  await assert.rejects(client(context, [fake]).transaction(statement, { signal: abort.signal }), {
+    ...{ name: "AbortError", cause: reason, outcome: "not_applied" },
+  });
   assert.equal(fake.transactions.length, 1);
   const waiting = await service(context, {
     transaction: () => problem("overloaded", { retryAfterMs: 4_000 }),
@@ -290,7 +289,7 @@ test("an aborted signal ends the call with its reason, in an attempt and between
   const between = client(context, [waiting]).transaction(statement, { signal: second.signal });
   await waiting.until(() => waiting.transactions.length === 1);
   setTimeout(() => second.abort(reason), 20);
-  await assert.rejects(between, (error) => error === reason);
+  await assert.rejects(between, { name: "AbortError", cause: reason, outcome: "not_applied" });
 });
 
 test("a call that ended by itself leaves no listener on its signal", async (context) => {

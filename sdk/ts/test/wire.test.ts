@@ -7,17 +7,18 @@ import type * as wire from "../src/wire.ts";
 import {
   isEpochEvent,
   isMarks,
-  isPosition,
+  isMarksResponse,
+  isOpenTransactionResponse,
   isProblem,
+  isRollbackResponse,
   isStallEvent,
   isTransactionResponse,
   isTransactionStateResponse,
   isVerdictsResponse,
-  LIMITS,
+  WAIT_MS_MAX,
 } from "../src/wire.ts";
 import { sql } from "../src/index.ts";
-import { isOpenTransactionResponse, isRollbackResponse } from "../src/pinned.ts";
-import { isMarksResponse } from "../src/polling.ts";
+import { DEFAULT_TUNING } from "../src/tuning.ts";
 import { buildRequest } from "../src/transaction.ts";
 import { committed } from "./fake-service.ts";
 import { E1, E2, epoch, marks, token, verdictOf } from "./support.ts";
@@ -91,7 +92,6 @@ const result = {
 };
 
 const examples: [string, (value: unknown) => boolean, Parameters<typeof protocol.validate>[0], unknown][] = [
-  ["position", isPosition, protocol.Position, place],
   ["marks", isMarks, protocol.Marks, marks(E1, { disk: 10n ** 28n, region: 0 })],
   ["no marks", isMarks, protocol.Marks, marks(E1, {})],
   ["response", isTransactionResponse, protocol.TransactionResponse, committed({ id })],
@@ -166,9 +166,8 @@ test("every example is a message of the protocol, and this package accepts it", 
 
 test("a message without one of its required parts is not accepted", () => {
   const needed: Record<string, string[]> = {
-    position: ["epoch", "offset"],
     marks: ["epoch", "seq", "levels"],
-    response: ["id", "state", "token", "position", "results"],
+    response: ["id", "state", "token", "position"],
     "unknown state": ["id", "state"],
     open: ["state", "results", "expiresAt"],
     "rolled back": ["state"],
@@ -183,12 +182,14 @@ test("a message without one of its required parts is not accepted", () => {
       assert.ok(!accepts(rest), `${name} without ${key}`);
     }
   }
-  assert.ok(!isPosition({ epoch: E1, offset: 5 }), "an offset is text");
+  const committedAt = (position: unknown): unknown => ({ ...committed({ id }), position });
+  for (const wrong of [{ epoch: E1 }, { offset: "5" }, { epoch: E1, offset: 5 }, { epoch: "x", offset: "5" }])
+    assert.ok(!isTransactionResponse(committedAt(wrong)), JSON.stringify(wrong));
   assert.ok(!isMarks({ epoch: E1, seq: 1, levels: { disk: "05" } }), "an offset is canonical");
 });
 
 test("requests are valid: what the client builds, the service accepts", () => {
-  const limits = { level: "region", waitMs: 10_000, totalMs: 30_000 };
+  const limits = { level: "region", attemptMs: 20_000, totalMs: 30_000 };
   const requests = [
     buildRequest([sql`SELECT ${1}`], { id, ...limits }),
     buildRequest([sql`SELECT 1`, { sql: "SELECT $1", params: [[1, 2]] }], {
@@ -235,7 +236,7 @@ test("results whose columns or rows are none are no answer", () => {
 });
 
 test("limits and types are those of the protocol", () => {
-  assert.equal(LIMITS.tokensPerRequest, protocol.LIMITS.tokensPerRequest);
-  assert.equal(LIMITS.waitMs, protocol.LIMITS.waitMs);
+  assert.ok(DEFAULT_TUNING.verdictBatch <= protocol.LIMITS.tokensPerRequest);
+  assert.equal(WAIT_MS_MAX, protocol.LIMITS.waitMs);
   assert.ok(Object.values(sameTypes).every(Boolean));
 });

@@ -1,0 +1,27 @@
+// What the parts of one client have of it: the client itself is made of them.
+import { type Shared } from "./shared.ts";
+import { type Service } from "./service.ts";
+import { type StatementInput } from "./sql.ts";
+import { type BeginOptions, type InteractiveTransaction } from "./interactive.ts";
+import { type Transaction, type TransactionOptions } from "./transaction.ts";
+import { type Watcher } from "./watcher.ts";
+import { type TransactionResponse } from "./wire.ts";
+
+export type Remember = (transaction: Transaction) => void;
+
+/** What is told of a commit. */
+export interface Committed {
+  readonly metadata?: TransactionOptions["metadata"];
+  readonly remember?: Remember | undefined;
+}
+
+export interface Core extends Shared {
+  readonly service: Service;
+  readonly watcher: Watcher;
+  readonly transaction: (
+    statements: readonly StatementInput[],
+    options: TransactionOptions,
+  ) => Promise<Transaction>;
+  readonly begin: (options: BeginOptions) => Promise<InteractiveTransaction>;
+  readonly committed: (response: TransactionResponse, level: string, options: Committed) => Transaction;
+}
