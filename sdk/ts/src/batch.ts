@@ -77,6 +77,11 @@ export function batched(options: BatchOptions = {}): FetchLike {
       }, maxDelayMs);
       batches.set(key, (batch = { items: [], timer, chars: 0 }));
     }
+    const joined = batch;
+    // One that nobody waits for any more leaves no timer.
+    item.onDropped = () => {
+      if (batches.get(key) === joined && joined.items.every(({ dropped }) => dropped)) leave(key, url);
+    };
     batch.items.push(item);
     batch.chars += item.body.length;
     if (batch.items.length >= countMax) leave(key, url);

@@ -1,18 +1,19 @@
 // The client: options in, transactions and promises out. Owns what all of them share (endpoints, stream, listeners).
 import { type Entry, keep, makeEntry } from "./book.ts";
 import { type Committed, type Core } from "./core.ts";
+import { endError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
 import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { type Exposure, type Subscriber } from "./live.ts";
 import { type HighwaterOptions } from "./options.ts";
 import { sharedOf } from "./shared.ts";
 import { type DurableListener, DurabilityPromise, type LostListener } from "./promise.ts";
-import { callUser } from "./runtime.ts";
+import { callUser, within } from "./runtime.ts";
 import { Service } from "./service.ts";
 import { Session, type SessionOptions } from "./session.ts";
 import { type StatementInput } from "./sql.ts";
 import { transact, type TransactBody, type TransactOptions } from "./transact.ts";
-import { buildRequest, Transaction, type TransactionOptions } from "./transaction.ts";
+import { buildRequest, type CallOptions, Transaction, type TransactionOptions } from "./transaction.ts";
 import { Watcher } from "./watcher.ts";
 import {
   type Marks,
@@ -28,7 +29,9 @@ export interface VerdictsOptions {
   readonly level?: string;
   /** How long the tracker holds its answer while a verdict is pending, in milliseconds; 0 unless given, a minute at most. */
   readonly waitMs?: number;
-  /** Ends the question, and rejects with its reason. */
+  /** For the whole question, in milliseconds; the client's `totalTimeoutMs`, and `waitMs` on top, unless given. */
+  readonly timeout?: number;
+  /** Ends the question. */
   readonly signal?: AbortSignal;
 }
 
@@ -38,7 +41,9 @@ export interface StatusOptions {
   readonly level?: string;
   /** How long the gateway holds its answer until the transaction is settled at the level, in milliseconds; 0 unless given. */
   readonly waitMs?: number;
-  /** Ends the question, and rejects with its reason. */
+  /** For the whole question, in milliseconds; the client's `totalTimeoutMs`, and `waitMs` on top, unless given. */
+  readonly timeout?: number;
+  /** Ends the question. */
   readonly signal?: AbortSignal;
 }
 
@@ -214,12 +219,14 @@ export class Highwater {
     tokens: readonly string[],
     options: VerdictsOptions = {},
   ): Promise<(TokenVerdict | RefusedToken)[]> {
-    const { service, watcher, verdictBatch, level: ownLevel } = this.#core;
-    const { waitMs = 0, level = ownLevel } = options;
+    const { service, watcher, verdictBatch, monotonicMs, level: ownLevel } = this.#core;
+    const { waitMs = 0, level = ownLevel, timeout } = options;
+    const startedMs = monotonicMs();
     const byToken = new Map<string, TokenVerdict | RefusedToken>();
     for (let at = 0; at < tokens.length; at += verdictBatch) {
       const request = { tokens: tokens.slice(at, at + verdictBatch), level, waitMs };
-      const { verdicts, marks } = await service.verdicts(request, options);
+      const left = timeout === undefined ? {} : { timeout: startedMs + timeout - monotonicMs() };
+      const { verdicts, marks } = await service.verdicts(request, { ...options, ...left });
       watcher.learnMarks(marks);
       for (const verdict of verdicts) byToken.set(verdict.token, verdict);
     }
@@ -305,13 +312,15 @@ export class Highwater {
 
   /**
    * Ends waits with `client_closed`, drops listeners, closes the stream, and resolves when calls under way have their
-   * answer. Stored tokens can be judged by another client.
+   * answer. Stored tokens can be judged by another client. Where time or signal ends the wait for that, it goes on by itself.
+   * Errors: `request_timeout` and `AbortError`, only with options.
    */
-  async close(): Promise<void> {
+  async close({ timeout = Infinity, signal }: CallOptions = {}): Promise<void> {
     this.#listeners.clear();
     this.#unkeep();
     const { service, watcher } = this.#core;
-    await Promise.all([service.close(), watcher.close()]);
+    const closed = Promise.all([service.close(), watcher.close()]);
+    await within(closed, timeout, signal, (isAborted) => endError(isAborted, signal, "unknown"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -155,6 +155,7 @@ export class PromiseBrokenError extends HighwaterError {
 export class DurabilityTimeoutError extends HighwaterError {
   override name = "DurabilityTimeoutError";
 }
+/** A signal ended the call: `cause` is its reason, `outcome` what that means for the transaction; `unknown` can be asked about. */
 export class AbortError extends HighwaterError {
   override name = "AbortError";
 }
@@ -223,6 +224,18 @@ export function closedError(): HighwaterError {
 
 export function refusedError({ token, error: { code, detail } }: RefusedToken): TokenRefusedError {
   return new TokenRefusedError(detail, { code, outcome: "not_applied", retry: "never", token });
+}
+
+/** Time or signal ended a wait for something that goes on by itself. */
+export function endError(
+  isAborted: boolean,
+  signal: AbortSignal | undefined,
+  outcome: Outcome,
+  transactionId?: string,
+): HighwaterError {
+  return isAborted
+    ? abortError(signal?.reason, outcome, transactionId)
+    : failure("request_timeout", "", { outcome, transactionId });
 }
 
 /** A signal ended the call; its reason may be anything. */

@@ -2,10 +2,11 @@
 // four ways. Owns its state; what a call means on the wire is the business of `pinned.ts`.
 import { type Core, type Remember } from "./core.ts";
 import { type Row, type StatementResult } from "./decode.ts";
-import { AbortError, abortError, failure, HighwaterError } from "./errors.ts";
+import { AbortError, abortError, endError, failure, HighwaterError } from "./errors.ts";
 import { newTransactionId } from "./ids.ts";
 import { PinnedCalls } from "./pinned.ts";
 import { type DurableOptions } from "./promise.ts";
+import { within } from "./runtime.ts";
 import { sql, type StatementInput, toStatement } from "./sql.ts";
 import {
   acknowledgement,
@@ -157,13 +158,14 @@ export class InteractiveTransaction {
    * `expiresAt`. On a transaction that has ended it does nothing; on a committed one it rejects.
    * Errors: `transaction_ended` after a commit; `AbortError`.
    */
-  async rollback(options: CallOptions = {}): Promise<void> {
-    await this.#queue;
-    if (this.#committed) throw ended();
-    if (!this.#isOpen) return;
-    this.#isOpen = false;
-    if (this.#calls.isBegun) await this.#calls.rollback(options).catch(() => undefined);
-    if (options.signal?.aborted) throw abortError(options.signal.reason, "not_applied", this.id);
+  rollback({ timeout = this.#core.totalMs, signal }: CallOptions = {}): Promise<void> {
+    return this.#inTurn({ timeout, ...(signal && { signal }) }, async (call) => {
+      if (this.#committed) throw ended();
+      if (!this.#isOpen) return;
+      this.#isOpen = false;
+      if (this.#calls.isBegun) await this.#calls.rollback(call).catch(() => undefined);
+      if (signal?.aborted) throw abortError(signal.reason, "not_applied", this.id);
+    });
   }
 
   /** As `Transaction.durable`, once it is committed. Errors: `not_committed` before. */
@@ -180,11 +182,11 @@ export class InteractiveTransaction {
   /** One call after another; an error that ends the transaction is kept as its reason. */
   #call<T>(options: CallOptions, run: (call: TimedCall) => Promise<T>): Promise<T> {
     const { leftMs, timeout: ownMs = this.#core.totalMs, signal: ownSignal } = this.#options;
-    const called = this.#queue.then(async () => {
+    const { timeout: callMs = leftMs?.() ?? ownMs, signal = ownSignal } = options;
+    return this.#inTurn({ timeout: callMs, ...(signal && { signal }) }, async (call) => {
       if (!this.#isOpen) throw ended(this.#failure);
-      const { timeout = leftMs?.() ?? ownMs, signal = ownSignal } = options;
       try {
-        return await run({ timeout, ...(signal && { signal }) });
+        return await run(call);
       } catch (error) {
         if (!isStillOpen(error, this.#calls.isBegun)) {
           this.#isOpen = false;
@@ -193,7 +195,19 @@ export class InteractiveTransaction {
         throw error;
       }
     });
-    this.#queue = called.catch(() => undefined);
+  }
+
+  /** Behind the calls that were made before, which is part of its time: if that is over, or the signal ends it, nothing is sent. */
+  #inTurn<T>(call: TimedCall, run: (call: TimedCall) => Promise<T>): Promise<T> {
+    const { monotonicMs } = this.#core;
+    const { timeout, signal } = call;
+    const untilMs = monotonicMs() + timeout;
+    const before = this.#queue;
+    const turn = within(before, timeout, signal, (isAborted) =>
+      endError(isAborted, signal, "not_applied", this.id),
+    );
+    const called = turn.then(() => run({ ...call, timeout: untilMs - monotonicMs() }));
+    this.#queue = Promise.allSettled([before, called]);
     return called;
   }
 }

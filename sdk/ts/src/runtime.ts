@@ -60,6 +60,22 @@ export function sleep(ms: number, signal?: AbortSignal, isBackground = false): P
   });
 }
 
+/** What the work resolves with; or rejects with what `onEnd` makes of the end of the time or the signal, while the work goes on. */
+export function within<T>(
+  work: Promise<T>,
+  ms: number,
+  signal: AbortSignal | undefined,
+  onEnd: (isAborted: boolean) => Error,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) throw onEnd(true);
+    const end = (isAborted: boolean): void => {
+      reject(onEnd(isAborted));
+    };
+    work.then(resolve, reject).finally(startTimer(ms, end, signal));
+  });
+}
+
 /** Runs a callback of the user's. What it throws surfaces as an uncaught error, and never disturbs this package. */
 export function callUser<T>(callback: () => T): T | undefined {
   try {

@@ -23,7 +23,9 @@ export interface ResumeOptions {
   readonly level?: string;
   /** How long a tracker holds its answer while a verdict is pending, in milliseconds; 0 unless given, a minute at most. */
   readonly waitMs?: number;
-  /** Ends the question, and rejects with its reason. */
+  /** For the whole question, in milliseconds; the client's `totalTimeoutMs`, and `waitMs` on top, unless given. */
+  readonly timeout?: number;
+  /** Ends the question. */
   readonly signal?: AbortSignal;
 }
 

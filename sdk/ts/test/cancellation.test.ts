@@ -1,0 +1,243 @@
+// Goal: whoever waits can stop, by time or by signal, and then knows what became of the transaction; nothing is left behind. Method:
+// every call that waits, in a table, against a service that does not answer: stopped before it begins, in the middle, and by its time.
+import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
+import { test, type TestContext } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { batched } from "../src/batch.ts";
+import {
+  type CallOptions,
+  type Highwater,
+  HighwaterError,
+  type InteractiveTransaction,
+  sql,
+} from "../src/index.ts";
+import { client, service } from "./client-support.ts";
+import { committed, type FakeService, ok, problem, type Script } from "./fake-service.ts";
+import { E1, token } from "./support.ts";
+
+const statement = sql`SELECT 1`;
+const HANGS: Script = {
+  transaction: () => "hang",
+  state: () => "hang",
+  verdicts: () => "hang",
+};
+
+interface Case {
+  readonly script?: Script;
+  readonly options?: Parameters<typeof client>[2];
+  /** What comes before; what it gives is waited with. */
+  readonly prepare?: (hw: Highwater) => Promise<unknown>;
+  readonly wait: (hw: Highwater, options: CallOptions, prepared: unknown) => Promise<unknown>;
+  /** Whether the wait has come to where nobody answers. */
+  readonly isUnderWay: (fake: FakeService, timersMs: readonly number[]) => boolean;
+  /** What the error says of the transaction: stopped before, and in the middle. */
+  readonly before: "not_applied" | "applied" | "unknown";
+  readonly middle: "not_applied" | "applied" | "unknown";
+  /** When the time is over: the error's code and outcome, or that it resolves. */
+  readonly late: readonly [code: string, outcome: string] | "resolves";
+}
+
+const PAUSE_MS = 60_000;
+const isPaused = (_fake: FakeService, timersMs: readonly number[]): boolean =>
+  timersMs.some((ms) => ms >= PAUSE_MS);
+const isHeld = (fake: FakeService): boolean => fake.held > 0;
+const hangs = (name: string): Script => ({
+  interactive: (call) => (call.name === name ? "hang" : undefined),
+});
+const open = async (hw: Highwater): Promise<InteractiveTransaction> => {
+  const tx = await hw.begin();
+  await tx.query(statement);
+  return tx;
+};
+const openOf = (prepared: unknown): InteractiveTransaction => prepared as InteractiveTransaction;
+const commits: Script = { ...HANGS, transaction: (request) => ok(committed(request, { offset: 10 })) };
+const isStreaming = (fake: FakeService): boolean => fake.streams.size > 0;
+const question = { isUnderWay: isHeld, before: "not_applied", middle: "not_applied" } as const;
+const ofDurability = {
+  ...({ script: commits, isUnderWay: isStreaming, before: "applied", middle: "applied" } as const),
+  late: ["durability_timeout", "applied"] as const,
+};
+const conflicts: Script = {
+  interactive: ({ name }) =>
+    name === "begin" ? problem("serialization_failure", { open: false }) : undefined,
+};
+
+const CASES: Readonly<Record<string, Case>> = {
+  transaction: {
+    ...{ script: HANGS, wait: (hw, options) => hw.transaction(statement, options), isUnderWay: isHeld },
+    ...{ before: "not_applied", middle: "unknown", late: ["outcome_unknown", "unknown"] },
+  },
+  "the pause before another attempt": {
+    script: { transaction: () => problem("overloaded", { retryAfterMs: PAUSE_MS }) },
+    options: { totalTimeoutMs: 600_000 },
+    ...{ wait: (hw, options) => hw.transaction(statement, options) },
+    isUnderWay: isPaused,
+    ...{ before: "not_applied", middle: "not_applied", late: ["overloaded", "not_applied"] },
+  },
+  "a place in a batch": {
+    options: { fetch: batched({ maxDelayMs: PAUSE_MS }) },
+    ...{ wait: (hw, options) => hw.transaction(statement, options), isUnderWay: isPaused },
+    script: { transaction: () => "hang" },
+    ...{ before: "not_applied", middle: "unknown", late: ["outcome_unknown", "unknown"] },
+  },
+  begin: {
+    script: hangs("begin"),
+    wait: async (hw, options) => (await hw.begin(options)).query(statement),
+    ...{ ...question, late: ["request_timeout", "not_applied"] },
+  },
+  query: {
+    ...{ script: hangs("statements"), prepare: open },
+    wait: (_hw, options, tx) => openOf(tx).query(statement, options),
+    ...{ ...question, late: ["gateway_lost", "not_applied"] },
+  },
+  "the turn of a query": {
+    script: hangs("statements"),
+    prepare: async (hw) => {
+      const tx = await open(hw);
+      tx.query(statement).catch(() => undefined);
+      return tx;
+    },
+    wait: (_hw, options, tx) => openOf(tx).query(statement, options),
+    ...{ ...question, late: ["request_timeout", "not_applied"] },
+  },
+  commit: {
+    ...{ script: { ...HANGS, ...hangs("commit") }, prepare: open },
+    wait: (_hw, options, tx) => openOf(tx).commit(options),
+    ...{ isUnderWay: isHeld, before: "not_applied", middle: "unknown", late: ["outcome_unknown", "unknown"] },
+  },
+  rollback: {
+    ...{ script: hangs("rollback"), prepare: open },
+    wait: (_hw, options, tx) => openOf(tx).rollback(options),
+    ...{ ...question, late: "resolves" },
+  },
+  durable: {
+    ...{ ...ofDurability, prepare: (hw: Highwater) => hw.transaction(statement) },
+    wait: (hw, options, tx) => hw.promise((tx as { token: string }).token).durable(options),
+  },
+  "durable of an interactive transaction": {
+    ...ofDurability,
+    prepare: async (hw: Highwater) => {
+      const tx = await open(hw);
+      await tx.commit();
+      return tx;
+    },
+    wait: (_hw, options, tx) => openOf(tx).durable(options),
+  },
+  afterDurable: {
+    ...{ ...ofDurability, prepare: (hw: Highwater) => hw.transaction(statement) },
+    wait: (hw, options, tx) =>
+      hw
+        .promise((tx as { token: string }).token)
+        .afterDurable(() => assert.fail("it is not durable"), options),
+  },
+  "durable of a session": {
+    ...ofDurability,
+    prepare: async (hw: Highwater) => {
+      const session = hw.session();
+      await session.transaction(statement);
+      return session;
+    },
+    wait: (_hw, options, session) => (session as ReturnType<Highwater["session"]>).durable(options),
+  },
+  "resume of a session": {
+    script: HANGS,
+    wait: (hw, options) => hw.session().resume(`hws1.${token(E1, 5)}`, options),
+    ...{ ...question, late: ["request_timeout", "unknown"] },
+  },
+  verdicts: {
+    ...{ script: HANGS, wait: (hw, options) => hw.verdicts([token(E1, 5)], options) },
+    ...{ ...question, late: ["request_timeout", "unknown"] },
+  },
+  status: {
+    script: HANGS,
+    wait: (hw, options) => hw.status("01900000-0000-7000-8000-000000000000", options),
+    ...{ ...question, late: ["request_timeout", "unknown"] },
+  },
+  "the body of transact": {
+    script: hangs("begin"),
+    wait: (hw, options) => hw.transact((tx) => tx.query(statement), options),
+    ...{ ...question, late: ["request_timeout", "not_applied"] },
+  },
+  "the pause of transact": {
+    script: conflicts,
+    options: {
+      random: () => 1,
+      tuning: { conflictBaseMs: PAUSE_MS, backoffMaxMs: PAUSE_MS },
+      totalTimeoutMs: 600_000,
+    },
+    wait: (hw, options) => hw.transact((tx) => tx.query(statement), options),
+    isUnderWay: isPaused,
+    ...{ before: "not_applied", middle: "not_applied", late: ["serialization_failure", "not_applied"] },
+  },
+  "the durability of transact": {
+    ...{ ...ofDurability, before: "not_applied" },
+    wait: (hw, options) => hw.transact((tx) => tx.query(statement), { ...options, ack: "durable" }),
+    late: ["durability_timeout", "applied"],
+  },
+  close: {
+    script: HANGS,
+    prepare: (hw) => {
+      hw.transaction(statement).catch(() => undefined);
+      return Promise.resolve();
+    },
+    wait: (hw, options) => hw.close(options),
+    ...{ isUnderWay: isHeld, before: "unknown", middle: "unknown", late: ["request_timeout", "unknown"] },
+  },
+};
+
+/** Timers of this package that have neither fired nor been cleared, with their time. */
+function countTimers(context: TestContext): Map<unknown, number> {
+  const pending = new Map<unknown, number>();
+  const { setTimeout: set, clearTimeout: clear } = globalThis;
+  context.mock.method(globalThis, "setTimeout", (callback: () => void, ms = 0) => {
+    const timer = set(() => {
+      pending.delete(timer);
+      callback();
+    }, ms);
+    if (new Error().stack?.includes("/sdk/ts/src/")) pending.set(timer, ms);
+    return timer;
+  });
+  context.mock.method(globalThis, "clearTimeout", (timer: NodeJS.Timeout) => {
+    pending.delete(timer);
+    clear(timer);
+  });
+  return pending;
+}
+
+for (const [name, each] of Object.entries(CASES)) {
+  for (const how of ["before", "middle", "late"] as const)
+    test(`${name}: ${how === "late" ? "its time ends it" : `its signal ends it, ${how} ${how === "before" ? "it begins" : "of it"}`}`, async (context) => {
+      const timers = countTimers(context);
+      const fake = await service(context, each.script);
+      const hw = client(context, [fake], { ...each.options });
+      const prepared = await each.prepare?.(hw);
+      const abort = new AbortController();
+      const reason = new Error("enough");
+      if (how === "before") abort.abort(reason);
+      const requests = fake.requestHeaders.length;
+      // A time that leaves room for an attempt, and no more.
+      const waiting = each.wait(hw, how === "late" ? { timeout: 200 } : { signal: abort.signal }, prepared);
+      if (how === "middle") {
+        void waiting.catch(() => undefined);
+        while (!each.isUnderWay(fake, [...timers.values()])) await setImmediate();
+        abort.abort(reason);
+      }
+      if (how === "late" && each.late === "resolves") await waiting;
+      else
+        await assert.rejects(waiting, (error) => {
+          assert.ok(error instanceof HighwaterError);
+          const [code, outcome] = how === "late" ? each.late : ["call_aborted", each[how]];
+          assert.deepEqual([error.code, error.outcome], [code, outcome]);
+          if (how !== "late") assert.equal(error.cause, reason);
+          return true;
+        });
+      if (how === "before" && name !== "close") assert.equal(fake.requestHeaders.length, requests);
+      assert.equal(getEventListeners(abort.signal, "abort").length, 0);
+      assert.equal(hw.exposure.count, 0);
+      if (name === "close" || name === "the turn of a query") await fake[Symbol.asyncDispose]();
+      await fake.until(() => fake.held === 0);
+      await hw.close();
+      assert.equal(timers.size, 0);
+    });
+}
