@@ -36,6 +36,7 @@ const OTHER_FIELDS: Readonly<Record<string, string>> = {
 };
 
 const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
+  AbortError: "in Python a call that is cancelled raises the language's own CancelledError",
   AckOptions: "Python's options have them each",
   CallOptions: "Python's options have them each",
   MannerOptions: "Python's options have them each",
@@ -60,8 +61,6 @@ const ONLY_PYTHON: Readonly<Record<string, string>> = {
   Cancellation: "what AbortSignal is to JavaScript",
   "Highwater.batch Highwater.debug": "in TypeScript entries of their own, for its size",
   "Highwater.verify": "a platform's fetch decides on TLS",
-  "Highwater.status.timeout Highwater.verdicts.timeout Session.resume.timeout":
-    "in TypeScript they have the client's time, and a signal",
   "Field Statement": "in TypeScript they are written out where they are used",
   "HighwaterError.message": "every error of JavaScript has it",
   "Interval Multirange Range": "JavaScript has none, and its users expect text",
