@@ -1,8 +1,8 @@
 // When is a committed transaction durable, or lost? Marks of its own epoch say it while that lasts, a tracker afterwards.
-import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
+import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 import { type MarkBoard } from "./marks.ts";
-import { type Verdicts } from "./trackers/verdicts.ts";
+import { type Verdicts, type Word } from "./trackers/verdicts.ts";
 
 export interface Promised {
   readonly token: string;
@@ -11,7 +11,8 @@ export interface Promised {
   readonly level: string;
 }
 
-export type Fate = "durable" | "pending" | "lost" | "broken" | "expired";
+/** `retried`: this attempt is lost, and another under the same id has committed. */
+export type Fate = "durable" | "pending" | "lost" | "retried" | "broken" | "expired";
 
 export class Durability {
   readonly #clock: Clock;
@@ -35,20 +36,22 @@ export class Durability {
     return fateOf(await this.#verdicts.ask({ token, level, limitMs: leftMs, signal }));
   }
 
-  /** For any transaction: a tracker's word counts more than the marks, which cannot tell of a broken promise. */
-  async judge(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<Fate> {
+  /** For any transaction by id: a tracker's word counts more than the marks, which cannot tell of a broken promise. */
+  async judge(promised: Promised, limitMs: number, signal?: AbortSignal): Promise<Exclude<Fate, "retried">> {
     const deadlineMs = this.#clock.monotonicMs() + limitMs;
     // The marks that come by themselves save the tracker a long question.
     const end = await this.#marks.wait(promised, limitMs, signal);
     const leftMs = end === "ended" ? Math.max(0, deadlineMs - this.#clock.monotonicMs()) : 0;
     const { token, level } = promised;
     const verdict = await this.#verdicts.ask({ token, level, limitMs: leftMs, signal });
+    // Another attempt has committed since the look-up: of that one nothing is known yet.
+    if (verdict === "retried") return "pending";
     if (verdict !== null && verdict !== "unknown" && verdict !== "pending") return verdict;
     return this.#marks.reached(promised) ? "durable" : "pending";
   }
 }
 
 /** Missing evidence is neither a success nor a loss. */
-function fateOf(verdict: Verdict | null): Fate {
+function fateOf(verdict: Word): Fate {
   return verdict === null || verdict === "unknown" ? "pending" : verdict;
 }

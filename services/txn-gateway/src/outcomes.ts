@@ -241,6 +241,12 @@ export class Outcomes {
         return answer("pending");
       case "lost":
         throw new HighwaterError("transaction_lost", { transactionId: committed.id });
+      case "retried":
+        throw new HighwaterError("commit_unconfirmed", {
+          transactionId: committed.id,
+          detail:
+            "A failover has lost this attempt, and another under the same id has committed. Send it again under the same id.",
+        });
       case "broken":
         throw new HighwaterError("promise_broken", { transactionId: committed.id });
     }

@@ -17,6 +17,7 @@ import {
   MemoryLog,
   newId,
   ScriptedTransport,
+  type Sent,
   settle,
 } from "../test/support/fakes.ts";
 import { type Config, loadConfig } from "./config.ts";
@@ -252,6 +253,31 @@ test("a replay of an aborted id withdraws, of a lost one does not; of an expired
     await makeSafe(made);
     assert.equal(made.found.code, code);
     assert.deepEqual(await announced(made, made.id), expected, kind);
+  }
+});
+
+test("whoever waited for an attempt that is lost is not told to run it again when another under its id has committed", async () => {
+  for (const [retriedIn, code] of [
+    [undefined, "transaction_lost"],
+    [EPOCH_B, "commit_unconfirmed"],
+  ] as const) {
+    const made = await begin({ ack: "durable", maxWaitMs: 60_000 });
+    made.executions[0]?.resolve(committed);
+    await settle();
+    made.primaries.epoch = EPOCH_B;
+    let asked: Sent | undefined;
+    while (asked === undefined) {
+      await made.clock.advance(100);
+      asked = made.transport.sent.find(({ url }) => url.endsWith("/verdicts"));
+    }
+    const [token] = (asked.body as unknown as { tokens: string[] }).tokens;
+    const id = made.id;
+    const position = { epoch: EPOCH_A, offset: "50" };
+    const verdict = { token, id, verdict: "lost", level: "disk", position, rule: "R6 absent", retriedIn };
+    const marks = { epoch: EPOCH_B, seq: 2, levels: {} };
+    asked.answer(200, JSON.stringify({ verdicts: [verdict], marks }));
+    await made.clock.advance(10);
+    assert.equal(made.found.code, code);
   }
 });
 

@@ -19,8 +19,11 @@ const WAIT_MS = 500;
 const GRACE_MS = 2_000;
 const PAUSE_MS = 200;
 
-/** Null: no tracker answers. */
-type Word = Verdict | null;
+/**
+ * Null: no tracker answers. `retried`: this attempt is lost, and another under the same id has committed; whoever ran the
+ * transaction again under a new id would do it twice.
+ */
+export type Word = Verdict | "retried" | null;
 
 interface Lanes {
   readonly now: Batcher<string, Word>;
@@ -89,7 +92,7 @@ export class Verdicts {
         const checked = validate(VerdictsResponse, JSON.parse(answer.body));
         if (!checked.ok) continue;
         this.#onContact();
-        const words = new Map(checked.value.verdicts.map(({ token, verdict }) => [token, verdict]));
+        const words = new Map(checked.value.verdicts.map((each) => [each.token, wordOf(each)]));
         return (token) => words.get(token) ?? null;
       } catch {
         // The next one, then.
@@ -97,4 +100,8 @@ export class Verdicts {
     }
     return () => null;
   }
+}
+
+function wordOf(told: VerdictsResponse["verdicts"][number]): Word {
+  return told.verdict === "lost" && told.retriedIn !== undefined ? "retried" : told.verdict;
 }

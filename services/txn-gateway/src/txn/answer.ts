@@ -65,6 +65,6 @@ export function transactionAnswer(
 }
 
 /** `pending` is the word for a promise; a look-up tells of a transaction, which is then `committed`. */
-export function stateOf(fate: Fate): TransactionStateResponse["state"] {
+export function stateOf(fate: Exclude<Fate, "retried">): TransactionStateResponse["state"] {
   return fate === "pending" ? "committed" : fate;
 }
