@@ -2,7 +2,7 @@
 // from a deck of its own, and the repair of everything at the end.
 import { defaultRoundTripMs } from "@highwater/dev-cluster";
 import { type System } from "@highwater/dev-system";
-import { eventually, nowMs, pause, reasonOf, within } from "../clock.ts";
+import { nowMs, pause, reasonOf, within } from "../clock.ts";
 import { type FaultLog } from "../parts.ts";
 import { type Nemesis, type NemesisOptions } from "../system.ts";
 import { Deck } from "./deck.ts";
@@ -14,14 +14,12 @@ import { HISTORIES } from "./scenarios/histories.ts";
 import { PRIMARY_IN_PLACE, REPLICA_IN_PLACE } from "./scenarios/in-place.ts";
 import { NETWORK } from "./scenarios/network.ts";
 import { SERVICES } from "./scenarios/services.ts";
-import { reigns } from "./trackers.ts";
 import { Turns } from "./turn.ts";
 import { World } from "./world.ts";
 
 /** A scenario that takes longer hangs, and something is wrong that no waiting puts right. */
 const SCENARIO_LIMIT_MS = 180_000;
 const RESCUE_LIMIT_MS = 120_000;
-const FOLLOWED_LIMIT_MS = 60_000;
 
 interface Lane {
   readonly name: string;
@@ -165,9 +163,7 @@ export class ThreeRegionNemesis implements Nemesis {
     }
     await this.#reviveServices();
     await this.#mendNodes();
-    await eventually(`every tracker follows ${world.primary}`, FOLLOWED_LIMIT_MS, async () =>
-      (await reigns(system)).every(({ node }) => node === world.primary),
-    );
+    await world.followedByAll();
     await system.ready();
     return world.primary;
   }

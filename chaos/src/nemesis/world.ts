@@ -6,7 +6,7 @@ import { type System } from "@highwater/dev-system";
 import { eventually, nowMs, reasonOf } from "../clock.ts";
 import { type FaultLog } from "../parts.ts";
 import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
-import { reigns } from "./trackers.ts";
+import { type Reign, reigns } from "./trackers.ts";
 
 const STREAMS_END_LIMIT_MS = 30_000;
 /**
@@ -161,10 +161,19 @@ export class World {
    * names every epoch that the trackers remember.
    */
   async followed(regions = this.system.regions): Promise<void> {
+    await this.#followed(regions, (told) => told.some(({ node }) => node === this.primary));
+  }
+
+  /** The same of all trackers. One that was alone with a zombie may remember an epoch that nobody else has heard of. */
+  async followedByAll(): Promise<void> {
+    await this.#followed(this.system.regions, (told) => told.every(({ node }) => node === this.primary));
+  }
+
+  async #followed(regions: readonly string[], isEnough: (told: readonly Reign[]) => boolean): Promise<void> {
     let commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
     await eventually(`${this.primary} is followed`, FOLLOWED_LIMIT_MS, async () => {
       const told = await reigns(this.system, regions);
-      if (told.some(({ node }) => node === this.primary)) return true;
+      if (isEnough(told)) return true;
       // A tracker that is not there, or has just been started, is no reason to repeat oneself.
       if (!told.some(({ answers }) => answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
       if (nowMs() > commandAtMs) {
