@@ -35,7 +35,8 @@ export function noticeBrokenLoss(state: TrackerState, entry: Entry, broken: numb
   if (broken === 0 || origin === null) return;
   const successor = state.ancestry.find(({ previous }) => previous === origin.epoch);
   for (const { name } of state.config.levels) {
-    if ((broken & levelBit(state, name)) === 0) continue;
+    // A failover may take a hundred thousand at once: what is told already is not worked out again.
+    if ((broken & levelBit(state, name)) === 0 || isTold(state, name, origin.epoch)) continue;
     const kept = parseOffset(successor?.forkOffset ?? "") ?? origin.offset - 1n;
     const from = kept < origin.offset ? kept : origin.offset - 1n;
     const mark = knownMark(state, origin.epoch, name);
@@ -44,14 +45,17 @@ export function noticeBrokenLoss(state: TrackerState, entry: Entry, broken: numb
   }
 }
 
+function isTold(state: TrackerState, level: string, epoch: EpochId): boolean {
+  return state.brokenPromises.has(`${epoch}/${level}`);
+}
+
 function tellOnce(
   state: TrackerState,
   range: { level: string; epoch: EpochId; from: bigint; to: bigint },
   effects: Effect[],
 ): void {
-  const key = `${range.epoch}/${range.level}`;
-  if (state.brokenPromises.has(key)) return;
-  state.brokenPromises.add(key);
+  if (isTold(state, range.level, range.epoch)) return;
+  state.brokenPromises.add(`${range.epoch}/${range.level}`);
   const transactions = countBetween(state, range.epoch, range.from, range.to);
   effects.push({ kind: "publish_broken_promise", ...range, transactions });
 }
