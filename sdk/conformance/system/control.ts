@@ -17,6 +17,10 @@ const COMMANDS: Readonly<
     run: (site, body) => site.hold(texts(body, "regions")?.map((name) => site.region(name))),
   },
   heal: { takes: [], run: (site) => site.heal() },
+  crash: {
+    takes: ["region"],
+    run: (site, body) => site.crash(site.region(text(body, "region") ?? "primary")),
+  },
   failover: {
     takes: ["to", "alone"],
     run: (site, body) => {

@@ -5,6 +5,8 @@ import { type Endpoint, type ServiceProcess, System } from "@highwater/dev-syste
 /** Where clients are: their requests and their streams take different ways, so that either can be cut alone. */
 const CLIENT = { gateway: "client", tracker: "client-streams" } as const;
 const STREAMING_LIMIT_MS = 60_000;
+const FOLLOWED_LIMIT_MS = 60_000;
+const POLL_MS = 20;
 
 /** Gateways know each other's sessions, and ended reigns are judged soon. */
 const ENVIRONMENT = {
@@ -95,7 +97,8 @@ export class Site implements AsyncDisposable {
 
   /**
    * The primary's region is lost, and the replica that has most (or the named one) is promoted: what was held is lost. With
-   * `alone` the other replica is down as well, so that a promise that it kept is broken. Resolves when gateways commit again.
+   * `alone` the other replica is down as well, so that a promise that it kept is broken.
+   * Resolves when gateways commit again, and every tracker that runs follows the new primary.
    */
   async failover(options: { to?: string; alone?: boolean } = {}): Promise<void> {
     const { cluster } = this.system;
@@ -109,9 +112,40 @@ export class Site implements AsyncDisposable {
         await cluster.kill(node);
         this.#deadNodes.add(node);
       }
+    if (this.#deadNodes.delete(to)) await cluster.start(to);
     await cluster.promote(to, { reason: "a test" });
     this.#primary = to;
     await this.system.ready();
+    await this.#isFollowed();
+  }
+
+  /** The database of a region is down; its services go on, and hear of the others. */
+  async crash(region: string): Promise<void> {
+    await this.system.cluster.kill(region);
+    this.#deadNodes.add(region);
+  }
+
+  async #isFollowed(): Promise<void> {
+    const running = this.regions.filter((region) => {
+      const { running: isRunning, pid } = this.system.tracker(region);
+      return isRunning && pid !== undefined && !this.#pausedPids.has(pid);
+    });
+    const deadlineMs = performance.now() + FOLLOWED_LIMIT_MS;
+    for (const region of running)
+      while ((await this.#followedBy(region)) !== this.#primary) {
+        if (performance.now() > deadlineMs) throw new Error(`the tracker of ${region} does not follow`);
+        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      }
+  }
+
+  /** The node whose epoch reigns, as the region's tracker has it. */
+  async #followedBy(region: string): Promise<string | undefined> {
+    const response = await fetch(`${this.system.tracker(region).url}/v1/durability/marks`);
+    const { marks, epochs } = (await response.json()) as {
+      readonly marks: { readonly epoch: string } | null;
+      readonly epochs: readonly { readonly id: string; readonly node: string }[];
+    };
+    return epochs.find(({ id }) => id === marks?.epoch)?.node;
   }
 
   /** A clean restart of the primary: a new epoch, in which nothing is lost. Gateways find it by themselves. */
