@@ -48,7 +48,8 @@ function keyWord(type: string, rule: string, verdicts: Published["verdicts"]): s
   if (rule === BACK) return "back";
   const broken = Object.keys(verdicts).filter((level) => verdicts[level] === "broken");
   const word = type.slice("transaction.".length);
-  return broken.length === 0 ? word : `${word}/${levelInKey(broken.sort().join("."))}`;
+  // A list of names that may hold any character, so that two lists never read alike.
+  return broken.length === 0 ? word : `${word}/${levelInKey(JSON.stringify(broken.sort()))}`;
 }
 
 /** What somebody has recorded as broken, as the core knows it. */
