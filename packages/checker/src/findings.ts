@@ -17,6 +17,7 @@ export type Ambiguity =
   | "word_without_attempt"
   /** A read-only transaction is durable to one tracker and lost to another one: they had heard different marks. */
   | "read_judged_apart"
+  /** A client was told both by trackers that followed two primaries, and in the end all say that it is broken. */
   | "words_of_two_trackers"
   /** All say that it is gone, and only some know that the level had been reached. */
   | "promise_known_to_some"

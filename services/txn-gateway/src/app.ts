@@ -20,9 +20,8 @@ const DRAIN_MS = 10_000;
 /** Begins to work when the application is ready, and stops its parts when it is closed. */
 export function buildApp(config: Config, deps: Deps): FastifyInstance {
   const gateway = new Gateway(config, deps);
-  const app = makeServer({
-    ...{ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, corsOrigins: config.corsOrigins },
-  });
+  const { bodyLimitBytes, corsOrigins } = config;
+  const app = makeServer({ bodyLimitBytes, corsOrigins, log: deps.log });
   app.addHook("onRequest", (request, _reply, done) => {
     if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) done();
     else
