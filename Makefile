@@ -5,6 +5,7 @@ NODE := node_modules/.bin/node
 BIN := node_modules/.bin
 STAMP := node_modules/.installed
 VENV := .venv/.installed
+PROMETHEUS := .tools/prometheus
 PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
@@ -35,7 +36,11 @@ $(VENV): $(REQUIREMENTS) $(PACKAGE_REQUIREMENTS)
 	$(@D)/bin/python -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps -d $(@D)/wheels -r $(PACKAGE_REQUIREMENTS)
 	@touch $@
 
-setup: $(STAMP) $(VENV) ## Install what package-lock.json and the requirement files pin
+# The distribution's package, unpacked where it harms nobody; where there is none, it says so and the tests that need it are skipped.
+$(PROMETHEUS): | $(STAMP)
+	@$(NODE) packages/dev-prometheus/src/install.ts
+
+setup: $(STAMP) $(VENV) $(PROMETHEUS) ## Install what package-lock.json and the requirement files pin
 
 up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
 	$(NODE) packages/dev-system/src/cli.ts $(if $(PORT_BASE),--port-base $(PORT_BASE))
@@ -90,7 +95,7 @@ chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 
-check: $(STAMP) $(VENV) fmt-check lint typecheck
+check: $(STAMP) $(VENV) $(PROMETHEUS) fmt-check lint typecheck
 	$(NODE) scripts/run-tests.ts $(TEST_FILES)
 
 test-unit: $(STAMP) ## Only the tests that start no server
@@ -121,4 +126,4 @@ gen-check: $(STAMP) $(VENV) ## Say which generated pages are stale (a test of ma
 	$(NODE) scripts/gen.ts --check
 
 clean: ## Remove what was installed or built
-	rm -rf .venv node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules
+	rm -rf .venv .tools node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules
