@@ -41,6 +41,8 @@ class Reader {
   readonly #checker: ts.TypeChecker;
   /** What an earlier entry has exported: later ones do not repeat it. */
   readonly #told = new Set<ts.Symbol>();
+  /** By the module that is read now. */
+  #exported = new Set<ts.Symbol>();
 
   constructor(checker: ts.TypeChecker) {
     this.#checker = checker;
@@ -49,12 +51,15 @@ class Reader {
   module(name: string, source: ts.SourceFile): Module {
     const symbol = this.#checker.getSymbolAtLocation(source);
     if (symbol === undefined) throw new Error(`${name} exports nothing`);
-    const entries = this.#checker.getExportsOfModule(symbol).flatMap((exported) => {
-      const target =
-        exported.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(exported) : exported;
+    const targets = this.#checker.getExportsOfModule(symbol).map((exported) => {
+      const isAlias = (exported.flags & ts.SymbolFlags.Alias) !== 0;
+      return [exported.name, isAlias ? this.#checker.getAliasedSymbol(exported) : exported] as const;
+    });
+    this.#exported = new Set(targets.map(([, target]) => target));
+    const entries = targets.flatMap(([exportedName, target]) => {
       if (this.#told.has(target)) return [];
       this.#told.add(target);
-      return [this.#entry(exported.name, target)];
+      return [this.#entry(exportedName, target)];
     });
     return { name, ...moduleDoc(source), entries };
   }
@@ -86,7 +91,7 @@ class Reader {
       declarations.find(ts.isClassDeclaration) ?? declarations.find(ts.isInterfaceDeclaration);
     if (declaration === undefined) throw new Error(`${name} is no class`);
     const isInterface = ts.isInterfaceDeclaration(declaration);
-    const bases = basesOf(declaration);
+    const bases = this.#basesOf(declaration).map((type) => type.getText().replaceAll(/\s+/g, " "));
     const members = this.#members(symbol, declaration);
     const methods = members.flatMap((member) => {
       const calls = (member.declarations ?? []).filter(
@@ -104,7 +109,7 @@ class Reader {
           ? "options"
           : "data";
     const head = `${isInterface ? "interface" : "class"} ${name}${typeParameters(declaration)}${extended}`;
-    const made = isInterface ? undefined : declaration.members.find(ts.isConstructorDeclaration);
+    const made = isInterface ? undefined : this.#constructorOf(declaration);
     const isMade = kind === "class" && made !== undefined && !isInternal(made);
     return {
       ...{ name, kind, bases, fields, methods },
@@ -114,22 +119,53 @@ class Reader {
     };
   }
 
-  /** Its own ones, and those that come from a type of the package which is not exported. */
+  /** What it extends, as far as users can see that: for what no entry exports, its members stand where they are inherited. */
+  #basesOf(
+    declaration: ts.ClassDeclaration | ts.InterfaceDeclaration,
+  ): readonly ts.ExpressionWithTypeArguments[] {
+    return (declaration.heritageClauses ?? []).flatMap(({ token, types }) =>
+      token === ts.SyntaxKind.ExtendsKeyword ? types.filter((type) => !this.#isHidden(type)) : [],
+    );
+  }
+
+  #isHidden(type: ts.ExpressionWithTypeArguments): boolean {
+    const base = this.#checker.getTypeAtLocation(type).symbol as ts.Symbol | undefined;
+    const [declaration] = base?.declarations ?? [];
+    if (base === undefined || declaration === undefined || this.#exported.has(base)) return false;
+    if (!declaration.getSourceFile().fileName.startsWith(SDK)) return false;
+    this.#told.add(base);
+    return true;
+  }
+
+  /** Its own, or that of the class that it extends. */
+  #constructorOf(declaration: ts.ClassDeclaration): ts.ConstructorDeclaration | undefined {
+    const own = declaration.members.find(ts.isConstructorDeclaration);
+    const [base] = (declaration.heritageClauses ?? []).flatMap(({ types }) => [...types]);
+    if (own !== undefined || base === undefined || !this.#isHidden(base)) return own;
+    const { symbol } = this.#checker.getTypeAtLocation(base);
+    const inherited = symbol.declarations?.find(ts.isClassDeclaration);
+    return inherited && this.#constructorOf(inherited);
+  }
+
+  /** Its own ones, and before them those that come from a type of the package which is not exported. */
   #members(symbol: ts.Symbol, declaration: ts.ClassDeclaration | ts.InterfaceDeclaration): ts.Symbol[] {
     const inherited = new Set<string>();
-    for (const clause of declaration.heritageClauses ?? [])
-      for (const base of clause.types)
-        for (const each of this.#checker.getTypeAtLocation(base).getProperties()) inherited.add(each.name);
+    for (const base of this.#basesOf(declaration))
+      for (const each of this.#checker.getTypeAtLocation(base).getProperties()) inherited.add(each.name);
+    const isOwn = (member: ts.Symbol): boolean =>
+      (member.declarations ?? []).some((each) => each.parent === declaration);
     return this.#checker
       .getDeclaredTypeOfSymbol(symbol)
       .getProperties()
+      .toSorted((one, other) => Number(isOwn(one)) - Number(isOwn(other)))
       .filter((member) => {
         const [first] = member.declarations ?? [];
         if (first === undefined || !first.getSourceFile().fileName.startsWith(SDK)) return false;
         if (isInternal(first) || !/^[a-z]/i.test(member.name) || member.name.startsWith("__")) return false;
-        const isOwn = (member.declarations ?? []).some((each) => each.parent === declaration);
         // The name that every error has says nothing that its class does not.
-        return (isOwn || !inherited.has(member.name)) && !(this.#isError(symbol) && member.name === "name");
+        return (
+          (isOwn(member) || !inherited.has(member.name)) && !(this.#isError(symbol) && member.name === "name")
+        );
       });
   }
 
@@ -210,12 +246,6 @@ function codeOf(text: string): string {
 
 function isInternal(node: ts.Node): boolean {
   return ts.getJSDocTags(node).some(({ tagName }) => tagName.text === "internal");
-}
-
-function basesOf(declaration: ts.ClassDeclaration | ts.InterfaceDeclaration): string[] {
-  return (declaration.heritageClauses ?? []).flatMap(({ token, types }) =>
-    token === ts.SyntaxKind.ExtendsKeyword ? types.map((type) => type.getText().replaceAll(/\s+/g, " ")) : [],
-  );
 }
 
 /** The comment with `@module` at the head of a file. */

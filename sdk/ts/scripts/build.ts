@@ -1,6 +1,6 @@
 // Builds the package that is published: JavaScript with types beside it, and a manifest that names no source. What the repository
 // itself imports is the source; so the published package has a directory, and a package.json, of its own. The main entry is
-// minified, with its internal names shortened, and falls into what is loaded at once and what few need; a source map has the source.
+// minified, with its internal names shortened, and shares a file with the one for pages and edge workers; source maps have the source.
 // Usage: node scripts/build.ts [DIRECTORY]; then `npm pack` or `npm publish` there.
 import { execFileSync } from "node:child_process";
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -34,40 +34,39 @@ async function clear(directory: string, name: string): Promise<void> {
   await rm(directory, { recursive: true });
 }
 
+/** What is minified: the main entry, and the same without interactive transactions. What both have is in a third file. */
 const MAIN = "./src/index.ts";
+const EDGE = "./src/edge.ts";
 
 const COMMON = {
   ...({ bundle: true, format: "esm", platform: "neutral", target: "es2022", write: false } as const),
   ...({ packages: "external", sourcemap: "external", absWorkingDir: ROOT } as const),
 } satisfies BuildOptions;
 
-/** One file of everything: esbuild joins the modules and shortens internal names, terser finds what can be said shorter. */
+/** esbuild joins the modules and shortens internal names, terser finds what can be said shorter. */
 async function buildMain(out: string): Promise<void> {
-  const outfile = join(out, "index.js");
   const { outputFiles } = await bundle({
-    ...{ ...COMMON, entryPoints: [MAIN], outfile, minify: true },
-    mangleProps: new RegExp(`^(${INTERNAL_NAMES.join("|")})$`),
-  });
-  const textOf = (end: string): string => outputFiles.find(({ path }) => path.endsWith(end))?.text ?? "";
-  const { code = "", map } = await minify(textOf(".js"), {
-    ...{ module: true, ecma: 2020, mangle: true },
-    compress: {
-      ...{
-        passes: 3,
-        ecma: 2020,
-        module: true,
-        keep_fargs: false,
-        unsafe_arrows: true,
-        unsafe_methods: true,
-      },
-      // Functions stay where they are: one that is drawn into another gets other names for its parameters, and compresses worse.
-      ...{ inline: 0, reduce_funcs: false, hoist_funs: true },
-    },
-    sourceMap: { content: textOf(".js.map"), url: "index.js.map" },
+    ...{ ...COMMON, entryPoints: [MAIN, EDGE], outdir: out, splitting: true, chunkNames: "shared" },
+    ...{ minify: true, mangleProps: new RegExp(`^(${INTERNAL_NAMES.join("|")})$`) },
   });
   await mkdir(out, { recursive: true });
-  await writeFile(outfile, code);
-  await writeFile(`${outfile}.map`, map as string);
+  for (const { path, text } of outputFiles.filter((file) => file.path.endsWith(".js"))) {
+    const { code = "", map } = await minify(text, {
+      ...{ module: true, ecma: 2020, mangle: true },
+      compress: {
+        ...{ passes: 3, ecma: 2020, module: true, keep_fargs: false },
+        ...{ unsafe_arrows: true, unsafe_methods: true },
+        // Functions stay where they are: one that is drawn into another gets other names for its parameters, and compresses worse.
+        ...{ inline: 0, reduce_funcs: false, hoist_funs: true },
+      },
+      sourceMap: {
+        content: outputFiles.find((file) => file.path === `${path}.map`)?.text ?? "",
+        url: `${basename(path)}.map`,
+      },
+    });
+    await writeFile(path, code);
+    await writeFile(`${path}.map`, map as string);
+  }
 }
 
 /** The other entries are small, and readable. The main one is not in them: an error's class must be the same everywhere. */
@@ -106,7 +105,8 @@ export async function build(directory: string): Promise<void> {
     const built = file.replace("./src/", "./").replace(/\.ts$/, "");
     return [entry, { types: `${built}.d.ts`, default: `${built}.js` }] as const;
   });
-  for (const file of Object.values(source.exports)) if (file !== MAIN) await buildEntry(file, out);
+  for (const file of Object.values(source.exports))
+    if (file !== MAIN && file !== EDGE) await buildEntry(file, out);
   const manifest = {
     ...{ name, version, type, engines, sideEffects: false },
     exports: Object.fromEntries(entries),

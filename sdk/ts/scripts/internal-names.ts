@@ -9,7 +9,7 @@ import ts from "typescript";
 /** Of interfaces and classes that never leave the package. */
 export const INTERNAL_NAMES: readonly string[] = (
   "accepts askAgainMs attemptMinMs attemptMs backoffBaseMs backoffMaxMs book budget checkOpen " +
-  "conflictBaseMs cooldownBaseMs cooldownMaxMs deadlineMs decide delayMs deps elsewhere failed " +
+  "conflictBaseMs core cooldownBaseMs cooldownMaxMs deadlineMs decide delayMs deps elsewhere failed " +
   "gateways giveBack gone hasAwake heldMs isAsked isBackground isBegun isCommit isGone isUncertain " +
   "judge known learnEpoch learnMarks leftMs monotonicMs nowMs onAnswer pick pieces pin " +
   "pinnedAttempts pinnedPatience place pollBaseMs pollForMs pollMaxMs pool probeMs recheck recheckMs remaining " +
@@ -20,7 +20,7 @@ export const INTERNAL_NAMES: readonly string[] = (
 
 /** What users of the package see: the files that its entry exports from. */
 const PUBLIC =
-  "client decode errors interactive live observer options promise session sql transact transaction wire";
+  "client decode edge errors highwater interactive live observer options promise session sql transact transaction wire";
 
 async function parse(path: string): Promise<ts.SourceFile> {
   return ts.createSourceFile(path, await readFile(path, "utf8"), ts.ScriptTarget.Latest, true);

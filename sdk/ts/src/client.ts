@@ -1,18 +1,17 @@
-// The client: options in, transactions and promises out. Owns what all of them share (endpoints, stream, listeners).
+// The client, but for interactive transactions: options in, transactions and promises out. Owns what all of them share (endpoints,
+// stream, listeners).
 import { type Entry, keep, makeEntry } from "./book.ts";
 import { type Committed, type Core } from "./core.ts";
 import { endError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
-import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { type Exposure, type Subscriber } from "./live.ts";
 import { type HighwaterOptions } from "./options.ts";
 import { sharedOf } from "./shared.ts";
 import { type DurableListener, DurabilityPromise, type LostListener } from "./promise.ts";
 import { callUser, within } from "./runtime.ts";
 import { Service } from "./service.ts";
-import { Session, type SessionOptions } from "./session.ts";
+import { OneShotSession, type SessionOptions } from "./session.ts";
 import { type StatementInput } from "./sql.ts";
-import { transact, type TransactBody, type TransactOptions } from "./transact.ts";
 import { buildRequest, type CallOptions, Transaction, type TransactionOptions } from "./transaction.ts";
 import { Watcher } from "./watcher.ts";
 import {
@@ -50,22 +49,12 @@ export interface StatusOptions {
 type Told = "lost" | "broken" | "durable";
 
 /**
- * A client: runs transactions, and knows of each whether it will survive. One is enough for a process. It holds one stream while
- * something is waited for, and else nothing. With `await using` it is closed at the end of its block.
- * Errors: `invalid_options` of the constructor, where there is no address or one is no URL.
- *
- * @example
- * ```ts
- * const hw = new Highwater({ url: "https://highwater.example" });
- * const tx = await hw.transaction(sql`UPDATE account SET balance = balance - ${10} WHERE id = ${1} RETURNING balance`);
- * console.log("committed:", tx.rows);
- * await tx.durable({ level: "region", timeout: 5_000 });
- * console.log("durable");
- * await hw.close();
- * ```
+ * A client of one-shot transactions: what every client is made of, and all of it that a page or an edge worker needs. `Highwater`
+ * has interactive transactions besides.
  */
-export class Highwater {
-  readonly #core: Core;
+export class OneShotClient {
+  /** @internal */
+  readonly core: Core;
   /** A key of its own for each call: the same listener given twice is called twice, and taken away once. */
   readonly #listeners = new Map<symbol, readonly [Told, LostListener]>();
   /** What keeps an entry watched while there are listeners on the client. */
@@ -78,10 +67,9 @@ export class Highwater {
       if (verdict.verdict === "broken") this.#tell("broken", verdict);
       if (!entry.durable.has(shared.level)) this.#tell("lost", verdict);
     });
-    this.#core = {
+    this.core = {
       ...{ ...shared, service, watcher },
       transaction: (statements, own) => this.transaction(statements, own),
-      begin: (own) => this.begin(own),
       committed: (...answer) => this.#committed(...answer),
     };
   }
@@ -109,7 +97,7 @@ export class Highwater {
     statements: StatementInput | readonly StatementInput[],
     options: TransactionOptions = {},
   ): Promise<Transaction> {
-    const core = this.#core;
+    const core = this.core;
     const id = checkTransactionId(options.id ?? newTransactionId());
     const { level = core.level, timeout = core.totalMs } = options;
     const request = buildRequest([statements].flat<(typeof statements)[], 1>(), {
@@ -122,54 +110,18 @@ export class Highwater {
     return this.#committed(await core.service.transaction(request, options), level, options);
   }
 
-  /**
-   * An interactive transaction. Nothing is sent yet: its first statements open it.
-   * Where one-shot transactions will do they are better: an open one holds locks and a session of the database.
-   * Errors: `client_closed`.
-   */
-  async begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
-    this.#core.service.checkOpen();
-    return new InteractiveTransaction(this.#core, options);
-  }
-
-  /**
-   * Runs the body as one transaction, and commits it when it returns. A conflict, and a loss before the answer, run it again
-   * under a new id: with jitter, for `timeout` milliseconds in all, `maxAttempts` times at most. Exactly one run takes effect.
-   * The body must not have effects elsewhere; those belong into `afterDurable`. With `ack: "durable"` this resolves when
-   * the transaction is durable. A signal ends it: what is open then is rolled back, and a commit under way may take effect.
-   * Errors: the body's own, after a rollback; `UnknownOutcomeError`: nobody could tell in time whether it committed, and it
-   * was not run again; `DurabilityTimeoutError` with `ack: "durable"`: it has committed, and is pending; the last conflict, when
-   * time or attempts are over; else those of `query` and `commit`.
-   *
-   * @param body Gets the open transaction; what it returns is what this resolves with.
-   * @example
-   * ```ts
-   * const left = await hw.transact(async (tx) => {
-   *   const { rows } = await tx.query<{ balance: bigint }>(sql`SELECT balance FROM account WHERE id = ${1}`);
-   *   const balance = (rows[0]?.balance ?? 0n) - 10n;
-   *   if (balance < 0n) throw new Error("not enough"); // rolls back
-   *   await tx.query(sql`UPDATE account SET balance = ${balance} WHERE id = ${1}`);
-   *   return balance;
-   * });
-   * console.log(left);
-   * ```
-   */
-  transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
-    return transact(this.#core, body, options);
-  }
-
   #committed(
     response: TransactionResponse,
     ownLevel: string,
     { metadata, remember }: Committed,
   ): Transaction {
-    const { watcher, monotonicMs, observe } = this.#core;
+    const { watcher, monotonicMs, observe } = this.core;
     const { id, token, position, state, marks, level = ownLevel } = response;
     const entry =
       watcher.book.find(token) ?? makeEntry(token, { id, position, nowMs: monotonicMs(), metadata });
     if (state === "durable")
       observe({ type: state, id, level, verdict: keep(entry, level, "client:acknowledged") });
-    const transaction = new Transaction(this.#core, entry, response, ownLevel);
+    const transaction = new Transaction(this.core, entry, response, ownLevel);
     watcher.learnMarks(marks);
     this.#keep(entry);
     remember?.(transaction);
@@ -191,16 +143,16 @@ export class Highwater {
    * ```
    */
   promise(token: string, options: { level?: string } = {}): DurabilityPromise {
-    const { watcher, monotonicMs } = this.#core;
+    const { watcher, monotonicMs } = this.core;
     const content = decodeToken(token);
     const entry = watcher.book.find(token) ?? makeEntry(token, { ...content, nowMs: monotonicMs() });
     this.#keep(entry);
-    return new DurabilityPromise(watcher, entry, content.position, options.level ?? this.#core.level);
+    return new DurabilityPromise(watcher, entry, content.position, options.level ?? this.core.level);
   }
 
   /** A line of work of which everything can be waited for at once, and that another process can take over. Nothing is sent. */
-  session(options: SessionOptions = {}): Session {
-    return new Session(this, this.#core, options);
+  session(options: SessionOptions = {}): OneShotSession {
+    return new OneShotSession(this, this.core, options);
   }
 
   /**
@@ -219,7 +171,7 @@ export class Highwater {
     tokens: readonly string[],
     options: VerdictsOptions = {},
   ): Promise<(TokenVerdict | RefusedToken)[]> {
-    const { service, watcher, verdictBatch, monotonicMs, level: ownLevel } = this.#core;
+    const { service, watcher, verdictBatch, monotonicMs, level: ownLevel } = this.core;
     const { waitMs = 0, level = ownLevel, timeout } = options;
     const startedMs = monotonicMs();
     const byToken = new Map<string, TokenVerdict | RefusedToken>();
@@ -247,8 +199,8 @@ export class Highwater {
    * ```
    */
   async status(id: string, options: StatusOptions = {}): Promise<TransactionStateResponse> {
-    const state = await this.#core.service.status(checkTransactionId(id), options);
-    this.#core.watcher.learnMarks(state.marks);
+    const state = await this.core.service.status(checkTransactionId(id), options);
+    this.core.watcher.learnMarks(state.marks);
     return state;
   }
 
@@ -297,17 +249,17 @@ export class Highwater {
    * ```
    */
   subscribe(subscriber: Subscriber): () => void {
-    return this.#core.watcher.subscribe(subscriber);
+    return this.core.watcher.subscribe(subscriber);
   }
 
   /** The newest marks that are known of the current epoch, or null before the first. */
   get marks(): Marks | null {
-    return this.#core.watcher.book.marks;
+    return this.core.watcher.book.marks;
   }
 
   /** Promises that somebody waits for, by `durable()`, `onLost()` or a listener on the client. */
   get exposure(): Exposure {
-    return this.#core.watcher.exposure;
+    return this.core.watcher.exposure;
   }
 
   /**
@@ -318,7 +270,7 @@ export class Highwater {
   async close({ timeout = Infinity, signal }: CallOptions = {}): Promise<void> {
     this.#listeners.clear();
     this.#unkeep();
-    const { service, watcher } = this.#core;
+    const { service, watcher } = this.core;
     const closed = Promise.all([service.close(), watcher.close()]);
     await within(closed, timeout, signal, (isAborted) => endError(isAborted, signal, "unknown"));
   }
@@ -344,7 +296,7 @@ export class Highwater {
   /** Keeps the entry watched for the listeners on the client until it is settled at the client's level. */
   #keep(entry: Entry): void {
     if (this.#listeners.size === 0 || this.#kept.has(entry)) return;
-    const { watcher, level } = this.#core;
+    const { watcher, level } = this.core;
     const off = watcher.watch(entry, level, (settlement) => {
       this.#kept.delete(entry);
       if ("verdict" in settlement && settlement.verdict === "durable") this.#tell("durable", settlement);

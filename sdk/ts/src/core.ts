@@ -2,7 +2,6 @@
 import { type Shared } from "./shared.ts";
 import { type Service } from "./service.ts";
 import { type StatementInput } from "./sql.ts";
-import { type BeginOptions, type InteractiveTransaction } from "./interactive.ts";
 import { type Transaction, type TransactionOptions } from "./transaction.ts";
 import { type Watcher } from "./watcher.ts";
 import { type TransactionResponse } from "./wire.ts";
@@ -22,6 +21,5 @@ export interface Core extends Shared {
     statements: readonly StatementInput[],
     options: TransactionOptions,
   ) => Promise<Transaction>;
-  readonly begin: (options: BeginOptions) => Promise<InteractiveTransaction>;
   readonly committed: (response: TransactionResponse, level: string, options: Committed) => Transaction;
 }

@@ -2,66 +2,8 @@
  * Client of Highwater: `commit` in milliseconds, `durable` when it is safe, and `lost` if a failure wins the race.
  * @module
  */
-export { Highwater, type StatusOptions, type VerdictsOptions } from "./client.ts";
-export {
-  decodeArray,
-  decodeValue,
-  type Row,
-  type StatementResult,
-  type TypeDecoder,
-  type TypeDecoders,
-} from "./decode.ts";
-export {
-  AbortError,
-  ConnectionError,
-  ConstraintError,
-  DurabilityTimeoutError,
-  ExposureLimitError,
-  HighwaterError,
-  InvalidRequestError,
-  PromiseBrokenError,
-  SerializationError,
-  StatementError,
-  TokenRefusedError,
-  TransactionAbortedError,
-  TransactionLostError,
-  UnavailableError,
-  UnknownOutcomeError,
-} from "./errors.ts";
-export { newTransactionId } from "./ids.ts";
+export * from "./edge.ts";
+// In the place of those of the same names without interactive transactions.
+export { Highwater, Session } from "./highwater.ts";
 export type { BeginOptions, CommitOptions, InteractiveTransaction } from "./interactive.ts";
-export { type Endpoint, type HighwaterOptions } from "./options.ts";
-export {
-  DurabilityPromise,
-  type DurableListener,
-  type DurableOptions,
-  type LostListener,
-} from "./promise.ts";
-export { type FetchLike } from "./runtime.ts";
-export { type ObservedEnd, type ObservedEvent, type Observer } from "./observer.ts";
-export { type ResumeOptions, Session, type SessionOptions } from "./session.ts";
-export { sql, Sql, type SqlValue, type StatementInput } from "./sql.ts";
 export type { TransactBody, TransactOptions } from "./transact.ts";
-export {
-  type AckOptions,
-  type CallOptions,
-  type MannerOptions,
-  Transaction,
-  type TransactionOptions,
-} from "./transaction.ts";
-export { type Exposure, type LiveState, type Subscriber } from "./live.ts";
-export {
-  type AtRisk,
-  type Isolation,
-  type Marks,
-  type Outcome,
-  type Position,
-  type ReachedLimit,
-  type RefusedToken,
-  type Retry,
-  type Served,
-  type TokenVerdict,
-  type TransactionState,
-  type TransactionStateResponse,
-  type Verdict,
-} from "./wire.ts";

@@ -1,13 +1,11 @@
 // A session: what one line of work has committed or read, so that all of it can be waited for at once, be seen by its later
 // reads, and be asked about by the process that comes after this one.
 import { type Entry } from "./book.ts";
-import { type Highwater } from "./client.ts";
+import { type OneShotClient } from "./client.ts";
 import { type Core } from "./core.ts";
 import { failure, type HighwaterError } from "./errors.ts";
-import { type BeginOptions, type InteractiveTransaction } from "./interactive.ts";
 import { type DurableOptions } from "./promise.ts";
 import { type StatementInput } from "./sql.ts";
-import { type TransactBody, type TransactOptions } from "./transact.ts";
 import { type Transaction, type TransactionOptions } from "./transaction.ts";
 import { type RefusedToken, type TokenVerdict } from "./wire.ts";
 
@@ -36,25 +34,9 @@ export interface ResumeOptions {
 const REMEMBERED_MAX = 10_000;
 const TOKEN_PREFIX = "hws1";
 
-/**
- * What one line of work commits and reads: waited for at once, seen by its later reads, handed on by its token. Made by
- * `Highwater.session`; several may share a client. It needs no closing.
- *
- * @example
- * ```ts
- * const session = hw.session({ causal: true });
- * await session.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
- * const read = await session.transaction(sql`SELECT * FROM note`, { readOnly: true }); // sees it, on whatever node
- * console.log(read.rows.length > 0, read.served?.role);
- * const stored = session.token;
- * await session.durable({ timeout: 30_000 });
- *
- * // In the process that comes after this one:
- * for (const { verdict } of await hw.session().resume(stored)) console.log(verdict); // "lost" or "broken": it is gone
- * ```
- */
-export class Session {
-  readonly #hw: Highwater;
+/** A session of one-shot transactions: what every session is made of. */
+export class OneShotSession {
+  readonly #hw: OneShotClient;
   readonly #core: Core;
   readonly #options: SessionOptions;
   /** By token. */
@@ -62,12 +44,13 @@ export class Session {
   /** The furthest of the newest epoch: who sees it, sees all before it. */
   #latest: Entry | undefined;
   #rememberedMax = REMEMBERED_MAX;
-  readonly #remember = ({ entry }: Transaction): void => {
+  /** @internal */
+  readonly remember = ({ entry }: Transaction): void => {
     this.#add(entry);
   };
 
   /** @internal */
-  constructor(hw: Highwater, core: Core, options: SessionOptions) {
+  constructor(hw: OneShotClient, core: Core, options: SessionOptions) {
     this.#hw = hw;
     this.#core = core;
     this.#options = options;
@@ -83,18 +66,8 @@ export class Session {
     return this.#hw.transaction(statements, {
       ...(isCausal && { after }),
       ...options,
-      remember: this.#remember,
+      remember: this.remember,
     });
-  }
-
-  /** Like `hw.begin`; remembered once it is committed. */
-  begin(options: BeginOptions = {}): Promise<InteractiveTransaction> {
-    return this.#hw.begin({ ...options, remember: this.#remember });
-  }
-
-  /** Like `hw.transact`, and remembered by this session. */
-  transact<T>(body: TransactBody<T>, options: TransactOptions = {}): Promise<T> {
-    return this.#hw.transact(body, { ...options, remember: this.#remember });
   }
 
   /**

@@ -2,7 +2,7 @@
 // again: only when the attempt before can never commit any more.
 import { type Core } from "./core.ts";
 import { abortError, HighwaterError } from "./errors.ts";
-import { type BeginOptions, type InteractiveTransaction } from "./interactive.ts";
+import { type BeginOptions, InteractiveTransaction } from "./interactive.ts";
 import { fullJitter, sleep } from "./runtime.ts";
 import { type AckOptions } from "./transaction.ts";
 
@@ -27,7 +27,8 @@ export async function transact<T>(core: Core, body: TransactBody<T>, options: Tr
   const leftMs = (): number => Math.max(0, deadlineMs - core.monotonicMs());
   for (let attempt = 1; ; attempt++) {
     if (signal?.aborted) throw abortError(signal.reason, "not_applied");
-    const tx = await core.begin({ ...options, leftMs });
+    core.service.checkOpen();
+    const tx = new InteractiveTransaction(core, { ...options, leftMs });
     let isReturned = false;
     try {
       const value = await body(tx);

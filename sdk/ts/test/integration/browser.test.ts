@@ -16,7 +16,9 @@ import { Highwater, sql } from "../../src/index.ts";
 const EAST = "us-east";
 /** Where the page is: outside of the regions, so that it reaches all that are left. */
 const PLACE = "page";
-const IMPORTS = { "@highwater/sdk": "/sdk/index.js", "@highwater/sdk/batch": "/sdk/batch.js" };
+const IMPORTS = Object.fromEntries(
+  ["", "/batch", "/edge"].map((entry) => [`@highwater/sdk${entry}`, `/sdk${entry || "/index"}.js`]),
+);
 const HTML = `<!doctype html><script type="importmap">${JSON.stringify({ imports: IMPORTS })}</script>
 <script type="module" src="/page.mjs"></script>`;
 const SCRIPT = new URL("./page.mjs", import.meta.url);
@@ -123,6 +125,11 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
     const heard = await step<string[]>("events()");
     assert.ok(heard.includes("stream_open") && !heard.includes("polling"), heard.join());
     assert.equal(await step("hasEventSource()"), true, "which could not have sent the key");
+  });
+
+  test("the entry without interactive transactions does the same with fewer bytes", async () => {
+    const { name, constraint } = await step<{ name: string; constraint: string }>("oneShot('by the edge')");
+    assert.deepEqual([name, constraint], ["ConstraintError", "note_pkey"]);
   });
 
   test("many wait on one stream, and may share a request", async () => {

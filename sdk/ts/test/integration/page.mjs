@@ -1,6 +1,7 @@
 // A page of a browser that uses the published package: what its test has it do, one function a step. Each answers with plain data.
 import { Highwater, sql, TransactionLostError } from "@highwater/sdk";
 import { batched } from "@highwater/sdk/batch";
+import { Highwater as OneShot } from "@highwater/sdk/edge";
 
 const { endpoints, apiKey } = await (await fetch("/settings")).json();
 const events = [];
@@ -55,6 +56,17 @@ globalThis.steps = {
     hw.transact(async (tx) => (await tx.query(sql`SELECT count(*)::int AS n FROM note`)).rows, {
       ack: "durable",
     }),
+
+  /** With the entry that is made for pages, in a session of its own. */
+  async oneShot(text) {
+    const client = new OneShot({ endpoints, apiKey });
+    const session = client.session();
+    await putNote(text, session);
+    await session.durable({ timeout: 60_000 });
+    const again = await failureOf(putNote(text, session));
+    await client.close();
+    return again;
+  },
 
   wrongKey: () => failureOf(putNote("never", new Highwater({ endpoints, apiKey: "hwk_wrong" }))),
   write: () =>

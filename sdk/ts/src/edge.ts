@@ -1,0 +1,66 @@
+/**
+ * The client without interactive transactions, for pages and edge workers: the same names, and everything else the same. What it
+ * throws and returns is of the main entry's classes.
+ * @module
+ */
+export { OneShotClient as Highwater, type StatusOptions, type VerdictsOptions } from "./client.ts";
+export {
+  decodeArray,
+  decodeValue,
+  type Row,
+  type StatementResult,
+  type TypeDecoder,
+  type TypeDecoders,
+} from "./decode.ts";
+export {
+  AbortError,
+  ConnectionError,
+  ConstraintError,
+  DurabilityTimeoutError,
+  ExposureLimitError,
+  HighwaterError,
+  InvalidRequestError,
+  PromiseBrokenError,
+  SerializationError,
+  StatementError,
+  TokenRefusedError,
+  TransactionAbortedError,
+  TransactionLostError,
+  UnavailableError,
+  UnknownOutcomeError,
+} from "./errors.ts";
+export { newTransactionId } from "./ids.ts";
+export { type Endpoint, type HighwaterOptions } from "./options.ts";
+export {
+  DurabilityPromise,
+  type DurableListener,
+  type DurableOptions,
+  type LostListener,
+} from "./promise.ts";
+export { type FetchLike } from "./runtime.ts";
+export { type ObservedEnd, type ObservedEvent, type Observer } from "./observer.ts";
+export { OneShotSession as Session, type ResumeOptions, type SessionOptions } from "./session.ts";
+export { sql, Sql, type SqlValue, type StatementInput } from "./sql.ts";
+export {
+  type AckOptions,
+  type CallOptions,
+  type MannerOptions,
+  Transaction,
+  type TransactionOptions,
+} from "./transaction.ts";
+export { type Exposure, type LiveState, type Subscriber } from "./live.ts";
+export {
+  type AtRisk,
+  type Isolation,
+  type Marks,
+  type Outcome,
+  type Position,
+  type ReachedLimit,
+  type RefusedToken,
+  type Retry,
+  type Served,
+  type TokenVerdict,
+  type TransactionState,
+  type TransactionStateResponse,
+  type Verdict,
+} from "./wire.ts";
