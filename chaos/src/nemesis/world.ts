@@ -2,11 +2,10 @@
 // What a promotion kept follows from what was read here, never from what the scenario meant to do.
 import { rm } from "node:fs/promises";
 import { type Cluster, type NodeInfo } from "@highwater/dev-cluster";
-import { type System } from "@highwater/dev-system";
+import { type Reign, reigns, type System } from "@highwater/dev-system";
 import { eventually, nowMs, reasonOf } from "../clock.ts";
 import { type FaultLog } from "../parts.ts";
 import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
-import { type Reign, reigns } from "./trackers.ts";
 
 const STREAMS_END_LIMIT_MS = 30_000;
 /**

@@ -9,6 +9,7 @@ import { ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/dev-cluster";
 export { type KeyOptions } from "./api-keys.ts";
+export { type Reign, reigns } from "./reigns.ts";
 export { ServiceProcess } from "./service-process.ts";
 
 export interface SystemOptions {

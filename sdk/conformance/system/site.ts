@@ -1,6 +1,6 @@
 // The real system of three regions as a place that tests can break and mend: who is the primary now, what of it is down, and
 // how a client reaches it. Every client stands outside the regions, so its ways to them can be cut by themselves.
-import { type Endpoint, type ServiceProcess, System } from "@highwater/dev-system";
+import { reigns, type Endpoint, type ServiceProcess, System } from "@highwater/dev-system";
 
 /** Where clients are: their requests and their streams take different ways, so that either can be cut alone. */
 const CLIENT = { gateway: "client", tracker: "client-streams" } as const;
@@ -131,21 +131,13 @@ export class Site implements AsyncDisposable {
       return isRunning && pid !== undefined && !this.#pausedPids.has(pid);
     });
     const deadlineMs = performance.now() + FOLLOWED_LIMIT_MS;
-    for (const region of running)
-      while ((await this.#followedBy(region)) !== this.#primary) {
-        if (performance.now() > deadlineMs) throw new Error(`the tracker of ${region} does not follow`);
-        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-      }
-  }
-
-  /** The node whose epoch reigns, as the region's tracker has it. */
-  async #followedBy(region: string): Promise<string | undefined> {
-    const response = await fetch(`${this.system.tracker(region).url}/v1/durability/marks`);
-    const { marks, epochs } = (await response.json()) as {
-      readonly marks: { readonly epoch: string } | null;
-      readonly epochs: readonly { readonly id: string; readonly node: string }[];
-    };
-    return epochs.find(({ id }) => id === marks?.epoch)?.node;
+    for (;;) {
+      const others = (await reigns(this.system, running)).filter(({ node }) => node !== this.#primary);
+      if (others.length === 0) return;
+      const regions = others.map(({ region }) => region).join(", ");
+      if (performance.now() > deadlineMs) throw new Error(`no followers of ${this.#primary}: ${regions}`);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
   }
 
   /** A clean restart of the primary: a new epoch, in which nothing is lost. Gateways find it by themselves. */

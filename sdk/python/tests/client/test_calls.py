@@ -181,7 +181,7 @@ async def test_a_refused_connection_moves_on_to_the_next_endpoint(world: World) 
 
 
 async def test_a_black_hole_is_left_soon_and_a_slow_answer_is_waited_for(world: World) -> None:
-    tuning = replace(QUICK, probe_ms=50)
+    tuning = replace(QUICK, probe_ms=1_000)
     near = await world.service(transaction=lambda *_: "hang", black_hole=True)
     far = await world.service()
     options: Any = {"request_timeout": 60, "total_timeout": 60, "tuning": tuning}

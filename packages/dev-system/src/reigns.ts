@@ -1,5 +1,6 @@
-// What the trackers say about who reigns. The operator asks them, and names to a new primary what they remember.
-import { type System } from "@highwater/dev-system";
+// What the trackers of a system say about who reigns: for operators, who name to a new primary what trackers remember, and for whoever
+// waits until a failover is over.
+import { type System } from "./index.ts";
 
 const ASK_LIMIT_MS = 1_500;
 
@@ -17,6 +18,7 @@ interface MarksAnswer {
   readonly epochs: readonly { readonly id: string; readonly node: string }[];
 }
 
+/** Of all regions unless some are named. A tracker that is silent for 1.5 s does not answer. */
 export async function reigns(system: System, regions = system.regions): Promise<Reign[]> {
   return Promise.all(regions.map((region) => ask(system, region)));
 }
