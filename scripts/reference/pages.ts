@@ -6,6 +6,7 @@ import { configRows as trackerConfigRows } from "../../services/durability-track
 import { configRows } from "../../services/txn-gateway/src/config-reference.ts";
 import { makeDocument as makeTrackerDocument } from "../../services/durability-tracker/src/openapi/document.ts";
 import { makeDocument } from "../../services/txn-gateway/src/openapi/document.ts";
+import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
 
 export interface Page {
@@ -23,8 +24,15 @@ export const GENERATED: readonly Page[] = [
   { name: "errors.md", render: (current) => withRows(current, errorRows()) },
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
   { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
+  { name: "metrics.md", render: renderMetrics },
   ...SDK_PAGES,
 ];
+
+/** Everything from the first section on; what stands before it is written by hand. */
+function renderMetrics(page: string): string {
+  const [head = ""] = page.split("\n## ");
+  return [head.trimEnd(), ...metricSections(), ""].join("\n");
+}
 
 async function renderDocument(document: unknown): Promise<string> {
   const config = await resolveConfig(pathOf("openapi.json"));

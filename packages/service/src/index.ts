@@ -26,7 +26,26 @@ export {
   readIdentity,
 } from "./identity/settings.ts";
 export { jsonLog, type Log, type LogFields } from "./log.ts";
-export { Counter, MetricSet } from "./metrics.ts";
+export {
+  CATALOGUE,
+  Counter,
+  type Distribution,
+  type Family,
+  GATEWAY,
+  Histogram,
+  HistogramSeries,
+  type Metric,
+  type MetricKind,
+  MetricSet,
+  PROCESS,
+  registerProcess,
+  renderFamilies,
+  type Sample,
+  type ServiceIdentity,
+  TEXT_FORMAT,
+  TRACKER,
+  WEBHOOKS,
+} from "./metrics/index.ts";
 export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
 export { healthOperations, type HealthWords } from "./openapi/health.ts";
 export {

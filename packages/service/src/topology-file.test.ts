@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { DEFAULT_LEVELS, type NodeSpec, type Topology } from "@highwater/protocol";
 import { type LogFields } from "./log.ts";
-import { MetricSet } from "./metrics.ts";
+import { MetricSet } from "./metrics/index.ts";
 import { FakeClock } from "./testing.ts";
 import { TopologyFile, topologyPath } from "./topology-file.ts";
 

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from "node:util";
 import { type NodeSpec, type Topology, topologyWarnings } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/store";
 import { type Log } from "./log.ts";
-import { type Counter, type MetricSet } from "./metrics.ts";
+import { type Counter, type MetricSet, PROCESS } from "./metrics/index.ts";
 import { parseTopology } from "./settings/readers.ts";
 import { type Env, Faults } from "./settings/setting.ts";
 
@@ -59,15 +59,8 @@ export class TopologyFile {
   /** Begins to look at the file. */
   start(watcher: TopologyWatcher): void {
     this.#watcher = watcher;
-    this.#reloads = watcher.metrics.counter(
-      "highwater_topology_reloads_total",
-      "New contents of the topology's file, by what became of them.",
-    );
-    watcher.metrics.gauge(
-      "highwater_topology_refused",
-      "1 while the topology's file holds something that this service has refused.",
-      () => [{ labels: {}, value: this.#isRefused ? 1 : 0 }],
-    );
+    this.#reloads = watcher.metrics.counter(PROCESS.topologyReloads);
+    watcher.metrics.read(PROCESS.topologyRefused, () => (this.#isRefused ? 1 : 0));
     void this.#run();
   }
 
@@ -127,7 +120,7 @@ export class TopologyFile {
 
   #refuse(faults: readonly string[]): void {
     this.#isRefused = true;
-    this.#reloads?.add({ outcome: "refused" });
+    this.#reloads?.add("refused");
     this.#options.log.error("topology_refused", { faults, levels: Object.keys(this.#current.levels) });
   }
 
@@ -137,7 +130,7 @@ export class TopologyFile {
     if (JSON.stringify(topology.levels) === JSON.stringify(this.#current.levels)) return;
     const before = this.#current.levels;
     this.#current = topology;
-    this.#reloads?.add({ outcome: "taken" });
+    this.#reloads?.add("taken");
     this.#options.log.info("levels_changed", { before, levels: topology.levels });
     for (const warning of topologyWarnings(topology))
       this.#options.log.warn("topology_doubtful", { warning });

@@ -19,6 +19,7 @@ import {
   type MintRequest,
   type NodeReport,
   type Opening,
+  type PoolReport,
   type PositionsReport,
   type ReceiptsAsOf,
   type ReceiptState,
@@ -275,6 +276,14 @@ export class MemoryStore implements Store {
   }
 
   /** The server does not notice: what it was asked to run goes on, and nobody hears how it ends. */
+  pools(): PoolReport[] {
+    return [];
+  }
+
+  observe(): void {
+    // Nobody waits for a session here.
+  }
+
   forget(node: string): void {
     this.#sessions.set(node, (this.#sessions.get(node) ?? 0) + 1);
     for (const transaction of this.#world.node(node).open.values()) {

@@ -220,6 +220,22 @@ export interface RetentionReport {
   readonly serverTimeMs: number;
 }
 
+/** The sessions of all login roles together. */
+export interface PoolReport {
+  readonly node: string;
+  readonly use: "write" | "read";
+  readonly busy: number;
+  readonly idle: number;
+  /** Transactions that wait for a session. */
+  readonly waiting: number;
+}
+
+/** Hears what only the store can know. Called on the path of every transaction. */
+export interface StoreObserver {
+  /** A one-shot transaction has waited for a session for so long, and goes on its way now. */
+  onWaited(waitedMs: number): void;
+}
+
 export interface Store {
   readonly nodes: readonly StoreNode[];
   /** Creates or upgrades the service's tables on the primary; idempotent, safe when two run it at once. */
@@ -270,6 +286,10 @@ export interface Store {
   ): Promise<ReceiptsAsOf>;
   /** Makes room for the receipts of the next ids, and drops those of ids older than `expireBeforeMs` if given. */
   maintain(node: string, request: { readonly expireBeforeMs: number | null }): Promise<RetentionReport>;
+  /** How busy the sessions are in which transactions run, of those that have been opened so far. */
+  pools(): readonly PoolReport[];
+  /** From now on the observer is told; there is one at most. */
+  observe(observer: StoreObserver): void;
   /** Drops every connection to the node that writes; those that are opened later are checked anew. */
   forget(node: string): void;
   close(): Promise<void>;

@@ -123,6 +123,7 @@ export class SimTracker {
       }
       case "publish_durable":
       case "publish_delayed":
+      case "tell_lag":
       case "publish_stall":
       case "publish_broken_promise":
         return;

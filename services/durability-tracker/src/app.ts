@@ -8,7 +8,6 @@ import {
   installCallers,
   makeAuthenticator,
   makeServer,
-  MetricSet,
 } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
 import { type Config, exposureFaults, exposureLevelOf, leaseFaults } from "./config.ts";
@@ -23,7 +22,7 @@ import { healthRoutes } from "./routes/health.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { registerWebhookRoutes } from "./routes/webhooks.ts";
 import { TrackerLoop } from "./shell/loop.ts";
-import { metricsText } from "./shell/metrics.ts";
+import { TrackerMetrics } from "./shell/metrics.ts";
 import { runRetention } from "./shell/retention.ts";
 import { MarkStream } from "./shell/stream.ts";
 import { Told } from "./shell/told.ts";
@@ -53,7 +52,7 @@ interface Parts {
   readonly told: Told;
   readonly events: DurabilityEvents;
   readonly webhooks: Webhooks;
-  readonly metrics: MetricSet;
+  readonly metrics: TrackerMetrics;
   readonly callers: Callers;
   readonly stopping: AbortController;
 }
@@ -112,8 +111,8 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
 function makeParts(config: Config, deps: TrackerDeps): Parts {
   const { clock, log } = deps;
   const stream = new MarkStream();
-  const told = new Told(log, clock);
-  const metrics = new MetricSet();
+  const metrics = new TrackerMetrics();
+  const told = new Told(log, clock, metrics.brokenPromises);
   const stopping = new AbortController();
   const loop = new TrackerLoop(config, deps, {
     onMarks: () => {
@@ -121,6 +120,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
       events.onMarks();
     },
     onEpochs: () => {
+      metrics.noteEpoch(loop.state.ancestry.at(-1));
       stream.publishEpochs(loop.state);
       events.onEpochs();
     },
@@ -130,6 +130,12 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     },
     onDurable: (level, items) => {
       events.onDurable(level, items);
+    },
+    onLag: (level, count, lagsMs) => {
+      metrics.noteLag(level, count, lagsMs);
+    },
+    onPositions: (nowMs, report) => {
+      metrics.notePositions(nowMs, report, loop.state);
     },
     onDelayed: (published) => {
       told.delayed++;
@@ -147,7 +153,11 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   });
   const { events, webhooks } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
-  const desk = new VerdictDesk({ loop, clock, stop: stopping.signal });
+  const desk = new VerdictDesk({ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts });
+  metrics.register({
+    ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), told, events },
+    ...{ streams: () => stream.size, identity: { name: config.name, region: config.region } },
+  });
   return { loop, stream, desk, told, events, webhooks, metrics, callers, stopping };
 }
 
@@ -197,7 +207,7 @@ function makeEvents(
 }
 
 function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, parts: Parts): void {
-  const { loop, stream, desk, told, events, webhooks, metrics, callers, stopping } = parts;
+  const { loop, stream, desk, events, webhooks, metrics, callers, stopping } = parts;
   void app.register((scope, _options, done) => {
     installCallers(scope, callers);
     durabilityRoutes(scope, { loop, desk });
@@ -218,8 +228,7 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
   healthRoutes(app, {
     loop,
     isStopping: () => stopping.signal.aborted,
-    metrics: () =>
-      metricsText(loop.state, stream.size, told, events) + metrics.render() + webhooks.metrics.render(),
+    metrics: () => metrics.render() + webhooks.metrics.render(),
   });
 }
 
@@ -245,13 +254,9 @@ function followLevels(config: Config, deps: TrackerDeps, { loop, metrics }: Part
 function makeCallers(
   config: Config,
   deps: TrackerDeps,
-  { loop, metrics }: { readonly loop: TrackerLoop; readonly metrics: MetricSet },
+  { loop, metrics }: { readonly loop: TrackerLoop; readonly metrics: TrackerMetrics },
 ): Callers {
   const { clock } = deps;
-  const refusals = metrics.counter(
-    "highwater_tracker_refusals_total",
-    "Requests whose caller was refused, by error code.",
-  );
   const others = makeAuthenticator(config.identity, deps, () => {
     const { standing } = loop.state;
     return standing.kind === "reigning" ? standing : null;
@@ -262,7 +267,7 @@ function makeCallers(
     admission: new Admission({ clock, defaults: config.identity.limits }),
     clock,
     onRefused: (code) => {
-      refusals.add({ code });
+      metrics.refusals.add(code);
     },
   });
 }

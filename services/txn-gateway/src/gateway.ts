@@ -1,5 +1,5 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
-import { Admission, Callers, makeAuthenticator } from "@highwater/service";
+import { Admission, Callers, GATEWAY, hostOf, makeAuthenticator, registerProcess } from "@highwater/service";
 import { makeAuthorityRule, sleep } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
@@ -16,6 +16,7 @@ import { LookUps } from "./look-ups.ts";
 import { MarkBoard } from "./marks.ts";
 import { Metrics } from "./metrics.ts";
 import { Outcomes } from "./outcomes.ts";
+import { registerPoolGauges } from "./pool-gauges.ts";
 import { Primary } from "./primary.ts";
 import { Reads } from "./reads.ts";
 import { Settler } from "./settler.ts";
@@ -112,8 +113,7 @@ export class Gateway {
     this.transactions = new Transactions({ ...shared, outcomes, reads: new Reads(shared) });
     this.interactive = new Interactive({ ...shared, outcomes });
     this.callers = this.#makeCallers(config);
-    this.#registerGauges();
-    registerExposureGauges(this.metrics, this.#exposure);
+    this.#registerMetrics();
   }
 
   #makeFinality({ trackers, exposure }: Config): Finality {
@@ -130,7 +130,7 @@ export class Gateway {
     return new Callers({
       ...{ authenticator, admission, clock },
       onRefused: (code) => {
-        this.metrics.refusals.add({ code });
+        this.metrics.refusals.add(code);
       },
     });
   }
@@ -240,28 +240,36 @@ export class Gateway {
     return this.#deps.clock.monotonicMs() - this.#contactMs;
   }
 
-  #registerGauges(): void {
-    const { metrics } = this;
-    const gauge = (name: string, help: string, read: () => number): void => {
-      metrics.gauge(`highwater_gateway_${name}`, help, () => [{ labels: {}, value: read() }]);
-    };
-    metrics.gauge(
-      "highwater_gateway_announcement_queue_length",
-      "Announcements that a tracker has not acknowledged.",
-      () =>
-        this.#announcer.queueLengths().map(({ tracker, length }) => ({ labels: { tracker }, value: length })),
+  #registerMetrics(): void {
+    const { metrics, primary, marks } = this;
+    const { name, region } = this.#config;
+    registerProcess(metrics, { service: "txn-gateway", name, region });
+    registerExposureGauges(metrics, this.#exposure);
+    registerPoolGauges(metrics, this.#config, this.#deps.store);
+    metrics.read(GATEWAY.announcementQueue, () =>
+      this.#announcer.queueLengths().map(({ tracker, length }) => ({ labels: { tracker }, value: length })),
     );
-    gauge(
-      "unacknowledged_transactions",
-      "Ids that no tracker has acknowledged.",
-      () => this.#announcer.pending,
+    metrics.read(GATEWAY.unacknowledged, () => this.#announcer.pending);
+    metrics.read(GATEWAY.openTransactions, () => this.interactive.size);
+    metrics.read(GATEWAY.activeTransactions, () => this.#active.size);
+    metrics.read(GATEWAY.durabilityWaits, () => marks.waiting);
+    metrics.read(GATEWAY.unknownOutcomesOpen, () => metrics.settling);
+    metrics.read(GATEWAY.splitBrain, () => (primary.authority.kind === "split" ? 1 : 0));
+    metrics.read(GATEWAY.ready, () => (primary.reign === null ? 0 : 1));
+    metrics.read(GATEWAY.epoch, () =>
+      primary.reign === null ? 0 : (primary.recordOf(primary.reign.epoch)?.seq ?? 0),
     );
-    gauge("open_transactions", "Interactive transactions that are open.", () => this.interactive.size);
-    gauge("active_transactions", "Transactions under way.", () => this.#active.size);
-    gauge("durability_waits", "Safe transactions that wait for a mark.", () => this.marks.waiting);
-    gauge("split_brain", "1 while two primaries claim authority and all writes are stopped.", () =>
-      this.primary.authority.kind === "split" ? 1 : 0,
+    metrics.read(GATEWAY.mark, () =>
+      Object.entries(marks.newest?.levels ?? {}).map(([level, offset]) => ({
+        labels: { level },
+        value: Number(offset),
+      })),
     );
-    gauge("ready", "1 while there is an authoritative primary.", () => (this.primary.reign === null ? 0 : 1));
+    metrics.read(GATEWAY.streamConnected, () =>
+      this.#config.trackers.map((tracker) => ({
+        labels: { tracker: hostOf(tracker) },
+        value: this.#stream.connected === tracker ? 1 : 0,
+      })),
+    );
   }
 }

@@ -152,9 +152,13 @@ export class Outcomes {
   /** Announces what it finds, also when the client has been answered meanwhile. Never rejects. */
   async #settle(attempt: Attempt): Promise<Settled | null> {
     const { settler, metrics, deps } = this.#parts;
+    const beganMs = deps.clock.monotonicMs();
+    metrics.settling++;
     const settled = await settler.settle(attempt.id, attempt.reign.epoch);
+    metrics.settling--;
     const resolution = settled?.kind ?? "unsettled";
-    metrics.unknownOutcomes.add({ resolution });
+    metrics.unknownOutcomes.add(resolution);
+    metrics.unknownOutcomeTime.at().observe((deps.clock.monotonicMs() - beganMs) / 1_000);
     deps.log.info("outcome_settled", { transactionId: attempt.id, resolution });
     if (settled === null) void this.#settleExposed(attempt);
     else this.#noteSettled(attempt, settled);
@@ -164,8 +168,10 @@ export class Outcomes {
   /** What may have committed is exposed for as long as nobody knows; so the question is never given up. */
   async #settleExposed(attempt: Attempt): Promise<void> {
     if (attempt.exposed === null) return;
-    const { settler } = this.#parts;
+    const { settler, metrics } = this.#parts;
+    metrics.settling++;
     const settled = await settler.settle(attempt.id, attempt.reign.epoch, Number.POSITIVE_INFINITY);
+    metrics.settling--;
     if (settled !== null) this.#noteSettled(attempt, settled);
   }
 

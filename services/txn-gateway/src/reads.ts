@@ -48,13 +48,13 @@ export class Reads {
     if (replica === null) return null;
     const read = await this.#readOn(replica, request, after, caller);
     if (read === null || !(await this.#mayBelieve(read, replica, request))) {
-      metrics.reads.add({ served: "primary" });
+      metrics.reads.add("primary");
       // The next one may find its proof on the replica.
       if (after?.epoch === reign.epoch) flush.committed(reign);
       return null;
     }
     refuseTruncated(read.results, this.#parts.config);
-    metrics.reads.add({ served: "replica" });
+    metrics.reads.add("replica");
     const committed = readAt(request.id, caller.principal.owner, read);
     return { committed, served: this.#servedBy(replica, read) };
   }

@@ -92,6 +92,8 @@ function makeGateway() {
     lookUp: () => later<ReceiptsAsOf, object>(lookUps, {}),
     settle: (_node: string, { epoch }: { epoch: string }) => later(settles, { epoch }),
     helpFlush: () => Promise.resolve(),
+    pools: () => [],
+    observe: () => undefined,
     forget: () => undefined,
     close: () => Promise.resolve(),
   } as Partial<Store> as Store;

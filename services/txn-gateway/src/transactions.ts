@@ -54,7 +54,7 @@ export class Transactions {
     const { active, metrics } = this.#parts;
     if (active.size < this.#activeMax) return null;
     const full = this.#full();
-    metrics.refusals.add({ code: full.code });
+    metrics.refusals.add(full.code);
     return full;
   }
 
@@ -65,14 +65,17 @@ export class Transactions {
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
   async run(request: Accepted, caller: Caller): Promise<Answer> {
-    const { metrics } = this.#parts;
-    const { ack } = request;
+    const { metrics, deps } = this.#parts;
+    const { ack, isolation, readOnly } = request;
+    const beganMs = deps.clock.monotonicMs();
     try {
       const answer = await this.#run(request, caller);
-      metrics.transactions.add({ ack, outcome: answer.body.state });
+      metrics.transactions.add(ack, answer.body.state);
+      const tookMs = deps.clock.monotonicMs() - beganMs;
+      metrics.commit.at(ack, isolation, readOnly ? "read" : "write", "one_shot").observe(tookMs / 1_000);
       return answer;
     } catch (cause) {
-      metrics.transactions.add({ ack, outcome: cause instanceof HighwaterError ? cause.code : "internal" });
+      metrics.transactions.add(ack, cause instanceof HighwaterError ? cause.code : "internal");
       throw cause;
     }
   }
@@ -130,7 +133,7 @@ export class Transactions {
   }
 
   async #execute(request: Accepted, attempt: Attempt, caller: Caller): Promise<Execution> {
-    const { deps, announcer, config, active } = this.#parts;
+    const { deps, announcer, config, active, metrics } = this.#parts;
     const { id, reign, owner, digest } = attempt;
     const { limits, role } = caller.principal;
     const spec: TransactionSpec = {
@@ -142,12 +145,16 @@ export class Transactions {
     };
     const bounds = withinTime(active, config.totalTimeoutMs, caller.signal);
     try {
+      const beganMs = deps.clock.monotonicMs();
       const executing = deps.store.execute(reign.node, spec, bounds.signal);
       // What the store refuses without running it has failed by now, and such a request is not announced. All others are,
       // in this very tick, before anything has left for the database.
       await Promise.race([executing, Promise.resolve()]);
       if (!request.readOnly) attempt.announced = announcer.announce(attempt, request);
-      return await executing;
+      const execution = await executing;
+      const tookMs = deps.clock.monotonicMs() - beganMs;
+      metrics.store.at(request.readOnly ? "read" : "write", "one_shot").observe(tookMs / 1_000);
+      return execution;
     } catch (cause) {
       throw bounds.reasonFor(cause);
     } finally {

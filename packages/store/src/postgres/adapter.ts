@@ -14,6 +14,7 @@ import {
   type MintRequest,
   type NodeReport,
   type Opening,
+  type PoolReport,
   type PositionsReport,
   type ReceiptsAsOf,
   type ReplicaRead,
@@ -21,6 +22,7 @@ import {
   type RetentionReport,
   type Store,
   type StoreNode,
+  type StoreObserver,
   type TransactionSpec,
 } from "../port.ts";
 import { AskedReplicas } from "./asked-replicas.ts";
@@ -104,6 +106,7 @@ export class PostgresStore implements Store {
   readonly #connections = new Map<string, NodeConnections>();
   readonly #streams: ReplicaStreams;
   readonly #asked: AskedReplicas;
+  #observer: StoreObserver | null = null;
 
   constructor(options: PostgresStoreOptions) {
     this.#options = options;
@@ -182,6 +185,7 @@ export class PostgresStore implements Store {
       pool: this.#poolOf(node, "writes", name),
       size: name === null ? poolSize : rolePoolSize,
       ...{ queue: poolQueue, waitMs: connectTimeoutMs, clock, parts: { canceller, readPositions } },
+      observer: () => this.#observer,
     });
     node.shared.set(name, shared);
     return shared;
@@ -316,6 +320,17 @@ export class PostgresStore implements Store {
     });
   }
 
+  pools(): PoolReport[] {
+    return [...this.#connections].flatMap(([node, { writes, reads, shared }]) => {
+      const queued = [...shared.values()].reduce((sum, { waiting }) => sum + waiting, 0);
+      return [poolReport(node, "write", writes, queued), poolReport(node, "read", reads, 0)].flat();
+    });
+  }
+
+  observe(observer: StoreObserver): void {
+    this.#observer = observer;
+  }
+
   forget(node: string): void {
     const { flush, lookUp, settle, rescue, positions, writes, reads, shared } = this.#of(node);
     for (const channel of [flush, lookUp, settle, rescue, positions]) channel.reset();
@@ -366,6 +381,23 @@ export class PostgresStore implements Store {
       destroy(client);
     }
   }
+}
+
+/** Nothing for a node that no transaction has gone to yet. */
+function poolReport(
+  node: string,
+  use: PoolReport["use"],
+  pools: ReadonlyMap<unknown, WritePool>,
+  queued: number,
+): PoolReport[] {
+  if (pools.size === 0) return [];
+  const report = { node, use, busy: 0, idle: 0, waiting: queued };
+  for (const { load } of pools.values()) {
+    report.busy += load.busy;
+    report.idle += load.idle;
+    report.waiting += load.waiting;
+  }
+  return [report];
 }
 
 function unknownRole(_nodeUrl: string, role: string): never {

@@ -3,7 +3,7 @@
 // Owns the queue and what becomes of those behind a failed one; how a transaction ends is in execute.ts.
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
-import { type Execution, type TransactionSpec } from "../port.ts";
+import { type Execution, type StoreObserver, type TransactionSpec } from "../port.ts";
 import {
   concludeOn,
   type ExecutionParts,
@@ -25,6 +25,8 @@ export interface SharedWritesOptions {
   readonly queue: number;
   readonly waitMs: number;
   readonly clock: Clock;
+  /** As they are when a write leaves. */
+  readonly observer: () => StoreObserver | null;
   readonly parts: Pick<ExecutionParts, "canceller" | "readPositions">;
 }
 
@@ -84,6 +86,11 @@ export class SharedWrites {
       this.#queue.push(waiting);
       this.#callServers();
     });
+  }
+
+  /** Transactions that wait for a session. */
+  get waiting(): number {
+    return this.#queue.length;
   }
 
   /** What waits is told so: it has sent nothing. */
@@ -168,6 +175,8 @@ export class SharedWrites {
     const { parts, clock } = this.#options;
     const planned = batch.map(({ spec, signal }) => planOf(spec, signal));
     let lastMs = clock.monotonicMs();
+    const observer = this.#options.observer();
+    if (observer !== null) for (const { sinceMs } of batch) observer.onWaited(lastMs - sinceMs);
     const running = runTogether(
       session,
       parts.canceller,

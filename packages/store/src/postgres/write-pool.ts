@@ -110,6 +110,11 @@ export class WritePool {
     return (this.#pool?.waitingCount ?? 0) > 0;
   }
 
+  get load(): { readonly busy: number; readonly idle: number; readonly waiting: number } {
+    const idle = this.#pool?.idleCount ?? 0;
+    return { busy: (this.#pool?.totalCount ?? 0) - idle, idle, waiting: this.#pool?.waitingCount ?? 0 };
+  }
+
   /** The server has refused the epoch. */
   ended(epoch: EpochId): void {
     this.#ended.add(epoch);

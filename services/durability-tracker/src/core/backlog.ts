@@ -97,18 +97,29 @@ export class Backlog {
     if (slot !== undefined) this.#table.setMetadata(slot, metadata);
   }
 
-  /** Moves a level's mark on, and visits those that it has passed now, lowest first. */
-  advance(level: string, mark: Offset, visit?: (owner: OwnerAccount, source: Source | null) => void): void {
+  /** Moves a level's mark on, and visits those that it has passed now, lowest first. Answers how many they are. */
+  advance(level: string, mark: Offset, visit?: (owner: OwnerAccount, source: Source | null) => void): number {
     const cursor = this.#cursors.get(level);
-    if (cursor === undefined || (cursor.mark !== null && mark <= cursor.mark)) return;
+    if (cursor === undefined || (cursor.mark !== null && mark <= cursor.mark)) return 0;
     const from = cursor.at;
     cursor.mark = mark;
     cursor.at = this.#firstAbove(mark, from);
-    if (visit === undefined) return;
+    if (visit === undefined) return cursor.at - from;
     for (let at = from; at < cursor.at; at++) {
       const slot = this.#order[at] ?? 0;
       visit(this.#table.owner(slot), this.#table.source(slot));
     }
+    return cursor.at - from;
+  }
+
+  /** Since when some of the last `count` that the level's mark has passed were waiting; they are evenly chosen. */
+  timesPassed(level: string, count: number, samples: number): number[] {
+    const end = this.#cursors.get(level)?.at ?? this.#head;
+    const first = Math.max(this.#head, end - count);
+    return Array.from({ length: samples }, (_, n) => {
+      const at = first + Math.floor(((n + 0.5) * (end - first)) / samples);
+      return this.#table.time(this.#order[at] ?? 0);
+    });
   }
 
   /** Those between the level's mark and a higher one. */

@@ -2,6 +2,7 @@
 // another happens here and nowhere else; where to, is decided in placing.ts and proof.ts.
 import { type EpochId, maxOffset, type TxnId } from "@highwater/protocol";
 import { countEntry, expose, listed, ownerAccount, type OwnerAccount, type Source } from "./exposure.ts";
+import { noteLate, tellLate, tellPassed } from "./lags.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
 import { waitsForManager } from "./synchronous.ts";
@@ -107,7 +108,10 @@ export function isQueued(state: TrackerState, attempt: EpochId): boolean {
 export function queue(state: TrackerState, item: Waiting, effects: Effect[]): void {
   const { backlog, config } = state;
   state.highestPending = maxOffset(state.highestPending, item.offset);
-  const isDone = config.levels.every(({ name }) => backlog.hasReached(item, name));
+  let isDone = true;
+  for (const { name } of config.levels)
+    if (backlog.hasReached(item, name)) noteLate(state, name, item.atMs);
+    else isDone = false;
   if (state.tellsDurable)
     for (const { name } of config.levels)
       if (backlog.hasReached(item, name)) tellDurable(state, name, [item], effects);
@@ -150,9 +154,11 @@ function entryOf(state: TrackerState, attempt: EpochId, item: Waiting): Entry {
 export function settleByMarks(state: TrackerState, effects: Effect[]): void {
   const { standing } = state;
   if (standing.kind !== "reigning") return;
+  tellLate(state, effects);
   settleBacklog(state, standing.epoch, effects);
   for (const { name } of state.config.levels) {
     const durable: Entry[] = [];
+    const lagsMs: number[] = [];
     const mark = markIn(state, standing.epoch, name);
     const heap = state.waiting.get(name);
     if (mark === null || heap === undefined) continue;
@@ -161,11 +167,15 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
       // Met again after it moved on: its new place is in the heap as well, or it does not wait any more.
       if (state.entries.get(entry.key) !== entry || at.kind !== "pending") continue;
       if (at.place.epoch !== standing.epoch || at.place.offset > mark) continue;
-      if ((entry.reached & levelBit(state, name)) === 0 && entry.kind === "write") durable.push(entry);
+      if ((entry.reached & levelBit(state, name)) === 0 && entry.kind === "write") {
+        durable.push(entry);
+        if (entry.announced) lagsMs.push(Math.max(0, state.nowMs - entry.atMs));
+      }
       entry.reached |= levelBit(state, name);
       countEntry(state, entry);
       if (hasAll(state, entry.reached)) complete(state, entry, effects);
     }
+    if (lagsMs.length > 0) effects.push({ kind: "tell_lag", level: name, count: lagsMs.length, lagsMs });
     if (state.tellsDurable) tellDurable(state, name, durable, effects);
   }
 }
@@ -181,7 +191,8 @@ function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): 
     const leave = (owner: OwnerAccount, source: Source | null): void => {
       expose(state, -1, owner, source);
     };
-    backlog.advance(name, mark, isCounted ? leave : undefined);
+    const passed = backlog.advance(name, mark, isCounted ? leave : undefined);
+    tellPassed(state, name, passed, effects);
   }
   const through = backlog.settle();
   if (through !== null) effects.push({ kind: "forget_waiting", through });

@@ -53,6 +53,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     entries: new Map(),
     exposed: { total: 0, owners: new Map(), sources: new Map() },
     stalls: new Map(),
+    late: new Map(),
     deadlines: new OffsetHeap<Deadline>(),
     brokenPromises: new Set(),
     tellsDurable: false,

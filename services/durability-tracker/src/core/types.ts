@@ -12,6 +12,7 @@ import {
 } from "@highwater/protocol";
 import { type Backlog } from "./backlog.ts";
 import { type ExposureBook, type OwnerAccount, type Source } from "./exposure.ts";
+import { type LateArrivals } from "./lags.ts";
 import { type OffsetHeap } from "./offset-heap.ts";
 import { type Waiting } from "./waiting-table.ts";
 
@@ -193,6 +194,8 @@ export interface TrackerState {
   readonly entries: Map<string, Entry>;
   readonly exposed: ExposureBook;
   readonly stalls: Map<string, Stall>;
+  /** By level: attempts that were durable when their positions came, and are yet to be told of. */
+  readonly late: Map<string, LateArrivals>;
   /** By time. */
   readonly deadlines: OffsetHeap<Deadline>;
   /** Promises by `epoch/level` that were told as broken. */
@@ -343,6 +346,13 @@ export type Effect =
   | { readonly kind: "publish_verdict"; readonly published: Published }
   /** Only while somebody wants to hear of them. */
   | { readonly kind: "publish_durable"; readonly level: string; readonly items: readonly BecameDurable[] }
+  /** So many have become durable at the level; the times of some of them stand for all. */
+  | {
+      readonly kind: "tell_lag";
+      readonly level: string;
+      readonly count: number;
+      readonly lagsMs: readonly number[];
+    }
   /** Not durable in the time that its client has set. Verdicts as they are now. */
   | { readonly kind: "publish_delayed"; readonly published: Published }
   | {

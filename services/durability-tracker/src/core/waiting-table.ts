@@ -130,6 +130,10 @@ export class WaitingTable {
     return (this.#offsets[slot] ?? 0n) as Offset;
   }
 
+  time(slot: number): number {
+    return this.#times[slot] ?? 0;
+  }
+
   owner(slot: number): OwnerAccount {
     return this.#ownerAccounts.get(this.#owners[slot] ?? 0);
   }

@@ -8,6 +8,7 @@ import {
   type Clock,
   makeAuthorityRule,
   type NodeReport,
+  type PositionsReport,
   sleep,
   type Store,
   type Tenure,
@@ -48,6 +49,10 @@ export interface LoopListener {
   /** Only while asked for by `wantDurable`. */
   onDurable(level: string, items: readonly BecameDurable[]): void;
   onDelayed(published: Published): void;
+  /** So many have become durable at the level; the times of some of them stand for all. */
+  onLag(level: string, count: number, lagsMs: readonly number[]): void;
+  /** The reigning primary's word. */
+  onPositions(nowMs: number, report: PositionsReport): void;
   onStall(stall: StallEvent, isStalled: boolean): void;
   onBrokenPromise(promise: BrokenPromiseData): void;
 }
@@ -294,6 +299,9 @@ export class TrackerLoop {
       case "publish_durable":
         this.#listener.onDurable(effect.level, effect.items);
         return false;
+      case "tell_lag":
+        this.#listener.onLag(effect.level, effect.count, effect.lagsMs);
+        return false;
       case "publish_delayed":
         this.#listener.onDelayed(effect.published);
         return false;
@@ -377,8 +385,10 @@ export class TrackerLoop {
           if (!isCurrent || confirmed === null) {
             this.#watcher?.nudge();
           } else {
-            const event = { kind: "positions_reported", nowMs: clock.monotonicMs(), askedAtMs } as const;
+            const nowMs = clock.monotonicMs();
+            const event = { kind: "positions_reported", nowMs, askedAtMs } as const;
             this.dispatch({ ...event, ...report, ...confirmed });
+            this.#listener.onPositions(nowMs, report);
             this.#askNewcomers();
           }
           if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#config.busyPollMs;

@@ -1,74 +1,190 @@
-// The tracker's numbers as Prometheus text.
-import { type EpochId } from "@highwater/protocol";
-import { asksForCandidates, exposure, heldCount, pendingAt, type TrackerState } from "../core/index.ts";
+// The tracker's numbers. What the core knows is read when somebody asks; what only happens is counted as it does.
+import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
+import { type HistogramSeries, MetricSet, registerProcess, TRACKER } from "@highwater/service";
+import { type PositionsReport } from "@highwater/store";
+import {
+  asksForCandidates,
+  exposure,
+  heldCount,
+  levelNames,
+  pendingAt,
+  type TrackerState,
+} from "../core/index.ts";
 import { type DurabilityEvents } from "../events/durability-events.ts";
+import { FlushHistory } from "./flush-history.ts";
 import { type Told } from "./told.ts";
 
-export function metricsText(
-  state: TrackerState,
-  streams: number,
-  told: Pick<Told, "lost" | "broken" | "promises" | "delayed" | "stalled">,
-  events: Pick<DurabilityEvents, "counts" | "streams">,
-): string {
-  const current = state.ancestry.at(-1);
-  const marks = current === undefined ? undefined : state.marks.get(current.id as EpochId);
-  const risk = exposure(state);
-  const lines = [
-    "# TYPE highwater_mark_bytes gauge",
-    ...[...(marks ?? [])].map(
-      ([level, offset]) => `highwater_mark_bytes{level="${level}"} ${offset.toString()}`,
-    ),
-    "# TYPE highwater_pending_transactions gauge",
-    ...state.config.levels.map(
-      ({ name }) => `highwater_pending_transactions{level="${name}"} ${String(pendingAt(state, name))}`,
-    ),
-    "# TYPE highwater_level_stalled gauge",
-    ...state.config.levels.map(
-      ({ name }) => `highwater_level_stalled{level="${name}"} ${told.stalled.has(name) ? "1" : "0"}`,
-    ),
-    ...synchronousLines(state),
-    "# TYPE highwater_exposed_transactions gauge",
-    `highwater_exposed_transactions{level="${risk.level}"} ${String(risk.transactions)}`,
-    "# TYPE highwater_exposed_bytes gauge",
-    `highwater_exposed_bytes{level="${risk.level}"} ${risk.bytes.toString()}`,
-    "# TYPE highwater_exposed_oldest_seconds gauge",
-    `highwater_exposed_oldest_seconds{level="${risk.level}"} ${String((risk.oldestMs ?? 0) / 1_000)}`,
-    "# TYPE highwater_ledger_entries gauge",
-    `highwater_ledger_entries ${String(heldCount(state))}`,
-    "# TYPE highwater_epoch gauge",
-    `highwater_epoch ${String(current?.seq ?? 0)}`,
-    "# TYPE highwater_authority_settled gauge",
-    `highwater_authority_settled ${state.standing.kind === "reigning" ? "1" : "0"}`,
-    "# TYPE highwater_split_brain gauge",
-    `highwater_split_brain ${state.standing.kind === "unsettled" && state.standing.split ? "1" : "0"}`,
-    "# TYPE highwater_stream_clients gauge",
-    `highwater_stream_clients ${String(streams)}`,
-    "# TYPE highwater_event_stream_clients gauge",
-    `highwater_event_stream_clients ${String(events.streams)}`,
-    "# TYPE highwater_events_kept gauge",
-    `highwater_events_kept ${String(events.counts.kept)}`,
-    "# TYPE highwater_events_set_aside gauge",
-    `highwater_events_set_aside ${String(events.counts.setAside)}`,
-    "# TYPE highwater_events_recorded_total counter",
-    `highwater_events_recorded_total ${String(events.counts.recorded)}`,
-    "# TYPE highwater_lost_total counter",
-    `highwater_lost_total ${String(told.lost)}`,
-    "# TYPE highwater_broken_total counter",
-    `highwater_broken_total ${String(told.broken)}`,
-    "# TYPE highwater_broken_promises_total counter",
-    `highwater_broken_promises_total ${String(told.promises)}`,
-    "# TYPE highwater_delayed_total counter",
-    `highwater_delayed_total ${String(told.delayed)}`,
-  ];
-  return lines.join("\n") + "\n";
+export interface TrackerMetricsParts {
+  readonly state: () => TrackerState;
+  readonly nowMs: () => number;
+  readonly told: Pick<Told, "lost" | "broken" | "delayed" | "stalled">;
+  readonly events: Pick<DurabilityEvents, "counts" | "streams">;
+  readonly streams: () => number;
+  readonly identity: { readonly name: string; readonly region: string };
 }
 
-/** Only where a level counts them. */
-function synchronousLines(state: TrackerState): string[] {
-  if (!asksForCandidates(state)) return [];
-  const { synchronous } = state;
-  return [
-    "# TYPE highwater_synchronous_standbys gauge",
-    `highwater_synchronous_standbys ${synchronous.kind === "known" ? String(synchronous.count) : "0"}`,
-  ];
+export class TrackerMetrics extends MetricSet {
+  readonly refusals = this.counter(TRACKER.refusals);
+  readonly brokenPromises = this.counter(TRACKER.brokenPromises);
+  readonly verdicts = this.counter(TRACKER.verdicts);
+  readonly #lag = this.histogram(TRACKER.durabilityLag);
+  readonly #epochsBegun = this.counter(TRACKER.epochsBegun);
+  readonly #flushed = new FlushHistory();
+  #epoch: string | null = null;
+
+  /** So many have become durable; the times of some of them stand for all. */
+  noteLag(level: string, count: number, lagsMs: readonly number[]): void {
+    const series: HistogramSeries = this.#lag.at(level);
+    for (const lagMs of lagsMs) series.observe(lagMs / 1_000, count / lagsMs.length);
+  }
+
+  /** What reigned when the tracker was started had begun before. */
+  noteEpoch(record: EpochRecord | undefined): void {
+    if (record === undefined || record.id === this.#epoch) return;
+    if (this.#epoch !== null) this.#epochsBegun.add(record.cause);
+    this.#epoch = record.id;
+  }
+
+  notePositions(nowMs: number, { epoch, flushed }: PositionsReport, state: TrackerState): void {
+    this.#flushed.note(epoch, { atMs: nowMs, offset: flushed }, slowestOf(state));
+  }
+
+  register(parts: TrackerMetricsParts): void {
+    registerProcess(this, { service: "durability-tracker", ...parts.identity });
+    for (const level of levelNames(parts.state())) this.brokenPromises.addMany(0, level);
+    this.#registerMarks(parts);
+    this.#registerExposure(parts);
+    this.#registerNodes(parts);
+    this.#registerEpochs(parts);
+    this.#registerVerdicts(parts);
+    const { events, streams } = parts;
+    this.read(TRACKER.streamClients, streams);
+    this.read(TRACKER.eventStreamClients, () => events.streams);
+    this.read(TRACKER.eventsKept, () => events.counts.kept);
+    this.read(TRACKER.eventsSetAside, () => events.counts.setAside);
+    this.read(TRACKER.eventsRecorded, () => events.counts.recorded);
+  }
+
+  #registerMarks({ state, told }: TrackerMetricsParts): void {
+    const perLevel = (value: (level: string) => number) => () =>
+      levelNames(state()).map((level) => ({ labels: { level }, value: value(level) }));
+    const marks = (): [string, bigint][] => [...(state().marks.get(currentOf(state())) ?? [])];
+    this.read(TRACKER.mark, () =>
+      marks().map(([level, offset]) => ({ labels: { level }, value: Number(offset) })),
+    );
+    this.read(TRACKER.markLag, () => {
+      const { primaryFlushed } = state();
+      if (primaryFlushed === null) return [];
+      return marks().map(([level, offset]) => ({
+        labels: { level },
+        value: bytesBetween(offset, primaryFlushed),
+      }));
+    });
+    this.read(
+      TRACKER.pending,
+      perLevel((level) => pendingAt(state(), level)),
+    );
+    this.read(
+      TRACKER.levelStalled,
+      perLevel((level) => (told.stalled.has(level) ? 1 : 0)),
+    );
+    this.read(TRACKER.synchronousStandbys, () => {
+      const { synchronous } = state();
+      if (!asksForCandidates(state())) return null;
+      return synchronous.kind === "known" ? synchronous.count : 0;
+    });
+  }
+
+  #registerExposure({ state }: TrackerMetricsParts): void {
+    const labels = (): { level: string } => ({ level: state().config.exposureLevel });
+    this.read(TRACKER.exposed, () => [{ labels: labels(), value: exposure(state()).transactions }]);
+    this.read(TRACKER.exposedByRegion, () =>
+      Object.entries(exposure(state()).byRegion).map(([region, value]) => ({ labels: { region }, value })),
+    );
+    this.read(TRACKER.exposedBytes, () => [{ labels: labels(), value: Number(exposure(state()).bytes) }]);
+    this.read(TRACKER.exposedOldest, () => [
+      { labels: labels(), value: (exposure(state()).oldestMs ?? 0) / 1_000 },
+    ]);
+    this.read(TRACKER.ledgerEntries, () => heldCount(state()));
+  }
+
+  #registerNodes({ state, nowMs }: TrackerMetricsParts): void {
+    const nodes = () => [...state().nodes.values()];
+    this.read(TRACKER.nodeAlive, () =>
+      nodes().map(({ site: { id, region, zone }, alive }) => ({
+        labels: { node: id, region, zone },
+        value: alive ? 1 : 0,
+      })),
+    );
+    this.read(TRACKER.nodePrimary, () => {
+      const { standing } = state();
+      return nodes().map(({ site: { id, region } }) => ({
+        labels: { node: id, region },
+        value: standing.kind === "reigning" && standing.node === id ? 1 : 0,
+      }));
+    });
+    const positioned = (value: (position: Offset) => number) => () =>
+      nodes().flatMap(({ site: { id, region }, position }) =>
+        position === null ? [] : [{ labels: { node: id, region }, value: value(position) }],
+      );
+    this.read(TRACKER.nodePosition, positioned(Number));
+    this.read(
+      TRACKER.replicationLagBytes,
+      positioned((position) => bytesBetween(position, state().primaryFlushed ?? position)),
+    );
+    this.read(
+      TRACKER.replicationLag,
+      positioned((position) => this.#flushed.lagMs(currentOf(state()), position, nowMs()) / 1_000),
+    );
+  }
+
+  #registerEpochs({ state, nowMs }: TrackerMetricsParts): void {
+    const current = (): EpochRecord | undefined => state().ancestry.at(-1);
+    this.read(TRACKER.epoch, () => current()?.seq ?? 0);
+    this.read(TRACKER.epochInfo, () => {
+      const record = current();
+      if (record === undefined) return [];
+      return [{ labels: { epoch: record.id, node: record.node, cause: record.cause }, value: 1 }];
+    });
+    this.read(TRACKER.epochAge, () =>
+      current() === undefined ? null : Math.max(0, nowMs() - state().reignSinceMs) / 1_000,
+    );
+    this.read(TRACKER.authoritySettled, () => (state().standing.kind === "reigning" ? 1 : 0));
+    this.read(TRACKER.splitBrain, () => {
+      const { standing } = state();
+      return standing.kind === "unsettled" && standing.split ? 1 : 0;
+    });
+  }
+
+  #registerVerdicts({ state, told }: TrackerMetricsParts): void {
+    this.read(TRACKER.lost, () => told.lost);
+    this.read(TRACKER.broken, () => told.broken);
+    this.read(TRACKER.delayed, () => told.delayed);
+    this.read(TRACKER.inDoubt, () => {
+      const { intents, unproven, absent, adrift } = state();
+      const sizes = {
+        intent: intents.size,
+        unproven: unproven.size,
+        absent: absent.size,
+        adrift: adrift.size,
+      };
+      return Object.entries(sizes).map(([name, value]) => ({ labels: { state: name }, value }));
+    });
+  }
+}
+
+function currentOf(state: TrackerState): EpochId {
+  return (state.ancestry.at(-1)?.id ?? "") as EpochId;
+}
+
+function bytesBetween(lower: bigint, upper: bigint): number {
+  return upper > lower ? Number(upper - lower) : 0;
+}
+
+/** Of the nodes whose position is known; null when there is none. */
+function slowestOf(state: TrackerState): Offset | null {
+  let slowest: Offset | null = null;
+  for (const { position } of state.nodes.values())
+    if (position !== null && (slowest === null || position < slowest)) slowest = position;
+  return slowest;
 }

@@ -1,6 +1,6 @@
 // Counts and logs what nobody must overlook.
 import { type BrokenPromiseData, type StallEvent } from "@highwater/protocol";
-import { type Log } from "@highwater/service";
+import { type Counter, type Log } from "@highwater/service";
 import { type Clock } from "@highwater/store";
 import { type Published } from "../core/index.ts";
 
@@ -10,18 +10,19 @@ const LINES_PER_SECOND = 100;
 export class Told {
   lost = 0;
   broken = 0;
-  /** Promises of a level that a failure has undone, by their ranges. */
-  promises = 0;
   delayed = 0;
   /** Levels that are stalled now. */
   readonly stalled = new Set<string>();
+  /** Promises of a level that a failure has undone, by their ranges. */
+  readonly #promises: Counter;
   readonly #log: Log;
   readonly #clock: Clock;
   /** Single transactions that may still be logged in this second, and those that were not. */
   #lines = LINES_PER_SECOND;
   #leftOut = 0;
 
-  constructor(log: Log, clock: Clock) {
+  constructor(log: Log, clock: Clock, promises: Counter) {
+    this.#promises = promises;
     this.#log = log;
     this.#clock = clock;
   }
@@ -38,7 +39,7 @@ export class Told {
   }
 
   brokenPromise(promise: BrokenPromiseData): void {
-    this.promises++;
+    this.#promises.add(promise.level);
     this.#log.error("promise_broken", { ...promise });
   }
 

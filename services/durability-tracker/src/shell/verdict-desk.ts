@@ -9,7 +9,7 @@ import {
   type VerdictsRequest,
   type VerdictsResponse,
 } from "@highwater/protocol";
-import { type Caller, mayReadOf, type Principal } from "@highwater/service";
+import { type Caller, type Counter, mayReadOf, type Principal } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
 import { entryKey, judge, levelNames, type Token } from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
@@ -20,6 +20,7 @@ export interface VerdictDeskOptions {
   readonly clock: Clock;
   /** Whoever waits when it aborts is answered with what is known. */
   readonly stop: AbortSignal;
+  readonly verdicts: Counter;
 }
 
 /** Two looks at what is pending are at least so far apart. */
@@ -43,10 +44,12 @@ export class VerdictDesk {
   readonly #loop: TrackerLoop;
   readonly #clock: Clock;
   readonly #stop: AbortSignal;
+  readonly #verdicts: Counter;
   readonly #waiters = new Set<Waiter>();
   #looking = false;
 
-  constructor({ loop, clock, stop }: VerdictDeskOptions) {
+  constructor({ loop, clock, stop, verdicts }: VerdictDeskOptions) {
+    this.#verdicts = verdicts;
     this.#loop = loop;
     this.#clock = clock;
     this.#stop = stop;
@@ -77,6 +80,7 @@ export class VerdictDesk {
       const gone = signal === undefined ? this.#stop : AbortSignal.any([signal, this.#stop]);
       await this.#loop.whileInterested(() => this.#wait(judgeAll, waitMs, gone));
     }
+    for (const { verdict } of answers.values()) this.#verdicts.add(verdict);
     return {
       verdicts: request.tokens.flatMap((text) => answers.get(text) ?? []),
       marks: currentMarks(this.#loop.state),

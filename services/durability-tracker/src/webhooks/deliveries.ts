@@ -69,7 +69,8 @@ const SETTLE = `UPDATE highwater.webhook_delivery SET status = $3, job = $4,
   failures = failures + CASE WHEN $3 = 'delivered' THEN 0 ELSE 1 END,
   next_attempt_at = clock_timestamp() + $5::float8 * interval '1 millisecond',
   settled_at = CASE WHEN $3 IN ('delivered', 'failed') THEN clock_timestamp() END
-WHERE id = $1 AND job = $2`;
+WHERE id = $1 AND job = $2
+RETURNING (extract(epoch FROM clock_timestamp() - created_at) * 1000)::float8 AS age_ms`;
 
 const INSERT_ATTEMPT = `INSERT INTO highwater.webhook_attempt (delivery, n, duration_ms, outcome, status, answer)
 VALUES ($1, $2, $3, $4, $5, $6)`;
@@ -197,19 +198,19 @@ export interface Settlement {
   readonly next: { readonly job: string; readonly delayMs: number } | null;
 }
 
-/** False: the delivery has another job by now, and nothing was changed. */
+/** How old the delivery is. Null: it has another job by now, and nothing was changed. */
 export async function settle(
   client: Executor,
   { delivery, job, status, next }: Settlement,
-): Promise<boolean> {
-  const { rowCount } = await client.query(SETTLE, [
+): Promise<number | null> {
+  const { rows } = await client.query<{ age_ms: number }>(SETTLE, [
     delivery,
     job,
     status,
     next?.job ?? null,
     next?.delayMs ?? null,
   ]);
-  return rowCount === 1;
+  return rows[0]?.age_ms ?? null;
 }
 
 export interface DeliveryQuery {

@@ -62,7 +62,9 @@ const CENSUS = `SELECT
   (SELECT count(*)::int FROM highwater.webhook_endpoint WHERE disabled_at IS NOT NULL) AS disabled,
   (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'pending') AS pending,
   (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'failed') AS failed,
-  (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'held') AS held`;
+  (SELECT count(*)::int FROM highwater.webhook_delivery WHERE status = 'held') AS held,
+  (SELECT coalesce(extract(epoch FROM clock_timestamp() - min(created_at)) * 1000, 0)::float8
+    FROM highwater.webhook_delivery WHERE status = 'pending') AS "oldestPendingMs"`;
 
 export interface EndpointRow {
   readonly id: string;
@@ -189,6 +191,7 @@ export interface Census {
   readonly pending: number;
   readonly failed: number;
   readonly held: number;
+  readonly oldestPendingMs: number;
 }
 
 export async function takeCensus(database: Database): Promise<Census> {

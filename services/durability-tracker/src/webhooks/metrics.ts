@@ -1,61 +1,49 @@
 // What webhooks count. Labels come from fixed sets: no endpoint, no URL.
-import { MetricSet } from "@highwater/service";
+import { MetricSet, WEBHOOKS } from "@highwater/service";
 import { type Census } from "./endpoints.ts";
 import { type Attempt } from "./exchange.ts";
 
-export class WebhookMetrics {
-  readonly #set = new MetricSet();
-  readonly #attempts = this.#set.counter(
-    "highwater_webhook_attempts_total",
-    "Attempts of this tracker at deliveries, by outcome.",
-  );
-  #enqueued = 0;
+const STATUSES = ["pending", "failed", "held"] as const;
+
+export class WebhookMetrics extends MetricSet {
+  readonly #attempts = this.counter(WEBHOOKS.attempts);
+  readonly #attemptTime = this.histogram(WEBHOOKS.attemptTime);
+  readonly #deliveryAge = this.histogram(WEBHOOKS.deliveryAge);
+  readonly #enqueued = this.counter(WEBHOOKS.enqueued);
   #census: Census | null = null;
 
   constructor() {
-    const one = (read: () => number | undefined) => () => {
-      const value = read();
-      return value === undefined ? [] : [{ labels: {}, value }];
-    };
-    this.#set.gauge(
-      "highwater_webhook_messages_enqueued",
-      "Messages that this tracker has enqueued since it started.",
-      one(() => this.#enqueued),
-    );
-    this.#set.gauge("highwater_webhook_endpoints", "Endpoints, by whether they are disabled.", () =>
-      this.#census === null
-        ? []
-        : [
-            { labels: { disabled: "no" }, value: this.#census.endpoints - this.#census.disabled },
-            { labels: { disabled: "yes" }, value: this.#census.disabled },
-          ],
-    );
-    this.#set.gauge(
-      "highwater_webhook_deliveries",
-      "Deliveries in the store that have not been delivered, by status.",
-      () =>
-        this.#census === null
-          ? []
-          : (["pending", "failed", "held"] as const).map((status) => ({
-              labels: { status },
-              value: this.#census?.[status] ?? 0,
-            })),
-    );
+    super();
+    this.read(WEBHOOKS.endpoints, () => {
+      if (this.#census === null) return [];
+      const { endpoints, disabled } = this.#census;
+      return [
+        { labels: { disabled: "no" }, value: endpoints - disabled },
+        { labels: { disabled: "yes" }, value: disabled },
+      ];
+    });
+    this.read(WEBHOOKS.deliveries, () => {
+      const census = this.#census;
+      if (census === null) return [];
+      return STATUSES.map((status) => ({ labels: { status }, value: census[status] }));
+    });
+    this.read(WEBHOOKS.oldestPending, () => this.#census && this.#census.oldestPendingMs / 1_000);
   }
 
-  attempted({ outcome }: Attempt): void {
-    this.#attempts.add({ outcome });
+  attempted({ outcome, durationMs }: Attempt): void {
+    this.#attempts.add(outcome);
+    this.#attemptTime.at(outcome).observe(durationMs / 1_000);
+  }
+
+  settled(result: "delivered" | "failed" | "held", ageMs: number): void {
+    this.#deliveryAge.at(result).observe(ageMs / 1_000);
   }
 
   enqueued(messages: number): void {
-    this.#enqueued += messages;
+    this.#enqueued.addMany(messages);
   }
 
   counted(census: Census): void {
     this.#census = census;
-  }
-
-  render(): string {
-    return this.#set.render();
   }
 }

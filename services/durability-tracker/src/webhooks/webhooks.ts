@@ -189,6 +189,9 @@ export class Webhooks {
         onAttempt: (attempt) => {
           this.metrics.attempted(attempt);
         },
+        onSettled: (result, ageMs) => {
+          this.metrics.settled(result, ageMs);
+        },
         onFailure: () => {
           chores.wake();
         },

@@ -28,6 +28,8 @@ export interface WorkerDeps {
   readonly rng: () => number;
   readonly log: Log;
   readonly onAttempt: (attempt: Attempt) => void;
+  /** A delivery of such an age is over. */
+  readonly onSettled: (result: "delivered" | "failed" | "held", ageMs: number) => void;
   /** An endpoint may have been disabled: its owner is to be told. */
   readonly onFailure: () => void;
 }
@@ -136,7 +138,7 @@ export class Worker {
     attempt: Attempt,
     { failures, type }: { readonly failures: number; readonly type: string },
   ): Promise<void> {
-    const { database, jobs, rng, log, onFailure } = this.#deps;
+    const { database, jobs, rng, log, onFailure, onSettled } = this.#deps;
     const { delaysMs, disableAfterMs } = this.#settings;
     const isDelivered = attempt.outcome === "delivered";
     // A test is an answer to somebody who is waiting for it: it is not repeated.
@@ -144,6 +146,7 @@ export class Worker {
       isDelivered || type === "webhook.test"
         ? null
         : nextAttempt({ failures, retryAfterMs: attempt.retryAfterMs, delaysMs, random: rng() });
+    let ageMs = 0;
     const status = await database.transaction(async (client) => {
       const isDisabled = await deliveries.noteOutcome(client, job.endpoint, attempt, disableAfterMs);
       const isOurs = await jobs.complete(client, job);
@@ -154,13 +157,16 @@ export class Worker {
       const next = delayMs === null || isDisabled ? null : { job: newJobId(), delayMs };
       const becomes = statusAfter({ isDelivered, isTest: type === "webhook.test", isDisabled, next });
       const settlement = { delivery: job.delivery, job: job.id, status: becomes, next };
-      if (!(await deliveries.settle(client, settlement))) return "overtaken";
+      const settledAgeMs = await deliveries.settle(client, settlement);
+      if (settledAgeMs === null) return "overtaken";
+      ageMs = settledAgeMs;
       if (next !== null)
         await jobs.enqueue(client, [
           { id: next.job, delivery: job.delivery, endpoint: job.endpoint, delayMs: next.delayMs },
         ]);
       return becomes;
     });
+    if (status === "delivered" || status === "failed" || status === "held") onSettled(status, ageMs);
     if (!isDelivered) onFailure();
     const { outcome, status: answered, durationMs } = attempt;
     const { delivery, endpoint } = job;

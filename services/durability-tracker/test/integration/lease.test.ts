@@ -119,6 +119,8 @@ async function withTracker(
     onVerdict: () => undefined,
     onDurable: () => undefined,
     onDelayed: () => undefined,
+    onLag: () => undefined,
+    onPositions: () => undefined,
     onStall: () => undefined,
     onBrokenPromise: () => undefined,
   };

@@ -65,12 +65,12 @@ export class Account {
     this.#forget(exposed.owner);
   }
 
-  /** It has committed, at the place. Of one that is no reservation any more: nothing. */
+  /** It has committed, at the place. Of one that is no reservation any more: nothing. True when it is durable already. */
   commit(
     exposed: Exposed,
     at: { readonly epoch: EpochId; readonly offset: Offset; readonly nowMs: number },
-  ): void {
-    if (exposed.state !== "reserved") return;
+  ): boolean {
+    if (exposed.state !== "reserved") return false;
     this.#unreserve(exposed);
     exposed.atMs = at.nowMs;
     // The answer to a commit of an epoch that has ended meanwhile comes late, not its place in the history.
@@ -80,20 +80,21 @@ export class Account {
     if (this.#mark !== undefined && this.#mark >= exposed.offset) {
       exposed.state = "over";
       this.#forget(exposed.owner);
-      return;
+      return true;
     }
     exposed.state = "pending";
     if (isCarried) this.#carried.push(exposed);
     else this.#queue.insert(exposed, (other) => other.offset > exposed.offset);
     this.total.add(exposed, this.#epochNumber);
     exposed.owner.add(exposed, this.#epochNumber);
+    return false;
   }
 
   /**
    * Everything of the epoch at or below the mark is durable. A mark of another epoch, or a lower one, changes nothing.
-   * Answers how many it has settled.
+   * Answers how many it has settled, and visits those that committed in this epoch; of the others some may be lost.
    */
-  advance(epoch: string, mark: Offset): number {
+  advance(epoch: string, mark: Offset, visit?: (exposed: Exposed) => void): number {
     if (epoch !== this.#epoch || (this.#mark !== undefined && this.#mark >= mark)) return 0;
     this.#mark = mark;
     let settled = 0;
@@ -106,6 +107,7 @@ export class Account {
     for (let next = this.#queue.first; next !== undefined && next.offset <= mark; next = this.#queue.first) {
       this.#queue.shift();
       this.#settle(next);
+      visit?.(next);
       settled++;
     }
     return settled;

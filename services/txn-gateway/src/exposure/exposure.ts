@@ -9,7 +9,7 @@ import {
   parseOffset,
 } from "@highwater/protocol";
 import { type Clock, sleep } from "@highwater/store";
-import { type Log } from "@highwater/service";
+import { type HistogramSeries, type Log } from "@highwater/service";
 import { type Metrics } from "../metrics.ts";
 import { type Ack } from "../txn/request.ts";
 import { Account, type Exposed } from "./account.ts";
@@ -23,7 +23,7 @@ export type { Exposed } from "./account.ts";
 export interface ExposureParts {
   readonly clock: Clock;
   readonly log: Pick<Log, "warn">;
-  readonly metrics: Pick<Metrics, "exposureDelays" | "exposureRefusals">;
+  readonly metrics: Pick<Metrics, "exposureDelays" | "exposureRefusals" | "durabilityLag">;
   /** Ids that no tracker has acknowledged, and how many there may be; they have a bound of their own. */
   readonly announcements: { readonly pending: () => number; readonly max: number };
 }
@@ -78,11 +78,13 @@ export class Exposure {
   readonly #others: Others;
   readonly #drain = new DrainRate();
   readonly #announcements: Use["limit"];
+  readonly #lag: HistogramSeries;
   #isOtherLevel = false;
 
   constructor(parts: ExposureParts, options: ExposureOptions) {
     this.#parts = parts;
     this.#options = options;
+    this.#lag = parts.metrics.durabilityLag.at(options.settings.level);
     const { level, gateways } = options.settings;
     this.#others = new Others({ ...options, level, gatewaysMin: gateways });
     this.#announcements = { name: ANNOUNCEMENTS, scope: "all", value: parts.announcements.max };
@@ -117,7 +119,7 @@ export class Exposure {
     const nearness = this.#check(owner, ack);
     const exposed = this.#account.reserve(owner);
     if (ack !== "commit" || nearness <= SLOW_FROM) return { exposed, slow: null };
-    this.#parts.metrics.exposureDelays.add({});
+    this.#parts.metrics.exposureDelays.add();
     const delayMs = (SLOW_MS_MAX * (nearness - SLOW_FROM)) / (1 - SLOW_FROM);
     return { exposed, slow: sleep(this.#parts.clock, delayMs) };
   }
@@ -128,7 +130,13 @@ export class Exposure {
   }
 
   commit(exposed: Exposed, epoch: EpochId, offset: Offset): void {
-    this.#account.commit(exposed, { epoch, offset, nowMs: this.#parts.clock.monotonicMs() });
+    const isDurable = this.#account.commit(exposed, {
+      epoch,
+      offset,
+      nowMs: this.#parts.clock.monotonicMs(),
+    });
+    // The mark was faster than the answer to the commit.
+    if (isDurable) this.#lag.observe(0);
   }
 
   /** It has not committed. Of one that has, or whose commit is being looked up: nothing. */
@@ -138,8 +146,11 @@ export class Exposure {
 
   /** The level's mark has risen. */
   advance(epoch: string, mark: Offset): void {
-    const settled = this.#account.advance(epoch, mark);
-    if (settled > 0) this.#drain.note(settled, this.#parts.clock.monotonicMs());
+    const nowMs = this.#parts.clock.monotonicMs();
+    const settled = this.#account.advance(epoch, mark, (exposed) => {
+      this.#lag.observe((nowMs - exposed.atMs) / 1_000);
+    });
+    if (settled > 0) this.#drain.note(settled, nowMs);
   }
 
   /** This gateway runs transactions in the epoch from now on. */
@@ -229,7 +240,7 @@ export class Exposure {
 
   #refuse(use: Use, nowMs: number): never {
     const { limit, tally } = use;
-    this.#parts.metrics.exposureRefusals.add({ limit: limit.name });
+    this.#parts.metrics.exposureRefusals.add(limit.name);
     const isOfAnnouncements = limit === this.#announcements;
     const isFresh = this.#others.isFresh(this.#account, nowMs);
     const elsewhere = isFresh ? this.#others.transactions(limit.scope, tally.owner) : 0;

@@ -72,6 +72,8 @@ async function makeGateway() {
       }),
     begin: () => new Promise<Opening>((resolve) => begins.push(resolve)),
     forget: () => undefined,
+    pools: () => [],
+    observe: () => undefined,
     close: () => Promise.resolve(),
   } as Partial<Store> as Store;
   const nodes = [{ id: "a", region: "r", zone: "z", url: "postgresql://a/app" }];

@@ -7,7 +7,7 @@ import {
   type StatementsRequest,
   type TxnId,
 } from "@highwater/protocol";
-import { type Opening } from "@highwater/store";
+import { type Execution, type Opening } from "@highwater/store";
 import { refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
 import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
@@ -151,7 +151,7 @@ export class Interactive {
     });
     const open: Open = {
       known: { owner, attempt, calls: new Calls<Done>() },
-      ...{ beginDigest: digestOfBegin(request), lifetime, leave },
+      ...{ beginDigest: digestOfBegin(request), isolation: request.isolation, lifetime, leave },
       ...{ metadata: request.metadata, maxDelayMs: request.maxDelayMs },
       transaction: opening.transaction,
       ...{ opened: opening.results, results: [], isCommitting: false },
@@ -190,6 +190,25 @@ export class Interactive {
 
   /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
   async commit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<CallAnswer> {
+    const { metrics, deps } = this.#parts;
+    const { ack } = request;
+    // Of one that is over, a repeated commit only tells what became of it.
+    const open = this.#open.get(id);
+    const beganMs = deps.clock.monotonicMs();
+    try {
+      const answer = await this.#answerCommit(id, request, caller);
+      metrics.transactions.add(ack, answer.body.state);
+      const tookMs = deps.clock.monotonicMs() - beganMs;
+      if (open !== undefined)
+        metrics.commit.at(ack, open.isolation, accessOf(open), "interactive").observe(tookMs / 1_000);
+      return answer;
+    } catch (cause) {
+      metrics.transactions.add(ack, cause instanceof HighwaterError ? cause.code : "internal");
+      throw cause;
+    }
+  }
+
+  async #answerCommit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<CallAnswer> {
     const { outcomes } = this.#parts;
     const admitted = this.#admit(id, request, caller);
     const done = await this.#call(id, request, caller, (open) => this.#commit(id, open, request, admitted));
@@ -211,7 +230,7 @@ export class Interactive {
     if (admitted.slow !== null) await admitted.slow;
     const bounds = withinTime(active, lifetime.limits.totalTimeoutMs, undefined);
     try {
-      const executing = transaction.commit(request.statements, bounds.signal);
+      const executing = this.#timed(open, transaction.commit(request.statements, bounds.signal));
       // As for a one-shot transaction: what is refused without being sent is not announced, everything else is, at once.
       await Promise.race([executing, Promise.resolve()]);
       isSent = true;
@@ -232,6 +251,14 @@ export class Interactive {
     } finally {
       bounds.end();
     }
+  }
+
+  async #timed(open: Open, executing: Promise<Execution>): Promise<Execution> {
+    const { metrics, deps } = this.#parts;
+    const beganMs = deps.clock.monotonicMs();
+    const execution = await executing;
+    metrics.store.at(accessOf(open), "interactive").observe((deps.clock.monotonicMs() - beganMs) / 1_000);
+    return execution;
   }
 
   /** The error to answer. */
@@ -358,7 +385,7 @@ export class Interactive {
     this.#open.delete(id);
     this.#ended.add(id, open.known, end, open.results);
     open.lifetime.stop();
-    this.#parts.metrics.openEnds.add({ how: end.how });
+    this.#parts.metrics.openEnds.add(end.how);
     const ending = open.transaction.rollback().then(() => {
       void until.finally(open.leave);
     });
@@ -383,6 +410,10 @@ export class Interactive {
     }
     await Promise.all(this.#ending);
   }
+}
+
+function accessOf({ known }: Open): "read" | "write" {
+  return known.attempt.readOnly ? "read" : "write";
 }
 
 /** Only a commit is answered from what was committed; to any other call the transaction is gone. */

@@ -53,6 +53,7 @@ export interface Known {
 export interface Open {
   readonly known: Known;
   readonly beginDigest: string;
+  readonly isolation: AcceptedBegin["isolation"];
   readonly metadata: AcceptedBegin["metadata"];
   readonly maxDelayMs: AcceptedBegin["maxDelayMs"];
   readonly transaction: OpenTransaction;

@@ -1,0 +1,39 @@
+// How long attempts took from their announcement to their durability, for the shell to count. A mark takes any number of them
+// along, and telling of it costs the same for a thousand as for ten: their number is exact, and a few of them, evenly chosen in
+// the order of the log, stand for the times of all.
+import { type Effect, type TrackerState } from "./types.ts";
+
+/** Those that one mark takes along were announced within a few milliseconds of each other, unless it had stood still. */
+const SAMPLES_MAX = 16;
+
+export interface LateArrivals {
+  count: number;
+  sumMs: number;
+}
+
+/** The mark was there before the attempt's position was. */
+export function noteLate(state: TrackerState, level: string, atMs: number): void {
+  let late = state.late.get(level);
+  if (late === undefined) state.late.set(level, (late = { count: 0, sumMs: 0 }));
+  late.count++;
+  late.sumMs += Math.max(0, state.nowMs - atMs);
+}
+
+/** What came late since the last time that this was asked. */
+export function tellLate(state: TrackerState, effects: Effect[]): void {
+  for (const [level, late] of state.late) {
+    if (late.count === 0) continue;
+    effects.push({ kind: "tell_lag", level, count: late.count, lagsMs: [late.sumMs / late.count] });
+    late.count = 0;
+    late.sumMs = 0;
+  }
+}
+
+/** The last `count` that the level's mark has passed. */
+export function tellPassed(state: TrackerState, level: string, count: number, effects: Effect[]): void {
+  if (count === 0) return;
+  const lagsMs = state.backlog
+    .timesPassed(level, count, Math.min(count, SAMPLES_MAX))
+    .map((atMs) => Math.max(0, state.nowMs - atMs));
+  effects.push({ kind: "tell_lag", level, count, lagsMs });
+}
