@@ -15,7 +15,7 @@ PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -71,6 +71,12 @@ bench-tracker: $(STAMP) ## The tracker: mark latency, cost, 2,000 streams, a ful
 
 bench-sdk: $(STAMP) $(VENV) ## The SDKs: what a commit and a pending promise cost above a bare HTTP client, and what batches save
 	@$(NODE) loadtests/sdk/cli.ts $(ARGS)
+
+experiments: $(STAMP) ## The papers' experiments, against PostgreSQL as it is used today (QUICK=1 ONLY=latency,… RESUME=1 PROFILE=folder)
+	@$(NODE) loadtests/experiments/cli.ts $(if $(QUICK),--quick) --only "$(ONLY)" $(if $(RESUME),--resume) $(if $(PROFILE),--profile $(PROFILE))
+
+experiments-page: $(STAMP) ## Draw the figures and tables of docs/benchmarks.md again, from the results that there are
+	@$(NODE) loadtests/experiments/cli.ts --page
 
 failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)

@@ -155,7 +155,7 @@ export class BenchSystem implements AsyncDisposable {
   }
 }
 
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+export async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
   const deadlineMs = performance.now() + LIMIT_MS;
   while (!(await holds().catch(() => false))) {
     if (performance.now() > deadlineMs) throw new Error(`in vain: until ${what}`);

@@ -2,14 +2,13 @@
 // on one primary with one replica and no added delay. Segments take turns, so that what disturbs the machine disturbs all.
 // Options: --rounds N, --seconds S (of a segment), --profile FOLDER (processor profile of the gateway without a tracker).
 // Exit codes: 0 when the bars are met, 1 when one is missed or the benchmark failed.
-import { mkdirSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { record } from "../record.ts";
 import { Bench, type Subject } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
 import { CLIENTS, type Sample, summarize, tableOf, verdictOf } from "./results.ts";
 
-const RESULTS = new URL("../results/", import.meta.url);
 const WARM_UP_MS = 1_500;
 
 const { values } = parseArgs({
@@ -56,8 +55,7 @@ async function run(system: BenchSystem): Promise<boolean> {
     );
     await bench.check();
     const result = summarize(samples);
-    mkdirSync(RESULTS, { recursive: true });
-    writeFileSync(new URL("gateway.json", RESULTS), `${JSON.stringify(result, null, 2)}\n`);
+    record("gateway", result);
     console.log([tableOf(result), ...result.bars.map(verdictOf)].join("\n"));
     return result.bars.every((bar) => bar.met);
   } finally {

@@ -1,4 +1,5 @@
 // The generator's own process: carries out one order of its parent at a time.
+import { serveOrders } from "../asked-process.ts";
 import { DirectClient } from "./direct-client.ts";
 import { type Order, type Reply, type Target } from "./generator.ts";
 import { HttpClient } from "./http-client.ts";
@@ -44,13 +45,4 @@ async function carryOut(order: Order): Promise<Reply> {
   }
 }
 
-process.on("message", (order: Order) => {
-  carryOut(order)
-    .catch((cause: unknown): Reply => {
-      const fault = cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
-      return { kind: "failed", fault };
-    })
-    .then((reply) => process.send?.(reply))
-    .catch(() => process.exit(1));
-});
-process.on("disconnect", () => process.exit(0));
+serveOrders(carryOut);

@@ -2,13 +2,11 @@
 // by one mark, memory of a pending promise; and what batches save.
 // Options: --rounds N, --only LANGUAGE,… (typescript, python_async, python_sync).
 // Exit codes: 0 when it was measured, 1 when the benchmark failed.
-import { mkdirSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { record } from "../record.ts";
 import { FULL, measureAll } from "./bench.ts";
 import { summarize, tableOf } from "./results.ts";
 import { LANGUAGES } from "./subject.ts";
-
-const RESULTS = new URL("../results/", import.meta.url);
 
 const { values } = parseArgs({ options: { rounds: { type: "string" }, only: { type: "string" } } });
 const rounds = Number(values.rounds ?? FULL.rounds);
@@ -25,8 +23,7 @@ const sizes = {
 const measured = await measureAll(sizes, (what) => console.error(`… ${what}`));
 const result = summarize(measured);
 if (values.only === undefined) {
-  mkdirSync(RESULTS, { recursive: true });
-  writeFileSync(new URL("sdk.json", RESULTS), `${JSON.stringify(result, null, 2)}\n`);
+  record("sdk", result);
 }
 console.log(tableOf(result));
 process.exit(0);

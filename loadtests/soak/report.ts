@@ -1,8 +1,9 @@
 // What a soak leaves behind: figures as JSON, the lines as SVG and CSV, and what a reader wants to know first.
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { type Bar, verdictOf } from "../gateway/results.ts";
 import { type Overload } from "./overload.ts";
 import { METRIC_NAMES, METRICS } from "./metrics.ts";
+import { record, RESULTS } from "../record.ts";
 import { plot } from "./plot.ts";
 import { type Recorder } from "./recorder.ts";
 import { type Steady } from "./steady.ts";
@@ -16,13 +17,8 @@ export interface Report {
   readonly load_average: { readonly cores: number; readonly before: number; readonly after: number };
 }
 
-const RESULTS = new URL("../results/", import.meta.url);
-
 export async function writeReport(report: Report, recorder: Recorder | null): Promise<void> {
-  await mkdir(RESULTS, { recursive: true });
-  const digits = (_: string, each: unknown): unknown =>
-    typeof each === "number" ? Number(each.toFixed(3)) : each;
-  await writeFile(new URL("soak.json", RESULTS), `${JSON.stringify(report, digits, 2)}\n`);
+  record("soak", report);
   if (recorder === null || report.steady === undefined) return;
   await writeFile(new URL("soak.svg", RESULTS), svgOf(report.steady, recorder));
   await writeFile(new URL("soak.csv", RESULTS), csvOf(recorder));

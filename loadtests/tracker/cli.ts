@@ -2,20 +2,17 @@
 // million pending transactions, and how soon it has a verdict for everything after a failover.
 // Options: --profile FOLDER (processor profiles of the trackers).
 // Exit codes: 0 when the bars are met, 1 when one is missed or the benchmark failed.
-import { mkdirSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { record } from "../record.ts";
 import { verdictOf } from "../gateway/results.ts";
 import { FULL, measureAll } from "./bench.ts";
 import { resultOf, tableOf } from "./results.ts";
-
-const RESULTS = new URL("../results/", import.meta.url);
 
 const { values } = parseArgs({ options: { profile: { type: "string" } } });
 const profile = values.profile === undefined ? undefined : resolve(values.profile);
 const measured = await measureAll(FULL, (what) => console.error(`… ${what}`), profile);
 const result = resultOf(measured);
-mkdirSync(RESULTS, { recursive: true });
-writeFileSync(new URL("tracker.json", RESULTS), `${JSON.stringify(result, null, 2)}\n`);
+record("tracker", result);
 console.log([tableOf(result), ...result.bars.map(verdictOf)].join("\n"));
 process.exit(result.bars.every((bar) => bar.met) ? 0 : 1);

@@ -1,0 +1,68 @@
+// The generator's own process: carries out one order of its parent at a time.
+import { serveOrders } from "../../asked-process.ts";
+import { type Order, type Reply } from "./generator.ts";
+import { seeded } from "./random.ts";
+import { runLoop } from "./run-group.ts";
+import { type GroupStats, Window } from "./window.ts";
+import { type Group, openWorkers, type Worker } from "./worker.ts";
+
+interface Open {
+  readonly group: Group;
+  readonly workers: readonly Worker[];
+  readonly seed: number;
+  /** Of the window that is open: steps inside of jobs are told to it. */
+  window: Window;
+}
+
+/** Far apart, so that no client of one group begins where one of another does. */
+const SEEDS_PER_GROUP = 10_000;
+
+let opened: Open[] = [];
+
+async function open({ groups, addresses, seed }: Extract<Order, { kind: "open" }>): Promise<Reply> {
+  for (const [at, group] of groups.entries()) {
+    const first = seed * groups.length * SEEDS_PER_GROUP + at * SEEDS_PER_GROUP;
+    const entry: Open = { group, workers: [], seed: first, window: new Window(0, 0) };
+    const note = (kind: string, elapsedMs: number): void => {
+      entry.window.done(kind, performance.now(), elapsedMs);
+    };
+    const workers = await openWorkers(group, addresses, (client) => seeded(first + 1 + client), note);
+    opened.push(Object.assign(entry, { workers }));
+  }
+  return { kind: "opened" };
+}
+
+async function run({ warmUpMs, durationMs }: Extract<Order, { kind: "run" }>): Promise<Reply> {
+  const fromMs = performance.now() + warmUpMs;
+  const untilMs = fromMs + durationMs;
+  const groups = await Promise.all(
+    opened.map(async (entry): Promise<[string, GroupStats]> => {
+      const { group, workers, seed } = entry;
+      const window = (entry.window = new Window(fromMs, untilMs));
+      const { retries, perSecond } = group;
+      const loop = { workers, window, untilMs, retries, perSecond, random: seeded(seed) };
+      const committedInAll = await runLoop(loop);
+      return [group.name, { kinds: window.stats(), committedInAll }];
+    }),
+  );
+  return { kind: "ran", groups: Object.fromEntries(groups) };
+}
+
+async function close(): Promise<Reply> {
+  const old = opened;
+  opened = [];
+  // Those that share a connection close it more than once.
+  await Promise.allSettled(old.flatMap(({ workers }) => workers.map((worker) => worker.close())));
+  return { kind: "closed" };
+}
+
+serveOrders((order: Order): Promise<Reply> => {
+  switch (order.kind) {
+    case "open":
+      return open(order);
+    case "run":
+      return run(order);
+    case "close":
+      return close();
+  }
+});
