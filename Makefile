@@ -20,7 +20,7 @@ TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
-$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json chaos/package.json)
+$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json chaos/package.json dashboards/package.json)
 	@node -e 'if (+process.versions.node.split(".")[0] < 20) { console.error("Node 20 or newer is needed to install; this is " + process.version); process.exit(1) }'
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -125,11 +125,13 @@ typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
 	$(MYPY) sdk/python/src sdk/python/tests
 	@for folder in $(PYTHON_PROGRAMS); do echo mypy $$folder; MYPYPATH=$$folder $(MYPY) $$folder || exit 1; done
 
-gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference
+gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference, dashboards and rules
 	$(NODE) scripts/gen.ts
+	$(NODE) dashboards/src/cli.ts
 
-gen-check: $(STAMP) $(VENV) ## Say which generated pages are stale (a test of make test does so too)
+gen-check: $(STAMP) $(VENV) ## Say which generated files are stale (a test of make test does so too)
 	$(NODE) scripts/gen.ts --check
+	$(NODE) dashboards/src/cli.ts --check
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules
+	rm -rf .venv .tools node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules dashboards/node_modules

@@ -55,6 +55,7 @@ export default tseslint.config(
       "examples/**",
       "loadtests/**",
       "chaos/**",
+      "dashboards/**",
       "fuzz/**",
       "**/sim/**",
       "scripts/**",

@@ -12,9 +12,11 @@ const PAGES = [
     "sdk/python/README.md",
     "sdk/conformance/README.md",
     "docs/reliability.md",
+    "dashboards/README.md",
   ],
   ...pagesIn("docs/guide/"),
   ...pagesIn("docs/reference/"),
+  ...pagesIn("docs/runbooks/"),
   ...readdirSync(new URL("examples/", ROOT))
     .map((name) => `examples/${name}/README.md`)
     .filter((path) => existsSync(new URL(path, ROOT))),

@@ -1,0 +1,159 @@
+// What is at risk right now, how long durability takes, and what was lost.
+import { type Board } from "../board.ts";
+import { BOUNDS, OBJECTIVES } from "../config.ts";
+import { bars, graph, row, stat } from "../panels.ts";
+import { increase, max, quantile, rate, sum } from "../promql.ts";
+
+const YES_NO = { "0": ["no", "green"], "1": ["yes", "red"] } as const;
+const LAG = "highwater_durability_lag_seconds";
+
+const atRisk = [
+  stat({
+    title: "Transactions at risk",
+    says: "Committed, and not durable at the exposure level: what the next failure may take. What the trackers know of all gateways.",
+    queries: [{ expr: max("highwater_exposed_transactions"), legend: "at risk" }],
+    ...{ unit: "short", width: 4, hasGraph: true },
+  }),
+  stat({
+    title: "Log at risk",
+    says: "Bytes of log between the exposure level's mark and the newest commit.",
+    queries: [{ expr: max("highwater_exposed_bytes"), legend: "at risk" }],
+    ...{ unit: "bytes", width: 4, hasGraph: true },
+  }),
+  stat({
+    title: "Oldest at risk",
+    says: "Age of the oldest transaction that is not durable at the exposure level.",
+    queries: [{ expr: max("highwater_exposed_oldest_seconds"), legend: "oldest" }],
+    ...{
+      unit: "s",
+      width: 4,
+      hasGraph: true,
+      steps: ["green", [1, "orange"], [BOUNDS.exposureAgeSeconds, "red"]],
+    },
+  }),
+  stat({
+    title: "Lost in this time",
+    says: "Transactions that were committed and are gone after a failure. Every one of them was told: event, webhook, verdict.",
+    queries: [{ expr: max(increase("highwater_lost_total", "$__range")), legend: "lost" }],
+    ...{ unit: "short", width: 4, decimals: 0, steps: ["green", [1, "red"]] },
+  }),
+  stat({
+    title: "Broken in this time",
+    says: "Transactions whose promise a later failover violated. Never an ordinary day: see the runbook.",
+    queries: [{ expr: max(increase("highwater_broken_total", "$__range")), legend: "broken" }],
+    ...{ unit: "short", width: 4, decimals: 0, steps: ["green", [1, "red"]] },
+  }),
+  stat({
+    title: "A level stands still",
+    says: "Whether the mark of a level stands still although something waits for it.",
+    queries: [{ expr: max("highwater_level_stalled", "level"), legend: "{{level}}" }],
+    ...{ unit: "short", width: 4, hasName: true, texts: YES_NO },
+  }),
+];
+
+const exposure = [
+  graph({
+    title: "At risk, by the region of the gateway",
+    says: "Transactions that are not durable at the exposure level, by where they were committed.",
+    queries: [{ expr: max("highwater_exposed_region_transactions", "region"), legend: "{{region}}" }],
+    ...{ unit: "short", width: 12, isStacked: true },
+  }),
+  graph({
+    title: "Waiting, by level",
+    says: "Committed transactions that the mark of each level has not passed. Stronger levels wait longer: that is distance, no fault.",
+    queries: [{ expr: max("highwater_pending_transactions", "level"), legend: "{{level}}" }],
+    ...{ unit: "short", width: 12 },
+  }),
+  graph({
+    title: "Age of the oldest at risk",
+    says: "Grows by a second in each second while nothing becomes durable. The line is the alert's bound.",
+    queries: [{ expr: max("highwater_exposed_oldest_seconds", "level"), legend: "{{level}}" }],
+    ...{ unit: "s", width: 12, hasLines: true, steps: ["green", [BOUNDS.exposureAgeSeconds, "red"]] },
+  }),
+  bars({
+    title: "How near the limits of exposure are",
+    says: "Of each limit that is set, what the fullest gateway counts. From 80% on fast commits are delayed, at 100% refused.",
+    queries: [
+      {
+        expr: max("highwater_gateway_exposure_used / (highwater_gateway_exposure_bound > 0)", "limit"),
+        legend: "{{limit}}",
+      },
+    ],
+    ...{ unit: "percentunit", width: 12, max: 1, decimals: 1 },
+    steps: ["green", [BOUNDS.exposureShare, "orange"], [1, "red"]],
+  }),
+];
+
+const lag = [
+  graph({
+    title: "From commit to durable, by level",
+    says: "As the trackers measure it: from the announcement to the mark that passed. Half and 99% of the writes.",
+    queries: [
+      { expr: quantile(0.5, LAG, "level"), legend: "{{level}} p50" },
+      { expr: quantile(0.99, LAG, "level"), legend: "{{level}} p99" },
+    ],
+    ...{ unit: "s", width: 12 },
+  }),
+  graph({
+    title: "From commit to durable, as gateways hear of it",
+    says: "At the exposure level, every write, with the way of the mark to the gateway. The line is the objective.",
+    queries: [0.5, 0.9, 0.99].map((share) => ({
+      expr: quantile(share, "highwater_gateway_durability_lag_seconds", "level"),
+      legend: `{{level}} p${String(share * 100)}`,
+    })),
+    ...{ unit: "s", width: 12, hasLines: true },
+    steps: ["green", [OBJECTIVES.durability.withinSeconds, "red"]],
+  }),
+  graph({
+    title: "Log between primary and mark",
+    says: "What the primary has flushed and the level has not reached.",
+    queries: [{ expr: max("highwater_mark_lag_bytes", "level"), legend: "{{level}}" }],
+    ...{ unit: "bytes", width: 12 },
+  }),
+  graph({
+    title: "How fast marks advance",
+    says: "Bytes of log that become durable in a second. Flat at zero under load: the level stands still.",
+    queries: [{ expr: max(rate("highwater_mark_bytes"), "level"), legend: "{{level}}" }],
+    ...{ unit: "Bps", width: 12 },
+  }),
+];
+
+const verdicts = [
+  graph({
+    title: "Lost, broken, delayed",
+    says: "Transactions that were told so, in each interval. Delayed: not durable within the time that the client had set.",
+    queries: [
+      { expr: max(increase("highwater_lost_total")), legend: "lost" },
+      { expr: max(increase("highwater_broken_total")), legend: "broken" },
+      { expr: max(increase("highwater_delayed_total")), legend: "delayed" },
+    ],
+    ...{ unit: "short", width: 8, isBars: true, decimals: 0 },
+    colors: { lost: "red", broken: "dark-red", delayed: "orange" },
+  }),
+  graph({
+    title: "Verdicts that were asked for",
+    says: "Tokens that trackers judged, by answer. Clients that listen to marks ask seldom.",
+    queries: [{ expr: sum(rate("highwater_verdicts_total"), "verdict"), legend: "{{verdict}}" }],
+    ...{ unit: "ops", width: 8 },
+    colors: { durable: "green", pending: "blue", lost: "red", broken: "dark-red" },
+  }),
+  graph({
+    title: "In doubt",
+    says: "Attempts whose verdict no mark alone can give. Some after a failover; back at zero when all is settled.",
+    queries: [{ expr: max("highwater_in_doubt_transactions", "state"), legend: "{{state}}" }],
+    ...{ unit: "short", width: 8 },
+  }),
+];
+
+export const durability: Board = {
+  name: "durability",
+  title: "Durability",
+  says: "What is at risk right now, by level and region; how long durability takes; what was lost.",
+  from: "now-1h",
+  rows: [
+    { row: row("Now"), panels: atRisk },
+    { row: row("Exposure"), panels: exposure },
+    { row: row("Durability lag"), panels: lag },
+    { row: row("Verdicts"), panels: verdicts },
+  ],
+};

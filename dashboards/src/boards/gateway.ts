@@ -1,0 +1,252 @@
+// What clients get from the gateways, and what the gateways wait for.
+import { type Board } from "../board.ts";
+import { FAULTS, GATEWAY, OBJECTIVES } from "../config.ts";
+import { graph, row, stat } from "../panels.ts";
+import { located, locatedQuantile, max, rate, sum } from "../promql.ts";
+
+const TRANSACTIONS = "highwater_gateway_transactions_total";
+const COMMIT = "highwater_gateway_commit_seconds";
+const faulty = `outcome=~"${FAULTS.join("|")}"`;
+
+const now = [
+  stat({
+    title: "Ready",
+    says: "Gateways that can commit: they know of an authoritative primary.",
+    queries: [{ expr: located("highwater_gateway_ready"), legend: "{{name}}" }],
+    ...{ unit: "short", width: 8, hasName: true, texts: { "0": ["no", "red"], "1": ["yes", "green"] } },
+  }),
+  stat({
+    title: "Transactions",
+    says: "All that were answered, failed ones too.",
+    queries: [{ expr: sum(located(rate(TRANSACTIONS))), legend: "transactions" }],
+    ...{ unit: "ops", width: 4, hasGraph: true },
+  }),
+  stat({
+    title: "Fast commit p50",
+    says: "Half of the fast writes (ack: commit) were answered within this time.",
+    queries: [{ expr: locatedQuantile(0.5, `${COMMIT}{ack="commit", access="write"}`), legend: "p50" }],
+    ...{ unit: "s", width: 4, hasGraph: true },
+  }),
+  stat({
+    title: "Safe commit p50",
+    says: "Half of the safe writes (ack: durable) were answered within this time: a commit and the wait for the mark.",
+    queries: [{ expr: locatedQuantile(0.5, `${COMMIT}{ack="durable", access="write"}`), legend: "p50" }],
+    ...{ unit: "s", width: 4, hasGraph: true },
+  }),
+  stat({
+    title: "Faults",
+    says: "Share of the transactions that failed by a fault of the service (status 500 and above).",
+    queries: [
+      {
+        expr: `(${sum(located(rate(`${TRANSACTIONS}{${faulty}}`)))} or vector(0)) / ${sum(located(rate(TRANSACTIONS)))}`,
+        legend: "faults",
+      },
+    ],
+    ...{ unit: "percentunit", width: 4, decimals: 2 },
+    steps: ["green", [1 - OBJECTIVES.availability.share, "orange"], [0.01, "red"]],
+  }),
+];
+
+const latency = [
+  graph({
+    title: "Commit latency, fast",
+    says: "Writes with ack: commit, by isolation; from the accepted commit to its answer. The line is the objective for 99%.",
+    queries: [0.5, 0.99].map((share) => ({
+      expr: locatedQuantile(share, `${COMMIT}{ack="commit", access="write"}`, "isolation"),
+      legend: `{{isolation}} p${String(share * 100)}`,
+    })),
+    ...{ unit: "s", width: 12, hasLines: true },
+    steps: ["green", [OBJECTIVES.commitLatency.withinSeconds, "red"]],
+  }),
+  graph({
+    title: "Commit latency, safe",
+    says: "Writes with ack: durable, by isolation: with the wait for the mark, which costs the round trip to the level and holds no lock.",
+    queries: [0.5, 0.99].map((share) => ({
+      expr: locatedQuantile(share, `${COMMIT}{ack="durable", access="write"}`, "isolation"),
+      legend: `{{isolation}} p${String(share * 100)}`,
+    })),
+    ...{ unit: "s", width: 12 },
+  }),
+  graph({
+    title: "Time in the database",
+    says: "Of the transactions above and of reads, with the wait for a session: what is left of the commit latency is the gateway's own.",
+    queries: [0.5, 0.99].map((share) => ({
+      expr: locatedQuantile(share, "highwater_gateway_store_seconds", "access", "form"),
+      legend: `{{access}} {{form}} p${String(share * 100)}`,
+    })),
+    ...{ unit: "s", width: 12 },
+  }),
+  graph({
+    title: "Read latency",
+    says: "Read-only transactions by isolation; safe ones wait for what they have seen.",
+    queries: [0.5, 0.99].map((share) => ({
+      expr: locatedQuantile(share, `${COMMIT}{access="read"}`, "isolation"),
+      legend: `{{isolation}} p${String(share * 100)}`,
+    })),
+    ...{ unit: "s", width: 12 },
+  }),
+];
+
+const outcomes = [
+  graph({
+    title: "Transactions by region",
+    says: "By the region of the gateway that answered.",
+    queries: [{ expr: sum(located(rate(TRANSACTIONS)), "region"), legend: "{{region}}" }],
+    ...{ unit: "ops", width: 8, isStacked: true },
+  }),
+  graph({
+    title: "Transactions by outcome",
+    says: "The state that was answered, or the error's code: docs/reference/errors.md.",
+    queries: [{ expr: sum(located(rate(TRANSACTIONS)), "ack", "outcome"), legend: "{{ack}}: {{outcome}}" }],
+    ...{ unit: "ops", width: 8 },
+  }),
+  graph({
+    title: "Refused before a transaction began",
+    says: "By error code: credentials, limits of rate, malformed requests, shutdown.",
+    queries: [
+      {
+        expr: `${sum(located(rate("highwater_gateway_refusals_total")), "code")}`,
+        legend: "{{code}}",
+      },
+    ],
+    ...{ unit: "ops", width: 8 },
+  }),
+  graph({
+    title: "Interactive transactions that ended",
+    says: "By how. Many that expired: clients hold transactions open.",
+    queries: [
+      {
+        expr: sum(located(rate("highwater_gateway_open_transactions_ended_total")), "how"),
+        legend: "{{how}}",
+      },
+    ],
+    ...{ unit: "ops", width: 8 },
+  }),
+  graph({
+    title: "Unknown outcomes",
+    says: "Connections that died during COMMIT, by what the id was settled as, and those that are being settled now.",
+    queries: [
+      {
+        expr: sum(located(rate("highwater_gateway_unknown_outcomes_total")), "resolution"),
+        legend: "{{resolution}} per second",
+      },
+      { expr: sum(located("highwater_gateway_unknown_outcomes_open")), legend: "open now" },
+    ],
+    ...{ unit: "short", width: 8 },
+  }),
+  graph({
+    title: "Slowed and refused by exposure",
+    says: "Fast commits that were delayed or refused because too much is committed and not durable.",
+    queries: [
+      { expr: sum(located(rate("highwater_gateway_exposure_delays_total"))), legend: "delayed" },
+      {
+        expr: sum(located(rate("highwater_gateway_exposure_refusals_total")), "limit"),
+        legend: "refused: {{limit}}",
+      },
+    ],
+    ...{ unit: "ops", width: 8 },
+  }),
+];
+
+const waits = [
+  graph({
+    title: "Transactions under way",
+    says: "Executing, open between calls, and committed but waiting for a mark (these hold no session).",
+    queries: [
+      { expr: sum(located("highwater_gateway_active_transactions")), legend: "active" },
+      { expr: sum(located("highwater_gateway_open_transactions")), legend: "interactive, open" },
+      { expr: sum(located("highwater_gateway_durability_waits")), legend: "waiting for a mark" },
+    ],
+    ...{ unit: "short", width: 8 },
+  }),
+  graph({
+    title: "Sessions to the nodes",
+    says: "Of all login roles, by node and state. All busy and a queue: the pool is the limit.",
+    queries: [
+      {
+        expr: sum(located("highwater_gateway_pool_sessions"), "node", "state"),
+        legend: "{{node}} {{state}}",
+      },
+    ],
+    ...{ unit: "short", width: 8 },
+  }),
+  graph({
+    title: "Waiting for a session",
+    says: "Transactions in the queue, by region of the gateway; the bound is where more are refused.",
+    queries: [
+      { expr: sum(located("highwater_gateway_pool_queue_length"), "region"), legend: "{{region}}" },
+      { expr: max(located("highwater_gateway_pool_queue_bound")), legend: "bound" },
+    ],
+    ...{ unit: "short", width: 8, colors: { bound: "red" } },
+  }),
+  graph({
+    title: "Time in the queue",
+    says: "How long one-shot transactions waited for a session.",
+    queries: [0.5, 0.99].map((share) => ({
+      expr: locatedQuantile(share, "highwater_gateway_pool_wait_seconds", "region"),
+      legend: `{{region}} p${String(share * 100)}`,
+    })),
+    ...{ unit: "s", width: 8 },
+  }),
+  graph({
+    title: "Announcements on their way",
+    says: "To each tracker, not acknowledged yet. One that only grows: that tracker is down or cut off.",
+    queries: [
+      {
+        expr: sum(located("highwater_gateway_announcement_queue_length"), "name", "tracker"),
+        legend: "{{name}} to {{tracker}}",
+      },
+    ],
+    ...{ unit: "short", width: 8 },
+  }),
+  graph({
+    title: "Reads near the user",
+    says: "Reads that a replica of the region was asked for, by who served them.",
+    queries: [
+      {
+        expr: sum(located(rate("highwater_gateway_nearby_reads_total")), "region", "served"),
+        legend: "{{region}}: {{served}}",
+      },
+    ],
+    ...{ unit: "ops", width: 8 },
+  }),
+];
+
+const processes = [
+  graph({
+    title: "Event loop",
+    says: "Share of the time in which the process's one thread was busy. Near 1 it is saturated: add gateways.",
+    queries: [{ expr: located(rate("nodejs_eventloop_active_seconds_total")), legend: "{{name}}" }],
+    ...{ unit: "percentunit", width: 8, max: 1 },
+  }),
+  graph({
+    title: "Processor",
+    says: "Cores in use by the process, garbage collection included.",
+    queries: [{ expr: located(rate("process_cpu_seconds_total")), legend: "{{name}}" }],
+    ...{ unit: "short", width: 8, decimals: 2 },
+  }),
+  graph({
+    title: "Memory",
+    says: "Resident, and of the JavaScript heap in use.",
+    queries: [
+      { expr: located("process_resident_memory_bytes"), legend: "{{name}}" },
+      { expr: located("nodejs_heap_size_used_bytes"), legend: "{{name}} heap" },
+    ],
+    ...{ unit: "bytes", width: 8 },
+  }),
+];
+
+export const gateway: Board = {
+  name: "gateway",
+  title: "Gateway",
+  says: `What clients get from the gateways (${GATEWAY}), and what these wait for.`,
+  from: "now-1h",
+  hasRegions: true,
+  rows: [
+    { row: row("Now"), panels: now },
+    { row: row("Latency"), panels: latency },
+    { row: row("Outcomes"), panels: outcomes },
+    { row: row("Waits"), panels: waits },
+    { row: row("Processes"), panels: processes },
+  ],
+};

@@ -1,0 +1,230 @@
+// When somebody has to know. Alerts name what users or promises suffer from; causes are in the runbooks.
+import { BOUNDS, JOBS } from "../config.ts";
+import { increase, max, min } from "../promql.ts";
+import { type Alert } from "./rule.ts";
+
+const jobs = Object.values(JOBS).join("|");
+const {
+  exposureShare,
+  exposureAgeSeconds,
+  replicationLagSeconds,
+  eventLoopShare,
+  poolQueueShare,
+  webhookAgeSeconds,
+} = BOUNDS;
+
+/** Promises, and what becomes of them. */
+export const promiseAlerts: readonly Alert[] = [
+  {
+    name: "HighwaterPromiseBroken",
+    expr: `${max(increase("highwater_broken_promises_total", "10m"), "level")} > 0`,
+    severity: "page",
+    summary: "A promise of level {{ $labels.level }} was broken",
+    says: "A failover gave up what the level had promised to survive, or something that was told as lost is back. The only copy may be on the node that was passed over.",
+  },
+  {
+    name: "HighwaterTransactionsLost",
+    expr: `${max(increase("highwater_lost_total", "10m"))} > 0`,
+    severity: "page",
+    summary: '{{ printf "%.0f" $value }} transactions were lost in ten minutes',
+    says: "Committed, not durable, and gone after a failure. Each was told to whoever holds its token, by event and by webhook.",
+  },
+  {
+    name: "HighwaterSplitBrain",
+    expr: `max(highwater_split_brain) == 1 or max(highwater_gateway_split_brain) == 1`,
+    severity: "page",
+    summary: "Two writable nodes of different histories: all writes have stopped",
+    says: "Neither history contains the other's epoch. Nothing commits until an operator chooses.",
+  },
+  {
+    name: "HighwaterNoPrimary",
+    expr: `max(highwater_gateway_ready) == 0`,
+    for: "30s",
+    severity: "page",
+    summary: "No gateway can commit",
+    says: "No gateway knows of an authoritative primary. A failover is needed, or under way.",
+  },
+  {
+    name: "HighwaterGatewayNotReady",
+    expr: `${min("highwater_gateway_ready", "job", "instance")} == 0 and on () max(highwater_gateway_ready) == 1`,
+    for: "2m",
+    severity: "ticket",
+    summary: "The gateway at {{ $labels.instance }} cannot commit, others can",
+    says: "It does not reach the primary, or not the trackers and the lease that say who it is.",
+  },
+  {
+    name: "HighwaterLevelStalled",
+    expr: `${max("highwater_level_stalled", "level")} == 1`,
+    for: "1m",
+    severity: "page",
+    summary: "Nothing becomes durable at level {{ $labels.level }}",
+    says: "The level's mark stands still although something waits for it. Nothing is lost by waiting; what is at risk grows.",
+  },
+  {
+    name: "HighwaterExposureOld",
+    expr: `max(highwater_exposed_oldest_seconds) > ${String(exposureAgeSeconds)}`,
+    for: "1m",
+    severity: "page",
+    summary: "A transaction has been at risk for {{ $value | humanizeDuration }}",
+    says: "Committed, and still not durable at the exposure level.",
+  },
+  {
+    name: "HighwaterExposureNearLimit",
+    expr: `${max("highwater_gateway_exposure_used / (highwater_gateway_exposure_bound > 0)", "limit")} > ${String(exposureShare)}`,
+    for: "2m",
+    severity: "ticket",
+    summary: "{{ $labels.limit }} is used to {{ $value | humanizePercentage }}: fast commits are delayed",
+    says: "At the limit fast commits are refused.",
+  },
+  {
+    name: "HighwaterExposureRefusing",
+    expr: `sum by (limit) (${increase("highwater_gateway_exposure_refusals_total", "5m")}) > 0`,
+    for: "1m",
+    severity: "page",
+    summary: "Fast commits are refused at the limit {{ $labels.limit }}",
+    says: "Clients get 503 exposure_limit. Safe transactions go on, up to twice the limit.",
+  },
+  {
+    name: "HighwaterVerdictsInDoubt",
+    expr: `sum by (state) (${max('highwater_in_doubt_transactions{state=~"unproven|absent|adrift"}', "job", "instance", "state")}) > 0`,
+    for: "10m",
+    severity: "ticket",
+    summary:
+      '{{ printf "%.0f" $value }} transactions have had no verdict for ten minutes ({{ $labels.state }})',
+    says: "After a failover every attempt is looked up in the new history. These could not be yet.",
+  },
+];
+
+/** Processes, nodes, and what they need. */
+export const systemAlerts: readonly Alert[] = [
+  {
+    name: "HighwaterServiceDown",
+    expr: `up{job=~"${jobs}"} == 0`,
+    for: "1m",
+    severity: "ticket",
+    summary: "{{ $labels.job }} at {{ $labels.instance }} does not answer",
+    says: "The process is gone, or Prometheus cannot reach it. One of several: clients use the others.",
+  },
+  {
+    name: "HighwaterAllGatewaysDown",
+    expr: `absent(up{job="${JOBS.gateway}"} == 1)`,
+    for: "30s",
+    severity: "page",
+    summary: "No gateway answers",
+    says: "Nobody can run a transaction.",
+  },
+  {
+    name: "HighwaterAllTrackersDown",
+    expr: `absent(up{job="${JOBS.tracker}"} == 1)`,
+    for: "1m",
+    severity: "page",
+    summary: "No tracker answers",
+    says: "Nothing becomes durable for anybody, and at the limit of exposure fast commits stop.",
+  },
+  {
+    name: "HighwaterGatewayWithoutTracker",
+    expr: `${max("highwater_gateway_tracker_stream_connected", "job", "instance")} == 0`,
+    for: "1m",
+    severity: "page",
+    summary: "The gateway at {{ $labels.instance }} hears no tracker",
+    says: "It does not learn what is durable: safe transactions wait, and fast ones go on to its share of the limit.",
+  },
+  {
+    name: "HighwaterTrackerBehind",
+    expr: "highwater_epoch < on () group_left () max(highwater_epoch)",
+    for: "2m",
+    severity: "ticket",
+    summary: "The tracker at {{ $labels.instance }} follows an epoch that is over",
+    says: "Others have seen a newer one. It cannot reach the new primary, or has not been told whom to follow.",
+  },
+  {
+    name: "HighwaterFailedOver",
+    expr: `${max(increase('highwater_epochs_begun_total{cause=~"promotion|crash_recovery|reinstated"}', "10m"), "cause")} > 0`,
+    severity: "info",
+    summary: "A new epoch reigns ({{ $labels.cause }})",
+    says: "The primary crashed or changed. Whatever was not durable has been judged.",
+  },
+  {
+    name: "HighwaterNodeDown",
+    expr: `${max("highwater_node_alive", "node", "region")} == 0`,
+    for: "2m",
+    severity: "ticket",
+    summary: "The node {{ $labels.node }} in {{ $labels.region }} answers no tracker",
+    says: "While it is away it counts for no level, and the next election may hear too few.",
+  },
+  {
+    name: "HighwaterReplicationLag",
+    expr: `${min("highwater_replication_lag_seconds", "node", "region")} > ${String(replicationLagSeconds)}`,
+    for: "2m",
+    severity: "ticket",
+    summary: "The replica {{ $labels.node }} is {{ $value | humanizeDuration }} behind",
+    says: "Levels that need it wait as long.",
+  },
+  {
+    name: "HighwaterUnknownOutcomes",
+    expr: `sum(highwater_gateway_unknown_outcomes_open) > 0`,
+    for: "2m",
+    severity: "ticket",
+    summary: '{{ printf "%.0f" $value }} unknown outcomes cannot be settled',
+    says: "Connections died during COMMIT, and the database does not say what became of the transactions.",
+  },
+  {
+    name: "HighwaterPoolQueue",
+    expr: `sum by (job, instance) (highwater_gateway_pool_queue_length{use="write"}) / on (job, instance) highwater_gateway_pool_queue_bound > ${String(poolQueueShare)}`,
+    for: "2m",
+    severity: "ticket",
+    summary:
+      "The queue of the gateway at {{ $labels.instance }} is filled to {{ $value | humanizePercentage }}",
+    says: "All sessions to the primary are busy. When the queue is full, more are refused: 503 overloaded.",
+  },
+  {
+    name: "HighwaterEventLoopBusy",
+    expr: `rate(nodejs_eventloop_active_seconds_total{job=~"${jobs}"}[2m]) > ${String(eventLoopShare)}`,
+    for: "5m",
+    severity: "ticket",
+    summary:
+      "{{ $labels.job }} at {{ $labels.instance }} is busy {{ $value | humanizePercentage }} of the time",
+    says: "The process uses its one thread up; latencies grow from here.",
+  },
+  {
+    name: "HighwaterTopologyRefused",
+    expr: `highwater_topology_refused == 1`,
+    for: "1m",
+    severity: "ticket",
+    summary: "{{ $labels.job }} at {{ $labels.instance }} has refused the topology's file",
+    says: "It goes on with the one before; others may have taken the new one.",
+  },
+];
+
+export const webhookAlerts: readonly Alert[] = [
+  {
+    name: "HighwaterWebhooksLate",
+    expr: `max(highwater_webhook_oldest_pending_seconds) > ${String(webhookAgeSeconds)}`,
+    for: "5m",
+    severity: "ticket",
+    summary: "A webhook has been waiting for {{ $value | humanizeDuration }}",
+    says: "An endpoint does not take it, or nobody sends.",
+  },
+  {
+    name: "HighwaterWebhooksGivenUp",
+    expr: `sum(${increase('highwater_webhook_delivery_age_seconds_count{result="failed"}', "1h")}) > 0`,
+    severity: "ticket",
+    summary: '{{ printf "%.0f" $value }} webhook deliveries were given up in an hour',
+    says: "The whole schedule of attempts has failed. They are kept, and can be sent again.",
+  },
+  {
+    name: "HighwaterWebhookEndpointDisabled",
+    expr: `max(highwater_webhook_endpoints{disabled="yes"}) > max(highwater_webhook_endpoints{disabled="yes"} offset 1h)`,
+    severity: "ticket",
+    summary: "A webhook endpoint was disabled within the last hour",
+    says: "It answered 410 or failed for days, or its owner did it. Its deliveries are held.",
+  },
+  {
+    name: "HighwaterEventsSetAside",
+    expr: `max(highwater_events_set_aside) > 0`,
+    for: "5m",
+    severity: "ticket",
+    summary: '{{ printf "%.0f" $value }} events could not be recorded for five minutes',
+    says: "Nobody is told of them yet, neither by stream nor by webhook.",
+  },
+];
