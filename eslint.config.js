@@ -50,6 +50,7 @@ export default tseslint.config(
       "**/cli.ts",
       "packages/dev-browser/**",
       "packages/dev-cluster/**",
+      "packages/dev-envoy/**",
       "packages/dev-prometheus/**",
       "packages/dev-system/**",
       "examples/**",

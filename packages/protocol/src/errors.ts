@@ -116,6 +116,12 @@ export const ERRORS = {
     "transaction",
     "No transaction is open under this id here.",
   ),
+  gateway_lost: entry(
+    503,
+    "not_applied",
+    "transaction",
+    "The gateway that had the open transaction is gone; run the whole body again, with a new id.",
+  ),
   out_of_sequence: entry(
     409,
     "not_applied",

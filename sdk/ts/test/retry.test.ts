@@ -48,6 +48,7 @@ const TABLE: Record<ErrorCode, Row> = {
   id_reused: ["InvalidRequestError", "throw", "throw"],
   transaction_expired: ["TransactionAbortedError", "throw", "throw"],
   transaction_not_open: ["InvalidRequestError", "throw", "resolve"],
+  gateway_lost: ["TransactionAbortedError", "throw", "resolve"],
   out_of_sequence: ["InvalidRequestError", "throw", "resolve"],
   result_too_large: ["InvalidRequestError", "throw", "resolve"],
   too_many_open: ["UnavailableError", "send", "send"],

@@ -250,6 +250,7 @@ _BY_CODE: Final[Mapping[str, type[HighwaterError]]] = {
     "promise_broken": PromiseBrokenError,
     "transaction_expired": TransactionAbortedError,
     "cancelled": TransactionAbortedError,
+    "gateway_lost": TransactionAbortedError,
     "exposure_limit": ExposureLimitError,
 }
 _BY_RETRY: Final[Mapping[str, type[HighwaterError]]] = {

@@ -1,0 +1,153 @@
+// Where requests can go. A pool is left for the next region only when nothing of it is ready; and readiness is a preference: where
+// nobody at all is ready, as during a failover, everybody is asked, since a gateway's own refusal says more than the edge could.
+import { isIP } from "node:net";
+import { ADMIN, endingOf, GATEWAYS, pinnedTo, TRACES, TRACKERS } from "./names.ts";
+import { type Edge, type EdgeNode, type EdgeRegion } from "./source.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const CONNECT_TIMEOUT = "2s";
+/** The services keep theirs for 75 s: whoever closes an idle connection must be the one that would use it. */
+const IDLE_TIMEOUT = "60s";
+/** Above what the services themselves hold at a time: waiting transactions, and streams of marks and events. */
+const IN_FLIGHT_MAX = 30_000;
+const RETRIES_MAX = 1_000;
+
+export function clusters(edge: Edge): Fields[] {
+  return [
+    pool(GATEWAYS, edge.regions, ({ gateways }) => gateways),
+    pool(TRACKERS, edge.regions, ({ trackers }) => trackers),
+    ...edge.regions.flatMap(({ name: region, gateways }) =>
+      gateways.flatMap((gateway) => [pinned(region, gateway), ending(gateway)]),
+    ),
+    admin(edge.adminSocket),
+    ...(edge.traces === undefined ? [] : [traces(edge.traces)]),
+  ];
+}
+
+function pool(
+  name: string,
+  regions: readonly EdgeRegion[],
+  nodesOf: (region: EdgeRegion) => readonly EdgeNode[],
+): Fields {
+  const filled = regions.filter((region) => nodesOf(region).length > 0);
+  const most = Math.max(...filled.map((region) => nodesOf(region).length));
+  return {
+    ...service(
+      name,
+      filled.map((region) => ({ region: region.name, nodes: nodesOf(region) })),
+      // With it one ready node of a region counts as all of the region.
+      { overprovisioning_factor: 100 * most },
+    ),
+    lb_policy: "LEAST_REQUEST",
+    common_lb_config: { healthy_panic_threshold: { value: 1 } },
+    health_checks: [
+      {
+        ...{ timeout: "2s", interval: "1s", no_traffic_interval: "1s", no_traffic_healthy_interval: "1s" },
+        ...{ unhealthy_threshold: 2, healthy_threshold: 1 },
+        http_health_check: { path: "/readyz" },
+      },
+    ],
+    outlier_detection: {
+      // Only what befalls connections. The services' own 5xx are answers: a region that is at its limit, or whose primary
+      // is gone, is not made better by asking elsewhere.
+      split_external_local_origin_errors: true,
+      ...{ consecutive_local_origin_failure: 5, enforcing_consecutive_local_origin_failure: 100 },
+      ...{ enforcing_consecutive_5xx: 0, enforcing_consecutive_gateway_failure: 0 },
+      ...{ enforcing_success_rate: 0, enforcing_local_origin_success_rate: 0 },
+      ...{ interval: "1s", base_ejection_time: "5s", max_ejection_time: "30s", max_ejection_percent: 100 },
+    },
+  };
+}
+
+/** Without checks of its readiness: what it has open can be ended there while it can take nothing new. */
+function pinned(region: string, gateway: EdgeNode): Fields {
+  return service(pinnedTo(gateway.name), [{ region, nodes: [gateway] }], {});
+}
+
+function ending({ name }: EdgeNode): Fields {
+  return {
+    name: endingOf(name),
+    connect_timeout: CONNECT_TIMEOUT,
+    lb_policy: "CLUSTER_PROVIDED",
+    cluster_type: {
+      name: "envoy.clusters.aggregate",
+      typed_config: {
+        "@type": "type.googleapis.com/envoy.extensions.clusters.aggregate.v3.ClusterConfig",
+        clusters: [pinnedTo(name), GATEWAYS],
+      },
+    },
+  };
+}
+
+interface Place {
+  readonly region: string;
+  readonly nodes: readonly EdgeNode[];
+}
+
+function service(name: string, places: readonly Place[], policy: Fields): Fields {
+  const addresses = places.flatMap(({ nodes }) => nodes.map(({ address }) => address));
+  return {
+    name,
+    ...discovery(addresses),
+    connect_timeout: CONNECT_TIMEOUT,
+    load_assignment: {
+      cluster_name: name,
+      policy,
+      endpoints: places.map(({ region, nodes }, priority) => ({
+        priority,
+        locality: { region },
+        lb_endpoints: nodes.map((node) => ({ endpoint: { ...at(node), hostname: node.name } })),
+      })),
+    },
+    circuit_breakers: {
+      thresholds: [
+        {
+          ...{ max_connections: IN_FLIGHT_MAX, max_pending_requests: IN_FLIGHT_MAX },
+          ...{ max_requests: IN_FLIGHT_MAX, max_retries: RETRIES_MAX },
+        },
+      ],
+    },
+    // A host that vanished, and says no word more, is noticed by this after 25 s.
+    upstream_connection_options: {
+      tcp_keepalive: { keepalive_time: 10, keepalive_interval: 5, keepalive_probes: 3 },
+    },
+    typed_extension_protocol_options: {
+      "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+        common_http_protocol_options: { idle_timeout: IDLE_TIMEOUT },
+        explicit_http_config: { http_protocol_options: {} },
+      },
+    },
+  };
+}
+
+/** Names are looked up again as they expire. */
+function discovery(addresses: readonly string[]): Fields {
+  if (addresses.every((address) => isIP(address) !== 0)) return { type: "STATIC" };
+  return { type: "STRICT_DNS", respect_dns_ttl: true, dns_lookup_family: "V4_PREFERRED" };
+}
+
+function at({ address, port }: { readonly address: string; readonly port: number }): Fields {
+  return { address: { socket_address: { address, port_value: port } } };
+}
+
+function admin(socket: string): Fields {
+  return {
+    ...{ name: ADMIN, type: "STATIC", connect_timeout: CONNECT_TIMEOUT },
+    load_assignment: {
+      cluster_name: ADMIN,
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: { pipe: { path: socket } } } }] }],
+    },
+  };
+}
+
+function traces(collector: { readonly address: string; readonly port: number }): Fields {
+  return {
+    ...{ name: TRACES, ...discovery([collector.address]), connect_timeout: CONNECT_TIMEOUT },
+    load_assignment: {
+      cluster_name: TRACES,
+      endpoints: [{ lb_endpoints: [{ endpoint: at(collector) }] }],
+    },
+  };
+}

@@ -1,0 +1,13 @@
+// The names of clusters, by which routes, statistics and the access log speak of where a request goes.
+
+/** Any gateway, and any tracker: nearest region first. */
+export const GATEWAYS = "gateways";
+export const TRACKERS = "trackers";
+/** Envoy's own interface, of which only statistics are shown, and only to operators. */
+export const ADMIN = "admin";
+export const TRACES = "traces";
+
+/** The one gateway that has an open transaction, and nobody else. */
+export const pinnedTo = (gateway: string): string => `pinned_${gateway}`;
+/** That gateway, and where it is gone any other. */
+export const endingOf = (gateway: string): string => `ending_${gateway}`;

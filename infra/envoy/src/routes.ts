@@ -1,0 +1,144 @@
+// Which request goes where, and which of them may be sent a second time. What is not named here is not there: the services'
+// internal paths, their health and their metrics cannot be reached through the edge.
+import { UNKNOWN_GATEWAY_STATUS } from "./errors.ts";
+import { endingOf, GATEWAYS, pinnedTo, TRACKERS } from "./names.ts";
+import { type Edge } from "./source.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const SESSION_HEADER = "highwater-session";
+/** What follows the gateway's name in the header: the id, and what proves that a gateway wrote it. Neither has a dot. */
+const SESSION_REST = "\\.[^.]+\\.[^.]+";
+
+/**
+ * Nothing of the request has left when one of these is met, so sending it elsewhere cannot change what becomes of it. Nothing more
+ * for whatever may commit: a second copy of a commit could be told of a conflict with the first, and its client, who knows of one
+ * copy only, would run the whole body again under a new id while the first commits.
+ */
+const NEVER_LEFT = "connect-failure,refused-stream,reset-before-request";
+/** What changes nothing may also be asked again when its connection was cut before an answer began. */
+const CHANGES_NOTHING = `${NEVER_LEFT},reset`;
+
+const RETRIES = 3;
+
+export function routes(edge: Edge): Fields[] {
+  return [...openTransactions(edge), ...toGateways(edge), ...toTrackers(edge), NOT_FOUND];
+}
+
+/** Calls of an open transaction go to the gateway that has it, which their header names, and to no other. */
+function openTransactions(edge: Edge): Fields[] {
+  const call = (names: string): Fields => ({
+    safe_regex: { regex: `/v1/transactions/[^/]+/(${names})` },
+  });
+  const named = (name: string): Fields[] => [
+    { name: SESSION_HEADER, string_match: { safe_regex: { regex: name + SESSION_REST } } },
+  ];
+  const timeout = durationOf(edge.limits.answerMs);
+  return [
+    ...edge.gateways.flatMap(({ name }) => {
+      const headers = named(escapeRegex(name));
+      return [
+        {
+          match: { ...call("statements|commit"), headers },
+          route: { cluster: pinnedTo(name), timeout, retry_policy: retry(NEVER_LEFT) },
+        },
+        // Whoever wants it undone is served by any gateway: it settles the id, so that nothing commits under it.
+        {
+          match: { ...call("rollback"), headers },
+          route: { cluster: endingOf(name), timeout, retry_policy: retry(NEVER_LEFT, 1) },
+        },
+      ];
+    }),
+    {
+      match: { ...call("statements|commit"), headers: named(".+") },
+      direct_response: { status: UNKNOWN_GATEWAY_STATUS },
+    },
+  ];
+}
+
+function toGateways(edge: Edge): Fields[] {
+  const timeout = durationOf(edge.limits.answerMs);
+  const to = (retry_policy: Fields): Fields => ({ route: { cluster: GATEWAYS, timeout, retry_policy } });
+  const transactions = { path_separated_prefix: "/v1/transactions" };
+  return [
+    { match: { ...transactions, headers: READING }, ...to(retry(CHANGES_NOTHING)) },
+    { match: transactions, ...to(retry(NEVER_LEFT)) },
+    { match: { path: "/sql" }, ...to(retry(NEVER_LEFT)) },
+    // Where clients look whether anybody is there.
+    { match: { path: "/", headers: READING }, ...to(retry(CHANGES_NOTHING)) },
+  ];
+}
+
+function toTrackers(edge: Edge): Fields[] {
+  const timeout = durationOf(edge.limits.answerMs);
+  const to = (retry_policy: Fields): Fields => ({
+    route: { cluster: TRACKERS, timeout, retry_policy },
+    typed_per_filter_config: { [BUFFER]: bodyLimit(edge.limits.trackerBodyBytes) },
+  });
+  const stream = (path: string): Fields => ({
+    match: { path, headers: READING },
+    // A stream stays for as long as both want it: its heartbeats, and those of the connections below, tell who has gone.
+    route: {
+      ...{ cluster: TRACKERS, timeout: "0s", idle_timeout: "0s" },
+      retry_policy: retry(CHANGES_NOTHING),
+    },
+    typed_per_filter_config: { [BUFFER]: bodyLimit(edge.limits.trackerBodyBytes) },
+  });
+  return [
+    stream("/v1/durability/stream"),
+    stream("/v1/durability/events"),
+    // Verdicts and previews are questions, under whatever method.
+    { match: { path_separated_prefix: "/v1/durability" }, ...to(retry(CHANGES_NOTHING)) },
+    { match: { path_separated_prefix: "/v1/webhooks", headers: READING }, ...to(retry(CHANGES_NOTHING)) },
+    { match: { path_separated_prefix: "/v1/webhooks" }, ...to(retry(NEVER_LEFT)) },
+  ];
+}
+
+const NOT_FOUND: Fields = { match: { prefix: "/" }, direct_response: { status: 404 } };
+
+const READING: readonly Fields[] = [
+  { name: ":method", string_match: { safe_regex: { regex: "GET|HEAD|OPTIONS" } } },
+];
+
+/** `patience`: attempts in one region before the next one is tried. */
+function retry(retry_on: string, patience = 2): Fields {
+  return {
+    retry_on,
+    num_retries: RETRIES,
+    retry_back_off: { base_interval: "0.025s", max_interval: "0.250s" },
+    retry_host_predicate: [
+      {
+        name: "envoy.retry_host_predicates.previous_hosts",
+        typed_config: {
+          "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+        },
+      },
+    ],
+    host_selection_retry_max_attempts: 5,
+    retry_priority: {
+      name: "envoy.retry_priorities.previous_priorities",
+      typed_config: {
+        "@type":
+          "type.googleapis.com/envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig",
+        update_frequency: patience,
+      },
+    },
+  };
+}
+
+export const BUFFER = "envoy.filters.http.buffer";
+
+function bodyLimit(max_request_bytes: number): Fields {
+  return {
+    "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.BufferPerRoute",
+    buffer: { max_request_bytes },
+  };
+}
+
+export function durationOf(ms: number): string {
+  return `${(ms / 1_000).toFixed(3)}s`;
+}
+
+function escapeRegex(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
