@@ -18,7 +18,7 @@ PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test keys test test-unit fmt lint typecheck gen gen-check check clean
 .PHONY: envoy edge
 
 help: ## List the commands
@@ -99,6 +99,9 @@ keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name 
 
 edge: $(STAMP) ## The files of a region's Envoy, from its source (ARGS="SOURCE --out FOLDER"; ARGS=--help)
 	@$(NODE) infra/envoy/src/cli.ts $(ARGS)
+
+infra-test: $(STAMP) ## Everything of infra/terraform: its rules, and what takes minutes (HIGHWATER_TERRAFORM=tofu for OpenTofu)
+	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts $(filter infra/terraform/%,$(TEST_FILES))
 
 resume: $(STAMP) ## How long after a new primary accepts writes the service commits again
 	@$(NODE) packages/dev-system/src/resume.ts

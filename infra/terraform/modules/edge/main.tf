@@ -1,0 +1,160 @@
+# How clients reach one region, and how they come to the nearest that is healthy: a load balancer that ends TLS, and its
+# record among those of the other regions under one name. Routing, retries and limits are the edges' (infra/envoy).
+
+resource "aws_security_group" "this" {
+  name        = "${var.name}-public"
+  description = "HTTPS from clients"
+  vpc_id      = var.vpc_id
+  tags        = { Name = "${var.name}-public" }
+}
+
+resource "aws_vpc_security_group_ingress_rule" "https" {
+  for_each = var.client_cidrs
+
+  security_group_id = aws_security_group.this.id
+  description       = "Clients: ${each.key}"
+  cidr_ipv4         = each.value
+  ip_protocol       = "tcp"
+  from_port         = 443
+  to_port           = 443
+}
+
+resource "aws_vpc_security_group_egress_rule" "edges" {
+  for_each = toset([for port in var.edge_ports : tostring(port)])
+
+  security_group_id = aws_security_group.this.id
+  description       = "The region's edges"
+  cidr_ipv4         = var.vpc_cidr
+  ip_protocol       = "tcp"
+  from_port         = tonumber(each.key)
+  to_port           = tonumber(each.key)
+}
+
+resource "aws_lb" "this" {
+  name               = var.name
+  load_balancer_type = "application"
+  internal           = false
+  subnets            = var.subnet_ids
+  security_groups    = [aws_security_group.this.id]
+
+  # A stream says that it is alive every five seconds (TRACKER_HEARTBEAT_MS), and a request may wait a minute for its mark.
+  idle_timeout = 120
+  # What two servers could read in two ways is refused.
+  drop_invalid_header_fields = true
+  desync_mitigation_mode     = "strictest"
+  enable_deletion_protection = var.deletion_protection
+
+  dynamic "access_logs" {
+    for_each = var.access_log_bucket == null ? [] : [var.access_log_bucket]
+    content {
+      bucket  = access_logs.value
+      enabled = true
+    }
+  }
+}
+
+# There is no listener for plain HTTP, not even one that redirects: the first request would already have shown its API key.
+resource "aws_lb_listener" "https" {
+  load_balancer_arn = aws_lb.this.arn
+  protocol          = "HTTPS"
+  port              = 443
+  ssl_policy        = "ELBSecurityPolicy-TLS13-1-2-Res-2021-06"
+  certificate_arn   = var.certificate_arn
+
+  default_action {
+    type             = "forward"
+    target_group_arn = var.target_group_arn
+  }
+}
+
+# Healthy: an edge says that it can serve, with services of its own region or of another one.
+resource "aws_cloudwatch_metric_alarm" "healthy" {
+  alarm_name          = "${var.name}-edge-healthy"
+  alarm_description   = "No edge of the region is ready. DNS sends clients to other regions."
+  namespace           = "AWS/ApplicationELB"
+  metric_name         = "HealthyHostCount"
+  dimensions          = { LoadBalancer = aws_lb.this.arn_suffix, TargetGroup = var.target_group_arn_suffix }
+  statistic           = "Minimum"
+  period              = 60
+  evaluation_periods  = 1
+  comparison_operator = "LessThanThreshold"
+  threshold           = 1
+  treat_missing_data  = "breaching"
+  alarm_actions       = var.alarm_topic_arns
+  ok_actions          = var.alarm_topic_arns
+}
+
+resource "aws_route53_health_check" "this" {
+  type                    = "CLOUDWATCH_METRIC"
+  cloudwatch_alarm_name   = aws_cloudwatch_metric_alarm.healthy.alarm_name
+  cloudwatch_alarm_region = var.region
+  # A region whose monitoring is silent may well be gone.
+  insufficient_data_health_status = "Unhealthy"
+  tags                            = { Name = var.name }
+}
+
+# Both: the load balancer's own view takes seconds, the alarm still speaks when the region's load balancing does not.
+resource "aws_route53_record" "this" {
+  zone_id         = var.zone_id
+  name            = var.domain_name
+  type            = "A"
+  set_identifier  = var.region
+  health_check_id = aws_route53_health_check.this.id
+
+  alias {
+    name                   = aws_lb.this.dns_name
+    zone_id                = aws_lb.this.zone_id
+    evaluate_target_health = true
+  }
+
+  latency_routing_policy {
+    region = var.region
+  }
+}
+
+resource "aws_wafv2_web_acl" "this" {
+  count = var.requests_per_address == null ? 0 : 1
+
+  name        = var.name
+  description = "Requests of one address"
+  scope       = "REGIONAL"
+
+  default_action {
+    allow {}
+  }
+
+  rule {
+    name     = "rate"
+    priority = 1
+
+    action {
+      block {}
+    }
+
+    statement {
+      rate_based_statement {
+        limit              = var.requests_per_address
+        aggregate_key_type = "IP"
+      }
+    }
+
+    visibility_config {
+      cloudwatch_metrics_enabled = true
+      metric_name                = "${var.name}-rate"
+      sampled_requests_enabled   = false
+    }
+  }
+
+  visibility_config {
+    cloudwatch_metrics_enabled = true
+    metric_name                = var.name
+    sampled_requests_enabled   = false
+  }
+}
+
+resource "aws_wafv2_web_acl_association" "this" {
+  count = var.requests_per_address == null ? 0 : 1
+
+  resource_arn = aws_lb.this.arn
+  web_acl_arn  = aws_wafv2_web_acl.this[0].arn
+}

@@ -1,0 +1,14 @@
+output "url" {
+  description = "For `gateway` and `tracker` of the SDK's endpoints: the nearest healthy region."
+  value       = "https://${var.domain_name}"
+}
+
+output "load_balancer_dns_name" {
+  description = "Name of this region's load balancer."
+  value       = aws_lb.this.dns_name
+}
+
+output "load_balancer_arn_suffix" {
+  description = "The load balancer as CloudWatch names it."
+  value       = aws_lb.this.arn_suffix
+}

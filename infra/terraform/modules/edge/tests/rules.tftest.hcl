@@ -1,0 +1,82 @@
+mock_provider "aws" {
+  mock_resource "aws_lb" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:us-east-1:111122223333:loadbalancer/app/one/1" }
+  }
+  mock_resource "aws_wafv2_web_acl" {
+    defaults = { arn = "arn:aws:wafv2:us-east-1:111122223333:regional/webacl/one/1" }
+  }
+}
+
+variables {
+  name                    = "highwater-us-east-1"
+  region                  = "us-east-1"
+  vpc_id                  = "vpc-1"
+  vpc_cidr                = "10.10.0.0/16"
+  subnet_ids              = ["subnet-1", "subnet-2", "subnet-3"]
+  target_group_arn        = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/one/1"
+  target_group_arn_suffix = "targetgroup/one/1"
+  domain_name             = "db.example.com"
+  zone_id                 = "Z1"
+  certificate_arn         = "arn:aws:acm:us-east-1:111122223333:certificate/1"
+}
+
+run "tls_and_nothing_else" {
+  command = plan
+
+  assert {
+    condition     = aws_lb_listener.https.protocol == "HTTPS" && strcontains(aws_lb_listener.https.ssl_policy, "TLS13-1-2") && aws_lb.this.drop_invalid_header_fields
+    error_message = "TLS 1.2 or newer, and clean headers."
+  }
+  assert {
+    condition     = alltrue([for rule in aws_vpc_security_group_ingress_rule.https : rule.from_port == 443 && rule.to_port == 443])
+    error_message = "Nothing but HTTPS is open."
+  }
+  assert {
+    condition     = aws_route53_record.this.latency_routing_policy[0].region == "us-east-1" && aws_route53_record.this.alias[0].evaluate_target_health
+    error_message = "Clients come to the nearest region that is healthy."
+  }
+  assert {
+    condition     = aws_route53_health_check.this.insufficient_data_health_status == "Unhealthy"
+    error_message = "A silent region is not healthy."
+  }
+  assert {
+    condition     = length(aws_wafv2_web_acl.this) == 0
+    error_message = "WAF only where it is asked for."
+  }
+}
+
+run "with_a_rate_rule" {
+  command = plan
+  variables {
+    requests_per_address = 10000
+  }
+
+  assert {
+    condition     = length(aws_wafv2_web_acl_association.this) == 1
+    error_message = "The rule stands before the load balancer."
+  }
+}
+
+run "a_rate_that_waf_does_not_count" {
+  command = plan
+  variables {
+    requests_per_address = 10
+  }
+  expect_failures = [var.requests_per_address]
+}
+
+run "a_certificate_of_another_region" {
+  command = plan
+  variables {
+    certificate_arn = "arn:aws:acm:us-west-2:111122223333:certificate/1"
+  }
+  expect_failures = [var.certificate_arn]
+}
+
+run "one_zone" {
+  command = plan
+  variables {
+    subnet_ids = ["subnet-1"]
+  }
+  expect_failures = [var.subnet_ids]
+}

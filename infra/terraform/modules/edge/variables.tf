@@ -1,0 +1,115 @@
+variable "name" {
+  description = "Name of the system and the region; the beginning of all names, such as `highwater-us-east-1`."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,31}$", var.name)) && !endswith(var.name, "-")
+    error_message = "Must be 2 to 32 lower-case letters, digits or '-': load balancers have no longer names."
+  }
+}
+
+variable "region" {
+  description = "AWS region of the load balancer, by which DNS measures the clients' latency."
+  type        = string
+}
+
+variable "vpc_id" {
+  description = "VPC of the load balancer."
+  type        = string
+}
+
+variable "vpc_cidr" {
+  description = "Range of the VPC, in which the region's edges are."
+  type        = string
+}
+
+variable "subnet_ids" {
+  description = "Subnets with a way in from the internet, over at least two zones."
+  type        = list(string)
+
+  validation {
+    condition     = length(var.subnet_ids) >= 2
+    error_message = "A load balancer needs subnets in at least two zones."
+  }
+}
+
+variable "target_group_arn" {
+  description = "Group of the region's edges, from `service`."
+  type        = string
+}
+
+variable "target_group_arn_suffix" {
+  description = "The same as CloudWatch names it, from `service`."
+  type        = string
+}
+
+variable "edge_ports" {
+  description = "Ports of the edges: requests, and operators' for health checks."
+  type        = list(number)
+  default     = [8080, 9901]
+}
+
+variable "domain_name" {
+  description = "Name under which clients reach the system; the same in every region."
+  type        = string
+
+  validation {
+    condition     = can(regex("^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z]{2,63}$", var.domain_name))
+    error_message = "Must be a domain name in lower case."
+  }
+}
+
+variable "zone_id" {
+  description = "Public hosted zone in which the name is."
+  type        = string
+}
+
+variable "certificate_arn" {
+  description = "Certificate for the name, of ACM in this region."
+  type        = string
+
+  validation {
+    condition     = can(regex("^arn:[^:]+:acm:${var.region}:", var.certificate_arn))
+    error_message = "Must be the ARN of a certificate of ACM in this region: a load balancer takes no others."
+  }
+}
+
+variable "client_cidrs" {
+  description = "Ranges from which clients may come, by a name for each."
+  type        = map(string)
+  default     = { everybody = "0.0.0.0/0" }
+
+  validation {
+    condition     = length(var.client_cidrs) > 0 && alltrue([for cidr in values(var.client_cidrs) : can(cidrhost(cidr, 0))])
+    error_message = "At least one range of addresses."
+  }
+}
+
+variable "requests_per_address" {
+  description = "Requests of one address in five minutes above which WAF refuses it with 403; null: no WAF. The edge has limits of its own, which answer in the product's shape."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.requests_per_address == null ? true : var.requests_per_address >= 100 && var.requests_per_address <= 2000000000
+    error_message = "WAF counts from 100 on."
+  }
+}
+
+variable "access_log_bucket" {
+  description = "S3 bucket of this region for the load balancer's access logs; null: none. The edges write an access log in any case."
+  type        = string
+  default     = null
+}
+
+variable "deletion_protection" {
+  description = "Whether the load balancer refuses to be deleted. False only for systems that are thrown away."
+  type        = bool
+  default     = true
+}
+
+variable "alarm_topic_arns" {
+  description = "SNS topics of this region that alarms are sent to."
+  type        = list(string)
+  default     = []
+}

@@ -1,0 +1,60 @@
+# The key of one region: its database, backups, secrets, logs and notifications are encrypted with it.
+
+data "aws_iam_policy_document" "this" {
+  # The account's administrators, by their own policies. Without this nobody could ever change the key. In a key's policy the
+  # star means this key alone.
+  statement {
+    sid       = "Account"
+    actions   = ["kms:*"]
+    resources = ["*"]
+    principals {
+      type        = "AWS"
+      identifiers = ["arn:aws:iam::${var.account_id}:root"]
+    }
+  }
+
+  # CloudWatch Logs, for the groups of this system only.
+  statement {
+    sid       = "Logs"
+    actions   = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:DescribeKey"]
+    resources = ["*"]
+    principals {
+      type        = "Service"
+      identifiers = ["logs.${var.region}.amazonaws.com"]
+    }
+    condition {
+      test     = "ArnLike"
+      variable = "kms:EncryptionContext:aws:logs:arn"
+      values   = ["arn:aws:logs:${var.region}:${var.account_id}:log-group:/${var.name}/*"]
+    }
+  }
+
+  # Alarms of this account, which send to encrypted topics.
+  statement {
+    sid       = "Alarms"
+    actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
+    resources = ["*"]
+    principals {
+      type        = "Service"
+      identifiers = ["cloudwatch.amazonaws.com"]
+    }
+    condition {
+      test     = "StringEquals"
+      variable = "aws:SourceAccount"
+      values   = [var.account_id]
+    }
+  }
+}
+
+resource "aws_kms_key" "this" {
+  description             = "Highwater: everything of ${var.name}"
+  enable_key_rotation     = true
+  deletion_window_in_days = var.deletion_window_days
+  policy                  = data.aws_iam_policy_document.this.json
+  tags                    = { Name = var.name }
+}
+
+resource "aws_kms_alias" "this" {
+  name          = "alias/${var.name}"
+  target_key_id = aws_kms_key.this.key_id
+}

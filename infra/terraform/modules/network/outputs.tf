@@ -1,0 +1,42 @@
+output "vpc_id" {
+  description = "The VPC."
+  value       = aws_vpc.this.id
+}
+
+output "cidr" {
+  description = "Its range."
+  value       = var.cidr
+}
+
+output "edge_subnet_ids" {
+  description = "Subnets of the load balancer, by zone; the only ones with a way in from the internet."
+  value       = { for zone in var.zones : zone => aws_subnet.this["edge/${zone}"].id }
+}
+
+output "service_subnet_ids" {
+  description = "Private subnets of tasks, by zone."
+  value       = { for zone in var.zones : zone => aws_subnet.this["service/${zone}"].id }
+}
+
+output "data_subnet_ids" {
+  description = "Private subnets of databases, by zone."
+  value       = { for zone in var.zones : zone => aws_subnet.this["data/${zone}"].id }
+}
+
+output "private_route_table_ids" {
+  description = "Route tables of the private subnets, by a name that is known before they exist; peerings add their routes to them."
+  value = merge(
+    { for zone in var.zones : "service-${zone}" => aws_route_table.service[zone].id },
+    { data = aws_route_table.data.id },
+  )
+}
+
+output "endpoint_security_group_id" {
+  description = "Group of the endpoints to AWS services; tasks send HTTPS to it."
+  value       = aws_security_group.endpoints.id
+}
+
+output "s3_prefix_list_id" {
+  description = "Addresses of S3 in this region, where layers of images are; tasks send HTTPS to it."
+  value       = aws_vpc_endpoint.s3.prefix_list_id
+}

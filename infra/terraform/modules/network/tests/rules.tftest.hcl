@@ -1,0 +1,90 @@
+mock_provider "aws" {
+  mock_data "aws_iam_policy_document" {
+    defaults = { json = "{\"Version\":\"2012-10-17\",\"Statement\":[]}" }
+  }
+}
+
+variables {
+  name        = "highwater-us-east-1"
+  region      = "us-east-1"
+  cidr        = "10.10.0.0/16"
+  zones       = ["us-east-1a", "us-east-1b", "us-east-1c"]
+  kms_key_arn = "arn:aws:kms:us-east-1:111122223333:key/0"
+}
+
+run "private_by_default" {
+  command = plan
+
+  assert {
+    condition     = length(aws_subnet.this) == 9 && length(distinct([for subnet in aws_subnet.this : subnet.cidr_block])) == 9
+    error_message = "Three tiers over three zones, each with a range of its own."
+  }
+  assert {
+    condition     = alltrue([for subnet in aws_subnet.this : subnet.map_public_ip_on_launch == false])
+    error_message = "No subnet gives out public addresses."
+  }
+  assert {
+    condition     = length(aws_eip.nat) == 0 && length(aws_route.service_out) == 0
+    error_message = "Nothing but the edge has a public address unless it is asked for."
+  }
+  assert {
+    condition     = aws_flow_log.this.traffic_type == "ALL"
+    error_message = "Flow logs keep what was refused, too."
+  }
+  assert {
+    condition     = length(aws_default_security_group.this.ingress) == 0 && length(aws_default_security_group.this.egress) == 0
+    error_message = "The default group lets nothing in or out."
+  }
+}
+
+run "egress_when_it_is_asked_for" {
+  command = plan
+  variables {
+    internet_egress = true
+  }
+
+  assert {
+    condition     = length(aws_nat_gateway.this) == 3 && length(aws_route.service_out) == 3
+    error_message = "A NAT gateway in each zone."
+  }
+}
+
+run "two_zones" {
+  command = plan
+  variables {
+    zones = ["us-east-1a", "us-east-1b"]
+  }
+  expect_failures = [var.zones]
+}
+
+run "the_same_zone_twice" {
+  command = plan
+  variables {
+    zones = ["us-east-1a", "us-east-1b", "us-east-1a"]
+  }
+  expect_failures = [var.zones]
+}
+
+run "zones_of_another_region" {
+  command = plan
+  variables {
+    zones = ["us-west-2a", "us-west-2b", "us-west-2c"]
+  }
+  expect_failures = [var.region]
+}
+
+run "a_public_range" {
+  command = plan
+  variables {
+    cidr = "54.10.0.0/16"
+  }
+  expect_failures = [var.cidr]
+}
+
+run "a_range_that_is_too_small" {
+  command = plan
+  variables {
+    cidr = "10.10.0.0/24"
+  }
+  expect_failures = [var.cidr]
+}

@@ -1,0 +1,49 @@
+# The secrets of a system, made in one region and copied to all. Three, by who may read them: tasks never need the master's.
+
+locals {
+  secrets = {
+    master   = "Password of the database's master user; read by the set-up of roles only"
+    service  = "What gateways and trackers share: PGPASSWORD, HIGHWATER_INTERNAL_SECRET, GATEWAY_SESSION_SECRET"
+    gateways = "GATEWAY_ROLE_PASSWORDS: passwords of the login roles of API keys, by role, as JSON"
+  }
+}
+
+resource "aws_secretsmanager_secret" "this" {
+  for_each = local.secrets
+
+  name                    = "${var.name}/${each.key}"
+  description             = each.value
+  kms_key_id              = var.kms_key_arn
+  recovery_window_in_days = var.recovery_window_days
+
+  dynamic "replica" {
+    for_each = var.replica_kms_key_arns
+    content {
+      region     = replica.key
+      kms_key_id = replica.value
+    }
+  }
+}
+
+resource "aws_secretsmanager_secret_version" "master" {
+  secret_id                = aws_secretsmanager_secret.this["master"].id
+  secret_string_wo         = var.master_password
+  secret_string_wo_version = var.values_version
+}
+
+resource "aws_secretsmanager_secret_version" "service" {
+  secret_id = aws_secretsmanager_secret.this["service"].id
+  secret_string_wo = jsonencode({
+    PGPASSWORD                = var.service_password
+    HIGHWATER_INTERNAL_SECRET = var.internal_secret
+    GATEWAY_SESSION_SECRET    = var.session_secret
+  })
+  secret_string_wo_version = var.values_version
+}
+
+# Operators write it when they make keys. Written here once, so that tasks can start before there is any.
+resource "aws_secretsmanager_secret_version" "gateways" {
+  secret_id                = aws_secretsmanager_secret.this["gateways"].id
+  secret_string_wo         = "{}"
+  secret_string_wo_version = 1
+}

@@ -1,0 +1,56 @@
+mock_provider "aws" {
+  mock_resource "aws_secretsmanager_secret" {
+    defaults = { arn = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/one-AbCdEf" }
+  }
+}
+
+variables {
+  name                 = "highwater"
+  kms_key_arn          = "arn:aws:kms:us-east-1:111122223333:key/0"
+  replica_kms_key_arns = { us-west-2 = "arn:aws:kms:us-west-2:111122223333:key/1" }
+  master_password      = "0123456789abcdef"
+  service_password     = "0123456789abcdef"
+  internal_secret      = "0123456789abcdef"
+  session_secret       = "0123456789abcdef"
+}
+
+run "copies_in_every_region" {
+  command = apply
+
+  assert {
+    condition     = output.arns["us-west-2"].service == "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/one-AbCdEf"
+    error_message = "A copy's ARN differs by its region only."
+  }
+  assert {
+    condition     = alltrue([for secret in aws_secretsmanager_secret.this : length(secret.replica) == 1])
+    error_message = "Every secret has a copy in every further region."
+  }
+  assert {
+    condition     = aws_secretsmanager_secret_version.service.secret_string_wo == null && aws_secretsmanager_secret_version.master.secret_string_wo == null
+    error_message = "No value of a secret may be in the state."
+  }
+}
+
+run "a_short_password" {
+  command = plan
+  variables {
+    master_password = "short"
+  }
+  expect_failures = [var.master_password]
+}
+
+run "a_password_that_the_database_refuses" {
+  command = plan
+  variables {
+    master_password = "0123456789abcdef/@"
+  }
+  expect_failures = [var.master_password]
+}
+
+run "a_key_of_another_region" {
+  command = plan
+  variables {
+    replica_kms_key_arns = { us-west-2 = "arn:aws:kms:us-east-1:111122223333:key/1" }
+  }
+  expect_failures = [var.replica_kms_key_arns]
+}

@@ -1,0 +1,127 @@
+# The region's Envoys. A first container makes their configuration from the small source that is rendered here, with the same
+# program that makes it everywhere (infra/envoy); nothing of Envoy's own configuration is written twice.
+
+locals {
+  edge_folder = "/etc/highwater-edge"
+  edge_source = {
+    region      = var.region
+    listen      = { address = "0.0.0.0", port = local.edge_port }
+    operators   = { address = "0.0.0.0", port = local.operators_port }
+    directory   = local.edge_folder
+    adminSocket = "${local.edge_folder}/admin.sock"
+    regions     = var.slots.edge_regions
+    # The load balancer alone says whom it speaks for.
+    trustedProxies = 1
+    limits = {
+      gatewayBodyBytes = tonumber(lookup(var.environment.gateway, "GATEWAY_BODY_LIMIT_BYTES", "4194304"))
+      trackerBodyBytes = tonumber(lookup(var.environment.tracker, "TRACKER_BODY_LIMIT_BYTES", "16777216"))
+    }
+  }
+}
+
+resource "aws_ecs_task_definition" "edge" {
+  family                   = "${var.name}-edge"
+  requires_compatibilities = ["FARGATE"]
+  network_mode             = "awsvpc"
+  cpu                      = var.sizes.edge.cpu
+  memory                   = var.sizes.edge.memory
+  execution_role_arn       = aws_iam_role.execution["edge"].arn
+  task_role_arn            = aws_iam_role.task.arn
+
+  runtime_platform {
+    operating_system_family = "LINUX"
+    cpu_architecture        = var.architecture
+  }
+
+  volume {
+    name = "configuration"
+  }
+
+  container_definitions = jsonencode([
+    merge(local.confined, {
+      name      = "configuration"
+      image     = var.images.service
+      essential = false
+      user      = "1000"
+      command = [
+        "sh", "-c", "printf %s \"$EDGE_SOURCE\" > ${local.edge_folder}/source.json && exec node infra/envoy/src/cli.ts ${local.edge_folder}/source.json",
+      ]
+      environment      = [{ name = "EDGE_SOURCE", value = jsonencode(local.edge_source) }]
+      mountPoints      = [{ sourceVolume = "configuration", containerPath = local.edge_folder, readOnly = false }]
+      logConfiguration = local.logging.edge
+    }),
+    merge(local.confined, {
+      name       = "edge"
+      image      = var.images.envoy
+      entryPoint = ["envoy"]
+      command    = ["-c", "${local.edge_folder}/envoy.json", "--log-level", "warn", "--drain-time-s", "60"]
+      # As the container that has made the folder.
+      user             = "1000"
+      portMappings     = [for port in [local.edge_port, local.operators_port] : { containerPort = port, hostPort = port, protocol = "tcp" }]
+      dependsOn        = [{ containerName = "configuration", condition = "SUCCESS" }]
+      mountPoints      = [{ sourceVolume = "configuration", containerPath = local.edge_folder, readOnly = false }]
+      logConfiguration = local.logging.edge
+      stopTimeout      = 120
+      ulimits          = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
+    }),
+  ])
+}
+
+resource "aws_ecs_service" "edge" {
+  name            = "edge"
+  cluster         = aws_ecs_cluster.this.id
+  task_definition = aws_ecs_task_definition.edge.arn
+  desired_count   = var.edges.min
+  launch_type     = "FARGATE"
+  # A new one serves before an old one goes.
+  deployment_minimum_healthy_percent = 100
+  deployment_maximum_percent         = 200
+  health_check_grace_period_seconds  = 30
+  enable_ecs_managed_tags            = true
+  propagate_tags                     = "SERVICE"
+
+  network_configuration {
+    subnets          = values(var.network.service_subnet_ids)
+    security_groups  = [aws_security_group.edge.id]
+    assign_public_ip = false
+  }
+
+  load_balancer {
+    target_group_arn = aws_lb_target_group.edge.arn
+    container_name   = "edge"
+    container_port   = local.edge_port
+  }
+
+  deployment_circuit_breaker {
+    enable   = true
+    rollback = true
+  }
+
+  lifecycle {
+    ignore_changes = [desired_count]
+  }
+
+  depends_on = [aws_ecs_service.second]
+}
+
+# The load balancer in front is `edge`'s; the group is here, because ECS keeps its members.
+resource "aws_lb_target_group" "edge" {
+  name        = substr(var.name, 0, 32)
+  vpc_id      = var.network.vpc_id
+  target_type = "ip"
+  protocol    = "HTTP"
+  port        = local.edge_port
+  # A request that waits for durability may take minutes; a stream is resumed elsewhere.
+  deregistration_delay = 60
+
+  health_check {
+    protocol            = "HTTP"
+    port                = local.operators_port
+    path                = "/readyz"
+    matcher             = "200"
+    interval            = 5
+    timeout             = 3
+    healthy_threshold   = 2
+    unhealthy_threshold = 2
+  }
+}

@@ -1,0 +1,66 @@
+# Gateways, trackers and edges of one region on Fargate. Each gateway and tracker is a slot: an ECS service of one task with a
+# name and a private address that stay, because an open transaction is pinned to its gateway by name, gateways know every
+# tracker, and two that run must never have one name (docs/decisions/0072). Edges are all alike.
+
+locals {
+  slots = merge(
+    { for slot in var.slots.gateways : slot.name => merge(slot, { kind = "gateway" }) },
+    { for slot in var.slots.trackers : slot.name => merge(slot, { kind = "tracker" }) },
+  )
+  base = { for name, slot in local.slots : name => slot if slot.burst == 0 }
+  # In two halves, gateways and trackers in both, so that a change never stops all of either at once.
+  halves = {
+    first  = { for name, slot in local.base : name => slot if tonumber(regex("[0-9]+$", name)) % 2 == 1 }
+    second = { for name, slot in local.base : name => slot if tonumber(regex("[0-9]+$", name)) % 2 == 0 }
+  }
+  burst = { for name, slot in local.slots : name => slot if slot.burst > 0 }
+
+  zones     = sort(keys(var.network.service_subnet_ids))
+  edge_port = 8080
+  # For the load balancer's health checks and for scraping; not reachable from outside.
+  operators_port = 9901
+}
+
+resource "aws_ecs_cluster" "this" {
+  name = var.name
+
+  setting {
+    name  = "containerInsights"
+    value = "enabled"
+  }
+}
+
+resource "aws_cloudwatch_log_group" "this" {
+  for_each = toset(["gateway", "tracker", "edge", "setup"])
+
+  name              = "/${var.name}/${each.key}"
+  retention_in_days = var.log_retention_days
+  kms_key_id        = var.kms_key_arn
+}
+
+resource "aws_service_discovery_private_dns_namespace" "this" {
+  name        = "${var.region}.${var.domain}"
+  description = "Gateways and trackers of ${var.name}"
+  vpc         = var.network.vpc_id
+
+  lifecycle {
+    # Other regions' networks are associated with its zone by the composition.
+    ignore_changes = [vpc]
+  }
+}
+
+resource "aws_service_discovery_service" "this" {
+  for_each = local.slots
+
+  name = split(".", each.value.address)[0]
+
+  dns_config {
+    namespace_id   = aws_service_discovery_private_dns_namespace.this.id
+    routing_policy = "MULTIVALUE"
+    dns_records {
+      type = "A"
+      # A slot that restarts has another address.
+      ttl = 5
+    }
+  }
+}

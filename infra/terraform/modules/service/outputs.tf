@@ -1,0 +1,46 @@
+output "cluster_name" {
+  description = "The ECS cluster."
+  value       = aws_ecs_cluster.this.name
+}
+
+output "target_group_arn" {
+  description = "Group of the region's edges, for the load balancer of `edge`."
+  value       = aws_lb_target_group.edge.arn
+}
+
+output "target_group_arn_suffix" {
+  description = "The same as CloudWatch names it."
+  value       = aws_lb_target_group.edge.arn_suffix
+}
+
+output "namespace_zone_id" {
+  description = "Hosted zone of the services' private names; the composition associates the other regions' VPCs with it."
+  value       = aws_service_discovery_private_dns_namespace.this.hosted_zone
+}
+
+output "sessions_per_node" {
+  description = "Database sessions that this region's services may open to each node: `service_sessions` of `store-rds-postgres` is the sum over all regions. A tracker takes about ten."
+  value = (
+    length(var.slots.gateways) * (2 * var.pools.service + var.pools.role * var.pools.roles + 4) + length(var.slots.trackers) * 10
+  )
+}
+
+output "environments" {
+  description = "What each gateway and tracker is started with, by slot, without its secrets. Tests start real services from exactly this."
+  value       = local.environments
+}
+
+output "secret_variables" {
+  description = "Names of the variables that come from secrets, by kind of service."
+  value       = { for kind, secrets in local.secrets : kind => keys(secrets) }
+}
+
+output "edge_source" {
+  description = "Source from which the region's edge is made (infra/envoy)."
+  value       = local.edge_source
+}
+
+output "security_group_ids" {
+  description = "Groups of the slots and of the edges."
+  value       = { slots = aws_security_group.slots.id, edge = aws_security_group.edge.id }
+}

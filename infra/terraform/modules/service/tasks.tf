@@ -1,0 +1,147 @@
+# What one task of each kind runs. The same image for both services; only the program and its settings differ.
+
+locals {
+  shared_environment = {
+    HIGHWATER_TOPOLOGY  = var.topology_json
+    HIGHWATER_AUTHORITY = var.authority
+    # The authorities of RDS, which no system's own list has; the image brings them.
+    NODE_EXTRA_CA_CERTS = "/etc/highwater/rds-authorities.pem"
+  }
+
+  environments = {
+    for name, slot in local.slots : name => merge(
+      local.shared_environment,
+      slot.kind == "gateway" ? {
+        GATEWAY_NAME              = name
+        GATEWAY_REGION            = var.region
+        GATEWAY_HOST              = "0.0.0.0"
+        GATEWAY_PORT              = tostring(slot.port)
+        GATEWAY_TRACKERS          = join(",", var.slots.tracker_urls)
+        GATEWAY_AUTH              = "keys"
+        GATEWAY_POOL_SIZE         = tostring(var.pools.service)
+        GATEWAY_ROLE_POOL_SIZE    = tostring(var.pools.role)
+        GATEWAY_EXPOSURE_LEVEL    = var.exposure_level
+        GATEWAY_EXPOSURE_GATEWAYS = tostring(var.gateway_count)
+        } : {
+        TRACKER_NAME           = name
+        TRACKER_REGION         = var.region
+        TRACKER_HOST           = "0.0.0.0"
+        TRACKER_PORT           = tostring(slot.port)
+        TRACKER_LEDGER         = "/var/lib/highwater/ledger.sqlite"
+        TRACKER_AUTH           = "keys"
+        TRACKER_EXPOSURE_LEVEL = var.exposure_level
+      },
+      var.environment[slot.kind],
+    )
+  }
+
+  shared_secrets = {
+    for name in ["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET"] : name => "${var.secret_arns.service}:${name}::"
+  }
+  secrets = {
+    gateway = merge(local.shared_secrets, {
+      GATEWAY_SESSION_SECRET = "${var.secret_arns.service}:GATEWAY_SESSION_SECRET::"
+      GATEWAY_ROLE_PASSWORDS = var.secret_arns.gateways
+    })
+    tracker = local.shared_secrets
+  }
+
+  programs = {
+    gateway = ["node", "services/txn-gateway/src/main.ts"]
+    # A million pending transactions then take about 300 MiB (docs/guide/durability-levels.md).
+    tracker = ["node", "--max-semi-space-size=16", "--heap-growing-percent=25", "services/durability-tracker/src/main.ts"]
+  }
+
+  # The process runs. Not /readyz: it says whether there is a primary, and no restart of a task would bring one back. The edge
+  # asks that, and sends requests elsewhere.
+  health = {
+    for name, slot in local.slots : name => {
+      command     = ["CMD", "node", "-e", "fetch('http://127.0.0.1:${slot.port}/healthz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+      interval    = 10
+      timeout     = 5
+      retries     = 3
+      startPeriod = 30
+    }
+  }
+
+  logging = {
+    for kind in ["gateway", "tracker", "edge", "setup"] : kind => {
+      logDriver = "awslogs"
+      options = {
+        "awslogs-group"         = aws_cloudwatch_log_group.this[kind].name
+        "awslogs-region"        = var.region
+        "awslogs-stream-prefix" = kind
+        # A full buffer must not stop a service that commits.
+        "mode"            = "non-blocking"
+        "max-buffer-size" = "16m"
+      }
+    }
+  }
+
+  # Nobody gains rights in a container, and nothing but its volumes can be written.
+  confined = {
+    essential              = true
+    readonlyRootFilesystem = true
+    privileged             = false
+    linuxParameters        = { initProcessEnabled = true, capabilities = { drop = ["ALL"] } }
+  }
+
+  collector = var.images.collector == null ? {} : {
+    for name, slot in local.slots : name => merge(local.confined, {
+      name             = "collector"
+      image            = var.images.collector
+      essential        = false
+      environment      = [{ name = "AOT_CONFIG_CONTENT", value = local.collector_configuration[slot.kind] }]
+      logConfiguration = local.logging[slot.kind]
+      # It goes on until the service has ended, so that the last of it is told.
+      dependsOn   = [{ containerName = slot.kind, condition = "START" }]
+      stopTimeout = 120
+    })
+  }
+}
+
+resource "aws_ecs_task_definition" "slot" {
+  for_each = local.slots
+
+  family                   = "${var.name}-${each.value.kind}-${regex("[0-9]+$", each.key)}"
+  requires_compatibilities = ["FARGATE"]
+  network_mode             = "awsvpc"
+  cpu                      = var.sizes[each.value.kind].cpu
+  memory                   = var.sizes[each.value.kind].memory
+  execution_role_arn       = aws_iam_role.execution[each.value.kind].arn
+  task_role_arn            = aws_iam_role.task.arn
+
+  runtime_platform {
+    operating_system_family = "LINUX"
+    cpu_architecture        = var.architecture
+  }
+
+  # The tracker's ledger: as long as the task lives. What it held, the other trackers hold as well (docs/decisions/0072).
+  dynamic "volume" {
+    for_each = each.value.kind == "tracker" ? ["ledger"] : []
+    content {
+      name = volume.value
+    }
+  }
+
+  container_definitions = jsonencode(concat(
+    [
+      merge(local.confined, {
+        name             = each.value.kind
+        image            = var.images.service
+        command          = local.programs[each.value.kind]
+        user             = "1000"
+        environment      = [for name in sort(keys(local.environments[each.key])) : { name = name, value = local.environments[each.key][name] }]
+        secrets          = [for name in sort(keys(local.secrets[each.value.kind])) : { name = name, valueFrom = local.secrets[each.value.kind][name] }]
+        portMappings     = [{ containerPort = each.value.port, hostPort = each.value.port, protocol = "tcp" }]
+        healthCheck      = local.health[each.key]
+        logConfiguration = local.logging[each.value.kind]
+        mountPoints      = each.value.kind == "tracker" ? [{ sourceVolume = "ledger", containerPath = "/var/lib/highwater", readOnly = false }] : []
+        # Longer than what a service takes to end what is open (60 s); Fargate allows no more.
+        stopTimeout = 120
+        ulimits     = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
+      }),
+    ],
+    [for name, container in local.collector : container if name == each.key],
+  ))
+}

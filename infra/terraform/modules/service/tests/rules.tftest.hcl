@@ -1,0 +1,206 @@
+mock_provider "aws" {
+  mock_data "aws_iam_policy_document" {
+    defaults = { json = "{\"Version\":\"2012-10-17\",\"Statement\":[]}" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::111122223333:role/one" }
+  }
+  mock_resource "aws_service_discovery_service" {
+    defaults = { arn = "arn:aws:servicediscovery:us-east-1:111122223333:service/srv-1" }
+  }
+  mock_resource "aws_ecs_task_definition" {
+    defaults = { arn = "arn:aws:ecs:us-east-1:111122223333:task-definition/one:1" }
+  }
+  mock_resource "aws_lb_target_group" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/one/1" }
+  }
+  mock_resource "aws_appautoscaling_policy" {
+    defaults = { arn = "arn:aws:autoscaling:us-east-1:111122223333:scalingPolicy:1" }
+  }
+}
+
+variables {
+  name          = "highwater-us-east-1"
+  region        = "us-east-1"
+  topology_json = "{\"nodes\":[{\"id\":\"us-east-1\",\"region\":\"us-east-1\",\"zone\":\"multi-az\",\"url\":\"postgresql://highwater_service@east.example.com:5432/app?sslmode=verify-full\"}],\"levels\":{\"disk\":{\"primary\":true},\"region\":{\"replicas\":1,\"outside\":\"region\"}}}"
+  slots = {
+    gateways = [
+      { name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600, burst = 0 },
+      { name = "us-east-1-gateway-2", address = "gateway-2.us-east-1.highwater.internal", port = 4600, burst = 0 },
+      { name = "us-east-1-gateway-3", address = "gateway-3.us-east-1.highwater.internal", port = 4600, burst = 1 },
+      { name = "us-east-1-gateway-4", address = "gateway-4.us-east-1.highwater.internal", port = 4600, burst = 2 },
+    ]
+    trackers = [
+      { name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601, burst = 0 },
+      { name = "us-east-1-tracker-2", address = "tracker-2.us-east-1.highwater.internal", port = 4601, burst = 0 },
+    ]
+    tracker_urls = ["http://tracker-1.us-east-1.highwater.internal:4601", "http://tracker-2.us-east-1.highwater.internal:4601"]
+    edge_regions = [{
+      name     = "us-east-1"
+      gateways = [{ name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600 }]
+      trackers = [{ name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601 }]
+    }]
+  }
+  gateway_count = 6
+  domain        = "highwater.internal"
+  network = {
+    vpc_id                     = "vpc-1"
+    cidr                       = "10.10.0.0/16"
+    service_subnet_ids         = { us-east-1a = "subnet-1", us-east-1b = "subnet-2", us-east-1c = "subnet-3" }
+    endpoint_security_group_id = "sg-1"
+    s3_prefix_list_id          = "pl-1"
+  }
+  peer_cidrs = { us-west-2 = "10.20.0.0/16" }
+  images = {
+    service   = "111122223333.dkr.ecr.us-east-1.amazonaws.com/highwater@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+    envoy     = "111122223333.dkr.ecr.us-east-1.amazonaws.com/envoy@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+    collector = "111122223333.dkr.ecr.us-east-1.amazonaws.com/collector@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  }
+  secret_arns = {
+    service  = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/service-AbCdEf"
+    gateways = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
+  }
+  kms_key_arn = "arn:aws:kms:us-east-1:111122223333:key/0"
+}
+
+run "tasks" {
+  command = apply
+
+  assert {
+    condition     = length(aws_ecs_service.first) == 2 && length(aws_ecs_service.second) == 2 && length(aws_ecs_service.burst) == 2
+    error_message = "Half of the gateways and trackers in each wave, and the rest only under load."
+  }
+  assert {
+    condition     = alltrue([for service in concat(values(aws_ecs_service.first), values(aws_ecs_service.second)) : service.deployment_maximum_percent == 100 && service.desired_count == 1])
+    error_message = "Two tasks of one name must never run."
+  }
+  assert {
+    condition     = alltrue([for service in concat(values(aws_ecs_service.first), values(aws_ecs_service.second), [aws_ecs_service.edge]) : service.network_configuration[0].assign_public_ip == false])
+    error_message = "No task has a public address."
+  }
+  assert {
+    condition     = aws_ecs_service.first["us-east-1-gateway-1"].network_configuration[0].subnets != aws_ecs_service.second["us-east-1-gateway-2"].network_configuration[0].subnets
+    error_message = "Slots are spread over the zones."
+  }
+  assert {
+    condition     = jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].readonlyRootFilesystem && jsondecode(aws_ecs_task_definition.slot["us-east-1-gateway-1"].container_definitions)[0].user == "1000"
+    error_message = "A service is not root, and writes nowhere but its volumes."
+  }
+  assert {
+    condition     = strcontains(jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].healthCheck.command[3], "http://127.0.0.1:4601/healthz")
+    error_message = "A task is restarted when its process does not answer, and for nothing else."
+  }
+  assert {
+    condition     = toset([for secret in jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET"])
+    error_message = "A tracker gets the secrets that it needs."
+  }
+  assert {
+    condition     = length(jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)) == 2
+    error_message = "A collector runs beside each service."
+  }
+  assert {
+    condition     = output.environments["us-east-1-gateway-2"].GATEWAY_NAME == "us-east-1-gateway-2" && output.environments["us-east-1-gateway-2"].GATEWAY_AUTH == "keys"
+    error_message = "Each gateway has its own name, and asks who calls."
+  }
+  assert {
+    condition     = aws_lb_target_group.edge.health_check[0].path == "/readyz" && aws_lb_target_group.edge.health_check[0].port == "9901"
+    error_message = "The load balancer asks whether the edge can serve."
+  }
+  assert {
+    condition     = alltrue([for rule in aws_vpc_security_group_ingress_rule.slots : contains(["10.10.0.0/16", "10.20.0.0/16"], rule.cidr_ipv4)]) && length(aws_vpc_security_group_egress_rule.internet) == 0
+    error_message = "Services talk to services and databases of the regions, and to nobody else."
+  }
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-4/join"].evaluation_periods > aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-3/join"].evaluation_periods && aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-4/leave"].evaluation_periods < aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-3/leave"].evaluation_periods
+    error_message = "The last slot to join is the first to leave."
+  }
+  assert {
+    condition     = output.sessions_per_node == 4 * (2 * 16 + 8 * 4 + 4) + 2 * 10
+    error_message = "Burst slots take sessions, too."
+  }
+}
+
+run "without_a_collector" {
+  command = plan
+  variables {
+    images = {
+      service = "registry.example.com/highwater@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+      envoy   = "registry.example.com/envoy@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+    }
+  }
+}
+
+run "an_image_by_tag" {
+  command = plan
+  variables {
+    images = { service = "registry.example.com/highwater:latest", envoy = "registry.example.com/envoy:v1" }
+  }
+  expect_failures = [var.images]
+}
+
+run "a_password_in_the_topology" {
+  command = plan
+  variables {
+    topology_json = "{\"nodes\":[{\"url\":\"postgresql://highwater_service:secret@east.example.com:5432/app\"}],\"levels\":{\"region\":{\"replicas\":1,\"outside\":\"region\"}}}"
+  }
+  expect_failures = [var.topology_json]
+}
+
+run "an_exposure_level_that_does_not_exist" {
+  command = plan
+  variables {
+    exposure_level = "galaxy"
+  }
+  expect_failures = [var.exposure_level]
+}
+
+run "a_secret_of_another_region" {
+  command = plan
+  variables {
+    secret_arns = {
+      service  = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/service-AbCdEf"
+      gateways = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
+    }
+  }
+  expect_failures = [var.secret_arns]
+}
+
+run "a_setting_that_the_module_owns" {
+  command = plan
+  variables {
+    environment = { gateway = { GATEWAY_AUTH = "none" } }
+  }
+  expect_failures = [var.environment]
+}
+
+run "a_secret_among_the_settings" {
+  command = plan
+  variables {
+    environment = { tracker = { HIGHWATER_INTERNAL_SECRET_PREVIOUS = "0123456789abcdef" } }
+  }
+  expect_failures = [var.environment]
+}
+
+run "a_retention_of_gateways_alone" {
+  command = plan
+  variables {
+    environment = { gateway = { HIGHWATER_RETENTION_MS = "1000" } }
+  }
+  expect_failures = [var.environment]
+}
+
+run "a_lease_that_nobody_holds" {
+  command = plan
+  variables {
+    authority = "lease"
+  }
+  expect_failures = [var.authority]
+}
+
+run "everybody_as_a_peer" {
+  command = plan
+  variables {
+    peer_cidrs = { world = "0.0.0.0/0" }
+  }
+  expect_failures = [var.peer_cidrs]
+}

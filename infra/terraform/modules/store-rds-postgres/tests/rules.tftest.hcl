@@ -1,0 +1,154 @@
+mock_provider "aws" {
+  mock_data "aws_iam_policy_document" {
+    defaults = { json = "{\"Version\":\"2012-10-17\",\"Statement\":[]}" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::111122223333:role/one" }
+  }
+}
+
+variables {
+  name             = "highwater-us-east-1"
+  region           = "us-east-1"
+  vpc_id           = "vpc-1"
+  subnet_ids       = ["subnet-1", "subnet-2", "subnet-3"]
+  client_cidrs     = { us-east-1 = "10.10.0.0/16", us-west-2 = "10.20.0.0/16" }
+  kms_key_arn      = "arn:aws:kms:us-east-1:111122223333:key/0"
+  master_password  = "0123456789abcdef"
+  service_sessions = 200
+}
+
+run "primary" {
+  command = plan
+
+  assert {
+    condition     = aws_db_instance.this.publicly_accessible == false && aws_db_instance.this.storage_encrypted && aws_db_instance.this.deletion_protection && aws_db_instance.this.multi_az
+    error_message = "A primary is private, encrypted, protected and has a standby."
+  }
+  assert {
+    condition     = aws_db_instance.this.password_wo == null && aws_db_instance.this.password == null
+    error_message = "No password may be in the state."
+  }
+  assert {
+    condition     = aws_db_instance.this.auto_minor_version_upgrade == false
+    error_message = "Nothing restarts by itself."
+  }
+  assert {
+    condition     = length(aws_vpc_security_group_ingress_rule.postgres) == 2 && alltrue([for rule in aws_vpc_security_group_ingress_rule.postgres : rule.from_port == 5432])
+    error_message = "PostgreSQL is open to each region's services, and nothing else is."
+  }
+  assert {
+    condition = length(setintersection(
+      [for parameter in aws_db_parameter_group.this.parameter : parameter.name],
+      ["synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes", "idle_session_timeout", "wal_level"],
+    )) == 0
+    error_message = "What would break a promise is left alone."
+  }
+  assert {
+    condition     = aws_db_parameter_group.this.family == "postgres17"
+    error_message = "The family follows the version."
+  }
+  assert {
+    condition     = contains(keys(aws_cloudwatch_metric_alarm.this), "slot_lag") && !contains(keys(aws_cloudwatch_metric_alarm.this), "replica_lag")
+    error_message = "A primary is watched for the log that it keeps."
+  }
+  assert {
+    condition     = output.node.ask && output.node.id == "us-east-1"
+    error_message = "The node is asked itself."
+  }
+}
+
+run "replica" {
+  command = plan
+  variables {
+    name                 = "highwater-us-west-2"
+    region               = "us-west-2"
+    replicate_source_arn = "arn:aws:rds:us-east-1:111122223333:db:highwater-us-east-1"
+    master_password      = null
+  }
+
+  assert {
+    condition     = aws_db_instance.this.replicate_source_db == "arn:aws:rds:us-east-1:111122223333:db:highwater-us-east-1"
+    error_message = "A replica follows its source."
+  }
+  assert {
+    condition     = aws_db_instance.this.backup_retention_period == 14
+    error_message = "A replica has backups, too: it may be promoted."
+  }
+  assert {
+    condition     = contains(keys(aws_cloudwatch_metric_alarm.this), "replica_lag") && !contains(keys(aws_cloudwatch_metric_alarm.this), "slot_lag")
+    error_message = "A replica is watched for its lag."
+  }
+}
+
+run "an_old_postgres" {
+  command = plan
+  variables {
+    engine_version = "15.12"
+  }
+  expect_failures = [var.engine_version]
+}
+
+run "a_version_that_upgrades_by_itself" {
+  command = plan
+  variables {
+    engine_version = "17"
+  }
+  expect_failures = [var.engine_version]
+}
+
+run "a_burstable_class" {
+  command = plan
+  variables {
+    instance_class = "db.t4g.large"
+  }
+  expect_failures = [var.instance_class]
+}
+
+run "more_sessions_than_the_node_has" {
+  command = plan
+  variables {
+    service_sessions = 971
+  }
+  expect_failures = [var.service_sessions]
+}
+
+run "as_many_sessions_as_the_node_has" {
+  command = plan
+  variables {
+    service_sessions = 970
+  }
+}
+
+run "no_backups" {
+  command = plan
+  variables {
+    backup_retention_days = 0
+  }
+  expect_failures = [var.backup_retention_days]
+}
+
+run "open_to_everybody" {
+  command = plan
+  variables {
+    client_cidrs = { world = "0.0.0.0/0" }
+  }
+  expect_failures = [var.client_cidrs]
+}
+
+run "a_source_by_name" {
+  command = plan
+  variables {
+    replicate_source_arn = "highwater-us-east-1"
+  }
+  expect_failures = [var.replicate_source_arn]
+}
+
+run "a_replica_without_a_standby" {
+  command = plan
+  variables {
+    replicate_source_arn = "arn:aws:rds:us-east-1:111122223333:db:highwater-us-east-1"
+    multi_az             = false
+  }
+  expect_failures = [aws_db_instance.this]
+}

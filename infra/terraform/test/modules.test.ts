@@ -1,0 +1,53 @@
+// Formatting of everything, validity of every module, and each module's own rules (`tests/rules.tftest.hcl`, with a mocked
+// provider). What needs AWS's provider starts it once for each rule, and takes minutes: `make infra-test`.
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { MODULES, ROOT, whyNoTerraform, whyNotFull, Workbench } from "./tools.ts";
+
+/** It has no resource, and so needs no provider. */
+const PURE = "topology";
+
+describe("terraform modules", { skip: whyNoTerraform() }, () => {
+  let bench: Workbench;
+  before(async () => {
+    bench = await Workbench.open();
+  });
+  after(() => bench.close());
+
+  it("are formatted", async () => {
+    const { code, output } = await bench.run(".", "fmt", "-check", "-recursive", "-diff");
+    assert.equal(code, 0, output);
+  });
+
+  it("all have rules of their own and tests of them", () => {
+    for (const module of MODULES)
+      for (const file of ["main.tf", "variables.tf", "outputs.tf", "versions.tf", "tests/rules.tftest.hcl"])
+        assert.ok(existsSync(join(ROOT, "modules", module, file)), `${module} lacks ${file}`);
+  });
+
+  it(`${PURE}: its rules`, (context) => testModule(bench, PURE, context));
+
+  for (const module of MODULES.filter((name) => name !== PURE))
+    it(`${module}: is valid, and its rules`, { skip: whyNotFull() }, (context) =>
+      testModule(bench, module, context),
+    );
+});
+
+async function testModule(
+  bench: Workbench,
+  module: string,
+  context: { skip: (why: string) => void },
+): Promise<void> {
+  const place = join("modules", module);
+  const why = await bench.init(place);
+  if (why !== null) {
+    context.skip(why);
+    return;
+  }
+  const tested = await bench.run(place, "test", "-no-color");
+  assert.equal(tested.code, 0, tested.output);
+  const passed = /(\d+) passed, 0 failed/.exec(tested.output);
+  assert.ok(Number(passed?.[1]) > 0, tested.output);
+}
