@@ -1,7 +1,8 @@
 // Listens to one tracker's stream of events and records every word of it about a transaction. When the tracker is killed it
 // goes on trying, and resumes behind the last event that it has heard. Notes every epoch that the tracker knows of.
 import { setTimeout as pause } from "node:timers/promises";
-import { type Level, type Told } from "@highwater/checker";
+import { type BrokenRange, type Level, type Told } from "@highwater/checker";
+import { nowMs } from "../clock.ts";
 import { type EpochNote, type Journal } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
 
@@ -31,7 +32,12 @@ interface TransactionEvent {
     readonly attempt: string;
     readonly verdicts: Readonly<Record<Level, Told["verdict"]>>;
     readonly rule: string;
+    readonly position?: { readonly epoch: string; readonly offset: string };
   };
+}
+
+interface BrokenPromiseEvent {
+  readonly data: Pick<BrokenRange, "level" | "epoch" | "from" | "to">;
 }
 
 /** Until the signal aborts. */
@@ -58,11 +64,15 @@ async function hearEvents(options: ListenerOptions): Promise<void> {
 }
 
 function hear({ type, data }: Event, { journal, tracker }: ListenerOptions): void {
+  if (type === "promise.broken") {
+    const { level, epoch, from, to } = (JSON.parse(data) as BrokenPromiseEvent).data;
+    journal.write({ type: "broken_range", atMs: nowMs(), tracker: tracker.name, level, epoch, from, to });
+  }
   if (!["transaction.durable", "transaction.lost", "transaction.broken"].includes(type)) return;
-  const { id: txn, attempt, verdicts, rule } = (JSON.parse(data) as TransactionEvent).data;
+  const { id: txn, attempt, verdicts, rule, position = null } = (JSON.parse(data) as TransactionEvent).data;
   for (const [level, verdict] of Object.entries(verdicts)) {
     if (verdict !== "pending")
-      journal.told({ txn, level, verdict, by: "event", tracker: tracker.name, attempt, rule });
+      journal.told({ txn, level, verdict, by: "event", tracker: tracker.name, attempt, rule, position });
   }
 }
 

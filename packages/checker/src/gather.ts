@@ -4,6 +4,7 @@ import { EpochTree } from "./epochs.ts";
 import { HistoryError, type Origin } from "./faults.ts";
 import {
   type Answer,
+  type BrokenRange,
   type EpochId,
   type Failure,
   type Fault,
@@ -35,6 +36,7 @@ export class Gathering {
   readonly #failures: Waiting<Failure>[] = [];
   readonly #early: Waiting<Answer | Resolution>[] = [];
   readonly #told: Told[] = [];
+  readonly #undone: BrokenRange[] = [];
   readonly #texts = new Map<string, string>();
   #scenario: Scenario | null = null;
   #final: FinalState | null = null;
@@ -64,6 +66,9 @@ export class Gathering {
           attempt: record.attempt === null ? null : this.#text(record.attempt),
           rule: null,
         });
+        break;
+      case "broken_range":
+        this.#undone.push(record);
         break;
       case "fault":
         this.#faults.push(record);
@@ -107,6 +112,9 @@ export class Gathering {
       writers: this.#writers,
       faults: this.#faults,
       failures: this.#failures.map(({ record }) => record).sort((one, other) => one.atMs - other.atMs),
+      undone: this.#undone.map(({ level, epoch, from, to }) => {
+        return { level: scenario.levels.indexOf(level), epoch, from: BigInt(from), to: BigInt(to) };
+      }),
       final,
       finalLists,
       epochs: new EpochTree(final.epochs),
@@ -189,6 +197,7 @@ export class Gathering {
       for (const level of record.kept) requireLevel(level, `failure ${record.kind}`);
     }
     for (const { txn, level } of this.#told) requireLevel(level, `told about ${txn}`);
+    for (const { level, epoch } of this.#undone) requireLevel(level, `broken in ${epoch}`);
     for (const { invocation, answer } of this.#transactions) {
       requireLevel(invocation.level, invocation.txn);
       if (answer?.durableAt != null) requireLevel(answer.durableAt, invocation.txn);
@@ -196,9 +205,12 @@ export class Gathering {
   }
 
   #spreadWords({ levels }: Scenario): void {
-    for (const { atMs, txn, level, verdict, by, tracker, attempt } of this.#told) {
+    for (const { atMs, txn, level, verdict, by, tracker, attempt, position } of this.#told) {
       // Setting up tables is a transaction, too, and no part of the history.
-      this.#byId.get(txn)?.words.push({ atMs, level: levels.indexOf(level), verdict, by, tracker, attempt });
+      this.#byId.get(txn)?.words.push({
+        ...{ atMs, level: levels.indexOf(level), verdict, by, tracker, attempt },
+        position: position == null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
+      });
     }
     for (const { answer, words } of this.#transactions) {
       if (answer?.durableAt == null) continue;
@@ -210,6 +222,7 @@ export class Gathering {
         by: "answer",
         tracker: null,
         attempt: null,
+        position: null,
       });
     }
   }

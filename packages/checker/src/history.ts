@@ -106,6 +106,22 @@ export interface Told {
   readonly attempt: EpochId | null;
   /** The rule by which it was judged, where it is told. */
   readonly rule: string | null;
+  /** Where the attempt stands in the log, if the word says so. */
+  readonly position?: { readonly epoch: EpochId; readonly offset: string } | null;
+}
+
+/**
+ * Told to everybody by the stream of events: what the level has promised of this part of the epoch's log, above `from` and up to `to`,
+ * a failure has undone. Whoever was told of an attempt in it and nothing else knows by this that the promise is broken.
+ */
+export interface BrokenRange {
+  readonly type: "broken_range";
+  readonly atMs: number;
+  readonly tracker: string;
+  readonly level: Level;
+  readonly epoch: EpochId;
+  readonly from: string;
+  readonly to: string;
 }
 
 /** What the nemesis did. Between the two times the fault was there; for one that happens in a moment they are equal. */
@@ -165,4 +181,5 @@ export interface FinalState {
   }[];
 }
 
-export type HistoryRecord = Scenario | Invocation | Answer | Resolution | Told | Fault | Failure | FinalState;
+export type HistoryRecord =
+  Scenario | Invocation | Answer | Resolution | Told | BrokenRange | Fault | Failure | FinalState;

@@ -23,6 +23,21 @@ export interface Word {
   readonly tracker: string | null;
   /** As it was recorded; see `attemptOf`. */
   readonly attempt: EpochId | null;
+  /** Where the attempt stands in the log, if the word says so. */
+  readonly position: Position | null;
+}
+
+export interface Position {
+  readonly epoch: EpochId;
+  readonly offset: bigint;
+}
+
+/** Of a level's promises, what everybody was told is broken. */
+export interface UndoneRange {
+  readonly level: number;
+  readonly epoch: EpochId;
+  readonly from: bigint;
+  readonly to: bigint;
 }
 
 export interface ListRead extends ListView {
@@ -61,6 +76,7 @@ export interface History {
   readonly writers: ReadonlyMap<number, Transaction>;
   readonly faults: readonly Fault[];
   readonly failures: readonly Failure[];
+  readonly undone: readonly UndoneRange[];
   readonly final: FinalState;
   readonly finalLists: ReadonlyMap<string, ListView>;
   readonly epochs: EpochTree;

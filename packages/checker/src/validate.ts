@@ -145,7 +145,9 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     tracker: nullOr(text),
     attempt: nullOr(text),
     rule: nullOr(text),
+    position: maybe(position),
   }),
+  broken_range: object({ atMs: time, tracker: text, level: text, epoch: text, from: offset, to: offset }),
   fault: object({ atMs: time, untilMs: time, kind: text, target: text, error: nullOr(text) }),
   failure: object({ atMs: time, kind: text, node: text, kept: listOf(text) }),
   final: object({

@@ -2,7 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
-import { type HistoryRecord, type Operation, type Shown } from "../src/history.ts";
+import {
+  type FinalState,
+  type HistoryRecord,
+  type Operation,
+  type Shown,
+  type Told,
+} from "../src/history.ts";
 import { append, epoch, failure, history, read, scenario, transfer } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
@@ -147,6 +153,54 @@ test("aborted, or never run, and present or durable", () => {
   const never = { ...unknown, resolution: { outcome: "never", position: null }, final: null } as const;
   assertGood(history({ t: { ...never, receipt: null } }, gone));
   assertViolates(history({ t: { ...never, receipt: "commit" } }, there), "fate.aborted-present");
+});
+
+test("what only the stream of events knew is broken by the range that the stream has told", () => {
+  const undone = (from: string, to: string, overrides: object = {}): HistoryRecord => ({
+    ...{ type: "broken_range", atMs: 60, tracker: "near", level: "region", epoch: "e1", from, to },
+    ...overrides,
+  });
+  const final: Partial<FinalState> = { ...gone, epochs: [epoch("e1", null), epoch("e2", "e1")] };
+  const position = { epoch: "e1", offset: "50" };
+  const word = { verdict: "durable", atMs: 30, position } as const;
+  // Its answer never came, and its id was settled in the history that followed.
+  const unknown = { outcome: "unknown", position: null } as const;
+  const never = { outcome: "never", position: null } as const;
+  const settled = {
+    does: write,
+    shows: null,
+    final: null,
+    receipt: null,
+    answer: unknown,
+    resolution: never,
+  };
+  const told = (...words: readonly Partial<Told>[]) => ({ t: { ...settled, told: words } });
+  const judge = (words: readonly Partial<Told>[], ...ranges: HistoryRecord[]): HistoryRecord[] =>
+    history(told(...words), final, [failure(50, []), ...ranges]);
+  assertGood(judge([word], undone("10", "50")));
+  assertGood(judge([word], undone("10", "20"), undone("10", "90", { epoch: "e2" })));
+  for (const range of [
+    undone("50", "90"),
+    undone("10", "49"),
+    undone("10", "90", { level: "disk" }),
+    undone("10", "90", { epoch: "e3" }),
+  ])
+    assertViolates(judge([word], range), "fate.aborted-durable");
+  assertViolates(judge([{ ...word, position: null }], undone("10", "90")), "fate.aborted-durable");
+  assertViolates(judge([{ ...word, by: "asked" }], undone("10", "90")), "fate.aborted-durable");
+  assertViolates(judge([word, { ...word, by: "promise" }], undone("10", "90")), "fate.aborted-durable");
+
+  // It was answered with a later place than the one that the trackers had been told.
+  const lost = {
+    t: { does: write, final: "lost", receipt: null, told: [{ ...word, tracker: "near" }] },
+  } as const;
+  const later = history(lost, final, [failure(50, []), undone("10", "50")]);
+  assertGood(later);
+  assert.deepEqual(Object.keys(check(later).ambiguous), ["broken_as_a_range"]);
+  assertViolates(
+    history(lost, final, [failure(50, [])]),
+    ...(["fate.durable-absent", "fate.word-changed"] as const),
+  );
 });
 
 test("unknown outcomes have to be resolved", () => {

@@ -44,7 +44,9 @@ class FateJudge {
     if (isAborted(transaction)) {
       const said =
         answer?.outcome === "aborted" ? "answered as aborted" : `resolved as ${resolution?.outcome ?? ""}`;
-      const isDurable = verdicts.some(({ levels }) => levels.some(({ durable }) => durable !== null));
+      const isDurable = verdicts.some(({ levels }) =>
+        levels.some(({ words }) => words.some((word) => isDurableWord(word) && !this.#isTakenBack(word))),
+      );
       // A read whose answer never came has run all the same, and a tracker may have been asked about it.
       if (isDurable && !invocation.readOnly) {
         this.#findings.violation("fate.aborted-durable", [txn], () => `T1 was ${said} and told as durable`);
@@ -76,12 +78,16 @@ class FateJudge {
   #judgeTruth(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): void {
     const spoken = levels[level];
     if (spoken === undefined || spoken.broken !== null) return;
-    const { durable, lost, final } = spoken;
+    const { durable, lost, final, words } = spoken;
     const present = isPresent(transaction, attempt);
     const { txn } = transaction.invocation;
     // One that has only read leaves nothing: it is gone if all say so.
     const isAbsent = present === false || (present === null && final.size === 1 && final.has("lost"));
-    if (durable !== null && isAbsent && !this.#isBeyond(transaction, attempt, level)) {
+    if (durable === null || !isAbsent || this.#isBeyond(transaction, attempt, level)) {
+      // It is there, or nobody was promised that it would be.
+    } else if (words.every((word) => !isDurableWord(word) || this.#isTakenBack(word))) {
+      this.#findings.ambiguity("broken_as_a_range");
+    } else {
       this.#findings.violation("fate.durable-absent", [txn], () => {
         const failure = this.#excuses.breaks(transaction, attempt, level, Number.POSITIVE_INFINITY);
         const how = present === null ? "lost" : "absent";
@@ -93,6 +99,21 @@ class FateJudge {
         return `T1 was told as lost at ${this.#name(level)} (${lost.by}), and is there in the end`;
       });
     }
+  }
+
+  /**
+   * Whoever heard this word of the stream of events has heard there, too, that the promise is broken, of the part of the log in which
+   * it stands. Of a single transaction trackers know no more once it is durable everywhere; who has its token is told when he asks.
+   */
+  #isTakenBack({ by, level, position }: Word): boolean {
+    if (by !== "event" || position === null) return false;
+    return this.#history.undone.some(
+      (range) =>
+        range.level === level &&
+        this.#history.epochs.contains(range.epoch, position.epoch) &&
+        range.from < position.offset &&
+        position.offset <= range.to,
+    );
   }
 
   /** The level has promised nothing about what happened: another node has taken over. */
@@ -181,6 +202,12 @@ class FateJudge {
       // A client passes on what one tracker told it, and then another that followed another primary. In the end it has to be broken.
       const isAdmitted = source === CLIENT && final.size === 1 && final.has("broken");
       if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
+      else if (
+        lost >= 0 &&
+        durable >= 0 &&
+        said.every((word) => !isDurableWord(word) || this.#isTakenBack(word))
+      )
+        this.#findings.ambiguity("broken_as_a_range");
       else if (isAdmitted && durable >= 0 && lost >= 0) this.#findings.ambiguity("words_of_two_trackers");
       else if (durable >= 0 && lost >= 0) {
         this.#findings.violation("fate.word-changed", [txn], () => {
@@ -240,6 +267,10 @@ const CLIENT = "the client";
 function sourceOf({ by, tracker, verdict }: Word): string {
   if (by === "event" && verdict !== "durable") return LOG;
   return tracker ?? CLIENT;
+}
+
+function isDurableWord({ verdict }: Word): boolean {
+  return verdict === "durable";
 }
 
 /** Whatever it is at this level, at another one all say that it is not there. */

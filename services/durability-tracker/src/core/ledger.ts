@@ -207,8 +207,11 @@ function tellDurable(
   if (passed.length === 0) return;
   const reigning = state.backlog.epoch ?? ("" as EpochId);
   const items = passed.map((each): BecameDurable => {
-    const attempt = "attempt" in each ? each.attempt : reigning;
-    return { id: each.id, attempt, owner: each.owner.owner, metadata: each.metadata };
+    const { id, metadata } = each;
+    const owner = each.owner.owner;
+    return "attempt" in each
+      ? { id, attempt: each.attempt, origin: each.origin, owner, metadata }
+      : { id, attempt: reigning, origin: { epoch: reigning, offset: each.offset }, owner, metadata };
   });
   effects.push({ kind: "publish_durable", level, items });
 }

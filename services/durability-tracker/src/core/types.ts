@@ -336,6 +336,8 @@ export interface Published {
 export interface BecameDurable {
   readonly id: TxnId;
   readonly attempt: EpochId;
+  /** Where it committed; null when only its look-up has found it. */
+  readonly origin: Place | null;
   readonly owner: bigint;
   readonly metadata: Readonly<Record<string, string>> | null;
 }

@@ -350,6 +350,7 @@ describe("a stream", () => {
 describe("durable transactions", () => {
   const became = (order: string, owner = 7n) => ({
     ...{ id: published().id, attempt: EPOCH, owner, metadata: { order, shop: "a" } },
+    origin: { epoch: EPOCH, offset: 7n as Offset },
   });
 
   it("are told live to those who asked, by level, owner and metadata, without an id", async () => {
@@ -379,6 +380,7 @@ describe("durable transactions", () => {
     assert.ok(durables(all).every(({ id }) => id === null));
     assert.deepEqual((durables(one)[0]?.data as { data: unknown }).data, {
       ...{ id: items[1]?.id, attempt: EPOCH, verdicts: { region: "durable" }, rule: "R1 mark" },
+      position: { epoch: EPOCH, offset: "7" },
       metadata: { order: "2", shop: "a" },
     });
     await all[Symbol.asyncDispose]();
@@ -481,7 +483,7 @@ describe("an epoch", () => {
     await client.until("all are told", () => client.told.length === 5);
     assert.deepEqual(
       store.events.map(({ key }) => key).filter((key) => !key.startsWith("stalled/")),
-      [`epoch/${EPOCH}`, `epoch/${NEXT}`, `recovered/${NEXT}/region/18`, `promise/${EPOCH}/region`].filter(
+      [`epoch/${EPOCH}`, `epoch/${NEXT}`, `recovered/${NEXT}/region/18`, `promise/${EPOCH}/region/2`].filter(
         (key) => store.events.some((event) => event.key === key),
       ),
     );

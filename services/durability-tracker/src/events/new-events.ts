@@ -11,7 +11,7 @@ import {
   type TxnId,
 } from "@highwater/protocol";
 import { type NewEvent } from "@highwater/store";
-import { type BecameDurable, type Published } from "../core/index.ts";
+import { type BecameDurable, type Place, type Published } from "../core/index.ts";
 
 const BACK = "R8 reappeared";
 
@@ -32,7 +32,7 @@ function transactionEvent(
   const data: TransactionEventData = {
     id,
     attempt,
-    ...(origin === null ? {} : { position: { epoch: origin.epoch, offset: origin.offset.toString() } }),
+    ...positionOf(origin),
     ...(kind === "read" ? { readOnly: true } : {}),
     verdicts: { ...verdicts },
     rule,
@@ -41,6 +41,10 @@ function transactionEvent(
     ...(metadata === null ? {} : { metadata: { ...metadata } }),
   };
   return { key: `${keyWord(type, rule, verdicts)}/${id}/${attempt}`, type, owner, data };
+}
+
+function positionOf(origin: Place | null): Pick<TransactionEventData, "position"> {
+  return origin === null ? {} : { position: { epoch: origin.epoch, offset: origin.offset.toString() } };
 }
 
 /** Broken at one level first, and then at more, or back: each is told once. */
@@ -74,11 +78,12 @@ export function brokenWord({ owner, data }: NewEvent): Published {
 
 export function durableData(
   level: string,
-  { id, attempt, metadata }: BecameDurable,
+  { id, attempt, origin, metadata }: BecameDurable,
 ): Readonly<TransactionEventData> {
   return {
     id,
     attempt,
+    ...positionOf(origin),
     verdicts: { [level]: "durable" },
     rule: "R1 mark",
     ...(metadata === null ? {} : { metadata: { ...metadata } }),
@@ -105,7 +110,8 @@ export function epochEvent(record: EpochRecord, complete: boolean): NewEvent {
 }
 
 export function brokenPromiseEvent(promise: BrokenPromiseData): NewEvent {
-  const key = `promise/${promise.epoch}/${levelInKey(promise.level)}`;
+  // Another tracker may have promised more: then its range is told as well.
+  const key = `promise/${promise.epoch}/${levelInKey(promise.level)}/${promise.to}`;
   return { key, type: "promise.broken", owner: null, data: { ...promise } };
 }
 
