@@ -3,7 +3,7 @@
 import { type EpochId } from "./history.ts";
 import { type ListView } from "./lists.ts";
 import { getOrMake } from "./maps.ts";
-import { type History, type Transaction, isVoid } from "./model.ts";
+import { attemptIn, type History, type Transaction, isVoid } from "./model.ts";
 
 export interface Sighting extends ListView {
   readonly key: string;
@@ -43,6 +43,39 @@ export function inferAttempts(history: History): void {
     if (found !== null) transaction.attempts = [found];
   }
   for (const sighting of sightings) lowerInferred(history, sighting);
+  const oldestFirst = sightings.toSorted((one, other) => epochs.depth(one.epoch) - epochs.depth(other.epoch));
+  for (const sighting of oldestFirst) addUnanswered(history, sighting);
+}
+
+/**
+ * An attempt that was never answered, and that a failure took before the id ran again: only those tell of it who saw its values. They did
+ * so before anybody had an answer of the later attempt's epoch, else it may have been that one which they saw.
+ */
+function addUnanswered(history: History, { spine, length, epoch, key }: Sighting): void {
+  const { writers, epochs, firstSeen } = history;
+  for (let at = 0; at < length; at++) {
+    const writer = writers.get(spine.values[at] ?? Number.NaN);
+    if (writer === undefined || isVoid(writer) || attemptIn(epochs, writer, epoch) !== null) continue;
+    const later = writer.attempts.filter((attempt) => epochs.contains(attempt, epoch));
+    if (later.length === 0 || later.length < writer.attempts.length) continue;
+    const begunAt = Math.min(...later.map((attempt) => firstSeen.get(attempt) ?? Number.POSITIVE_INFINITY));
+    if (history.transactions.some((reader) => hasSeen(reader, epoch, key, spine, at, begunAt)))
+      writer.attempts = [epoch, ...writer.attempts];
+  }
+}
+
+function hasSeen(
+  { readIn, reads, answer }: Transaction,
+  epoch: EpochId,
+  key: string,
+  spine: ListView["spine"],
+  at: number,
+  before: number,
+): boolean {
+  if (readIn !== epoch || answer === null || answer.atMs >= before) return false;
+  return reads.some(
+    (read) => read.key === key && read.length > at && read.spine.values[at] === spine.values[at],
+  );
 }
 
 function recordAttempts(transaction: Transaction): void {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check } from "../src/check.ts";
+import { type HistoryRecord } from "../src/history.ts";
 import { append, epoch, failure, history, read, readAppend } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
@@ -174,6 +175,20 @@ test("what was lost in one failover can be there after another one, if the histo
     late: { at: [50, 60], epoch: "e3", does: [read("x")], shows: [[1]] },
   } as const;
   assertGood(history(specs, { lists: { x: [1] }, epochs: branches }, [failure(25, [])]));
+});
+
+test("an attempt that nobody answered is known by those who saw it before the id ran again", () => {
+  const does = [append("x", 1)];
+  const again = { at: [10, 60], epoch: "e2", does } as const;
+  const seen = { at: [20, 30], does: [read("x")], shows: [[1]], final: "lost" } as const;
+  const final = { lists: { x: [1] }, epochs };
+  const judge = (reader: object): HistoryRecord[] =>
+    history({ again, reader: { ...seen, ...reader } }, final, [failure(40, [])]);
+  assertGood(judge({}));
+  // It says that it has read in the epoch before, and can have seen what the later one has.
+  assertViolates(judge({ at: [61, 70] }), "read.other-history");
+  // What it has read is gone, and it is told that it is there.
+  assertViolates(judge({ final: "durable" }), "recoverability.reads");
 });
 
 test("a read of what is only in another history", () => {
