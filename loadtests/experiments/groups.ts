@@ -37,7 +37,7 @@ export const groups: Experiment = {
   async run(context) {
     const sizes = sized(context.mode, {
       quick: { rounds: 1, seconds: 3, clients: [1, 64] },
-      full: { rounds: 2, seconds: 10, clients: [1, 8, 32, 64, 128] },
+      full: { rounds: 2, seconds: 4, clients: [1, 8, 32, 128] },
     });
     await context.bench.system.createTables(insertTable(TABLE), [TABLE]);
     const samples: Sample[] = [];

@@ -44,7 +44,7 @@ export const tpcc: Experiment = {
         scale: { warehouses: 1, items: 10_000, customersPerDistrict: 300 },
       },
       full: {
-        ...{ rounds: 2, seconds: 30, terminals: 16, offered: [50, 0], linksMs: [...LINKS_MS] },
+        ...{ rounds: 2, seconds: 15, terminals: 16, offered: [50, 0], linksMs: [...LINKS_MS] },
         scale: { warehouses: 2, ...FULL_SCALE },
       },
     });
@@ -80,7 +80,10 @@ function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
 }
 
 /** Errors: one that names the condition and how often it is violated. */
-async function checkConsistency(system: ExperimentSystem, conditions: readonly Condition[]): Promise<void> {
+export async function checkConsistency(
+  system: ExperimentSystem,
+  conditions: readonly Condition[],
+): Promise<void> {
   for (const { clause, violations } of conditions) {
     const [row] = await system.query(violations);
     const count = Number(Object.values(row ?? {})[0]);

@@ -1,0 +1,35 @@
+// Compares what the load was told of each transaction with the table: nothing that was called durable may be missing, and nothing that was
+// called lost may be there.
+
+export interface Told {
+  readonly id: string;
+  readonly verdict: string;
+}
+
+export interface Comparison {
+  /** Rows of transactions that were told durable. */
+  readonly kept: number;
+  readonly missing: number;
+  readonly returned: number;
+  /** Rows of transactions whose end the load did not live to hear. */
+  readonly unheard: number;
+}
+
+/** k6's own lines are between those of the script. */
+export function parseTold(log: string): Told[] {
+  return log.split("\n").flatMap((line) => {
+    if (!line.startsWith('{"id":')) return [];
+    return [JSON.parse(line) as Told];
+  });
+}
+
+export function compareTold(told: readonly Told[], rows: ReadonlySet<string>): Comparison {
+  const of = (verdict: string): Told[] => told.filter((each) => each.verdict === verdict);
+  const known = new Set(told.map(({ id }) => id));
+  return {
+    kept: of("durable").filter(({ id }) => rows.has(id)).length,
+    missing: of("durable").filter(({ id }) => !rows.has(id)).length,
+    returned: of("lost").filter(({ id }) => rows.has(id)).length,
+    unheard: [...rows].filter((id) => !known.has(id)).length,
+  };
+}
