@@ -29,6 +29,7 @@ test("the summary pairs the time to the answer with the time until durable, by s
       },
       "durable_latency{scenario:before}": trend(70),
       "durability_gap{scenario:before}": trend(67),
+      "safe_latency{scenario:before}": { values: { ...trend(0).values, count: 0 } },
       "dropped_iterations{scenario:before}": { values: { count: 5, rate: 0.5 } },
     },
   });

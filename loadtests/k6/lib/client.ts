@@ -96,7 +96,7 @@ function post(base: (endpoint: Endpoint) => string, path: string, body: object) 
 
 function answerOf(body: unknown): Answer {
   try {
-    return JSON.parse(body as string) as Answer;
+    return (JSON.parse(body as string) as Answer | null) ?? {};
   } catch {
     return {};
   }

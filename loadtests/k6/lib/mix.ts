@@ -30,8 +30,14 @@ function look(account: number): () => readonly Statement[] {
 export function runOne(): void {
   const account = 1 + Math.floor(Math.random() * ACCOUNTS);
   const drawn = 100 * Math.random();
-  if (drawn < READ_PERCENT) runRead(account);
-  else runWrite(account, drawn < READ_PERCENT + SAFE_PERCENT ? "durable" : "commit");
+  try {
+    if (drawn < READ_PERCENT) runRead(account);
+    else runWrite(account, drawn < READ_PERCENT + SAFE_PERCENT ? "durable" : "commit");
+  } catch (cause) {
+    // k6 would write it down and count nothing.
+    failed.add(true);
+    throw cause;
+  }
 }
 
 function runRead(account: number): void {

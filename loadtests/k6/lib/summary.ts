@@ -36,7 +36,7 @@ export interface Summary {
 
 const COUNTS = ["committed", "durable", "lost", "broken", "unsettled", "conflicts", "refused", "unanswered"];
 /** For `summaryTrendStats` of every script. */
-export const STATISTICS = ["min", "med", "avg", "p(95)", "p(99)", "max"];
+export const STATISTICS = ["count", "min", "med", "avg", "p(95)", "p(99)", "max"];
 
 export function summaryOf({ metrics }: Data): Summary {
   const scenarios = Object.keys(metrics).flatMap(
@@ -70,7 +70,8 @@ function pairOf(metrics: Data["metrics"], scenario: string): Pair {
 }
 
 function quantilesOf(metric: Metric | undefined): Quantiles {
-  const { values = {} } = metric ?? {};
+  // Of nothing k6 says zero.
+  const values = metric === undefined || metric.values["count"] === 0 ? {} : metric.values;
   return { p50_ms: values["med"] ?? null, p95_ms: values["p(95)"] ?? null, p99_ms: values["p(99)"] ?? null };
 }
 
