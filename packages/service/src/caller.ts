@@ -1,8 +1,11 @@
 // Who asks, and until when the answer is wanted.
 import { type Principal } from "./identity/principal.ts";
+import { type RequestTrace } from "./telemetry/tracer.ts";
 
 export interface Caller {
   readonly principal: Principal;
   /** Aborts when the client has gone away. */
   readonly signal?: AbortSignal | undefined;
+  /** Where the request is traced. */
+  readonly trace?: RequestTrace | undefined;
 }

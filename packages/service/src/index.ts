@@ -25,7 +25,7 @@ export {
   type JwtSettings,
   readIdentity,
 } from "./identity/settings.ts";
-export { jsonLog, type Log, type LogFields } from "./log.ts";
+export { jsonLog, type Log, type LogEntry, type LogFields } from "./log.ts";
 export {
   CATALOGUE,
   Counter,
@@ -46,6 +46,16 @@ export {
   TRACKER,
   WEBHOOKS,
 } from "./metrics/index.ts";
+export {
+  type FinishedSpan,
+  noteFailure,
+  type RequestTrace,
+  type SpanContext,
+  traceFields,
+  type TracePart,
+  Tracer,
+} from "./telemetry/index.ts";
+export { readTelemetry, startTelemetry, type Telemetry, TELEMETRY_VARIABLES } from "./telemetry/index.ts";
 export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
 export { healthOperations, type HealthWords } from "./openapi/health.ts";
 export {
@@ -58,7 +68,7 @@ export {
   type Success,
 } from "./openapi/operation.ts";
 export { type Json, Schemas } from "./openapi/schemas.ts";
-export { callerOf, installCallers } from "./plugins/caller.ts";
+export { callerOf, installCallers, traced } from "./plugins/caller.ts";
 export { responseOf } from "./plugins/cors.ts";
 export {
   installErrorHandling,
@@ -69,7 +79,7 @@ export {
 } from "./plugins/error-handler.ts";
 export { installJsonBody } from "./plugins/json-body.ts";
 export { installRouteTable, type Route, routesOf } from "./plugins/route-table.ts";
-export { type ProcessOptions, runProcess, type Served } from "./process.ts";
+export { type ProcessOptions, type ProcessParts, runProcess, type Served } from "./process.ts";
 export { realClock } from "./runtime.ts";
 export { makeServer, type ServerOptions } from "./server.ts";
 export {

@@ -10,11 +10,27 @@ export interface Log {
   error(event: string, fields?: LogFields): void;
 }
 
-export function jsonLog(service: string, clock: Clock, write: (line: string) => void): Log {
-  const log = (level: string, event: string, fields: LogFields = {}): void => {
-    const { cause, ...rest } = fields;
-    const line = { time: new Date(clock.wallMs()).toISOString(), level, service, event, ...rest };
-    write(`${JSON.stringify(cause === undefined ? line : { ...line, cause: describeCause(cause) })}\n`);
+/** A line before it is one. */
+export interface LogEntry {
+  readonly timeMs: number;
+  readonly level: keyof Log;
+  readonly event: string;
+  readonly fields: LogFields;
+}
+
+/** `listener`: hears of every line as well, for another way out of the process. */
+export function jsonLog(
+  service: string,
+  clock: Clock,
+  write: (line: string) => void,
+  listener: (entry: LogEntry) => void = () => undefined,
+): Log {
+  const log = (level: keyof Log, event: string, given: LogFields = {}): void => {
+    const { cause, ...rest } = given;
+    const fields = cause === undefined ? rest : { ...rest, cause: describeCause(cause) };
+    const timeMs = clock.wallMs();
+    write(`${JSON.stringify({ time: new Date(timeMs).toISOString(), level, service, event, ...fields })}\n`);
+    listener({ timeMs, level, event, fields });
   };
   return {
     info: (event, fields) => {

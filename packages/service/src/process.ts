@@ -4,12 +4,16 @@ import { readFileSync } from "node:fs";
 import { type FastifyInstance } from "fastify";
 import { type Topology, topologyWarnings } from "@highwater/protocol";
 import { jsonLog, type Log } from "./log.ts";
-import { realClock } from "./runtime.ts";
+import { type Family } from "./metrics/index.ts";
+import { realClock, realRandom } from "./runtime.ts";
 import { type Env, type Loaded, type ReadFile } from "./settings/setting.ts";
+import { readTelemetry, startTelemetry, type Telemetry, type Tracer } from "./telemetry/index.ts";
 import { TopologyFile, topologyPath } from "./topology-file.ts";
 
 export interface Served {
   readonly app: FastifyInstance;
+  /** As it stands when it is called. */
+  readonly metrics: () => readonly Family[];
   /** Once it listens. */
   start(): Promise<void>;
   close(): Promise<void>;
@@ -22,31 +26,53 @@ export interface ProcessOptions<C> {
   readonly loadConfig: (env: Env, readFile: ReadFile) => Loaded<C>;
   /** The configuration without its secrets. */
   readonly describeConfig: (config: C) => Record<string, unknown>;
-  readonly make: (config: C, log: Log, topologyFile: TopologyFile | undefined) => Served;
+  readonly make: (config: C, parts: ProcessParts) => Served;
+}
+
+/** What a process gives to its service. */
+export interface ProcessParts {
+  readonly log: Log;
+  readonly topologyFile: TopologyFile | undefined;
+  readonly tracer: Tracer | undefined;
 }
 
 interface Listening {
   readonly host: string;
   readonly port: number;
   readonly topology: Topology;
+  readonly name: string;
+  readonly region: string;
 }
 
 /** Its address is the first line that it prints. */
 export async function runProcess<C extends Listening>(options: ProcessOptions<C>): Promise<void> {
   const { service, env, loadConfig, describeConfig, make } = options;
-  const log = jsonLog(service, realClock, (line) => process.stderr.write(line));
+  let telemetry: Telemetry | null = null;
+  const log = jsonLog(
+    service,
+    realClock,
+    (line) => process.stderr.write(line),
+    (entry) => telemetry?.onLog?.(entry),
+  );
   const loaded = loadConfig(env, (path) => readFileSync(path, "utf8"));
-  if (!loaded.ok) {
-    log.error("configuration_refused", { faults: loaded.faults });
+  const wanted = readTelemetry(env);
+  const faults = [...(loaded.ok ? [] : loaded.faults), ...wanted.faults];
+  if (!loaded.ok || faults.length > 0) {
+    log.error("configuration_refused", { faults });
     process.exit(2);
   }
   const { config } = loaded;
+  if (wanted.settings !== null)
+    telemetry = await startTelemetry(wanted.settings, {
+      ...{ service, identity: config, clock: realClock, random: realRandom },
+    });
   for (const warning of topologyWarnings(config.topology)) log.warn("topology_doubtful", { warning });
   const path = topologyPath(env);
   const topologyFile =
     path === null ? undefined : new TopologyFile({ path, current: config.topology, clock: realClock, log });
-  const served = make(config, log, topologyFile);
-  stopOnSignals(served, log);
+  const served = make(config, { log, topologyFile, tracer: telemetry?.tracer });
+  telemetry?.serve(served.metrics);
+  stopOnSignals(served, log, telemetry);
   process.on("SIGHUP", () => void topologyFile?.reload());
   try {
     const url = await served.app.listen({ host: config.host, port: config.port });
@@ -59,7 +85,7 @@ export async function runProcess<C extends Listening>(options: ProcessOptions<C>
   }
 }
 
-function stopOnSignals(served: Served, log: Log): void {
+function stopOnSignals(served: Served, log: Log, telemetry: Telemetry | null): void {
   let stopping = false;
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
@@ -67,6 +93,7 @@ function stopOnSignals(served: Served, log: Log): void {
     log.info("stopping", { signal });
     try {
       await served.close();
+      await telemetry?.close();
       process.exit(0);
     } catch (cause) {
       log.error("stop_failed", { cause });

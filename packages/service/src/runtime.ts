@@ -1,4 +1,4 @@
-// The real clock: the only file of this package that touches time.
+// The real clock and chance: the only file of this package that touches them.
 import { type Clock } from "@highwater/store";
 
 export const realClock: Clock = {
@@ -11,3 +11,6 @@ export const realClock: Clock = {
     };
   },
 };
+
+/** Evenly distributed in [0, 1). */
+export const realRandom = (): number => Math.random();

@@ -5,6 +5,8 @@ import { installCors } from "./plugins/cors.ts";
 import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
 import { installJsonBody } from "./plugins/json-body.ts";
 import { installRouteTable } from "./plugins/route-table.ts";
+import { installTracing } from "./plugins/trace.ts";
+import { type Tracer } from "./telemetry/tracer.ts";
 
 export interface ServerOptions {
   readonly bodyLimitBytes: number;
@@ -13,6 +15,8 @@ export interface ServerOptions {
   readonly corsOrigins?: readonly string[];
   /** Cuts what is still connected when the application closes. */
   readonly cutOnClose?: boolean;
+  /** Where requests are traced. */
+  readonly tracer?: Tracer | undefined;
 }
 
 /** Fastify gives up on closing after this; it must outlast the draining of what is open and of what is in flight. */
@@ -23,7 +27,7 @@ const REQUEST_TIMEOUT_MS = 60_000;
 const KEEP_ALIVE_MS = 75_000;
 
 export function makeServer(options: ServerOptions): FastifyInstance {
-  const { bodyLimitBytes, log, corsOrigins = [], cutOnClose = false } = options;
+  const { bodyLimitBytes, log, corsOrigins = [], cutOnClose = false, tracer } = options;
   const app: FastifyInstance = Fastify({
     logger: false,
     bodyLimit: bodyLimitBytes,
@@ -36,6 +40,8 @@ export function makeServer(options: ServerOptions): FastifyInstance {
     frameworkErrors: makeErrorHandler(log),
     clientErrorHandler: refuseConnection,
   });
+  // First: what the others refuse is traced too.
+  installTracing(app, tracer);
   installErrorHandling(app, log);
   installCors(app, corsOrigins);
   installRouteTable(app);

@@ -4,6 +4,7 @@ import { HighwaterError } from "@highwater/protocol";
 import {
   Admission,
   Callers,
+  type Family,
   InternalAuthenticator,
   installCallers,
   makeAuthenticator,
@@ -40,6 +41,7 @@ const IDLE_EXPOSURE_MS = 2_000;
 export interface Tracker {
   readonly app: FastifyInstance;
   readonly loop: TrackerLoop;
+  readonly metrics: () => readonly Family[];
   start(): Promise<void>;
   close(): Promise<void>;
 }
@@ -59,11 +61,11 @@ interface Parts {
 
 export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   const parts = makeParts(config, deps);
-  const { loop, stream, callers, events, webhooks, stopping } = parts;
+  const { loop, stream, callers, events, webhooks, metrics, stopping } = parts;
   let isStarted = false;
   const app = makeServer({
     ...{ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, corsOrigins: config.corsOrigins },
-    cutOnClose: true,
+    ...{ cutOnClose: true, tracer: deps.tracer },
   });
   app.addHook("onRequest", (request, _reply, done) => {
     done(isOpen(request.url, isStarted && !stopping.signal.aborted));
@@ -72,6 +74,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   return {
     app,
     loop,
+    metrics: () => [...metrics.collect(), ...webhooks.metrics.collect()],
     start: async () => {
       callers.start();
       await events.start();

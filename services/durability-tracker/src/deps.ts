@@ -1,5 +1,5 @@
 // What the tracker needs from the world: time, the log, the store and its ledger on disk.
-import { type Log, type TopologyFile } from "@highwater/service";
+import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
 import {
   type Clock,
   type EventStore,
@@ -23,6 +23,8 @@ export interface TrackerDeps {
   readonly resolve: Resolve;
   /** Evenly distributed in [0, 1). */
   readonly random: () => number;
+  /** Where requests are traced. */
+  readonly tracer?: Tracer | undefined;
   /** Where levels may change while the tracker runs. */
   readonly topologyFile?: TopologyFile | undefined;
 }

@@ -6,11 +6,12 @@ import { makeDeps } from "./runtime.ts";
 
 await runProcess({
   ...{ service: "durability-tracker", env: process.env, loadConfig, describeConfig },
-  make: (config, log, topologyFile) =>
+  make: (config, { log, topologyFile, tracer }) =>
     buildTracker(
       config,
       makeDeps(config, log, {
         topologyFile,
+        tracer,
         onLedgerFailure: (cause) => {
           // Without its ledger a tracker could forget: better none than that one.
           log.error("ledger_failed", { cause });

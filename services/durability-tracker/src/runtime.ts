@@ -1,5 +1,5 @@
 // The real store and ledger. The only file of this service that touches them.
-import { type Log, realClock, type TopologyFile } from "@highwater/service";
+import { type Log, realClock, type TopologyFile, type Tracer } from "@highwater/service";
 import { PostgresEvents, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
 import { type Config } from "./config.ts";
 import { type TrackerDeps } from "./deps.ts";
@@ -12,6 +12,7 @@ export function makeDeps(
   options: {
     readonly onLedgerFailure: (cause: Error) => void;
     readonly topologyFile?: TopologyFile | undefined;
+    readonly tracer?: Tracer | undefined;
   },
 ): TrackerDeps {
   const shared = {
@@ -25,6 +26,7 @@ export function makeDeps(
     clock: realClock,
     log,
     topologyFile: options.topologyFile,
+    tracer: options.tracer,
     ledger: new LedgerFile(config.ledgerFile, options.onLedgerFailure),
     store: new PostgresStore({
       ...POSTGRES_DEFAULTS,

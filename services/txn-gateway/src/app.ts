@@ -1,7 +1,7 @@
 // The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, parseTxnId } from "@highwater/protocol";
-import { installCallers, makeServer } from "@highwater/service";
+import { type Family, installCallers, makeServer } from "@highwater/service";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
@@ -19,9 +19,17 @@ export { makeDeps } from "./runtime.ts";
 const DRAIN_MS = 10_000;
 /** Begins to work when the application is ready, and stops its parts when it is closed. */
 export function buildApp(config: Config, deps: Deps): FastifyInstance {
+  return buildGateway(config, deps).app;
+}
+
+/** The same, with what it counts. */
+export function buildGateway(
+  config: Config,
+  deps: Deps,
+): { readonly app: FastifyInstance; readonly metrics: () => readonly Family[] } {
   const gateway = new Gateway(config, deps);
   const { bodyLimitBytes, corsOrigins } = config;
-  const app = makeServer({ bodyLimitBytes, corsOrigins, log: deps.log });
+  const app = makeServer({ bodyLimitBytes, corsOrigins, log: deps.log, tracer: deps.tracer });
   app.addHook("onRequest", (request, _reply, done) => {
     if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) done();
     else
@@ -60,7 +68,7 @@ export function buildApp(config: Config, deps: Deps): FastifyInstance {
     cancelCut();
     await gateway.stop();
   });
-  return app;
+  return { app, metrics: () => gateway.metrics.collect() };
 }
 
 function isWork(url: string): boolean {

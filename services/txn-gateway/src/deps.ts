@@ -1,5 +1,5 @@
 // What the gateway needs from the world: time, chance, the log, the store and the way to the trackers.
-import { type Log, type TopologyFile } from "@highwater/service";
+import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
 import { type Clock, type KeyReader, type Store } from "@highwater/store";
 
 export interface Rng {
@@ -33,6 +33,8 @@ export interface Deps {
   readonly transport: TrackerTransport;
   /** Opens the store of the API keys; wanted only where keys are accepted. */
   readonly keys: () => KeyReader;
+  /** Where requests are traced. */
+  readonly tracer?: Tracer | undefined;
   /** Where levels may change while the gateway runs. */
   readonly topologyFile?: TopologyFile | undefined;
 }

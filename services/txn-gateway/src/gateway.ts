@@ -13,6 +13,7 @@ import { FlushHelp } from "./flush.ts";
 import { Inspection } from "./inspection.ts";
 import { Interactive } from "./interactive/interactive.ts";
 import { LookUps } from "./look-ups.ts";
+import { endCarriedTraces } from "./lost-traces.ts";
 import { MarkBoard } from "./marks.ts";
 import { Metrics } from "./metrics.ts";
 import { Outcomes } from "./outcomes.ts";
@@ -20,6 +21,7 @@ import { registerPoolGauges } from "./pool-gauges.ts";
 import { Primary } from "./primary.ts";
 import { Reads } from "./reads.ts";
 import { Settler } from "./settler.ts";
+import { TransactionTrace } from "./tracing.ts";
 import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
 import { Transactions } from "./transactions.ts";
@@ -144,12 +146,19 @@ export class Gateway {
         const record = this.primary.recordOf(reign.epoch);
         if (record === undefined) throw new Error("an epoch reigns that nobody has a record of");
         this.#exposure.begin(record, this.marks.of(reign.epoch, config.exposure.level));
+        if (this.#deps.tracer !== undefined && ended !== null) this.#endCarriedTraces(config);
         if (ended === null) return;
         this.interactive.failedOver(reign);
         this.#flush.epochEnded(ended.epoch);
         this.marks.endEpoch(ended.epoch);
       },
     });
+  }
+
+  #endCarriedTraces({ exposure: { level } }: Config): void {
+    // The account's traces are those that outcomes.ts has given it.
+    const carried = this.#exposure.carriedTraces.filter((trace) => trace instanceof TransactionTrace);
+    void endCarriedTraces(carried, level, this.#verdicts);
   }
 
   #makeExposure(config: Config): Exposure {

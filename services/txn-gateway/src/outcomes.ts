@@ -21,6 +21,7 @@ import { type Metrics } from "./metrics.ts";
 import { type Primary, type Reign } from "./primary.ts";
 import { type Settler } from "./settler.ts";
 import { type Committed, tokenOf, transactionAnswer } from "./txn/answer.ts";
+import { type TransactionTrace } from "./tracing.ts";
 import { type Acknowledgement } from "./txn/request.ts";
 import { isSame, provesNothingCommitted, refusalOf, type Settled } from "./txn/settled.ts";
 
@@ -48,6 +49,8 @@ export interface Attempt {
   announced: Announced | null;
   /** Null: it is not counted. */
   exposed: Exposed | null;
+  /** Null: it is not traced. */
+  trace: TransactionTrace | null;
 }
 
 export interface Answer {
@@ -99,6 +102,10 @@ export class Outcomes {
     const { offset, results } = execution;
     const { epoch } = reign;
     announced?.position(offset);
+    if (attempt.trace !== null) {
+      attempt.trace.committed({ epoch, offset, owner });
+      if (attempt.exposed !== null) attempt.exposed.trace = attempt.trace;
+    }
     if (attempt.exposed !== null) this.#parts.exposure.commit(attempt.exposed, epoch, offset);
     if (!readOnly) this.#parts.flush.committed(reign);
     const isFlushed = readOnly && execution.isFlushed === true;
@@ -135,7 +142,10 @@ export class Outcomes {
   async resolve(attempt: Attempt, hold: Hold, cause: HighwaterError): Promise<Committed> {
     const { deps, primary } = this.#parts;
     const { id } = attempt;
-    deps.log.warn("outcome_unknown", { transactionId: id, epoch: attempt.reign.epoch, cause });
+    const { trace } = attempt;
+    deps.log.warn("outcome_unknown", {
+      ...{ transactionId: id, epoch: attempt.reign.epoch, ...trace?.logFields, cause },
+    });
     primary.nudge();
     const settling = this.#settle(attempt);
     hold(settling);
@@ -159,7 +169,7 @@ export class Outcomes {
     const resolution = settled?.kind ?? "unsettled";
     metrics.unknownOutcomes.add(resolution);
     metrics.unknownOutcomeTime.at().observe((deps.clock.monotonicMs() - beganMs) / 1_000);
-    deps.log.info("outcome_settled", { transactionId: attempt.id, resolution });
+    deps.log.info("outcome_settled", { transactionId: attempt.id, resolution, ...attempt.trace?.logFields });
     if (settled === null) void this.#settleExposed(attempt);
     else this.#noteSettled(attempt, settled);
     return settled;
@@ -214,6 +224,7 @@ export class Outcomes {
     how: Acknowledgement & {
       readonly served?: Served | undefined;
       readonly signal?: AbortSignal | undefined;
+      readonly trace?: TransactionTrace | null;
     },
   ): Promise<Answer> {
     const { marks, durability } = this.#parts;
@@ -239,6 +250,7 @@ export class Outcomes {
     if (committed.kind === "read" && !committed.isFlushed && reign?.epoch === epoch)
       this.#parts.flush.committed(reign);
     const fate = await durability.await(promised, how.maxWaitMs, how.signal);
+    if (fate !== "pending" && fate !== "expired") how.trace?.settled(fate, level);
     switch (fate) {
       case "durable":
         return answer("durable");

@@ -1,5 +1,5 @@
 // The real chance, store and network. The only file of this service that touches them.
-import { type Log, realClock, type TopologyFile } from "@highwater/service";
+import { type ProcessParts, realClock } from "@highwater/service";
 import { type Clock, PostgresKeys, PostgresStore } from "@highwater/store";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
@@ -25,12 +25,16 @@ export function makeStore(config: Config, clock: Clock): PostgresStore {
   });
 }
 
-export function makeDeps(config: Config, log: Log, topologyFile?: TopologyFile): Deps {
+export function makeDeps(
+  config: Config,
+  { log, topologyFile, tracer }: Pick<ProcessParts, "log"> & Partial<ProcessParts>,
+): Deps {
   return {
     clock: realClock,
     rng: { random: () => Math.random() },
     log,
     topologyFile,
+    tracer,
     store: makeStore(config, realClock),
     transport: new HttpTransport(config.internalSecret),
     keys: () =>

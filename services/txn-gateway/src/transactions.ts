@@ -8,12 +8,13 @@ import { refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { type Exposure, UNCOUNTED } from "./exposure/exposure.ts";
-import { requireScope } from "@highwater/service";
+import { requireScope, type RequestTrace } from "@highwater/service";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
 import { type Answer, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";
 import { type Primary } from "./primary.ts";
 import { type Reads } from "./reads.ts";
+import { storeError, TransactionTrace } from "./tracing.ts";
 import { type Committed } from "./txn/answer.ts";
 import { type Caller } from "./txn/caller.ts";
 import { digestOf } from "./txn/digest.ts";
@@ -68,19 +69,23 @@ export class Transactions {
     const { metrics, deps } = this.#parts;
     const { ack, isolation, readOnly } = request;
     const beganMs = deps.clock.monotonicMs();
+    const trace = caller.trace === undefined ? null : traceOf(caller.trace, request);
     try {
-      const answer = await this.#run(request, caller);
+      const answer = await this.#run(request, caller, trace);
+      trace?.ended(answer.body.state);
       metrics.transactions.add(ack, answer.body.state);
       const tookMs = deps.clock.monotonicMs() - beganMs;
       metrics.commit.at(ack, isolation, readOnly ? "read" : "write", "one_shot").observe(tookMs / 1_000);
       return answer;
     } catch (cause) {
-      metrics.transactions.add(ack, cause instanceof HighwaterError ? cause.code : "internal");
+      const code = cause instanceof HighwaterError ? cause.code : "internal";
+      metrics.transactions.add(ack, code);
+      trace?.ended(code, code);
       throw cause;
     }
   }
 
-  async #run(request: Accepted, caller: Caller): Promise<Answer> {
+  async #run(request: Accepted, caller: Caller, trace: TransactionTrace | null): Promise<Answer> {
     const { outcomes, reads, marks, config } = this.#parts;
     requireScope(caller.principal, request.readOnly ? "read" : "write");
     if (request.ack === "durable" && marks.waiting >= config.maxWaiting)
@@ -97,13 +102,18 @@ export class Transactions {
           signal: caller.signal,
         });
     }
-    const { committed, attempt } = await this.#runOnce(request, caller);
+    const { committed, attempt } = await this.#runOnce(request, caller, trace);
     if (request.readOnly) refuseTruncated(committed.results ?? [], config);
     const served = request.place === null ? undefined : reads.servedByPrimary(attempt.reign);
-    return outcomes.answer(committed, attempt.announced, { ...request, served, signal: caller.signal });
+    const { signal } = caller;
+    return outcomes.answer(committed, attempt.announced, { ...request, served, signal, trace });
   }
 
-  async #runOnce(request: Accepted, caller: Caller): Promise<{ committed: Committed; attempt: Attempt }> {
+  async #runOnce(
+    request: Accepted,
+    caller: Caller,
+    trace: TransactionTrace | null,
+  ): Promise<{ committed: Committed; attempt: Attempt }> {
     const { active, primary, exposure, config, outcomes } = this.#parts;
     const { id, ack, readOnly } = request;
     const { owner } = caller.principal;
@@ -123,7 +133,7 @@ export class Transactions {
       const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack);
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);
-      const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null, exposed };
+      const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null, exposed, trace };
       const committed = await outcomes.conclude(attempt, this.#execute(request, attempt, caller), hold);
       return { committed, attempt };
     } finally {
@@ -146,21 +156,30 @@ export class Transactions {
     const bounds = withinTime(active, config.totalTimeoutMs, caller.signal);
     try {
       const beganMs = deps.clock.monotonicMs();
+      attempt.trace?.storeBegan(reign.node);
       const executing = deps.store.execute(reign.node, spec, bounds.signal);
       // What the store refuses without running it has failed by now, and such a request is not announced. All others are,
       // in this very tick, before anything has left for the database.
       await Promise.race([executing, Promise.resolve()]);
       if (!request.readOnly) attempt.announced = announcer.announce(attempt, request);
       const execution = await executing;
+      attempt.trace?.storeEnded();
       const tookMs = deps.clock.monotonicMs() - beganMs;
       metrics.store.at(request.readOnly ? "read" : "write", "one_shot").observe(tookMs / 1_000);
       return execution;
     } catch (cause) {
+      attempt.trace?.storeEnded(storeError(cause));
       throw bounds.reasonFor(cause);
     } finally {
       bounds.end();
     }
   }
+}
+
+function traceOf(trace: RequestTrace, request: Accepted): TransactionTrace {
+  const { id, ack, isolation, readOnly, statements, level } = request;
+  const traced = { id, ack, isolation, readOnly, form: "one_shot", statements: statements.length } as const;
+  return new TransactionTrace(trace, traced, ack === "durable" ? level : null);
 }
 
 function overloaded(detail: string, limit: { name: string; value: number }): HighwaterError {

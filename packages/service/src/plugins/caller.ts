@@ -16,10 +16,15 @@ export function installCallers(
     const entering =
       kind === "stream" ? known.enterStream(authorization, reply.raw) : known.enter(authorization, reply.raw);
     entering.then((caller) => {
-      callers.set(request, caller);
+      callers.set(request, traced(caller, request));
       done();
     }, done);
   });
+}
+
+/** The caller with the request's trace, if it has one. */
+export function traced(caller: Caller, { trace }: Pick<FastifyRequest, "trace">): Caller {
+  return trace === null ? caller : { ...caller, trace };
 }
 
 export function callerOf(request: FastifyRequest): Caller {

@@ -3,6 +3,7 @@ import { type Socket } from "node:net";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { type ErrorCode, HighwaterError, type Problem } from "@highwater/protocol";
 import { type Log } from "../log.ts";
+import { noteFailure, traceFields } from "../telemetry/tracer.ts";
 
 const RETRY_MS_DEFAULT = 1_000;
 
@@ -13,7 +14,9 @@ const BY_FASTIFY_CODE: Readonly<Record<string, ErrorCode>> = {
 
 export function makeErrorHandler(log: Log) {
   return (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
-    sendProblem(reply, toHighwaterError(error, { log, request }));
+    const problem = toHighwaterError(error, { log, request });
+    noteFailure(request.trace, problem);
+    sendProblem(reply, problem);
   };
 }
 
@@ -49,7 +52,8 @@ function bodyTooLarge(limitBytes = 0): HighwaterError {
 }
 
 function logFault(log: Log, request: FastifyRequest, cause: unknown): void {
-  log.error("request_failed", { method: request.method, route: request.routeOptions.url, cause });
+  const { method, routeOptions, trace } = request;
+  log.error("request_failed", { method, route: routeOptions.url, ...traceFields(trace), cause });
 }
 
 /** The body of an error's answer: who may come again is told when. */

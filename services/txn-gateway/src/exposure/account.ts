@@ -43,6 +43,11 @@ export class Account {
     return this.#epoch;
   }
 
+  /** Pending since earlier epochs. Of each of them only a tracker can tell whether it has survived. */
+  get carried(): readonly Exposed[] {
+    return this.#carried;
+  }
+
   /** Owners of whom anything is in flight or pending. */
   get owners(): ReadonlyMap<bigint, Tally> {
     return this.#owners;
@@ -54,7 +59,7 @@ export class Account {
     if (tally === undefined) this.#owners.set(owner, (tally = new Tally(owner)));
     tally.reserved++;
     this.total.reserved++;
-    return { owner: tally, state: "reserved", offset: ZERO, atMs: 0 };
+    return { owner: tally, state: "reserved", offset: ZERO, atMs: 0, trace: null };
   }
 
   /** It has certainly not committed, or is not this gateway's to count. Of one that is no reservation any more: nothing. */

@@ -16,7 +16,7 @@ import { Account, type Exposed } from "./account.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { Others, type OthersOptions } from "./others.ts";
 import { type ExposureLimit, type ExposureSettings } from "./settings.ts";
-import { Tally } from "./tally.ts";
+import { type ExposedTrace, Tally } from "./tally.ts";
 
 export type { Exposed } from "./account.ts";
 
@@ -136,7 +136,9 @@ export class Exposure {
       nowMs: this.#parts.clock.monotonicMs(),
     });
     // The mark was faster than the answer to the commit.
-    if (isDurable) this.#lag.observe(0);
+    if (!isDurable) return;
+    this.#lag.observe(0);
+    exposed.trace?.settled("durable", this.level);
   }
 
   /** It has not committed. Of one that has, or whose commit is being looked up: nothing. */
@@ -149,6 +151,7 @@ export class Exposure {
     const nowMs = this.#parts.clock.monotonicMs();
     const settled = this.#account.advance(epoch, mark, (exposed) => {
       this.#lag.observe((nowMs - exposed.atMs) / 1_000);
+      exposed.trace?.settled("durable", this.level);
     });
     if (settled > 0) this.#drain.note(settled, nowMs);
   }
@@ -158,6 +161,11 @@ export class Exposure {
     const startOffset = parseOffset(record.startOffset);
     if (startOffset === undefined) throw new Error("an epoch's record has no place");
     this.#account.begin({ epoch: record.id as EpochId, startOffset, mark });
+  }
+
+  /** Whose epoch has ended before its mark had passed them, and who are traced. */
+  get carriedTraces(): ExposedTrace[] {
+    return this.#account.carried.flatMap(({ trace }) => (trace === null ? [] : [trace]));
   }
 
   /** What a tracker counts. At another level than this gateway's it says nothing here, and somebody should know. */

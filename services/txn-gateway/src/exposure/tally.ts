@@ -3,6 +3,11 @@
 import { type Offset } from "@highwater/protocol";
 import { Fifo } from "./fifo.ts";
 
+/** Hears when its transaction has become durable. */
+export interface ExposedTrace {
+  settled(word: "durable", level: string): void;
+}
+
 /** One transaction, from its admission until it is durable, lost or has come to nothing. Made by `Account` alone. */
 export interface Exposed {
   readonly owner: Tally;
@@ -12,6 +17,8 @@ export interface Exposed {
   offset: Offset;
   /** Of a pending one: when it was known to have committed. */
   atMs: number;
+  /** Null: nobody traces it. */
+  trace: ExposedTrace | null;
 }
 
 export class Tally {

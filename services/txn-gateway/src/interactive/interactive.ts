@@ -13,6 +13,7 @@ import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
 import { type Attempt } from "../outcomes.ts";
 import { type Reign } from "../primary.ts";
+import { StoreCall, storeError, TransactionTrace } from "../tracing.ts";
 import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
@@ -125,8 +126,21 @@ export class Interactive {
     };
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
     const digest = readOnly ? 0n : INTERACTIVE;
-    const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null, exposed: null };
-    const opening = await openOn(reign, request, caller, { ...this.#parts, limits: lifetimeLimits });
+    const attempt: Attempt = {
+      id,
+      reign,
+      readOnly,
+      owner,
+      digest,
+      announced: null,
+      exposed: null,
+      trace: null,
+    };
+    const opening = await tracedCall(
+      caller,
+      { name: "BEGIN", id, statements: request.statements.length },
+      () => openOn(reign, request, caller, { ...this.#parts, limits: lifetimeLimits }),
+    );
     if (opening.kind === "open")
       return this.#register({ attempt, request, leave, opening, limits: lifetimeLimits });
     const committed = await outcomes.replay(attempt);
@@ -178,8 +192,11 @@ export class Interactive {
 
   async statements(id: TxnId, request: StatementsRequest, caller: Caller): Promise<CallAnswer> {
     const done = await this.#call(id, request, caller, async (open) => {
+      const { statements } = request;
       const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
-        open.transaction.run(request.statements, signal),
+        tracedCall(caller, { name: "EXECUTE", id, statements: statements.length }, () =>
+          open.transaction.run(statements, signal),
+        ),
       );
       refuseTruncated(results, this.#parts.config, { transactionId: id, open: true });
       open.results = results;
@@ -195,25 +212,37 @@ export class Interactive {
     // Of one that is over, a repeated commit only tells what became of it.
     const open = this.#open.get(id);
     const beganMs = deps.clock.monotonicMs();
+    const trace = open === undefined ? null : traceOfCommit(id, open, request, caller);
     try {
-      const answer = await this.#answerCommit(id, request, caller);
+      const answer = await this.#answerCommit(id, request, caller, trace);
+      if (answer.body.state !== "active") trace?.ended(answer.body.state);
       metrics.transactions.add(ack, answer.body.state);
       const tookMs = deps.clock.monotonicMs() - beganMs;
       if (open !== undefined)
         metrics.commit.at(ack, open.isolation, accessOf(open), "interactive").observe(tookMs / 1_000);
       return answer;
     } catch (cause) {
-      metrics.transactions.add(ack, cause instanceof HighwaterError ? cause.code : "internal");
+      const code = cause instanceof HighwaterError ? cause.code : "internal";
+      metrics.transactions.add(ack, code);
+      trace?.ended(code, code);
       throw cause;
     }
   }
 
-  async #answerCommit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<CallAnswer> {
+  async #answerCommit(
+    id: TxnId,
+    request: AcceptedCommit,
+    caller: Caller,
+    trace: TransactionTrace | null,
+  ): Promise<CallAnswer> {
     const { outcomes } = this.#parts;
     const admitted = this.#admit(id, request, caller);
-    const done = await this.#call(id, request, caller, (open) => this.#commit(id, open, request, admitted));
+    const done = await this.#call(id, request, caller, (open) => {
+      open.known.attempt.trace = trace;
+      return this.#commit(id, open, request, admitted);
+    });
     if (done.kind === "answered") return done.answer;
-    return outcomes.answer(done.committed, done.announced, { ...request, signal: caller.signal });
+    return outcomes.answer(done.committed, done.announced, { ...request, signal: caller.signal, trace });
   }
 
   /** Nobody can cancel it any more but the hard limit of time, whose outcome is looked up. */
@@ -255,8 +284,17 @@ export class Interactive {
 
   async #timed(open: Open, executing: Promise<Execution>): Promise<Execution> {
     const { metrics, deps } = this.#parts;
+    const { trace, reign } = open.known.attempt;
     const beganMs = deps.clock.monotonicMs();
-    const execution = await executing;
+    trace?.storeBegan(reign.node);
+    let execution: Execution;
+    try {
+      execution = await executing;
+    } catch (cause) {
+      trace?.storeEnded(storeError(cause));
+      throw cause;
+    }
+    trace?.storeEnded();
     metrics.store.at(accessOf(open), "interactive").observe((deps.clock.monotonicMs() - beganMs) / 1_000);
     return execution;
   }
@@ -409,6 +447,43 @@ export class Interactive {
       void this.#end(id, open, { how: "aborted", detail: "The gateway was shut down." });
     }
     await Promise.all(this.#ending);
+  }
+}
+
+function traceOfCommit(
+  id: TxnId,
+  { isolation, known }: Open,
+  { ack, level, statements }: AcceptedCommit,
+  { trace }: Caller,
+): TransactionTrace | null {
+  if (trace === undefined) return null;
+  const { readOnly } = known.attempt;
+  const traced = {
+    id,
+    ack,
+    isolation,
+    readOnly,
+    form: "interactive",
+    statements: statements.length,
+  } as const;
+  return new TransactionTrace(trace, traced, ack === "durable" ? level : null);
+}
+
+/** With a span for the call, where the request is traced. */
+async function tracedCall<T>(
+  { trace }: Caller,
+  about: { readonly name: string; readonly id: TxnId; readonly statements: number },
+  work: () => Promise<T>,
+): Promise<T> {
+  if (trace === undefined) return work();
+  const call = new StoreCall(trace, about);
+  try {
+    const result = await work();
+    call.ended();
+    return result;
+  } catch (cause) {
+    call.ended(storeError(cause));
+    throw cause;
   }
 }
 

@@ -29,6 +29,7 @@ export async function resolveLate(id: TxnId, owner: bigint, parts: InteractivePa
       digest: INTERACTIVE,
       announced: null,
       exposed: null,
+      trace: null,
     };
     const unknown = new HighwaterError("commit_unconfirmed", {
       detail: "How it ended is not known here; its receipt could not be read yet.",

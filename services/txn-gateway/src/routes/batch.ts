@@ -3,7 +3,7 @@
 import { Readable } from "node:stream";
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
-import { type Caller, callerOf, type Log, problemOf } from "@highwater/service";
+import { type Caller, callerOf, type Log, noteFailure, problemOf } from "@highwater/service";
 import { type Gateway } from "../gateway.ts";
 import { acceptBatch, acceptRequest } from "../txn/request.ts";
 
@@ -25,7 +25,7 @@ export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Lo
         // The first is what the request itself has been counted as.
         const count = index === 0 ? () => () => undefined : () => gateway.callers.also(caller);
         runOne(gateway, body, { caller, count })
-          .catch((cause: unknown) => refusalOf(cause, log))
+          .catch((cause: unknown) => refusalOf(cause, log, caller))
           .then((answer) => {
             lines.write({ index, ...answer });
           })
@@ -62,7 +62,8 @@ async function runOne(
   }
 }
 
-function refusalOf(cause: unknown, log: Pick<Log, "error">): Told {
+function refusalOf(cause: unknown, log: Pick<Log, "error">, { trace }: Caller): Told {
+  if (cause instanceof HighwaterError) noteFailure(trace, cause);
   if (!(cause instanceof HighwaterError) || cause.code === "internal")
     log.error("request_failed", { method: "POST", route: "/v1/transactions/batch", cause });
   const problem = problemOf(cause instanceof HighwaterError ? cause : new HighwaterError("internal"));

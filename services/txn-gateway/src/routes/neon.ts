@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { type ServerResponse } from "node:http";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { HighwaterError, makeUuidV7, type TransactionResponse, type TxnId } from "@highwater/protocol";
-import { type Log } from "@highwater/service";
+import { type Log, noteFailure, traced } from "@highwater/service";
 import { type Deps } from "../deps.ts";
 import { type Gateway } from "../gateway.ts";
 import { neonAnswer, type TransactionPart, transactionPart } from "../neon/answer.ts";
@@ -44,12 +44,14 @@ export function neonRoutes(app: FastifyInstance, parts: NeonParts): void {
     scope.addContentTypeParser("*", { parseAs: "string" }, (_request, body, parsed) => {
       parsed(null, body);
     });
-    scope.setErrorHandler((cause, _request, reply) => {
-      sendError(reply, neonError(toHighwaterError(cause, parts.log), null));
+    scope.setErrorHandler((cause, request, reply) => {
+      const error = toHighwaterError(cause, parts.log);
+      noteFailure(request.trace, error);
+      sendError(reply, neonError(error, null));
     });
     // Before the body: what comes from strangers is not even read.
     scope.addHook("onRequest", async (request, reply) => {
-      callers.set(request, await parts.enter(authorizationOf(request.headers), reply.raw));
+      callers.set(request, traced(await parts.enter(authorizationOf(request.headers), reply.raw), request));
     });
     scope.post("/sql", (request, reply) => {
       const caller = callers.get(request);
@@ -73,7 +75,9 @@ async function answer(
     response = (await parts.run(accepted, caller)).body;
   } catch (cause) {
     // With the id, by which it can be asked about: only this answer tells of one that the service has chosen.
-    return sendError(reply, neonError(toHighwaterError(cause, parts.log), accepted.id));
+    const error = toHighwaterError(cause, parts.log);
+    noteFailure(caller.trace, error);
+    return sendError(reply, neonError(error, accepted.id));
   }
   const transaction = transactionPart(response);
   nameTransaction(reply, transaction);

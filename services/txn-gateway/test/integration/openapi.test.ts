@@ -27,10 +27,7 @@ describe("the document", () => {
     assert.ok(loaded.ok);
     const app = buildApp(
       loaded.config,
-      makeDeps(
-        loaded.config,
-        jsonLog("txn-gateway", realClock, () => undefined),
-      ),
+      makeDeps(loaded.config, { log: jsonLog("txn-gateway", realClock, () => undefined) }),
     );
     await app.ready();
     const routes = routesOf(app)

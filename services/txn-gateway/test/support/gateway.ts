@@ -83,7 +83,7 @@ export class TestGateway {
       logLines.push(line);
       if (process.env["GATEWAY_TEST_LOG"] !== undefined) process.stderr.write(line);
     });
-    const app = buildApp(loaded.config, makeDeps(loaded.config, log));
+    const app = buildApp(loaded.config, makeDeps(loaded.config, { log }));
     const url = await app.listen({ port: 0, host: "127.0.0.1" });
     return new TestGateway(name, url, logLines, () => app.close());
   }

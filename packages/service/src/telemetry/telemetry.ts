@@ -1,0 +1,44 @@
+// Telemetry of one service: off, it is null, and nothing of it is loaded or made.
+import { type Clock } from "@highwater/store";
+import { type LogEntry } from "../log.ts";
+import { type ServiceIdentity } from "../metrics/process.ts";
+import { type Family } from "../metrics/registry.ts";
+import { type TelemetrySettings } from "./settings.ts";
+import { Tracer } from "./tracer.ts";
+
+export interface TelemetryOptions {
+  readonly service: string;
+  readonly identity: Pick<ServiceIdentity, "name" | "region">;
+  readonly clock: Clock;
+  /** Evenly distributed in [0, 1). */
+  readonly random: () => number;
+}
+
+export interface Telemetry {
+  /** Undefined where traces are off. */
+  readonly tracer: Tracer | undefined;
+  readonly onLog: ((entry: LogEntry) => void) | null;
+  /** What is exported as metrics, from now on. */
+  readonly serve: (families: () => readonly Family[]) => void;
+  /** Sends what is left. Never rejects. */
+  readonly close: () => Promise<void>;
+}
+
+export async function startTelemetry(
+  settings: TelemetrySettings,
+  options: TelemetryOptions,
+): Promise<Telemetry> {
+  const { makeExporters } = await import("./open-telemetry.ts");
+  let families: () => readonly Family[] = () => [];
+  const { onSpan, onLog, close } = makeExporters(settings, options, () => families());
+  const { clock, random } = options;
+  const { sampling, traces } = settings;
+  return {
+    tracer: traces ? new Tracer({ sampling, clock, random, onSpan }) : undefined,
+    onLog,
+    serve: (read) => {
+      families = read;
+    },
+    close,
+  };
+}

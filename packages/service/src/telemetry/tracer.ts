@@ -1,0 +1,172 @@
+// Traces that cost next to nothing until they are kept: a trace holds what happened as plain data, and spans are made of it when its
+// request is over, if it is sampled or has gone wrong. Nothing that fails or is lost goes untraced, whatever the sampling.
+import { ERRORS, type HighwaterError } from "@highwater/protocol";
+import { type Sampling } from "./settings.ts";
+import { parseTraceparent, randomHex, type SpanContext } from "./trace-context.ts";
+
+export type SpanKind = "server" | "client" | "internal";
+export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** A span that is over. Times in milliseconds of the monotonic clock. */
+export interface FinishedSpan {
+  readonly name: string;
+  readonly kind: SpanKind;
+  readonly context: SpanContext;
+  readonly parentSpanId: string | undefined;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly attributes: Attributes;
+  readonly links?: readonly SpanContext[];
+  /** What has gone wrong; null: nothing. */
+  readonly error: string | null;
+}
+
+export interface TracerOptions {
+  readonly sampling: Sampling;
+  readonly clock: { monotonicMs(): number };
+  /** Evenly distributed in [0, 1). */
+  readonly random: () => number;
+  readonly onSpan: (span: FinishedSpan) => void;
+}
+
+/** A flood of errors must not cost more than the work that it keeps from being done. */
+const ERRORS_PER_SECOND = 100;
+const SECOND_MS = 1_000;
+const TRACE_DIGITS = 32;
+const SPAN_DIGITS = 16;
+
+export class Tracer {
+  readonly #options: TracerOptions;
+  #errorsSinceMs = Number.NEGATIVE_INFINITY;
+  #errors = 0;
+
+  constructor(options: TracerOptions) {
+    this.#options = options;
+  }
+
+  nowMs(): number {
+    return this.#options.clock.monotonicMs();
+  }
+
+  newSpanId(): string {
+    return randomHex(SPAN_DIGITS, this.#options.random);
+  }
+
+  /** The trace of a request that has just arrived. */
+  request(traceparent: unknown): RequestTrace {
+    const parent = parseTraceparent(traceparent);
+    const { sampling, random } = this.#options;
+    const isSampled = sampling.parent && parent !== undefined ? parent.isSampled : random() < sampling.ratio;
+    return new RequestTrace(this, parent, isSampled);
+  }
+
+  /** Whether one more trace may be kept for its error alone. */
+  mayKeep(): boolean {
+    const nowMs = this.nowMs();
+    if (nowMs - this.#errorsSinceMs >= SECOND_MS) {
+      this.#errorsSinceMs = nowMs;
+      this.#errors = 0;
+    }
+    return this.#errors++ < ERRORS_PER_SECOND;
+  }
+
+  newTraceId(): string {
+    return randomHex(TRACE_DIGITS, this.#options.random);
+  }
+
+  emit(span: FinishedSpan): void {
+    this.#options.onSpan(span);
+  }
+}
+
+/** What a part of a request adds when the request is over and its trace is kept. */
+export interface TracePart {
+  spans(): readonly FinishedSpan[];
+}
+
+export class RequestTrace {
+  readonly tracer: Tracer;
+  readonly startMs: number;
+  readonly parent: SpanContext | undefined;
+  readonly isSampled: boolean;
+  #context: SpanContext | null = null;
+  #parts: TracePart[] | null = null;
+  #error: string | null = null;
+  #isKept: boolean;
+  #isOver = false;
+
+  constructor(tracer: Tracer, parent: SpanContext | undefined, isSampled: boolean) {
+    this.tracer = tracer;
+    this.parent = parent;
+    this.isSampled = isSampled;
+    this.#isKept = isSampled;
+    this.startMs = tracer.nowMs();
+  }
+
+  /** Of the request's own span. Made when first wanted. */
+  get context(): SpanContext {
+    this.#context ??= {
+      traceId: this.parent?.traceId ?? this.tracer.newTraceId(),
+      spanId: this.tracer.newSpanId(),
+      isSampled: this.isSampled,
+    };
+    return this.#context;
+  }
+
+  add(part: TracePart): void {
+    (this.#parts ??= []).push(part);
+  }
+
+  /** Something has gone wrong, and the trace is kept for that. */
+  fail(error: string): void {
+    this.#error ??= error;
+    this.#isKept ||= this.tracer.mayKeep();
+  }
+
+  get isKept(): boolean {
+    return this.#isKept;
+  }
+
+  /** The request is answered; its span is out, if it was kept. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** The context of a new span below the request's. */
+  childContext(): SpanContext {
+    const { traceId, isSampled } = this.context;
+    return { traceId, spanId: this.tracer.newSpanId(), isSampled };
+  }
+
+  /** The request is answered. */
+  end(name: string, attributes: () => Attributes): void {
+    this.#isOver = true;
+    if (!this.#isKept) return;
+    this.tracer.emit({
+      ...{ name, kind: "server", context: this.context, parentSpanId: this.parent?.spanId },
+      ...{ startMs: this.startMs, endMs: this.tracer.nowMs(), attributes: attributes(), error: this.#error },
+    });
+    for (const part of this.#parts ?? []) for (const span of part.spans()) this.tracer.emit(span);
+    this.#parts = null;
+  }
+}
+
+/** Refusals of strangers, and what a client gets by asking for what is not there: a flood of them is nobody's error here. */
+const NOT_OURS: ReadonlySet<number> = new Set([401, 403, 404, 405, 429]);
+
+/** Keeps the trace for the error, unless it is one that every client has to reckon with: a conflict, or a refusal. */
+export function noteFailure(
+  trace: RequestTrace | null | undefined,
+  { code }: Pick<HighwaterError, "code">,
+): void {
+  if (trace === null || trace === undefined) return;
+  const { status, retry } = ERRORS[code];
+  if (retry !== "transaction" && !NOT_OURS.has(status)) trace.fail(code);
+}
+
+/** For a line of the log; by these names collectors know them. */
+export function traceFields(trace: RequestTrace | null | undefined): Readonly<Record<string, string>> {
+  if (trace === null || trace === undefined) return {};
+  const { traceId, spanId, isSampled } = trace.context;
+  return { trace_id: traceId, span_id: spanId, trace_flags: isSampled ? "01" : "00" };
+}

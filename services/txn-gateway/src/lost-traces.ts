@@ -1,0 +1,24 @@
+// What an epoch's end has left open in traces: whether those commits have survived, no mark can tell any more. A tracker is asked, so
+// that a loss ends the trace of its transaction as the error that it is.
+import { type Verdicts } from "./trackers/verdicts.ts";
+import { type TransactionTrace } from "./tracing.ts";
+
+/** Longer than the reconciliation of a failover; what is not told by then has no end in its trace. */
+const LIMIT_MS = 600_000;
+/** More lost transactions than this make no clearer picture. */
+const ASKED_MAX = 2_000;
+
+export async function endCarriedTraces(
+  traces: readonly TransactionTrace[],
+  level: string,
+  verdicts: Pick<Verdicts, "ask">,
+): Promise<void> {
+  const asking = traces.slice(0, ASKED_MAX).map(async (trace) => {
+    const { token } = trace;
+    if (token === null) return;
+    const word = await verdicts.ask({ token, level, limitMs: LIMIT_MS });
+    if (word === "durable" || word === "lost" || word === "broken" || word === "retried")
+      trace.settled(word, level);
+  });
+  await Promise.all(asking);
+}
