@@ -39,3 +39,6 @@ export const BOUNDS = {
   poolQueueShare: 0.5,
   webhookAgeSeconds: 600,
 } as const;
+
+/** What may be bad, without the dust of binary fractions. */
+export const allowed = (objective: number): number => Number((1 - objective).toPrecision(6));

@@ -80,7 +80,6 @@ export interface Graph extends Common {
 export interface Stat extends Common {
   readonly texts?: Readonly<Record<string, readonly [text: string, color: string]>>;
   readonly hasName?: boolean;
-  readonly hasGraph?: boolean;
   readonly noValue?: string;
 }
 
@@ -92,6 +91,8 @@ export interface Table extends Omit<Common, "unit"> {
 export interface Column {
   readonly field: string;
   readonly title: string;
+  /** In points; else an equal share. */
+  readonly width?: number;
   readonly unit?: string;
   readonly texts?: Stat["texts"];
   readonly steps?: Steps;
@@ -107,16 +108,10 @@ export function graph(of: Graph): Panel {
     .unit(of.unit)
     .min(0)
     .lineWidth(1)
-    .fillOpacity(of.isStacked === true ? 30 : 8)
+    .fillOpacity(of.isStacked === true ? 30 : 4)
     .showPoints(VisibilityMode.Never)
     .colorScheme(new FieldColorBuilder().mode(FieldColorModeId.PaletteClassic))
-    .legend(
-      new VizLegendOptionsBuilder()
-        .showLegend(true)
-        .displayMode(LegendDisplayMode.Table)
-        .placement(LegendPlacement.Bottom)
-        .calcs(["lastNotNull", "max"]),
-    )
+    .legend(legend(of.width))
     .tooltip(new VizTooltipOptionsBuilder().mode(TooltipDisplayMode.Multi).sort(SortOrder.Descending));
   if (of.isStepped === true) built.lineInterpolation(LineInterpolation.StepAfter);
   if (of.isBars === true) built.drawStyle(GraphDrawStyle.Bars).fillOpacity(80);
@@ -140,7 +135,8 @@ export function stat(of: Stat): Panel {
     .colorMode(
       of.steps === undefined && of.texts === undefined ? BigValueColorMode.None : BigValueColorMode.Value,
     )
-    .graphMode(of.hasGraph === true ? BigValueGraphMode.Area : BigValueGraphMode.None)
+    // The graphs are below: a small one behind the number only makes it hard to read.
+    .graphMode(BigValueGraphMode.None)
     .textMode(of.hasName === true ? BigValueTextMode.ValueAndName : BigValueTextMode.Value)
     .reduceOptions(new ReduceDataOptionsBuilder().calcs(["lastNotNull"]))
     .thresholds(thresholds(of.steps ?? ["text"]));
@@ -187,6 +183,7 @@ export function table(of: Table): Panel {
     .thresholds(thresholds(["text"]));
   for (const column of of.columns) {
     const properties: DynamicConfigValue[] = [];
+    if (column.width !== undefined) properties.push({ id: "custom.width", value: column.width });
     if (column.unit !== undefined) properties.push({ id: "unit", value: column.unit });
     if (column.texts !== undefined) properties.push({ id: "mappings", value: [mapping(column.texts)] });
     if (column.steps !== undefined)
@@ -207,6 +204,17 @@ function describe(built: Panel, of: Omit<Common, "unit">, height: number): void 
     .datasource(DATASOURCE)
     .span(of.width)
     .height(of.height ?? height);
+}
+
+/** A table with numbers where there is room for all of it beside the graph; else only the names below. */
+function legend(width: number): VizLegendOptionsBuilder {
+  const built = new VizLegendOptionsBuilder().showLegend(true);
+  if (width < COLUMNS / 2)
+    return built.displayMode(LegendDisplayMode.List).placement(LegendPlacement.Bottom).calcs([]);
+  return built
+    .displayMode(LegendDisplayMode.Table)
+    .placement(LegendPlacement.Right)
+    .calcs(["lastNotNull", "max"]);
 }
 
 function target({ expr, legend }: Query, index: number): DataqueryBuilder {

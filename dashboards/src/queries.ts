@@ -10,13 +10,16 @@ export interface DashboardJson {
   readonly uid: string;
   readonly title: string;
   readonly panels: readonly PanelJson[];
-  readonly annotations: { readonly list: readonly { readonly name: string; readonly expr?: string }[] };
+  readonly annotations: {
+    readonly list: readonly { readonly name: string; readonly expr?: string; readonly iconColor?: string }[];
+  };
 }
 
 export interface PanelJson {
   readonly type: string;
   readonly title: string;
   readonly description?: string;
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
   readonly targets?: readonly TargetJson[];
   readonly panels?: readonly PanelJson[];
 }

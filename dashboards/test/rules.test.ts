@@ -2,9 +2,9 @@
 // right; and each alert has a runbook. Method: promtool on the generated files, with series that the cases describe.
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promtool, whyNoPrometheus } from "@highwater/dev-prometheus";
@@ -44,12 +44,25 @@ const inputOf = (series: Series): unknown[] =>
 
 test("the generated files are what the code says", async () => {
   for (const { path, content } of await files())
-    assert.equal(readFileSync(new URL(path, ROOT), "utf8"), content, `${path} is stale: make gen`);
+    assert.ok(readFileSync(new URL(path, ROOT), "utf8") === content, `${path} is stale: make gen`);
 });
 
 test("Prometheus takes the files", { skip }, async () => {
   const { code, output } = await promtool(["check", "rules", ...rulePaths]);
   assert.equal(code, 0, output);
+});
+
+test("Prometheus takes the configuration that is provided, with the rules beside it", { skip }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), "highwater-rules-test-"));
+  try {
+    for (const path of [...rulePaths, fileURLToPath(new URL("provisioning/prometheus.yml", ROOT))])
+      await copyFile(path, join(folder, basename(path)));
+    const { code, output } = await promtool(["check", "config", join(folder, "prometheus.yml")]);
+    assert.equal(code, 0, output);
+    assert.match(output, /2 rule files found/);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });
 
 test("every alert has cases, and every case an alert", () => {

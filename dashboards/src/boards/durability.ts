@@ -12,13 +12,13 @@ const atRisk = [
     title: "Transactions at risk",
     says: "Committed, and not durable at the exposure level: what the next failure may take. What the trackers know of all gateways.",
     queries: [{ expr: max("highwater_exposed_transactions"), legend: "at risk" }],
-    ...{ unit: "short", width: 4, hasGraph: true },
+    ...{ unit: "short", width: 4 },
   }),
   stat({
     title: "Log at risk",
     says: "Bytes of log between the exposure level's mark and the newest commit.",
     queries: [{ expr: max("highwater_exposed_bytes"), legend: "at risk" }],
-    ...{ unit: "bytes", width: 4, hasGraph: true },
+    ...{ unit: "bytes", width: 4 },
   }),
   stat({
     title: "Oldest at risk",
@@ -27,7 +27,6 @@ const atRisk = [
     ...{
       unit: "s",
       width: 4,
-      hasGraph: true,
       steps: ["green", [1, "orange"], [BOUNDS.exposureAgeSeconds, "red"]],
     },
   }),

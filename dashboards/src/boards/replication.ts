@@ -58,7 +58,7 @@ const nodes = [
       { expr: min("highwater_replication_lag_bytes", "node", "region"), legend: "" },
       { expr: min("highwater_replication_lag_seconds", "node", "region"), legend: "" },
     ],
-    width: 12,
+    width: 16,
     columns: [
       { field: "node", title: "Node" },
       { field: "region", title: "Region" },
@@ -76,7 +76,7 @@ const nodes = [
     title: "Epochs that began",
     says: "By cause, in each interval. Every bar is a restart, a crash or a change of the primary.",
     queries: [{ expr: max(increase("highwater_epochs_begun_total"), "cause"), legend: "{{cause}}" }],
-    ...{ unit: "short", width: 12, isBars: true, decimals: 0 },
+    ...{ unit: "short", width: 8, isBars: true, decimals: 0 },
   }),
 ];
 

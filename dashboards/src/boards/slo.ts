@@ -1,6 +1,6 @@
 // Objectives: how they are kept, how fast their budgets burn, and which alerts fire. Reads what the recording rules write.
 import { type Board } from "../board.ts";
-import { BUDGET_DAYS, RUNBOOKS } from "../config.ts";
+import { allowed, BUDGET_DAYS, RUNBOOKS } from "../config.ts";
 import { graph, row, stat, table } from "../panels.ts";
 import { BURN_ALERTS, BURN_WINDOWS, errorsOf, SLOS } from "../rules/slo.ts";
 
@@ -17,7 +17,7 @@ const now = SLOS.map((slo) =>
       },
     ],
     ...{ unit: "percentunit", width: 24 / SLOS.length, decimals: 3, noValue: "no traffic" },
-    steps: ["red", [slo.objective - (1 - slo.objective), "orange"], [slo.objective, "green"]],
+    steps: ["red", [1 - 2 * allowed(slo.objective), "orange"], [slo.objective, "green"]],
   }),
 );
 
@@ -54,13 +54,13 @@ const parts = [
     title: "Events",
     says: "What the objectives count: fast writes, all writes, requests, promises.",
     queries: [{ expr: "highwater:slo_events:rate5m", legend: "{{slo}}" }],
-    ...{ unit: "ops", width: 8 },
+    ...{ unit: "ops", width: 6 },
   }),
   graph({
     title: "Share that misses",
     says: "Of the events of the last five minutes.",
     queries: [{ expr: errorsOf("5m"), legend: "{{slo}}" }],
-    ...{ unit: "percentunit", width: 8, decimals: 3 },
+    ...{ unit: "percentunit", width: 6 },
   }),
   table({
     title: "Alerts that fire",
@@ -68,9 +68,9 @@ const parts = [
     queries: [
       { expr: 'count by (alertname, severity, alertstate) (ALERTS{alertname=~"Highwater.*"})', legend: "" },
     ],
-    width: 8,
+    width: 12,
     columns: [
-      { field: "alertname", title: "Alert" },
+      { field: "alertname", title: "Alert", width: 280 },
       { field: "severity", title: "Severity" },
       {
         field: "alertstate",

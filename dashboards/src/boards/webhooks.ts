@@ -15,7 +15,7 @@ const now = [
     title: "Pending",
     says: "Deliveries in the store that are yet to be made, first attempts and repetitions.",
     queries: [{ expr: max('highwater_webhook_deliveries{status="pending"}'), legend: "pending" }],
-    ...{ unit: "short", width: 4, hasGraph: true },
+    ...{ unit: "short", width: 4 },
   }),
   stat({
     title: "Oldest pending",

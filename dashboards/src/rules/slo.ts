@@ -1,6 +1,6 @@
 // Objectives as rules: events and bad events of five minutes are recorded, and everything else is made of these two, so that a
 // window of thirty days costs as little as one of five minutes.
-import { BUDGET_DAYS, FAULTS, OBJECTIVES } from "../config.ts";
+import { allowed, BUDGET_DAYS, FAULTS, OBJECTIVES } from "../config.ts";
 import { bucketOf, max, rate, sum } from "../promql.ts";
 import { type Alert, type Recording, type Severity } from "./rule.ts";
 
@@ -90,7 +90,7 @@ export const sloRecordings: readonly Recording[] = [
     { record: "highwater:slo_bad_events:rate5m", expr: bad, labels: { slo: name } },
     {
       record: "highwater:slo_budget:ratio",
-      expr: `vector(${(1 - objective).toPrecision(3)})`,
+      expr: `vector(${String(allowed(objective))})`,
       labels: { slo: name },
     },
   ]),
