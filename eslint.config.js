@@ -52,6 +52,7 @@ export default tseslint.config(
       "**/cli.ts",
       "packages/dev-browser/**",
       "packages/dev-cluster/**",
+      "packages/dev-jaeger/**",
       "packages/dev-envoy/**",
       "packages/dev-prometheus/**",
       "packages/dev-system/**",

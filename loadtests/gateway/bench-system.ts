@@ -65,17 +65,19 @@ export class BenchSystem implements AsyncDisposable {
   async startGateway(options: {
     readonly name: string;
     readonly withTracker: boolean;
+    /** Of one that runs already, instead. */
+    readonly tracker?: string;
     /** Folder for a profile of its processor time, written when it stops. */
     readonly profile?: string;
     readonly env?: Readonly<Record<string, string>>;
   }): Promise<ServiceProcess> {
     const { name, withTracker, profile, env } = options;
     const topology = await this.#topology();
-    const tracker = withTracker ? await this.#startTracker(topology) : null;
+    const tracker = withTracker ? await this.startTracker(topology) : null;
     const gateway = await this.#startService("txn-gateway", name, {
       GATEWAY_NAME: name,
       GATEWAY_REGION: REGION,
-      GATEWAY_TRACKERS: tracker?.url ?? "",
+      GATEWAY_TRACKERS: tracker?.url ?? options.tracker ?? "",
       HIGHWATER_TOPOLOGY: topology,
       ...(profile === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profile}` }),
       ...env,
@@ -84,12 +86,12 @@ export class BenchSystem implements AsyncDisposable {
     return gateway;
   }
 
-  #startTracker(topology: string): Promise<ServiceProcess> {
+  async startTracker(topology?: string): Promise<ServiceProcess> {
     return this.#startService("durability-tracker", "tracker", {
       TRACKER_NAME: "tracker",
       TRACKER_REGION: REGION,
       TRACKER_LEDGER: join(this.#cluster.dir, "services", "ledger.sqlite"),
-      HIGHWATER_TOPOLOGY: topology,
+      HIGHWATER_TOPOLOGY: topology ?? (await this.#topology()),
     });
   }
 

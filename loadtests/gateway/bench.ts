@@ -2,10 +2,10 @@
 import { type BenchSystem } from "./bench-system.ts";
 import { cpuOf, cpuOfServer, type Spent, spentBetween } from "./cpu.ts";
 import { Generator, type Target } from "./generator.ts";
-import { type ClientCount, type Sample, type Series } from "./results.ts";
+import { type ClientCount, type Sample } from "./results.ts";
 
 export interface Subject {
-  readonly series: Series;
+  readonly series: string;
   readonly target: Target;
   /** Of the gateway process. */
   readonly pid?: number | undefined;
@@ -14,7 +14,7 @@ export interface Subject {
 export class Bench {
   readonly #system: BenchSystem;
   readonly #postmaster: number;
-  readonly #generators = new Map<Series, Generator>();
+  readonly #generators = new Map<string, Generator>();
   #committed = 0;
 
   constructor(system: BenchSystem) {
@@ -45,7 +45,7 @@ export class Bench {
   }
 
   /** One process for each series: code that has been optimized for one kind of client would be slower with another. */
-  #generatorOf(series: Series): Generator {
+  #generatorOf(series: string): Generator {
     let generator = this.#generators.get(series);
     if (generator === undefined) this.#generators.set(series, (generator = new Generator()));
     return generator;

@@ -16,7 +16,8 @@ export interface Cpu {
 
 export interface Sample {
   readonly round: number;
-  readonly series: Series;
+  /** Who was measured. */
+  readonly series: string;
   readonly clients: ClientCount;
   readonly segment: Segment;
   readonly cpu: Cpu;
@@ -98,10 +99,10 @@ export function summarize(samples: readonly Sample[]): Result {
   return { gateway, direct_async, direct_sync, gateway_with_tracker, ratios, bars };
 }
 
-function paired(
+export function paired(
   samples: readonly Sample[],
-  of: Series,
-  to: Series,
+  of: string,
+  to: string,
   compare: (of: Sample, to: Sample) => number,
 ): Readonly<Record<Column, number>> {
   return columns((clients) => {
@@ -115,7 +116,7 @@ function paired(
   });
 }
 
-function tpsOf({ segment }: Sample): number {
+export function tpsOf({ segment }: Sample): number {
   return (1_000 * segment.committed) / segment.elapsedMs;
 }
 

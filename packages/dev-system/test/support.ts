@@ -201,3 +201,27 @@ export async function assertTruth(
   }
   return byKey;
 }
+
+/** Nothing that is committed from now on reaches the replica; the services still reach it. */
+export async function starve(
+  system: System,
+  replica: string,
+  primary = "us-east",
+): Promise<() => Promise<void>> {
+  const { cluster } = system;
+  const [{ primary_conninfo: conninfo } = {}] = await cluster.query(replica, "SHOW primary_conninfo");
+  const use = async (text: string): Promise<void> => {
+    await cluster.query(replica, `ALTER SYSTEM SET primary_conninfo TO '${text.replaceAll("'", "''")}'`);
+    await cluster.query(replica, "SELECT pg_reload_conf()");
+  };
+  await use("");
+  await eventually("the stream has ended", async () => {
+    const shown = await cluster.query(
+      primary,
+      "SELECT FROM pg_stat_replication WHERE application_name = $1",
+      [replica],
+    );
+    return shown.length === 0;
+  });
+  return () => use(String(conninfo));
+}

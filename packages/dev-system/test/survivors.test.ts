@@ -6,29 +6,11 @@ import { test } from "node:test";
 import { type TokenVerdict } from "@highwater/protocol";
 import { Highwater, sql, TransactionLostError } from "@highwater/sdk";
 import { System } from "../src/index.ts";
-import { createTable, eventually, keysOn, verdicts } from "./support.ts";
+import { createTable, keysOn, starve, verdicts } from "./support.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const WAIT_MS = 60_000;
 const COUNT = 40;
-
-/** Nothing that is committed from now on reaches the replica; the services still reach it. */
-async function starve(system: System, replica: string): Promise<() => Promise<void>> {
-  const { cluster } = system;
-  const [{ primary_conninfo: conninfo } = {}] = await cluster.query(replica, "SHOW primary_conninfo");
-  const use = async (text: string): Promise<void> => {
-    await cluster.query(replica, `ALTER SYSTEM SET primary_conninfo TO '${text.replaceAll("'", "''")}'`);
-    await cluster.query(replica, "SELECT pg_reload_conf()");
-  };
-  await use("");
-  await eventually("the stream has ended", async () => {
-    const shown = await cluster.query(EAST, "SELECT FROM pg_stat_replication WHERE application_name = $1", [
-      replica,
-    ]);
-    return shown.length === 0;
-  });
-  return () => use(String(conninfo));
-}
 
 interface Open {
   readonly key: string;

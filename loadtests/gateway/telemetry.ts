@@ -1,0 +1,139 @@
+// `make bench-telemetry`: the same transaction through three gateways on one primary, with one tracker: telemetry off, on as it is
+// by default (traces, metrics and logs by OTLP, one transaction in a hundred), and with every transaction traced. They take turns, each
+// round in another order, so that what disturbs the machine disturbs all; a ratio compares neighbours of one round.
+// Options: --rounds N, --seconds S (of a segment). Exit codes: 0 when the bar is met, 1 when it is missed or the benchmark failed.
+import { createServer } from "node:http";
+import { type AddressInfo } from "node:net";
+import { parseArgs } from "node:util";
+import { record } from "../record.ts";
+import { Bench, type Subject } from "./bench.ts";
+import { BenchSystem } from "./bench-system.ts";
+import { type ClientCount, median, type Sample, tpsOf } from "./results.ts";
+
+const WARM_UP_MS = 3_000;
+const CLIENTS: readonly ClientCount[] = [8, 64];
+/** The share of its throughput that the gateway must keep. */
+const KEPT_MIN = 0.95;
+const EXPORT_MS = "1000";
+
+const { values } = parseArgs({
+  options: { rounds: { type: "string", default: "8" }, seconds: { type: "string", default: "2" } },
+});
+const rounds = Number(values.rounds);
+const durationMs = 1_000 * Number(values.seconds);
+if (!(rounds >= 1 && rounds <= 50 && durationMs >= 100 && durationMs <= 60_000))
+  throw new Error("--rounds is from 1 to 50, and --seconds from 0.1 to 60");
+
+/** A collector that takes everything and does nothing with it. */
+async function startSink(): Promise<{ url: string; bytes: () => Record<string, number>; close: () => void }> {
+  const bytes: Record<string, number> = {};
+  const server = createServer((request, response) => {
+    const signal = request.url ?? "";
+    request.on("data", (chunk: Buffer) => (bytes[signal] = (bytes[signal] ?? 0) + chunk.length));
+    request.on("end", () => response.end());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${String(port)}`,
+    bytes: () => ({ ...bytes }),
+    close: () => server.close(),
+  };
+}
+
+const NAMES = ["off", "on", "every"] as const;
+type Name = (typeof NAMES)[number];
+
+function ratio(
+  samples: readonly Sample[],
+  of: Name,
+  clients: ClientCount,
+  value: (sample: Sample) => number,
+) {
+  const here = samples.filter((sample) => sample.clients === clients);
+  return median(
+    here.flatMap((sample) => {
+      const off = here.find((each) => each.series === "off" && each.round === sample.round);
+      return sample.series !== of || off === undefined ? [] : [value(sample) / value(off)];
+    }),
+  );
+}
+
+const cpuOf = ({ cpu, segment }: Sample): number => (1_000 * (cpu.gateway ?? Number.NaN)) / segment.committed;
+
+async function measure(bench: Bench, subjects: readonly Subject[]): Promise<Sample[]> {
+  for (const subject of subjects)
+    for (const clients of CLIENTS) await bench.run(subject, { round: 0, clients, durationMs: WARM_UP_MS });
+  const samples: Sample[] = [];
+  for (let round = 1; round <= rounds; round++)
+    for (const clients of CLIENTS)
+      for (const at of subjects.keys()) {
+        const subject = subjects[(at + round) % subjects.length];
+        if (subject !== undefined) samples.push(await bench.run(subject, { round, clients, durationMs }));
+      }
+  return samples;
+}
+
+async function run(system: BenchSystem): Promise<boolean> {
+  const bench = new Bench(system);
+  const sink = await startSink();
+  try {
+    const { url: tracker } = await system.startTracker();
+    const on = {
+      OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
+      OTEL_METRIC_EXPORT_INTERVAL: EXPORT_MS,
+      OTEL_BSP_SCHEDULE_DELAY: EXPORT_MS,
+    };
+    const env: Record<Name, Record<string, string>> = {
+      off: {},
+      on,
+      every: { ...on, OTEL_TRACES_SAMPLER: "always_on" },
+    };
+    const subjects: Subject[] = [];
+    for (const name of NAMES) {
+      const { url, pid } = await system.startGateway({ name, withTracker: false, tracker, env: env[name] });
+      subjects.push({ series: name, target: { kind: "gateway", url }, pid });
+    }
+    const samples = await measure(bench, subjects);
+    await bench.check();
+    const cells = Object.fromEntries(
+      NAMES.map((name) => [
+        name,
+        Object.fromEntries(
+          CLIENTS.map((clients) => {
+            const own = samples.filter((sample) => sample.series === name && sample.clients === clients);
+            const tps = Math.round(median(own.map(tpsOf)));
+            return [`c${String(clients)}`, { tps, gateway_cpu_us: Math.round(median(own.map(cpuOf))) }];
+          }),
+        ),
+      ]),
+    );
+    const ratios = Object.fromEntries(
+      (["on", "every"] as const).map((name) => [
+        name,
+        Object.fromEntries(
+          CLIENTS.map((clients) => [
+            `c${String(clients)}`,
+            { tps: ratio(samples, name, clients, tpsOf), cpu: ratio(samples, name, clients, cpuOf) },
+          ]),
+        ),
+      ]),
+    );
+    const kept = ratio(samples, "on", 64, tpsOf);
+    record("telemetry", { ...cells, ratios, bytes_sent: sink.bytes(), bar: { kept, min: KEPT_MIN } });
+    console.log(JSON.stringify({ ...cells, ratios, bytes_sent: sink.bytes() }, null, 1));
+    const met = kept >= KEPT_MIN;
+    console.log(`${met ? "met   " : "MISSED"} on keeps ${kept.toFixed(3)} of the throughput at 64 clients`);
+    return met;
+  } finally {
+    bench.close();
+    sink.close();
+  }
+}
+
+let met: boolean;
+{
+  await using system = await BenchSystem.start();
+  met = await run(system);
+}
+process.exit(met ? 0 : 1);
