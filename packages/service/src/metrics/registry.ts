@@ -42,7 +42,8 @@ class SeriesTable<S extends object> {
     if (this.#names.length > LABELS_MAX) throw new Error(`${metric.name} has too many labels`);
     this.#make = make;
     if (this.#names.length === 0) this.#single = this.#add([]);
-    else for (const values of metric.kind === "counter" ? combinations(metric.labels) : []) this.#find(values);
+    else
+      for (const values of metric.kind === "counter" ? combinations(metric.labels) : []) this.#find(values);
   }
 
   get all(): readonly { readonly labels: Labels; readonly series: S }[] {
