@@ -9,7 +9,7 @@ type Fields = Readonly<Record<string, unknown>>;
 /** Envoy's words for a connection to a service that ended, or an answer that did not come, after the request may have arrived. */
 const CUT_FLAGS = ["UC", "UR", "LR", "UT", "SI", "UPE", "DT", "UMSDR"];
 /** Its words for a request that was sent to nobody. */
-const NOBODY_FLAGS = ["UH", "UF", "UO", "NC", "NR", "OM"];
+const NOBODY_FLAGS = ["UH", "UF", "UO", "NC", "NR"];
 /** What the routes answer with where a header names a gateway that this edge does not know. */
 export const UNKNOWN_GATEWAY_STATUS = 421;
 /** What the limit of all callers refuses with, since nothing else tells it from other refusals. Nobody sees it. */
@@ -40,6 +40,16 @@ const all = (...filters: readonly Fields[]): Fields => ({ and_filter: { filters 
 const any = (...filters: readonly Fields[]): Fields => ({ or_filter: { filters } });
 const status = (op: "EQ" | "GE", value: number): Fields => ({
   status_code_filter: { comparison: { op, value: { default_value: value, runtime_key: "none" } } },
+});
+/** Envoy's own word for why it answered. */
+const details = (word: string): Fields => ({
+  extension_filter: {
+    name: "envoy.access_loggers.extension_filters.cel",
+    typed_config: {
+      "@type": "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+      expression: `response.code_details == '${word}'`,
+    },
+  },
 });
 const flags = (names: readonly string[]): Fields => ({ response_flag_filter: { flags: names } });
 
@@ -109,6 +119,7 @@ export function localReplies({ limits }: Edge): Fields {
 
 const REACHED_NOBODY = any(
   all(status("EQ", 503), flags(NOBODY_FLAGS)),
+  all(status("EQ", 503), details("overload")),
   all(status("EQ", UNKNOWN_GATEWAY_STATUS), header("highwater-session", ".+")),
 );
 

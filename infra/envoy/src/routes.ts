@@ -1,5 +1,6 @@
 // Which request goes where, and which of them may be sent a second time. What is not named here is not there: the services'
 // internal paths, their health and their metrics cannot be reached through the edge.
+import { UNSERVED_HEADER } from "@highwater/protocol";
 import { UNKNOWN_GATEWAY_STATUS } from "./errors.ts";
 import { endingOf, GATEWAYS, pinnedTo, TRACKERS } from "./names.ts";
 import { type Edge } from "./source.ts";
@@ -11,11 +12,12 @@ const SESSION_HEADER = "highwater-session";
 const SESSION_REST = "\\.[^.]+\\.[^.]+";
 
 /**
- * Nothing of the request has left when one of these is met, so sending it elsewhere cannot change what becomes of it. Nothing more
- * for whatever may commit: a second copy of a commit could be told of a conflict with the first, and its client, who knows of one
- * copy only, would run the whole body again under a new id while the first commits.
+ * Nothing of the request has left when one of these is met, or a service that starts or shuts down says that it has not looked at it
+ * (`retriable-headers`), so sending it elsewhere cannot change what becomes of it. Nothing more for whatever may commit: a second copy
+ * of a commit could be told of a conflict with the first, and its client, who knows of one copy only, would run the whole body again
+ * under a new id while the first commits.
  */
-const NEVER_LEFT = "connect-failure,refused-stream,reset-before-request";
+const NEVER_LEFT = "connect-failure,refused-stream,reset-before-request,retriable-headers";
 /** What changes nothing may also be asked again when its connection was cut before an answer began. */
 const CHANGES_NOTHING = `${NEVER_LEFT},reset`;
 
@@ -105,6 +107,7 @@ function retry(retry_on: string, patience = 2): Fields {
   return {
     retry_on,
     num_retries: RETRIES,
+    retriable_headers: [{ name: UNSERVED_HEADER, string_match: { exact: "true" } }],
     retry_back_off: { base_interval: "0.025s", max_interval: "0.250s" },
     retry_host_predicate: [
       {

@@ -41,6 +41,8 @@ const EdgeLimits = Type.Object(
     requestsPerSecondOfAddress: Type.Optional(count),
     /** Connections of clients. */
     connections: Type.Optional(count),
+    /** Of Envoy's heap: near it new requests are refused. */
+    memoryBytes: Type.Optional(Type.Integer({ minimum: 1_048_576, maximum: 1_099_511_627_776 })),
   },
   closed,
 );
@@ -91,6 +93,7 @@ export const DEFAULT_LIMITS = {
   trackerBodyBytes: 16_777_216,
   answerMs: 180_000,
   connections: 50_000,
+  memoryBytes: 1_073_741_824,
 };
 
 /** The source with its defaults, or every fault of it at once. */

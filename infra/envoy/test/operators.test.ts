@@ -51,6 +51,24 @@ describe("the edge and its operators", withoutEnvoy, () => {
     }
   });
 
+  test("with its memory spent it refuses what is new, and says that nothing was done", async () => {
+    await using gateway = await Upstream.start("g1");
+    await using tracker = await Upstream.start("t1");
+    await using edge = await TestEdge.start({
+      regions: [{ name: "here", gateways: [gateway.node], trackers: [tracker.node] }],
+      // Less than it has taken by the time that it serves.
+      limits: { memoryBytes: 1_048_576 },
+    });
+    const refused = await eventually("it has looked at its memory", async () => {
+      const answer = await post(`${edge.url}/v1/transactions`);
+      return answer.status === 200 ? undefined : answer;
+    });
+    assert.deepEqual(
+      [refused.status, refused.body.code, refused.body.outcome, refused.headers.get("retry-after")],
+      [503, "overloaded", "not_applied", "1"],
+    );
+  });
+
   test("health, readiness and statistics, for operators alone", async () => {
     await using gateway = await Upstream.start("g1");
     await using tracker = await Upstream.start("t1");

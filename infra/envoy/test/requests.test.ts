@@ -209,6 +209,19 @@ describe("requests", withoutEnvoy, () => {
     );
   });
 
+  test("what a service that shuts down has not looked at goes to another one", async () => {
+    for (const upstream of [gateways[0], tracker])
+      upstream.act = (_request, response) => {
+        response.writeHead(503, { "highwater-unserved": "true" });
+        response.end();
+      };
+    for (const _ of Array(10).keys())
+      assert.equal((await post(`${edge.url}/v1/transactions`)).body.from, "g.2");
+    // With nobody else there its own words are the answer.
+    assert.equal((await post(`${edge.url}/v1/webhooks`)).status, 503);
+    assert.ok(tracker.reached.length > 1);
+  });
+
   test("webhooks that may have been changed are not changed again", async () => {
     cut();
     for (const method of ["POST", "PATCH", "DELETE"]) {

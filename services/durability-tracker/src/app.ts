@@ -1,6 +1,6 @@
 // The tracker as an application: joins its parts, starts and stops them. Listening, signals and exit codes are main.ts's.
 import { type FastifyInstance } from "fastify";
-import { HighwaterError } from "@highwater/protocol";
+import { HighwaterError, UNSERVED_HEADER } from "@highwater/protocol";
 import {
   Admission,
   Callers,
@@ -67,8 +67,10 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
     ...{ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, corsOrigins: config.corsOrigins },
     ...{ cutOnClose: true, tracer: deps.tracer },
   });
-  app.addHook("onRequest", (request, _reply, done) => {
-    done(isOpen(request.url, isStarted && !stopping.signal.aborted));
+  app.addHook("onRequest", (request, reply, done) => {
+    const refusal = isOpen(request.url, isStarted && !stopping.signal.aborted);
+    if (refusal !== undefined) void reply.header(UNSERVED_HEADER, "true");
+    done(refusal);
   });
   addRoutes(app, config, deps, parts);
   return {

@@ -1,6 +1,6 @@
 // The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
 import { type FastifyInstance } from "fastify";
-import { HighwaterError, parseTxnId } from "@highwater/protocol";
+import { HighwaterError, parseTxnId, UNSERVED_HEADER } from "@highwater/protocol";
 import { type Family, installCallers, makeServer } from "@highwater/service";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
@@ -30,12 +30,13 @@ export function buildGateway(
   const gateway = new Gateway(config, deps);
   const { bodyLimitBytes, corsOrigins } = config;
   const app = makeServer({ bodyLimitBytes, corsOrigins, log: deps.log, tracer: deps.tracer });
-  app.addHook("onRequest", (request, _reply, done) => {
-    if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) done();
-    else
-      done(
-        new HighwaterError("overloaded", { detail: "The service is shutting down.", retryAfterMs: 1_000 }),
-      );
+  app.addHook("onRequest", (request, reply, done) => {
+    if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) {
+      done();
+      return;
+    }
+    void reply.header(UNSERVED_HEADER, "true");
+    done(new HighwaterError("overloaded", { detail: "The service is shutting down.", retryAfterMs: 1_000 }));
   });
   // A kept-alive connection would hold up the end of the server.
   app.addHook("onSend", (_request, reply, _payload, done) => {
