@@ -60,6 +60,7 @@ jaeger: $(STAMP) ## Build the Jaeger from which a test reads traces back (needs 
 setup: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
 
 up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
+	@$(MAKE) -s $(ENVOY) || true
 	$(NODE) packages/dev-system/src/cli.ts $(if $(PORT_BASE),--port-base $(PORT_BASE))
 
 demo: $(STAMP) ## Run auctions, lose a region, and check every verdict against the database

@@ -3,6 +3,7 @@
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { type NodeStatus } from "@highwater/dev-cluster";
+import { whyNoEnvoy } from "@highwater/dev-envoy";
 import { makeUuidV7 } from "@highwater/protocol";
 import { System, type SystemOptions } from "./index.ts";
 
@@ -19,7 +20,7 @@ const COMMANDS: Readonly<
   },
   heal: { does: "undo every cut", run: (system) => system.cluster.healAll() },
   "kill REGION": {
-    does: "lose the region: its database, its gateway and its tracker",
+    does: "lose the region: its database, its gateway, its tracker and its edge",
     run: (system, name) => system.killRegion(name),
   },
   "promote NODE": {
@@ -45,8 +46,8 @@ const commandList = [
 const usage = `Usage: highwater-dev-system [--port-base N]
 
 Starts PostgreSQL in us-east (primary), us-west and eu-west on this machine, with real delays between them, and a
-gateway and a tracker in each.
-  --port-base N   fixed ports: N, N+1, N+2 for the gateway, tracker and database of us-east, N+10 ..., N+20 ...
+gateway, a tracker and, where there is Envoy, an edge in each.
+  --port-base N   fixed ports: N to N+3 for the gateway, tracker, database and edge of us-east, N+10 ..., N+20 ...
 
 Commands on standard input:
 ${commandList}`;
@@ -67,8 +68,12 @@ function readOptions(): SystemOptions | "help" {
 async function describe(system: System): Promise<string> {
   const lines: string[] = [];
   for (const region of system.regions) {
+    const edge = system.edge(region);
     lines.push(
       region,
+      ...(edge === undefined
+        ? []
+        : [`  edge      ${edge.url}  (gateway and tracker, of the nearest region that can)`]),
       `  gateway   ${system.gateway(region).url}`,
       `  tracker   ${system.tracker(region).url}`,
     );
@@ -77,6 +82,7 @@ async function describe(system: System): Promise<string> {
     }
   }
   const [home = ""] = system.regions;
+  const why = whyNoEnvoy();
   const id = makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10)));
   const body = JSON.stringify({
     id,
@@ -85,6 +91,7 @@ async function describe(system: System): Promise<string> {
   });
   return [
     ...lines,
+    ...(why === false ? [] : [`It runs without an edge: ${why}.`]),
     "",
     "A transaction, with an id of its own (send it twice: it runs once):",
     `  curl -s ${system.gateway(home).url}/v1/transactions -H 'content-type: application/json' -d '${body}'`,
@@ -136,6 +143,7 @@ async function main(): Promise<void> {
   for (const name of SIGNALS) process.on(name, die);
   const startMs = performance.now();
   const system = await System.start(options);
+  if (whyNoEnvoy() === false) for (const region of system.regions) await system.startEdge(region);
   let stop: () => void = () => undefined;
   const stopped = new Promise<void>((resolve) => (stop = resolve));
   for (const name of SIGNALS) {

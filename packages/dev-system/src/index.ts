@@ -1,14 +1,17 @@
 // The whole product on one machine: a dev cluster with a gateway and a tracker in every region, each a real process, and
 // every cross-region connection through the cluster's delayed links. For demos, tests and experiments; never for production.
+import { randomBytes } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
 import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
 import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
+import { type EdgeChanges, edgeNode, RegionEdge } from "./edge.ts";
 import { ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/dev-cluster";
 export { type KeyOptions } from "./api-keys.ts";
+export { type EdgeChanges, RegionEdge } from "./edge.ts";
 export { type Reign, reigns } from "./reigns.ts";
 export { ServiceProcess } from "./service-process.ts";
 
@@ -30,6 +33,9 @@ export interface Endpoint {
 interface Region {
   gateway: ServiceProcess;
   tracker: ServiceProcess;
+  /** Beside the first. */
+  readonly moreGateways: ServiceProcess[];
+  edge?: { now: RegionEdge; readonly changes: EdgeChanges };
 }
 
 /** The login role of applications; its rights on the service's own tables are those of any application. */
@@ -47,6 +53,8 @@ export class System implements AsyncDisposable {
   readonly #options: SystemOptions;
   readonly #services = new Map<string, Region>();
   readonly #relays = new Map<string, Promise<string>>();
+  /** The same for all gateways, so that one can settle what another has left. */
+  readonly #sessionSecret = randomBytes(24).toString("hex");
 
   private constructor(cluster: Cluster, options: SystemOptions) {
     this.cluster = cluster;
@@ -70,7 +78,7 @@ export class System implements AsyncDisposable {
       for (const [at, region] of system.regions.entries()) {
         const [tracker, gateway] = [trackers[at], gateways[at]];
         if (tracker !== undefined && gateway !== undefined)
-          system.#services.set(region, { tracker, gateway });
+          system.#services.set(region, { tracker, gateway, moreGateways: [] });
       }
       await system.ready();
       return system;
@@ -86,6 +94,63 @@ export class System implements AsyncDisposable {
 
   tracker(region: string): ServiceProcess {
     return this.#of(region).tracker;
+  }
+
+  /** All of the region, the first one first. */
+  gateways(region: string): readonly ServiceProcess[] {
+    const { gateway, moreGateways } = this.#of(region);
+    return [gateway, ...moreGateways];
+  }
+
+  /** Another gateway for the region, under a name of its own. Resolves when it is ready. */
+  async addGateway(region: string): Promise<ServiceProcess> {
+    const { moreGateways } = this.#of(region);
+    const name = `${region}-${String(moreGateways.length + 2)}`;
+    const trackers = this.regions.map((each) => this.#of(each).tracker);
+    const gateway = await this.#startGateway(region, this.regions.indexOf(region), trackers, {
+      name,
+      port: 0,
+    });
+    moreGateways.push(gateway);
+    await this.ready();
+    return gateway;
+  }
+
+  /** The region's edge, where one was started. */
+  edge(region: string): RegionEdge | undefined {
+    return this.#of(region).edge?.now;
+  }
+
+  /** Starts an Envoy in front of the region, which knows all services that there are now. It is stopped with the system. */
+  async startEdge(region: string, changes: EdgeChanges = {}): Promise<RegionEdge> {
+    const at = this.regions.indexOf(region);
+    const services = this.#of(region);
+    const order = [region, ...this.regions.filter((each) => each !== region)];
+    const regions = await Promise.all(
+      order.map(async (name) => {
+        const { gateway, tracker, moreGateways } = this.#of(name);
+        const node = async (service: ServiceProcess): Promise<ReturnType<typeof edgeNode>> =>
+          edgeNode(service.name.replace(/^(gateway|tracker)-/, ""), await this.#reach(region, name, service));
+        return {
+          name,
+          gateways: await Promise.all([gateway, ...moreGateways].map(node)),
+          trackers: [await node(tracker)],
+        };
+      }),
+    );
+    const port = services.edge?.now.port ?? Number(this.#port(at, 3));
+    await services.edge?.now.stop();
+    const now = await RegionEdge.start(
+      {
+        folder: join(this.cluster.dir, "services", `edge-${region}`),
+        // As short as may be: the name of a socket has little room.
+        adminSocket: join(this.cluster.dir, `edge-${region}.sock`),
+        ...{ port, regions },
+      },
+      changes,
+    );
+    services.edge = { now, changes };
+    return now;
   }
 
   #of(region: string): Region {
@@ -141,8 +206,8 @@ export class System implements AsyncDisposable {
   /** Waits until every running gateway says that it can commit. */
   async ready(): Promise<void> {
     const deadline = performance.now() + READY_TIMEOUT_MS;
-    for (const { gateway, tracker } of this.#services.values()) {
-      for (const service of [tracker, gateway]) {
+    for (const { gateway, tracker, moreGateways } of this.#services.values()) {
+      for (const service of [tracker, gateway, ...moreGateways]) {
         while (service.running && !(await isReady(service.url))) {
           if (performance.now() > deadline)
             throw new Error(`${service.name} is not ready; see ${service.logFile}`);
@@ -152,11 +217,15 @@ export class System implements AsyncDisposable {
     }
   }
 
-  /** The loss of a region: its nodes, its gateway and its tracker, all at once. */
+  /** The loss of a region: its nodes, its gateways, its tracker and its edge, all at once. */
   async killRegion(region: string): Promise<void> {
-    const { gateway, tracker } = this.#of(region);
+    const { tracker, edge } = this.#of(region);
     const nodes = this.cluster.nodes.filter((node) => node.region === region);
-    await Promise.all([gateway.kill(), tracker.kill(), ...nodes.map((node) => this.cluster.kill(node.id))]);
+    await Promise.all([
+      ...this.gateways(region).map((gateway) => gateway.kill()),
+      ...[tracker.kill(), edge?.now.stop()],
+      ...nodes.map((node) => this.cluster.kill(node.id)),
+    ]);
   }
 
   /**
@@ -172,6 +241,10 @@ export class System implements AsyncDisposable {
       // The tracker first: the gateway announces to it.
       this.restartService(region, "tracker").then(() => this.restartService(region, "gateway")),
     ]);
+    const { edge, moreGateways } = this.#of(region);
+    // What was added does not come back, and the edge must not look for it.
+    moreGateways.splice(0, Infinity, ...moreGateways.filter((gateway) => gateway.running));
+    if (edge !== undefined) await this.startEdge(region, edge.changes);
   }
 
   /** Starts the gateway or tracker of a region again, at the same address and with what it has on disk. */
@@ -185,12 +258,18 @@ export class System implements AsyncDisposable {
         region,
         at,
         this.regions.map((name) => this.#of(name).tracker),
-        services.gateway.port,
+        { port: services.gateway.port },
       );
   }
 
   async close(): Promise<void> {
-    const services = [...this.#services.values()].flatMap(({ gateway, tracker }) => [gateway, tracker]);
+    const regions = [...this.#services.values()];
+    await Promise.all(regions.map(async ({ edge }) => edge?.now.stop()));
+    const services = regions.flatMap(({ gateway, tracker, moreGateways }) => [
+      gateway,
+      tracker,
+      ...moreGateways,
+    ]);
     await Promise.all(services.filter((service) => service.running).map((service) => service.stop()));
     await this.cluster.close();
   }
@@ -249,7 +328,7 @@ export class System implements AsyncDisposable {
     region: string,
     at: number,
     trackers: readonly ServiceProcess[],
-    port?: number,
+    { name = region, port }: { readonly name?: string; readonly port?: number } = {},
   ): Promise<ServiceProcess> {
     const order = [at, ...this.regions.keys()].filter(
       (index, position, all) => all.indexOf(index) === position,
@@ -261,13 +340,14 @@ export class System implements AsyncDisposable {
       }),
     );
     return ServiceProcess.start({
-      name: `gateway-${region}`,
+      name: `gateway-${name}`,
       main: mainOf("txn-gateway"),
-      logFile: join(this.cluster.dir, "services", `gateway-${region}.log`),
+      logFile: join(this.cluster.dir, "services", `gateway-${name}.log`),
       startTimeoutMs: START_TIMEOUT_MS,
       env: {
-        GATEWAY_NAME: region,
+        GATEWAY_NAME: name,
         GATEWAY_REGION: region,
+        GATEWAY_SESSION_SECRET: this.#sessionSecret,
         GATEWAY_PORT: port === undefined ? this.#port(at, 0) : String(port),
         GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
