@@ -57,6 +57,7 @@ export default tseslint.config(
       "packages/dev-prometheus/**",
       "packages/dev-system/**",
       "examples/**",
+      "infra/image/**",
       "loadtests/**",
       "chaos/**",
       "dashboards/**",

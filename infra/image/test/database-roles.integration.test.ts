@@ -1,0 +1,193 @@
+// Goal: the roles that the set-up task makes are enough for gateways and trackers, through a failover, on nodes that are asked
+// themselves as on a managed service, and they are no more than that. Method: a real cluster of three regions whose "master" has
+// what the master user of Amazon RDS has (no superuser); the services log in as the role that it makes.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { mkdir } from "node:fs/promises";
+import { after, before, describe, it } from "node:test";
+import { promisify } from "node:util";
+import { fileURLToPath } from "node:url";
+import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { ServiceProcess } from "@highwater/dev-system";
+import pg from "pg";
+
+const PROGRAM = fileURLToPath(new URL("../src/database-roles.ts", import.meta.url));
+const LIMIT_MS = 90_000;
+const POLL_MS = 100;
+const MASTER = "highwater_admin";
+const SERVICE = "highwater_service";
+const PASSWORD = "correct-horse-battery-staple";
+const SECRET = "0123456789abcdef0123456789abcdef";
+
+const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
+
+describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
+  let cluster: Cluster;
+  const services: ServiceProcess[] = [];
+  before(async () => {
+    cluster = await startCluster({ roundTripMs: {} });
+    const [primary] = cluster.nodes;
+    assert.ok(primary);
+    // As RDS makes its master user: it may make roles and pass on what it has, and owns the database.
+    for (const statement of [
+      `CREATE ROLE ${MASTER} LOGIN CREATEROLE CREATEDB NOSUPERUSER`,
+      `GRANT pg_monitor, pg_signal_backend TO ${MASTER} WITH ADMIN OPTION`,
+      `ALTER DATABASE app OWNER TO ${MASTER}`,
+    ])
+      await cluster.query(primary.id, statement);
+  });
+  after(async () => {
+    await Promise.all(services.filter(({ running }) => running).map((service) => service.stop()));
+    await cluster.close();
+  });
+
+  const setUp = async (): Promise<void> => {
+    const [primary] = cluster.nodes;
+    assert.ok(primary);
+    const url = await cluster.connectionString(primary.id, { user: MASTER });
+    await promisify(execFile)(process.execPath, [PROGRAM], {
+      env: {
+        ...process.env,
+        DATABASE_ROLES_URL: url,
+        DATABASE_ROLES_SERVICE: SERVICE,
+        DATABASE_ROLES_PASSWORD: PASSWORD,
+      },
+      timeout: LIMIT_MS,
+    });
+  };
+
+  it("are made once, and again without harm; no password is stored", async () => {
+    await setUp();
+    await setUp();
+    const [primary] = cluster.nodes;
+    assert.ok(primary);
+    const [row] = await cluster.query(
+      primary.id,
+      `SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls AS is_privileged, rolpassword LIKE 'SCRAM-SHA-256$%' AS is_hashed
+       FROM pg_authid WHERE rolname = '${SERVICE}'`,
+    );
+    assert.deepEqual({ ...row }, { is_privileged: false, is_hashed: true });
+    const client = new pg.Client({
+      connectionString: await cluster.connectionString(primary.id, { user: SERVICE }),
+    });
+    await client.connect();
+    try {
+      for (const refused of [
+        "CREATE ROLE another",
+        "CREATE TABLE public.another ()",
+        "SELECT pg_read_file('postgresql.conf')",
+      ])
+        await assert.rejects(client.query(refused), { code: "42501" }, refused);
+    } finally {
+      await client.end();
+    }
+  });
+
+  it("are enough to commit, to become durable, and to go on after a failover", async () => {
+    const nodes = await Promise.all(
+      cluster.nodes.map(async ({ id, region, zone }) => ({
+        ...{ id, region, zone, url: await cluster.connectionString(id, { user: SERVICE }) },
+        // RDS names and addresses its replicas as it likes.
+        replication: { ask: true },
+      })),
+    );
+    const topology = JSON.stringify({
+      nodes,
+      levels: {
+        disk: { primary: true },
+        region: { replicas: 1, outside: "region" },
+        global: { regions: "all" },
+      },
+    });
+    const region = cluster.nodes[0]?.region ?? "";
+    const shared = {
+      HIGHWATER_TOPOLOGY: topology,
+      HIGHWATER_AUTHORITY: "operator",
+      HIGHWATER_INTERNAL_SECRET: SECRET,
+    };
+    const folder = join(cluster.dir, "roles");
+    await mkdir(folder);
+    const tracker = await ServiceProcess.start({
+      name: "tracker",
+      main: mainOf("durability-tracker"),
+      logFile: join(folder, "tracker.log"),
+      startTimeoutMs: LIMIT_MS,
+      env: {
+        ...shared,
+        TRACKER_NAME: "one",
+        TRACKER_REGION: region,
+        TRACKER_LEDGER: join(folder, "ledger.sqlite"),
+      },
+    });
+    services.push(tracker);
+    const gateway = await ServiceProcess.start({
+      name: "gateway",
+      main: mainOf("txn-gateway"),
+      logFile: join(folder, "gateway.log"),
+      startTimeoutMs: LIMIT_MS,
+      env: { ...shared, GATEWAY_NAME: "one", GATEWAY_REGION: region, GATEWAY_TRACKERS: tracker.url },
+    });
+    services.push(gateway);
+    await ready([tracker, gateway]);
+
+    // The service's own role runs the statements here; it may make what it owns, in a schema of its own.
+    await commit(gateway, "CREATE SCHEMA sample", "commit");
+    await commit(gateway, "CREATE TABLE sample.entry (id int PRIMARY KEY)", "commit");
+    await commit(gateway, "INSERT INTO sample.entry VALUES (1)", "durable");
+
+    const [old, next] = cluster.nodes;
+    assert.ok(old && next);
+    await cluster.kill(old.id);
+    await cluster.promote(await cluster.mostAdvancedReplica());
+    await ready([tracker, gateway]);
+    const state = await commit(gateway, "INSERT INTO sample.entry VALUES (2)", "durable");
+    assert.equal(state, "durable");
+  });
+});
+
+async function ready(all: readonly ServiceProcess[]): Promise<void> {
+  const deadline = performance.now() + LIMIT_MS;
+  for (const service of all)
+    for (;;) {
+      const answer = await fetch(`${service.url}/readyz`).catch(() => null);
+      if (answer?.status === 200) break;
+      const why = answer === null ? "no answer" : await answer.text();
+      assert.ok(performance.now() < deadline, `${service.name} is not ready (${service.logFile}): ${why}`);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+}
+
+/** Tried again while nobody is the primary yet; answers the transaction's state. */
+async function commit(gateway: ServiceProcess, text: string, ack: "commit" | "durable"): Promise<string> {
+  const deadline = performance.now() + LIMIT_MS;
+  for (;;) {
+    const response = await fetch(`${gateway.url}/v1/transactions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        id: uuidV7(),
+        statements: [{ sql: text }],
+        ack,
+        level: "region",
+        maxWaitMs: 30_000,
+      }),
+    });
+    const body = (await response.json()) as {
+      state?: string;
+      code?: string;
+      detail?: string;
+      title?: string;
+    };
+    if (response.ok && body.state !== undefined) return body.state;
+    assert.equal(response.status, 503, JSON.stringify(body));
+    assert.ok(performance.now() < deadline, JSON.stringify(body));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+function uuidV7(): string {
+  const hex = Date.now().toString(16).padStart(12, "0");
+  const random = crypto.randomUUID();
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-7${random.slice(15)}`;
+}
