@@ -9,6 +9,7 @@ ENVOY := .tools/envoy/.installed
 # There are packages of Envoy for Linux alone; elsewhere its tests are skipped and say so.
 ENVOY_HERE := $(if $(filter Linux,$(shell uname -s)),$(ENVOY))
 PROMETHEUS := .tools/prometheus
+INFRA := .tools/infra/.installed
 K6 := .tools/k6-v1.8.1/k6
 PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
@@ -118,8 +119,15 @@ keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name 
 edge: $(STAMP) ## The files of a region's Envoy, from its source (ARGS="SOURCE --out FOLDER"; ARGS=--help)
 	@$(NODE) infra/envoy/src/cli.ts $(ARGS)
 
-infra-test: $(STAMP) ## Everything of infra/terraform: its rules, and what takes minutes (HIGHWATER_TERRAFORM=tofu for OpenTofu)
-	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts $(filter infra/terraform/%,$(TEST_FILES))
+# A stand-in for AWS, in a folder of its own: only this needs it, and it is large.
+$(INFRA): infra/terraform/test/requirements.txt
+	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "The stand-in for AWS needs Python 3.11 or newer with venv (Debian: python3-venv)"; exit 1; }
+	python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+infra-test: $(STAMP) $(INFRA) ## Everything of infra/terraform: its rules, and what takes minutes (HIGHWATER_TERRAFORM=tofu for OpenTofu)
+	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts $(filter infra/terraform/% infra/image/%,$(TEST_FILES))
 
 resume: $(STAMP) ## How long after a new primary accepts writes the service commits again
 	@$(NODE) packages/dev-system/src/resume.ts

@@ -155,6 +155,11 @@ export class Workbench {
     return new Workbench(folder, program, env);
   }
 
+  /** For what runs from now on. */
+  addEnv(env: Readonly<Record<string, string>>): void {
+    Object.assign(this.#env, env);
+  }
+
   /** What it prints, of either stream, and how it ended; a failure is an answer, too. */
   async run(place: string, ...args: readonly string[]): Promise<Ran> {
     const options = {
@@ -205,19 +210,21 @@ function cliConfiguration(folder: string): string {
   const plugin = findPlugin();
   if (plugin === null) return "disable_checkpoint = true\n";
   const mirror = join(folder, "mirror");
-  for (const host of ["registry.terraform.io", "registry.opentofu.org"]) {
+  const hosts = ["registry.terraform.io", "registry.opentofu.org"];
+  for (const host of hosts) {
     const parent = join(mirror, host, "hashicorp", "aws", plugin.version);
     mkdirSync(parent, { recursive: true });
     symlinkSync(plugin.folder, join(parent, plugin.platform));
   }
+  const which = JSON.stringify(hosts.map((host) => `${host}/hashicorp/aws`));
   return `disable_checkpoint = true
 provider_installation {
   filesystem_mirror {
     path    = ${JSON.stringify(mirror)}
-    include = ["*/hashicorp/aws"]
+    include = ${which}
   }
   direct {
-    exclude = ["*/hashicorp/aws"]
+    exclude = ${which}
   }
 }
 `;

@@ -3,7 +3,7 @@
 # (docs/reference/authority.md), and RDS is never asked to promote by itself.
 
 locals {
-  is_primary = var.replicate_source_arn == null
+  is_primary = var.role == "primary"
   port       = 5432
 }
 
@@ -44,8 +44,8 @@ resource "aws_db_instance" "this" {
   replicate_source_db = var.replicate_source_arn
   db_name             = local.is_primary ? var.database : null
   username            = local.is_primary ? var.master_username : null
-  password_wo         = local.is_primary ? var.master_password : null
-  password_wo_version = local.is_primary ? var.master_password_version : null
+  password_wo         = var.master_password
+  password_wo_version = var.master_password_version
 
   storage_type          = "gp3"
   allocated_storage     = local.is_primary ? var.storage.allocated_gib : null

@@ -18,14 +18,28 @@ variable "region" {
   }
 }
 
+variable "role" {
+  description = "`primary`, or `replica` of the one in another region. After a failover docs/deploy-aws.md tells what to change."
+  type        = string
+
+  validation {
+    condition     = contains(["primary", "replica"], var.role)
+    error_message = "Must be primary or replica."
+  }
+}
+
 variable "replicate_source_arn" {
-  description = "ARN of the primary's instance; null makes this the primary. After a failover see docs/deploy-aws.md: a promoted replica no longer has a source."
+  description = "Of a replica: ARN of the primary's instance."
   type        = string
   default     = null
 
   validation {
     condition     = var.replicate_source_arn == null ? true : can(regex("^arn:[^:]+:rds:[^:]+:[^:]*:db:", var.replicate_source_arn))
     error_message = "Must be the ARN of an RDS instance: a replica in another region names its source by that."
+  }
+  validation {
+    condition     = (var.role == "replica") == (var.replicate_source_arn != null)
+    error_message = "A replica has a source, and a primary has none."
   }
 }
 
@@ -124,9 +138,14 @@ variable "master_password" {
 }
 
 variable "master_password_version" {
-  description = "Raised when the master's password is to be set anew."
+  description = "Raised when the master's password is to be set anew; null for a replica."
   type        = number
-  default     = 1
+  default     = null
+
+  validation {
+    condition     = (var.role == "primary") == (var.master_password_version != null)
+    error_message = "A primary has a password of its own, and a replica its primary's."
+  }
 }
 
 variable "kms_key_arn" {

@@ -8,14 +8,17 @@ mock_provider "aws" {
 }
 
 variables {
-  name             = "highwater-us-east-1"
-  region           = "us-east-1"
-  vpc_id           = "vpc-1"
-  subnet_ids       = ["subnet-1", "subnet-2", "subnet-3"]
-  client_cidrs     = { us-east-1 = "10.10.0.0/16", us-west-2 = "10.20.0.0/16" }
-  kms_key_arn      = "arn:aws:kms:us-east-1:111122223333:key/0"
-  master_password  = "0123456789abcdef"
-  service_sessions = 200
+  name            = "highwater-us-east-1"
+  region          = "us-east-1"
+  vpc_id          = "vpc-1"
+  subnet_ids      = ["subnet-1", "subnet-2", "subnet-3"]
+  client_cidrs    = { us-east-1 = "10.10.0.0/16", us-west-2 = "10.20.0.0/16" }
+  kms_key_arn     = "arn:aws:kms:us-east-1:111122223333:key/0"
+  role            = "primary"
+  master_password = "0123456789abcdef"
+
+  master_password_version = 1
+  service_sessions        = 200
 }
 
 run "primary" {
@@ -63,8 +66,11 @@ run "replica" {
   variables {
     name                 = "highwater-us-west-2"
     region               = "us-west-2"
+    role                 = "replica"
     replicate_source_arn = "arn:aws:rds:us-east-1:111122223333:db:highwater-us-east-1"
     master_password      = null
+
+    master_password_version = null
   }
 
   assert {
@@ -139,7 +145,11 @@ run "open_to_everybody" {
 run "a_source_by_name" {
   command = plan
   variables {
+    role                 = "replica"
     replicate_source_arn = "highwater-us-east-1"
+    master_password      = null
+
+    master_password_version = null
   }
   expect_failures = [var.replicate_source_arn]
 }
@@ -147,8 +157,31 @@ run "a_source_by_name" {
 run "a_replica_without_a_standby" {
   command = plan
   variables {
+    role                 = "replica"
     replicate_source_arn = "arn:aws:rds:us-east-1:111122223333:db:highwater-us-east-1"
+    master_password      = null
     multi_az             = false
+
+    master_password_version = null
   }
   expect_failures = [aws_db_instance.this]
+}
+
+run "a_replica_of_nobody" {
+  command = plan
+  variables {
+    role            = "replica"
+    master_password = null
+
+    master_password_version = null
+  }
+  expect_failures = [var.replicate_source_arn]
+}
+
+run "a_primary_without_a_password" {
+  command = plan
+  variables {
+    master_password_version = null
+  }
+  expect_failures = [var.master_password_version]
 }

@@ -1,0 +1,113 @@
+variable "name" {
+  description = "Name of the system; the beginning of all names."
+  type        = string
+  default     = "highwater"
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,19}$", var.name))
+    error_message = "Must be 2 to 20 lower-case letters, digits or '-', beginning with a letter: names of load balancers hold it and the region's."
+  }
+}
+
+variable "tags" {
+  description = "Tags of everything, such as an owner and a cost centre."
+  type        = map(string)
+  default     = {}
+}
+
+variable "domain_name" {
+  description = "Name under which clients reach the system."
+  type        = string
+}
+
+variable "zone_id" {
+  description = "Public hosted zone in which the name is."
+  type        = string
+}
+
+variable "private_domain" {
+  description = "Private domain under which services find each other."
+  type        = string
+  default     = "highwater.internal"
+}
+
+variable "images" {
+  description = "Names and digests in the account's ECR: `service` (this repository's Dockerfile), `envoy`, and `collector` where telemetry is wanted; as `NAME@sha256:DIGEST`."
+  type        = object({ service = string, envoy = string, collector = optional(string) })
+}
+
+variable "levels" {
+  description = "Durability levels, weakest first (module `topology`)."
+  type        = list(object({ name = string, primary = optional(bool), replicas = optional(number), outside = optional(string), regions = optional(string) }))
+  default = [
+    { name = "disk", primary = true },
+    { name = "region", replicas = 1, outside = "region" },
+    { name = "global", regions = "all" },
+  ]
+}
+
+variable "exposure_level" {
+  description = "Level below which a transaction counts as exposed."
+  type        = string
+  default     = "region"
+}
+
+variable "gateways" {
+  description = "Gateways of each region: so many always, so many more under load."
+  type        = object({ base = number, burst = number })
+  default     = { base = 2, burst = 2 }
+}
+
+variable "trackers" {
+  description = "Trackers of each region: so many always, so many more under load."
+  type        = object({ base = number, burst = number })
+  default     = { base = 2, burst = 0 }
+}
+
+variable "environment" {
+  description = "Further settings of gateways and trackers, by variable."
+  type        = object({ gateway = optional(map(string), {}), tracker = optional(map(string), {}) })
+  default     = {}
+}
+
+variable "database_class" {
+  description = "Class of every node: each may have to be the primary."
+  type        = string
+  default     = "db.r7g.xlarge"
+}
+
+variable "max_connections" {
+  description = "Sessions that each node allows."
+  type        = number
+  default     = 2000
+}
+
+variable "internet_egress" {
+  description = "Whether trackers may send webhooks to the internet, through NAT gateways."
+  type        = bool
+  default     = false
+}
+
+variable "requests_per_address" {
+  description = "Requests of one address in five minutes above which WAF refuses it; null: no WAF."
+  type        = number
+  default     = null
+}
+
+variable "secrets_version" {
+  description = "Raised to make all passwords and shared secrets anew (docs/deploy-aws.md)."
+  type        = number
+  default     = 1
+}
+
+variable "protected" {
+  description = "Whether databases and load balancers refuse to be deleted, and secrets can be brought back. False only for systems that are thrown away."
+  type        = bool
+  default     = true
+}
+
+variable "wait_for_steady_state" {
+  description = "Whether a change waits until tasks are healthy; false only against a stand-in for AWS."
+  type        = bool
+  default     = true
+}

@@ -1,0 +1,35 @@
+# Highwater in two regions: the primary's at first is us-east-1, and every other holds a replica that may be promoted.
+# Composition only: what a region is made of is in the modules.
+
+locals {
+  cidrs = {
+    us-east-1 = "10.10.0.0/16"
+    us-west-2 = "10.20.0.0/16"
+  }
+  nearest = {
+    us-east-1 = ["us-west-2"]
+    us-west-2 = ["us-east-1"]
+  }
+  account = data.aws_caller_identity.this.account_id
+  # Each region pulls from its own registry, to which ECR copies (docs/deploy-aws.md).
+  images = {
+    for region in keys(local.cidrs) : region => {
+      for part, image in var.images : part => image == null ? null : "${local.account}.dkr.ecr.${region}.amazonaws.com/${image}"
+    }
+  }
+  # Every gateway and tracker of every region has sessions with every node.
+  service_sessions = sum([module.service_east.sessions_per_node, module.service_west.sessions_per_node])
+}
+
+data "aws_caller_identity" "this" {}
+
+module "topology" {
+  source = "../../modules/topology"
+
+  domain = var.private_domain
+  levels = var.levels
+  nodes  = [module.store_east.node, module.store_west.node]
+  regions = {
+    for region, near in local.nearest : region => { nearest = near, gateways = var.gateways, trackers = var.trackers }
+  }
+}

@@ -1,0 +1,46 @@
+output "url" {
+  description = "For `gateway` and `tracker` of the SDK's endpoints."
+  value       = module.edge_east.url
+}
+
+output "topology_json" {
+  description = "`HIGHWATER_TOPOLOGY` of every service, and of the commands `keys` and `failover-candidate`."
+  value       = module.topology.topology_json
+}
+
+output "environments" {
+  description = "What each gateway and tracker is started with, by region and slot, without its secrets."
+  value = {
+    us-east-1 = module.service_east.environments
+    us-west-2 = module.service_west.environments
+  }
+}
+
+output "secret_variables" {
+  description = "Names of the variables that come from secrets, by kind of service."
+  value       = module.service_east.secret_variables
+}
+
+output "edge_sources" {
+  description = "Source of each region's edge (infra/envoy)."
+  value = {
+    us-east-1 = module.service_east.edge_source
+    us-west-2 = module.service_west.edge_source
+  }
+}
+
+output "database_identifiers" {
+  description = "RDS instances, by region."
+  value = {
+    us-east-1 = module.store_east.identifier
+    us-west-2 = module.store_west.identifier
+  }
+}
+
+output "clusters" {
+  description = "ECS clusters, by region."
+  value = {
+    us-east-1 = module.service_east.cluster_name
+    us-west-2 = module.service_west.cluster_name
+  }
+}

@@ -1,0 +1,104 @@
+# Everything of us-east-1.
+
+module "key_east" {
+  source    = "../../modules/key"
+  providers = { aws = aws.east }
+
+  name       = "${var.name}-us-east-1"
+  account_id = local.account
+  region     = "us-east-1"
+}
+
+module "network_east" {
+  source    = "../../modules/network"
+  providers = { aws = aws.east }
+
+  name            = "${var.name}-us-east-1"
+  region          = "us-east-1"
+  cidr            = local.cidrs["us-east-1"]
+  zones           = ["us-east-1a", "us-east-1b", "us-east-1c"]
+  internet_egress = var.internet_egress
+  kms_key_arn     = module.key_east.arn
+}
+
+module "store_east" {
+  source    = "../../modules/store-rds-postgres"
+  providers = { aws = aws.east }
+
+  name                    = "${var.name}-us-east-1"
+  region                  = "us-east-1"
+  role                    = "primary"
+  master_password         = ephemeral.aws_secretsmanager_secret_version.master.secret_string
+  master_password_version = module.secrets.values_version
+  vpc_id                  = module.network_east.vpc_id
+  subnet_ids              = values(module.network_east.data_subnet_ids)
+  client_cidrs            = local.cidrs
+  kms_key_arn             = module.key_east.arn
+  instance_class          = var.database_class
+  max_connections         = var.max_connections
+  service_sessions        = local.service_sessions
+  deletion_protection     = var.protected
+  windows                 = { maintenance = "sun:03:00-sun:04:00", backup = "01:00-02:00" }
+}
+
+module "service_east" {
+  source    = "../../modules/service"
+  providers = { aws = aws.east }
+
+  name          = "${var.name}-us-east-1"
+  region        = "us-east-1"
+  topology_json = module.topology.topology_json
+  slots         = module.topology.regions["us-east-1"]
+  gateway_count = module.topology.gateway_count
+  domain        = module.topology.domain
+  network = {
+    vpc_id                     = module.network_east.vpc_id
+    cidr                       = module.network_east.cidr
+    service_subnet_ids         = module.network_east.service_subnet_ids
+    endpoint_security_group_id = module.network_east.endpoint_security_group_id
+    s3_prefix_list_id          = module.network_east.s3_prefix_list_id
+  }
+  peer_cidrs            = { for region, cidr in local.cidrs : region => cidr if region != "us-east-1" }
+  internet_egress       = var.internet_egress
+  images                = local.images["us-east-1"]
+  secret_arns           = { service = module.secrets.arns["home"].service, gateways = module.secrets.arns["home"].gateways }
+  kms_key_arn           = module.key_east.arn
+  exposure_level        = var.exposure_level
+  environment           = var.environment
+  wait_for_steady_state = var.wait_for_steady_state
+}
+
+# The names of its services, for the other regions.
+resource "aws_route53_zone_association" "east_for_west" {
+  provider = aws.east
+
+  zone_id    = module.service_east.namespace_zone_id
+  vpc_id     = module.network_west.vpc_id
+  vpc_region = "us-west-2"
+}
+
+module "certificate_east" {
+  source    = "../../modules/certificate"
+  providers = { aws = aws.east }
+
+  domain_name = var.domain_name
+  zone_id     = var.zone_id
+}
+
+module "edge_east" {
+  source    = "../../modules/edge"
+  providers = { aws = aws.east }
+
+  name                    = "${var.name}-us-east-1"
+  region                  = "us-east-1"
+  vpc_id                  = module.network_east.vpc_id
+  vpc_cidr                = module.network_east.cidr
+  subnet_ids              = values(module.network_east.edge_subnet_ids)
+  target_group_arn        = module.service_east.target_group_arn
+  target_group_arn_suffix = module.service_east.target_group_arn_suffix
+  domain_name             = var.domain_name
+  zone_id                 = var.zone_id
+  certificate_arn         = module.certificate_east.arn
+  requests_per_address    = var.requests_per_address
+  deletion_protection     = var.protected
+}

@@ -1,0 +1,103 @@
+# Everything of us-west-2.
+
+module "key_west" {
+  source    = "../../modules/key"
+  providers = { aws = aws.west }
+
+  name       = "${var.name}-us-west-2"
+  account_id = local.account
+  region     = "us-west-2"
+}
+
+module "network_west" {
+  source    = "../../modules/network"
+  providers = { aws = aws.west }
+
+  name            = "${var.name}-us-west-2"
+  region          = "us-west-2"
+  cidr            = local.cidrs["us-west-2"]
+  zones           = ["us-west-2a", "us-west-2b", "us-west-2c"]
+  internet_egress = var.internet_egress
+  kms_key_arn     = module.key_west.arn
+}
+
+module "store_west" {
+  source    = "../../modules/store-rds-postgres"
+  providers = { aws = aws.west }
+
+  name                 = "${var.name}-us-west-2"
+  region               = "us-west-2"
+  role                 = "replica"
+  replicate_source_arn = module.store_east.arn
+  vpc_id               = module.network_west.vpc_id
+  subnet_ids           = values(module.network_west.data_subnet_ids)
+  client_cidrs         = local.cidrs
+  kms_key_arn          = module.key_west.arn
+  instance_class       = var.database_class
+  max_connections      = var.max_connections
+  service_sessions     = local.service_sessions
+  deletion_protection  = var.protected
+  windows              = { maintenance = "mon:03:00-mon:04:00", backup = "01:00-02:00" }
+}
+
+module "service_west" {
+  source    = "../../modules/service"
+  providers = { aws = aws.west }
+
+  name          = "${var.name}-us-west-2"
+  region        = "us-west-2"
+  topology_json = module.topology.topology_json
+  slots         = module.topology.regions["us-west-2"]
+  gateway_count = module.topology.gateway_count
+  domain        = module.topology.domain
+  network = {
+    vpc_id                     = module.network_west.vpc_id
+    cidr                       = module.network_west.cidr
+    service_subnet_ids         = module.network_west.service_subnet_ids
+    endpoint_security_group_id = module.network_west.endpoint_security_group_id
+    s3_prefix_list_id          = module.network_west.s3_prefix_list_id
+  }
+  peer_cidrs            = { for region, cidr in local.cidrs : region => cidr if region != "us-west-2" }
+  internet_egress       = var.internet_egress
+  images                = local.images["us-west-2"]
+  secret_arns           = { service = module.secrets.arns["us-west-2"].service, gateways = module.secrets.arns["us-west-2"].gateways }
+  kms_key_arn           = module.key_west.arn
+  exposure_level        = var.exposure_level
+  environment           = var.environment
+  wait_for_steady_state = var.wait_for_steady_state
+}
+
+# The names of its services, for the other regions.
+resource "aws_route53_zone_association" "west_for_east" {
+  provider = aws.west
+
+  zone_id    = module.service_west.namespace_zone_id
+  vpc_id     = module.network_east.vpc_id
+  vpc_region = "us-east-1"
+}
+
+module "certificate_west" {
+  source    = "../../modules/certificate"
+  providers = { aws = aws.west }
+
+  domain_name = var.domain_name
+  zone_id     = var.zone_id
+}
+
+module "edge_west" {
+  source    = "../../modules/edge"
+  providers = { aws = aws.west }
+
+  name                    = "${var.name}-us-west-2"
+  region                  = "us-west-2"
+  vpc_id                  = module.network_west.vpc_id
+  vpc_cidr                = module.network_west.cidr
+  subnet_ids              = values(module.network_west.edge_subnet_ids)
+  target_group_arn        = module.service_west.target_group_arn
+  target_group_arn_suffix = module.service_west.target_group_arn_suffix
+  domain_name             = var.domain_name
+  zone_id                 = var.zone_id
+  certificate_arn         = module.certificate_west.arn
+  requests_per_address    = var.requests_per_address
+  deletion_protection     = var.protected
+}

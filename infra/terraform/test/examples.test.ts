@@ -1,0 +1,182 @@
+// The examples against a stand-in for AWS: both are planned whole; the one of three regions is applied, is then what it should
+// be (an empty plan), is changed, and destroyed. What it renders for the services and edges is held against their own readers of
+// configuration, and the values of its secrets are looked for in plan and state.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { readSource } from "../../envoy/src/index.ts";
+import { loadConfig as loadTrackerConfig } from "../../../services/durability-tracker/src/config.ts";
+import { loadConfig as loadGatewayConfig } from "../../../services/txn-gateway/src/config.ts";
+import { layOverrides, StandIn, whyNoStandIn } from "./stand-in.ts";
+import { EXAMPLES, type Ran, whyNotFull, Workbench } from "./tools.ts";
+
+const DIGEST = `sha256:${"0".repeat(64)}`;
+const VARIABLES = {
+  domain_name: "db.example.com",
+  protected: false,
+  wait_for_steady_state: false,
+  images: { service: `highwater@${DIGEST}`, envoy: `envoy@${DIGEST}`, collector: `collector@${DIGEST}` },
+};
+const THREE = "examples/three-regions";
+/** `plan -detailed-exitcode`. */
+const NOTHING_TO_DO = 0;
+const SOMETHING_TO_DO = 2;
+const SECRET = "0123456789abcdef0123456789abcdef";
+
+interface Outputs {
+  readonly environments: {
+    readonly value: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>;
+  };
+  readonly secret_variables: { readonly value: Readonly<Record<"gateway" | "tracker", readonly string[]>> };
+  readonly edge_sources: { readonly value: Readonly<Record<string, unknown>> };
+}
+
+describe("terraform examples on a stand-in for AWS", { skip: whyNotFull() || whyNoStandIn() }, () => {
+  let bench: Workbench;
+  let aws: StandIn;
+  let zone: string;
+  before(async () => {
+    bench = await Workbench.open();
+    aws = await StandIn.start();
+    zone = await aws.makeZone("example.com");
+    bench.addEnv(aws.env);
+  });
+  after(async () => {
+    await bench.close();
+    await aws.stop();
+  });
+
+  const setVariables = (place: string, more: object = {}): void => {
+    const file = join(bench.folder, place, "case.auto.tfvars.json");
+    writeFileSync(file, JSON.stringify({ ...VARIABLES, zone_id: zone, ...more }));
+  };
+  const plan = (place: string): Promise<Ran> =>
+    bench.run(place, "plan", "-no-color", "-input=false", "-detailed-exitcode", "-out=case.plan");
+
+  for (const example of EXAMPLES)
+    it(`${example}: is valid, and can be planned whole`, async (context) => {
+      const place = join("examples", example);
+      const why = await bench.init(place);
+      if (why !== null) {
+        context.skip(why);
+        return;
+      }
+      const validated = await bench.run(place, "validate", "-no-color");
+      assert.equal(validated.code, 0, validated.output);
+      setVariables(place);
+      const planned = await plan(place);
+      assert.equal(planned.code, SOMETHING_TO_DO, planned.output.slice(-4_000));
+      assert.match(planned.output, /Plan: \d{3} to add, 0 to change, 0 to destroy/);
+    });
+
+  it("a level that the regions cannot reach fails the plan", async (context) => {
+    const place = "examples/two-regions";
+    const why = await bench.init(place);
+    if (why !== null) {
+      context.skip(why);
+      return;
+    }
+    setVariables(place, { levels: [{ name: "region", replicas: 2, outside: "region" }] });
+    const planned = await plan(place);
+    assert.equal(planned.code, 1);
+    assert.match(planned.output, /A level can never be reached/);
+    setVariables(place);
+  });
+
+  it("three regions: applied, empty plan, rendered configuration, changed, destroyed", async (context) => {
+    const why = await bench.init(THREE);
+    if (why !== null) {
+      context.skip(why);
+      return;
+    }
+    layOverrides(bench.folder);
+    setVariables(THREE);
+    const apply = (): Promise<Ran> => bench.run(THREE, "apply", "-no-color", "-input=false", "-auto-approve");
+    const applied = await apply();
+    assert.equal(applied.code, 0, errorsOf(applied));
+    const again = await plan(THREE);
+    assert.equal(again.code, NOTHING_TO_DO, again.output.slice(-8_000));
+
+    const shown = await bench.run(THREE, "output", "-json");
+    checkRendered(JSON.parse(shown.text) as Outputs);
+    await checkSecrets(aws, [
+      readFileSync(join(bench.folder, THREE, "terraform.tfstate"), "utf8"),
+      (await bench.run(THREE, "show", "-json", "case.plan")).text,
+    ]);
+
+    setVariables(THREE, {
+      gateways: { base: 3, burst: 1 },
+      levels: [
+        { name: "disk", primary: true },
+        { name: "region", replicas: 1, outside: "region" },
+        { name: "two", replicas: 2, outside: "region" },
+      ],
+    });
+    const changes = await plan(THREE);
+    assert.equal(changes.code, SOMETHING_TO_DO, changes.output.slice(-8_000));
+    assert.doesNotMatch(
+      changes.output,
+      /aws_db_instance\.this.* must be replaced|aws_db_instance\.this.* will be destroyed/,
+    );
+    const changed = await apply();
+    assert.equal(changed.code, 0, errorsOf(changed));
+    const settled = await plan(THREE);
+    assert.equal(settled.code, NOTHING_TO_DO, settled.output.slice(-8_000));
+
+    const destroyed = await bench.run(THREE, "destroy", "-no-color", "-input=false", "-auto-approve");
+    assert.equal(destroyed.code, 0, errorsOf(destroyed));
+    const left = await bench.run(THREE, "state", "list");
+    assert.equal(left.text.trim(), "");
+  });
+});
+
+function errorsOf({ output }: Ran): string {
+  return output.slice(Math.max(0, output.indexOf("\nError: "))).slice(0, 8_000);
+}
+
+/** What the tasks would start with is what the services and edges accept. */
+function checkRendered(outputs: Outputs): void {
+  const names = new Set<string>();
+  const topologies = new Set<string>();
+  for (const [region, slots] of Object.entries(outputs.environments.value))
+    for (const [slot, environment] of Object.entries(slots)) {
+      const kind = "GATEWAY_NAME" in environment ? "gateway" : "tracker";
+      const secrets = outputs.secret_variables.value[kind].map((name) => [
+        name,
+        name === "GATEWAY_ROLE_PASSWORDS" ? "{}" : SECRET,
+      ]);
+      const env = { ...environment, ...(Object.fromEntries(secrets) as Record<string, string>) };
+      const loaded =
+        kind === "gateway" ? loadGatewayConfig(env, refuseFile) : loadTrackerConfig(env, refuseFile);
+      assert.ok(loaded.ok, loaded.ok ? "" : `${slot}: ${loaded.faults.join("; ")}`);
+      assert.equal(loaded.config.name, slot);
+      assert.equal(loaded.config.region, region);
+      names.add(slot);
+      topologies.add(JSON.stringify(loaded.config.topology));
+    }
+  assert.equal(names.size, 3 * (4 + 2));
+  assert.equal(topologies.size, 1, "all services have one topology");
+  for (const [region, source] of Object.entries(outputs.edge_sources.value)) {
+    const read = readSource(source);
+    assert.ok("edge" in read, "faults" in read ? read.faults.join("; ") : "");
+    assert.equal(read.edge.region, region);
+    const known = [...read.edge.gateways, ...read.edge.trackers].map(({ name }) => name).sort();
+    assert.deepEqual(known, [...names].sort(), "every edge knows every gateway and tracker");
+  }
+}
+
+function refuseFile(path: string): string {
+  throw new Error(`the tasks have no file ${path}`);
+}
+
+/** No value of a secret is where it does not belong. */
+async function checkSecrets(aws: StandIn, texts: readonly string[]): Promise<void> {
+  const service = JSON.parse(await aws.readSecret("highwater/service")) as Record<string, string>;
+  const values = [await aws.readSecret("highwater/master"), ...Object.values(service)];
+  assert.equal(new Set(values).size, 4, "every secret is its own");
+  for (const value of values) {
+    assert.ok(value.length >= 32);
+    for (const text of texts) assert.ok(!text.includes(value), "a secret's value is in a plan or a state");
+  }
+}
