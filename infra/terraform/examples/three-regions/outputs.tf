@@ -48,3 +48,8 @@ output "clusters" {
     eu-west-1 = module.service_europe.cluster_name
   }
 }
+
+output "setup_command" {
+  description = "Run once after the first apply: makes the roles of the database."
+  value       = module.service_east.setup_command
+}

@@ -44,3 +44,8 @@ output "clusters" {
     us-west-2 = module.service_west.cluster_name
   }
 }
+
+output "setup_command" {
+  description = "Run once after the first apply: makes the roles of the database."
+  value       = module.service_east.setup_command
+}

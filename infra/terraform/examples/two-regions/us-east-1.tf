@@ -66,6 +66,10 @@ module "service_east" {
   exposure_level        = var.exposure_level
   environment           = var.environment
   wait_for_steady_state = var.wait_for_steady_state
+  setup = {
+    url               = "postgresql://${module.store_east.master_username}@${module.store_east.node.host}:${module.store_east.node.port}/${module.store_east.node.database}?sslmode=verify-full"
+    master_secret_arn = module.secrets.arns["home"].master
+  }
 }
 
 # The names of its services, for the other regions.

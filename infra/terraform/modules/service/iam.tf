@@ -17,11 +17,14 @@ locals {
     "arn:aws:ecr:${var.region}:${split(".", image)[0]}:repository/${split("@", join("/", slice(split("/", image), 1, length(split("/", image)))))[0]}"
     if can(regex("^[0-9]{12}\\.dkr\\.ecr\\.", image))
   ])
-  readable = {
-    gateway = [var.secret_arns.service, var.secret_arns.gateways]
-    tracker = [var.secret_arns.service]
-    edge    = []
-  }
+  readable = merge(
+    {
+      gateway = [var.secret_arns.service, var.secret_arns.gateways]
+      tracker = [var.secret_arns.service]
+      edge    = []
+    },
+    var.setup == null ? {} : { setup = [var.secret_arns.service, var.setup.master_secret_arn] },
+  )
 }
 
 data "aws_iam_policy_document" "execution" {

@@ -44,3 +44,12 @@ output "security_group_ids" {
   description = "Groups of the slots and of the edges."
   value       = { slots = aws_security_group.slots.id, edge = aws_security_group.edge.id }
 }
+
+output "setup_command" {
+  description = "Makes the roles of the database; null where the first primary is not."
+  value = var.setup == null ? null : join(" ", [
+    "aws ecs run-task --region ${var.region} --cluster ${aws_ecs_cluster.this.name} --launch-type FARGATE",
+    "--task-definition ${aws_ecs_task_definition.setup[0].family}",
+    "--network-configuration 'awsvpcConfiguration={subnets=[${join(",", values(var.network.service_subnet_ids))}],securityGroups=[${aws_security_group.slots.id}]}'",
+  ])
+}

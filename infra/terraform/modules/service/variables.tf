@@ -258,3 +258,14 @@ variable "alarm_topic_arns" {
   type        = list(string)
   default     = []
 }
+
+variable "setup" {
+  description = "In the region of the first primary: what the task that makes the database's roles needs; the master user's connection string without its password, and the ARN of the secret that holds it. Null elsewhere."
+  type        = object({ url = string, master_secret_arn = string })
+  default     = null
+
+  validation {
+    condition     = var.setup == null ? true : can(regex("^arn:[^:]+:secretsmanager:${var.region}:", var.setup.master_secret_arn))
+    error_message = "The master's secret must be the copy of this region."
+  }
+}

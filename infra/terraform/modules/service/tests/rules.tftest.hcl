@@ -130,6 +130,21 @@ run "without_a_collector" {
   }
 }
 
+run "with_the_set_up_of_roles" {
+  command = plan
+  variables {
+    setup = {
+      url               = "postgresql://highwater_admin@east.example.com:5432/app?sslmode=verify-full"
+      master_secret_arn = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/master-AbCdEf"
+    }
+  }
+
+  assert {
+    condition     = length(aws_ecs_task_definition.setup) == 1 && contains(keys(aws_iam_role.execution), "setup")
+    error_message = "The set-up has a task and a role of its own, which alone reads the master's password."
+  }
+}
+
 run "an_image_by_tag" {
   command = plan
   variables {
