@@ -13,7 +13,7 @@ const PRIMARY = "primary";
 const REPLICA = "replica";
 const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, zone: { replicas: 1, outside: "zone" } };
 const ROLE = "app";
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 60_000;
 const LIMIT_MS = 30_000;
 const POLL_MS = 20;
 
