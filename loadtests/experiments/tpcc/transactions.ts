@@ -302,22 +302,22 @@ function delivery(warehouse: number, carrier: number): Body {
       array(taken.map(([district]) => district ?? "")),
       array(taken.map(([, order]) => order ?? "")),
     ];
-    const delivered = "unnest($2::int[], $3::int[]) AS n (d_id, o_id)";
+    const delivered = "unnest($2::int[], $3::int[]) AS n (place, number)";
     return [
       statement(
-        `UPDATE orders SET o_carrier_id = $4 FROM ${delivered} WHERE o_w_id = $1 AND o_d_id = n.d_id AND o_id = n.o_id`,
+        `UPDATE orders SET o_carrier_id = $4 FROM ${delivered} WHERE o_w_id = $1 AND o_d_id = n.place AND o_id = n.number`,
         ...[warehouse, ...orders, carrier],
       ),
       statement(
         `UPDATE order_line SET ol_delivery_d = now() FROM ${delivered}
-         WHERE ol_w_id = $1 AND ol_d_id = n.d_id AND ol_o_id = n.o_id`,
+         WHERE ol_w_id = $1 AND ol_d_id = n.place AND ol_o_id = n.number`,
         ...[warehouse, ...orders],
       ),
       statement(
         `UPDATE customer SET c_balance = c_balance + s.amount, c_delivery_cnt = c_delivery_cnt + 1
          FROM (SELECT o_d_id, o_c_id, sum(ol_amount) AS amount FROM ${delivered}
-             JOIN orders ON o_w_id = $1 AND o_d_id = n.d_id AND orders.o_id = n.o_id
-             JOIN order_line ON ol_w_id = $1 AND ol_d_id = n.d_id AND ol_o_id = n.o_id
+             JOIN orders ON o_w_id = $1 AND o_d_id = n.place AND o_id = n.number
+             JOIN order_line ON ol_w_id = $1 AND ol_d_id = n.place AND ol_o_id = n.number
              GROUP BY o_d_id, o_c_id) s
          WHERE c_w_id = $1 AND c_d_id = s.o_d_id AND c_id = s.o_c_id`,
         ...[warehouse, ...orders],
