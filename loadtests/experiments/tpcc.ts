@@ -41,11 +41,11 @@ export const tpcc: Experiment = {
     const sizes: Sizes = sized(context.mode, {
       quick: {
         ...{ rounds: 1, seconds: 6, terminals: 16, offered: [50, 0], linksMs: [NEAR_MS] },
-        scale: { warehouses: 1, items: 10_000, customersPerDistrict: 300 },
+        scale: { warehouses: 4, items: 10_000, customersPerDistrict: 150 },
       },
       full: {
         ...{ rounds: 2, seconds: 15, terminals: 16, offered: [50, 0], linksMs: [...LINKS_MS] },
-        scale: { warehouses: 2, ...FULL_SCALE },
+        scale: { warehouses: 4, ...FULL_SCALE },
       },
     });
     const { system } = context.bench;

@@ -1,4 +1,5 @@
 // One client's way to the database: a single-statement transaction at a time, through a gateway or straight to PostgreSQL.
+import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { type Isolation } from "@highwater/protocol";
 import { newId } from "../../gateway/http-client.ts";
@@ -19,9 +20,12 @@ export async function openSession(target: Target): Promise<Session> {
   return target.kind === "gateway" ? GatewaySession.open(target) : DirectSession.open(target);
 }
 
+const RETRY_MS = 100;
+
 interface Answer {
   readonly state?: string;
   readonly retry?: string;
+  readonly retryAfterMs?: number;
   readonly results?: readonly { readonly rowCount: number | null }[];
 }
 
@@ -47,6 +51,11 @@ class GatewaySession implements Session {
     };
     const { status, text } = await this.#connection.post("/v1/transactions", JSON.stringify(body));
     const answer = JSON.parse(text) as Answer;
+    if (status === 503 && answer.retry === "wait") {
+      // Refused unread, because the machine is overloaded: its wait counts into the transaction's time.
+      await sleep(answer.retryAfterMs ?? RETRY_MS);
+      return this.run(statement, readOnly);
+    }
     if (status === 409 && answer.retry === "transaction") return false;
     // A safe transaction that was only said to be pending was not answered as it was asked to be: that is no measurement.
     const wanted = ack === "durable" ? "durable" : "committed";
@@ -113,12 +122,13 @@ export async function connect(options: {
 /** Many clients on one session, each in its turn: what a middleware does that has to keep commits in its own order. */
 export function inTurn(session: Session): Session {
   let last: Promise<unknown> = Promise.resolve();
+  let closed: Promise<void> | null = null;
   return {
     run: (statement, readOnly) => {
       const run = last.then(() => session.run(statement, readOnly));
       last = run.catch(() => undefined);
       return run;
     },
-    close: () => session.close(),
+    close: () => (closed ??= session.close()),
   };
 }

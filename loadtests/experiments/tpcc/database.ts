@@ -12,11 +12,11 @@ import { type Statement } from "../load/workload.ts";
 export type Rows = readonly (readonly (string | null)[])[];
 
 export interface Tx {
-  /** Statements that depend on nothing that they answer: together they are one call. */
+  /** Statements of which none needs another's answer: together they are one call. */
   execute(...statements: readonly Statement[]): Promise<readonly Rows[]>;
 }
 
-/** What is left to do: statements that go with the commit, or a rollback by the application's own decision. */
+/** What is left to do: statements that go with the commit (with nothing before them they are a one-shot transaction), or a rollback by the application's own decision. */
 export type Ending = readonly Statement[] | "roll_back";
 
 export interface Manner {

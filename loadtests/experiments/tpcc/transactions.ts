@@ -2,7 +2,7 @@
 import { type Random, whole } from "../load/random.ts";
 import { type Statement } from "../load/workload.ts";
 import { type Ending, type Rows, type Tx } from "./database.ts";
-import { DISTRICTS, letters, pickCustomer, pickItem, pickName, type Scale } from "./random.ts";
+import { DISTRICTS, pickCustomer, pickItem, pickName, type Scale } from "./random.ts";
 import { districtInfo } from "./schema.ts";
 
 export const KINDS = ["new_order", "payment", "order_status", "delivery", "stock_level"] as const;
@@ -191,26 +191,23 @@ function drawCustomer(random: Random, scale: Scale, warehouse: number, district:
     : { warehouse, district, id: pickCustomer(random, scale) };
 }
 
-/** By name it is the one in the middle, rounded up, of all that have it, by their first names. */
-function selectCustomer({ warehouse, district, id, name }: Customer, columns: string): Statement {
-  if (id !== undefined)
-    return statement(
-      `SELECT ${columns} FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3`,
-      ...[warehouse, district, id],
-    );
-  return statement(
-    `SELECT ${columns} FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first
-     OFFSET (SELECT (count(*) + 1) / 2 - 1 FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3) LIMIT 1`,
-    ...[warehouse, district, name ?? ""],
-  );
+/** The customer's number, by SQL, with the warehouse, the district and what is known of the customer as the first three parameters. */
+function customerId({ id }: Customer): string {
+  if (id !== undefined) return "$3::int";
+  // Of all that have the name, by their first names, the one in the middle, rounded up.
+  const named = "FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3";
+  return `(SELECT c_id ${named} ORDER BY c_first OFFSET (SELECT (count(*) + 1) / 2 - 1 ${named}) LIMIT 1)`;
 }
+
+const known = ({ warehouse, district, id, name }: Customer): (string | number)[] => [
+  ...[warehouse, district, id ?? name ?? ""],
+];
 
 interface Payment {
   readonly warehouse: number;
   readonly district: number;
   readonly customer: Customer;
   readonly amount: string;
-  readonly data: string;
 }
 
 function drawPayment(random: Random, scale: Scale, { warehouse }: Terminal): Payment {
@@ -223,67 +220,64 @@ function drawPayment(random: Random, scale: Scale, { warehouse }: Terminal): Pay
   return {
     ...{ warehouse, district, customer: drawCustomer(random, scale, payer, place) },
     amount: (whole(random, 100, 500_000) / 100).toFixed(2),
-    data: letters(random, 12, 24),
   };
 }
 
-function payment({ warehouse, district, customer, amount, data }: Payment): Body {
-  return async (tx) => {
-    const place = "street_1, street_2, city, state, zip".split(", ");
-    const [, , found] = await tx.execute(
-      statement(
-        `UPDATE warehouse SET w_ytd = w_ytd + $2::numeric WHERE w_id = $1
-         RETURNING w_name, ${place.map((name) => `w_${name}`).join(", ")}`,
-        ...[warehouse, amount],
-      ),
-      statement(
-        `UPDATE district SET d_ytd = d_ytd + $3::numeric WHERE d_w_id = $1 AND d_id = $2
-         RETURNING d_name, ${place.map((name) => `d_${name}`).join(", ")}`,
-        ...[warehouse, district, amount],
-      ),
-      selectCustomer(
-        customer,
-        "c_id, c_credit, c_first, c_middle, c_last, c_phone, c_since, c_credit_lim, c_discount",
-      ),
-    );
-    const [id, credit] = one(found);
-    const key = [customer.warehouse, customer.district, Number(id)] as const;
-    const note = [...key.toReversed(), district, warehouse, amount].join(" ");
-    return [
-      statement(
-        `UPDATE customer SET c_balance = c_balance - $4::numeric, c_ytd_payment = c_ytd_payment + $4::numeric,
-           c_payment_cnt = c_payment_cnt + 1, c_data = CASE WHEN $5 = '' THEN c_data ELSE left($5 || ' ' || c_data, 500) END
-         WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3 RETURNING c_balance`,
-        // Only of customers with bad credit is anything written down.
-        ...[...key, amount, credit === "BC" ? note : ""],
-      ),
-      statement(
-        `INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)
-         VALUES ($1, $2, $3, $4, $5, now(), $6::numeric, $7)`,
-        ...[...key.toReversed(), district, warehouse, amount, data],
-      ),
-    ];
-  };
+/** Nothing of it depends on an answer, so all of it goes with the commit: no lock is held while a client thinks. */
+function payment({ warehouse, district, customer, amount }: Payment): Body {
+  const place = (prefix: string): string =>
+    ["name", "street_1", "street_2", "city", "state", "zip"].map((name) => `${prefix}_${name}`).join(", ");
+  const payer = `c_w_id = $1 AND c_d_id = $2 AND c_id = ${customerId(customer)}`;
+  const ending = [
+    statement(
+      `UPDATE warehouse SET w_ytd = w_ytd + $2::numeric WHERE w_id = $1 RETURNING ${place("w")}`,
+      ...[warehouse, amount],
+    ),
+    statement(
+      `UPDATE district SET d_ytd = d_ytd + $3::numeric WHERE d_w_id = $1 AND d_id = $2 RETURNING ${place("d")}`,
+      ...[warehouse, district, amount],
+    ),
+    statement(
+      // Only of customers with bad credit is anything written down.
+      `UPDATE customer SET c_balance = c_balance - $4::numeric, c_ytd_payment = c_ytd_payment + $4::numeric,
+         c_payment_cnt = c_payment_cnt + 1,
+         c_data = CASE WHEN c_credit <> 'BC' THEN c_data
+           ELSE left(concat_ws(' ', c_id, c_d_id, c_w_id, $5::int, $6::int, $4::numeric, c_data), 500) END
+       WHERE ${payer}
+       RETURNING c_id, c_first, c_middle, c_last, c_phone, c_since, c_credit, c_credit_lim, c_discount, c_balance`,
+      ...[...known(customer), amount, district, warehouse],
+    ),
+    statement(
+      `INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)
+       SELECT c_id, c_d_id, c_w_id, d_id, w_id, now(), $4::numeric, w_name || '    ' || d_name
+       FROM customer, warehouse, district WHERE ${payer} AND w_id = $6::int AND d_w_id = $6::int AND d_id = $5::int`,
+      ...[...known(customer), amount, district, warehouse],
+    ),
+  ];
+  return () => Promise.resolve(ending);
 }
 
+/** By the number that the customer is looked up by, and by nothing that an answer says: one call. */
 function orderStatus(customer: Customer): Body {
-  return async (tx) => {
-    const [found] = await tx.execute(selectCustomer(customer, "c_id, c_balance, c_first, c_middle, c_last"));
-    const { warehouse, district } = customer;
-    const id = Number(one(found)[0]);
-    const last = `SELECT max(o_id) FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3`;
-    return [
-      statement(
-        `SELECT o_id, o_entry_d, o_carrier_id FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_id = (${last})`,
-        ...[warehouse, district, id],
-      ),
-      statement(
-        `SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line
-         WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = (${last})`,
-        ...[warehouse, district, id],
-      ),
-    ];
-  };
+  const owner = `o_w_id = $1 AND o_d_id = $2 AND o_c_id = ${customerId(customer)}`;
+  const last = `SELECT max(o_id) FROM orders WHERE ${owner}`;
+  const ending = [
+    statement(
+      `SELECT c_id, c_balance, c_first, c_middle, c_last FROM customer
+       WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = ${customerId(customer)}`,
+      ...known(customer),
+    ),
+    statement(
+      `SELECT o_id, o_entry_d, o_carrier_id FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_id = (${last})`,
+      ...known(customer),
+    ),
+    statement(
+      `SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line
+       WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = (${last})`,
+      ...known(customer),
+    ),
+  ];
+  return () => Promise.resolve(ending);
 }
 
 /** The oldest order that waits in each district; districts without one are passed over. */
