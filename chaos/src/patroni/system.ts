@@ -7,7 +7,7 @@ import { ServiceProcess } from "@highwater/dev-system";
 import { eventually } from "../clock.ts";
 import { type Endpoint } from "../parts.ts";
 
-const START_LIMIT_MS = 30_000;
+const START_LIMIT_MS = 90_000;
 const READY_LIMIT_MS = 60_000;
 const ASK_LIMIT_MS = 1_500;
 const SCOPE = "shop";
