@@ -146,7 +146,8 @@ chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 
-check: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) fmt-check lint typecheck
+check: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE)
+	@$(MAKE) --no-print-directory --output-sync=target --jobs 2 fmt-check lint typecheck
 	$(NODE) scripts/run-tests.ts $(TEST_FILES)
 
 test-unit: $(STAMP) ## Only the tests that start no server

@@ -157,7 +157,7 @@ async function splitUp(
   await patroni.killPatroni(leader);
   await pause(500);
   await patroni.revokeLease();
-  await whoLeads(system, leader);
+  await whoLeads(system, row, leader);
   await pause(1_500);
   isOver = true;
   await burst;

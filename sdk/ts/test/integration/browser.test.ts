@@ -149,7 +149,7 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
     assert.deepEqual(refused, { ...constraint, constraint: "note_pkey" });
     assert.deepEqual(rest, { rows: [{ n: 1 }], state: "durable" });
     const [{ n } = { n: 0 }] = await step<{ n: number }[]>("transact()");
-    assert.equal(n, 42);
+    assert.equal(n, 43);
   });
 
   test("a page reads why it is refused; a page of another origin does nothing", async () => {
