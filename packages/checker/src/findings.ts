@@ -21,6 +21,7 @@ export type Ambiguity =
   | "words_of_two_trackers"
   /** All say that it is gone, and only some know that the level had been reached. */
   | "promise_known_to_some"
+  /** Told as durable by the stream of events alone, which has told as well that its part of the log is broken. */
   | "broken_as_a_range"
   /** A read whose epoch is not known, so nobody can say what it had to see. */
   | "read_without_epoch"

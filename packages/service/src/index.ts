@@ -49,13 +49,16 @@ export {
 export {
   type FinishedSpan,
   noteFailure,
+  readTelemetry,
   type RequestTrace,
   type SpanContext,
+  startTelemetry,
+  type Telemetry,
+  TELEMETRY_VARIABLES,
   traceFields,
   type TracePart,
   Tracer,
 } from "./telemetry/index.ts";
-export { readTelemetry, startTelemetry, type Telemetry, TELEMETRY_VARIABLES } from "./telemetry/index.ts";
 export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
 export { healthOperations, type HealthWords } from "./openapi/health.ts";
 export {

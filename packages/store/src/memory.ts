@@ -275,7 +275,6 @@ export class MemoryStore implements Store {
     return this.#world.wallMs() + AHEAD * this.#world.retentionMs;
   }
 
-  /** The server does not notice: what it was asked to run goes on, and nobody hears how it ends. */
   pools(): PoolReport[] {
     return [];
   }
@@ -284,6 +283,7 @@ export class MemoryStore implements Store {
     // Nobody waits for a session here.
   }
 
+  /** The server does not notice: what it was asked to run goes on, and nobody hears how it ends. */
   forget(node: string): void {
     this.#sessions.set(node, (this.#sessions.get(node) ?? 0) + 1);
     for (const transaction of this.#world.node(node).open.values()) {

@@ -29,6 +29,12 @@ interface Place {
 
 const SYSTEM = { "db.system.name": "postgresql" } as const;
 
+/** Why the database refused or did not do a call, for the call's span. */
+interface StoreError {
+  readonly code: string;
+  readonly sqlstate: string | undefined;
+}
+
 export class TransactionTrace implements TracePart {
   readonly #request: RequestTrace;
   readonly #traced: Traced;
@@ -38,7 +44,7 @@ export class TransactionTrace implements TracePart {
   #storeStartMs = 0;
   #storeEndMs = 0;
   #node = "";
-  #storeError: { readonly code: string; readonly sqlstate: string | undefined } | null = null;
+  #storeError: StoreError | null = null;
   #outcome = "";
   #error: string | null = null;
   #place: Place | null = null;
@@ -60,7 +66,7 @@ export class TransactionTrace implements TracePart {
     this.#storeStartMs = this.#request.tracer.nowMs();
   }
 
-  storeEnded(error: { readonly code: string; readonly sqlstate: string | undefined } | null = null): void {
+  storeEnded(error: StoreError | null = null): void {
     this.#storeError = error;
     this.#storeEndMs = this.#request.tracer.nowMs();
   }
@@ -179,7 +185,7 @@ export class TransactionTrace implements TracePart {
 }
 
 /** What the database said, for the span of the call. */
-export function storeError(cause: unknown): { readonly code: string; readonly sqlstate: string | undefined } {
+export function storeError(cause: unknown): StoreError {
   if (!(cause instanceof HighwaterError)) return { code: "internal", sqlstate: undefined };
   return { code: cause.code, sqlstate: cause.details.sqlstate };
 }
@@ -190,7 +196,7 @@ export class StoreCall implements TracePart {
   readonly #about: { readonly name: string; readonly id: TxnId; readonly statements: number };
   readonly #startMs: number;
   #endMs = 0;
-  #error: { readonly code: string; readonly sqlstate: string | undefined } | null = null;
+  #error: StoreError | null = null;
 
   constructor(
     request: RequestTrace,
@@ -202,7 +208,7 @@ export class StoreCall implements TracePart {
     request.add(this);
   }
 
-  ended(error: { readonly code: string; readonly sqlstate: string | undefined } | null = null): void {
+  ended(error: StoreError | null = null): void {
     this.#error = error;
     this.#endMs = this.#request.tracer.nowMs();
   }

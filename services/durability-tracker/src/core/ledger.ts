@@ -110,11 +110,10 @@ export function queue(state: TrackerState, item: Waiting, effects: Effect[]): vo
   state.highestPending = maxOffset(state.highestPending, item.offset);
   let isDone = true;
   for (const { name } of config.levels)
-    if (backlog.hasReached(item, name)) noteLate(state, name, item.atMs);
-    else isDone = false;
-  if (state.tellsDurable)
-    for (const { name } of config.levels)
-      if (backlog.hasReached(item, name)) tellDurable(state, name, [item], effects);
+    if (backlog.hasReached(item, name)) {
+      noteLate(state, name, item.atMs);
+      if (state.tellsDurable) tellDurable(state, name, [item], effects);
+    } else isDone = false;
   if (isDone) return;
   // An intent's accounts may have been closed since.
   const owner = ownerAccount(state, item.owner.owner);
