@@ -9,12 +9,14 @@ export interface Reign {
   readonly answers: boolean;
   /** The node whose epoch reigns by this tracker; null when it follows nobody, or does not answer. */
   readonly node: string | null;
+  /** By level: the offset up to which all is durable by this tracker's word; null as `node` is. */
+  readonly marks: Readonly<Record<string, bigint>> | null;
   /** Every epoch that it knows. */
   readonly epochs: readonly string[];
 }
 
 interface MarksAnswer {
-  readonly marks: { readonly epoch: string } | null;
+  readonly marks: { readonly epoch: string; readonly levels: Readonly<Record<string, string>> } | null;
   readonly epochs: readonly { readonly id: string; readonly node: string }[];
 }
 
@@ -29,8 +31,11 @@ async function ask(system: System, region: string): Promise<Reign> {
     const response = await fetch(`${system.tracker(region).url}/v1/durability/marks`, { signal });
     const { marks, epochs } = (await response.json()) as MarksAnswer;
     const reigning = marks === null ? undefined : epochs.find(({ id }) => id === marks.epoch);
-    return { region, answers: true, node: reigning?.node ?? null, epochs: epochs.map(({ id }) => id) };
+    return {
+      ...{ region, answers: true, node: reigning?.node ?? null, epochs: epochs.map(({ id }) => id) },
+      marks: marks && Object.fromEntries(Object.entries(marks.levels).map(([k, v]) => [k, BigInt(v)])),
+    };
   } catch {
-    return { region, answers: false, node: null, epochs: [] };
+    return { region, answers: false, node: null, marks: null, epochs: [] };
   }
 }

@@ -31,6 +31,7 @@ const PRINTS: Readonly<Record<string, RegExp>> = {
   HighwaterError: /^constraint_violation not_applied never account_pkey\n$/,
   Session: /^true \w+\n(?:durable\n|pending\n)+$/,
   Sql: /^SELECT id FROM account WHERE balance >= \$1 AND id = \$2 \[ 10, 1 \]\n$/,
+  "@highwater/sdk/edge": /^durable\n$/,
   batched: /^3\n$/,
   sql: /^\[ \{ id: 1 \}, \{ id: 2 \}, \{ id: 3 \} \]\n$/,
 };
@@ -42,11 +43,11 @@ interface Example {
 }
 
 function examplesOf(module: Module): Example[] {
-  const all: readonly Entry[] = module.entries.flatMap((entry) => [
+  const all: readonly Pick<Entry, "name" | "examples">[] = module.entries.flatMap((entry) => [
     entry,
     ...("methods" in entry ? (entry.methods ?? []) : []),
   ]);
-  return all.flatMap(({ name, examples }) => examples.map((code) => ({ name, module, code })));
+  return [module, ...all].flatMap(({ name, examples }) => examples.map((code) => ({ name, module, code })));
 }
 
 const EXAMPLES = typescriptModules().flatMap(examplesOf);
@@ -82,8 +83,9 @@ after(async () => {
   await system.close();
 });
 
-/** The example between what stands around it in a reader's program. */
-function programOf({ module, code }: Example): string {
+/** The example between what stands around it in a reader's program; that of an entry of the package is a whole program. */
+function programOf({ name, module, code }: Example): string {
+  if (name === module.name) return code;
   const main = typescriptModules().find(({ name }) => name === MAIN);
   const imported = [main, ...(module.name === MAIN ? [] : [module])].flatMap((each) => {
     const names = (each?.entries ?? [])

@@ -1,11 +1,14 @@
 // The real system of three regions as a place that tests can break and mend: who is the primary now, what of it is down, and
 // how a client reaches it. Every client stands outside the regions, so its ways to them can be cut by themselves.
-import { reigns, type Endpoint, type ServiceProcess, System } from "@highwater/dev-system";
+import { reigns, type Endpoint, type Reign, type ServiceProcess, System } from "@highwater/dev-system";
 
 /** Where clients are: their requests and their streams take different ways, so that either can be cut alone. */
 const CLIENT = { gateway: "client", tracker: "client-streams" } as const;
 const STREAMING_LIMIT_MS = 60_000;
 const FOLLOWED_LIMIT_MS = 60_000;
+const HEARD_LIMIT_MS = 60_000;
+/** What is waited for where a scenario names no level. */
+const LEVEL = "region";
 const POLL_MS = 20;
 
 /** Gateways know each other's sessions, and ended reigns are judged soon. */
@@ -97,12 +100,14 @@ export class Site implements AsyncDisposable {
 
   /**
    * The primary's region is lost, and the replica that has most (or the named one) is promoted: what was held is lost. With
-   * `alone` the other replica is down as well, so that a promise that it kept is broken.
+   * `alone` the other replica is down as well, so that a promise that it kept is broken; every tracker has heard of that promise
+   * then, for what one alone had told goes with its region.
    * Resolves when gateways commit again, and every tracker that runs follows the new primary.
    */
   async failover(options: { to?: string; alone?: boolean } = {}): Promise<void> {
     const { cluster } = this.system;
     const old = this.#primary;
+    if (options.alone === true) await this.#isHeard();
     await this.system.killRegion(old);
     this.#dead.add(old);
     const left = this.regions.filter((region) => !this.#dead.has(region));
@@ -125,17 +130,34 @@ export class Site implements AsyncDisposable {
     this.#deadNodes.add(region);
   }
 
+  /** Every tracker tells at least the mark that the primary's tells now; at other levels one may have heard a last one alone. */
+  async #isHeard(): Promise<void> {
+    const [told] = await reigns(this.system, [this.#primary]);
+    const mark = told?.marks?.[LEVEL] ?? -1n;
+    await this.#trackersAgree(
+      HEARD_LIMIT_MS,
+      `the mark of ${LEVEL}`,
+      ({ marks }) => (marks?.[LEVEL] ?? -1n) >= mark,
+    );
+  }
+
   async #isFollowed(): Promise<void> {
+    const primary = this.#primary;
+    await this.#trackersAgree(FOLLOWED_LIMIT_MS, `the reign of ${primary}`, ({ node }) => node === primary);
+  }
+
+  /** Resolves when what each running tracker says passes; rejects, naming those of which it does not, when the limit is over. */
+  async #trackersAgree(limitMs: number, about: string, passes: (told: Reign) => boolean): Promise<void> {
     const running = this.regions.filter((region) => {
       const { running: isRunning, pid } = this.system.tracker(region);
       return isRunning && pid !== undefined && !this.#pausedPids.has(pid);
     });
-    const deadlineMs = performance.now() + FOLLOWED_LIMIT_MS;
+    const deadlineMs = performance.now() + limitMs;
     for (;;) {
-      const others = (await reigns(this.system, running)).filter(({ node }) => node !== this.#primary);
+      const others = (await reigns(this.system, running)).filter((told) => !passes(told));
       if (others.length === 0) return;
       const regions = others.map(({ region }) => region).join(", ");
-      if (performance.now() > deadlineMs) throw new Error(`no followers of ${this.#primary}: ${regions}`);
+      if (performance.now() > deadlineMs) throw new Error(`${about}: not known in ${regions}`);
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }

@@ -2,6 +2,16 @@
  * The client without interactive transactions, for pages and edge workers: the same names, and everything else the same. What it
  * throws and returns is of the main entry's classes.
  * @module
+ * @example
+ * ```ts
+ * import { Highwater, sql } from "@highwater/sdk/edge";
+ *
+ * const hw = new Highwater({ url: "https://highwater.example" });
+ * const tx = await hw.transaction([sql`UPDATE account SET balance = balance - ${10} WHERE id = ${1}`]);
+ * await tx.durable();
+ * console.log("durable");
+ * await hw.close();
+ * ```
  */
 export { OneShotClient as Highwater, type StatusOptions, type VerdictsOptions } from "./client.ts";
 export {
