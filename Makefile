@@ -11,6 +11,7 @@ ENVOY_HERE := $(if $(filter Linux,$(shell uname -s)),$(ENVOY))
 PROMETHEUS := .tools/prometheus
 INFRA := .tools/infra/.installed
 K6 := .tools/k6-v1.8.1/k6
+PICTURES := dashboards/pictures/node_modules/.installed
 PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
@@ -21,7 +22,7 @@ TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test keys test test-unit fmt lint typecheck gen gen-check check clean
-.PHONY: bench-telemetry jaeger envoy edge load load-smoke
+.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -110,6 +111,16 @@ load-smoke: $(STAMP) $(K6) ## A few transactions a second by k6 on a system of i
 load: $(STAMP) $(K6) ## Load by k6: SCENARIO=steady, stress, spike, soak or failover (K6_ENV="RATE=500 …" GATEWAYS=url,… TRACKERS=url,…)
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
+# Half a gigabyte that nothing else needs.
+$(PICTURES): dashboards/pictures/package.json dashboards/pictures/package-lock.json | $(STAMP)
+	cd dashboards/pictures && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+dashboards-pictures: $(STAMP) $(PICTURES) $(PROMETHEUS) ## Draw every dashboard from live data with Grafana's own components (SECONDS=60 OUT=folder)
+	$(BIN)/tsc -p dashboards/pictures/tsconfig.json
+	cd dashboards/pictures && node_modules/.bin/esbuild page/main.tsx --bundle --minify --outdir=dist --jsx=automatic --loader:.ttf=empty --log-level=warning --define:process.env.NODE_ENV='"production"' --define:global=globalThis
+	@$(NODE) dashboards/pictures/cli.ts $(if $(filter command,$(firstword $(origin SECONDS))),--seconds $(SECONDS)) $(if $(OUT),--out $(OUT))
+
 failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)
 
@@ -180,4 +191,4 @@ gen-check: $(STAMP) $(VENV) ## Say which generated files are stale (a test of ma
 	$(NODE) dashboards/src/cli.ts --check
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules dashboards/node_modules
+	rm -rf .venv .tools node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist

@@ -102,7 +102,7 @@ const outcomes = [
   }),
   graph({
     title: "Refused before a transaction began",
-    says: "By error code: credentials, limits of rate, malformed requests, shutdown.",
+    says: "By error code: callers without a credential or above their limits, and a gateway that is full.",
     queries: [
       {
         expr: `${sum(located(rate("highwater_gateway_refusals_total")), "code")}`,

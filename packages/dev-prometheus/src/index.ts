@@ -132,11 +132,15 @@ export class DevPrometheus implements AsyncDisposable {
     satisfies: (series: readonly Series[]) => boolean = (series) => series.length > 0,
   ): Promise<Series[]> {
     let last: Series[] = [];
+    let down = "";
     const satisfied = async (): Promise<boolean> => {
       last = await this.query(expression);
-      return satisfies(last);
+      if (satisfies(last)) return true;
+      const lost = (await this.targets()).filter(({ health }) => health !== "up");
+      down = lost.map(({ url, health, lastError }) => `; ${url} is ${health} ${lastError}`).join("");
+      return false;
     };
-    await this.#until(expression, satisfied, () => JSON.stringify(last));
+    await this.#until(expression, satisfied, () => JSON.stringify(last) + down);
     return last;
   }
 
