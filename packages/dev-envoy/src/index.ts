@@ -1,12 +1,12 @@
 // A real Envoy on this machine, for tests and `make up`: found, asked whether it takes a configuration, started and stopped. It
 // comes as a Python package, which the Makefile installs into `.tools/envoy`. What it is configured with is the caller's.
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { request } from "node:http";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { endGuarded, isRunning, spawnGuarded, untilTrue } from "@highwater/dev-process";
 
 /** The path of another Envoy, which is then the only one that is tried. */
 export const ENVOY_VARIABLE = "HIGHWATER_ENVOY";
@@ -14,12 +14,7 @@ export const ENVOY_VARIABLE = "HIGHWATER_ENVOY";
 const FOLDER = fileURLToPath(new URL("../../../.tools/envoy", import.meta.url));
 const START_LIMIT_MS = 60_000;
 const CALL_LIMIT_MS = 10_000;
-const POLL_MS = 20;
 const LOG_CHARS = 2_000;
-
-/** The shell outlives neither Envoy nor its parent, whose end closes the pipe that `read` waits on. */
-const GUARD =
-  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; kill $! 2>/dev/null';
 
 /** The program's file, or undefined where there is none. */
 export function findEnvoy(env: NodeJS.ProcessEnv = process.env, folder = FOLDER): string | undefined {
@@ -80,14 +75,10 @@ export class Envoy implements AsyncDisposable {
       ...["-c", options.bootstrap, "--disable-hot-restart", "--concurrency", "1"],
       ...["--log-level", "warning", "--log-path", options.logFile],
     ];
-    const child = spawn("/bin/sh", ["-c", GUARD, "envoy", program(), ...args], {
-      // Its own group, so that Ctrl-C in the terminal reaches it only through its parent.
-      detached: true,
-      stdio: ["pipe", "ignore", "ignore"],
-    });
+    const child = spawnGuarded([program(), ...args], { detached: true });
     const envoy = new Envoy(options, child);
     try {
-      await envoy.#untilLive();
+      await untilTrue(child, () => envoy.#isLive(), { limitMs: START_LIMIT_MS });
       await envoy.#learnPorts();
       return envoy;
     } catch (cause) {
@@ -126,29 +117,16 @@ export class Envoy implements AsyncDisposable {
   }
 
   get running(): boolean {
-    return this.#child.exitCode === null && this.#child.signalCode === null;
+    return isRunning(this.#child);
   }
 
   /** Ends it at once, with all its connections. */
-  async stop(): Promise<void> {
-    if (!this.running) return;
-    const gone = new Promise((resolve) => this.#child.once("exit", resolve));
-    this.#child.stdin?.on("error", () => undefined);
-    this.#child.stdin?.end("end\n");
-    await gone;
+  stop(): Promise<void> {
+    return endGuarded(this.#child);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
-  }
-
-  async #untilLive(): Promise<void> {
-    const deadline = performance.now() + START_LIMIT_MS;
-    while (!(await this.#isLive())) {
-      if (!this.running) throw new Error("it has ended");
-      if (performance.now() > deadline) throw new Error("it is not live in time");
-      await sleep(POLL_MS);
-    }
   }
 
   async #isLive(): Promise<boolean> {

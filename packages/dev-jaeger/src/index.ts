@@ -1,7 +1,8 @@
 // A real Jaeger on loopback for tests: takes traces by OTLP, keeps them in memory, answers them, and ends with the process that
 // started it. Never for production.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess } from "node:child_process";
 import { createServer } from "node:net";
+import { endGuarded, isRunning, spawnGuarded, untilTrue } from "@highwater/dev-process";
 import { findJaeger } from "./find.ts";
 
 export { findJaeger, JAEGER_VARIABLE, whyNoJaeger } from "./find.ts";
@@ -12,9 +13,6 @@ const STARTS_MAX = 3;
 const POLL_MS = 100;
 const LOG_CHARS = 4_000;
 const TRACES_MAX = 10_000;
-/** The shell outlives neither the program nor its parent, whose end closes the pipe that `read` waits on. */
-const GUARD =
-  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; kill $! 2>/dev/null';
 /** Each must be another than the others: Jaeger takes no port 0 for two of them. */
 const LISTENERS = [
   "query.http-server",
@@ -80,11 +78,10 @@ export class DevJaeger implements AsyncDisposable {
     for (let attempt = 0; attempt < STARTS_MAX; attempt++) {
       const ports = await freePorts();
       const flags = [...ports].map(([name, port]) => `--${name}.host-port=127.0.0.1:${String(port)}`);
-      const child = spawn(
-        "/bin/sh",
-        ["-c", GUARD, "jaeger", program, ...flags, `--memory.max-traces=${String(TRACES_MAX)}`],
-        { stdio: ["pipe", "pipe", "pipe"] },
-      );
+      const child = spawnGuarded([program, ...flags, `--memory.max-traces=${String(TRACES_MAX)}`], {
+        stdout: "pipe",
+        stderr: "pipe",
+      });
       const jaeger = new DevJaeger(child, ports);
       try {
         await jaeger.#until("it serves", () => jaeger.#serves(), START_LIMIT_MS);
@@ -130,11 +127,8 @@ export class DevJaeger implements AsyncDisposable {
     return spans;
   }
 
-  async close(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const gone = new Promise((resolve) => this.#child.once("exit", resolve));
-    this.#child.stdin?.end();
-    await gone;
+  close(): Promise<void> {
+    return endGuarded(this.#child);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -162,12 +156,11 @@ export class DevJaeger implements AsyncDisposable {
     limitMs: number,
     last: () => string = () => "",
   ): Promise<void> {
-    const deadline = performance.now() + limitMs;
-    while (!(await look())) {
-      if (this.#child.exitCode !== null || this.#child.signalCode !== null)
-        throw new Error(`Jaeger has ended: ${this.#log}`);
-      if (performance.now() > deadline) throw new Error(`waited in vain until ${what}. ${last()}`);
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    try {
+      await untilTrue(this.#child, look, { limitMs, pollMs: POLL_MS });
+    } catch (cause) {
+      if (isRunning(this.#child)) throw new Error(`Jaeger: ${what}. ${last()}`, { cause });
+      throw new Error(`Jaeger has ended: ${this.#log}`, { cause });
     }
   }
 }

@@ -1,10 +1,11 @@
 // A real Prometheus on loopback for tests, dashboards and experiments: it scrapes what it is told, keeps what it learns in a folder
 // of its own that goes with it, and ends with the process that started it. Never for production.
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { endGuarded, isRunning, spawnGuarded, untilTrue } from "@highwater/dev-process";
 import {
   query,
   queryRange,
@@ -25,12 +26,6 @@ const WAIT_LIMIT_MS = 60_000;
 const POLL_MS = 100;
 const COMPLAINTS_MAX = 10;
 const PROMTOOL_LIMIT_MS = 120_000;
-/**
- * The shell outlives neither the program nor its parent, whose end closes the pipe that `read` waits on. (A shell gives what it
- * starts in the background an empty standard input, hence the copy.)
- */
-const GUARD =
-  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; kill $! 2>/dev/null';
 
 export interface ScrapeTarget {
   readonly job: string;
@@ -76,9 +71,7 @@ export class DevPrometheus implements AsyncDisposable {
       ...["--web.listen-address=127.0.0.1:0", "--log.level=info"],
       ...(options.flags ?? []),
     ];
-    const child = spawn("/bin/sh", ["-c", GUARD, "prometheus", prometheus, ...flags], {
-      stdio: ["pipe", "ignore", "pipe"],
-    });
+    const child = spawnGuarded([prometheus, ...flags], { stderr: "pipe" });
     const log = new Log(child);
     try {
       const started = new DevPrometheus(await log.address, folder, child, log);
@@ -91,7 +84,7 @@ export class DevPrometheus implements AsyncDisposable {
       await started.#until("it is ready", isReady);
       return started;
     } catch (cause) {
-      await end(child);
+      await endGuarded(child);
       await rm(folder, { recursive: true, force: true });
       throw cause;
     }
@@ -145,20 +138,18 @@ export class DevPrometheus implements AsyncDisposable {
   }
 
   async #until(what: string, look: () => Promise<boolean>, last: () => string = () => ""): Promise<void> {
-    const deadline = performance.now() + WAIT_LIMIT_MS;
-    while (!(await look())) {
-      if (this.#child.exitCode !== null || this.#child.signalCode !== null) {
-        await this.#log.closed;
-        throw new Error(`Prometheus has ended: ${this.#log.text()}`);
-      }
-      if (performance.now() > deadline) throw new Error(`waited in vain until: ${what}. ${last()}`);
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    try {
+      await untilTrue(this.#child, look, { limitMs: WAIT_LIMIT_MS, pollMs: POLL_MS });
+    } catch (cause) {
+      if (isRunning(this.#child)) throw new Error(`Prometheus: ${what}. ${last()}`, { cause });
+      await this.#log.closed;
+      throw new Error(`Prometheus has ended: ${this.#log.text()}`, { cause });
     }
   }
 
   /** What it has stored is gone afterwards. */
   async close(): Promise<void> {
-    await end(this.#child);
+    await endGuarded(this.#child);
     await rm(this.#folder, { recursive: true, force: true });
   }
 
@@ -242,11 +233,4 @@ class Log {
   text(): string {
     return this.#last.join("\n");
   }
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const gone = new Promise((resolve) => child.once("exit", resolve));
-  child.stdin?.end("end\n");
-  await gone;
 }

@@ -1,0 +1,61 @@
+// A program of somebody else, run for tests and for development: it ends with the process that started it, however that went.
+import { type ChildProcess, spawn } from "node:child_process";
+import { basename } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const POLL_MS = 20;
+/**
+ * The shell outlives neither the program nor its parent, whose end closes the pipe that `read` waits on. (A shell gives what it
+ * starts in the background an empty standard input, hence the copy.)
+ */
+const GUARD =
+  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; kill $! 2>/dev/null';
+
+export interface GuardedOptions {
+  /** Standard output and standard error; both default to `ignore`. What is a pipe has to be read. */
+  readonly stdout?: "pipe" | "inherit" | "ignore";
+  readonly stderr?: "pipe" | "inherit" | "ignore";
+  /** A process group of its own, so that Ctrl-C in the terminal reaches it only through its parent; default false. */
+  readonly detached?: boolean;
+}
+
+/** Starts it without waiting for anything. Standard input is the guard's: `endGuarded` ends the program. */
+export function spawnGuarded(
+  [program, ...args]: readonly [program: string, ...args: string[]],
+  { stdout = "ignore", stderr = "ignore", detached = false }: GuardedOptions = {},
+): ChildProcess {
+  const child = spawn("/bin/sh", ["-c", GUARD, basename(program), program, ...args], {
+    stdio: ["pipe", stdout, stderr],
+    detached,
+  });
+  // It may be gone before it is told to go.
+  child.stdin?.on("error", () => undefined);
+  return child;
+}
+
+export function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null;
+}
+
+/** Ends it without a word; resolves when it is gone. */
+export async function endGuarded(child: ChildProcess): Promise<void> {
+  if (!isRunning(child)) return;
+  child.ref();
+  const gone = new Promise((resolve) => child.once("exit", resolve));
+  child.stdin?.end("end\n");
+  await gone;
+}
+
+/** Waits until `look` answers true. Errors: `it has ended`, `waited in vain`; the caller knows what of, and why. */
+export async function untilTrue(
+  child: ChildProcess,
+  look: () => Promise<boolean>,
+  { limitMs, pollMs = POLL_MS }: { readonly limitMs: number; readonly pollMs?: number },
+): Promise<void> {
+  const deadline = performance.now() + limitMs;
+  while (!(await look())) {
+    if (!isRunning(child)) throw new Error("it has ended");
+    if (performance.now() > deadline) throw new Error("waited in vain");
+    await sleep(pollMs);
+  }
+}
