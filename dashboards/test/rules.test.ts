@@ -12,7 +12,11 @@ import { RUNBOOKS } from "../src/config.ts";
 import { files, ROOT } from "../src/files.ts";
 import { ALERTS, annotationsOf, RULE_FILES } from "../src/rules/files.ts";
 import { runbookOf } from "../src/rules/rule.ts";
-import { type Cases, promiseCases, type Series, sloCases, systemCases, webhookCases } from "./alert-cases.ts";
+import { type Cases, type Series } from "./alert-cases/cases.ts";
+import { promiseCases } from "./alert-cases/promises.ts";
+import { sloCases } from "./alert-cases/slo.ts";
+import { systemCases } from "./alert-cases/system.ts";
+import { webhookCases } from "./alert-cases/webhooks.ts";
 
 const skip = whyNoPrometheus();
 const CASES: Readonly<Record<string, Cases>> = {
