@@ -15,6 +15,7 @@ import { Load, LOAD_ENVIRONMENT } from "./load.ts";
 
 /** A busy machine needs its time to answer. */
 const SCRAPE_MS = 4_000;
+const REFUSED = "increase(highwater_gateway_exposure_refusals_total[20s]) > 0";
 /** So much is lost at most; reaching it is refused. */
 const AT_RISK_MAX = 100;
 /** Deliveries are given up after seconds instead of days. */
@@ -58,7 +59,7 @@ export async function play({ beforeMs, afterMs, log = () => undefined }: Scenari
     stack.defer(() => load.stop());
     log("under load");
     await pause(beforeMs);
-    const lost = await loseRegion(system, log);
+    const lost = await loseRegion(system, prometheus, log);
     await pause(afterMs);
     log(`${String(load.answered)} calls were answered, ${String(load.failed)} failed`);
     const owned = stack.move();
@@ -105,7 +106,11 @@ async function makeEndpoint(system: System, url: string): Promise<void> {
 }
 
 /** The primary's log stops flowing, while what it commits is announced; then the region dies, and another one takes over. */
-async function loseRegion(system: System, log: (line: string) => void): Promise<number> {
+async function loseRegion(
+  system: System,
+  prometheus: DevPrometheus,
+  log: (line: string) => void,
+): Promise<number> {
   const [east = "", west = ""] = system.regions;
   const statement = { sql: "INSERT INTO account VALUES ($1, 0)" };
   const tokens: string[] = [];
@@ -117,7 +122,11 @@ async function loseRegion(system: System, log: (line: string) => void): Promise<
     // The limit of exposure.
     else if (status === 503) break;
   }
-  await stopLog(system, east);
+  // What its gateway refuses would die with it, unheard.
+  await eventually("its refusals are scraped", async () => {
+    await stopLog(system, east);
+    return (await prometheus.query(REFUSED)).length > 0;
+  });
   log(`${String(tokens.length)} commits are cut off; the region ${east} dies`);
   await system.killRegion(east);
   const heir = await system.cluster.mostAdvancedReplica();

@@ -35,13 +35,7 @@ const highest = (series: readonly Series[]): number =>
 
 describe("on the real system", { skip: whyNoPrometheus() }, () => {
   before(async () => {
-    scene = await play({
-      beforeMs: 16_000,
-      afterMs: 10_000,
-      log: (line) => {
-        console.log(line);
-      },
-    });
+    scene = await play({ beforeMs: 12_000, afterMs: 8_000 });
     const started = scene;
     close = () => started[Symbol.asyncDispose]();
     // Losses are told when their proof is durable, and an alert takes until the next evaluation.

@@ -88,6 +88,9 @@ export class Exposure {
     const { level, gateways } = options.settings;
     this.#others = new Others({ ...options, level, gatewaysMin: gateways });
     this.#announcements = { name: ANNOUNCEMENTS, scope: "all", value: parts.announcements.max };
+    // At 0 from the start: a series that begins with its first refusals hides them from every rate.
+    for (const { name } of [...options.settings.limits, this.#announcements])
+      parts.metrics.exposureRefusals.addMany(0, name);
   }
 
   get level(): string {
