@@ -16,6 +16,8 @@ import { Load, LOAD_ENVIRONMENT } from "./load.ts";
 /** A busy machine needs its time to answer. */
 const SCRAPE_MS = 4_000;
 const REFUSED = "increase(highwater_gateway_exposure_refusals_total[20s]) > 0";
+/** Ids of the rows that are to be lost begin here. */
+const FIRST_LOST = 10_000;
 /** So much is lost at most; reaching it is refused. */
 const AT_RISK_MAX = 100;
 /** Deliveries are given up after seconds instead of days. */
@@ -114,16 +116,14 @@ async function loseRegion(
   const [east = "", west = ""] = system.regions;
   const statement = { sql: "INSERT INTO account VALUES ($1, 0)" };
   const tokens: string[] = [];
-  for (let at = 0; at <= AT_RISK_MAX; at++) {
-    // Again and again: a replica that hears nothing connects anew.
-    if (at % 10 === 0) await stopLog(system, east);
-    const { status, body } = await send(system.gateway(east).url, [{ ...statement, params: [10_000 + at] }]);
-    if (status === 200) tokens.push(body.token);
-    // The limit of exposure.
-    else if (status === 503) break;
-  }
-  // What its gateway refuses would die with it, unheard.
+  // Until the limit of exposure has refused something, and that was scraped: it would die with the gateway, unheard.
   await eventually("its refusals are scraped", async () => {
+    // Again and again: a replica that hears nothing connects anew.
+    if (tokens.length % 10 === 0) await stopLog(system, east);
+    const params = [FIRST_LOST + tokens.length];
+    const { status, body } = await send(system.gateway(east).url, [{ ...statement, params }]);
+    if (status === 200) tokens.push(body.token);
+    if (status !== 503) return false;
     await stopLog(system, east);
     return (await prometheus.query(REFUSED)).length > 0;
   });

@@ -31,7 +31,7 @@ export const auction: Experiment = {
   async run(context) {
     const sizes: Sizes = sized(context.mode, {
       quick: { rounds: 1, seconds: 4, publishers: 4, linksMs: [NEAR_MS] },
-      full: { rounds: 2, seconds: 10, publishers: 4, linksMs: [...LINKS_MS] },
+      full: { rounds: 2, seconds: 6, publishers: 4, linksMs: [...LINKS_MS] },
     });
     const { system } = context.bench;
     await system.createTables(

@@ -47,7 +47,7 @@ export const contention: Experiment = {
         offered: [2_000],
       },
       full: {
-        ...{ rounds: 3, seconds: 5, levels: [0.5, 0.6, 0.7, 0.8, 0.9, WORST], isolations },
+        ...{ rounds: 3, seconds: 3, levels: [0.5, 0.6, 0.7, 0.8, 0.9, WORST], isolations },
         ...{ linksMs: [...LINKS_MS], offered: [500, 1_000, 2_000, 3_000, 4_000, 6_000, 8_000] },
       },
     });
@@ -82,7 +82,7 @@ function measurementsOf(sizes: Sizes, { pattern, contention: level, isolation, l
         ...{ clients: CLIENTS, retries: RETRIES, ...(offered > 0 && { perSecond: offered }) },
       },
     ],
-    ...{ warmUpMs: 1_500, durationMs: 1_000 * sizes.seconds },
+    ...{ warmUpMs: 1_000, durationMs: 1_000 * sizes.seconds },
   }));
 }
 

@@ -19,7 +19,7 @@ export const latency: Experiment = {
   async run(context) {
     const sizes = sized(context.mode, {
       quick: { rounds: 1, seconds: 4, rows: 100_000 },
-      full: { rounds: 3, seconds: 8, rows: 1_000_000 },
+      full: { rounds: 3, seconds: 5, rows: 1_000_000 },
     });
     await context.bench.system.createTables(keyValueTable(TABLE, sizes.rows), [TABLE]);
     const samples = await measureInRounds(context, sizes.rounds, measurements(sizes));

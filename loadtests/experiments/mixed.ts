@@ -27,7 +27,7 @@ export const mixed: Experiment = {
       full: {
         ...both,
         rounds: 2,
-        seconds: 6,
+        seconds: 4,
         shares: [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1],
         linksMs: [...LINKS_MS],
       },

@@ -44,7 +44,7 @@ export const tpcc: Experiment = {
         scale: { warehouses: 4, items: 10_000, customersPerDistrict: 150 },
       },
       full: {
-        ...{ rounds: 2, seconds: 15, terminals: 16, offered: [50, 0], linksMs: [...LINKS_MS] },
+        ...{ rounds: 2, seconds: 10, terminals: 16, offered: [50, 0], linksMs: [...LINKS_MS] },
         scale: { warehouses: 4, ...FULL_SCALE },
       },
     });
