@@ -33,6 +33,9 @@ const jsonOf = (series: readonly Series[]) =>
     points: points.map(([at, value]) => [at, Number.isFinite(value) ? value : null]),
   }));
 
+/** Of bars, each counts what came since the one before. */
+const stepOf = (expr: string): number => (expr.includes("$__interval") ? RATE_SECONDS : STEP_SECONDS);
+
 async function dataOf(prometheus: DevPrometheus, panel: PanelJson, scene: Scene) {
   const { fromSeconds, toSeconds } = scene;
   const rangeSeconds = Math.round(toSeconds - fromSeconds);
@@ -42,7 +45,7 @@ async function dataOf(prometheus: DevPrometheus, panel: PanelJson, scene: Scene)
       const series =
         instant === true
           ? await prometheus.query(filled, toSeconds)
-          : await prometheus.queryRange(filled, { fromSeconds, toSeconds, stepSeconds: STEP_SECONDS });
+          : await prometheus.queryRange(filled, { fromSeconds, toSeconds, stepSeconds: stepOf(expr) });
       return { refId, legend: legendFormat, series: jsonOf(series) };
     }),
   );

@@ -19,6 +19,7 @@ import {
   VisibilityMode,
   VizLegendOptionsBuilder,
   VizOrientation,
+  VizTextDisplayOptionsBuilder,
   VizTooltipOptionsBuilder,
 } from "@grafana/grafana-foundation-sdk/common";
 import {
@@ -43,6 +44,10 @@ export const COLUMNS = 24;
 const STAT_HEIGHT = 4;
 const GRAPH_HEIGHT = 8;
 const REFS = "ABCDEFGHIJKLMNOP";
+/** Has some scrapes in it, as an increase needs. */
+const BAR_INTERVAL = "1m";
+/** Points: unless told so Grafana fills the panel with them. */
+const BAR_TEXT = { title: 14, value: 18 };
 
 export interface Query {
   readonly expr: string;
@@ -103,7 +108,10 @@ export type Panel = TimeseriesBuilder | StatBuilder | BarGaugeBuilder | TableBui
 export function graph(of: Graph): Panel {
   const built = new TimeseriesBuilder();
   describe(built, of, GRAPH_HEIGHT);
-  for (const [index, query] of of.queries.entries()) built.withTarget(target(query, index).range());
+  for (const [index, query] of of.queries.entries()) {
+    const asked = target(query, index).range();
+    built.withTarget(of.isBars === true ? asked.interval(BAR_INTERVAL) : asked);
+  }
   built
     .unit(of.unit)
     .min(0)
@@ -156,6 +164,7 @@ export function bars(of: Common & { readonly max: number }): Panel {
     .min(0)
     .max(of.max)
     .displayMode(BarGaugeDisplayMode.Basic)
+    .text(new VizTextDisplayOptionsBuilder().titleSize(BAR_TEXT.title).valueSize(BAR_TEXT.value))
     .orientation(VizOrientation.Horizontal)
     .reduceOptions(new ReduceDataOptionsBuilder().calcs(["lastNotNull"]))
     .thresholds(thresholds(of.steps ?? ["green"]));

@@ -87,6 +87,6 @@ export interface Filled {
 /** Puts in what Grafana would. */
 export const fillIn = (expr: string, { rateSeconds, rangeSeconds }: Filled): string =>
   expr
-    .replaceAll("$__rate_interval", `${String(rateSeconds)}s`)
+    .replaceAll(/\$__(?:rate_)?interval\b/g, `${String(rateSeconds)}s`)
     .replaceAll("$__range", `${String(rangeSeconds)}s`)
     .replaceAll("$region", ".*");

@@ -132,6 +132,7 @@ function Values({ panel, frames, size }: Drawn): ReactNode {
             display={value.view?.getFieldDisplayProcessor(value.colIndex ?? 0)}
             theme={theme}
             displayMode={options.displayMode}
+            text={options.text}
             orientation={orientation}
             width={width}
             height={height}

@@ -8,6 +8,7 @@ import {
   type BigValueTextMode,
   type ReduceDataOptions,
   type VizLegendOptions,
+  type VizTextDisplayOptions,
 } from "@grafana/schema";
 
 export interface SeriesJson {
@@ -30,6 +31,7 @@ export interface Options {
   readonly graphMode: BigValueGraphMode;
   readonly justifyMode: BigValueJustifyMode;
   readonly textMode: BigValueTextMode;
+  readonly text?: VizTextDisplayOptions;
 }
 
 export interface PanelJson {

@@ -2,7 +2,7 @@
 import { type Board } from "../board.ts";
 import { BOUNDS, OBJECTIVES } from "../config.ts";
 import { bars, graph, row, stat } from "../panels.ts";
-import { increase, max, quantile, rate, sum } from "../promql.ts";
+import { increase, max, quantile, rate, STEP, sum } from "../promql.ts";
 
 const YES_NO = { "0": ["no", "green"], "1": ["yes", "red"] } as const;
 const LAG = "highwater_durability_lag_seconds";
@@ -122,9 +122,9 @@ const verdicts = [
     title: "Lost, broken, delayed",
     says: "Transactions that were told so, in each interval. Delayed: not durable within the time that the client had set.",
     queries: [
-      { expr: max(increase("highwater_lost_total")), legend: "lost" },
-      { expr: max(increase("highwater_broken_total")), legend: "broken" },
-      { expr: max(increase("highwater_delayed_total")), legend: "delayed" },
+      { expr: max(increase("highwater_lost_total", STEP)), legend: "lost" },
+      { expr: max(increase("highwater_broken_total", STEP)), legend: "broken" },
+      { expr: max(increase("highwater_delayed_total", STEP)), legend: "delayed" },
     ],
     ...{ unit: "short", width: 8, isBars: true, decimals: 0 },
     colors: { lost: "red", broken: "dark-red", delayed: "orange" },

@@ -2,7 +2,7 @@
 import { type Board } from "../board.ts";
 import { BOUNDS, TRACKER } from "../config.ts";
 import { graph, row, stat, table } from "../panels.ts";
-import { increase, max, min, rate } from "../promql.ts";
+import { increase, max, min, rate, STEP } from "../promql.ts";
 
 /** Trackers by the name in their own configuration. */
 const named = (expression: string): string =>
@@ -75,7 +75,7 @@ const nodes = [
   graph({
     title: "Epochs that began",
     says: "By cause, in each interval. Every bar is a restart, a crash or a change of the primary.",
-    queries: [{ expr: max(increase("highwater_epochs_begun_total"), "cause"), legend: "{{cause}}" }],
+    queries: [{ expr: max(increase("highwater_epochs_begun_total", STEP), "cause"), legend: "{{cause}}" }],
     ...{ unit: "short", width: 8, isBars: true, decimals: 0 },
   }),
 ];
