@@ -139,8 +139,13 @@ test("the lease is handed to a promoted node: it is followed, and the old primar
   // Back to the old primary, whose history lacks what has reigned since: a new epoch over it, and its promises are broken.
   await held.revoke();
   held = await etcd.hold(KEY, EAST, TTL_S);
-  await commit(system.gateway(EUROPE).url, [put("reinstated")]);
-  assert.ok((await keysOn(system, EAST)).has("reinstated"));
+  let attempts = 0;
+  await eventually("the gateway in Europe has heard of it", async () => {
+    // Until it has, what it commits is on the other node, and lost: each attempt is another one.
+    const key = `reinstated-${String(attempts++)}`;
+    await commit(system.gateway(EUROPE).url, [put(key)]);
+    return (await keysOn(system, EAST)).has(key);
+  });
   const { epochs: ancestry } = await marksOf(system.tracker(EUROPE).url);
   assert.deepEqual([ancestry.at(-1)?.node, ancestry.length], [EAST, 2]);
   for (const { token } of kept)
