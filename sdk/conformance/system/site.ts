@@ -5,8 +5,7 @@ import { reigns, type Endpoint, type Reign, type ServiceProcess, System } from "
 /** Where clients are: their requests and their streams take different ways, so that either can be cut alone. */
 const CLIENT = { gateway: "client", tracker: "client-streams" } as const;
 const STREAMING_LIMIT_MS = 60_000;
-const FOLLOWED_LIMIT_MS = 60_000;
-const HEARD_LIMIT_MS = 60_000;
+const AGREED_LIMIT_MS = 60_000;
 /** What is waited for where a scenario names no level. */
 const LEVEL = "region";
 const POLL_MS = 20;
@@ -134,25 +133,21 @@ export class Site implements AsyncDisposable {
   async #isHeard(): Promise<void> {
     const [told] = await reigns(this.system, [this.#primary]);
     const mark = told?.marks?.[LEVEL] ?? -1n;
-    await this.#trackersAgree(
-      HEARD_LIMIT_MS,
-      `the mark of ${LEVEL}`,
-      ({ marks }) => (marks?.[LEVEL] ?? -1n) >= mark,
-    );
+    await this.#trackersAgree(`the mark of ${LEVEL}`, ({ marks }) => (marks?.[LEVEL] ?? -1n) >= mark);
   }
 
   async #isFollowed(): Promise<void> {
     const primary = this.#primary;
-    await this.#trackersAgree(FOLLOWED_LIMIT_MS, `the reign of ${primary}`, ({ node }) => node === primary);
+    await this.#trackersAgree(`the reign of ${primary}`, ({ node }) => node === primary);
   }
 
   /** Resolves when what each running tracker says passes; rejects, naming those of which it does not, when the limit is over. */
-  async #trackersAgree(limitMs: number, about: string, passes: (told: Reign) => boolean): Promise<void> {
+  async #trackersAgree(about: string, passes: (told: Reign) => boolean): Promise<void> {
     const running = this.regions.filter((region) => {
       const { running: isRunning, pid } = this.system.tracker(region);
       return isRunning && pid !== undefined && !this.#pausedPids.has(pid);
     });
-    const deadlineMs = performance.now() + limitMs;
+    const deadlineMs = performance.now() + AGREED_LIMIT_MS;
     for (;;) {
       const others = (await reigns(this.system, running)).filter((told) => !passes(told));
       if (others.length === 0) return;
