@@ -48,7 +48,7 @@ const SETTINGS = {
   /** The same once nothing has happened for a while. */
   calmProbeIntervalMs: integer("TRACKER_CALM_PROBE_INTERVAL_MS", { fallback: 1_500, min: 10, max: 60_000 }),
   /** Pause between two looks at the positions while something is pending, and while nothing is. */
-  busyPollMs: integer("TRACKER_BUSY_POLL_MS", { fallback: 2, min: 0, max: 1_000 }),
+  busyPollMs: integer("TRACKER_BUSY_POLL_MS", { fallback: 1, min: 0, max: 1_000 }),
   idlePollMs: integer("TRACKER_IDLE_POLL_MS", { fallback: 1_000, min: 1, max: 60_000 }),
   heartbeatMs: integer("TRACKER_HEARTBEAT_MS", { fallback: 5_000, min: 100, max: 60_000 }),
   maxStreams: integer("TRACKER_MAX_STREAMS", { fallback: 20_000, min: 1, max: 1_000_000 }),
