@@ -81,8 +81,8 @@ function measurements(sizes: Sizes): Omit<Measurement, "round">[] {
 /** Every auction was closed, sold once, and to its best bid. */
 async function checkSales(system: ExperimentSystem): Promise<void> {
   const [row] = await system.query(`SELECT count(*)::int AS wrong FROM auction
-    LEFT JOIN LATERAL (SELECT count(*) AS sales, max(cents) AS paid FROM sale WHERE auction_id = auction.id) s ON true
-    LEFT JOIN LATERAL (SELECT count(*) AS bids, max(cents) AS best FROM bid WHERE auction_id = auction.id) b ON true
-    WHERE state <> 'closed' OR sales <> 1 OR bids <> ${String(BIDS)} OR paid IS DISTINCT FROM best`);
+    LEFT JOIN (SELECT auction_id, count(*) AS sales, max(cents) AS paid FROM sale GROUP BY auction_id) s ON s.auction_id = id
+    LEFT JOIN (SELECT auction_id, count(*) AS bids, max(cents) AS best FROM bid GROUP BY auction_id) b ON b.auction_id = id
+    WHERE state <> 'closed' OR sales IS DISTINCT FROM 1 OR bids IS DISTINCT FROM ${String(BIDS)} OR paid IS DISTINCT FROM best`);
   if (row?.["wrong"] !== 0) throw new Error(`${String(row?.["wrong"])} auctions are not as they were told`);
 }
