@@ -1,4 +1,4 @@
-# The key of one region: its database, backups, secrets, logs and notifications are encrypted with it.
+# The key of one region: its database, backups, secrets, logs, metrics and notifications are encrypted with it.
 
 data "aws_iam_policy_document" "this" {
   # The account's administrators, by their own policies. Without this nobody could ever change the key. In a key's policy the
@@ -42,6 +42,18 @@ data "aws_iam_policy_document" "this" {
       test     = "StringEquals"
       variable = "aws:SourceAccount"
       values   = [var.account_id]
+    }
+  }
+
+  # Prometheus, whose alerts go to encrypted topics. Without a condition, as its documentation has it: whether its requests carry
+  # the account is written nowhere, and an alert that cannot be encrypted is lost. It may do nothing but that.
+  statement {
+    sid       = "Alerts"
+    actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
+    resources = ["*"]
+    principals {
+      type        = "Service"
+      identifiers = ["aps.amazonaws.com"]
     }
   }
 }

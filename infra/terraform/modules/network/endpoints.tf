@@ -16,6 +16,18 @@ resource "aws_vpc_security_group_ingress_rule" "endpoints" {
   to_port           = 443
 }
 
+# Other regions' collectors come over a peering: in their own network the name of the service leads here (`observability`).
+resource "aws_vpc_security_group_ingress_rule" "endpoint_clients" {
+  for_each = var.endpoint_clients
+
+  security_group_id = aws_security_group.endpoints.id
+  description       = "HTTPS from tasks of ${each.key}"
+  cidr_ipv4         = each.value
+  ip_protocol       = "tcp"
+  from_port         = 443
+  to_port           = 443
+}
+
 resource "aws_vpc_endpoint" "interface" {
   for_each = local.endpoints
 

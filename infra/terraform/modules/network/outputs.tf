@@ -36,6 +36,14 @@ output "endpoint_security_group_id" {
   value       = aws_security_group.endpoints.id
 }
 
+output "metrics_endpoint" {
+  description = "The endpoint for workspaces of metrics: its name in this region, and that name's zone."
+  value = {
+    dns_name = aws_vpc_endpoint.interface["aps-workspaces"].dns_entry[0].dns_name
+    zone_id  = aws_vpc_endpoint.interface["aps-workspaces"].dns_entry[0].hosted_zone_id
+  }
+}
+
 output "s3_prefix_list_id" {
   description = "Addresses of S3 in this region, where layers of images are; tasks send HTTPS to it."
   value       = aws_vpc_endpoint.s3.prefix_list_id

@@ -48,6 +48,17 @@ variable "internet_egress" {
   default     = false
 }
 
+variable "endpoint_clients" {
+  description = "By other region, the range of its VPC, whose tasks use this one's endpoints: its collectors, where there is a workspace for metrics here."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = !contains(keys(var.endpoint_clients), var.region) && alltrue([for cidr in values(var.endpoint_clients) : can(cidrhost(cidr, 0)) && can(regex("^(10\\.|172\\.(1[6-9]|2[0-9]|3[01])\\.|192\\.168\\.)", cidr))])
+    error_message = "Private ranges of the other regions, not of the region itself."
+  }
+}
+
 variable "flow_log_retention_days" {
   description = "How long flow logs are kept."
   type        = number

@@ -94,11 +94,11 @@ resource "aws_iam_role_policy" "execution" {
 
 data "aws_iam_policy_document" "task" {
   dynamic "statement" {
-    for_each = var.metrics_workspace == null ? [] : [var.metrics_workspace.arn]
+    for_each = length(var.metrics_workspaces) == 0 ? [] : [values(var.metrics_workspaces)[*].arn]
     content {
       sid       = "Metrics"
       actions   = ["aps:RemoteWrite"]
-      resources = [statement.value]
+      resources = statement.value
     }
   }
 

@@ -30,6 +30,11 @@ output "environments" {
   value       = local.environments
 }
 
+output "collectors" {
+  description = "Configuration of each gateway's and tracker's collector, by slot, as YAML; empty where there is none."
+  value       = { for name, configuration in module.collector.configurations : name => configuration if var.images.collector != null }
+}
+
 output "secret_variables" {
   description = "Names of the variables that come from secrets, by kind of service."
   value       = { for kind, secrets in local.secrets : kind => keys(secrets) }

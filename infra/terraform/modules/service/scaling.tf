@@ -84,9 +84,9 @@ resource "aws_cloudwatch_metric_alarm" "burst" {
   metric_query {
     id = "waiting"
     metric {
-      namespace   = local.metrics_namespace
-      metric_name = local.scaling_metrics[each.value.kind]
-      dimensions  = { region = var.region }
+      namespace   = module.collector.scaling.namespace
+      metric_name = module.collector.scaling.metrics[each.value.kind]
+      dimensions  = module.collector.scaling.dimensions
       stat        = "Maximum"
       period      = 60
     }

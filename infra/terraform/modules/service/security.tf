@@ -77,6 +77,18 @@ resource "aws_vpc_security_group_egress_rule" "endpoints" {
   to_port                      = 443
 }
 
+# Workspaces of other regions, by those regions' endpoints.
+resource "aws_vpc_security_group_egress_rule" "workspaces" {
+  for_each = { for region, cidr in var.peer_cidrs : region => cidr if contains(keys(var.metrics_workspaces), region) }
+
+  security_group_id = aws_security_group.slots.id
+  description       = "Metrics to ${each.key}"
+  cidr_ipv4         = each.value
+  ip_protocol       = "tcp"
+  from_port         = 443
+  to_port           = 443
+}
+
 resource "aws_vpc_security_group_egress_rule" "images" {
   for_each = { slots = aws_security_group.slots.id, edge = aws_security_group.edge.id }
 

@@ -31,6 +31,7 @@ locals {
         TRACKER_AUTH           = "keys"
         TRACKER_EXPOSURE_LEVEL = var.exposure_level
       },
+      local.telemetry_environment,
       var.environment[slot.kind],
     )
   }
@@ -85,19 +86,6 @@ locals {
     privileged             = false
     linuxParameters        = { initProcessEnabled = true, capabilities = { drop = ["ALL"] } }
   }
-
-  collector = var.images.collector == null ? {} : {
-    for name, slot in local.slots : name => merge(local.confined, {
-      name             = "collector"
-      image            = var.images.collector
-      essential        = false
-      environment      = [{ name = "AOT_CONFIG_CONTENT", value = local.collector_configuration[slot.kind] }]
-      logConfiguration = local.logging[slot.kind]
-      # It goes on until the service has ended, so that the last of it is told.
-      dependsOn   = [{ containerName = slot.kind, condition = "START" }]
-      stopTimeout = 120
-    })
-  }
 }
 
 resource "aws_ecs_task_definition" "slot" {
@@ -142,6 +130,6 @@ resource "aws_ecs_task_definition" "slot" {
         ulimits     = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
       }),
     ],
-    [for name, container in local.collector : container if name == each.key],
+    [for name, container in local.collectors : container if name == each.key],
   ))
 }

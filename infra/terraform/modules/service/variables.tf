@@ -219,10 +219,19 @@ variable "environment" {
   }
 }
 
-variable "metrics_workspace" {
-  description = "Amazon Managed Service for Prometheus to which collectors write, from `observability`: its ARN and remote-write URL. Null: metrics go to CloudWatch alone."
-  type        = object({ arn = string, remote_write_url = string })
-  default     = null
+variable "metrics_workspaces" {
+  description = "By region, a workspace of Amazon Managed Service for Prometheus to which collectors write, from `observability`: its ARN and remote-write URL. All regions' collectors write to all of them. Empty: only what scaling needs is kept, in CloudWatch."
+  type        = map(object({ arn = string, remote_write_url = string }))
+  default     = {}
+
+  validation {
+    condition     = alltrue([for region, workspace in var.metrics_workspaces : can(regex("^arn:[^:]+:aps:${region}:[0-9]{12}:workspace/", workspace.arn))])
+    error_message = "Each must have the ARN of a workspace of its region."
+  }
+  validation {
+    condition     = length(setsubtract(keys(var.metrics_workspaces), concat([var.region], keys(var.peer_cidrs)))) == 0
+    error_message = "A workspace elsewhere is reached over the peering with its region: that must be in peer_cidrs."
+  }
 }
 
 variable "scaling" {
@@ -254,7 +263,7 @@ variable "wait_for_steady_state" {
 }
 
 variable "alarm_topic_arns" {
-  description = "SNS topics that alarms are sent to."
+  description = "SNS topics of this region that alarms are sent to, from `notifications`."
   type        = list(string)
   default     = []
 }

@@ -2,6 +2,9 @@ mock_provider "aws" {
   mock_data "aws_iam_policy_document" {
     defaults = { json = "{\"Version\":\"2012-10-17\",\"Statement\":[]}" }
   }
+  mock_resource "aws_vpc_endpoint" {
+    defaults = { dns_entry = [{ dns_name = "vpce-1.aps-workspaces.us-east-1.vpce.amazonaws.com", hosted_zone_id = "Z1" }] }
+  }
 }
 
 variables {
@@ -47,6 +50,26 @@ run "egress_when_it_is_asked_for" {
     condition     = length(aws_nat_gateway.this) == 3 && length(aws_route.service_out) == 3
     error_message = "A NAT gateway in each zone."
   }
+}
+
+run "collectors_of_other_regions" {
+  command = plan
+  variables {
+    endpoint_clients = { us-west-2 = "10.20.0.0/16" }
+  }
+
+  assert {
+    condition     = aws_vpc_security_group_ingress_rule.endpoint_clients["us-west-2"].cidr_ipv4 == "10.20.0.0/16" && aws_vpc_security_group_ingress_rule.endpoint_clients["us-west-2"].from_port == 443
+    error_message = "They reach the endpoints, by HTTPS alone."
+  }
+}
+
+run "everybody_at_the_endpoints" {
+  command = plan
+  variables {
+    endpoint_clients = { world = "0.0.0.0/0" }
+  }
+  expect_failures = [var.endpoint_clients]
 }
 
 run "two_zones" {

@@ -61,6 +61,11 @@ variables {
     gateways = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
   }
   kms_key_arn = "arn:aws:kms:us-east-1:111122223333:key/0"
+  metrics_workspaces = {
+    us-east-1 = { arn = "arn:aws:aps:us-east-1:111122223333:workspace/ws-1", remote_write_url = "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-1/api/v1/remote_write" }
+    us-west-2 = { arn = "arn:aws:aps:us-west-2:111122223333:workspace/ws-2", remote_write_url = "https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-2/api/v1/remote_write" }
+  }
+  alarm_topic_arns = ["arn:aws:sns:us-east-1:111122223333:highwater-us-east-1-notifications"]
 }
 
 run "tasks" {
@@ -99,6 +104,25 @@ run "tasks" {
     error_message = "A collector runs beside each service."
   }
   assert {
+    condition = alltrue([
+      for name, definition in aws_ecs_task_definition.slot :
+      jsondecode(definition.container_definitions)[1].environment[0].value == output.collectors[name] && !jsondecode(definition.container_definitions)[1].essential
+    ])
+    error_message = "Each with the configuration of its own slot; and a service goes on without it."
+  }
+  assert {
+    condition     = alltrue([for environment in values(output.environments) : environment.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT == "http://127.0.0.1:4318/v1/traces"])
+    error_message = "Services send their traces to it."
+  }
+  assert {
+    condition     = join(" ", keys(aws_vpc_security_group_egress_rule.workspaces)) == "us-west-2" && aws_vpc_security_group_egress_rule.workspaces["us-west-2"].cidr_ipv4 == "10.20.0.0/16"
+    error_message = "Collectors reach the workspace of the other region."
+  }
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.running) == 4 && alltrue([for alarm in values(aws_cloudwatch_metric_alarm.running) : contains(alarm.alarm_actions, var.alarm_topic_arns[0])])
+    error_message = "Somebody is told when a slot that should run does not; burst slots may rest."
+  }
+  assert {
     condition     = output.environments["us-east-1-gateway-2"].GATEWAY_NAME == "us-east-1-gateway-2" && output.environments["us-east-1-gateway-2"].GATEWAY_AUTH == "keys"
     error_message = "Each gateway has its own name, and asks who calls."
   }
@@ -127,6 +151,11 @@ run "without_a_collector" {
       service = "registry.example.com/highwater@sha256:0000000000000000000000000000000000000000000000000000000000000000"
       envoy   = "registry.example.com/envoy@sha256:0000000000000000000000000000000000000000000000000000000000000000"
     }
+  }
+
+  assert {
+    condition     = length(output.collectors) == 0 && alltrue([for environment in values(output.environments) : !contains(keys(environment), "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")])
+    error_message = "Services send traces to nobody when nobody takes them."
   }
 }
 
@@ -215,7 +244,24 @@ run "a_lease_that_nobody_holds" {
 run "everybody_as_a_peer" {
   command = plan
   variables {
-    peer_cidrs = { world = "0.0.0.0/0" }
+    peer_cidrs         = { world = "0.0.0.0/0" }
+    metrics_workspaces = {}
   }
   expect_failures = [var.peer_cidrs]
+}
+
+run "a_workspace_that_nobody_can_reach" {
+  command = plan
+  variables {
+    metrics_workspaces = { eu-west-1 = { arn = "arn:aws:aps:eu-west-1:111122223333:workspace/ws-3", remote_write_url = "https://aps-workspaces.eu-west-1.amazonaws.com/workspaces/ws-3/api/v1/remote_write" } }
+  }
+  expect_failures = [var.metrics_workspaces]
+}
+
+run "a_workspace_under_another_regions_name" {
+  command = plan
+  variables {
+    metrics_workspaces = { us-east-1 = { arn = "arn:aws:aps:us-west-2:111122223333:workspace/ws-2", remote_write_url = "https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-2/api/v1/remote_write" } }
+  }
+  expect_failures = [var.metrics_workspaces]
 }
