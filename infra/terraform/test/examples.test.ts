@@ -2,7 +2,7 @@
 // be (an empty plan), is changed, and destroyed. What it renders for the services and edges is held against their own readers of
 // configuration, and the values of its secrets are looked for in plan and state.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { readSource } from "../../envoy/src/index.ts";
@@ -17,6 +17,7 @@ const VARIABLES = {
   protected: false,
   wait_for_steady_state: false,
   images: { service: `highwater@${DIGEST}`, envoy: `envoy@${DIGEST}`, collector: `collector@${DIGEST}` },
+  notification_targets: { team: { protocol: "email", endpoint: "database-team@example.com" } },
 };
 const THREE = "examples/three-regions";
 /** `plan -detailed-exitcode`. */
@@ -28,6 +29,7 @@ interface Outputs {
   readonly environments: {
     readonly value: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>;
   };
+  readonly collectors: { readonly value: Readonly<Record<string, Readonly<Record<string, string>>>> };
   readonly secret_variables: { readonly value: Readonly<Record<"gateway" | "tracker", readonly string[]>> };
   readonly edge_sources: { readonly value: Readonly<Record<string, unknown>> };
 }
@@ -68,6 +70,7 @@ describe("terraform examples on a stand-in for AWS", { skip: whyNotFull() || why
       const planned = await plan(place);
       assert.equal(planned.code, SOMETHING_TO_DO, planned.output.slice(-4_000));
       assert.match(planned.output, /Plan: \d{3} to add, 0 to change, 0 to destroy/);
+      checkRules(JSON.parse((await bench.run(place, "show", "-json", "case.plan")).text) as Plan);
     });
 
   it("a level that the regions cannot reach fails the plan", async (context) => {
@@ -135,6 +138,30 @@ function errorsOf({ output }: Ran): string {
   return output.slice(Math.max(0, output.indexOf("\nError: "))).slice(0, 8_000);
 }
 
+interface Plan {
+  readonly resource_changes: readonly {
+    readonly address: string;
+    readonly type: string;
+    readonly change: { readonly after: { readonly name?: string; readonly data?: string } };
+  }[];
+}
+
+/** Each workspace gets the repository's rule files, byte for byte, and every one of them. */
+function checkRules({ resource_changes }: Plan): void {
+  const of = (type: string): Plan["resource_changes"] => resource_changes.filter((one) => one.type === type);
+  const namespaces = of("aws_prometheus_rule_group_namespace");
+  const workspaces = of("aws_prometheus_workspace");
+  assert.equal(workspaces.length, 2);
+  const folder = new URL("../../../dashboards/prometheus/", import.meta.url);
+  const files = readdirSync(folder).sort();
+  assert.equal(namespaces.length, workspaces.length * files.length);
+  for (const { address, change } of namespaces)
+    assert.ok(
+      change.after.data === readFileSync(new URL(`${change.after.name ?? ""}.yml`, folder), "utf8"),
+      address,
+    );
+}
+
 /** What the tasks would start with is what the services and edges accept. */
 function checkRendered(outputs: Outputs): void {
   const names = new Set<string>();
@@ -155,6 +182,13 @@ function checkRendered(outputs: Outputs): void {
       names.add(slot);
       topologies.add(JSON.stringify(loaded.config.topology));
     }
+  for (const [region, slots] of Object.entries(outputs.environments.value)) {
+    const collectors = outputs.collectors.value[region] ?? {};
+    for (const [slot, environment] of Object.entries(slots)) {
+      const port = environment["GATEWAY_PORT"] ?? environment["TRACKER_PORT"] ?? "";
+      assert.ok(collectors[slot]?.includes(`"127.0.0.1:${port}"`), `${slot} is scraped at its port`);
+    }
+  }
   assert.equal(names.size, 3 * (4 + 2));
   assert.equal(topologies.size, 1, "all services have one topology");
   for (const [region, source] of Object.entries(outputs.edge_sources.value)) {

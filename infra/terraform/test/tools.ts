@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const RULES = fileURLToPath(new URL("../../../dashboards/prometheus", import.meta.url));
 export const MODULES = readdirSync(join(ROOT, "modules")).sort();
 export const EXAMPLES = readdirSync(join(ROOT, "examples")).sort();
 
@@ -120,10 +121,12 @@ export interface Ran {
 /** A copy of `infra/terraform` with a program that runs in it. */
 export class Workbench {
   readonly folder: string;
+  readonly #root: string;
   readonly #program: string;
   readonly #env: Record<string, string>;
 
-  private constructor(folder: string, program: string, env: Record<string, string>) {
+  private constructor(root: string, folder: string, program: string, env: Record<string, string>) {
+    this.#root = root;
     this.folder = folder;
     this.#program = program;
     this.#env = env;
@@ -132,7 +135,10 @@ export class Workbench {
   static async open(): Promise<Workbench> {
     const program = findProgram();
     if (program === null) throw new Error(String(whyNoTerraform()));
-    const folder = await mkdtemp(join(tmpdir(), "highwater-terraform-"));
+    const root = await mkdtemp(join(tmpdir(), "highwater-terraform-"));
+    // As deep as in the repository, whose rules a module reads where they are.
+    const folder = join(root, "infra/terraform");
+    cpSync(RULES, join(root, "dashboards/prometheus"), { recursive: true });
     for (const name of ["modules", "examples"])
       cpSync(join(ROOT, name), join(folder, name), {
         recursive: true,
@@ -152,7 +158,7 @@ export class Workbench {
       AWS_ACCESS_KEY_ID: "testing",
       AWS_SECRET_ACCESS_KEY: "testing",
     };
-    return new Workbench(folder, program, env);
+    return new Workbench(root, folder, program, env);
   }
 
   /** For what runs from now on. */
@@ -195,7 +201,7 @@ export class Workbench {
   }
 
   async close(): Promise<void> {
-    await rm(this.folder, { recursive: true, force: true });
+    await rm(this.#root, { recursive: true, force: true });
   }
 }
 

@@ -21,6 +21,17 @@ module "network_europe" {
   kms_key_arn     = module.key_europe.arn
 }
 
+module "notifications_europe" {
+  source    = "../../modules/notifications"
+  providers = { aws = aws.europe }
+
+  name        = "${var.name}-eu-west-1"
+  region      = "eu-west-1"
+  account_id  = local.account
+  kms_key_arn = module.key_europe.arn
+  targets     = local.notification_targets["eu-west-1"]
+}
+
 module "store_europe" {
   source    = "../../modules/store-rds-postgres"
   providers = { aws = aws.europe }
@@ -38,6 +49,7 @@ module "store_europe" {
   service_sessions     = local.service_sessions
   deletion_protection  = var.protected
   windows              = { maintenance = "tue:03:00-tue:04:00", backup = "01:00-02:00" }
+  alarm_topic_arns     = [module.notifications_europe.topic_arn]
 }
 
 module "service_europe" {
@@ -64,6 +76,8 @@ module "service_europe" {
   kms_key_arn           = module.key_europe.arn
   exposure_level        = var.exposure_level
   environment           = var.environment
+  metrics_workspaces    = local.metrics_workspaces
+  alarm_topic_arns      = [module.notifications_europe.topic_arn]
   wait_for_steady_state = var.wait_for_steady_state
 }
 
@@ -108,4 +122,5 @@ module "edge_europe" {
   certificate_arn         = module.certificate_europe.arn
   requests_per_address    = var.requests_per_address
   deletion_protection     = var.protected
+  alarm_topic_arns        = [module.notifications_europe.topic_arn]
 }

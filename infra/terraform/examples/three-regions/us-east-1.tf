@@ -19,6 +19,34 @@ module "network_east" {
   zones           = ["us-east-1a", "us-east-1b", "us-east-1c"]
   internet_egress = var.internet_egress
   kms_key_arn     = module.key_east.arn
+  # Their collectors write to the workspace here.
+  endpoint_clients = { for region, cidr in local.cidrs : region => cidr if region != "us-east-1" }
+}
+
+module "notifications_east" {
+  source    = "../../modules/notifications"
+  providers = { aws = aws.east }
+
+  name        = "${var.name}-us-east-1"
+  region      = "us-east-1"
+  account_id  = local.account
+  kms_key_arn = module.key_east.arn
+  targets     = local.notification_targets["us-east-1"]
+}
+
+module "observability_east" {
+  source    = "../../modules/observability"
+  providers = { aws = aws.east }
+  count     = var.images.collector == null ? 0 : 1
+
+  name           = "${var.name}-us-east-1"
+  region         = "us-east-1"
+  account_id     = local.account
+  kms_key_arn    = module.key_east.arn
+  topic_arn      = module.notifications_east.topic_arn
+  endpoint       = module.network_east.metrics_endpoint
+  remote_vpc_ids = { us-west-2 = module.network_west.vpc_id, eu-west-1 = module.network_europe.vpc_id }
+  grafana        = var.grafana
 }
 
 module "store_east" {
@@ -39,6 +67,7 @@ module "store_east" {
   service_sessions        = local.service_sessions
   deletion_protection     = var.protected
   windows                 = { maintenance = "sun:03:00-sun:04:00", backup = "01:00-02:00" }
+  alarm_topic_arns        = [module.notifications_east.topic_arn]
 }
 
 module "service_east" {
@@ -65,6 +94,8 @@ module "service_east" {
   kms_key_arn           = module.key_east.arn
   exposure_level        = var.exposure_level
   environment           = var.environment
+  metrics_workspaces    = local.metrics_workspaces
+  alarm_topic_arns      = [module.notifications_east.topic_arn]
   wait_for_steady_state = var.wait_for_steady_state
   setup = {
     url               = "postgresql://${module.store_east.master_username}@${module.store_east.node.host}:${module.store_east.node.port}/${module.store_east.node.database}?sslmode=verify-full"
@@ -113,4 +144,5 @@ module "edge_east" {
   certificate_arn         = module.certificate_east.arn
   requests_per_address    = var.requests_per_address
   deletion_protection     = var.protected
+  alarm_topic_arns        = [module.notifications_east.topic_arn]
 }

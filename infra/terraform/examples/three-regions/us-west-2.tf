@@ -19,6 +19,34 @@ module "network_west" {
   zones           = ["us-west-2a", "us-west-2b", "us-west-2c"]
   internet_egress = var.internet_egress
   kms_key_arn     = module.key_west.arn
+  # Their collectors write to the workspace here.
+  endpoint_clients = { for region, cidr in local.cidrs : region => cidr if region != "us-west-2" }
+}
+
+module "notifications_west" {
+  source    = "../../modules/notifications"
+  providers = { aws = aws.west }
+
+  name        = "${var.name}-us-west-2"
+  region      = "us-west-2"
+  account_id  = local.account
+  kms_key_arn = module.key_west.arn
+  targets     = local.notification_targets["us-west-2"]
+}
+
+module "observability_west" {
+  source    = "../../modules/observability"
+  providers = { aws = aws.west }
+  count     = var.images.collector == null ? 0 : 1
+
+  name           = "${var.name}-us-west-2"
+  region         = "us-west-2"
+  account_id     = local.account
+  kms_key_arn    = module.key_west.arn
+  topic_arn      = module.notifications_west.topic_arn
+  endpoint       = module.network_west.metrics_endpoint
+  remote_vpc_ids = { us-east-1 = module.network_east.vpc_id, eu-west-1 = module.network_europe.vpc_id }
+  grafana        = var.grafana
 }
 
 module "store_west" {
@@ -38,6 +66,7 @@ module "store_west" {
   service_sessions     = local.service_sessions
   deletion_protection  = var.protected
   windows              = { maintenance = "mon:03:00-mon:04:00", backup = "01:00-02:00" }
+  alarm_topic_arns     = [module.notifications_west.topic_arn]
 }
 
 module "service_west" {
@@ -64,6 +93,8 @@ module "service_west" {
   kms_key_arn           = module.key_west.arn
   exposure_level        = var.exposure_level
   environment           = var.environment
+  metrics_workspaces    = local.metrics_workspaces
+  alarm_topic_arns      = [module.notifications_west.topic_arn]
   wait_for_steady_state = var.wait_for_steady_state
 }
 
@@ -108,4 +139,5 @@ module "edge_west" {
   certificate_arn         = module.certificate_west.arn
   requests_per_address    = var.requests_per_address
   deletion_protection     = var.protected
+  alarm_topic_arns        = [module.notifications_west.topic_arn]
 }

@@ -17,6 +17,21 @@ locals {
       for part, image in var.images : part => image == null ? null : "${local.account}.dkr.ecr.${region}.amazonaws.com/${image}"
     }
   }
+  # Two, each with the metrics of all regions: one is left when the other is gone with its region. None without collectors,
+  # since the absence of metrics is an alert.
+  metrics_workspaces = {
+    for region, its in { us-east-1 = module.observability_east, us-west-2 = module.observability_west } : region => its[0].workspace if length(its) > 0
+  }
+  # Who has to get up is told by both; what can wait, by us-east-1's alone. Alarms of CloudWatch are told in each region.
+  notification_targets = {
+    for region in keys(local.cidrs) : region => {
+      for name, target in var.notification_targets : name => {
+        protocol   = target.protocol
+        endpoint   = target.endpoint
+        severities = region == "us-east-1" ? target.severities : setintersection(target.severities, ["page"])
+      } if target.protocol != "lambda" || strcontains(target.endpoint, ":${region}:")
+    }
+  }
   # Every gateway and tracker of every region has sessions with every node.
   service_sessions = sum([module.service_east.sessions_per_node, module.service_west.sessions_per_node])
 }

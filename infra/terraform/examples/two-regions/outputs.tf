@@ -16,6 +16,25 @@ output "environments" {
   }
 }
 
+output "collectors" {
+  description = "Configuration of each gateway's and tracker's collector, by region and slot, as YAML."
+  value = {
+    us-east-1 = module.service_east.collectors
+    us-west-2 = module.service_west.collectors
+  }
+}
+
+output "metrics" {
+  description = "By region that has a workspace: where it answers queries, and its Grafana, where there is one (docs/deploy-aws.md)."
+  value = {
+    for region, its in { us-east-1 = module.observability_east, us-west-2 = module.observability_west } : region => {
+      query_url                    = its[0].query_url
+      grafana_url                  = its[0].grafana_url
+      grafana_workspace_id         = its[0].grafana_workspace_id
+    } if length(its) > 0
+  }
+}
+
 output "secret_variables" {
   description = "Names of the variables that come from secrets, by kind of service."
   value       = module.service_east.secret_variables

@@ -94,6 +94,22 @@ variable "requests_per_address" {
   default     = null
 }
 
+variable "notification_targets" {
+  description = "Who is told of alarms and alerts (module `notifications`): email, https, or lambda, which is told by its own region alone."
+  type = map(object({
+    protocol   = string
+    endpoint   = string
+    severities = optional(set(string), ["page", "ticket"])
+  }))
+  default = {}
+}
+
+variable "grafana" {
+  description = "Amazon Managed Grafana beside each workspace of metrics, and how people log in (`AWS_SSO`, `SAML`); null: none."
+  type        = object({ authentication = set(string), version = optional(string, "10.4") })
+  default     = null
+}
+
 variable "secrets_version" {
   description = "Raised to make all passwords and shared secrets anew (docs/deploy-aws.md)."
   type        = number

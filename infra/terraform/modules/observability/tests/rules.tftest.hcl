@@ -1,0 +1,151 @@
+mock_provider "aws" {
+  mock_data "aws_iam_policy_document" {
+    defaults = { json = "{\"Version\":\"2012-10-17\",\"Statement\":[]}" }
+  }
+  mock_resource "aws_prometheus_workspace" {
+    defaults = {
+      arn                 = "arn:aws:aps:us-east-1:111122223333:workspace/ws-1"
+      prometheus_endpoint = "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-1/"
+    }
+  }
+  mock_resource "aws_cloudwatch_log_group" {
+    defaults = { arn = "arn:aws:logs:us-east-1:111122223333:log-group:/highwater-us-east-1/prometheus" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::111122223333:role/one" }
+  }
+  mock_resource "aws_grafana_workspace" {
+    defaults = { endpoint = "g-1.grafana-workspace.us-east-1.amazonaws.com" }
+  }
+}
+
+variables {
+  name           = "highwater-us-east-1"
+  region         = "us-east-1"
+  account_id     = "111122223333"
+  kms_key_arn    = "arn:aws:kms:us-east-1:111122223333:key/0"
+  topic_arn      = "arn:aws:sns:us-east-1:111122223333:highwater-us-east-1-notifications"
+  endpoint       = { dns_name = "vpce-1.aps-workspaces.us-east-1.vpce.amazonaws.com", zone_id = "Z1" }
+  remote_vpc_ids = { us-west-2 = "vpc-2", eu-west-1 = "vpc-3" }
+}
+
+run "alerts_reach_the_topic" {
+  command = apply
+
+  assert {
+    condition     = join(" ", keys(aws_prometheus_rule_group_namespace.this)) == "highwater-alerts highwater-recording"
+    error_message = "Both rule files of the repository."
+  }
+  assert {
+    condition     = alltrue([for rules in values(aws_prometheus_rule_group_namespace.this) : length(yamldecode(rules.data).groups) > 0])
+    error_message = "Rules are groups of rules."
+  }
+  assert {
+    condition = alltrue([
+      for rule in flatten([for rules in values(aws_prometheus_rule_group_namespace.this) : yamldecode(rules.data).groups[*].rules]) :
+      contains([for route in yamldecode(yamldecode(aws_prometheus_alert_manager_definition.this.definition).alertmanager_config).route.routes : route.match.severity], rule.labels.severity)
+      if can(rule.alert)
+    ])
+    error_message = "Every severity that a rule has is routed."
+  }
+  assert {
+    condition = alltrue([
+      for receiver in yamldecode(yamldecode(aws_prometheus_alert_manager_definition.this.definition).alertmanager_config).receivers :
+      receiver.sns_configs[0].topic_arn == var.topic_arn && receiver.sns_configs[0].attributes.severity == receiver.name && receiver.sns_configs[0].sigv4.region == "us-east-1"
+    ])
+    error_message = "Each severity goes to the topic, and says which it is."
+  }
+  assert {
+    condition     = aws_prometheus_workspace.this.kms_key_arn == var.kms_key_arn && aws_cloudwatch_log_group.this.kms_key_id == var.kms_key_arn
+    error_message = "Metrics and logs are encrypted."
+  }
+  assert {
+    condition     = alltrue([for alarm in values(aws_cloudwatch_metric_alarm.this) : contains(alarm.alarm_actions, var.topic_arn)])
+    error_message = "Somebody is told when alerts cannot be told."
+  }
+  assert {
+    condition     = aws_route53_zone.this[0].name == "aps-workspaces.us-east-1.amazonaws.com" && length(aws_route53_zone.this[0].vpc) == 2 && one(aws_route53_record.this[0].alias).name == var.endpoint.dns_name
+    error_message = "In the other regions' networks the name leads to this region's endpoint."
+  }
+  assert {
+    condition     = output.workspace.remote_write_url == "https://aps-workspaces.us-east-1.amazonaws.com/workspaces/ws-1/api/v1/remote_write"
+    error_message = "Collectors write to the workspace."
+  }
+  assert {
+    condition     = length(aws_grafana_workspace.this) == 0 && output.grafana_url == null
+    error_message = "No Grafana unless it is asked for."
+  }
+}
+
+run "with_grafana" {
+  command = apply
+  variables {
+    grafana = { authentication = ["AWS_SSO"] }
+  }
+
+  assert {
+    condition     = aws_grafana_workspace.this[0].role_arn == aws_iam_role.grafana[0].arn && output.grafana_url == "https://g-1.grafana-workspace.us-east-1.amazonaws.com"
+    error_message = "Grafana queries the workspace as a role of its own."
+  }
+}
+
+run "one_region_alone" {
+  command = plan
+  variables {
+    endpoint       = null
+    remote_vpc_ids = {}
+  }
+
+  assert {
+    condition     = length(aws_route53_zone.this) == 0
+    error_message = "Nobody comes from elsewhere."
+  }
+}
+
+run "others_without_a_way_in" {
+  command = plan
+  variables {
+    endpoint = null
+  }
+  expect_failures = [var.remote_vpc_ids]
+}
+
+run "itself_as_another_region" {
+  command = plan
+  variables {
+    remote_vpc_ids = { us-east-1 = "vpc-1" }
+  }
+  expect_failures = [var.remote_vpc_ids]
+}
+
+run "a_topic_of_another_region" {
+  command = plan
+  variables {
+    topic_arn = "arn:aws:sns:us-west-2:111122223333:highwater-us-west-2-notifications"
+  }
+  expect_failures = [var.topic_arn]
+}
+
+run "a_key_of_another_region" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:us-west-2:111122223333:key/0"
+  }
+  expect_failures = [var.kms_key_arn]
+}
+
+run "a_login_that_grafana_does_not_have" {
+  command = plan
+  variables {
+    grafana = { authentication = ["password"] }
+  }
+  expect_failures = [var.grafana]
+}
+
+run "logs_for_a_week" {
+  command = plan
+  variables {
+    log_retention_days = 7
+  }
+  expect_failures = [var.log_retention_days]
+}

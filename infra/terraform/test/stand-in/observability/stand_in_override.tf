@@ -1,0 +1,2 @@
+# moto has no alert managers.
+resource "aws_prometheus_alert_manager_definition" "this" { count = 0 }
