@@ -22,7 +22,7 @@ TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test keys test test-unit fmt lint typecheck gen gen-check check clean
-.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures
+.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -120,6 +120,9 @@ dashboards-pictures: $(STAMP) $(PICTURES) $(PROMETHEUS) ## Draw every dashboard 
 	$(BIN)/tsc -p dashboards/pictures/tsconfig.json
 	cd dashboards/pictures && node_modules/.bin/esbuild page/main.tsx --bundle --minify --outdir=dist --jsx=automatic --loader:.ttf=empty --log-level=warning --define:process.env.NODE_ENV='"production"' --define:global=globalThis
 	@$(NODE) dashboards/pictures/cli.ts $(if $(filter command,$(firstword $(origin SECONDS))),--seconds $(SECONDS)) $(if $(OUT),--out $(OUT))
+
+dashboards-put: $(STAMP) ## Put the dashboards into a running Grafana (GRAFANA_URL= GRAFANA_TOKEN= PROMETHEUS_URL= PROMETHEUS_REGION=)
+	@$(NODE) dashboards/put/cli.ts
 
 failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)
