@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it, test } from "node:test";
+import { before, describe, it, test } from "node:test";
 import { promtool, whyNoPrometheus } from "@highwater/dev-prometheus";
 import { CATALOGUE, readTelemetry } from "@highwater/service";
 import { parse } from "yaml";
