@@ -90,6 +90,9 @@ export const CandidateReport = Type.Object(
     }),
     refusal: Type.Union([Type.Enum(REFUSALS), Type.Null()]),
     exitCode: Count,
+    fenced: Type.Boolean({
+      description: "Asked with --fenced: by the operator's word the old primary is off.",
+    }),
     reasons: Type.Array(Text),
     warnings: Type.Array(Text),
     epoch: Type.Union([
@@ -147,6 +150,7 @@ export function makeReport({ decision, answers, wishes, isLease }: ReportInput):
     candidate: named?.node ?? null,
     refusal,
     exitCode: refusal === null ? 0 : EXIT_CODES[refusal],
+    fenced: wishes.isFenced,
     reasons: [
       ...decision.reasons,
       ...breaks.map(

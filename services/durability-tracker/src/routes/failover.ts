@@ -13,8 +13,9 @@ export interface FailoverRoutesDeps {
 /** To be registered in a scope that knows its callers. */
 export function registerFailoverRoutes(app: FastifyInstance, { state }: FailoverRoutesDeps): void {
   app.post("/v1/durability/failover-preview", (request): FailoverPreview => {
-    // What everybody has at risk is nobody's own business.
-    requireScope(callerOf(request).principal, "admin");
+    const { principal } = callerOf(request);
+    // What everybody has at risk is nobody's own business. A service of the cluster sees all of it anyway.
+    if (principal.isService !== true) requireScope(principal, "admin");
     const checked = validate(FailoverPreviewRequest, request.body);
     if (!checked.ok)
       throw new HighwaterError("invalid_request", {

@@ -2,7 +2,7 @@
 // The command `failover-candidate`: environment, standard streams and exit codes; nothing else.
 import { readFileSync } from "node:fs";
 import { HighwaterError } from "@highwater/protocol";
-import { readSettings, realClock, secret, topology, urls } from "@highwater/service";
+import { internalCredential, readSettings, realClock, secret, topology, urls } from "@highwater/service";
 import { POSTGRES_DEFAULTS, PostgresStore, readAuthority } from "@highwater/store";
 import { parseCandidateCommand, USAGE } from "./parse.ts";
 import { printReport } from "./print.ts";
@@ -15,11 +15,17 @@ const SETTINGS = {
   topology,
   trackers: urls("HIGHWATER_TRACKERS"),
   apiKey: secret("HIGHWATER_API_KEY"),
+  internalSecret: secret("HIGHWATER_INTERNAL_SECRET"),
 } as const;
 
 function fail(lines: readonly string[], code: number): never {
   for (const line of lines) process.stderr.write(`failover-candidate: ${line}\n`);
   process.exit(code);
+}
+
+/** Beside the services, the secret that they share does for a key: nobody has to have made one before. */
+function credentialOf(internalSecret: string | null): string | null {
+  return internalSecret === null ? null : internalCredential(internalSecret);
 }
 
 async function main(): Promise<number> {
@@ -43,7 +49,7 @@ async function main(): Promise<number> {
     const report = await findCandidate(command, {
       ...{ store, clock: realClock, levels: values.topology.levels, trackers: values.trackers },
       isLease: authority.settings.kind === "lease",
-      caller: { fetch, apiKey: values.apiKey },
+      caller: { fetch, apiKey: values.apiKey ?? credentialOf(values.internalSecret) },
     });
     process.stdout.write(`${command.json ? JSON.stringify(report, null, 2) : printReport(report)}\n`);
     return report.exitCode;
