@@ -1,6 +1,7 @@
 // Goal: the roles that the set-up task makes are enough for gateways and trackers, through a failover, on nodes that are asked
-// themselves as on a managed service, and they are no more than that. Method: a real cluster of three regions whose "master" has
-// what the master user of Amazon RDS has (no superuser); the services log in as the role that it makes.
+// themselves as on a managed service, and for the operator's command as the failover's task writes it; and they are no more than
+// that. Method: a real cluster of three regions whose "master" has what the master user of Amazon RDS has (no superuser); the
+// services log in as the role that it makes.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -13,6 +14,10 @@ import { ServiceProcess } from "@highwater/dev-system";
 import pg from "pg";
 
 const PROGRAM = fileURLToPath(new URL("../src/database-roles.ts", import.meta.url));
+const AUTHORIZE = fileURLToPath(new URL("../src/authorize.ts", import.meta.url));
+const CANDIDATE = fileURLToPath(
+  new URL("../../../services/durability-tracker/src/cli/failover-candidate/main.ts", import.meta.url),
+);
 const LIMIT_MS = 90_000;
 const POLL_MS = 100;
 const MASTER = "highwater_admin";
@@ -46,14 +51,10 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
     const [primary] = cluster.nodes;
     assert.ok(primary);
     const url = await cluster.connectionString(primary.id, { user: MASTER });
-    await promisify(execFile)(process.execPath, [PROGRAM], {
-      env: {
-        ...process.env,
-        DATABASE_ROLES_URL: url,
-        DATABASE_ROLES_SERVICE: SERVICE,
-        DATABASE_ROLES_PASSWORD: PASSWORD,
-      },
-      timeout: LIMIT_MS,
+    await run(PROGRAM, {
+      DATABASE_ROLES_URL: url,
+      DATABASE_ROLES_SERVICE: SERVICE,
+      DATABASE_ROLES_PASSWORD: PASSWORD,
     });
   };
 
@@ -139,12 +140,41 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
     const [old, next] = cluster.nodes;
     assert.ok(old && next);
     await cluster.kill(old.id);
-    await cluster.promote(await cluster.mostAdvancedReplica());
+    // The operator's command, too, is the services' role's to write.
+    const report = await candidateReport({ ...shared, HIGHWATER_TRACKERS: tracker.url });
+    const { candidate } = JSON.parse(report) as { candidate: string };
+    await cluster.promote(candidate, { command: false });
+    await run(AUTHORIZE, { ...shared, AUTHORIZE_NODE: candidate, AUTHORIZE_REPORT: report });
     await ready([tracker, gateway]);
     const state = await commit(gateway, "INSERT INTO sample.entry VALUES (2)", "durable");
     assert.equal(state, "durable");
   });
 });
+
+async function run(
+  program: string,
+  env: Readonly<Record<string, string>>,
+  ...args: readonly string[]
+): Promise<string> {
+  const { stdout } = await promisify(execFile)(process.execPath, [program, ...args], {
+    env: { ...process.env, ...env },
+    timeout: LIMIT_MS,
+  });
+  return stdout;
+}
+
+/** Asked until nobody looks fed by the dead server any more. */
+async function candidateReport(env: Readonly<Record<string, string>>): Promise<string> {
+  const deadline = performance.now() + LIMIT_MS;
+  for (;;) {
+    const report = await run(CANDIDATE, env, "--json", "--fenced").catch((cause: unknown) => {
+      assert.ok(performance.now() < deadline, String(cause));
+      return null;
+    });
+    if (report !== null) return report;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
 
 async function ready(all: readonly ServiceProcess[]): Promise<void> {
   const deadline = performance.now() + LIMIT_MS;

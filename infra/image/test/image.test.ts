@@ -93,6 +93,16 @@ describe("the image", () => {
         assert.equal(await ended, 0);
       });
 
+    for (const program of ["failover-preview", "authorize", "failover-verify"])
+      it(`${program} is there with all that it needs, and says what it was not told`, async () => {
+        const running = promisify(execFile)(process.execPath, [`infra/image/src/${program}.ts`], {
+          cwd: join(files, "app"),
+          env: markOfRun(),
+          timeout: START_LIMIT_MS,
+        });
+        await assert.rejects(running, { code: 2 });
+      });
+
     it("makes an edge's configuration from its source", async () => {
       const source = join(files, "etc/highwater-edge/source.json");
       writeFileSync(source, readFileSync(join(ROOT, "infra/envoy/example/us-east.json")));

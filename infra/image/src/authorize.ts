@@ -1,0 +1,192 @@
+// Writes the operator's command on a node that was promoted, as `failover-candidate` says it. Reads that command's own answer and
+// refuses what it does not stand for: another node, an old primary that was not fenced, another history, a node that is a replica
+// still. The command's id follows from what it says, so writing it again changes nothing. Exit codes: 0 the command is there,
+// 1 failed, 2 wrong environment, 3 refused, 4 the node is not writable yet.
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { type CandidateReport } from "@highwater/durability-tracker/failover";
+import { parseTopology } from "@highwater/service";
+import pg from "pg";
+import { endLine, readReport, summaryLine } from "./failover-lines.ts";
+
+const EXIT = { done: 0, failed: 1, wrongEnvironment: 2, refused: 3, notYet: 4 } as const;
+const POLL_MS = 500;
+const CONNECT_LIMIT_MS = 10_000;
+const STATEMENT_LIMIT_MS = 30_000;
+
+/** Why the report does not speak for a command on the node; null when it does. */
+export function whyNot(report: CandidateReport, node: string, stage: string | null): string | null {
+  if (report.refusal !== null)
+    return `the report refuses (${report.refusal}): ${report.reasons.join("; ")}. Ask again when that is mended`;
+  if (!report.fenced || (stage !== null && stage !== "fenced"))
+    return "the report was made before the old primary was fenced: fence it, ask again with --fenced, and give that report";
+  if (report.candidate !== node || report.epoch === null)
+    return `the report names ${report.candidate ?? "nobody"}, and not ${node}: write the command there`;
+  return null;
+}
+
+export interface Command {
+  readonly id: string;
+  readonly node: string;
+  readonly reason: string;
+  readonly overrules: readonly string[];
+  /** The epoch that it ends, which the node's history must have. */
+  readonly ends: string;
+}
+
+/** The same words have the same id: what was written is not written again. */
+export function commandOf(report: CandidateReport, node: string): Command {
+  if (report.epoch === null) throw new Error("a report without an epoch names nobody");
+  const { id: ends, primary } = report.epoch;
+  const overrules = [...report.overrules].sort();
+  const digest = createHash("sha256")
+    .update(JSON.stringify(["highwater/authorize", ends, node, overrules]))
+    .digest();
+  digest.writeUInt8((digest.readUInt8(6) & 0x0f) | 0x80, 6);
+  digest.writeUInt8((digest.readUInt8(8) & 0x3f) | 0x80, 8);
+  const hex = digest.toString("hex");
+  const id = [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    hex.slice(12, 16),
+    hex.slice(16, 20),
+    hex.slice(20, 32),
+  ].join("-");
+  return { id, node, reason: `failover from ${primary}`, overrules, ends };
+}
+
+type Attempt =
+  { readonly kind: "written" | "there" } | { readonly kind: "refused" | "not_yet"; readonly why: string };
+
+/** One try on one connection. Errors: those of the connection, which may pass. */
+async function attempt(client: pg.Client, command: Command): Promise<Attempt> {
+  const replica = await client.query<{ replica: boolean }>("SELECT pg_is_in_recovery() AS replica");
+  if (replica.rows[0]?.replica !== false)
+    return { kind: "not_yet", why: `${command.node} is still a replica: it has not been promoted` };
+  const history = await client.query("SELECT FROM highwater.epoch WHERE id = $1", [command.ends]);
+  if (history.rowCount !== 1)
+    return {
+      kind: "refused",
+      why: `${command.node} is of another history: it has no record of epoch ${command.ends}, which the report speaks of. Ask again`,
+    };
+  // A replica that hangs must not hold the operator's word up.
+  await client.query("SET synchronous_commit = local");
+  const written = await client.query(
+    `INSERT INTO highwater.authority_command (id, node, reason, overrules) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (id) DO NOTHING`,
+    [command.id, command.node, command.reason, command.overrules],
+  );
+  return { kind: written.rowCount === 1 ? "written" : "there" };
+}
+
+/** Tried again while the node restarts, which RDS lets it do when it promotes. */
+async function write(url: string, command: Command, waitMs: number): Promise<Attempt> {
+  const untilMs = performance.now() + waitMs;
+  for (;;) {
+    const found = await once(url, command);
+    if (found.kind !== "not_yet" || performance.now() >= untilMs) return found;
+    await pause(POLL_MS);
+  }
+}
+
+/**
+ * SQLSTATEs of a server that starts, stops or recovers, and of a connection that broke. What else a server says will not mend itself;
+ * what the network says may.
+ */
+const PASSING = /^(08|57P0[123]|25006|53300)/;
+
+async function once(url: string, command: Command): Promise<Attempt> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: CONNECT_LIMIT_MS,
+    query_timeout: STATEMENT_LIMIT_MS,
+    application_name: "highwater-authorize",
+  });
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    return await attempt(client, command);
+  } catch (cause) {
+    if (cause instanceof pg.DatabaseError && !PASSING.test(cause.code ?? "")) throw cause;
+    const message = cause instanceof Error ? cause.message : String(cause);
+    return { kind: "not_yet", why: `${command.node} does not take it: ${message}` };
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+interface Order {
+  readonly node: string;
+  readonly url: string;
+  readonly waitMs: number;
+  readonly report: string;
+  /** Of the automation, for its log; null when a person runs it. */
+  readonly run: string | null;
+}
+
+function readOrder(env: Readonly<Record<string, string | undefined>>): Order | string {
+  const { AUTHORIZE_NODE: node = "", AUTHORIZE_REPORT: given = "", AUTHORIZE_WAIT_S: wait = "600" } = env;
+  if (!/^[0-9]{1,4}$/.test(wait)) return "AUTHORIZE_WAIT_S must be a whole number of seconds";
+  let url: string | undefined;
+  try {
+    const text = env["HIGHWATER_TOPOLOGY"] ?? "";
+    const json = text.startsWith("@") ? readFileSync(text.slice(1), "utf8") : text;
+    url = parseTopology(json).nodes.find(({ id }) => id === node)?.url;
+  } catch (cause) {
+    return `HIGHWATER_TOPOLOGY must be as the services have it: ${cause instanceof Error ? cause.message : String(cause)}`;
+  }
+  if (url === undefined) return `AUTHORIZE_NODE must be a node of the topology, and ${node || "none"} is not`;
+  const report = given === "-" ? readFileSync(0, "utf8") : given;
+  if (report === "")
+    return "AUTHORIZE_REPORT must be the answer of failover-candidate --json --fenced, the line of a report, or - for standard input";
+  return { node, url, waitMs: 1_000 * Number(wait), report, run: env["FAILOVER_RUN"] ?? null };
+}
+
+async function main(env: Readonly<Record<string, string | undefined>>): Promise<number> {
+  const order = readOrder(env);
+  if (typeof order === "string") {
+    console.error(order);
+    return EXIT.wrongEnvironment;
+  }
+  const read = readReport(order.report);
+  if (!read.ok) {
+    console.error(`AUTHORIZE_REPORT cannot be read: ${read.why}`);
+    return EXIT.wrongEnvironment;
+  }
+  const refusal = whyNot(read.report, order.node, read.origin?.stage ?? null);
+  if (refusal !== null) return tell(order, EXIT.refused, `refused: ${refusal}`);
+  const command = commandOf(read.report, order.node);
+  const done = await write(order.url, command, order.waitMs);
+  switch (done.kind) {
+    case "written":
+    case "there":
+      return tell(
+        order,
+        EXIT.done,
+        `the operator's command ${command.id} for ${command.node} ${done.kind === "written" ? "is written" : "was there already"}`,
+      );
+    case "refused":
+      return tell(order, EXIT.refused, `refused: ${done.why}`);
+    case "not_yet":
+      return tell(order, EXIT.notYet, `not done: ${done.why}. Run this again when it is writable`);
+  }
+}
+
+function tell({ run }: Order, exitCode: number, text: string): number {
+  console.log(text);
+  if (run !== null) {
+    const origin = { run, stage: "authorize" } as const;
+    console.log(summaryLine(origin, text));
+    console.log(endLine(origin, exitCode));
+  }
+  return exitCode;
+}
+
+if (import.meta.main)
+  try {
+    process.exitCode = await main(process.env);
+  } catch (cause) {
+    console.error(`not done: ${cause instanceof Error ? cause.message : String(cause)}`);
+    process.exitCode = EXIT.failed;
+  }
