@@ -16,6 +16,10 @@ const VARIABLES = {
   domain_name: "db.example.com",
   protected: false,
   wait_for_steady_state: false,
+  failover_approval: {
+    approvers: ["arn:aws:iam::123456789012:role/operators"],
+    emails: ["operators@example.com"],
+  },
   images: { service: `highwater@${DIGEST}`, envoy: `envoy@${DIGEST}`, collector: `collector@${DIGEST}` },
   notification_targets: { team: { protocol: "email", endpoint: "database-team@example.com" } },
 };

@@ -80,12 +80,21 @@ export class StandIn {
     return (JSON.parse(answer) as { SecretString: string }).SecretString;
   }
 
+  /** What an operator does by hand at RDS. */
+  async callRds(region: string, api: string, parameters: Readonly<Record<string, string>>): Promise<string> {
+    return this.#ask("rds", "/", {
+      headers: { "content-type": "application/x-www-form-urlencoded", host: `rds.${region}.amazonaws.com` },
+      body: new URLSearchParams({ Action: api, Version: "2014-10-31", ...parameters }).toString(),
+      region,
+    });
+  }
+
   async #ask(
     service: string,
     path: string,
-    request: { headers: Record<string, string>; body: string },
+    request: { headers: Record<string, string>; body: string; region?: string },
   ): Promise<string> {
-    const scope = `testing/20260101/us-east-1/${service}/aws4_request`;
+    const scope = `testing/20260101/${request.region ?? "us-east-1"}/${service}/aws4_request`;
     const response = await fetch(new URL(path, this.url), {
       method: "POST",
       headers: {

@@ -2,7 +2,7 @@
 // left in the project's own folders. Every program gets the time that its caller allows, and no other credentials than these.
 import { execFile } from "node:child_process";
 import { accessSync, constants, cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { delimiter, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -159,6 +159,11 @@ export class Workbench {
       AWS_SECRET_ACCESS_KEY: "testing",
     };
     return new Workbench(root, folder, program, env);
+  }
+
+  /** For the module or example in `place`, instead of those that were written before. */
+  async writeVariables(place: string, variables: object): Promise<void> {
+    await writeFile(join(this.folder, place, "case.auto.tfvars.json"), JSON.stringify(variables));
   }
 
   /** For what runs from now on. */

@@ -124,3 +124,26 @@ module "edge_europe" {
   deletion_protection     = var.protected
   alarm_topic_arns        = [module.notifications_europe.topic_arn]
 }
+
+# Promotes this region's node when an operator starts it (docs/deploy-aws.md).
+module "failover_europe" {
+  source    = "../../modules/failover"
+  providers = { aws = aws.europe }
+  count     = var.failover_approval == null ? 0 : 1
+
+  name              = "${var.name}-eu-west-1"
+  account_id        = local.account
+  region            = "eu-west-1"
+  node              = module.store_europe.node.id
+  database          = merge(module.store_europe.backup, { identifier = module.store_europe.identifier })
+  fences            = { for region, fence in local.fences : region => fence if region != "eu-west-1" }
+  topology_json     = module.topology.topology_json
+  slots             = module.topology.regions["eu-west-1"]
+  network           = { service_subnet_ids = module.network_europe.service_subnet_ids }
+  security_group_id = module.service_europe.security_group_ids.slots
+  cluster_name      = module.service_europe.cluster_name
+  image             = local.images["eu-west-1"].service
+  secret_arn        = module.secrets.arns["eu-west-1"].service
+  kms_key_arn       = module.key_europe.arn
+  approval          = var.failover_approval
+}

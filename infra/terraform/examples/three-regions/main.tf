@@ -12,6 +12,12 @@ locals {
     us-west-2 = ["us-east-1", "eu-west-1"]
     eu-west-1 = ["us-east-1", "us-west-2"]
   }
+  # Nodes have the ids of their regions.
+  fences = {
+    us-east-1 = module.network_east.fence
+    us-west-2 = module.network_west.fence
+    eu-west-1 = module.network_europe.fence
+  }
   account = data.aws_caller_identity.this.account_id
   # Each region pulls from its own registry, to which ECR copies (docs/deploy-aws.md).
   images = {

@@ -73,3 +73,17 @@ output "setup_command" {
   description = "Run once after the first apply: makes the roles of the database."
   value       = module.service_east.setup_command
 }
+
+output "failover_commands" {
+  description = "By the region whose node is to be promoted, what an operator runs when the primary's region dies; null without `failover_approval`."
+  value = {
+    us-east-1 = one(module.failover_east[*].start_command)
+    us-west-2 = one(module.failover_west[*].start_command)
+    eu-west-1 = one(module.failover_europe[*].start_command)
+  }
+}
+
+output "fences" {
+  description = "By region, the database's subnets and the ACL that cuts them off: for a failover by hand."
+  value       = local.fences
+}

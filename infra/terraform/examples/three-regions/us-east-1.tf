@@ -146,3 +146,26 @@ module "edge_east" {
   deletion_protection     = var.protected
   alarm_topic_arns        = [module.notifications_east.topic_arn]
 }
+
+# Promotes this region's node when an operator starts it (docs/deploy-aws.md).
+module "failover_east" {
+  source    = "../../modules/failover"
+  providers = { aws = aws.east }
+  count     = var.failover_approval == null ? 0 : 1
+
+  name              = "${var.name}-us-east-1"
+  account_id        = local.account
+  region            = "us-east-1"
+  node              = module.store_east.node.id
+  database          = merge(module.store_east.backup, { identifier = module.store_east.identifier })
+  fences            = { for region, fence in local.fences : region => fence if region != "us-east-1" }
+  topology_json     = module.topology.topology_json
+  slots             = module.topology.regions["us-east-1"]
+  network           = { service_subnet_ids = module.network_east.service_subnet_ids }
+  security_group_id = module.service_east.security_group_ids.slots
+  cluster_name      = module.service_east.cluster_name
+  image             = local.images["us-east-1"].service
+  secret_arn        = module.secrets.arns["home"].service
+  kms_key_arn       = module.key_east.arn
+  approval          = var.failover_approval
+}

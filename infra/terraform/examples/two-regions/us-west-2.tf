@@ -133,3 +133,26 @@ module "edge_west" {
   deletion_protection     = var.protected
   alarm_topic_arns        = [module.notifications_west.topic_arn]
 }
+
+# Promotes this region's node when an operator starts it (docs/deploy-aws.md).
+module "failover_west" {
+  source    = "../../modules/failover"
+  providers = { aws = aws.west }
+  count     = var.failover_approval == null ? 0 : 1
+
+  name              = "${var.name}-us-west-2"
+  account_id        = local.account
+  region            = "us-west-2"
+  node              = module.store_west.node.id
+  database          = merge(module.store_west.backup, { identifier = module.store_west.identifier })
+  fences            = { for region, fence in local.fences : region => fence if region != "us-west-2" }
+  topology_json     = module.topology.topology_json
+  slots             = module.topology.regions["us-west-2"]
+  network           = { service_subnet_ids = module.network_west.service_subnet_ids }
+  security_group_id = module.service_west.security_group_ids.slots
+  cluster_name      = module.service_west.cluster_name
+  image             = local.images["us-west-2"].service
+  secret_arn        = module.secrets.arns["us-west-2"].service
+  kms_key_arn       = module.key_west.arn
+  approval          = var.failover_approval
+}

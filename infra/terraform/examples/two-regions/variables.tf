@@ -127,3 +127,9 @@ variable "wait_for_steady_state" {
   type        = bool
   default     = true
 }
+
+variable "failover_approval" {
+  description = "Who may approve a failover (module `failover`): ARNs of IAM users and roles, how many of them have to, and who is told by e-mail. Null: no runbook for it; everything by hand (docs/deploy-aws.md)."
+  type        = object({ approvers = set(string), minimum = optional(number, 1), hours = optional(number, 24), emails = optional(set(string), []) })
+  default     = null
+}

@@ -104,3 +104,11 @@ resource "aws_route" "service_out" {
   destination_cidr_block = "0.0.0.0/0"
   nat_gateway_id         = aws_nat_gateway.this[each.key].id
 }
+
+# Allows nothing, and is on no subnet: a failover puts it on those of the old primary (docs/decisions/0077). It is made now, so that
+# a region that is half dead has as little to do as possible then. Which subnets it is on is not Terraform's business.
+resource "aws_network_acl" "fence" {
+  #checkov:skip=CKV2_AWS_1:It is on no subnet until a failover
+  vpc_id = aws_vpc.this.id
+  tags   = { Name = "${var.name}-fence" }
+}

@@ -48,3 +48,12 @@ output "s3_prefix_list_id" {
   description = "Addresses of S3 in this region, where layers of images are; tasks send HTTPS to it."
   value       = aws_vpc_endpoint.s3.prefix_list_id
 }
+
+output "fence" {
+  description = "Where a failover cuts this region's database off: `fences` of the other regions' `failover`."
+  value = {
+    region         = var.region
+    network_acl_id = aws_network_acl.fence.id
+    subnet_ids     = [for zone in var.zones : aws_subnet.this["data/${zone}"].id]
+  }
+}

@@ -30,7 +30,7 @@ locals {
         description = "Half of the transaction ids are used since the oldest vacuum. At two thousand million PostgreSQL stops."
       }
     },
-    local.is_primary ? {
+    !local.is_replica ? {
       slot_lag = {
         metric      = "OldestReplicationSlotLag"
         comparison  = "GreaterThanThreshold"

@@ -3,7 +3,9 @@
 # (docs/reference/authority.md), and RDS is never asked to promote by itself.
 
 locals {
+  # It is made as one. What has been promoted is a primary, too, and was made as a replica: what RDS has made of it stays.
   is_primary = var.role == "primary"
+  is_replica = var.role == "replica"
   port       = 5432
 }
 
@@ -86,7 +88,7 @@ resource "aws_db_instance" "this" {
     ignore_changes = [allocated_storage]
 
     precondition {
-      condition     = local.is_primary || var.multi_az || !var.deletion_protection
+      condition     = !local.is_replica || var.multi_az || !var.deletion_protection
       error_message = "A replica that may be promoted should have a standby of its own: set multi_az, or drop deletion_protection for a system that is thrown away."
     }
   }

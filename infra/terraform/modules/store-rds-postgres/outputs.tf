@@ -31,3 +31,8 @@ output "master_username" {
   description = "Name of the master user."
   value       = var.master_username
 }
+
+output "backup" {
+  description = "How long backups are kept, and when they are made: what a promotion has to say again."
+  value       = { retention_days = var.backup_retention_days, window = var.windows.backup }
+}

@@ -19,12 +19,12 @@ variable "region" {
 }
 
 variable "role" {
-  description = "`primary`, or `replica` of the one in another region. After a failover docs/deploy-aws.md tells what to change."
+  description = "`primary`, `replica` of the one in another region, or `promoted`: what was made as a replica and is a primary now. After a failover docs/deploy-aws.md tells what to change."
   type        = string
 
   validation {
-    condition     = contains(["primary", "replica"], var.role)
-    error_message = "Must be primary or replica."
+    condition     = contains(["primary", "replica", "promoted"], var.role)
+    error_message = "Must be primary, replica or promoted."
   }
 }
 
@@ -39,7 +39,7 @@ variable "replicate_source_arn" {
   }
   validation {
     condition     = (var.role == "replica") == (var.replicate_source_arn != null)
-    error_message = "A replica has a source, and a primary has none."
+    error_message = "A replica has a source, and nobody else has one."
   }
 }
 
@@ -130,7 +130,7 @@ variable "master_username" {
 }
 
 variable "master_password" {
-  description = "Password of the master user, from its secret; ephemeral, so that neither plan nor state holds it. Null for a replica, which has the primary's. RDS's own management of it is refused for instances that have replicas."
+  description = "Password of the master user, from its secret; ephemeral, so that neither plan nor state holds it. Null for a replica, which has the primary's, and for what was promoted, which keeps it. RDS's own management of it is refused for instances that have replicas."
   type        = string
   default     = null
   sensitive   = true
@@ -138,13 +138,13 @@ variable "master_password" {
 }
 
 variable "master_password_version" {
-  description = "Raised when the master's password is to be set anew; null for a replica."
+  description = "Raised when the master's password is to be set anew; null for a replica and for what was promoted."
   type        = number
   default     = null
 
   validation {
     condition     = (var.role == "primary") == (var.master_password_version != null)
-    error_message = "A primary has a password of its own, and a replica its primary's."
+    error_message = "A primary has a password of its own; a replica has its primary's, and keeps it when it is promoted."
   }
 }
 

@@ -185,3 +185,50 @@ run "a_primary_without_a_password" {
   }
   expect_failures = [var.master_password_version]
 }
+
+# After a failover: what was made as a replica is a primary now. What RDS has made of it is not said again, so that nothing of it
+# can differ and have the node made anew. (What the provider itself makes of it: test/after-failover.test.ts.)
+run "promoted" {
+  command = plan
+  variables {
+    name            = "highwater-us-west-2"
+    region          = "us-west-2"
+    role            = "promoted"
+    master_password = null
+
+    master_password_version = null
+  }
+
+  assert {
+    condition     = aws_db_instance.this.replicate_source_db == null && aws_db_instance.this.password_wo_version == null
+    error_message = "It follows nobody, and keeps its password."
+  }
+  assert {
+    condition     = aws_db_instance.this.backup_retention_period == 14 && aws_db_instance.this.deletion_protection && aws_db_instance.this.multi_az
+    error_message = "It is kept as a primary is."
+  }
+  assert {
+    condition     = contains(keys(aws_cloudwatch_metric_alarm.this), "slot_lag") && !contains(keys(aws_cloudwatch_metric_alarm.this), "replica_lag")
+    error_message = "It is watched as a primary is."
+  }
+}
+
+run "promoted_and_still_following" {
+  command = plan
+  variables {
+    role                 = "promoted"
+    replicate_source_arn = "arn:aws:rds:us-east-1:111122223333:db:highwater-us-east-1"
+    master_password      = null
+
+    master_password_version = null
+  }
+  expect_failures = [var.replicate_source_arn]
+}
+
+run "promoted_with_a_password" {
+  command = plan
+  variables {
+    role = "promoted"
+  }
+  expect_failures = [var.master_password_version]
+}

@@ -1,0 +1,168 @@
+variable "name" {
+  description = "Name of the system and the region; the beginning of all names, such as `highwater-us-west-2`."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,39}$", var.name))
+    error_message = "Must be 2 to 40 lower-case letters, digits or '-', beginning with a letter."
+  }
+}
+
+variable "account_id" {
+  description = "The account."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[0-9]{12}$", var.account_id))
+    error_message = "Must be the 12 digits of an account."
+  }
+}
+
+variable "region" {
+  description = "The region, by its name in the topology and at AWS: where the failover's tasks run, and whose node it promotes."
+  type        = string
+}
+
+variable "node" {
+  description = "The node that may be promoted, by its id in the topology."
+  type        = string
+
+  validation {
+    condition     = try(contains([for node in jsondecode(var.topology_json).nodes : node.id if node.region == var.region], var.node), false)
+    error_message = "Must be a node of the topology, in this region."
+  }
+}
+
+variable "database" {
+  description = "The node's RDS instance: its identifier, and the backups that it is to have once it is a primary (`backup_retention_days` and the window of `store-rds-postgres`)."
+  type        = object({ identifier = string, retention_days = number, window = string })
+
+  validation {
+    condition     = var.database.retention_days >= 1 && var.database.retention_days <= 35 && can(regex("^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$", var.database.window))
+    error_message = "Backups are kept for 1 to 35 days, and made in a window such as 01:00-02:00: without backups RDS makes no replicas."
+  }
+}
+
+variable "fences" {
+  description = "By every other node, `fence` of its region's `network`."
+  type        = map(object({ region = string, network_acl_id = string, subnet_ids = list(string) }))
+
+  validation {
+    condition     = length(var.fences) > 0 && !contains(keys(var.fences), var.node) && alltrue([for fence in values(var.fences) : fence.region != var.region && length(fence.subnet_ids) > 0])
+    error_message = "Each other node is cut off in its own region, and this one never."
+  }
+  validation {
+    condition = try(length(setsubtract([
+      for node in jsondecode(var.topology_json).nodes : node.id if node.id != var.node
+    ], keys(var.fences))) == 0, false)
+    error_message = "A node of the topology has no fence: should it be the old primary, it could not be cut off."
+  }
+}
+
+variable "topology_json" {
+  description = "`topology_json` of `topology`."
+  type        = string
+
+  validation {
+    condition     = !can(regex("postgres(ql)?://[^/@:\"]*:[^/@\"]*@", var.topology_json))
+    error_message = "The topology must hold no password: it is in the definition of the task."
+  }
+}
+
+variable "slots" {
+  description = "What `topology` gives for this region in its output `regions`."
+  type = object({
+    gateways     = list(object({ name = string, address = string, port = number, burst = number }))
+    tracker_urls = list(string)
+  })
+
+  validation {
+    condition     = length(var.slots.tracker_urls) > 0 && length([for slot in var.slots.gateways : slot if slot.burst == 0]) > 0
+    error_message = "Trackers name the node to promote, and a gateway has to say that commits go on."
+  }
+}
+
+variable "network" {
+  description = "Of the region's `network`: `service_subnet_ids`."
+  type        = object({ service_subnet_ids = map(string) })
+}
+
+variable "security_group_id" {
+  description = "Group of the region's services, of `service`: the failover's tasks talk to whom those talk to."
+  type        = string
+}
+
+variable "cluster_name" {
+  description = "ECS cluster of `service`."
+  type        = string
+}
+
+variable "image" {
+  description = "The service image, by digest."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[a-z0-9.-]+(:[0-9]+)?/[a-z0-9._/-]+@sha256:[0-9a-f]{64}$", var.image))
+    error_message = "Must be REGISTRY/NAME@sha256:DIGEST."
+  }
+}
+
+variable "architecture" {
+  description = "Processor of the task, that of the image."
+  type        = string
+  default     = "X86_64"
+
+  validation {
+    condition     = contains(["X86_64", "ARM64"], var.architecture)
+    error_message = "Must be X86_64 or ARM64."
+  }
+}
+
+variable "secret_arn" {
+  description = "This region's copy of the secret `service`, from `secrets`."
+  type        = string
+
+  validation {
+    condition     = can(regex("^arn:[^:]+:secretsmanager:${var.region}:", var.secret_arn))
+    error_message = "Must be the ARN of a secret of this region: the others' may be lost."
+  }
+}
+
+variable "kms_key_arn" {
+  description = "Key of this region, for the secret, the log and the topic."
+  type        = string
+
+  validation {
+    condition     = can(regex("^arn:[^:]+:kms:${var.region}:", var.kms_key_arn))
+    error_message = "Must be the ARN of a KMS key of this region."
+  }
+}
+
+variable "approval" {
+  description = "Who may approve (ARNs of IAM users and roles), how many of them have to, for how many hours it waits for them, and who is told by e-mail that it waits."
+  type        = object({ approvers = set(string), minimum = optional(number, 1), hours = optional(number, 24), emails = optional(set(string), []) })
+
+  validation {
+    condition     = length(var.approval.approvers) >= 1 && length(var.approval.approvers) <= 10 && alltrue([for arn in var.approval.approvers : can(regex("^arn:[^:]+:(iam|sts)::[0-9]{12}:(user|role|assumed-role)/.+$", arn))])
+    error_message = "1 to 10 ARNs of IAM users or roles: nobody is promoted without a person's word."
+  }
+  validation {
+    condition     = var.approval.minimum >= 1 && var.approval.minimum <= length(var.approval.approvers) && floor(var.approval.minimum) == var.approval.minimum
+    error_message = "At least one approval, and no more than there are approvers."
+  }
+  validation {
+    condition     = var.approval.hours >= 1 && var.approval.hours <= 720
+    error_message = "It can wait for 1 to 720 hours."
+  }
+}
+
+variable "log_retention_days" {
+  description = "How long the failover's log is kept; a run that is gone on with later needs it."
+  type        = number
+  default     = 365
+
+  validation {
+    condition     = contains([30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
+    error_message = "Must be a period that CloudWatch Logs knows, of at least 30 days."
+  }
+}
