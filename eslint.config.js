@@ -67,6 +67,11 @@ export default tseslint.config(
     ],
     rules: { "no-restricted-properties": "off", "max-lines-per-function": "off" },
   },
+  {
+    // Where modules are processes: an import of nothing but types would run them in the process that imports.
+    files: ["packages/dev-*/**/*.ts", "loadtests/**/*.ts"],
+    rules: { "@typescript-eslint/no-import-type-side-effects": "error" },
+  },
   { files: ["packages/protocol/**"], rules: { "no-restricted-imports": forbidImports([notOurs]) } },
   {
     files: ["sdk/ts/src/**"],

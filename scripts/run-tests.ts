@@ -1,9 +1,10 @@
 // Runs the test files and then looks for what they should not have left: processes and temporary folders.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { exitCodeOf, processesWith } from "@highwater/dev-process";
 
 /** Files side by side: two cores, and each system test runs three databases. */
 const CONCURRENCY = 2;
@@ -31,14 +32,23 @@ const code = await new Promise<number>((resolve) => {
   ];
   const child = spawn(process.execPath, args, {
     stdio: "inherit",
+    // Its own group, so that Ctrl-C in the terminal reaches it once, through its parent.
+    detached: true,
     env: { ...process.env, TMPDIR: temp, [MARK]: run },
   });
+  let interrupted: number | null = null;
+  // The runner ends the files that it runs; what they have left is looked for all the same.
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(name, () => {
+      interrupted = exitCodeOf(name);
+      child.kill(name);
+    });
   child.once("exit", (status) => {
-    resolve(status ?? 1);
+    resolve(interrupted ?? status ?? 1);
   });
 });
 
-const processes = await settle(() => survivors());
+const processes = await settle(() => processesWith(temp, `${MARK}=${run}`));
 const folders = await settle(() => readdirSync(temp).filter((name) => !name.startsWith("node-")));
 for (const line of processes) console.error(`left running: ${line}`);
 for (const name of folders) console.error(`left behind: ${join(temp, name)}`);
@@ -53,24 +63,4 @@ async function settle(look: () => string[]): Promise<string[]> {
     if (left.length === 0 || performance.now() > deadline) return left;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
-}
-
-/** Processes that carry this run's mark in their environment or its folder in their arguments; only Linux tells. */
-function survivors(): string[] {
-  let pids: string[];
-  try {
-    pids = readdirSync("/proc").filter((name) => /^[0-9]+$/.test(name) && Number(name) !== process.pid);
-  } catch {
-    return [];
-  }
-  return pids.flatMap((pid) => {
-    try {
-      const command = readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ");
-      const ours =
-        command.includes(temp) || readFileSync(`/proc/${pid}/environ`, "latin1").includes(`${MARK}=${run}`);
-      return ours ? [`${pid} ${command.slice(0, 120)}`] : [];
-    } catch {
-      return [];
-    }
-  });
 }

@@ -1,8 +1,8 @@
 // One chaos run: a system, a workload, a nemesis; then peace, the last words, and the judgement. Owns the order of things, the
 // limits of time and what is kept; knows nothing of what is broken or how.
-import { cp, mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, mkdir } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { TemporaryFolder } from "@highwater/dev-process";
 import { nowMs, reasonOf, within } from "./clock.ts";
 import { FaultFile } from "./fault-log.ts";
 import { judge, type Judgement } from "./judge.ts";
@@ -43,7 +43,8 @@ export interface ChaosResult {
 }
 
 export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
-  const dir = options.keep ?? (await mkdtemp(join(tmpdir(), "highwater-chaos-")));
+  const folder = options.keep === undefined ? await TemporaryFolder.make("highwater-chaos-") : null;
+  const dir = options.keep ?? folder?.path ?? "";
   const history = join(dir, "history");
   await mkdir(history, { recursive: true });
   const log = new FaultFile(join(history, "nemesis.jsonl"));
@@ -58,8 +59,11 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   }
   log.close();
   const result = { faults: log.counts, failedFaults: log.failed, judgement, error, kept: dir };
-  if (options.keep !== undefined || !isClean(result)) return result;
-  await rm(dir, { recursive: true, force: true });
+  if (options.keep !== undefined || !isClean(result)) {
+    await folder?.keep();
+    return result;
+  }
+  await folder?.remove();
   return { ...result, kept: null };
 }
 

@@ -1,8 +1,6 @@
 // Runs targets one after the other, each in a thread, and watches over it: a thread that dies or hangs is a failure, too.
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Worker } from "node:worker_threads";
+import { TemporaryFolder } from "@highwater/dev-process";
 import { type Services, type Target } from "./target.ts";
 import { type Listed } from "./targets/index.ts";
 
@@ -50,7 +48,8 @@ export async function runTarget(
   const shared = new SharedArrayBuffer(HEAD_BYTES + INPUT_BYTES_MAX);
   const head = new Int32Array(shared, 0, 2);
   // Made and removed here: a thread that is ended cleans up nothing.
-  const folder = await mkdtemp(join(tmpdir(), "highwater-fuzz-"));
+  const temporary = await TemporaryFolder.make("highwater-fuzz-");
+  const folder = temporary.path;
   const worker = new Worker(new URL("./worker.ts", import.meta.url), {
     workerData: { ...job, target: target.name, file, folder, shared } satisfies Job,
     execArgv: ["--disable-warning=ExperimentalWarning"],
@@ -81,7 +80,7 @@ export async function runTarget(
   } finally {
     clearInterval(watch);
     await worker.terminate();
-    await rm(folder, { recursive: true, force: true });
+    await temporary.remove();
   }
 }
 

@@ -1,8 +1,8 @@
 // One real gateway and one real tracker on a real database of one node, for all targets that need them.
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { TemporaryFolder } from "@highwater/dev-process";
 import { ServiceProcess } from "@highwater/dev-system";
 import { type Services } from "./target.ts";
 
@@ -19,9 +19,9 @@ export class RealServices {
   readonly urls: Services;
   readonly #processes: readonly ServiceProcess[];
   readonly #cluster: Cluster;
-  readonly #folder: string;
+  readonly #folder: TemporaryFolder;
 
-  private constructor(cluster: Cluster, processes: readonly ServiceProcess[], folder: string) {
+  private constructor(cluster: Cluster, processes: readonly ServiceProcess[], folder: TemporaryFolder) {
     const [tracker, gateway] = processes;
     this.urls = { gateway: gateway?.url ?? "", tracker: tracker?.url ?? "" };
     this.#processes = processes;
@@ -30,7 +30,8 @@ export class RealServices {
   }
 
   static async start(): Promise<RealServices> {
-    const folder = await mkdtemp(join(tmpdir(), "highwater-fuzz-"));
+    const temporary = await TemporaryFolder.make("highwater-fuzz-");
+    const folder = temporary.path;
     const cluster = await startCluster({ nodes: [{ id: NODE, region: NODE }] });
     const nodes = await Promise.all(
       cluster.nodes.map(async ({ id, region, zone }) => ({
@@ -56,7 +57,7 @@ export class RealServices {
       ...{ GATEWAY_NAME: "fuzz", GATEWAY_REGION: NODE, GATEWAY_TRACKERS: tracker.url },
       GATEWAY_STATEMENT_TIMEOUT_MS: "2000",
     });
-    const services = new RealServices(cluster, [tracker, gateway], folder);
+    const services = new RealServices(cluster, [tracker, gateway], temporary);
     await services.untilReady();
     return services;
   }
@@ -85,6 +86,6 @@ export class RealServices {
   async close(): Promise<void> {
     for (const process of this.#processes) if (process.running) await process.stop();
     await this.#cluster.close();
-    await rm(this.#folder, { recursive: true, force: true });
+    await this.#folder.remove();
   }
 }

@@ -3,11 +3,11 @@
 import { cpus } from "node:os";
 import { cpuOf, cpuOfServer, type Spent, spentBetween } from "../gateway/cpu.ts";
 import { Generator } from "./load/generator.ts";
-import { type Addresses } from "./load/target.ts";
-import { type KindStats } from "./load/window.ts";
-import { type Group } from "./load/worker.ts";
+import type { Addresses } from "./load/target.ts";
+import type { KindStats } from "./load/window.ts";
+import type { Group } from "./load/worker.ts";
 import { countOf, type Workload } from "./load/workload.ts";
-import { type ExperimentSystem } from "./system.ts";
+import type { ExperimentSystem } from "./system.ts";
 
 /** What a measurement is of: the values on a figure's axes. */
 export type Labels = Readonly<Record<string, string | number>>;

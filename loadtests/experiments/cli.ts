@@ -9,7 +9,7 @@ import { record } from "../record.ts";
 import { auction } from "./auction.ts";
 import { Bench } from "./bench.ts";
 import { contention } from "./contention.ts";
-import { type Experiment, type Mode } from "./experiment.ts";
+import type { Experiment, Mode } from "./experiment.ts";
 import { tableOf } from "./figures.ts";
 import { groups } from "./groups.ts";
 import { latency } from "./latency.ts";

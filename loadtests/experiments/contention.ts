@@ -1,10 +1,10 @@
 // Experiment 3, contention (thesis figures 4.4 to 4.6, paper figure 8): many clients on a few rows. A commit that waits for a replica
 // with its locks held makes all others that want the row wait, and then aborts them; here nothing is held behind the commit point.
-import { type Isolation } from "@highwater/protocol";
-import { type Measurement, type Sample } from "./bench.ts";
+import type { Isolation } from "@highwater/protocol";
+import type { Measurement, Sample } from "./bench.ts";
 import { type Context, type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
 import { abortsPerTransaction, bar, givenUpShare, pointsOf, ratioOf, type Result } from "./figures.ts";
-import { type Subject } from "./load/target.ts";
+import type { Subject } from "./load/target.ts";
 import { type Rows, keyValueTable } from "./load/workload.ts";
 
 const CLIENTS = 128;

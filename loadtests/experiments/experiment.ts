@@ -1,6 +1,6 @@
 // What an experiment is: a name, and how it runs on a system that has just been started.
-import { type Bench, type Measurement, type Sample } from "./bench.ts";
-import { type Result } from "./figures.ts";
+import type { Bench, Measurement, Sample } from "./bench.ts";
+import type { Result } from "./figures.ts";
 
 export type Mode = "quick" | "full";
 

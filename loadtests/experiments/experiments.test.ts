@@ -1,12 +1,12 @@
 // The arithmetic of the experiments: what a window counts, when a transaction is given up, ratios within rounds, and the tables.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Sample } from "./bench.ts";
+import type { Sample } from "./bench.ts";
 import { bar, pointsOf, ratioOf, tableOf } from "./figures.ts";
 import { seeded } from "./load/random.ts";
 import { Arrivals, runLoop } from "./load/run-group.ts";
 import { Window } from "./load/window.ts";
-import { type Attempt } from "./load/worker.ts";
+import type { Attempt } from "./load/worker.ts";
 import { countOf, pickRow, statementOf } from "./load/workload.ts";
 import { barsTable, coresTable, ratiosTable, replaced } from "./page.ts";
 

@@ -1,6 +1,6 @@
 // From samples to what is written down: medians over the rounds, ratios within a round, and the bars.
 import { type Bar, median } from "../gateway/results.ts";
-import { type Cores, type Labels, type Sample } from "./bench.ts";
+import type { Cores, Labels, Sample } from "./bench.ts";
 
 /** A point of a figure: medians over the rounds. */
 export interface Point {

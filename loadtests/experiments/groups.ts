@@ -1,7 +1,7 @@
 // Experiment 6, group durability (Tashkent, section 9): the order of commits is fixed first, and one flush then makes many of them
 // durable. Against one flush for each commit, and against PostgreSQL's own grouping.
-import { type Group } from "./load/worker.ts";
-import { type Measurement, type Sample } from "./bench.ts";
+import type { Group } from "./load/worker.ts";
+import type { Measurement, Sample } from "./bench.ts";
 import { type Context, type Experiment, NEAR_MS, sized } from "./experiment.ts";
 import { pointsOf, ratioOf, type Result } from "./figures.ts";
 import { insertTable } from "./load/workload.ts";

@@ -1,10 +1,10 @@
 // Experiment 2, mixed workload (thesis figures 4.2 and 4.3): inserts at a fixed rate, of which a share is fast. Do fast ones stay as fast
 // beside safe ones, and does the mean fall with their share?
-import { type Measurement, type Sample } from "./bench.ts";
+import type { Measurement, Sample } from "./bench.ts";
 import { type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
 import { pointsOf, ratioOf, type Result } from "./figures.ts";
-import { type Subject } from "./load/target.ts";
-import { type Group } from "./load/worker.ts";
+import type { Subject } from "./load/target.ts";
+import type { Group } from "./load/worker.ts";
 import { insertTable } from "./load/workload.ts";
 
 const TABLE = "mixed_test";

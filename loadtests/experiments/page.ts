@@ -3,8 +3,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { verdictOf } from "../gateway/results.ts";
 import { type Machine, RESULTS } from "../record.ts";
-import { type Mode } from "./experiment.ts";
-import { type Point, type Result } from "./figures.ts";
+import type { Mode } from "./experiment.ts";
+import type { Point, Result } from "./figures.ts";
 import { PAPERS } from "./papers.ts";
 import { draw, figuresOf } from "./plots.ts";
 

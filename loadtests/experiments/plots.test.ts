@@ -1,7 +1,7 @@
 // The figures: small pictures with axes, units and a legend, the same every time.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Point, type Result } from "./figures.ts";
+import type { Point, Result } from "./figures.ts";
 import { draw, figuresOf } from "./plots.ts";
 
 const point = (own: Partial<Point>): Point => ({

@@ -2,7 +2,7 @@
 // without a browser; the same points give the same picture, byte for byte.
 import * as vega from "vega";
 import { compile, type TopLevelSpec } from "vega-lite";
-import { type Point, type Result } from "./figures.ts";
+import type { Point, Result } from "./figures.ts";
 import { SUBJECT_TITLES } from "./load/target.ts";
 import { NEAR_MS } from "./experiment.ts";
 

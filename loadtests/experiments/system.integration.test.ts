@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Bench, type Sample } from "./bench.ts";
-import { type Subject } from "./load/target.ts";
-import { type Group } from "./load/worker.ts";
+import type { Subject } from "./load/target.ts";
+import type { Group } from "./load/worker.ts";
 import { keyValueTable } from "./load/workload.ts";
 import { ExperimentSystem } from "./system.ts";
 import { checkConsistency } from "./tpcc.ts";

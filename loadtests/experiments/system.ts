@@ -5,9 +5,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type Row, startCluster } from "@highwater/dev-cluster";
 import { ServiceProcess } from "@highwater/dev-system";
-import { type LevelRule } from "@highwater/protocol";
+import type { LevelRule } from "@highwater/protocol";
 import { until } from "../gateway/bench-system.ts";
-import { type Addresses } from "./load/target.ts";
+import type { Addresses } from "./load/target.ts";
 
 const HERE = "here";
 const THERE = "there";

@@ -1,10 +1,10 @@
 // Experiment 4, TPC-C (thesis figures 4.7 and 4.8, paper figure 9): all transactions safe, then new orders fast. What an application
 // gains that decides, transaction by transaction, what it can afford to lose.
-import { type Measurement, type Sample } from "./bench.ts";
+import type { Measurement, Sample } from "./bench.ts";
 import { type Context, type Experiment, LINKS_MS, measureInRounds, NEAR_MS, sized } from "./experiment.ts";
 import { bar, pointsOf, ratioOf, type Result } from "./figures.ts";
-import { type Subject } from "./load/target.ts";
-import { type ExperimentSystem } from "./system.ts";
+import type { Subject } from "./load/target.ts";
+import type { ExperimentSystem } from "./system.ts";
 import { CONDITIONS, loadedCondition, type Condition } from "./tpcc/consistency.ts";
 import { loadDatabase } from "./tpcc/load.ts";
 import { FULL_SCALE, type Scale, UNDELIVERED_SHARE } from "./tpcc/random.ts";

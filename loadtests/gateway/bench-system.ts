@@ -4,7 +4,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { ServiceProcess } from "@highwater/dev-system";
-import { type LevelRule } from "@highwater/protocol";
+import type { LevelRule } from "@highwater/protocol";
 import { SETUP, TOTAL } from "./workload.ts";
 
 // One region, because the dev cluster connects regions by a relay, and nodes of one region directly.

@@ -1,7 +1,7 @@
 // The generator's own process: carries out one order of its parent at a time.
 import { serveOrders } from "../asked-process.ts";
 import { DirectClient } from "./direct-client.ts";
-import { type Order, type Reply, type Target } from "./generator.ts";
+import type { Order, Reply, Target } from "./generator.ts";
 import { HttpClient } from "./http-client.ts";
 import { runSegment } from "./segment.ts";
 import { chooseRow, type Client } from "./workload.ts";

@@ -1,6 +1,6 @@
 // The load generator: told by its parent what to do next.
 import { AskedProcess } from "../asked-process.ts";
-import { type Segment } from "./segment.ts";
+import type { Segment } from "./segment.ts";
 
 export type Target =
   | { readonly kind: "gateway"; readonly url: string }

@@ -2,17 +2,16 @@
 // script was told with the table. With --gateways (and --trackers) against a deployment, whose tables load_account and load_entry
 // must be there (README), and without the comparison.
 // Exit codes: 0 when all thresholds are met and the table agrees, 1 when not, 2 when k6 is missing.
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { endGuarded, spawnGuarded, TemporaryFolder } from "@highwater/dev-process";
 import { System } from "@highwater/dev-system";
 import { record } from "../record.ts";
 import { findK6, whyNoGo } from "./find.ts";
-import { type Summary } from "./lib/summary.ts";
+import type { Summary } from "./lib/summary.ts";
 import { compareTold, parseTold } from "./told.ts";
 
 const SCENARIOS = ["smoke", "steady", "stress", "spike", "soak", "failover"] as const;
@@ -55,35 +54,29 @@ interface Ended {
 }
 
 async function runK6(program: string, env: Readonly<Record<string, string>>): Promise<Ended> {
-  const folder = mkdtempSync(join(tmpdir(), "highwater-k6-"));
-  const [summaryFile, logFile] = [join(folder, "summary.json"), join(folder, "told.log")];
+  await using folder = await TemporaryFolder.make("highwater-k6-");
+  const [summaryFile, logFile] = [join(folder.path, "summary.json"), join(folder.path, "told.log")];
   const settings = { ACCOUNTS: String(ACCOUNTS), ...env, SUMMARY_FILE: summaryFile };
   const given = [...Object.entries(settings).map(([name, value]) => `${name}=${value}`), ...values.env];
   const script = fileURLToPath(new URL(`${scenario}.ts`, import.meta.url));
   // No usage report, and no server of its own: two load tests may run on one machine.
   const args = ["run", "--quiet", "--no-usage-report", "--address", "", "--log-output", `file=${logFile}`];
-  try {
-    const child = spawn(
-      program,
-      [...args, "--log-format", "raw", ...given.flatMap((each) => ["-e", each]), script],
-      {
-        stdio: ["ignore", "inherit", "inherit"],
-        timeout: K6_LIMIT_MS,
-      },
-    );
-    const code = await new Promise<number>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("exit", (status) => {
-        resolve(status ?? 1);
-      });
+  const child = spawnGuarded(
+    [program, ...args, "--log-format", "raw", ...given.flatMap((each) => ["-e", each]), script],
+    { stdout: "inherit", stderr: "inherit" },
+  );
+  const limit = setTimeout(() => void endGuarded(child), K6_LIMIT_MS);
+  const code = await new Promise<number>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (status) => {
+      resolve(status ?? 1);
     });
-    const log = existsSync(logFile) ? readFileSync(logFile, "utf8") : "";
-    if (!existsSync(summaryFile))
-      throw new Error(`k6 ended with ${String(code)} and without a summary:\n${log}`);
-    return { code, log, summary: JSON.parse(readFileSync(summaryFile, "utf8")) as Summary };
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  });
+  clearTimeout(limit);
+  const log = existsSync(logFile) ? readFileSync(logFile, "utf8") : "";
+  if (!existsSync(summaryFile))
+    throw new Error(`k6 ended with ${String(code)} and without a summary:\n${log}`);
+  return { code, log, summary: JSON.parse(readFileSync(summaryFile, "utf8")) as Summary };
 }
 
 function faultAtS(): number {

@@ -4,7 +4,7 @@ import { decodeToken } from "@highwater/protocol";
 import { newId } from "../gateway/http-client.ts";
 import { ISOLATION, SELECT, UPDATE } from "../gateway/workload.ts";
 import { PATHS } from "./protocol.ts";
-import { type Client } from "./client.ts";
+import type { Client } from "./client.ts";
 
 interface Waiting {
   readonly offset: bigint;

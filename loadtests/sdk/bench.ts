@@ -11,13 +11,7 @@ import {
   type Settled,
   type Way,
 } from "./protocol.ts";
-import {
-  type Batching,
-  type BatchSample,
-  type CommitSample,
-  type Measured,
-  type PromiseSample,
-} from "./results.ts";
+import type { Batching, BatchSample, CommitSample, Measured, PromiseSample } from "./results.ts";
 import { FixedService, type Language, Subject } from "./subject.ts";
 
 export interface Sizes {

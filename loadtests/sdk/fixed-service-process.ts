@@ -2,7 +2,7 @@
 // a database nor its neighbours on the machine are measured with it. The answers are those of the real services; a test holds
 // them against the schemas. Prints its address, and ends with its parent.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
 import {
   decodeToken,
   encodeToken,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Measured, summarize, tableOf } from "./results.ts";
-import { type Way } from "./protocol.ts";
+import type { Way } from "./protocol.ts";
 
 const US: Readonly<Record<Way, number>> = { bare: 100, sdk: 120, batched: 30 };
 

@@ -1,7 +1,7 @@
 // From the samples to the result: medians over the rounds, and ratios that are taken within each round, whose segments lie close
 // together, so that a slow minute slows both sides.
 import { median } from "../gateway/results.ts";
-import { type Way } from "./protocol.ts";
+import type { Way } from "./protocol.ts";
 import { type Language, LANGUAGES } from "./subject.ts";
 
 export interface CommitSample {

@@ -2,7 +2,7 @@
 import { Highwater, HighwaterError, sql } from "@highwater/sdk";
 import { batched } from "@highwater/sdk/batch";
 import { ISOLATION } from "../gateway/workload.ts";
-import { type Client } from "./client.ts";
+import type { Client } from "./client.ts";
 
 const TIMEOUT_MS = 60_000;
 

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface, type Interface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { type Committed, type Order, type Pending, type Reply, type Settled, type Way } from "./protocol.ts";
+import type { Committed, Order, Pending, Reply, Settled, Way } from "./protocol.ts";
 
 const LIMIT_MS = 120_000;
 const PYTHON = fileURLToPath(new URL("../../.venv/bin/python", import.meta.url));

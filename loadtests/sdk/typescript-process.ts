@@ -2,7 +2,7 @@
 // Usage: typescript-process.ts bare|sdk|batched, with orders on standard input.
 import { createInterface } from "node:readline";
 import { Bare } from "./bare.ts";
-import { type Client } from "./client.ts";
+import type { Client } from "./client.ts";
 import { type Order, PATHS, type Reply, type ServiceState, type Way } from "./protocol.ts";
 import { Sdk } from "./sdk.ts";
 

@@ -1,10 +1,11 @@
 // The command of `make soak`: the scenarios one after the other, or one of them; exit code 1 when something grows, or is missing.
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { availableParallelism, loadavg, tmpdir } from "node:os";
+import { chmod } from "node:fs/promises";
+import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { TemporaryFolder } from "@highwater/dev-process";
 import { runOverload } from "./overload.ts";
-import { type Recorder } from "./recorder.ts";
+import type { Recorder } from "./recorder.ts";
 import { barsOf, type Report, textOf, writeReport } from "./report.ts";
 import { runSteady } from "./steady.ts";
 import { runTrackerDown } from "./tracker-down.ts";
@@ -77,14 +78,17 @@ async function run(dir: string): Promise<Report> {
 
 if (values.help) console.log(usage);
 else {
-  const dir = await mkdtemp(join(tmpdir(), "highwater-soak-"));
+  const folder = await TemporaryFolder.make("highwater-soak-");
+  const dir = folder.path;
   await chmod(dir, 0o755);
   const report = await run(dir);
   console.log(textOf(report));
   console.log(
     `load average ${JSON.stringify(report.load_average)}; figures and plot: loadtests/results/soak.json, .csv, .svg`,
   );
-  if (values.keep) console.log(`logs: ${dir}`);
-  else await rm(dir, { recursive: true, force: true });
+  if (values.keep) {
+    await folder.keep();
+    console.log(`logs: ${dir}`);
+  } else await folder.remove();
   process.exit(barsOf(report).every(({ met }) => met) ? 0 : 1);
 }

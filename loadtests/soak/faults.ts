@@ -1,6 +1,6 @@
 // Light faults all along, one after the other and in the same order again and again, so that each third of a run has seen the
 // same. One gateway and one tracker are never ended: what they hold on to is what grows.
-import { type SoakSystem } from "./soak-system.ts";
+import type { SoakSystem } from "./soak-system.ts";
 
 export interface FaultLine {
   readonly kind: string;

@@ -1,5 +1,5 @@
 // What a soak measures, in which unit, how much of it may be noise, and why.
-import { type Allowance } from "./growth.ts";
+import type { Allowance } from "./growth.ts";
 
 export interface Metric {
   readonly title: string;

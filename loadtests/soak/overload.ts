@@ -1,13 +1,13 @@
 // Ten times as much as the gateway can take, and for a while of that nothing becomes durable: what does not fit is refused, what
 // was acknowledged has its verdict, and afterwards all is as before.
-import { type ServiceProcess } from "@highwater/dev-system";
-import { type Bar } from "../gateway/results.ts";
+import type { ServiceProcess } from "@highwater/dev-system";
+import type { Bar } from "../gateway/results.ts";
 import { Helper } from "../tracker/helper.ts";
 import { ifThere, residentMib, sampleHeap } from "./host-sample.ts";
 import { newId } from "../gateway/http-client.ts";
 import { SoakSystem } from "./soak-system.ts";
 import { bar } from "./steady.ts";
-import { type TokenOrders, type Volley } from "./tokens-process.ts";
+import type { TokenOrders, Volley } from "./tokens-process.ts";
 import { countVerdicts } from "./verdicts.ts";
 
 export interface OverloadOptions {

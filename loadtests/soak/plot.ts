@@ -1,6 +1,6 @@
 // The measured lines as one SVG: a panel for each metric, a line for each process. Written by hand, because it is short and
 // nothing has to be installed to look at it.
-import { type Point } from "./growth.ts";
+import type { Point } from "./growth.ts";
 
 export interface Panel {
   readonly title: string;

@@ -1,5 +1,5 @@
 // The measured lines: by metric, and within it by process or table.
-import { type Point } from "./growth.ts";
+import type { Point } from "./growth.ts";
 import { METRIC_NAMES, type MetricName } from "./metrics.ts";
 
 export type Lines = ReadonlyMap<string, readonly Point[]>;

@@ -1,13 +1,13 @@
 // What a soak leaves behind: figures as JSON, the lines as SVG and CSV, and what a reader wants to know first.
 import { writeFile } from "node:fs/promises";
 import { type Bar, verdictOf } from "../gateway/results.ts";
-import { type Overload } from "./overload.ts";
+import type { Overload } from "./overload.ts";
 import { METRIC_NAMES, METRICS } from "./metrics.ts";
 import { record, RESULTS } from "../record.ts";
 import { plot } from "./plot.ts";
-import { type Recorder } from "./recorder.ts";
-import { type Steady } from "./steady.ts";
-import { type TrackerDown } from "./tracker-down.ts";
+import type { Recorder } from "./recorder.ts";
+import type { Steady } from "./steady.ts";
+import type { TrackerDown } from "./tracker-down.ts";
 
 export interface Report {
   readonly steady?: Steady;

@@ -1,8 +1,8 @@
 // Once a second: every process, every ledger, and the tables of the store.
 import { fileMib, readEstablished, sampleHeap, sampleProcess, sampleServer } from "./host-sample.ts";
 import { Recorder } from "./recorder.ts";
-import { type SoakSystem } from "./soak-system.ts";
-import { type ServiceProcess } from "@highwater/dev-system";
+import type { SoakSystem } from "./soak-system.ts";
+import type { ServiceProcess } from "@highwater/dev-system";
 
 const EVERY_MS = 1_000;
 const CALL_LIMIT_MS = 900;

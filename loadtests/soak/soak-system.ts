@@ -2,10 +2,10 @@
 // with somebody who listens to webhooks.
 import { copyFile, mkdir } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
-import { type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Cluster } from "@highwater/dev-cluster";
+import type { Cluster } from "@highwater/dev-cluster";
 import { type ServiceProcess, System } from "@highwater/dev-system";
 import { SETUP, TOTAL, WATCHED } from "./table.ts";
 

@@ -1,12 +1,12 @@
 // Steady load with light faults: does anything grow that should not, does everything expire that should, and does every
 // transaction get its verdict?
 import { Helper } from "../tracker/helper.ts";
-import { type Bar } from "../gateway/results.ts";
+import type { Bar } from "../gateway/results.ts";
 import { type FaultLine, harass } from "./faults.ts";
 import { type Growth, judgeGrowth } from "./growth.ts";
-import { type LoadOrders, type Tally } from "./load-process.ts";
+import type { LoadOrders, Tally } from "./load-process.ts";
 import { type Metric, METRIC_NAMES, type MetricName, METRICS } from "./metrics.ts";
-import { type Recorder } from "./recorder.ts";
+import type { Recorder } from "./recorder.ts";
 import { Sampler } from "./sampler.ts";
 import { SoakSystem } from "./soak-system.ts";
 

@@ -1,13 +1,13 @@
 // A tracker is down for minutes while the others work on at full load. When it is back, it has a verdict for every transaction
 // of that time; and nobody who asks another tracker has noticed.
-import { type Bar } from "../gateway/results.ts";
+import type { Bar } from "../gateway/results.ts";
 import { median } from "../gateway/results.ts";
 import { Helper } from "../tracker/helper.ts";
 import { ifThere, residentMib } from "./host-sample.ts";
 import { SoakSystem } from "./soak-system.ts";
 import { bar } from "./steady.ts";
 import { LEVEL } from "./table.ts";
-import { type TokenOrders, type Volley } from "./tokens-process.ts";
+import type { TokenOrders, Volley } from "./tokens-process.ts";
 import { countVerdicts } from "./verdicts.ts";
 
 export interface TrackerDownOptions {

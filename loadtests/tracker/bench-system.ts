@@ -7,7 +7,7 @@ import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { ServiceProcess } from "@highwater/dev-system";
 import { DEFAULT_LEVELS } from "@highwater/protocol";
 import { Helper } from "./helper.ts";
-import { type RelayOrders } from "./relay-process.ts";
+import type { RelayOrders } from "./relay-process.ts";
 
 export const PRIMARY = "east";
 export const REPLICAS = ["west", "central"] as const;

@@ -1,13 +1,13 @@
 // Runs the parts one after the other on one system; the last of them leaves the primary dead.
 import { availableParallelism, loadavg } from "node:os";
 import { BenchSystem, pause } from "./bench-system.ts";
-import { type CommitOrders } from "./commits-process.ts";
+import type { CommitOrders } from "./commits-process.ts";
 import { Helper } from "./helper.ts";
 import { measureIdle } from "./idle.ts";
 import { measureLedger } from "./ledger.ts";
 import { measureMarkLatency } from "./mark-latency.ts";
 import { measureReconciliation } from "./reconciliation.ts";
-import { type Measured } from "./results.ts";
+import type { Measured } from "./results.ts";
 import { measureStreams } from "./streams.ts";
 
 export interface Sizes {

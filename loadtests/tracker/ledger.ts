@@ -1,8 +1,8 @@
 // One million pending transactions in one tracker: its memory, what it takes to advance a mark over many of them, and how long
 // it takes to be back after a restart. They are announced without ever having been committed, at places of the log that have
 // something else: for the ledger there is no difference, and a million commits would take minutes.
-import { type ServiceProcess } from "@highwater/dev-system";
-import { type EpochId, type Marks } from "@highwater/protocol";
+import type { ServiceProcess } from "@highwater/dev-system";
+import type { EpochId, Marks } from "@highwater/protocol";
 import { HttpConnection } from "../gateway/http-connection.ts";
 import { acknowledgedAtMs } from "./acknowledgements.ts";
 import { type BenchSystem, LEVEL, pause, until } from "./bench-system.ts";

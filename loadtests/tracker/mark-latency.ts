@@ -5,8 +5,8 @@ import { median } from "../gateway/results.ts";
 import { cpuOf, cpuOfBackends, type Spent, spentBetween } from "../gateway/cpu.ts";
 import { type Acknowledgements, acknowledgedAtMs } from "./acknowledgements.ts";
 import { type BenchSystem, LEVEL, REPLICAS } from "./bench-system.ts";
-import { type CommitOrders, type Commits } from "./commits-process.ts";
-import { type Helper } from "./helper.ts";
+import type { CommitOrders, Commits } from "./commits-process.ts";
+import type { Helper } from "./helper.ts";
 
 export interface LatencyRound {
   readonly per_second: number;

@@ -1,7 +1,7 @@
 // The way between the primary and its replicas: delays both directions alike, withholds one or both when told to, and notes
 // when each acknowledgement was handed to the primary.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
-import { type Acknowledgements } from "./acknowledgements.ts";
+import type { Acknowledgements } from "./acknowledgements.ts";
 import { hostMs, serveOrders } from "./helper.ts";
 import { StandbyReplies } from "./standby-replies.ts";
 

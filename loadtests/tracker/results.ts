@@ -1,10 +1,10 @@
 // From what the parts have measured to the result: the bars, the table, and which bar is missed.
-import { type Bar } from "../gateway/results.ts";
-import { type Idle } from "./idle.ts";
-import { type Ledger } from "./ledger.ts";
-import { type MarkLatency } from "./mark-latency.ts";
-import { type Reconciliation } from "./reconciliation.ts";
-import { type Streams } from "./streams.ts";
+import type { Bar } from "../gateway/results.ts";
+import type { Idle } from "./idle.ts";
+import type { Ledger } from "./ledger.ts";
+import type { MarkLatency } from "./mark-latency.ts";
+import type { Reconciliation } from "./reconciliation.ts";
+import type { Streams } from "./streams.ts";
 
 export interface Measured {
   readonly idle: Idle;

@@ -5,9 +5,9 @@ import { cpuOf, spentBetween } from "../gateway/cpu.ts";
 import { quantile } from "../gateway/segment.ts";
 import { acknowledgedAtMs, type Acknowledgements } from "./acknowledgements.ts";
 import { type BenchSystem, LEVEL, pause } from "./bench-system.ts";
-import { type CommitOrders } from "./commits-process.ts";
+import type { CommitOrders } from "./commits-process.ts";
 import { Helper } from "./helper.ts";
-import { type Receipts, type StreamOrders } from "./stream-clients-process.ts";
+import type { Receipts, StreamOrders } from "./stream-clients-process.ts";
 
 export interface Streams {
   readonly streams: number;

@@ -1,6 +1,6 @@
 // The generator's own process: carries out one order of its parent at a time.
 import { serveOrders } from "../../asked-process.ts";
-import { type Order, type Reply } from "./generator.ts";
+import type { Order, Reply } from "./generator.ts";
 import { seeded } from "./random.ts";
 import { runLoop } from "./run-group.ts";
 import { type GroupStats, Window } from "./window.ts";

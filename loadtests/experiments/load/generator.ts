@@ -1,8 +1,8 @@
 // The load generator, told by its parent what to do next.
 import { AskedProcess } from "../../asked-process.ts";
-import { type Addresses } from "./target.ts";
-import { type GroupStats } from "./window.ts";
-import { type Group } from "./worker.ts";
+import type { Addresses } from "./target.ts";
+import type { GroupStats } from "./window.ts";
+import type { Group } from "./worker.ts";
 
 export type Order =
   /** Opens every client. What that costs belongs to no window. */

@@ -1,8 +1,8 @@
 // Lets the clients of one group work until the window closes, in an open or a closed loop, as pgbench does with and without -R.
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Random } from "./random.ts";
-import { type Window } from "./window.ts";
-import { type Attempt, type Job, type Worker } from "./worker.ts";
+import type { Random } from "./random.ts";
+import type { Window } from "./window.ts";
+import type { Attempt, Job, Worker } from "./worker.ts";
 
 export interface Loop {
   readonly workers: readonly Worker[];

@@ -1,11 +1,11 @@
 // One client's way to the database: a single-statement transaction at a time, through a gateway or straight to PostgreSQL.
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { type Isolation } from "@highwater/protocol";
+import type { Isolation } from "@highwater/protocol";
 import { newId } from "../../gateway/http-client.ts";
 import { HttpConnection } from "../../gateway/http-connection.ts";
-import { type Target } from "./target.ts";
-import { type Statement } from "./workload.ts";
+import type { Target } from "./target.ts";
+import type { Statement } from "./workload.ts";
 
 export interface Session {
   /** False: refused for a conflict with another transaction, and nothing was applied. */

@@ -1,5 +1,5 @@
 // The five ways in which an experiment can commit, and what each of them is called everywhere.
-import { type Isolation } from "@highwater/protocol";
+import type { Isolation } from "@highwater/protocol";
 
 /**
  * `fast`, `safe`: through Highwater, answered at the commit point or at the durability point. The others: stock PostgreSQL by a

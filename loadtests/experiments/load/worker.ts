@@ -1,11 +1,11 @@
 // What one client of the load generator does, one piece of work after the other; and how it is told from other kinds of work.
 import { type Addresses, type Subject, targetOf } from "./target.ts";
-import { type Isolation } from "@highwater/protocol";
-import { type Random } from "./random.ts";
+import type { Isolation } from "@highwater/protocol";
+import type { Random } from "./random.ts";
 import { inTurn, openSession, type Session } from "./session.ts";
 import { statementOf, type Workload } from "./workload.ts";
-import { type TpccOptions } from "../tpcc/terminal.ts";
-import { type AuctionOptions } from "../auction/worker.ts";
+import type { TpccOptions } from "../tpcc/terminal.ts";
+import type { AuctionOptions } from "../auction/worker.ts";
 
 /**
  * `rolled_back`: by the application's own decision, as one of a hundred orders in TPC-C; it counts as done.

@@ -1,12 +1,12 @@
 // How the five transactions reach the database: interactively through Highwater's SDK, or through node-postgres. The transactions
 // themselves do not know which.
 import type pg from "pg";
-import { type Isolation } from "@highwater/protocol";
+import type { Isolation } from "@highwater/protocol";
 import { Highwater, HighwaterError } from "@highwater/sdk";
 import { CONFLICTS, connect } from "../load/session.ts";
 import { type Addresses, type Subject, targetOf } from "../load/target.ts";
-import { type Attempt } from "../load/worker.ts";
-import { type Statement } from "../load/workload.ts";
+import type { Attempt } from "../load/worker.ts";
+import type { Statement } from "../load/workload.ts";
 
 /** PostgreSQL's own text by column, as both drivers have it. */
 export type Rows = readonly (readonly (string | null)[])[];

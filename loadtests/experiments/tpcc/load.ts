@@ -1,7 +1,7 @@
 // Puts the initial database into the tables, some thousand rows in one statement.
 import pg from "pg";
 import { seeded } from "../load/random.ts";
-import { type Scale } from "./random.ts";
+import type { Scale } from "./random.ts";
 import { initialRows, type Value } from "./rows.ts";
 import { COLUMNS, CREATE_INDEXES, createTables, type Table, TABLES } from "./schema.ts";
 

@@ -12,7 +12,7 @@ import {
   shuffled,
   UNDELIVERED_SHARE,
 } from "./random.ts";
-import { type Table } from "./schema.ts";
+import type { Table } from "./schema.ts";
 
 export type Value = string | number | null;
 /** A row with its table, columns in the order of `COLUMNS`. */

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { seeded } from "../load/random.ts";
-import { type Statement } from "../load/workload.ts";
+import type { Statement } from "../load/workload.ts";
 import { DISTRICTS, lastName, pickCustomer, pickItem, pickName } from "./random.ts";
 import { initialRows, type LoadedRow, type Value } from "./rows.ts";
 import { COLUMNS, createTables, type Table, TABLES } from "./schema.ts";

@@ -1,7 +1,7 @@
 // TPC-C's five transactions (clauses 2.4 to 2.8). Statements that do not need each other's answers go in one call, on both sides.
 import { type Random, whole } from "../load/random.ts";
-import { type Statement } from "../load/workload.ts";
-import { type Ending, type Rows, type Tx } from "./database.ts";
+import type { Statement } from "../load/workload.ts";
+import type { Ending, Rows, Tx } from "./database.ts";
 import { DISTRICTS, pickCustomer, pickItem, pickName, type Scale } from "./random.ts";
 import { districtInfo } from "./schema.ts";
 

@@ -2,11 +2,11 @@
 // an npm package brings for Linux x64, or the machine's own. Opens no page but our own, so it runs without a sandbox, also as root.
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { TemporaryFolder } from "@highwater/dev-process";
 import { type Browser, chromium } from "playwright-core";
 
 export { type Browser, type BrowserContext, type Page } from "playwright-core";
@@ -63,7 +63,8 @@ export interface DevBrowser extends AsyncDisposable {
 export async function launchBrowser(): Promise<DevBrowser> {
   const found = findBrowser();
   if (typeof found === "object" && "why" in found) throw new Error(found.why);
-  const folder = await mkdtemp(join(tmpdir(), "highwater-browser-"));
+  const temporary = await TemporaryFolder.make("highwater-browser-");
+  const folder = temporary.path;
   try {
     const { path, env } = found === "packed" ? await unpack(folder) : { path: found.path, env: {} };
     const browser = await chromium.launch({
@@ -72,11 +73,11 @@ export async function launchBrowser(): Promise<DevBrowser> {
     });
     const close = async (): Promise<void> => {
       await browser.close();
-      await rm(folder, { recursive: true, force: true });
+      await temporary.remove();
     };
     return { browser, close, [Symbol.asyncDispose]: close };
   } catch (cause) {
-    await rm(folder, { recursive: true, force: true });
+    await temporary.remove();
     throw cause;
   }
 }

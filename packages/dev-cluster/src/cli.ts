@@ -3,6 +3,7 @@
 
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
+import { exitCodeOf } from "@highwater/dev-process";
 import { helpText, runCommand } from "./commands.ts";
 import { type Cluster, type ClusterOptions, DevClusterError, startCluster } from "./index.ts";
 
@@ -67,7 +68,7 @@ async function main(): Promise<void> {
   let stop: () => void = () => undefined;
   const stopped = new Promise<void>((resolve) => (stop = resolve));
   // Until the cluster exists, and at the second Ctrl-C, the program just ends: the supervisor cleans up after it.
-  const onSignal = (): void => process.exit(130);
+  const onSignal = (signal: NodeJS.Signals): void => process.exit(exitCodeOf(signal));
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(name, onSignal);
   const startMs = performance.now();
   const cluster = await startCluster(options);

@@ -5,9 +5,9 @@ import { open, readdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { DevClusterError, errorFromRecord } from "./errors.ts";
+import type { CallMessage, SupervisorMessage } from "./messages.ts";
 import { killTree, signal, waitGone } from "./processes.ts";
-import { type CallMessage, type SupervisorMessage } from "./supervisor.ts";
-import { type SupervisorApi } from "./types.ts";
+import type { SupervisorApi } from "./types.ts";
 
 const logTailLines = 15;
 

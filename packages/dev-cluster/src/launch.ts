@@ -7,11 +7,11 @@ import { promisify } from "node:util";
 import { type Binaries, findBinaries } from "./binaries.ts";
 import { coldCopy } from "./clone.ts";
 import { DevClusterError } from "./errors.ts";
-import { type PlannedNode } from "./layout.ts";
-import { type Network } from "./network.ts";
+import type { PlannedNode } from "./layout.ts";
+import type { Network } from "./network.ts";
 import { chooseFreePort, isPortFree } from "./ports.ts";
 import { PostgresNode, serverEnvironment } from "./postgres-node.ts";
-import { type ClusterOptions } from "./types.ts";
+import type { ClusterOptions } from "./types.ts";
 import { chooseIdentity, type Identity } from "./unprivileged.ts";
 
 const portAttemptsMax = 5;

@@ -1,7 +1,7 @@
 // From ClusterOptions to a checked list of nodes. Pure.
 
 import { DevClusterError } from "./errors.ts";
-import { type ClusterOptions, type NodeOptions } from "./types.ts";
+import type { ClusterOptions, NodeOptions } from "./types.ts";
 
 export interface PlannedNode {
   id: string;

@@ -4,7 +4,7 @@ import { DevClusterError } from "./errors.ts";
 import { checkRoundTrip } from "./layout.ts";
 import { LinkTable } from "./link.ts";
 import { Relay } from "./relay.ts";
-import { type CutOptions, type RelayTarget } from "./types.ts";
+import type { CutOptions, RelayTarget } from "./types.ts";
 
 export interface Endpoint {
   id: string;

@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { descendants, isAlive, processesNaming, signal, signalTree, waitGone } from "./processes.ts";
-import { type Identity } from "./unprivileged.ts";
+import type { Identity } from "./unprivileged.ts";
 
 const goneLimitMs = 10_000;
 /**

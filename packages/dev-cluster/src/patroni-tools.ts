@@ -4,7 +4,7 @@ import { constants } from "node:fs";
 import { access, readdir } from "node:fs/promises";
 import path from "node:path";
 import { venvDir } from "./etcd.ts";
-import { type MemberTools } from "./patroni-member.ts";
+import type { MemberTools } from "./patroni-member.ts";
 import { canReach, chooseIdentity, type Identity } from "./unprivileged.ts";
 
 export interface Tools extends MemberTools {

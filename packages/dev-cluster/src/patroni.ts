@@ -1,11 +1,12 @@
 // A real Patroni cluster on loopback, for tests that need the HA manager itself: it starts, watches and promotes the servers,
 // and holds the leader key in etcd. Needs a full PostgreSQL installation; the embedded one has no pg_basebackup.
 
-import { chmod, chown, mkdir, rm, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { TemporaryFolder } from "@highwater/dev-process";
 import { DevClusterError } from "./errors.ts";
-import { type Etcd } from "./etcd.ts";
+import type { Etcd } from "./etcd.ts";
 import { Network } from "./network.ts";
 import { PatroniMember } from "./patroni-member.ts";
 import { dynamicConfiguration, PATRONI_SETTINGS, type PatroniSettings } from "./patroni-settings.ts";
@@ -13,7 +14,7 @@ import { findTools, type Tools } from "./patroni-tools.ts";
 import { chooseFreePort } from "./ports.ts";
 import { signal } from "./processes.ts";
 import { querySql } from "./sql.ts";
-import { type CutOptions, type Row } from "./types.ts";
+import type { CutOptions, Row } from "./types.ts";
 import { makeClusterDir } from "./unprivileged.ts";
 
 const startLimitMs = 120_000;
@@ -36,6 +37,7 @@ export interface PatroniOptions {
 
 export class PatroniCluster implements AsyncDisposable {
   readonly dir: string;
+  readonly #folder: TemporaryFolder;
   readonly #options: PatroniOptions;
   readonly #tools: Tools;
   readonly #members = new Map<string, PatroniMember>();
@@ -46,6 +48,7 @@ export class PatroniCluster implements AsyncDisposable {
     this.#options = options;
     this.#tools = tools;
     this.dir = dir;
+    this.#folder = TemporaryFolder.of(dir);
   }
 
   /** `ID/patroni.log` and `ID/server.log`. */
@@ -342,7 +345,7 @@ export class PatroniCluster implements AsyncDisposable {
   async close(): Promise<void> {
     await Promise.all([...this.#members.keys()].map((id) => this.kill(id)));
     await this.#network.close();
-    await rm(this.dir, { recursive: true, force: true, maxRetries: 5 });
+    await this.#folder.remove();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

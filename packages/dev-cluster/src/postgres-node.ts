@@ -6,15 +6,15 @@ import { once } from "node:events";
 import { open, readFile, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Binaries } from "./binaries.ts";
+import type { Binaries } from "./binaries.ts";
 import { chownIfNeeded } from "./clone.ts";
 import { DevClusterError } from "./errors.ts";
 import { isPortFree } from "./ports.ts";
 import { descendants, killTree, signal, signalTree, waitGone } from "./processes.ts";
 import { clusterConfig, conninfo, withoutConninfo } from "./postgres-config.ts";
 import { querySql, withClient } from "./sql.ts";
-import { type StopMode } from "./types.ts";
-import { type Identity } from "./unprivileged.ts";
+import type { StopMode } from "./types.ts";
+import type { Identity } from "./unprivileged.ts";
 
 const startLimitMs = 60_000;
 const stopLimitMs = 60_000;

@@ -3,7 +3,7 @@
 // The TCP handshake is not delayed: a new connection costs no round trip, only what is said on it does.
 
 import net from "node:net";
-import { type Link, type Path } from "./link.ts";
+import type { Link, Path } from "./link.ts";
 
 /** Above this the source is paused, as a full TCP window would; it resumes at half. */
 const queuedBytesMax = 8 * 1024 * 1024;

@@ -2,7 +2,7 @@
 
 import pg from "pg";
 import { DevClusterError } from "./errors.ts";
-import { type Row } from "./types.ts";
+import type { Row } from "./types.ts";
 
 const connectTimeoutMs = 10_000;
 

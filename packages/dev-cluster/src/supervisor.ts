@@ -1,27 +1,16 @@
 // The process that owns the servers and the relays, so that the caller's busy event loop delays no packet and the
-// caller's death, however sudden, leaves nothing behind. Started by client.ts; speaks over the IPC channel only.
+// caller's death, however sudden, leaves nothing behind. Started by client.ts; speaks over the IPC channel only. Never imported: it
+// listens for signals and cleans up for the process that it is.
 
 import { rm } from "node:fs/promises";
-import { asDevClusterError, DevClusterError, type ErrorRecord, errorToRecord } from "./errors.ts";
+import { asDevClusterError, DevClusterError, errorToRecord } from "./errors.ts";
 import { Fleet } from "./fleet.ts";
+import type { CallMessage, SupervisorMessage } from "./messages.ts";
 import { querySql } from "./sql.ts";
-import { type ClusterOptions, type SupervisorApi } from "./types.ts";
+import type { ClusterOptions, SupervisorApi } from "./types.ts";
 
 /** How long a cleanup may take before the process gives up and ends. */
 const cleanupLimitMs = 30_000;
-
-export interface CallMessage {
-  kind: "call";
-  callId: number;
-  method: keyof SupervisorApi;
-  args: unknown[];
-}
-
-export type SupervisorMessage =
-  | { kind: "result"; callId: number; value: unknown }
-  | { kind: "error"; callId: number; error: ErrorRecord }
-  /** The postmasters that run now, for the caller to end if this process dies. */
-  | { kind: "processes"; pids: Record<string, number> };
 
 const dir = process.argv[2] ?? "";
 let fleet: Fleet | undefined;

@@ -1,6 +1,6 @@
 // The package's public types, and the calls that the supervisor process answers.
 
-import { type CutDirection, type CutMode } from "./link.ts";
+import type { CutDirection, CutMode } from "./link.ts";
 
 export interface NodeOptions {
   id: string;

@@ -8,7 +8,7 @@ import { access, chmod, chown, mkdir, readdir, writeFile } from "node:fs/promise
 import net from "node:net";
 import path from "node:path";
 import { createInterface } from "node:readline";
-import { type Readable, type Writable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 import { describe, it } from "node:test";
 import { startCluster } from "../src/index.ts";
 import { descendants, isAlive } from "../src/processes.ts";
@@ -51,6 +51,17 @@ describe("no process and no folder is left", onLinux, () => {
     program.kill("SIGKILL");
     await nothingLeft(temp.dir, pids);
   });
+
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    it(`after ${signal} of a caller that does not listen for it`, async () => {
+      await using temp = await makeTempParent();
+      const program = run([fixture, "hold"], temp.dir);
+      await line(program, /dir/);
+      const pids = await descendants(program.pid ?? 0);
+      program.kill(signal);
+      assert.deepEqual(await once(program, "exit"), [null, signal], "the caller's signals are its own");
+      await nothingLeft(temp.dir, pids);
+    });
 
   it("after SIGKILL of the caller at any moment of the start", async () => {
     // By what exists when the blow falls: the supervisor alone, initdb at work, servers starting.

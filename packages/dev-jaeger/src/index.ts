@@ -1,6 +1,6 @@
 // A real Jaeger on loopback for tests: takes traces by OTLP, keeps them in memory, answers them, and ends with the process that
 // started it. Never for production.
-import { type ChildProcess } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { createServer } from "node:net";
 import { endGuarded, isRunning, spawnGuarded, untilTrue } from "@highwater/dev-process";
 import { findJaeger } from "./find.ts";

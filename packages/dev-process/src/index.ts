@@ -1,15 +1,20 @@
 // A program of somebody else, run for tests and for development: it ends with the process that started it, however that went.
 import { type ChildProcess, spawn } from "node:child_process";
+import { constants } from "node:os";
 import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+
+export { TemporaryFolder } from "./folder.ts";
+export { processesWith } from "./leftovers.ts";
+export { type Ran, runTool } from "./tool.ts";
 
 const POLL_MS = 20;
 /**
  * The shell outlives neither the program nor its parent, whose end closes the pipe that `read` waits on. (A shell gives what it
- * starts in the background an empty standard input, hence the copy.)
+ * starts in the background an empty standard input, hence the copy.) Its exit code is the program's.
  */
 const GUARD =
-  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; kill $! 2>/dev/null';
+  'exec 3<&0; "$@" & pid=$!; { read -r _ <&3; kill -9 $pid; } 2>/dev/null & wait $pid 2>/dev/null; code=$?; kill $! 2>/dev/null; exit $code';
 
 export interface GuardedOptions {
   /** Standard output and standard error; both default to `ignore`. What is a pipe has to be read. */
@@ -17,6 +22,11 @@ export interface GuardedOptions {
   readonly stderr?: "pipe" | "inherit" | "ignore";
   /** A process group of its own, so that Ctrl-C in the terminal reaches it only through its parent; default false. */
   readonly detached?: boolean;
+}
+
+/** With which a program ends that a signal has ended: 130 for SIGINT, 143 for SIGTERM. */
+export function exitCodeOf(signal: NodeJS.Signals): number {
+  return 128 + constants.signals[signal];
 }
 
 /** Starts it without waiting for anything. Standard input is the guard's: `endGuarded` ends the program. */

@@ -1,11 +1,10 @@
 // A real Prometheus on loopback for tests, dashboards and experiments: it scrapes what it is told, keeps what it learns in a folder
 // of its own that goes with it, and ends with the process that started it. Never for production.
 import { type ChildProcess, execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { endGuarded, isRunning, spawnGuarded, untilTrue } from "@highwater/dev-process";
+import { endGuarded, isRunning, spawnGuarded, TemporaryFolder, untilTrue } from "@highwater/dev-process";
 import {
   query,
   queryRange,
@@ -48,11 +47,11 @@ export interface PrometheusOptions {
 
 export class DevPrometheus implements AsyncDisposable {
   readonly url: string;
-  readonly #folder: string;
+  readonly #folder: TemporaryFolder;
   readonly #child: ChildProcess;
   readonly #log: Log;
 
-  private constructor(url: string, folder: string, child: ChildProcess, log: Log) {
+  private constructor(url: string, folder: TemporaryFolder, child: ChildProcess, log: Log) {
     this.url = url;
     this.#folder = folder;
     this.#child = child;
@@ -62,12 +61,12 @@ export class DevPrometheus implements AsyncDisposable {
   /** Resolves when it answers queries. Errors: `whyNoPrometheus`; its own last words when it does not start. */
   static async start(options: PrometheusOptions): Promise<DevPrometheus> {
     const { prometheus } = requirePrograms();
-    const folder = await mkdtemp(join(tmpdir(), "highwater-prometheus-"));
-    const config = join(folder, "prometheus.yml");
+    const folder = await TemporaryFolder.make("highwater-prometheus-");
+    const config = join(folder.path, "prometheus.yml");
     // JSON is YAML.
     await writeFile(config, JSON.stringify(configOf(options), null, 2));
     const flags = [
-      ...[`--config.file=${config}`, `--storage.tsdb.path=${join(folder, "data")}`],
+      ...[`--config.file=${config}`, `--storage.tsdb.path=${join(folder.path, "data")}`],
       ...["--web.listen-address=127.0.0.1:0", "--log.level=info"],
       ...(options.flags ?? []),
     ];
@@ -85,7 +84,7 @@ export class DevPrometheus implements AsyncDisposable {
       return started;
     } catch (cause) {
       await endGuarded(child);
-      await rm(folder, { recursive: true, force: true });
+      await folder.remove();
       throw cause;
     }
   }
@@ -150,7 +149,7 @@ export class DevPrometheus implements AsyncDisposable {
   /** What it has stored is gone afterwards. */
   async close(): Promise<void> {
     await endGuarded(this.#child);
-    await rm(this.#folder, { recursive: true, force: true });
+    await this.#folder.remove();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

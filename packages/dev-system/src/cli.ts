@@ -2,8 +2,9 @@
 // The command `highwater-dev-system` (`make up`): the three-region system, kept running until Ctrl-C.
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
-import { type NodeStatus } from "@highwater/dev-cluster";
+import type { NodeStatus } from "@highwater/dev-cluster";
 import { whyNoEnvoy } from "@highwater/dev-envoy";
+import { exitCodeOf } from "@highwater/dev-process";
 import { makeUuidV7 } from "@highwater/protocol";
 import { System, type SystemOptions } from "./index.ts";
 
@@ -139,7 +140,7 @@ async function main(): Promise<void> {
   const options = readOptions();
   if (options === "help") return console.log(usage);
   // Until the system exists, and at the second Ctrl-C, the program just ends; its children notice and end too.
-  const die = (): void => process.exit(130);
+  const die = (signal: NodeJS.Signals): void => process.exit(exitCodeOf(signal));
   for (const name of SIGNALS) process.on(name, die);
   const startMs = performance.now();
   const system = await System.start(options);

@@ -1,6 +1,6 @@
 // What the trackers of a system say about who reigns: for operators, who name to a new primary what trackers remember, and for whoever
 // waits until a failover is over.
-import { type System } from "./index.ts";
+import type { System } from "./index.ts";
 
 const ASK_LIMIT_MS = 1_500;
 
