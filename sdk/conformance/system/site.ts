@@ -129,11 +129,41 @@ export class Site implements AsyncDisposable {
     this.#deadNodes.add(region);
   }
 
-  /** Every tracker tells at least the mark that the primary's tells now; at other levels one may have heard a last one alone. */
+  /**
+   * Every tracker tells at least the mark that the primary's tells now; at other levels one may have heard a last one alone.
+   * Rejects where the primary's tracker tells none: nobody knows then what it has promised.
+   */
   async #isHeard(): Promise<void> {
-    const [told] = await reigns(this.system, [this.#primary]);
-    const mark = told?.marks?.[LEVEL] ?? -1n;
-    await this.#trackersAgree(`the mark of ${LEVEL}`, ({ marks }) => (marks?.[LEVEL] ?? -1n) >= mark);
+    const primary = this.#primary;
+    const mark = await this.#toldBy(primary);
+    await this.#trackersAgree(
+      `the mark of ${LEVEL}`,
+      ({ node, marks }) => node === primary && (marks?.[LEVEL] ?? -1n) >= mark,
+    );
+  }
+
+  /** Waits for a tracker that is not ready yet; one that was stopped or paused will not answer by itself. */
+  async #toldBy(region: string): Promise<bigint> {
+    const about = `the mark of ${LEVEL} by the tracker of ${region}`;
+    const deadlineMs = performance.now() + AGREED_LIMIT_MS;
+    for (;;) {
+      if (!this.#isAwake(region))
+        throw new Error(`${about} is not known: it was stopped or paused; start or continue it first`);
+      const [told] = await reigns(this.system, [region]);
+      const mark = told?.node === this.#primary ? told.marks?.[LEVEL] : undefined;
+      if (mark !== undefined) return mark;
+      if (performance.now() > deadlineMs)
+        throw new Error(
+          `${about} is not known within ${String(AGREED_LIMIT_MS)} ms; see ${this.system.tracker(region).logFile}`,
+        );
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+
+  /** Whether the region's tracker can answer. */
+  #isAwake(region: string): boolean {
+    const { running, pid } = this.system.tracker(region);
+    return running && pid !== undefined && !this.#pausedPids.has(pid);
   }
 
   async #isFollowed(): Promise<void> {
@@ -141,15 +171,12 @@ export class Site implements AsyncDisposable {
     await this.#trackersAgree(`the reign of ${primary}`, ({ node }) => node === primary);
   }
 
-  /** Resolves when what each running tracker says passes; rejects, naming those of which it does not, when the limit is over. */
+  /** Resolves when what each tracker that can answer says passes; rejects, naming those of which it does not, when the limit is over. */
   async #trackersAgree(about: string, passes: (told: Reign) => boolean): Promise<void> {
-    const running = this.regions.filter((region) => {
-      const { running: isRunning, pid } = this.system.tracker(region);
-      return isRunning && pid !== undefined && !this.#pausedPids.has(pid);
-    });
+    const awake = this.regions.filter((region) => this.#isAwake(region));
     const deadlineMs = performance.now() + AGREED_LIMIT_MS;
     for (;;) {
-      const others = (await reigns(this.system, running)).filter((told) => !passes(told));
+      const others = (await reigns(this.system, awake)).filter((told) => !passes(told));
       if (others.length === 0) return;
       const regions = others.map(({ region }) => region).join(", ");
       if (performance.now() > deadlineMs) throw new Error(`${about}: not known in ${regions}`);
