@@ -5,9 +5,10 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { record } from "../record.ts";
-import { Bench, type Subject } from "./bench.ts";
+import { Bench } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
-import { CLIENTS, type Sample, summarize, tableOf, verdictOf } from "./results.ts";
+import { CLIENTS, summarize, tableOf, verdictOf } from "./results.ts";
+import { measureInRounds, readRounds } from "./rounds.ts";
 
 const WARM_UP_MS = 1_500;
 
@@ -18,21 +19,7 @@ const { values } = parseArgs({
     profile: { type: "string" },
   },
 });
-const rounds = Number(values.rounds);
-const durationMs = 1_000 * Number(values.seconds);
-if (!(rounds >= 1 && rounds <= 50 && durationMs >= 100 && durationMs <= 60_000))
-  throw new Error("--rounds is from 1 to 50, and --seconds from 0.1 to 60");
-
-/** Every subject with every number of clients, in turns; what comes before the compiler has seen it all does not count. */
-async function measure(bench: Bench, subjects: readonly Subject[]): Promise<Sample[]> {
-  for (const subject of subjects)
-    for (const clients of CLIENTS) await bench.run(subject, { round: 0, clients, durationMs: WARM_UP_MS });
-  const samples: Sample[] = [];
-  for (let round = 1; round <= rounds; round++)
-    for (const clients of CLIENTS)
-      for (const subject of subjects) samples.push(await bench.run(subject, { round, clients, durationMs }));
-  return samples;
-}
+const how = { ...readRounds(values), clientCounts: CLIENTS, warmUpMs: WARM_UP_MS };
 
 async function run(system: BenchSystem): Promise<boolean> {
   const url = await system.appUrl();
@@ -40,19 +27,21 @@ async function run(system: BenchSystem): Promise<boolean> {
   try {
     const profile = values.profile === undefined ? {} : { profile: resolve(values.profile) };
     const gateway = await system.startGateway({ name: "gateway", withTracker: false, ...profile });
-    const samples = await measure(bench, [
-      { series: "gateway", target: { kind: "gateway", url: gateway.url }, pid: gateway.pid },
-      { series: "direct_async", target: { kind: "direct", url, synchronousCommit: "off" } },
-      { series: "direct_sync", target: { kind: "direct", url, synchronousCommit: "on" } },
-    ]);
+    const samples = await measureInRounds(
+      bench,
+      [
+        { series: "gateway", target: { kind: "gateway", url: gateway.url }, pid: gateway.pid },
+        { series: "direct_async", target: { kind: "direct", url, synchronousCommit: "off" } },
+        { series: "direct_sync", target: { kind: "direct", url, synchronousCommit: "on" } },
+      ],
+      how,
+    );
     await system.stop(gateway);
     // Only now: a tracker reads the positions of the nodes all the time, which the others would pay for as well.
     const tracked = await system.startGateway({ name: "gateway-with-tracker", withTracker: true });
-    samples.push(
-      ...(await measure(bench, [
-        { series: "gateway_with_tracker", target: { kind: "gateway", url: tracked.url }, pid: tracked.pid },
-      ])),
-    );
+    const target = { kind: "gateway", url: tracked.url } as const;
+    const last = [{ series: "gateway_with_tracker", target, pid: tracked.pid }];
+    samples.push(...(await measureInRounds(bench, last, how)));
     await bench.check();
     const result = summarize(samples);
     record("gateway", result);

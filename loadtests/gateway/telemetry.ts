@@ -4,7 +4,7 @@
 // Options: --rounds N, --seconds S (of a segment), --clients N (1, 8 or 64), --only-cost (of a trace by itself). Exit codes: 0 when the bar is met, 1 when it is missed or the benchmark failed.
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
-import { type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { record } from "../record.ts";
@@ -12,6 +12,7 @@ import { Bench, type Subject } from "./bench.ts";
 import { BenchSystem } from "./bench-system.ts";
 import { traceCost } from "./trace-cost.ts";
 import { CLIENTS as ALL_CLIENTS, type ClientCount, median, type Sample, tpsOf } from "./results.ts";
+import { measureInRounds, readRounds } from "./rounds.ts";
 
 /** The compiler has to see all of it, also on a machine that has other things to do. */
 const WARM_UP_MS = 8_000;
@@ -34,10 +35,7 @@ const { values } = parseArgs({
 const asked = ALL_CLIENTS.find((clients) => String(clients) === values.clients);
 if (asked === undefined) throw new Error(`--clients is one of ${ALL_CLIENTS.join(", ")}`);
 const CLIENTS: readonly ClientCount[] = [asked];
-const rounds = Number(values.rounds);
-const durationMs = 1_000 * Number(values.seconds);
-if (!(rounds >= 1 && rounds <= 50 && durationMs >= 100 && durationMs <= 60_000))
-  throw new Error("--rounds is from 1 to 50, and --seconds from 0.1 to 60");
+const how = { ...readRounds(values), clientCounts: CLIENTS, warmUpMs: WARM_UP_MS };
 
 /** A collector that takes everything and does nothing with it. */
 async function startSink(): Promise<{ url: string; bytes: () => Record<string, number>; close: () => void }> {
@@ -76,19 +74,6 @@ function ratio(
 
 const cpuOf = ({ cpu, segment }: Sample): number => (1_000 * (cpu.gateway ?? Number.NaN)) / segment.committed;
 
-async function measure(bench: Bench, subjects: readonly Subject[]): Promise<Sample[]> {
-  for (const subject of subjects)
-    for (const clients of CLIENTS) await bench.run(subject, { round: 0, clients, durationMs: WARM_UP_MS });
-  const samples: Sample[] = [];
-  for (let round = 1; round <= rounds; round++)
-    for (const clients of CLIENTS)
-      for (const at of subjects.keys()) {
-        const subject = subjects[(at + round) % subjects.length];
-        if (subject !== undefined) samples.push(await bench.run(subject, { round, clients, durationMs }));
-      }
-  return samples;
-}
-
 async function run(system: BenchSystem): Promise<boolean> {
   const bench = new Bench(system);
   const sink = await startSink();
@@ -108,7 +93,7 @@ async function run(system: BenchSystem): Promise<boolean> {
       const { url, pid } = await system.startGateway({ name, withTracker: false, tracker, env: env[name] });
       subjects.push({ series: name, target: { kind: "gateway", url }, pid });
     }
-    const samples = await measure(bench, subjects);
+    const samples = await measureInRounds(bench, subjects, how);
     await bench.check();
     const cells = Object.fromEntries(
       NAMES.map((name) => [
