@@ -2,14 +2,13 @@
 // comes in between), so they are counted and not thrown.
 import { setTimeout as pause } from "node:timers/promises";
 import { type System } from "@highwater/dev-system";
-import { newId, send, type TransactionAnswer, verdicts } from "../../packages/dev-system/test/support.ts";
+import { newId, post, send, type TransactionAnswer, verdicts } from "@highwater/dev-system/testing";
 
 const WORKERS_PER_REGION = 3;
 const PAUSE_MS = 30;
 const GONE_PAUSE_MS = 500;
 const ISOLATIONS = ["serializable", "repeatable read", "read committed"] as const;
 const ACCOUNTS = 50;
-const CALL_LIMIT_MS = 30_000;
 
 /** Of the gateways: so many sessions, and so many transactions that wait for one. */
 const POOL_SIZE = 4;
@@ -126,7 +125,7 @@ export class Load {
     const ended = await post(`${gateway}/v1/transactions/${id}/commit`, body, {
       "highwater-session": session,
     });
-    if (!ended.ok) throw new Error(`commit: ${String(ended.status)}`);
+    if (ended.status >= 300) throw new Error(`commit: ${String(ended.status)}`);
     return undefined;
   }
 
@@ -161,14 +160,3 @@ const write = (account: number) => ({
   sql: "UPDATE account SET balance = balance - 1 WHERE id = $1",
   params: [account],
 });
-
-async function post(url: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
-  const answer = await fetch(url, {
-    method: "POST",
-    headers: { "content-type": "application/json", ...headers },
-    body: JSON.stringify(body),
-    signal: AbortSignal.timeout(CALL_LIMIT_MS),
-  });
-  await answer.arrayBuffer();
-  return answer;
-}

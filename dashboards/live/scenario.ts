@@ -1,13 +1,13 @@
 // The whole product on this machine with a Prometheus that scrapes it, under load, through the loss of the primary's region: what
 // tests of panels and pictures look at.
-import { readFile, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { TemporaryFolder } from "@highwater/dev-process";
 import { System } from "@highwater/dev-system";
 import { DevPrometheus, type ScrapeTarget } from "@highwater/dev-prometheus";
-import { eventually, send, verdicts } from "../../packages/dev-system/test/support.ts";
-import { answers, Receiver } from "../../services/durability-tracker/test/webhooks/receiver.ts";
+import { answers, Receiver } from "@highwater/dev-system/receiver";
+import { eventually, post, send, verdicts } from "@highwater/dev-system/testing";
 import { JOBS } from "../src/config.ts";
 import { ROOT } from "../src/files.ts";
 import { RULE_FILES } from "../src/rules/files.ts";
@@ -76,12 +76,11 @@ export async function play({ beforeMs, afterMs, log = () => undefined }: Scenari
 }
 
 async function startPrometheus(system: System, stack: AsyncDisposableStack): Promise<DevPrometheus> {
-  const folder = await mkdtemp(join(tmpdir(), "highwater-scenario-"));
-  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const folder = stack.use(await TemporaryFolder.make("highwater-scenario-"));
   const rules: string[] = [];
   for (const name of Object.keys(RULE_FILES)) {
     const text = await readFile(new URL(`prometheus/${name}`, ROOT), "utf8");
-    const path = join(folder, name);
+    const path = join(folder.path, name);
     // Half a minute between two evaluations is long here.
     await writeFile(path, text.replaceAll("interval: 30s", "interval: 1s"));
     rules.push(path);
@@ -97,13 +96,8 @@ async function makeEndpoint(system: System, url: string): Promise<void> {
   const [first = ""] = system.regions;
   const events = ["transaction.lost", "transaction.durable", "epoch.started"];
   await eventually("the endpoint is made", async () => {
-    const answer = await fetch(`${system.tracker(first).url}/v1/webhooks`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ url, events }),
-    });
-    await answer.arrayBuffer();
-    return answer.status === 201;
+    const { status } = await post(`${system.tracker(first).url}/v1/webhooks`, { url, events });
+    return status === 201;
   });
 }
 

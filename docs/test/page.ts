@@ -6,6 +6,7 @@
 //     <!-- another process -->            what follows is a program of its own, which runs after the one before it, and in the
 //                                         folder and on the tables of the other language's: one takes over what the other has left
 import { type Endpoint } from "@highwater/dev-system";
+import { BLOCK } from "../../scripts/code-blocks.ts";
 
 export type Language = "ts" | "python";
 export const LANGUAGES: readonly Language[] = ["ts", "python"];
@@ -27,8 +28,8 @@ export interface Page {
   readonly scenes: readonly Scene[];
 }
 
-const PIECE =
-  /^```(?<kind>\w+)\n(?<text>.*?)^```$|^<!-- (?<word>setup|fault|another process)(?:: (?<value>.*?))? -->$/gms;
+const COMMENT = /^<!-- (?<word>setup|fault|another process)(?:: (?<value>.*?))? -->$/;
+const PIECE = new RegExp(`${BLOCK.source}|${COMMENT.source}`, BLOCK.flags);
 
 export function readPage(name: string, markdown: string): Page {
   const setup: string[] = [];
@@ -47,13 +48,6 @@ export function readPage(name: string, markdown: string): Page {
     else if (kind !== "json") throw new Error(`${name}: a block of ${String(kind)}`);
   }
   return { name, languages: LANGUAGES, setup: setup.join("\n"), scenes };
-}
-
-/** The blocks of one language, each by itself. */
-export function blocksOf(language: Language, markdown: string): string[] {
-  return [...markdown.matchAll(PIECE)].flatMap(({ groups = {} }) =>
-    groups["kind"] === language ? [groups["text"] ?? ""] : [],
-  );
 }
 
 /** Without what is only there for the test: what the checkers of types are given. */

@@ -1,7 +1,8 @@
 // The programs of the READMEs in TypeScript, each block by itself: what it needs, and what it prints. Those of the Python SDK are
 // run by its own tests.
 import { readFile } from "node:fs/promises";
-import { blocksOf, type Page } from "./page.ts";
+import { blocksOf } from "../../scripts/code-blocks.ts";
+import { type Page } from "./page.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const SETUP = `CREATE TABLE account (id int PRIMARY KEY, balance int8 NOT NULL); INSERT INTO account VALUES (1, 100);

@@ -16,7 +16,7 @@ import {
   type Principal,
   unauthenticated,
 } from "../../../packages/service/src/identity/principal.ts";
-import { makeKey, TestIssuer } from "../../../packages/service/test/support/issuer.ts";
+import { makeKey, TestIssuer } from "@highwater/service/testing/issuer";
 import { authorizationOf } from "../../../services/txn-gateway/src/neon/headers.ts";
 import { SessionHeaders } from "../../../services/txn-gateway/src/interactive/session-header.ts";
 import { jsonOf, orRefused, orRefusedLater } from "../holds.ts";

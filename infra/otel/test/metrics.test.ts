@@ -5,7 +5,7 @@ import { DevPrometheus, whyNoPrometheus } from "@highwater/dev-prometheus";
 import { System } from "@highwater/dev-system";
 import { Highwater, sql } from "@highwater/sdk";
 import { CATALOGUE, type Metric } from "@highwater/service";
-import { createTable } from "../../../packages/dev-system/test/support.ts";
+import { createTable } from "@highwater/dev-system/testing";
 
 const EAST = "us-east";
 const FAST = 20;

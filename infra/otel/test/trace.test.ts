@@ -21,8 +21,7 @@ import { System } from "@highwater/dev-system";
 import { type Statement } from "@highwater/protocol";
 import { Highwater, sql } from "@highwater/sdk";
 import { tracing } from "@highwater/sdk/opentelemetry";
-import { TestEdge } from "../../envoy/test/support/edge.ts";
-import { createTable, eventually, newId, put, starve } from "../../../packages/dev-system/test/support.ts";
+import { createTable, eventually, newId, put, starve } from "@highwater/dev-system/testing";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const skip = whyNoJaeger();
@@ -90,26 +89,13 @@ async function postUnsampled(
   return { status: response.status, body: (await response.json()) as { id: string } };
 }
 
-/** Of a region: its gateway and its tracker behind one address. */
-async function edgeOf(region: string): Promise<TestEdge> {
-  const node = (url: string) => ({ address: "127.0.0.1", port: Number(new URL(url).port) });
-  return TestEdge.start({
-    regions: [
-      {
-        name: region,
-        gateways: [{ name: region, ...node(system.gateway(region).url) }],
-        trackers: [{ name: region, ...node(system.tracker(region).url) }],
-      },
-    ],
-    traces: { address: "127.0.0.1", port: jaeger.otlpPort },
-  });
-}
-
 test(
   "one whole trace: application, edge, gateway, PostgreSQL, durability point",
   { skip: skip === false ? whyNoEnvoy() : skip },
   async () => {
-    await using edge = await edgeOf(EAST);
+    const edge = await system.startEdge(EAST, {
+      traces: { address: "127.0.0.1", port: jaeger.otlpPort },
+    });
     const { provider, spans: own } = application();
     api.propagation.setGlobalPropagator(new W3CTraceContextPropagator());
     const hw = new Highwater({

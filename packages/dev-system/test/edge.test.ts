@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, describe, test } from "node:test";
-import { type Problem } from "@highwater/protocol";
+import type { Problem } from "@highwater/protocol";
 import { whyNoEnvoy } from "@highwater/dev-envoy";
 import { Highwater, sql } from "@highwater/sdk";
 import { type RegionEdge, System } from "../src/index.ts";
-import { commit, createTable, eventually, keysOn, newId, put, stateOf } from "./support.ts";
+import { commit, createTable, eventually, keysOn, newId, put, stateOf } from "../src/testing.ts";
 
 const [EAST, WEST] = ["us-east", "us-west"] as const;
 const BODY_LIMIT = 4_194_304;

@@ -2,7 +2,7 @@
 // recovers by itself. Method: the whole product as real processes; the trackers die, or every replica is cut off.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Problem } from "@highwater/protocol";
+import type { Problem } from "@highwater/protocol";
 import { System } from "../src/index.ts";
 import {
   assertTruth,
@@ -14,7 +14,7 @@ import {
   put,
   send,
   type TransactionAnswer,
-} from "./support.ts";
+} from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const MOST = 12;

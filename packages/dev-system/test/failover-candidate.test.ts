@@ -16,7 +16,7 @@ import {
   marksOf,
   put,
   verdicts,
-} from "./support.ts";
+} from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const COMMAND = new URL(

@@ -18,7 +18,7 @@ import {
   send,
   stateOf,
   verdict,
-} from "./support.ts";
+} from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 

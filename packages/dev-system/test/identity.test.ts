@@ -8,7 +8,7 @@ import { decodeToken, encodeToken, type Topology, type VerdictsResponse } from "
 import { Highwater, sql } from "@highwater/sdk";
 import { internalCredential } from "@highwater/service";
 import { System } from "../src/index.ts";
-import { eventually, newId } from "./support.ts";
+import { eventually, newId } from "../src/testing.ts";
 
 const [EAST, WEST] = ["us-east", "us-west"] as const;
 const SECRET = "a secret of this test's cluster";

@@ -16,7 +16,7 @@ import {
   put,
   send,
   verdict,
-} from "./support.ts";
+} from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const KEY = "/service/shop/leader";

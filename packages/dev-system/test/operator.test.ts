@@ -12,7 +12,7 @@ import {
   marksOf,
   put,
   send,
-} from "./support.ts";
+} from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 

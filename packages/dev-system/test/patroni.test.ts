@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { Etcd, PatroniCluster } from "@highwater/dev-cluster";
 import { ServiceProcess } from "../src/index.ts";
-import { commit, eventually, marksOf, put, send, verdict, verdicts } from "./support.ts";
+import { commit, eventually, marksOf, put, send, verdict, verdicts } from "../src/testing.ts";
 
 const MEMBERS = ["east", "west", "north"];
 const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);

@@ -2,9 +2,9 @@
 // Method: the whole product over three regions with delayed links; replication is held back where the test needs it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type TransactionRequest, type TransactionResponse } from "@highwater/protocol";
+import type { TransactionRequest, TransactionResponse } from "@highwater/protocol";
 import { System } from "../src/index.ts";
-import { commit, createTable, eventually, newId, put } from "./support.ts";
+import { commit, createTable, eventually, newId, put } from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 

@@ -3,10 +3,10 @@
 // Method: clients of the SDK with promises open; trackers, then a whole region, killed; verdicts compared everywhere.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type TokenVerdict } from "@highwater/protocol";
+import type { TokenVerdict } from "@highwater/protocol";
 import { Highwater, sql, TransactionLostError } from "@highwater/sdk";
 import { System } from "../src/index.ts";
-import { createTable, keysOn, starve, verdicts } from "./support.ts";
+import { createTable, keysOn, starve, verdicts } from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const WAIT_MS = 60_000;

@@ -3,9 +3,18 @@
 // Method: the whole product; a region falls silent, and a node is promoted that lacks what had been promised.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type DurabilityEvent, type DurabilityEventType, type EventPage } from "@highwater/protocol";
+import type { DurabilityEvent, DurabilityEventType, EventPage } from "@highwater/protocol";
 import { System } from "../src/index.ts";
-import { commit, commitKeys, createTable, epochAfter, eventually, marksOf, put, verdict } from "./support.ts";
+import {
+  commit,
+  commitKeys,
+  createTable,
+  epochAfter,
+  eventually,
+  marksOf,
+  put,
+  verdict,
+} from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 

@@ -6,7 +6,7 @@ import { type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { HighwaterError } from "@highwater/protocol";
 import { JwtAuthenticator, type JwtOptions } from "../src/identity/jwt.ts";
 import { FakeClock } from "../src/testing.ts";
-import { type Claims, type IssuerKey, makeKey, TestIssuer } from "./support/issuer.ts";
+import { type Claims, type IssuerKey, makeKey, TestIssuer } from "../src/testing/issuer.ts";
 
 const issuer = new TestIssuer();
 let clock: FakeClock;

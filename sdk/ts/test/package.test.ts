@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-import { blocksOf } from "../../../docs/test/page.ts";
+import { blocksOf } from "../../../scripts/code-blocks.ts";
 import { build as buildPackage } from "../scripts/build.ts";
 import { refusedNames } from "../scripts/internal-names.ts";
 

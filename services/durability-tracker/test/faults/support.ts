@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type TokenVerdict, type TransactionResponse } from "@highwater/protocol";
 import { System } from "@highwater/dev-system";
-import { eventually as eventuallyWithin, newId } from "../../../../packages/dev-system/test/support.ts";
+import { eventually as eventuallyWithin, newId } from "@highwater/dev-system/testing";
 import { HoldingProxy } from "./holding-proxy.ts";
 
 export const EAST = "us-east";

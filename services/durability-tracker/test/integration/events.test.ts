@@ -5,13 +5,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { System } from "@highwater/dev-system";
 import { type EventPage } from "@highwater/protocol";
-import {
-  commit,
-  commitKeys,
-  createTable,
-  eventually,
-  verdicts,
-} from "../../../../packages/dev-system/test/support.ts";
+import { commit, commitKeys, createTable, eventually, verdicts } from "@highwater/dev-system/testing";
 import { SseClient } from "../../src/events/sse-client.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;

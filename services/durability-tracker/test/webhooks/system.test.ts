@@ -13,8 +13,8 @@ import {
   validate,
   WebhookMessage,
 } from "@highwater/protocol";
-import { commit, createTable, eventually } from "../../../../packages/dev-system/test/support.ts";
-import { ok, Receiver } from "./receiver.ts";
+import { commit, createTable, eventually } from "@highwater/dev-system/testing";
+import { ok, Receiver } from "@highwater/dev-system/receiver";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const LOST = 200;

@@ -1,4 +1,4 @@
-// What the scenarios share: a raw client of the wire (no SDK, so that nothing is retried behind a test's back), waiting
+// For whoever tries the whole product: a raw client of the wire (no SDK, so that nothing is retried behind a test's back), waiting
 // for a condition, and the look into the database that decides whether a verdict was right.
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
@@ -12,7 +12,7 @@ import {
   type TransactionStateResponse,
   type VerdictsResponse,
 } from "@highwater/protocol";
-import { type System } from "../src/index.ts";
+import type { System } from "./index.ts";
 
 const LIMIT_MS = 30_000;
 
@@ -42,17 +42,26 @@ export async function eventually<T>(
 
 export interface Answer<T> {
   readonly status: number;
+  readonly headers: Headers;
   readonly body: T;
 }
 
-async function call<T>(url: string, body?: unknown): Promise<Answer<T>> {
-  const response = await fetch(url, {
-    signal: AbortSignal.timeout(LIMIT_MS),
-    ...(body === undefined
-      ? {}
-      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+async function call<T>(url: string, init: RequestInit = {}): Promise<Answer<T>> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(LIMIT_MS), ...init });
+  return { status: response.status, headers: response.headers, body: (await response.json()) as T };
+}
+
+/** One call, sent once. */
+export function post<T>(
+  url: string,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer<T>> {
+  return call(url, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
   });
-  return { status: response.status, body: (await response.json()) as T };
 }
 
 export type TransactionAnswer = Answer<TransactionResponse & Partial<Problem>>;
@@ -63,7 +72,7 @@ export function send(
   statements: readonly Statement[],
   options: Partial<TransactionRequest> = {},
 ): Promise<TransactionAnswer> {
-  return call(`${gateway}/v1/transactions`, { id: newId(), statements, ...options });
+  return post(`${gateway}/v1/transactions`, { id: newId(), statements, ...options });
 }
 
 /** One transaction that has to commit; sent again while the service asks for patience, under a new id where it says so. */
@@ -108,7 +117,7 @@ export async function verdicts(
   tokens: readonly string[],
   options: { level?: string; waitMs?: number } = {},
 ): Promise<TokenVerdict[]> {
-  const { status, body } = await call<VerdictsResponse>(`${tracker}/v1/durability/verdicts`, {
+  const { status, body } = await post<VerdictsResponse>(`${tracker}/v1/durability/verdicts`, {
     tokens,
     waitMs: 20_000,
     ...options,
