@@ -8,6 +8,7 @@ import { makeDocument as makeTrackerDocument } from "../../services/durability-t
 import { makeDocument } from "../../services/txn-gateway/src/openapi/document.ts";
 import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
+import { renderTerraform } from "./terraform.ts";
 
 export interface Page {
   readonly name: string;
@@ -25,6 +26,7 @@ export const GENERATED: readonly Page[] = [
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
   { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
   { name: "metrics.md", render: renderMetrics },
+  { name: "terraform.md", render: renderTerraform },
   ...SDK_PAGES,
 ];
 

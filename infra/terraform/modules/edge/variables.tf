@@ -11,16 +11,31 @@ variable "name" {
 variable "region" {
   description = "AWS region of the load balancer, by which DNS measures the clients' latency."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "Must be the name of an AWS region, such as us-east-1."
+  }
 }
 
 variable "vpc_id" {
   description = "VPC of the load balancer."
   type        = string
+
+  validation {
+    condition     = can(regex("^vpc-[0-9a-z]+$", var.vpc_id))
+    error_message = "Must be the id of a VPC."
+  }
 }
 
 variable "vpc_cidr" {
   description = "Range of the VPC, in which the region's edges are."
   type        = string
+
+  validation {
+    condition     = can(cidrhost(var.vpc_cidr, 0)) && var.vpc_cidr != "0.0.0.0/0"
+    error_message = "Must be the range of the VPC, never everybody."
+  }
 }
 
 variable "subnet_ids" {
@@ -36,17 +51,32 @@ variable "subnet_ids" {
 variable "target_group_arn" {
   description = "Group of the region's edges, from `service`."
   type        = string
+
+  validation {
+    condition     = can(regex("^arn:[^:]+:elasticloadbalancing:${var.region}:[0-9]*:targetgroup/", var.target_group_arn))
+    error_message = "Must be the ARN of a target group of this region."
+  }
 }
 
 variable "target_group_arn_suffix" {
   description = "The same as CloudWatch names it, from `service`."
   type        = string
+
+  validation {
+    condition     = can(regex("^targetgroup/", var.target_group_arn_suffix))
+    error_message = "Must be what follows the account in the ARN of the target group: targetgroup/NAME/ID."
+  }
 }
 
 variable "edge_ports" {
   description = "Ports of the edges: requests, and operators' for health checks."
   type        = list(number)
   default     = [8080, 9901]
+
+  validation {
+    condition     = length(var.edge_ports) > 0 && alltrue([for port in var.edge_ports : port >= 1 && port <= 65535 && floor(port) == port])
+    error_message = "At least one port, each from 1 to 65535."
+  }
 }
 
 variable "domain_name" {
@@ -62,6 +92,11 @@ variable "domain_name" {
 variable "zone_id" {
   description = "Public hosted zone in which the name is."
   type        = string
+
+  validation {
+    condition     = can(regex("^[A-Z0-9]{1,32}$", var.zone_id))
+    error_message = "Must be the id of a hosted zone."
+  }
 }
 
 variable "certificate_arn" {
@@ -100,6 +135,11 @@ variable "access_log_bucket" {
   description = "S3 bucket of this region for the load balancer's access logs; null: none. The edges write an access log in any case."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.access_log_bucket == null ? true : can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.access_log_bucket))
+    error_message = "Must be the name of a bucket."
+  }
 }
 
 variable "deletion_protection" {
@@ -112,4 +152,9 @@ variable "alarm_topic_arns" {
   description = "SNS topics of this region that alarms are sent to."
   type        = list(string)
   default     = []
+
+  validation {
+    condition     = alltrue([for arn in var.alarm_topic_arns : can(regex("^arn:[^:]+:sns:${var.region}:", arn))])
+    error_message = "Each must be the ARN of an SNS topic of this region: alarms send to no other."
+  }
 }

@@ -1,11 +1,12 @@
 # The key of one region: its database, backups, secrets, logs, metrics and notifications are encrypted with it.
 
 data "aws_iam_policy_document" "this" {
-  # The account's administrators, by their own policies. Without this nobody could ever change the key. In a key's policy the
-  # star means this key alone.
+  # The account's administrators, by their own policies.
   statement {
-    sid       = "Account"
-    actions   = ["kms:*"]
+    sid = "Account"
+    # What is not given here nobody could ever do with the key, its deletion included.
+    actions = ["kms:*"]
+    # In a key's policy the star is this key.
     resources = ["*"]
     principals {
       type        = "AWS"
@@ -15,8 +16,9 @@ data "aws_iam_policy_document" "this" {
 
   # CloudWatch Logs, for the groups of this system only.
   statement {
-    sid       = "Logs"
-    actions   = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:DescribeKey"]
+    sid     = "Logs"
+    actions = ["kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:DescribeKey"]
+    # This key.
     resources = ["*"]
     principals {
       type        = "Service"
@@ -31,8 +33,9 @@ data "aws_iam_policy_document" "this" {
 
   # Alarms of this account, which send to encrypted topics.
   statement {
-    sid       = "Alarms"
-    actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
+    sid     = "Alarms"
+    actions = ["kms:Decrypt", "kms:GenerateDataKey"]
+    # This key.
     resources = ["*"]
     principals {
       type        = "Service"

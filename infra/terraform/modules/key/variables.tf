@@ -21,6 +21,11 @@ variable "account_id" {
 variable "region" {
   description = "AWS region of the key."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "Must be the name of an AWS region, such as us-east-1."
+  }
 }
 
 variable "deletion_window_days" {

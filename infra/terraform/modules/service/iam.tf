@@ -103,8 +103,9 @@ data "aws_iam_policy_document" "task" {
   }
 
   statement {
-    sid       = "ScalingMetrics"
-    actions   = ["logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"]
+    sid     = "ScalingMetrics"
+    actions = ["logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"]
+    # The streams of this one group.
     resources = ["${aws_cloudwatch_log_group.metrics.arn}:*"]
   }
 

@@ -11,6 +11,11 @@ variable "name" {
 variable "region" {
   description = "The region, by its name in the topology and at AWS."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "Must be the name of an AWS region, such as us-east-1."
+  }
 }
 
 variable "topology_json" {
@@ -49,11 +54,21 @@ variable "slots" {
 variable "gateway_count" {
   description = "Gateways of all regions, from `topology`."
   type        = number
+
+  validation {
+    condition     = var.gateway_count >= length(var.slots.gateways) && floor(var.gateway_count) == var.gateway_count
+    error_message = "Must count the gateways of all regions: there cannot be fewer than in this one."
+  }
 }
 
 variable "domain" {
   description = "Private domain of the services, from `topology`."
   type        = string
+
+  validation {
+    condition     = can(regex("^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z]{2,63}$", var.domain))
+    error_message = "Must be a domain of at least two labels, in lower case."
+  }
 }
 
 variable "network" {
@@ -65,6 +80,11 @@ variable "network" {
     endpoint_security_group_id = string
     s3_prefix_list_id          = string
   })
+
+  validation {
+    condition     = can(cidrhost(var.network.cidr, 0)) && length(var.network.service_subnet_ids) >= 2
+    error_message = "Must have the range of the VPC, and subnets in at least two zones."
+  }
 }
 
 variable "peer_cidrs" {
@@ -158,7 +178,7 @@ variable "edges" {
 }
 
 variable "authority" {
-  description = "Who says which node is the primary: `operator` (only an operator's command) or `ancestry` (a promoted node whose history contains the old one's is followed at once). docs/reference/authority.md"
+  description = "Who says which node is the primary: `operator` (only an operator's command) or `ancestry` (a promoted node whose history contains the old one's is followed at once); see docs/reference/authority.md."
   type        = string
   default     = "operator"
 
@@ -225,8 +245,8 @@ variable "metrics_workspaces" {
   default     = {}
 
   validation {
-    condition     = alltrue([for region, workspace in var.metrics_workspaces : can(regex("^arn:[^:]+:aps:${region}:[0-9]{12}:workspace/", workspace.arn))])
-    error_message = "Each must have the ARN of a workspace of its region."
+    condition     = alltrue([for region, workspace in var.metrics_workspaces : can(regex("^arn:[^:]+:aps:${region}:[0-9]{12}:workspace/", workspace.arn)) && can(regex("^https://.*/api/v1/remote_write$", workspace.remote_write_url))])
+    error_message = "Each must have the ARN of a workspace of its region, and its address for remote writes."
   }
   validation {
     condition     = length(setsubtract(keys(var.metrics_workspaces), concat([var.region], keys(var.peer_cidrs)))) == 0

@@ -46,6 +46,11 @@ variable "replicate_source_arn" {
 variable "vpc_id" {
   description = "VPC of the node."
   type        = string
+
+  validation {
+    condition     = can(regex("^vpc-[0-9a-z]+$", var.vpc_id))
+    error_message = "Must be the id of a VPC."
+  }
 }
 
 variable "subnet_ids" {
@@ -135,6 +140,11 @@ variable "master_password" {
   default     = null
   sensitive   = true
   ephemeral   = true
+
+  validation {
+    condition     = (var.role == "primary") == (var.master_password != null)
+    error_message = "A primary has a password of its own, and a replica its primary's."
+  }
 }
 
 variable "master_password_version" {
@@ -195,6 +205,11 @@ variable "windows" {
   description = "Weekly window of maintenance and daily one of backups, in UTC. No two regions should have the same."
   type        = object({ maintenance = string, backup = string })
   default     = { maintenance = "sun:03:00-sun:04:00", backup = "01:00-02:00" }
+
+  validation {
+    condition     = can(regex("^(mon|tue|wed|thu|fri|sat|sun):[0-2][0-9]:[0-5][0-9]-(mon|tue|wed|thu|fri|sat|sun):[0-2][0-9]:[0-5][0-9]$", var.windows.maintenance)) && can(regex("^[0-2][0-9]:[0-5][0-9]-[0-2][0-9]:[0-5][0-9]$", var.windows.backup))
+    error_message = "Must be as RDS writes them: sun:03:00-sun:04:00 for maintenance, 01:00-02:00 for backups."
+  }
 }
 
 variable "deletion_protection" {
@@ -207,6 +222,11 @@ variable "alarm_topic_arns" {
   description = "SNS topics that alarms are sent to."
   type        = list(string)
   default     = []
+
+  validation {
+    condition     = alltrue([for arn in var.alarm_topic_arns : can(regex("^arn:[^:]+:sns:${var.region}:", arn))])
+    error_message = "Each must be the ARN of an SNS topic of this region: alarms send to no other."
+  }
 }
 
 variable "replica_lag_alarm_s" {

@@ -232,3 +232,19 @@ run "promoted_with_a_password" {
   }
   expect_failures = [var.master_password_version]
 }
+
+run "a_primary_with_a_version_of_no_password" {
+  command = plan
+  variables {
+    master_password = null
+  }
+  expect_failures = [var.master_password]
+}
+
+run "a_window_in_other_words" {
+  command = plan
+  variables {
+    windows = { maintenance = "sunday at three", backup = "01:00-02:00" }
+  }
+  expect_failures = [var.windows]
+}
