@@ -1,11 +1,21 @@
 variable "region" {
   description = "The region of the tasks."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "Must be the name of an AWS region, such as us-east-1."
+  }
 }
 
 variable "system" {
   description = "Name of the system and the region, such as `highwater-us-east-1`; the dimension of what scaling reads in CloudWatch."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,39}$", var.system))
+    error_message = "Must be 2 to 40 lower-case letters, digits or '-', beginning with a letter."
+  }
 }
 
 variable "slots" {
@@ -36,6 +46,11 @@ variable "workspaces" {
 variable "log_group_name" {
   description = "CloudWatch log group through which metrics for scaling come to CloudWatch."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-zA-Z0-9._/#-]{1,512}$", var.log_group_name))
+    error_message = "Must be the name of a CloudWatch log group."
+  }
 }
 
 variable "scrape_interval_s" {

@@ -21,6 +21,11 @@ variable "account_id" {
 variable "region" {
   description = "The region, by its name in the topology and at AWS: where the failover's tasks run, and whose node it promotes."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "Must be the name of an AWS region, such as us-east-1."
+  }
 }
 
 variable "node" {
@@ -85,16 +90,31 @@ variable "slots" {
 variable "network" {
   description = "Of the region's `network`: `service_subnet_ids`."
   type        = object({ service_subnet_ids = map(string) })
+
+  validation {
+    condition     = length(var.network.service_subnet_ids) > 0 && alltrue([for id in values(var.network.service_subnet_ids) : startswith(id, "subnet-")])
+    error_message = "Must be the ids of the subnets for services, by zone."
+  }
 }
 
 variable "security_group_id" {
   description = "Group of the region's services, of `service`: the failover's tasks talk to whom those talk to."
   type        = string
+
+  validation {
+    condition     = startswith(var.security_group_id, "sg-")
+    error_message = "Must be the id of a security group."
+  }
 }
 
 variable "cluster_name" {
   description = "ECS cluster of `service`."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-zA-Z0-9_-]{1,255}$", var.cluster_name))
+    error_message = "Must be the name of an ECS cluster, not its ARN."
+  }
 }
 
 variable "image" {

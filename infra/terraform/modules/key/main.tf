@@ -51,8 +51,9 @@ data "aws_iam_policy_document" "this" {
   # Prometheus, whose alerts go to encrypted topics. Without a condition, as its documentation has it: whether its requests carry
   # the account is written nowhere, and an alert that cannot be encrypted is lost. It may do nothing but that.
   statement {
-    sid       = "Alerts"
-    actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
+    sid     = "Alerts"
+    actions = ["kms:Decrypt", "kms:GenerateDataKey"]
+    # In the policy of a key, that is the key.
     resources = ["*"]
     principals {
       type        = "Service"

@@ -11,6 +11,11 @@ variable "name" {
 variable "region" {
   description = "AWS region of the topic."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "Must be the name of an AWS region, such as us-east-1."
+  }
 }
 
 variable "account_id" {

@@ -11,6 +11,11 @@ variable "name" {
 variable "region" {
   description = "AWS region of the workspace."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", var.region))
+    error_message = "Must be the name of an AWS region, such as us-east-1."
+  }
 }
 
 variable "account_id" {
@@ -58,6 +63,11 @@ variable "endpoint" {
   description = "The endpoint of this region's `network` for metrics: its name and that name's zone. Needed where other regions write here."
   type        = object({ dns_name = string, zone_id = string })
   default     = null
+
+  validation {
+    condition     = var.endpoint == null ? true : var.endpoint.dns_name != "" && var.endpoint.zone_id != ""
+    error_message = "Name and zone are given together."
+  }
 }
 
 variable "remote_vpc_ids" {

@@ -286,6 +286,11 @@ variable "alarm_topic_arns" {
   description = "SNS topics of this region that alarms are sent to, from `notifications`."
   type        = list(string)
   default     = []
+
+  validation {
+    condition     = alltrue([for arn in var.alarm_topic_arns : can(regex("^arn:[^:]+:sns:${var.region}:", arn))])
+    error_message = "Must be ARNs of topics of this region."
+  }
 }
 
 variable "setup" {
