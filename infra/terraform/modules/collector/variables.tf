@@ -68,4 +68,9 @@ variable "traces_port" {
   description = "Port on loopback at which the service finds the collector."
   type        = number
   default     = 4318
+
+  validation {
+    condition     = var.traces_port >= 1024 && var.traces_port <= 65535 && floor(var.traces_port) == var.traces_port
+    error_message = "Must be a port from 1024 to 65535."
+  }
 }
