@@ -16,7 +16,7 @@ import {
   marksOf,
   put,
   starve,
-} from "../../../packages/dev-system/test/support.ts";
+} from "@highwater/dev-system/testing";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const RUN = "11111111-2222-4333-8444-555555555555";

@@ -9,14 +9,7 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { internalCredential } from "@highwater/service";
 import { System } from "../../../packages/dev-system/src/index.ts";
-import {
-  commit,
-  commitKeys,
-  createTable,
-  eventually,
-  put,
-  starve,
-} from "../../../packages/dev-system/test/support.ts";
+import { commit, commitKeys, createTable, eventually, put, starve } from "@highwater/dev-system/testing";
 import {
   Automation,
   type AutomationDocument,
