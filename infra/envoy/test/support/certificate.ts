@@ -1,11 +1,19 @@
-// A certificate for localhost that signs itself, made of nothing but Node: whoever runs the tests may have no program for it.
-import { generateKeyPairSync, sign } from "node:crypto";
+// Certificates for tests, made of nothing but Node: whoever runs them may have no program for it. One that signs itself, or an
+// authority and what it signs.
+import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 
 const OID = {
   commonName: [0x55, 0x04, 0x03],
   ecdsaWithSha256: [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02],
+  alternativeName: [0x55, 0x1d, 0x11],
+  basicConstraints: [0x55, 0x1d, 0x13],
 };
-const [INTEGER, BITS, OBJECT_ID, UTF8, TIME, SEQUENCE, SET, VERSION] = [2, 3, 6, 12, 23, 48, 49, 0xa0];
+const [BOOLEAN, INTEGER, BITS, OCTETS, OBJECT_ID, UTF8, TIME, SEQUENCE, SET] = [
+  1, 2, 3, 4, 6, 12, 23, 48, 49,
+];
+const [VERSION, EXTENSIONS, DNS_NAME] = [0xa0, 0xa3, 0x82];
+const TRUE = [0xff];
+const SERIAL_BYTES = 8;
 
 function der(tag: number, ...parts: readonly (Buffer | readonly number[])[]): Buffer {
   const content = Buffer.concat(parts.map((part) => Buffer.from(part)));
@@ -19,28 +27,81 @@ function pem(label: string, bytes: Buffer): string {
   return `-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----\n`;
 }
 
+export interface Certified {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** Both of them in PEM. */
+export interface Authority {
+  readonly certificate: string;
+  /** For a server of that name. */
+  issue(name: string): Certified;
+}
+
+interface Issuer {
+  readonly name: string;
+  readonly privateKey: KeyObject;
+}
+
 /** Valid from 2020 to 2049, under the given name. */
-export function makeCertificate(name: string): { readonly certificate: string; readonly key: string } {
+export function makeCertificate(name: string): Certified {
+  const { certificate, privateKey } = make(name, null, der(SEQUENCE, alternativeName(name)));
+  return { certificate, key: toPem(privateKey) };
+}
+
+/** Its own certificate is good for nothing but to check others. */
+export function makeAuthority(name: string): Authority {
+  const isAuthority = der(SEQUENCE, der(BOOLEAN, TRUE));
+  const constraints = der(
+    SEQUENCE,
+    der(OBJECT_ID, OID.basicConstraints),
+    der(BOOLEAN, TRUE),
+    der(OCTETS, isAuthority),
+  );
+  const { certificate, privateKey: own } = make(name, null, der(SEQUENCE, constraints));
+  return {
+    certificate,
+    issue: (server) => {
+      const made = make(server, { name, privateKey: own }, der(SEQUENCE, alternativeName(server)));
+      return { certificate: made.certificate, key: toPem(made.privateKey) };
+    },
+  };
+}
+
+function alternativeName(name: string): Buffer {
+  const names = der(SEQUENCE, der(DNS_NAME, Buffer.from(name)));
+  return der(SEQUENCE, der(OBJECT_ID, OID.alternativeName), der(OCTETS, names));
+}
+
+/** Without an issuer it signs itself. */
+function make(
+  name: string,
+  issuer: Issuer | null,
+  extensions: Buffer,
+): { readonly certificate: string; readonly privateKey: KeyObject } {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const algorithm = der(SEQUENCE, der(OBJECT_ID, OID.ecdsaWithSha256));
-  const subject = der(
-    SEQUENCE,
-    der(SET, der(SEQUENCE, der(OBJECT_ID, OID.commonName), der(UTF8, Buffer.from(name)))),
-  );
+  const nameOf = (text: string): Buffer =>
+    der(SEQUENCE, der(SET, der(SEQUENCE, der(OBJECT_ID, OID.commonName), der(UTF8, Buffer.from(text)))));
   const time = (text: string): Buffer => der(TIME, Buffer.from(text));
+  // The first byte makes it positive, and not shorter than it says.
+  const serial = Buffer.concat([Buffer.from([1]), randomBytes(SERIAL_BYTES)]);
   const body = der(
     SEQUENCE,
     der(VERSION, der(INTEGER, [2])),
-    der(INTEGER, [1]),
+    der(INTEGER, serial),
     algorithm,
-    subject,
+    nameOf(issuer?.name ?? name),
     der(SEQUENCE, time("200101000000Z"), time("490101000000Z")),
-    subject,
+    nameOf(name),
     publicKey.export({ type: "spki", format: "der" }),
+    der(EXTENSIONS, extensions),
   );
-  const signature = der(BITS, [0], sign("sha256", body, privateKey));
-  return {
-    certificate: pem("CERTIFICATE", der(SEQUENCE, body, algorithm, signature)),
-    key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
-  };
+  const signature = der(BITS, [0], sign("sha256", body, issuer?.privateKey ?? privateKey));
+  return { certificate: pem("CERTIFICATE", der(SEQUENCE, body, algorithm, signature)), privateKey };
+}
+
+function toPem(key: KeyObject): string {
+  return key.export({ type: "pkcs8", format: "pem" }).toString();
 }
