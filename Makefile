@@ -21,7 +21,7 @@ PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered keys test test-unit fmt lint typecheck gen gen-check check clean
 .PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put
 
 help: ## List the commands
@@ -142,6 +142,9 @@ $(INFRA): infra/terraform/test/requirements.txt
 
 infra-test: $(STAMP) $(INFRA) ## Everything of infra/terraform: its rules, and what takes minutes (HIGHWATER_TERRAFORM=tofu for OpenTofu)
 	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts $(filter infra/terraform/% infra/image/%,$(TEST_FILES))
+
+infra-rendered: $(STAMP) $(INFRA) ## Write down what the three-region example renders, from which a test starts the system on one machine
+	$(NODE) infra/terraform/test/cli.ts
 
 resume: $(STAMP) ## How long after a new primary accepts writes the service commits again
 	@$(NODE) packages/dev-system/src/resume.ts

@@ -2,28 +2,17 @@
 // be (an empty plan), is changed, and destroyed. What it renders for the services and edges is held against their own readers of
 // configuration, and the values of its secrets are looked for in plan and state.
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { readSource } from "../../envoy/src/index.ts";
 import { loadConfig as loadTrackerConfig } from "../../../services/durability-tracker/src/config.ts";
 import { loadConfig as loadGatewayConfig } from "../../../services/txn-gateway/src/config.ts";
+import { SNAPSHOT, toText } from "./rendered.ts";
 import { layOverrides, StandIn, whyNoStandIn } from "./stand-in.ts";
+import { apply, errorsOf, renderApplied, setVariables as writeVariables, THREE } from "./three-regions.ts";
 import { EXAMPLES, type Ran, whyNotFull, Workbench } from "./tools.ts";
 
-const DIGEST = `sha256:${"0".repeat(64)}`;
-const VARIABLES = {
-  domain_name: "db.example.com",
-  protected: false,
-  wait_for_steady_state: false,
-  failover_approval: {
-    approvers: ["arn:aws:iam::123456789012:role/operators"],
-    emails: ["operators@example.com"],
-  },
-  images: { service: `highwater@${DIGEST}`, envoy: `envoy@${DIGEST}`, collector: `collector@${DIGEST}` },
-  notification_targets: { team: { protocol: "email", endpoint: "database-team@example.com" } },
-};
-const THREE = "examples/three-regions";
 /** `plan -detailed-exitcode`. */
 const NOTHING_TO_DO = 0;
 const SOMETHING_TO_DO = 2;
@@ -54,8 +43,7 @@ describe("terraform examples on a stand-in for AWS", { skip: whyNotFull() || why
   });
 
   const setVariables = (place: string, more: object = {}): void => {
-    const file = join(bench.folder, place, "case.auto.tfvars.json");
-    writeFileSync(file, JSON.stringify({ ...VARIABLES, zone_id: zone, ...more }));
+    writeVariables(bench, place, { zone_id: zone, ...more });
   };
   const plan = (place: string): Promise<Ran> =>
     bench.run(place, "plan", "-no-color", "-input=false", "-detailed-exitcode", "-out=case.plan");
@@ -99,14 +87,18 @@ describe("terraform examples on a stand-in for AWS", { skip: whyNotFull() || why
     }
     layOverrides(bench.folder);
     setVariables(THREE);
-    const apply = (): Promise<Ran> => bench.run(THREE, "apply", "-no-color", "-input=false", "-auto-approve");
-    const applied = await apply();
+    const applied = await apply(bench);
     assert.equal(applied.code, 0, errorsOf(applied));
     const again = await plan(THREE);
     assert.equal(again.code, NOTHING_TO_DO, again.output.slice(-8_000));
 
     const shown = await bench.run(THREE, "output", "-json");
     checkRendered(JSON.parse(shown.text) as Outputs);
+    assert.equal(
+      toText(await renderApplied(bench)),
+      readFileSync(SNAPSHOT, "utf8"),
+      "the system is started from another configuration on one machine: make infra-rendered",
+    );
     await checkSecrets(aws, [
       readFileSync(join(bench.folder, THREE, "terraform.tfstate"), "utf8"),
       (await bench.run(THREE, "show", "-json", "case.plan")).text,
@@ -126,7 +118,7 @@ describe("terraform examples on a stand-in for AWS", { skip: whyNotFull() || why
       changes.output,
       /aws_db_instance\.this.* must be replaced|aws_db_instance\.this.* will be destroyed/,
     );
-    const changed = await apply();
+    const changed = await apply(bench);
     assert.equal(changed.code, 0, errorsOf(changed));
     const settled = await plan(THREE);
     assert.equal(settled.code, NOTHING_TO_DO, settled.output.slice(-8_000));
@@ -137,10 +129,6 @@ describe("terraform examples on a stand-in for AWS", { skip: whyNotFull() || why
     assert.equal(left.text.trim(), "");
   });
 });
-
-function errorsOf({ output }: Ran): string {
-  return output.slice(Math.max(0, output.indexOf("\nError: "))).slice(0, 8_000);
-}
 
 interface Plan {
   readonly resource_changes: readonly {
