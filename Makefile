@@ -10,6 +10,7 @@ ENVOY := .tools/envoy/.installed
 ENVOY_HERE := $(if $(filter Linux,$(shell uname -s)),$(ENVOY))
 PROMETHEUS := .tools/prometheus
 INFRA := .tools/infra/.installed
+CHECKOV := .tools/checkov/.installed
 K6 := .tools/k6-v1.8.1/k6
 PICTURES := dashboards/pictures/node_modules/.installed
 PYTHON := .venv/bin/python
@@ -21,7 +22,7 @@ PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-unit fmt lint typecheck gen gen-check check clean
 .PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put
 
 help: ## List the commands
@@ -140,7 +141,20 @@ $(INFRA): infra/terraform/test/requirements.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-infra-test: $(STAMP) $(INFRA) ## Everything of infra/terraform: its rules, and what takes minutes (HIGHWATER_TERRAFORM=tofu for OpenTofu)
+# A scanner of policies. What it needs does not agree with what the stand-in needs.
+$(CHECKOV): infra/terraform/test/checkov/requirements.txt
+	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "checkov needs Python 3.11 or newer with venv (Debian: python3-venv)"; exit 1; }
+	python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+infra-tools: $(STAMP) ## Build tflint, by which infra-test judges (needs Go 1.26; some minutes)
+	@$(NODE) infra/terraform/test/install.ts tflint
+
+tofu: $(STAMP) ## Build OpenTofu, with which infra-test then repeats its rules (needs Go 1.26; some minutes)
+	@$(NODE) infra/terraform/test/install.ts tofu
+
+infra-test: $(STAMP) $(INFRA) $(CHECKOV) infra-tools ## Everything of infra/terraform: its rules, tflint, checkov, and an example on a stand-in for AWS (HIGHWATER_TERRAFORM=tofu)
 	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts $(filter infra/terraform/% infra/image/%,$(TEST_FILES))
 
 infra-rendered: $(STAMP) $(INFRA) ## Write down what the three-region example renders, from which a test starts the system on one machine

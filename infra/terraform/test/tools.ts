@@ -43,14 +43,15 @@ export function findProgram(): string | null {
   return onPath("terraform") ?? onPath("tofu");
 }
 
-function onPath(name: string): string | null {
+/** The program of this name, or at this path; null when there is none. */
+export function onPath(name: string): string | null {
   const paths = name.includes(sep)
     ? [name]
     : (process.env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, name));
   return paths.find(isProgram) ?? null;
 }
 
-function isProgram(path: string): boolean {
+export function isProgram(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
     return true;
@@ -132,14 +133,14 @@ export class Workbench {
     this.#env = env;
   }
 
-  static async open(): Promise<Workbench> {
-    const program = findProgram();
+  /** With the program that is named, or the one that findProgram finds. */
+  static async open(program = findProgram()): Promise<Workbench> {
     if (program === null) throw new Error(String(whyNoTerraform()));
     const root = await mkdtemp(join(tmpdir(), "highwater-terraform-"));
     // As deep as in the repository, whose rules a module reads where they are.
     const folder = join(root, "infra/terraform");
     cpSync(RULES, join(root, "dashboards/prometheus"), { recursive: true });
-    for (const name of ["modules", "examples"])
+    for (const name of ["modules", "examples", ".tflint.hcl"])
       cpSync(join(ROOT, name), join(folder, name), {
         recursive: true,
         filter: (path) => !/\.terraform(?:\.lock\.hcl)?$|\.tfstate|\.tfvars$/.test(path),
@@ -171,8 +172,12 @@ export class Workbench {
     Object.assign(this.#env, env);
   }
 
+  run(place: string, ...args: readonly string[]): Promise<Ran> {
+    return this.runOther(this.#program, place, ...args);
+  }
+
   /** What it prints, of either stream, and how it ended; a failure is an answer, too. */
-  async run(place: string, ...args: readonly string[]): Promise<Ran> {
+  async runOther(program: string, place: string, ...args: readonly string[]): Promise<Ran> {
     const options = {
       cwd: join(this.folder, place),
       env: { ...this.#env, ...markOfRun() },
@@ -180,7 +185,7 @@ export class Workbench {
       maxBuffer: OUTPUT_BYTES_MAX,
     };
     try {
-      const { stdout, stderr } = await promisify(execFile)(this.#program, args, options);
+      const { stdout, stderr } = await promisify(execFile)(program, args, options);
       return { code: 0, output: stdout + stderr, text: stdout };
     } catch (cause) {
       const {
