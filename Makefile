@@ -151,7 +151,7 @@ $(CHECKOV): infra/terraform/test/checkov/requirements.txt
 infra-tools: $(STAMP) ## Build tflint, by which infra-test judges (needs Go 1.26; some minutes)
 	@$(NODE) infra/terraform/test/install.ts tflint
 
-tofu: $(STAMP) ## Build OpenTofu, with which infra-test then repeats its rules (needs Go 1.26; some minutes)
+tofu: $(STAMP) ## Build OpenTofu for HIGHWATER_TERRAFORM (needs Go 1.26; it is large)
 	@$(NODE) infra/terraform/test/install.ts tofu
 
 infra-test: $(STAMP) $(INFRA) $(CHECKOV) infra-tools ## Everything of infra/terraform: its rules, tflint, checkov, and an example on a stand-in for AWS (HIGHWATER_TERRAFORM=tofu)
