@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { TemporaryFolder } from "@highwater/dev-process";
 
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
-const LIMIT_MS = 120_000;
+const LIMIT_MS = 300_000;
 
 /** Links to every program that PATH has, except Python's. */
 async function linkPrograms(folder: string): Promise<void> {
