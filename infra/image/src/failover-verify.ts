@@ -46,7 +46,8 @@ async function firstReady({ gateways, node }: Order): Promise<{ epoch: string } 
       }
     }),
   );
-  return answers.find((answer) => typeof answer !== "string") ?? answers.join("; ");
+  const ready = answers.find((answer) => typeof answer !== "string");
+  return ready ?? answers.filter((answer) => typeof answer === "string").join("; ");
 }
 
 const LOSSES = `

@@ -109,6 +109,11 @@ export interface Outcome {
   readonly outputs: ReadonlyMap<string, Json>;
 }
 
+/** As a document writes it into a text. */
+export function textOf(value: Json | undefined): string {
+  return typeof value === "string" ? value : JSON.stringify(value ?? null);
+}
+
 const STEPS_MAX = 200;
 const POLL_MS = 200;
 /** Of what the document allows: nobody waits for an hour here. */
@@ -132,8 +137,8 @@ export class Automation {
       const value = parameters[name] ?? fallback;
       assert.ok(value !== undefined, `${name} is required`);
       assert.ok(
-        allowedValues === undefined || allowedValues.includes(String(value)),
-        `${name}: ${String(value)}`,
+        allowedValues === undefined || allowedValues.includes(textOf(value)),
+        `${name}: ${textOf(value)}`,
       );
       this.#values.set(name, value);
     }
@@ -178,12 +183,12 @@ export class Automation {
       case "aws:branch":
         return this.#branch(inputs);
       case "aws:updateVariable":
-        this.#values.set(String(inputs["Name"]), inputs["Value"] ?? null);
+        this.#values.set(textOf(inputs["Name"]), inputs["Value"] ?? null);
         return undefined;
       case "aws:sleep":
         return undefined;
       case "aws:approve": {
-        const isApproved = await this.#world.approve(step, String(inputs["Message"]));
+        const isApproved = await this.#world.approve(step, textOf(inputs["Message"]));
         if (!isApproved) throw new Error("it was rejected");
         return undefined;
       }
@@ -207,19 +212,19 @@ export class Automation {
   #branch({ Choices, Default }: Inputs): string {
     for (const choice of Choices as readonly Inputs[]) {
       const { Variable, StringEquals, NumericEquals, NextStep } = choice;
-      if ((StringEquals ?? NumericEquals) === Variable) return String(NextStep);
+      if ((StringEquals ?? NumericEquals) === Variable) return textOf(NextStep);
     }
-    return String(Default);
+    return textOf(Default);
   }
 
   async #await(step: Step, inputs: Inputs): Promise<void> {
     const untilMs = performance.now() + WAIT_LIMIT_MS;
     for (;;) {
-      const found = select(await this.#call(inputs), String(inputs["PropertySelector"]));
+      const found = select(await this.#call(inputs), textOf(inputs["PropertySelector"]));
       const wanted = inputs["DesiredValues"] as readonly string[];
-      if (found !== undefined && wanted.includes(String(found))) return;
+      if (found !== undefined && wanted.includes(textOf(found))) return;
       if (step.action === "aws:assertAwsResourceProperty" || performance.now() >= untilMs)
-        throw new Error(`${String(found)} is none of ${wanted.join(", ")}`);
+        throw new Error(`${textOf(found)} is none of ${wanted.join(", ")}`);
       await pause(POLL_MS);
     }
   }
@@ -241,7 +246,7 @@ export class Automation {
     if (typeof value === "string") {
       const whole = /^\{\{ *([A-Za-z0-9_.:]+) *\}\}$/.exec(value)?.[1];
       if (whole !== undefined) return this.#value(whole);
-      return value.replace(TEMPLATE, (_match, name: string) => String(this.#value(name)));
+      return value.replace(TEMPLATE, (_match, name: string) => textOf(this.#value(name)));
     }
     if (value === null || typeof value !== "object") return value;
     if (Array.isArray(value)) return value.map((each: Json) => this.#fill(each));
@@ -259,5 +264,5 @@ export class Automation {
 export function callOf(inputs: Inputs): { Service: string; Api: string } & Record<string, Json> {
   const aboutAnswer = ["PropertySelector", "DesiredValues"];
   const rest = Object.fromEntries(Object.entries(inputs).filter(([name]) => !aboutAnswer.includes(name)));
-  return { ...rest, Service: String(inputs["Service"]), Api: String(inputs["Api"]) };
+  return { ...rest, Service: textOf(inputs["Service"]), Api: textOf(inputs["Api"]) };
 }

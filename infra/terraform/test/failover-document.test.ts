@@ -8,7 +8,14 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { type AutomationDocument, callOf, referencesOf, renderDocument, type Step } from "./automation.ts";
+import {
+  type AutomationDocument,
+  callOf,
+  referencesOf,
+  renderDocument,
+  type Step,
+  textOf,
+} from "./automation.ts";
 import { StandIn, whyNoStandIn } from "./stand-in.ts";
 import { ROOT, whyNoTerraform, whyNotFull, Workbench } from "./tools.ts";
 
@@ -24,7 +31,7 @@ function whyNoPython(): string | false {
 function followersOf({ action, inputs, nextStep }: Step): string[] {
   if (action !== "aws:branch") return nextStep === undefined ? [] : [nextStep];
   const choices = inputs["Choices"] as readonly { NextStep: string }[];
-  return [...choices.map(({ NextStep }) => NextStep), String(inputs["Default"])];
+  return [...choices.map(({ NextStep }) => NextStep), textOf(inputs["Default"])];
 }
 
 /** Everything that can be reached from the first step without passing `without`. */
@@ -90,7 +97,7 @@ describe("the document of a failover", { skip: whyNoTerraform() }, () => {
     for (const name of given) assert.ok(used.has(name), `nothing reads ${name}`);
     for (const output of document.outputs) assert.ok(made.has(output), output);
     for (const { name, inputs } of document.mainSteps.filter(({ action }) => action === "aws:updateVariable"))
-      assert.ok(given.has(String(inputs["Name"])), name);
+      assert.ok(given.has(textOf(inputs["Name"])), name);
   });
 
   it("fences and promotes only after a person's word", () => {
@@ -147,7 +154,7 @@ describe("the document of a failover", { skip: whyNoTerraform() }, () => {
     assert.deepEqual([...new Set(called)].map((name) => `ec2:${name}`).sort(), [...scriptCalls].sort());
     const step = document.mainSteps.find(({ name }) => name === "fence");
     assert.equal(step?.inputs["Script"], text);
-    assert.match(text, new RegExp(`^def ${String(step?.inputs["Handler"])}\\(events, context\\):$`, "m"));
+    assert.match(text, new RegExp(`^def ${textOf(step?.inputs["Handler"])}\\(events, context\\):$`, "m"));
   });
 
   it("makes calls that AWS's SDK knows", { skip: whyNoPython() }, async () => {

@@ -17,6 +17,7 @@ import {
   type Outcome,
   renderDocument,
   TASK,
+  textOf,
 } from "./automation.ts";
 import { whyNotFull, Workbench } from "./tools.ts";
 
@@ -68,7 +69,7 @@ class Aws {
       }
       case "logs:FilterLogEvents": {
         assert.equal(inputs["logGroupName"], TASK.log_group);
-        const phrase = /^"(.+)"$/.exec(String(inputs["filterPattern"]))?.[1] ?? "";
+        const phrase = /^"(.+)"$/.exec(textOf(inputs["filterPattern"]))?.[1] ?? "";
         const lines = [...this.tasks.values()].flatMap(({ lines: printed }) => printed);
         return {
           events: lines.filter((line) => line.includes(phrase)).map((message) => ({ message })),
@@ -241,7 +242,7 @@ describe("a failover as the document says", { skip: whyNotFull(), timeout: 3 * L
     assert.deepEqual(outcome.steps.slice(0, 3), ["begin", "goOn", "fencedReportRead"]);
     assert.deepEqual([aws.fenced, aws.promoted], [1, [WEST]], "nothing is done twice");
     assert.match(
-      String(outcome.outputs.get("verifySummary.Text")),
+      textOf(outcome.outputs.get("verifySummary.Text")),
       /3 transactions are lost, 3 of them told/,
     );
 
