@@ -72,7 +72,9 @@ def drive_fence(script):
         NetworkAclId=acl, RuleNumber=100, Protocol="-1", RuleAction="allow", Egress=False, CidrBlock="0.0.0.0/0"
     )
     return {
-        "first": "every subnet of the database has the fence; the others have what they had" if is_right else str(first),
+        "first": "every subnet of the database has the fence; the others have what they had"
+        if is_right
+        else str(first),
         "again": "nothing changes" if again == first else str(again),
         "gap": "refused" if is_refused(script, events) else "not noticed",
         "missing": "refused" if is_missing_refused else "not noticed",

@@ -184,7 +184,8 @@ const FAILOVER: Operation = {
   path: "/v1/durability/failover-preview",
   id: "previewFailover",
   summary: "What promoting each node would lose",
-  description: "Needs the scope `admin`, or the credential that the services share. `highwater failover-candidate` asks it, and says what to do.",
+  description:
+    "Needs the scope `admin`, or the credential that the services share. `highwater failover-candidate` asks it, and says what to do.",
   request: FailoverPreviewRequest,
   successes: { 200: { description: "By candidate.", schema: FailoverPreview } },
   errors: PREVIEW_ERRORS,
