@@ -1,8 +1,8 @@
 """Cuts a region's database off from everybody, and makes sure that it is.
 
-Run by the automation (`aws:executeScript`), in another region than the database's. A network ACL that allows nothing takes the
-place of whichever ACL the database's subnets have: an ACL keeps no connections in mind, so it ends those that are open, which
-taking rules away from a security group does not. Doing it again changes nothing.
+Run by the automation (`aws:executeScript`), in another region than the database's. A network ACL that allows nothing
+takes the place of whichever ACL the database's subnets have: an ACL keeps no connections in mind, so it ends those that
+are open, which taking rules away from a security group does not. Doing it again changes nothing.
 """
 
 import boto3
