@@ -123,7 +123,8 @@ export class TestGateway {
       body: typeof body === "string" ? body : JSON.stringify(body),
       ...(how.signal === undefined ? {} : { signal: how.signal }),
     });
-    const answered = { status: response.status, headers: response.headers, body: await response.json() };
+    const answer: unknown = await response.json();
+    const answered = { status: response.status, headers: response.headers, body: answer };
     const type = response.headers.get("content-type") ?? "";
     assert.match(type, response.status < 300 ? /^application\/json/ : /^application\/problem\+json/);
     return answered;
