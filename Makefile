@@ -177,7 +177,9 @@ chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 
+# Without Go there is no k6, and the test of its smoke says so.
 check: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE)
+	@$(MAKE) -s --no-print-directory $(K6) || true
 	@$(MAKE) --no-print-directory --output-sync=target --jobs 2 fmt-check lint typecheck
 	$(NODE) scripts/run-tests.ts $(TEST_FILES)
 
