@@ -9,3 +9,22 @@ resource "aws_appautoscaling_policy" "edge" {
   scalable_dimension = "ecs:service:DesiredCount"
   resource_id        = "none"
 }
+# moto forgets these settings of a service and what a rule for the way out is for, so that each plan would set them again.
+resource "aws_ecs_service" "first" {
+  lifecycle { ignore_changes = [enable_ecs_managed_tags, availability_zone_rebalancing] }
+}
+resource "aws_ecs_service" "second" {
+  lifecycle { ignore_changes = [enable_ecs_managed_tags, availability_zone_rebalancing] }
+}
+resource "aws_ecs_service" "burst" {
+  lifecycle { ignore_changes = [desired_count, enable_ecs_managed_tags, availability_zone_rebalancing] }
+}
+resource "aws_ecs_service" "edge" {
+  lifecycle { ignore_changes = [desired_count, enable_ecs_managed_tags, availability_zone_rebalancing, health_check_grace_period_seconds] }
+}
+resource "aws_vpc_security_group_egress_rule" "endpoints" {
+  lifecycle { ignore_changes = [description] }
+}
+resource "aws_vpc_security_group_egress_rule" "images" {
+  lifecycle { ignore_changes = [description] }
+}
