@@ -1,16 +1,16 @@
 // A stand-in for AWS on loopback (moto's server), and what has to be in the account before an example is applied. What it cannot
 // do is written beside the overrides in `stand-in/`, which are laid over the copy of the modules, and over nothing else.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess } from "node:child_process";
 import { cpSync, existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { endGuarded, spawnGuarded } from "@highwater/dev-process";
 
 /** `make .tools/infra/.installed` makes it. */
 const OWN = fileURLToPath(new URL("../../../.tools/infra/bin/moto_server", import.meta.url));
 const OVERRIDES = fileURLToPath(new URL("stand-in", import.meta.url));
 const START_LIMIT_MS = 120_000;
-const STOP_LIMIT_MS = 10_000;
 
 export function whyNoStandIn(): string | false {
   if (findServer() !== null) return false;
@@ -44,11 +44,9 @@ export class StandIn {
   static async start(): Promise<StandIn> {
     const program = findServer();
     if (program === null) throw new Error(String(whyNoStandIn()));
-    const child = spawn(program, ["-H", "127.0.0.1", "-p", "0"], {
-      stdio: ["ignore", "ignore", "pipe"],
-      // Policies of AWS's own, which roles are attached to.
-      env: { ...process.env, MOTO_IAM_LOAD_MANAGED_POLICIES: "true" },
-    });
+    // Policies of AWS's own, which roles are attached to.
+    const settings = ["env", "MOTO_IAM_LOAD_MANAGED_POLICIES=true"] as const;
+    const child = spawnGuarded([...settings, program, "-H", "127.0.0.1", "-p", "0"], { stderr: "pipe" });
     return new StandIn(await addressOf(child), child);
   }
 
@@ -109,13 +107,8 @@ export class StandIn {
     return text;
   }
 
-  async stop(): Promise<void> {
-    const ended = new Promise((resolve) => this.#child.once("exit", resolve));
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    this.#child.kill("SIGTERM");
-    const timer = setTimeout(() => this.#child.kill("SIGKILL"), STOP_LIMIT_MS);
-    await ended;
-    clearTimeout(timer);
+  stop(): Promise<void> {
+    return endGuarded(this.#child);
   }
 }
 
