@@ -78,3 +78,13 @@ function checked(json: string, origin: Origin | null): ReadReport {
   if (!found.ok) return { ok: false, why: `it is not a report: ${found.faults.join("; ")}` };
   return { ok: true, report: found.value, origin };
 }
+
+/** Says how it ended, to whoever looks on and, within a run of the automation, to that; the exit code that goes with it. */
+export function tell(origin: Origin | null, exitCode: number, text: string): number {
+  console.log(text);
+  if (origin !== null) {
+    console.log(summaryLine(origin, text));
+    console.log(endLine(origin, exitCode));
+  }
+  return exitCode;
+}

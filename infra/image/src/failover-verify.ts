@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseTopology } from "@highwater/service";
 import pg from "pg";
-import { endLine, isRun, type Origin, summaryLine } from "./failover-lines.ts";
+import { isRun, type Origin, tell } from "./failover-lines.ts";
 
 const EXIT = { verified: 0, failed: 1, wrongEnvironment: 2, notYet: 4 } as const;
 const POLL_MS = 500;
@@ -123,7 +123,7 @@ async function main(env: Readonly<Record<string, string | undefined>>): Promise<
   const untilMs = performance.now() + order.waitMs;
   let ready = await firstReady(order);
   while (typeof ready === "string") {
-    if (performance.now() >= untilMs) return tell(order, EXIT.notYet, `no gateway is ready: ${ready}`);
+    if (performance.now() >= untilMs) return tell(order.origin, EXIT.notYet, `no gateway is ready: ${ready}`);
     await pause(POLL_MS);
     ready = await firstReady(order);
   }
@@ -134,14 +134,7 @@ async function main(env: Readonly<Record<string, string | undefined>>): Promise<
     : "; more may follow: read on at /v1/durability/events?types=transaction.lost, and start this step again to count";
   const known =
     complete === true ? "" : "; the tracker that counted may not have heard of every transaction before";
-  return tell(order, EXIT.verified, `commits go on at ${order.node}: ${count}${more}${known}`);
-}
-
-function tell({ origin }: Order, exitCode: number, text: string): number {
-  console.log(text);
-  console.log(summaryLine(origin, text));
-  console.log(endLine(origin, exitCode));
-  return exitCode;
+  return tell(order.origin, EXIT.verified, `commits go on at ${order.node}: ${count}${more}${known}`);
 }
 
 if (import.meta.main)
