@@ -18,7 +18,7 @@ import { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "../
 /** One retention is one hour: a partition of receipts is a quarter of it. */
 export const RETENTION_MS = 3_600_000;
 const POLL_MS = 5;
-const POLL_LIMIT_MS = 20_000;
+const POLL_LIMIT_MS = 60_000;
 
 /** Nothing but the transactions themselves and those who help them writes or flushes the log. */
 const QUIET_SETTINGS = {

@@ -293,15 +293,19 @@ describe("which stream is whose", () => {
       await until("both have it", async () =>
         (await seen(store, shared)).every(({ flushed }) => flushed >= shared),
       );
-      await until("both have all of it", async () => {
-        const [{ end } = {}] = await cluster.query(
-          primary,
-          "SELECT pg_current_wal_insert_lsn()::text AS end",
-        );
-        const at = async (node: string): Promise<unknown> =>
-          (await cluster.query(node, "SELECT pg_last_wal_replay_lsn()::text AS at"))[0]?.["at"];
-        return (await at(one)) === end && (await at(two)) === end;
+      // What one has, two has as well: a replica that is past the point at which another was promoted can't follow it.
+      await cluster.query(one, "ALTER SYSTEM SET primary_conninfo TO ''");
+      await cluster.query(one, "SELECT pg_reload_conf()");
+      await until("the stream has ended", async () => {
+        const sql = "SELECT FROM pg_stat_replication WHERE application_name = $1";
+        return (await cluster.query(primary, sql, [one])).length === 0;
       });
+      const received = async (node: string): Promise<bigint> => {
+        const sql = "SELECT (pg_last_wal_receive_lsn() - '0/0')::text AS at";
+        return BigInt(String((await cluster.query(node, sql))[0]?.["at"]));
+      };
+      const held = await received(one);
+      await until("the other has what it has", async () => (await received(two)) >= held);
       // The old primary goes on alone, over the same offsets as the new one.
       await cluster.promote(two, { command: false, repoint: false });
       await cluster.query(one, "ALTER SYSTEM SET primary_slot_name TO ''");
