@@ -2,6 +2,13 @@ mock_provider "aws" {
   mock_data "aws_iam_policy_document" {
     defaults = { json = "{\"Version\":\"2012-10-17\",\"Statement\":[]}" }
   }
+  # The provider looks at what the flow log is given; OpenTofu makes values up for a plan already.
+  mock_resource "aws_cloudwatch_log_group" {
+    defaults = { arn = "arn:aws:logs:us-east-1:111122223333:log-group:flow" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::111122223333:role/flow" }
+  }
   mock_resource "aws_vpc_endpoint" {
     defaults = { dns_entry = [{ dns_name = "vpce-1.aps-workspaces.us-east-1.vpce.amazonaws.com", hosted_zone_id = "Z1" }] }
   }

@@ -230,7 +230,7 @@ run "promoted_with_a_password" {
   variables {
     role = "promoted"
   }
-  expect_failures = [var.master_password_version]
+  expect_failures = [var.master_password, var.master_password_version]
 }
 
 run "a_primary_with_a_version_of_no_password" {
