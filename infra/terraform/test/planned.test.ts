@@ -1,0 +1,104 @@
+// Both examples against a stand-in for AWS, planned whole: with everything that can be asked of them, and with the least.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { StandIn, whyNoStandIn } from "./stand-in.ts";
+import { LEAST, PLAN, plan, setVariables, SOMETHING_TO_DO } from "./three-regions.ts";
+import { EXAMPLES, whyNotFull, Workbench } from "./tools.ts";
+
+describe(
+  "terraform examples, planned on a stand-in for AWS",
+  { skip: whyNotFull() || whyNoStandIn() },
+  () => {
+    let bench: Workbench;
+    let aws: StandIn;
+    let zone: string;
+    before(async () => {
+      bench = await Workbench.open();
+      aws = await StandIn.start();
+      zone = await aws.makeZone("example.com");
+      bench.addEnv(aws.env);
+    });
+    after(async () => {
+      await bench.close();
+      await aws.stop();
+    });
+
+    for (const example of EXAMPLES)
+      describe(example, () => {
+        const place = join("examples", example);
+        let why: string | null;
+        before(async () => {
+          why = await bench.init(place);
+        });
+
+        it("is valid, and can be planned whole", async (context) => {
+          if (why !== null) {
+            context.skip(why);
+            return;
+          }
+          const validated = await bench.run(place, "validate", "-no-color");
+          assert.equal(validated.code, 0, validated.output);
+          setVariables(bench, place, { zone_id: zone });
+          checkRules(await planOf(place));
+        });
+
+        it("can be planned with the least that has to be said", async (context) => {
+          if (why !== null) {
+            context.skip(why);
+            return;
+          }
+          await bench.writeVariables(place, { ...LEAST, zone_id: zone });
+          const { resource_changes } = await planOf(place);
+          const types = new Set(resource_changes.map(({ type }) => type));
+          assert.ok(types.has("aws_db_instance") && types.has("aws_ecs_service"));
+          for (const type of ["aws_prometheus_workspace", "aws_ssm_document", "aws_sns_topic_subscription"])
+            assert.ok(!types.has(type), type);
+        });
+
+        it("fails its plan when its regions cannot reach a level", async (context) => {
+          if (why !== null) {
+            context.skip(why);
+            return;
+          }
+          const levels = [{ name: "region", replicas: 3, outside: "region" }];
+          setVariables(bench, place, { zone_id: zone, levels });
+          const planned = await plan(bench, place);
+          assert.equal(planned.code, 1);
+          assert.match(planned.output, /A level can never be reached/);
+        });
+      });
+
+    const planOf = async (place: string): Promise<Plan> => {
+      const planned = await plan(bench, place);
+      assert.equal(planned.code, SOMETHING_TO_DO, planned.output.slice(-4_000));
+      assert.match(planned.output, /Plan: \d{3} to add, 0 to change, 0 to destroy/);
+      return JSON.parse((await bench.run(place, "show", "-json", PLAN)).text) as Plan;
+    };
+  },
+);
+
+interface Plan {
+  readonly resource_changes: readonly {
+    readonly address: string;
+    readonly type: string;
+    readonly change: { readonly after: { readonly name?: string; readonly data?: string } };
+  }[];
+}
+
+/** Each workspace gets the repository's rule files, byte for byte, and every one of them. */
+function checkRules({ resource_changes }: Plan): void {
+  const of = (type: string): Plan["resource_changes"] => resource_changes.filter((one) => one.type === type);
+  const namespaces = of("aws_prometheus_rule_group_namespace");
+  const workspaces = of("aws_prometheus_workspace");
+  assert.equal(workspaces.length, 2);
+  const folder = new URL("../../../dashboards/prometheus/", import.meta.url);
+  const files = readdirSync(folder).sort();
+  assert.equal(namespaces.length, workspaces.length * files.length);
+  for (const { address, change } of namespaces)
+    assert.ok(
+      change.after.data === readFileSync(new URL(`${change.after.name ?? ""}.yml`, folder), "utf8"),
+      address,
+    );
+}
