@@ -1,9 +1,9 @@
 // The primary's region is lost in the middle of the run (the driver does that, at FAULT_S). Transactions may be lost, and each of those must
 // be told; nothing may be broken or stay without a verdict, and at the end the service must be as fast as before, from further away.
 import { runOne } from "./lib/mix.ts";
-import { LIMITS, number } from "./lib/settings.ts";
+import { GRACEFUL_STOP, LIMITS, number } from "./lib/settings.ts";
 import { STATISTICS } from "./lib/summary.ts";
-import { observed, promises } from "./lib/thresholds.ts";
+import { observed, p95Within, promises } from "./lib/thresholds.ts";
 
 export { handleSummary } from "./lib/summary.ts";
 
@@ -15,7 +15,7 @@ const AFTER_S = number("AFTER_S", 15);
 const scenario = (durationS: number, startS: number) => ({
   executor: "constant-arrival-rate",
   ...{ rate: RATE, timeUnit: "1s", duration: `${String(durationS)}s`, startTime: `${String(startS)}s` },
-  ...{ preAllocatedVUs: 4 * RATE, maxVUs: 20 * RATE, gracefulStop: "60s" },
+  ...{ preAllocatedVUs: 4 * RATE, maxVUs: 20 * RATE, gracefulStop: GRACEFUL_STOP },
 });
 
 export const options = {
@@ -30,9 +30,9 @@ export const options = {
     ...observed("after"),
     ...promises(),
     lost: ["count>=0"],
-    "commit_latency{scenario:before}": [`p(95)<${String(LIMITS.commitP95Ms)}`],
+    "commit_latency{scenario:before}": p95Within(LIMITS.commitP95Ms),
     // The new primary may be in another region than the one that is asked first.
-    "commit_latency{scenario:after}": [`p(95)<${String(LIMITS.durableP95Ms)}`],
+    "commit_latency{scenario:after}": p95Within(LIMITS.durableP95Ms),
     dropped_iterations: ["count==0"],
   },
   summaryTrendStats: STATISTICS,

@@ -1,5 +1,6 @@
 // Where k6 is, and why it is not.
 import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const VERSION = "v1.8.1";
@@ -18,12 +19,17 @@ export function whyNoGo(): string | null {
 }
 
 /** The one that was built here, or the machine's own. */
-export function findK6(isThere: (file: string) => boolean): string | null {
-  if (isThere(K6)) return K6;
+export function findK6(): string | null {
+  if (existsSync(K6)) return K6;
   try {
     execFileSync("k6", ["version"], { stdio: "pipe" });
     return "k6";
   } catch {
     return null;
   }
+}
+
+/** Null where k6 is. */
+export function whyNoK6(): string | null {
+  return findK6() === null ? `k6 is missing: ${whyNoGo() ?? "make load-smoke builds it"}` : null;
 }

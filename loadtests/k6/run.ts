@@ -2,34 +2,24 @@
 // script was told with the table. With --gateways (and --trackers) against a deployment, whose tables load_account and load_entry
 // must be there (README), and without the comparison.
 // Exit codes: 0 when all thresholds are met and the table agrees, 1 when not, 2 when k6 is missing.
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { endGuarded, spawnGuarded, TemporaryFolder } from "@highwater/dev-process";
 import { System } from "@highwater/dev-system";
 import { record } from "../record.ts";
-import { findK6, whyNoGo } from "./find.ts";
-import type { Summary } from "./lib/summary.ts";
-import { compareTold, parseTold } from "./told.ts";
+import { findK6, whyNoK6 } from "./find.ts";
+import { type Ended, runScript, TABLES, unfinished } from "./script.ts";
+import { compareTold } from "./told.ts";
 
 const SCENARIOS = ["smoke", "steady", "stress", "spike", "soak", "failover"] as const;
 type Scenario = (typeof SCENARIOS)[number];
 
 /** Where the load is: beside the primary, and still there when that region is gone. */
 const CLIENTS = "clients";
-const ACCOUNTS = 10_000;
-const TABLES = [
-  "CREATE TABLE load_account (id int PRIMARY KEY, balance int NOT NULL DEFAULT 0) WITH (fillfactor = 50)",
-  "CREATE TABLE load_entry (id uuid PRIMARY KEY, account int NOT NULL, cents int NOT NULL)",
-  `INSERT INTO load_account (id) SELECT generate_series(1, ${String(ACCOUNTS)})`,
-  "GRANT ALL ON load_account, load_entry TO app",
-];
-/** k6 ends by itself; this is for one that does not. */
-const K6_LIMIT_MS = 4 * 3_600_000;
+const GRANT = "GRANT ALL ON load_account, load_entry TO app";
 /** How long the region goes on committing what nobody else can hear of. */
 const CUT_MS = 700;
+/** Of what was said during the run. */
+const LOG_LINES = 20;
 
 const { values } = parseArgs({
   options: {
@@ -41,42 +31,31 @@ const { values } = parseArgs({
 });
 const scenario = SCENARIOS.find((name) => name === values.scenario);
 if (scenario === undefined) throw new Error(`--scenario is one of ${SCENARIOS.join(", ")}`);
-const k6 = findK6(existsSync);
+const k6 = findK6();
 if (k6 === null) {
-  console.error(`k6 is missing: ${whyNoGo() ?? "make load-smoke builds it"}`);
+  console.error(whyNoK6());
   process.exit(2);
 }
 
-interface Ended {
-  readonly code: number;
-  readonly summary: Summary;
-  readonly log: string;
-}
-
-async function runK6(program: string, env: Readonly<Record<string, string>>): Promise<Ended> {
-  await using folder = await TemporaryFolder.make("highwater-k6-");
-  const [summaryFile, logFile] = [join(folder.path, "summary.json"), join(folder.path, "told.log")];
-  const settings = { ACCOUNTS: String(ACCOUNTS), ...env, SUMMARY_FILE: summaryFile };
-  const given = [...Object.entries(settings).map(([name, value]) => `${name}=${value}`), ...values.env];
-  const script = fileURLToPath(new URL(`${scenario}.ts`, import.meta.url));
-  // No usage report, and no server of its own: two load tests may run on one machine.
-  const args = ["run", "--quiet", "--no-usage-report", "--address", "", "--log-output", `file=${logFile}`];
-  const child = spawnGuarded(
-    [program, ...args, "--log-format", "raw", ...given.flatMap((each) => ["-e", each]), script],
-    { stdout: "inherit", stderr: "inherit" },
-  );
-  const limit = setTimeout(() => void endGuarded(child), K6_LIMIT_MS);
-  const code = await new Promise<number>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("exit", (status) => {
-      resolve(status ?? 1);
-    });
+/** What the command line says goes before what is said here. */
+async function runK6(
+  program: string,
+  name: Scenario,
+  settings: Readonly<Record<string, string>>,
+): Promise<Ended> {
+  const given = values.env.map((each) => {
+    const at = each.indexOf("=");
+    return [each.slice(0, at), each.slice(at + 1)] as const;
   });
-  clearTimeout(limit);
-  const log = existsSync(logFile) ? readFileSync(logFile, "utf8") : "";
-  if (!existsSync(summaryFile))
-    throw new Error(`k6 ended with ${String(code)} and without a summary:\n${log}`);
-  return { code, log, summary: JSON.parse(readFileSync(summaryFile, "utf8")) as Summary };
+  const ended = await runScript({
+    ...{ k6: program, name },
+    settings: { ...settings, ...Object.fromEntries(given) },
+  });
+  console.log(ended.output);
+  for (const line of ended.log.slice(0, LOG_LINES)) console.error(line);
+  const open = unfinished(ended.summary);
+  if (open > 0) console.error(`k6 ended ${String(open)} transactions that waited for their verdict`);
+  return open > 0 ? { ...ended, code: 1 } : ended;
 }
 
 function faultAtS(): number {
@@ -100,9 +79,9 @@ async function failOver(system: System, primary: string): Promise<string> {
 async function onOwnSystem(program: string, name: Scenario): Promise<boolean> {
   await using system = await System.start();
   const [home = ""] = system.regions;
-  for (const statement of TABLES) await system.cluster.query(home, statement);
+  for (const statement of [...TABLES, GRANT]) await system.cluster.query(home, statement);
   const endpoints = await system.endpoints(CLIENTS);
-  const running = runK6(program, {
+  const running = runK6(program, name, {
     GATEWAYS: endpoints.map(({ gateway }) => gateway).join(","),
     TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
     TELL: "1",
@@ -112,25 +91,19 @@ async function onOwnSystem(program: string, name: Scenario): Promise<boolean> {
   const [ended, primary] = await Promise.allSettled([running, failing]);
   if (ended.status === "rejected") throw ended.reason;
   if (primary.status === "rejected") throw primary.reason;
-  const told = parseTold(ended.value.log);
+  const { code, summary, told } = ended.value;
   const rows = await system.cluster.query(primary.value, "SELECT id::text AS id FROM load_entry");
   const table = compareTold(told, new Set(rows.map(({ id }) => String(id))));
-  const { code, summary } = ended.value;
   record(`k6-${name}`, { ...summary, table });
   console.log(`table: ${JSON.stringify(table)}`);
   const settled = (summary.counts["durable"] ?? 0) + (summary.counts["lost"] ?? 0);
   if (told.length < settled)
     console.error(`${String(told.length)} of ${String(settled)} verdicts were written down`);
-  for (const line of ended.value.log
-    .split("\n")
-    .filter((each) => each !== "" && !each.startsWith('{"id":'))
-    .slice(0, 20))
-    console.error(line);
   return code === 0 && table.missing + table.returned === 0 && table.kept > 0 && told.length >= settled;
 }
 
 async function onDeployment(program: string, name: Scenario, gateways: string): Promise<boolean> {
-  const { code, summary } = await runK6(program, {
+  const { code, summary } = await runK6(program, name, {
     GATEWAYS: gateways,
     TRACKERS: values.trackers ?? gateways,
   });

@@ -1,7 +1,7 @@
 // For hours: the limits of a steady load, held all the time, first quarter and last quarter beside each other. (`make soak` looks into the
 // processes while faults happen; this looks from outside, and at any deployment.)
 import { runOne } from "./lib/mix.ts";
-import { number } from "./lib/settings.ts";
+import { GRACEFUL_STOP, number } from "./lib/settings.ts";
 import { STATISTICS } from "./lib/summary.ts";
 import { healthy, merged, observed } from "./lib/thresholds.ts";
 
@@ -24,7 +24,7 @@ export const options = {
           duration: `${String(QUARTER_S)}s`,
           startTime: `${String(at * QUARTER_S)}s`,
         },
-        ...{ preAllocatedVUs: RATE, maxVUs: 2 * RATE, gracefulStop: "40s" },
+        ...{ preAllocatedVUs: RATE, maxVUs: 2 * RATE, gracefulStop: GRACEFUL_STOP },
       },
     ]),
   ),

@@ -1,7 +1,7 @@
 // Ten times as much for ten seconds. In the spike transactions may be late or refused; none may be forgotten, and afterwards the service must
 // be what it was before.
 import { runOne } from "./lib/mix.ts";
-import { number } from "./lib/settings.ts";
+import { GRACEFUL_STOP, number } from "./lib/settings.ts";
 import { STATISTICS } from "./lib/summary.ts";
 import { healthy, observed, promises } from "./lib/thresholds.ts";
 
@@ -16,7 +16,7 @@ const RECOVERY_S = 5;
 const scenario = (rate: number, durationS: number, startS: number) => ({
   executor: "constant-arrival-rate",
   ...{ rate, timeUnit: "1s", duration: `${String(durationS)}s`, startTime: `${String(startS)}s` },
-  ...{ preAllocatedVUs: rate, maxVUs: 2 * rate, gracefulStop: "40s" },
+  ...{ preAllocatedVUs: rate, maxVUs: 2 * rate, gracefulStop: GRACEFUL_STOP },
 });
 
 export const options = {

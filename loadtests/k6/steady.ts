@@ -1,6 +1,6 @@
 // A load that the service carries all day: transactions arrive at a fixed rate, however long the ones before take.
 import { runOne } from "./lib/mix.ts";
-import { number } from "./lib/settings.ts";
+import { GRACEFUL_STOP, number } from "./lib/settings.ts";
 import { STATISTICS } from "./lib/summary.ts";
 import { healthy } from "./lib/thresholds.ts";
 
@@ -11,7 +11,7 @@ export const options = {
     steady: {
       executor: "constant-arrival-rate",
       ...{ rate: number("RATE", 300), timeUnit: "1s", duration: `${String(number("DURATION_S", 120))}s` },
-      ...{ preAllocatedVUs: 200, maxVUs: 400, gracefulStop: "40s" },
+      ...{ preAllocatedVUs: 200, maxVUs: 400, gracefulStop: GRACEFUL_STOP },
     },
   },
   // What was offered was also begun: an arrival rate that is not kept makes latencies look better than they are.

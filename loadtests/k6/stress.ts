@@ -1,7 +1,7 @@
 // To the knee: one step after the other, each with a higher rate, and figures for each. The knee is the last step that keeps the limits;
 // up to KNEE_MIN it must not have come. Promises hold at every step.
 import { runOne } from "./lib/mix.ts";
-import { LIMITS, number } from "./lib/settings.ts";
+import { GRACEFUL_STOP, LIMITS, number } from "./lib/settings.ts";
 import { STATISTICS } from "./lib/summary.ts";
 import { healthy, merged, observed, promises } from "./lib/thresholds.ts";
 
@@ -26,7 +26,7 @@ export const options = {
           duration: `${String(STEP_S)}s`,
           startTime: `${String(at * (STEP_S + PAUSE_S))}s`,
         },
-        ...{ preAllocatedVUs: Math.ceil(rate / 4), maxVUs: Math.max(50, rate), gracefulStop: "40s" },
+        ...{ preAllocatedVUs: Math.ceil(rate / 4), maxVUs: Math.max(50, rate), gracefulStop: GRACEFUL_STOP },
       },
     ]),
   ),

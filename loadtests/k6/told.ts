@@ -16,11 +16,15 @@ export interface Comparison {
 }
 
 /** k6's own lines are between those of the script. */
+export function isTold(line: string): boolean {
+  return line.startsWith('{"id":');
+}
+
 export function parseTold(log: string): Told[] {
-  return log.split("\n").flatMap((line) => {
-    if (!line.startsWith('{"id":')) return [];
-    return [JSON.parse(line) as Told];
-  });
+  return log
+    .split("\n")
+    .filter(isTold)
+    .map((line) => JSON.parse(line) as Told);
 }
 
 export function compareTold(told: readonly Told[], rows: ReadonlySet<string>): Comparison {

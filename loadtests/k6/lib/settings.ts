@@ -17,6 +17,11 @@ export function number(name: string, otherwise: number): number {
   return Number(given);
 }
 
+/** In milliseconds; null where it is said that there is `none`, because the machine has other work that nobody can see. */
+function limitMs(name: string, otherwise: number): number | null {
+  return __ENV[name] === "none" ? null : number(name, otherwise);
+}
+
 const gateways = text("GATEWAYS", "http://127.0.0.1:4600").split(",");
 const trackers = text("TRACKERS", "http://127.0.0.1:4601").split(",");
 
@@ -41,9 +46,12 @@ export const TELLS = text("TELL", "") !== "";
 /** How long a transaction may be tried, and its verdict waited for. */
 export const PATIENCE_S = number("PATIENCE_S", 30);
 
+/** For what is under way at the end of a scenario: the two waits of a transaction, and what the last request of each may take. */
+export const GRACEFUL_STOP = `${String(2 * PATIENCE_S + 25)}s`;
+
 export const LIMITS = {
-  commitP95Ms: number("COMMIT_P95_MS", 50),
-  durableP95Ms: number("DURABLE_P95_MS", 250),
+  commitP95Ms: limitMs("COMMIT_P95_MS", 50),
+  durableP95Ms: limitMs("DURABLE_P95_MS", 250),
   errorRateMax: number("ERROR_RATE", 0.001),
   lostMax: number("LOST_MAX", 0),
 };
