@@ -6,11 +6,15 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { whyNoEnvoy } from "@highwater/dev-envoy";
+import type { CandidateReport } from "@highwater/durability-tracker/failover";
 import { Highwater, newTransactionId, sql } from "@highwater/sdk";
 import { check } from "../../../examples/ad-exchange/src/check.ts";
 import { Exchange } from "../../../examples/ad-exchange/src/exchange.ts";
 import { Publishers } from "../../../examples/ad-exchange/src/publishers.ts";
 import { type Claim, Recorder } from "../../../examples/ad-exchange/src/recorder.ts";
+import { findK6, whyNoK6 } from "../../../loadtests/k6/find.ts";
+import { runScript, TABLES, unfinished } from "../../../loadtests/k6/script.ts";
+import { compareTold, type Comparison, type Told } from "../../../loadtests/k6/told.ts";
 import { Deployment, until } from "./deployed/deployment.ts";
 import { substitutionsTable } from "./deployed/substitutions.ts";
 import { readSnapshot, type Rendered, type RenderedTask } from "./rendered.ts";
@@ -29,12 +33,17 @@ const SECRETS = {
 const LOAD = { publishers: 2, pauseMs: 300, bidsPerAuction: 3, pagesMax: 8 };
 const KEYS = "services/txn-gateway/src/cli/keys/main.ts";
 const CANDIDATE = "services/durability-tracker/src/cli/failover-candidate/main.ts";
+const AUTHORIZE = "infra/image/src/authorize.ts";
 /** A busy machine starts everything slowly. */
 const LIMIT_MS = 120_000;
 const WHOLE_LIMIT_MS = 10 * 60_000;
 /** Before the failure, and committed where nobody else can hear of it. */
 const SOLD_MIN = 10;
 const UNHEARD_MIN = 5;
+/** Of what k6 has to say when something is wrong. */
+const LOG_LINES = 20;
+/** Besides those that are kept. */
+const RIGHT = { missing: 0, returned: 0, unheard: 0 };
 
 const why =
   process.platform === "linux" ? whyNoEnvoy() : "needs Linux: every task has a loopback address of its own";
@@ -54,7 +63,8 @@ describe("what Terraform would deploy", () => {
     let system: Deployment;
     let client: Highwater | undefined;
     let apiKey: string;
-    let adminKey: string;
+    /** What k6 was told, by transaction. */
+    let told: readonly Told[] = [];
     before(async () => {
       system = await Deployment.prepare(rendered, SECRETS);
     });
@@ -119,7 +129,6 @@ describe("what Terraform would deploy", () => {
         await master.query(statement);
       await master.end();
       apiKey = await createKey(system, "exchange", "read,write");
-      adminKey = await createKey(system, "operator", "read,admin");
       const endpoints = nearestFirst(system).map((region) => ({
         gateway: system.edgeUrl(region),
         tracker: system.edgeUrl(region),
@@ -141,6 +150,27 @@ describe("what Terraform would deploy", () => {
       await open.query(sql`INSERT INTO note VALUES ('interactive')`);
       await open.commit();
       await open.durable({ timeout: LIMIT_MS });
+    });
+
+    it("carries the smoke load, from outside", { skip: whyNoK6() ?? false }, async (context) => {
+      const { home } = system.databases;
+      await connected().transaction(TABLES.map((statement) => ({ sql: statement })));
+      const edges = nearestFirst(system).map((region) => system.edgeUrl(region));
+      const ended = await runScript({
+        ...{ k6: findK6() ?? "", name: "smoke" },
+        settings: {
+          ...{ GATEWAYS: edges.join(","), TRACKERS: edges.join(","), API_KEY: apiKey, TELL: "1" },
+          // Fifteen tasks on a machine with other work: all must be right, however long it takes.
+          ...{ COMMIT_P95_MS: "none", DURABLE_P95_MS: "none", PATIENCE_S: String(LIMIT_MS / 1_000) },
+        },
+      });
+      const { code, summary } = ended;
+      context.diagnostic(JSON.stringify({ ...summary.counts, latencies: summary.pairs }));
+      assert.equal(code, 0, [ended.output, ...ended.log.slice(0, LOG_LINES)].join("\n"));
+      assert.equal(unfinished(summary), 0, "k6 went on until all had their verdicts");
+      told = ended.told;
+      assert.equal(told.length, summary.counts["committed"]);
+      assert.deepEqual(await compared(system, home, told), { ...RIGHT, kept: told.length });
     });
 
     it("loses a region, and every verdict is right", async (context) => {
@@ -172,20 +202,7 @@ describe("what Terraform would deploy", () => {
           return status === 503 && text.includes('"primary_unavailable"');
         });
       }
-      const report = await candidate(system, survivors[0] ?? "", adminKey);
-      const next = report.candidate ?? "";
-      assert.ok(survivors.includes(next), JSON.stringify(report));
-      await cluster.promote(next, { repoint: false, command: false });
-      const told = /as Highwater's service role: (.+)$/.exec(
-        report.nextSteps.find((step) => step.includes("authority_command")) ?? "",
-      )?.[1];
-      const operator = await system.databases.session(
-        next,
-        serviceRole(rendered),
-        SECRETS.service.PGPASSWORD,
-      );
-      await operator.query(told ?? "");
-      await operator.end();
+      const next = await failOver(system, survivors[0] ?? "");
       for (const task of survivors.flatMap((region) => system.services(region)))
         await until(
           () => `ready again: ${task.lastWords()}`,
@@ -208,6 +225,8 @@ describe("what Terraform would deploy", () => {
       assert.deepEqual(findings.faults, []);
       assert.equal(findings.pending, 0);
       assert.ok(findings.lost > 0 && findings.durable > 0, JSON.stringify(counts));
+      if (told.length > 0)
+        assert.deepEqual(await compared(system, next, told), { ...RIGHT, kept: told.length });
     });
 
     it("ends at a signal, each task in its time", async () => {
@@ -239,11 +258,6 @@ function addressOf(service: string): string {
   return `${slot}.${region}.`;
 }
 
-function serviceRole({ topology }: Rendered): string {
-  const { nodes } = JSON.parse(topology) as { nodes: readonly { url: string }[] };
-  return new URL(nodes[0]?.url ?? "").username;
-}
-
 async function ask(url: string): Promise<{ readonly status: number }> {
   const answer = await fetch(url).catch(() => null);
   await answer?.arrayBuffer();
@@ -253,7 +267,7 @@ async function ask(url: string): Promise<{ readonly status: number }> {
 async function createKey(system: Deployment, name: string, scopes: string): Promise<string> {
   const gateway = system.slot(system.databases.home, "gateway");
   const command = ["node", KEYS, "create", "--json", "--name", name, "--role", APP_ROLE, "--scopes", scopes];
-  const made = await gateway.runProgram(command, { HIGHWATER_TOPOLOGY: system.rendered.topology });
+  const made = await gateway.runProgram(command, { env: { HIGHWATER_TOPOLOGY: system.rendered.topology } });
   assert.equal(made.code, 0, made.output);
   return (JSON.parse(made.output) as { key: string }).key;
 }
@@ -273,34 +287,47 @@ async function commitOnce(
   return { status: answer.status, text: await answer.text() };
 }
 
-interface Report {
-  readonly candidate: string | null;
-  readonly refusal: string | null;
-  readonly nextSteps: readonly string[];
+/** What k6 was told, held against the table on the node. */
+async function compared(system: Deployment, node: string, told: readonly Told[]): Promise<Comparison> {
+  const rows = await system.databases.cluster.query(node, "SELECT id::text AS id FROM load_entry");
+  return compareTold(told, new Set(rows.map(({ id }) => String(id))));
 }
 
-/** As an operator asks in another region: first, and then with the word that the old primary is off. */
-async function candidate(system: Deployment, from: string, apiKey: string): Promise<Report> {
-  const tracker = system.slot(from, "tracker");
+/** By hand, as the documentation says it, in another region; answers who is promoted. What would be cut off is gone. */
+async function failOver(system: Deployment, operator: string): Promise<string> {
+  const preview = await candidate(system, operator, ["--list", "20"]);
+  const answer = await candidate(system, operator, ["--json", "--fenced"]);
+  const next = (JSON.parse(answer) as CandidateReport).candidate ?? assert.fail(answer);
+  assert.ok(preview.startsWith(`PROMOTE ${next} `), `it named another one before:\n${preview}\n${answer}`);
+  await system.databases.cluster.promote(next, { repoint: false, command: false });
+  const { topology } = system.rendered;
+  const authorized = await system.slot(operator, "tracker").runProgram(["node", AUTHORIZE], {
+    env: { HIGHWATER_TOPOLOGY: topology, AUTHORIZE_NODE: next, AUTHORIZE_REPORT: "-" },
+    input: answer,
+  });
+  assert.equal(authorized.code, 0, authorized.output);
+  assert.match(authorized.output, / is written$/m, "nobody has given it before");
+  return next;
+}
+
+/** What the command says, once it names somebody. Beside a tracker, which has the services' secret for a key. */
+async function candidate(system: Deployment, operator: string, options: readonly string[]): Promise<string> {
   const env = {
     HIGHWATER_TOPOLOGY: system.rendered.topology,
-    HIGHWATER_TRACKERS: system.slot(from, "gateway").environment["GATEWAY_TRACKERS"] ?? "",
-    HIGHWATER_API_KEY: apiKey,
+    HIGHWATER_TRACKERS: system.slot(operator, "gateway").environment["GATEWAY_TRACKERS"] ?? "",
   };
-  let last = "";
-  let report: Report | undefined;
-  await until("somebody is named", LIMIT_MS, async () => {
-    const { code, output } = await tracker.runProgram(
-      ["node", CANDIDATE, "--json", "--list", "20", "--fenced"],
-      env,
-    );
-    last = output;
-    if (code === 0) report = JSON.parse(output) as Report;
-    return code === 0;
-  }).catch((cause: unknown) => {
-    throw new Error(last, { cause });
-  });
-  return report ?? assert.fail();
+  const tracker = system.slot(operator, "tracker");
+  let output = "";
+  await until(
+    () => `somebody is named: ${output}`,
+    LIMIT_MS,
+    async () => {
+      const ran = await tracker.runProgram(["node", CANDIDATE, ...options], { env });
+      output = ran.output;
+      return ran.code === 0;
+    },
+  );
+  return output;
 }
 
 /** What a task's environment names, and the rules of the security groups on either side do not let it have. */

@@ -86,25 +86,17 @@ export class Databases {
     }
   }
 
-  /** A session as the operator has it: by TLS, checked against the name, with a password. */
-  async session(region: string, user: string, password: string): Promise<pg.Client> {
+  /** A session as the operator has it who sets up roles: by TLS, checked against the name, with a password. */
+  async master(region: string): Promise<pg.Client> {
     const node = this.cluster.nodes.find(({ id }) => id === region);
+    const { user, database } = this.#database(this.home);
     const client = new pg.Client({
-      ...{
-        host: "127.0.0.1",
-        port: node?.port,
-        user,
-        password,
-        database: this.#database(this.home).database ?? "",
-      },
+      ...{ host: "127.0.0.1", port: node?.port, user: user ?? "", password: this.#masterPassword },
+      database: database ?? "",
       ssl: { ca: this.authority.certificate, servername: this.#database(region).host },
     });
     await client.connect();
     return client;
-  }
-
-  master(region: string): Promise<pg.Client> {
-    return this.session(region, this.#database(this.home).user ?? "", this.#masterPassword);
   }
 
   #database(region: string): RenderedDatabase {

@@ -39,6 +39,13 @@ export interface Place {
   readonly names: { readonly address: string; readonly port: number };
 }
 
+/** To a program, beside what its task has. */
+export interface Given {
+  readonly env?: Readonly<Record<string, string>>;
+  /** Its standard input. */
+  readonly input?: string;
+}
+
 export interface Ended {
   readonly code: number;
   readonly output: string;
@@ -110,9 +117,9 @@ export class Task {
   }
 
   /** Another program of the image with the same environment and network, as an operator runs it in place of the task's own. */
-  runProgram(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  runProgram(command: readonly string[], { env = {}, input = "" }: Given = {}): Promise<Ended> {
     const container = this.#service();
-    return this.#run({ ...container, environment: { ...container.environment, ...env } }, command);
+    return this.#run({ ...container, environment: { ...container.environment, ...env } }, command, input);
   }
 
   /** Null when the definition has no health check. */
@@ -181,14 +188,14 @@ export class Task {
     };
   }
 
-  async #run(container: Container, [program = "", ...args]: readonly string[]): Promise<Ended> {
+  async #run(container: Container, [program = "", ...args]: readonly string[], input = ""): Promise<Ended> {
     const options = { cwd: ROOT, env: this.#environment(container), timeout: RUN_LIMIT_MS };
     try {
-      const { stdout, stderr } = await promisify(execFile)(
-        program,
-        args.map((arg) => this.#placed(arg)),
-        options,
-      );
+      const placed = args.map((arg) => this.#placed(arg));
+      const running = promisify(execFile)(program, placed, options);
+      // It may end without having read it.
+      running.child.stdin?.on("error", () => undefined).end(input);
+      const { stdout, stderr } = await running;
       return { code: 0, output: stdout === "" ? stderr : stdout };
     } catch (cause) {
       const { code, stdout, stderr } = cause as { code?: unknown; stdout: string; stderr: string };
