@@ -8,7 +8,7 @@ import { after, before, describe, it } from "node:test";
 import { readSource } from "../../envoy/src/index.ts";
 import { loadConfig as loadTrackerConfig } from "../../../services/durability-tracker/src/config.ts";
 import { loadConfig as loadGatewayConfig } from "../../../services/txn-gateway/src/config.ts";
-import { SNAPSHOT, toText } from "./rendered.ts";
+import { readSnapshot } from "./rendered.ts";
 import { layOverrides, StandIn, whyNoStandIn } from "./stand-in.ts";
 import {
   apply,
@@ -67,9 +67,9 @@ describe(
 
       const shown = await bench.run(THREE, "output", "-json");
       checkRendered(JSON.parse(shown.text) as Outputs);
-      assert.equal(
-        toText(await renderApplied(bench)),
-        readFileSync(SNAPSHOT, "utf8"),
+      assert.deepEqual(
+        await renderApplied(bench),
+        readSnapshot(),
         "the system is started from another configuration on one machine: make infra-rendered",
       );
       await checkSecrets(aws, [

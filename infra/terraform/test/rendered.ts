@@ -82,8 +82,13 @@ export function readSnapshot(): Rendered {
   return JSON.parse(readFileSync(SNAPSHOT, "utf8")) as Rendered;
 }
 
+/** Sorted: the provider gives what is in a JSON text of its own in an order that is another one each time. */
 export function toText(rendered: Rendered): string {
-  return `${JSON.stringify(rendered, null, 2)}\n`;
+  const sorted = (_: string, value: unknown): unknown =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value;
+  return `${JSON.stringify(rendered, sorted, 2)}\n`;
 }
 
 /** From `terraform show -json` of an applied example. */
