@@ -1,7 +1,7 @@
 // What the simulation has found, each as the smallest history that shows it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Driven, epochId, record, txnId } from "../src/core/fixtures.test.ts";
+import { Driven, epochId, record, txnId } from "../test/support/core.ts";
 
 const LEVELS = ["disk", "zone", "region", "global"];
 

@@ -1,6 +1,6 @@
 // One run: a script drawn from a seed, played to its end, with every word held against the truth; and the same script made
 // small, if it shows a fault.
-import { configOf } from "../src/core/fixtures.test.ts";
+import { configOf } from "../test/support/core.ts";
 import { type CoreConfig } from "../src/core/index.ts";
 import { OPS } from "./ops.ts";
 import { Play, type Setting } from "./play.ts";

@@ -4,7 +4,7 @@ import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwa
 import { type NewEvent } from "@highwater/store";
 import { forkOf, type MintRequest, type NodeReport } from "@highwater/store/rules";
 import { type NodeSite } from "../src/core/index.ts";
-import { epochId, txnId } from "../src/core/fixtures.test.ts";
+import { epochId, txnId } from "../test/support/core.ts";
 import { type Image, type Rec, type Receipt, type RecOf, SimNode } from "./node.ts";
 import { Truth, type Txn } from "./truth.ts";
 

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { type Offset, type TxnId } from "@highwater/protocol";
 import { Backlog } from "./backlog.ts";
-import { epochId, off, txnId } from "./fixtures.test.ts";
+import { epochId, off, txnId } from "../../test/support/core.ts";
 import { type Waiting } from "./waiting-table.ts";
 
 /** Half of the offsets fit in 64 bits. */

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord } from "@highwater/protocol";
-import { count, Driven, epochId, record } from "./fixtures.test.ts";
+import { count, Driven, epochId, record } from "../../test/support/core.ts";
 
 const first = record(1);
 /** Another node took over; above 50 nothing is proven. */

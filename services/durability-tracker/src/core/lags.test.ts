@@ -2,7 +2,7 @@
 // Method: what the core tells of lags, added up; the clock is the test's.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Driven, record } from "./fixtures.test.ts";
+import { Driven, record } from "../../test/support/core.ts";
 import { type CoreConfig, type Effect } from "./index.ts";
 
 const LEVELS: Partial<CoreConfig> = {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord } from "@highwater/protocol";
-import { Driven, record } from "./fixtures.test.ts";
+import { Driven, record } from "../../test/support/core.ts";
 
 const first = record(1);
 const second = (finalMarks: EpochRecord["finalMarks"]): EpochRecord =>

@@ -1,7 +1,7 @@
 // The ledger's own life: intents and what becomes of them, who leaves and when, help for the flush, and memory.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { count, Driven, epochId, record, txnId } from "./fixtures.test.ts";
+import { count, Driven, epochId, record, txnId } from "../../test/support/core.ts";
 import { type CoreConfig, heldCount, judge, pendingAt, wantsPositions } from "./index.ts";
 
 const first = record(1);

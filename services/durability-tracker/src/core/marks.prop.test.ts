@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type LevelRule, type Offset } from "@highwater/protocol";
-import { configOf, Driven, epochId, off, record } from "./fixtures.test.ts";
+import { configOf, Driven, epochId, off, record } from "../../test/support/core.ts";
 import { markIn, type NodeSite, type NodeState, type TrackerEvent } from "./index.ts";
 import { markOf } from "./marks.ts";
 import { OffsetHeap } from "./offset-heap.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type LevelRule } from "@highwater/protocol";
-import { configOf, Driven, off, record } from "./fixtures.test.ts";
+import { configOf, Driven, off, record } from "../../test/support/core.ts";
 import { markOf } from "./marks.ts";
 import { reachableLevels } from "./index.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";

@@ -1,7 +1,7 @@
 // Whose position counts in the current epoch. Each test is a way in which a naive reader of positions calls lost data safe.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { count, Driven, epochId, record } from "./fixtures.test.ts";
+import { count, Driven, epochId, record } from "../../test/support/core.ts";
 import { markIn } from "./index.ts";
 
 const first = record(1);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord } from "@highwater/protocol";
-import { Driven, epochId, record } from "./fixtures.test.ts";
+import { Driven, epochId, record } from "../../test/support/core.ts";
 
 const first = record(1);
 

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting, sortable } from "../shell/ledger-codec.ts";
-import { Disk } from "./disk.test.ts";
-import { configOf, Driven, epochId, off, record, txnId } from "./fixtures.test.ts";
+import { Disk } from "../../test/support/disk.ts";
+import { configOf, Driven, epochId, off, record, txnId } from "../../test/support/core.ts";
 import {
   type Entry,
   entryKey,

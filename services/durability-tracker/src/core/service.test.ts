@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Offset } from "@highwater/protocol";
-import { count, Driven, epochId, off, record, txnId } from "./fixtures.test.ts";
-import { Disk } from "./disk.test.ts";
+import { count, Driven, epochId, off, record, txnId } from "../../test/support/core.ts";
+import { Disk } from "../../test/support/disk.ts";
 import { type Effect, exposure, heldCount, pendingAt, restore, step, type TrackerEvent } from "./index.ts";
 
 const first = record(1);

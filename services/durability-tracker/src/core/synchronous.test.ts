@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type CoreConfig } from "./index.ts";
-import { Driven, epochId, record, type SynchronousWord } from "./fixtures.test.ts";
+import { Driven, epochId, record, type SynchronousWord } from "../../test/support/core.ts";
 import { reachableLevels, whyNotSynchronous } from "./index.ts";
 import { wantsPositions } from "./ledger.ts";
 import { markIn } from "./marks.ts";

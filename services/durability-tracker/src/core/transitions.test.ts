@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { Driven, epochId, off, record, txnId } from "./fixtures.test.ts";
+import { Driven, epochId, off, record, txnId } from "../../test/support/core.ts";
 import { type EntryState, type ReceiptFact, type TrackerEvent } from "./index.ts";
 
 type EntryStateKind = EntryState["kind"];

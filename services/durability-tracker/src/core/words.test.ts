@@ -1,7 +1,7 @@
 // Goal: what any tracker has told as broken, all tell as broken. Method: its word arrives before and after this one's own.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Driven, epochId, off, record } from "./fixtures.test.ts";
+import { Driven, epochId, off, record } from "../../test/support/core.ts";
 
 const first = record(1);
 const second = record(2, { node: "b", cause: "promotion", fork: 50, start: 60, limit: 70 });

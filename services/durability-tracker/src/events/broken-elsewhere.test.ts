@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { type EpochId, type EpochRecord, type TxnId } from "@highwater/protocol";
 import { FakeClock, MemoryLog, settle } from "@highwater/service/testing";
 import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
-import { epochId, record } from "../core/fixtures.test.ts";
+import { epochId, record } from "../../test/support/core.ts";
 import { type Published } from "../core/index.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
 import { type Reign } from "./event-log.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { epochId, record } from "../core/fixtures.test.ts";
+import { epochId, record } from "../../test/support/core.ts";
 import { decideCandidate, type Decision } from "./candidate.ts";
-import { FIRST, NODES, primary, replica, situation } from "./fixtures.test.ts";
+import { FIRST, NODES, primary, replica, situation } from "../../test/support/failover.ts";
 
 const promises = ({ levels }: Decision): Record<string, string> =>
   Object.fromEntries(levels.map(({ level, promise }) => [level, promise]));

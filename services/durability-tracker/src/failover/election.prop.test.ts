@@ -5,13 +5,13 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { type LevelRule, type Offset } from "@highwater/protocol";
 import { type StoreNode } from "@highwater/store";
-import { epochId, record } from "../core/fixtures.test.ts";
+import { epochId, record } from "../../test/support/core.ts";
 import { markOf } from "../core/marks.ts";
 import { NOT_SYNCHRONOUS } from "../core/synchronous.ts";
 import { type NodeState } from "../core/types.ts";
 import { decideCandidate } from "./candidate.ts";
 import { type Bound, elect } from "./election.ts";
-import { replica, situation } from "./fixtures.test.ts";
+import { replica, situation } from "../../test/support/failover.ts";
 
 const off = (n: number): Offset => BigInt(n) as Offset;
 /** Nothing at all, less than some, more than anybody. */

@@ -12,7 +12,7 @@ import {
   installErrorHandling,
 } from "@highwater/service";
 import { FakeClock, MemoryLog } from "@highwater/service/testing";
-import { Driven, epochId, record, txnId } from "../core/fixtures.test.ts";
+import { Driven, epochId, record, txnId } from "../../test/support/core.ts";
 import { registerFailoverRoutes } from "../routes/failover.ts";
 import { previewFailover } from "./preview.ts";
 import { type CandidatePreview, type FailoverPreview } from "./wire.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { validate } from "@highwater/protocol";
-import { epochId, record, txnId } from "../core/fixtures.test.ts";
+import { epochId, record, txnId } from "../../test/support/core.ts";
 import { decideCandidate } from "./candidate.ts";
-import { FIRST, NO_WISHES, primary, replica, situation } from "./fixtures.test.ts";
+import { FIRST, NO_WISHES, primary, replica, situation } from "../../test/support/failover.ts";
 import { CandidateReport, EXIT_CODES, makeReport, type TrackerAnswer } from "./report.ts";
 import { type FailoverPreview } from "./wire.ts";
 

@@ -2,7 +2,7 @@
 // that follow from them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Driven, epochId, record } from "../core/fixtures.test.ts";
+import { Driven, epochId, record } from "../../test/support/core.ts";
 import { marksToShare } from "./shared-marks.ts";
 
 const first = record(1);

@@ -1,8 +1,8 @@
-// Builders for the tests of an election: three regions, epoch records, and what nodes say of themselves. Holds no tests.
+// Builders for the tests of an election: three regions, epoch records, and what nodes say of themselves.
 import { type EpochRecord, type Offset } from "@highwater/protocol";
 import { type NodeReport, type StoreNode } from "@highwater/store";
-import { epochId, record } from "../core/fixtures.test.ts";
-import { type Situation, type Wishes } from "./candidate.ts";
+import { epochId, record } from "./core.ts";
+import { type Situation, type Wishes } from "../../src/failover/candidate.ts";
 
 export const FIRST = record(1, { node: "east" });
 export const NODES: readonly StoreNode[] = [

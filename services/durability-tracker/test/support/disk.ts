@@ -1,7 +1,7 @@
-// What the core's effects leave on disk, written and read back by the ledger's own codec. Holds no tests.
+// What the core's effects leave on disk, written and read back by the ledger's own codec.
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
-import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting } from "../shell/ledger-codec.ts";
-import { type Effect, type Restored, type TrackerState } from "./index.ts";
+import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting } from "../../src/shell/ledger-codec.ts";
+import { type Effect, type Restored, type TrackerState } from "../../src/core/index.ts";
 
 export class Disk {
   readonly epochs = new Map<string, string>();

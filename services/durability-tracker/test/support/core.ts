@@ -1,4 +1,4 @@
-// Builders for the core's tests: a small topology, epoch records, and a tracker that is driven by hand. Holds no tests.
+// Builders for the core's tests: a small topology, epoch records, and a tracker that is driven by hand.
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
 import {
   type AnnouncedItem,
@@ -13,7 +13,7 @@ import {
   step,
   type TrackerEvent,
   type TrackerState,
-} from "./index.ts";
+} from "../../src/core/index.ts";
 
 export const epochId = (n: number): EpochId =>
   `e0000000-0000-4000-8000-${n.toString(16).padStart(12, "0")}` as EpochId;
