@@ -19,7 +19,8 @@ PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*
 MYPY := .venv/bin/python -m mypy --config-file sdk/python/pyproject.toml --no-error-summary
 REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/orders/fastapi/requirements.txt
 PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
-TEST_FILES = $(shell git ls-files -co --exclude-standard '*.test.ts' | sort)
+# Those that are there: git still lists what was removed and not yet told to it.
+TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' | sort))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-unit fmt lint typecheck gen gen-check check clean

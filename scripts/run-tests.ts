@@ -1,4 +1,5 @@
-// Runs the test files and then looks for what they should not have left: processes and temporary folders.
+// Runs the test files, each of which has to tell its end, and then looks for what they should not have left: processes and
+// temporary folders.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -26,6 +27,11 @@ const code = await new Promise<number>((resolve) => {
     // Node 24.21 can spin for ever while it ends by itself, in its clean-up of handles (seen once in a file whose tests had
     // all passed). What a test leaves running is looked for below, by process and folder.
     "--test-force-exit",
+    `--import=${beside("test-flush.ts")}`,
+    "--test-reporter=spec",
+    "--test-reporter-destination=stdout",
+    `--test-reporter=${beside("test-ends.ts")}`,
+    "--test-reporter-destination=stderr",
     `--test-concurrency=${String(CONCURRENCY)}`,
     "--disable-warning=ExperimentalWarning",
     ...files,
@@ -54,6 +60,10 @@ for (const line of processes) console.error(`left running: ${line}`);
 for (const name of folders) console.error(`left behind: ${join(temp, name)}`);
 if (folders.length === 0) rmSync(temp, { recursive: true, force: true });
 process.exit(code === 0 && processes.length + folders.length > 0 ? 1 : code);
+
+function beside(name: string): string {
+  return new URL(name, import.meta.url).href;
+}
 
 /** What is still there after the grace. */
 async function settle(look: () => string[]): Promise<string[]> {

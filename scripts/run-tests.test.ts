@@ -1,0 +1,116 @@
+// Goal: what a test file has told is never lost in silence, as Node alone loses it (nodejs/node#64833, Node 24.21).
+// Method: a test file that stops the runner, so that nobody reads what it tells, and fills the pipe before its tests run.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { after, test } from "node:test";
+import { TemporaryFolder } from "@highwater/dev-process";
+
+const RUNNER = new URL("run-tests.ts", import.meta.url).pathname;
+const ENDS = new URL("test-ends.ts", import.meta.url).href;
+
+/**
+ * The runner goes on when this process is gone, or has had time enough to go: turns of its loop, not seconds, so that a busy
+ * machine changes nothing.
+ */
+const UNREAD = `
+import { spawn } from "node:child_process";
+import { after, test } from "node:test";
+
+const runner = process.ppid;
+process.kill(runner, "SIGSTOP");
+const helper = spawn("/bin/sh", ["-c", 'read -r _; kill -CONT "$0"', String(runner)], { stdio: ["pipe", "ignore", "ignore"] });
+helper.unref();
+while (process.stdout.writableLength === 0) process.stdout.write("x".repeat(1_000));
+for (let n = 0; n < 10; n += 1) test("passes", () => {});
+after(() => {
+  let turns = 0;
+  setImmediate(function turn() {
+    turns += 1;
+    if (turns < 1_000) setImmediate(turn);
+    else process.kill(runner, "SIGCONT");
+  });
+});
+`;
+const LEFT_EARLY = `
+import { test } from "node:test";
+
+test("is told", () => {});
+test("leaves", () => process.exit(0));
+test("is never run", () => { throw new Error("nobody sees this"); });
+`;
+const KEPT_RUNNING = `
+import { test } from "node:test";
+
+test("passes", () => { setInterval(() => {}, 1_000); });
+`;
+
+const folder = await TemporaryFolder.make("highwater-run-tests-");
+after(() => folder.remove());
+
+async function fileOf(name: string, source: string): Promise<string> {
+  const path = join(folder.path, `${name}.test.mjs`);
+  await writeFile(path, source);
+  return path;
+}
+
+interface Run {
+  readonly code: number | null;
+  readonly told: string;
+  /** Tests that the summary counts. */
+  readonly tests: number;
+}
+
+async function run(...args: readonly string[]): Promise<Run> {
+  // A runner that is started by a test runs nothing.
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
+  const [code, ...told] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
+  return { code, told: told.join(""), tests: Number(/^ℹ tests (\d+)$/m.exec(told[0])?.[1]) };
+}
+
+test("Node alone loses results and passes; once it does not, test-flush.ts may go", async () => {
+  const file = await fileOf("unread", UNREAD);
+  const { code, tests, told } = await run("--test", "--test-force-exit", "--test-reporter=spec", file);
+  assert.equal(code, 0, told);
+  assert.ok(tests < 10, told);
+});
+
+test("results that are lost fail the run", async () => {
+  const file = await fileOf("unread", UNREAD);
+  const reporters = ["spec", "stdout", ENDS, "stderr"].map((value, index) =>
+    index % 2 === 0 ? `--test-reporter=${value}` : `--test-reporter-destination=${value}`,
+  );
+  const { code, told } = await run("--test", "--test-force-exit", ...reporters, file);
+  assert.equal(code, 1, told);
+  assert.match(told, /no end told: .*unread\.test\.mjs/);
+});
+
+test("nothing is lost while nobody reads", async () => {
+  const { code, tests, told } = await run(RUNNER, await fileOf("unread", UNREAD));
+  assert.deepEqual([code, tests], [0, 10], told);
+});
+
+test("a file that leaves before its tests have run fails the run, whatever its exit code", async () => {
+  const { code, told } = await run(RUNNER, await fileOf("left-early", LEFT_EARLY));
+  assert.equal(code, 1, told);
+  assert.match(told, /no end told: .*left-early\.test\.mjs/);
+});
+
+test("a file that is not there fails the run", async () => {
+  const { code, told } = await run(
+    RUNNER,
+    await fileOf("kept-running", KEPT_RUNNING),
+    join(folder.path, "no.test.mjs"),
+  );
+  assert.equal(code, 1, told);
+  assert.match(told, /no end told: .*no\.test\.mjs/);
+});
+
+test("a file whose tests have ended ends, whatever keeps it running", async () => {
+  const { code, tests, told } = await run(RUNNER, await fileOf("kept-running", KEPT_RUNNING));
+  assert.deepEqual([code, tests], [0, 1], told);
+});
