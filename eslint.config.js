@@ -95,7 +95,10 @@ export default tseslint.config(
     files: ["packages/store/**"],
     rules: {
       "no-restricted-imports": forbidImports([
-        { regex: "^@highwater/(?!protocol|dev-cluster)", message: "The store knows only the protocol." },
+        {
+          regex: "^@highwater/(?!protocol|dev-cluster|dev-process)",
+          message: "The store knows only the protocol.",
+        },
       ]),
     },
   },

@@ -1,4 +1,4 @@
-// The run's one clock, and waiting. Monotonic and the same for every process of the machine, as the history asks for.
+// The run's one clock. Monotonic and the same for every process of the machine, as the history asks for.
 
 export function nowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
@@ -20,26 +20,6 @@ export async function within<T>(what: string, limitMs: number, work: Promise<T>)
     return await Promise.race([work, late]);
   } finally {
     clearTimeout(timer);
-  }
-}
-
-/** Polls until the condition gives a value; its last error is the cause of the failure. */
-export async function eventually<T>(
-  what: string,
-  limitMs: number,
-  condition: () => Promise<T | undefined | false>,
-): Promise<T> {
-  const deadlineMs = nowMs() + limitMs;
-  let cause: unknown;
-  for (;;) {
-    try {
-      const value = await condition();
-      if (value !== undefined && value !== false) return value;
-    } catch (error) {
-      cause = error;
-    }
-    if (nowMs() > deadlineMs) throw new Error(`not within ${String(limitMs)} ms: ${what}`, { cause });
-    await pause(50);
   }
 }
 

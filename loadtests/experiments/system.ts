@@ -4,9 +4,9 @@ import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type Row, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { ServiceProcess } from "@highwater/dev-system";
 import type { LevelRule } from "@highwater/protocol";
-import { until } from "../gateway/bench-system.ts";
 import type { Addresses } from "./load/target.ts";
 
 const HERE = "here";
@@ -108,7 +108,7 @@ export class ExperimentSystem implements AsyncDisposable {
       GATEWAY_TRACKERS: tracker.url,
     });
     for (const { name, url } of [tracker, gateway])
-      await until(`the ${name} is ready`, async () => (await fetch(`${url}/readyz`)).ok);
+      await eventually(`the ${name} is ready`, async () => (await fetch(`${url}/readyz`)).ok);
   }
 
   async #startService(service: string, env: Readonly<Record<string, string>>): Promise<ServiceProcess> {
@@ -166,7 +166,7 @@ export class ExperimentSystem implements AsyncDisposable {
       `ALTER SYSTEM SET synchronous_standby_names = '${on ? REPLICA : ""}'`,
       "SELECT pg_reload_conf()",
     ]);
-    await until("the replica has taken its new part", async () => {
+    await eventually("the replica has taken its new part", async () => {
       const rows = await this.query("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'");
       return rows.length === 1 && rows[0]?.["sync_state"] === (on ? "sync" : "async");
     });
@@ -176,7 +176,7 @@ export class ExperimentSystem implements AsyncDisposable {
   async settle(): Promise<void> {
     const rows = await this.query("SELECT pg_current_wal_flush_lsn()::text AS lsn");
     const lsn = String(rows[0]?.["lsn"]);
-    await until("the replica has caught up", async () => {
+    await eventually("the replica has caught up", async () => {
       const [row] = await this.query("SELECT replay_lsn >= $1::pg_lsn AS done FROM pg_stat_replication", [
         lsn,
       ]);

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { ServiceProcess } from "@highwater/dev-system";
 import type { LevelRule } from "@highwater/protocol";
 import { SETUP, TOTAL } from "./workload.ts";
@@ -14,8 +15,6 @@ const REPLICA = "replica";
 const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, zone: { replicas: 1, outside: "zone" } };
 const ROLE = "app";
 const START_TIMEOUT_MS = 60_000;
-const LIMIT_MS = 30_000;
-const POLL_MS = 20;
 
 const mainOf = (service: string): URL => new URL(`../../services/${service}/src/main.ts`, import.meta.url);
 
@@ -82,7 +81,7 @@ export class BenchSystem implements AsyncDisposable {
       ...(profile === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profile}` }),
       ...env,
     });
-    await until("the gateway is ready", async () => (await fetch(`${gateway.url}/readyz`)).ok);
+    await eventually("the gateway is ready", async () => (await fetch(`${gateway.url}/readyz`)).ok);
     return gateway;
   }
 
@@ -126,7 +125,7 @@ export class BenchSystem implements AsyncDisposable {
   async setSynchronous(on: boolean): Promise<void> {
     await this.#query(`ALTER SYSTEM SET synchronous_standby_names = '${on ? REPLICA : ""}'`);
     await this.#query("SELECT pg_reload_conf()");
-    await until("the replica has taken its new part", async () => {
+    await eventually("the replica has taken its new part", async () => {
       const rows = await this.#query("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'");
       return rows.length === 1 && rows[0]?.["sync_state"] === (on ? "sync" : "async");
     });
@@ -154,13 +153,5 @@ export class BenchSystem implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-}
-
-export async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + LIMIT_MS;
-  while (!(await holds().catch(() => false))) {
-    if (performance.now() > deadlineMs) throw new Error(`in vain: until ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }

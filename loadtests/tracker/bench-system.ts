@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { ServiceProcess } from "@highwater/dev-system";
 import { DEFAULT_LEVELS } from "@highwater/protocol";
 import { Helper } from "./helper.ts";
@@ -19,8 +20,6 @@ const ROLE = "app";
 /** Where the services are, to the dev cluster: as far from the replicas as the primary is. */
 const SERVICES = "services";
 const START_TIMEOUT_MS = 60_000;
-const LIMIT_MS = 30_000;
-const POLL_MS = 20;
 /** Nobody gives up a stream whose acknowledgements are withheld for a while. */
 const PATIENT = { wal_sender_timeout: "120s", wal_receiver_timeout: "120s" };
 
@@ -68,7 +67,7 @@ export class BenchSystem implements AsyncDisposable {
       await this.cluster.query(id, `ALTER SYSTEM SET primary_conninfo = '${source}'`);
       await this.cluster.query(id, "SELECT pg_reload_conf()");
     }
-    await until("the replicas stream through the relay", async () => {
+    await eventually("the replicas stream through the relay", async () => {
       const streaming = await this.relay.ask("streaming", undefined);
       return REPLICAS.every((id) => streaming.includes(id));
     });
@@ -113,7 +112,7 @@ export class BenchSystem implements AsyncDisposable {
   }
 
   async #ready(service: ServiceProcess): Promise<void> {
-    await until(`${service.name} is ready`, async () => (await fetch(`${service.url}/readyz`)).ok);
+    await eventually(`${service.name} is ready`, async () => (await fetch(`${service.url}/readyz`)).ok);
   }
 
   async #startService(
@@ -190,14 +189,6 @@ export class BenchSystem implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-}
-
-export async function until(what: string, holds: () => Promise<boolean>, limitMs = LIMIT_MS): Promise<void> {
-  const deadlineMs = performance.now() + limitMs;
-  while (!(await holds().catch(() => false))) {
-    if (performance.now() > deadlineMs) throw new Error(`in vain: until ${what}`);
-    await pause(POLL_MS);
   }
 }
 

@@ -1,11 +1,12 @@
 // One million pending transactions in one tracker: its memory, what it takes to advance a mark over many of them, and how long
 // it takes to be back after a restart. They are announced without ever having been committed, at places of the log that have
 // something else: for the ledger there is no difference, and a million commits would take minutes.
+import { eventually } from "@highwater/dev-process";
 import type { ServiceProcess } from "@highwater/dev-system";
 import type { EpochId, Marks } from "@highwater/protocol";
 import { HttpConnection } from "../gateway/http-connection.ts";
 import { acknowledgedAtMs } from "./acknowledgements.ts";
-import { type BenchSystem, LEVEL, pause, until } from "./bench-system.ts";
+import { type BenchSystem, LEVEL, pause } from "./bench-system.ts";
 import { hostMs } from "./helper.ts";
 import { announceMany, type Committed, newIds } from "./many.ts";
 import { MarkListener } from "./mark-listener.ts";
@@ -41,7 +42,7 @@ const KIB_PER_MIB = 1_024;
 export async function measureLedger(system: BenchSystem, options: LedgerOptions): Promise<Ledger> {
   const { pending, advancedOver } = options;
   let tracker = await system.startTracker(NAME, ENVIRONMENT);
-  await until("the level has a mark", async () => (await marksOf(tracker)).levels[LEVEL] !== undefined);
+  await eventually("the level has a mark", async () => (await marksOf(tracker)).levels[LEVEL] !== undefined);
   const { epoch } = await marksOf(tracker);
   const { reached, beyond } = await writeLog(system, { reached: advancedOver, beyond: pending });
   const startedMs = performance.now();
@@ -82,7 +83,7 @@ async function writeLog(
   await system.relay.ask("withhold", { replica: true });
   const reached = await writeMessage(system, bytes.reached);
   const end = String(await endOfLog(system));
-  await until("the first part is sent", async () => {
+  await eventually("the first part is sent", async () => {
     const sent = `SELECT bool_and(sent_lsn - '0/0' >= ${end}) AS sent FROM pg_stat_replication`;
     return (await system.query(sent))[0]?.["sent"] === true;
   });

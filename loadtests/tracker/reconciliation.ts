@@ -1,9 +1,10 @@
 // A region is lost while very many transactions are pending: how long after the new primary accepts writes until there is a
 // verdict for each of them, and whether every one of them is true.
+import { eventually } from "@highwater/dev-process";
 import type { TokenVerdict } from "@highwater/protocol";
 import pg from "pg";
 import { HttpConnection } from "../gateway/http-connection.ts";
-import { type BenchSystem, LEVEL, pause, PRIMARY, REPLICAS, until } from "./bench-system.ts";
+import { type BenchSystem, LEVEL, pause, PRIMARY, REPLICAS } from "./bench-system.ts";
 import { announceMany, askVerdicts, batches, type Committed, commitMany, tokenOf } from "./many.ts";
 
 export interface Reconciliation {
@@ -77,7 +78,7 @@ async function makePending(system: BenchSystem, trackerUrl: string, count: numbe
   // A commit that waits for the disk: the log is sent as far as it is flushed.
   await system.query("INSERT INTO bench VALUES (0)");
   for (const id of REPLICAS)
-    await until(`${id} has the first half`, async () => {
+    await eventually(`${id} has the first half`, async () => {
       const received = "SELECT pg_last_wal_receive_lsn() - '0/0' AS received";
       const [row] = await system.cluster.query(id, received);
       return BigInt(String(row?.["received"])) > end;

@@ -2,8 +2,9 @@
 // What a promotion kept follows from what was read here, never from what the scenario meant to do.
 import { rm } from "node:fs/promises";
 import { type Cluster, type NodeInfo } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type Reign, reigns, type System } from "@highwater/dev-system";
-import { eventually, nowMs, reasonOf } from "../clock.ts";
+import { nowMs, reasonOf } from "../clock.ts";
 import { type FaultLog } from "../parts.ts";
 import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
 
@@ -106,16 +107,23 @@ export class World {
   async hear(candidates = this.replicas): Promise<Candidate[]> {
     const heard = new Map<string, bigint>();
     const detachAtMs = nowMs() + DETACH_AFTER_MS;
-    await eventually("no replica is fed by the old primary", STREAMS_END_LIMIT_MS, async () => {
-      heard.clear();
-      const status = await this.cluster.status();
-      const up = candidates.filter((id) => status.some((node) => node.id === id && node.state === "replica"));
-      const rows = await Promise.all(up.map(async (id) => ({ id, row: await this.#received(id) })));
-      for (const { id, row } of rows) if (row.replica && !this.suspects.has(id)) heard.set(id, row.position);
-      const fed = rows.filter(({ row }) => row.fed);
-      if (nowMs() > detachAtMs) for (const { id } of fed) await this.#detach(id);
-      return fed.length === 0;
-    });
+    await eventually(
+      "no replica is fed by the old primary",
+      async () => {
+        heard.clear();
+        const status = await this.cluster.status();
+        const up = candidates.filter((id) =>
+          status.some((node) => node.id === id && node.state === "replica"),
+        );
+        const rows = await Promise.all(up.map(async (id) => ({ id, row: await this.#received(id) })));
+        for (const { id, row } of rows)
+          if (row.replica && !this.suspects.has(id)) heard.set(id, row.position);
+        const fed = rows.filter(({ row }) => row.fed);
+        if (nowMs() > detachAtMs) for (const { id } of fed) await this.#detach(id);
+        return fed.length === 0;
+      },
+      STREAMS_END_LIMIT_MS,
+    );
     return this.replicas.map((id) => {
       const { region, zone } = this.node(id);
       return { node: id, region, zone, position: heard.get(id) ?? null };
@@ -170,17 +178,21 @@ export class World {
 
   async #followed(regions: readonly string[], isEnough: (told: readonly Reign[]) => boolean): Promise<void> {
     let commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
-    await eventually(`${this.primary} is followed`, FOLLOWED_LIMIT_MS, async () => {
-      const told = await reigns(this.system, regions);
-      if (isEnough(told)) return true;
-      // A tracker that is not there, or has just been started, is no reason to repeat oneself.
-      if (!told.some(({ answers }) => answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
-      if (nowMs() > commandAtMs) {
-        commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
-        await this.authorize("nobody follows it");
-      }
-      return false;
-    });
+    await eventually(
+      `${this.primary} is followed`,
+      async () => {
+        const told = await reigns(this.system, regions);
+        if (isEnough(told)) return true;
+        // A tracker that is not there, or has just been started, is no reason to repeat oneself.
+        if (!told.some(({ answers }) => answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
+        if (nowMs() > commandAtMs) {
+          commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
+          await this.authorize("nobody follows it");
+        }
+        return false;
+      },
+      FOLLOWED_LIMIT_MS,
+    );
   }
 
   async authorize(reason: string): Promise<void> {
@@ -228,9 +240,13 @@ export class World {
       "SELECT (pg_current_wal_flush_lsn() - '0/0')::text AS position",
     );
     const target = BigInt(String(row?.["position"]));
-    await eventually(`${id} has caught up`, STREAMING_LIMIT_MS, async () => {
-      return (await this.#received(id)).position >= target;
-    });
+    await eventually(
+      `${id} has caught up`,
+      async () => {
+        return (await this.#received(id)).position >= target;
+      },
+      STREAMING_LIMIT_MS,
+    );
   }
 
   /** A service's start has a limit that a busy machine can miss. */

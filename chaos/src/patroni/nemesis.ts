@@ -1,6 +1,7 @@
 // The nemesis of a cluster under Patroni: one lane breaks the cluster, one the services. Who is promoted it never decides; it
 // writes down what became of it, and with Patroni's right settings every failure keeps every level but the primary's own disk.
-import { eventually, nowMs, pause, reasonOf, within } from "../clock.ts";
+import { eventually } from "@highwater/dev-process";
+import { nowMs, pause, reasonOf, within } from "../clock.ts";
 import { Deck } from "../nemesis/deck.ts";
 import { Random } from "../nemesis/random.ts";
 import { type Nemesis, type NemesisOptions } from "../system.ts";
@@ -118,21 +119,29 @@ export class PatroniNemesis implements Nemesis {
       if (!(await patroni.isPatroniAlive(id))) patroni.start(id);
     }
     await patroni.settled();
-    return eventually("the leader's epoch has begun", MENDED_LIMIT_MS, async () => {
-      const leader = await patroni.leader();
-      const [row] = leader === undefined ? [] : await patroni.query(leader, CURRENT_EPOCH);
-      return row !== undefined && leader;
-    });
+    return eventually(
+      "the leader's epoch has begun",
+      async () => {
+        const leader = await patroni.leader();
+        const [row] = leader === undefined ? [] : await patroni.query(leader, CURRENT_EPOCH);
+        return row !== undefined && leader;
+      },
+      MENDED_LIMIT_MS,
+    );
   }
 
   #epochs(leader: string): Promise<Epoch[]> {
-    return eventually("the epochs are read", READ_LIMIT_MS, async () => {
-      const rows = await this.#options.system.patroni.query(
-        leader,
-        "SELECT seq::int, node FROM highwater.epoch",
-      );
-      return rows as unknown as Epoch[];
-    });
+    return eventually(
+      "the epochs are read",
+      async () => {
+        const rows = await this.#options.system.patroni.query(
+          leader,
+          "SELECT seq::int, node FROM highwater.epoch",
+        );
+        return rows as unknown as Epoch[];
+      },
+      READ_LIMIT_MS,
+    );
   }
 }
 

@@ -1,8 +1,9 @@
 // Does a promise survive what Patroni does next? The cases that were measured, one after another on one cluster, each with the
 // settings that it is about: a standby lags, transactions are acknowledged by the other one, and then that one is gone as well.
+import { eventually } from "@highwater/dev-process";
 import { makeUuidV7 } from "@highwater/protocol";
 import { type PatroniSettings } from "@highwater/dev-cluster";
-import { eventually, pause } from "../clock.ts";
+import { pause } from "../clock.ts";
 import { type PatroniSystem } from "./system.ts";
 
 export type Deed =
@@ -94,10 +95,14 @@ export async function playRow(system: PatroniSystem, row: Row): Promise<Outcome>
   const keys = Array.from({ length: COMMITS }, (_unused, at) => `${row.settings}-${row.deed}-${String(at)}`);
   const tokens: string[] = [];
   for (const key of keys) tokens.push(await write(system, key));
-  const anyOf = await eventually("one standby has acknowledged", LIMIT_MS, async () => {
-    const found = await judge(system, tokens, "any");
-    return found.every((verdict) => verdict === "durable") && found;
-  });
+  const anyOf = await eventually(
+    "one standby has acknowledged",
+    async () => {
+      const found = await judge(system, tokens, "any");
+      return found.every((verdict) => verdict === "durable") && found;
+    },
+    LIMIT_MS,
+  );
   const safeOf = await judge(system, tokens, "safe");
   const notes: Note[] = keys.map((key, at) => ({
     ...{ key, token: tokens[at] ?? "" },
@@ -225,30 +230,38 @@ function settledVerdicts(
   present: ReadonlySet<string>,
   level: "any" | "safe",
 ): Promise<string[]> {
-  return eventually(`verdicts at ${level}`, LIMIT_MS, async () => {
-    const tokens = notes.map(({ token }) => token);
-    const found = await judge(system, tokens, level);
-    const isOpen = notes.some(
-      ({ key, ...note }, at) =>
-        found[at] === "pending" && (level === "any" || note[level] || !present.has(key)),
-    );
-    return !isOpen && found;
-  });
+  return eventually(
+    `verdicts at ${level}`,
+    async () => {
+      const tokens = notes.map(({ token }) => token);
+      const found = await judge(system, tokens, level);
+      const isOpen = notes.some(
+        ({ key, ...note }, at) =>
+          found[at] === "pending" && (level === "any" || note[level] || !present.has(key)),
+      );
+      return !isOpen && found;
+    },
+    LIMIT_MS,
+  );
 }
 
 /** The token of a transaction that has committed. */
 function write(system: PatroniSystem, key: string): Promise<string> {
-  return eventually(`${key} commits`, LIMIT_MS, async () => (await tryWrite(system, key)) ?? undefined);
+  return eventually(`${key} commits`, async () => (await tryWrite(system, key)) ?? undefined, LIMIT_MS);
 }
 
 /** What the laggard has as well: the table, and what all that follows is compared with. */
 async function writeEverywhere(system: PatroniSystem, key: string): Promise<void> {
   await write(system, key);
   for (const id of system.patroni.members)
-    await eventually(`${id} has ${key}`, LIMIT_MS, async () => {
-      const rows = await system.patroni.query(id, `SELECT FROM kv WHERE key = '${key}'`);
-      return rows.length === 1;
-    });
+    await eventually(
+      `${id} has ${key}`,
+      async () => {
+        const rows = await system.patroni.query(id, `SELECT FROM kv WHERE key = '${key}'`);
+        return rows.length === 1;
+      },
+      LIMIT_MS,
+    );
 }
 
 async function tryWrite(system: PatroniSystem, key: string): Promise<string | null> {

@@ -3,8 +3,8 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Etcd, PatroniCluster, type PatroniSettings } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { ServiceProcess } from "@highwater/dev-system";
-import { eventually } from "../clock.ts";
 import { type Endpoint } from "../parts.ts";
 
 const START_LIMIT_MS = 90_000;
@@ -116,12 +116,18 @@ export class PatroniSystem {
   /** Until every service says that it can work. Resolves with the primary. */
   async ready(): Promise<string> {
     await this.patroni.settled();
-    return eventually("every service is ready and follows the leader", READY_LIMIT_MS, async () => {
-      const leader = await this.patroni.leader();
-      const answers = await Promise.all([...this.#services.values()].map(({ url }) => readiness(url)));
-      const isReady = answers.every(({ ok, primary }) => ok && (primary === undefined || primary === leader));
-      return isReady && leader;
-    });
+    return eventually(
+      "every service is ready and follows the leader",
+      async () => {
+        const leader = await this.patroni.leader();
+        const answers = await Promise.all([...this.#services.values()].map(({ url }) => readiness(url)));
+        const isReady = answers.every(
+          ({ ok, primary }) => ok && (primary === undefined || primary === leader),
+        );
+        return isReady && leader;
+      },
+      READY_LIMIT_MS,
+    );
   }
 
   async close(): Promise<void> {

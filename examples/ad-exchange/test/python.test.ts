@@ -6,9 +6,9 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { eventually } from "@highwater/dev-process";
 import { System } from "@highwater/dev-system";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
@@ -43,14 +43,6 @@ function start(context: TestContext, env: NodeJS.ProcessEnv) {
   return { child, lines, closed: once(child, "close") };
 }
 
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = performance.now() + LIMIT_MS;
-  while (!holds()) {
-    if (performance.now() > deadline) assert.fail(`not within ${String(LIMIT_MS)} ms: ${what}`);
-    await pause(20);
-  }
-}
-
 test("the ad exchange in Python, through a failover", async (context) => {
   await using system = await System.start();
   const { cluster } = system;
@@ -66,15 +58,15 @@ test("the ad exchange in Python, through a failover", async (context) => {
     Number(
       new RegExp(`(\\d+) ${kind}`).exec(lines.findLast((line) => line.includes(" durable,")) ?? "")?.[1] ?? 0,
     );
-  await until("auctions become durable", () => told("durable") >= 30);
+  await eventually("auctions become durable", () => told("durable") >= 30, LIMIT_MS);
   await Promise.all([WEST, EUROPE].map((region) => cluster.link(EAST, region).cut()));
-  await until("nothing becomes durable any more", () => told("pending") >= 20);
+  await eventually("nothing becomes durable any more", () => told("pending") >= 20, LIMIT_MS);
   await system.killRegion(EAST);
   const primary = await cluster.mostAdvancedReplica();
   await cluster.promote(primary);
-  await until("what was pending is lost", () => told("lost") >= 20);
+  await eventually("what was pending is lost", () => told("lost") >= 20, LIMIT_MS);
   const durable = told("durable");
-  await until("the auctions go on", () => told("durable") >= durable + 20);
+  await eventually("the auctions go on", () => told("durable") >= durable + 20, LIMIT_MS);
   child.kill("SIGTERM");
   const [code] = (await closed) as [number | null];
   assert.equal(code, 0, lines.slice(-10).join("\n"));

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
+import { eventually } from "@highwater/dev-process";
 import { System } from "@highwater/dev-system";
 import { Highwater, newTransactionId, sql } from "@highwater/sdk";
 import { Book } from "../fastify/book.ts";
@@ -16,17 +16,8 @@ import { Shop, type ShopName } from "./shop.ts";
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 /** Where the shops are: in none of the regions, so that they outlive each. */
 const HERE = "shops";
-const LIMIT_MS = 60_000;
 const CONFIRMED = "Your order is confirmed";
 const LOST = "Your order was lost";
-
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + LIMIT_MS;
-  while (!(await holds())) {
-    if (performance.now() > deadline) assert.fail(`not within ${String(LIMIT_MS)} ms: ${what}`);
-    await pause(20);
-  }
-}
 
 /** One shop through the whole story, and what each of its customers is to be told in the end. */
 class Story {
@@ -72,7 +63,7 @@ class Story {
 
   async told(customer: string): Promise<void> {
     const letter = this.orders.get(customer)?.letter ?? "";
-    await until(`${this.name} writes to ${customer}`, () => this.letters(customer).includes(letter));
+    await eventually(`${this.name} writes to ${customer}`, () => this.letters(customer).includes(letter));
     assert.equal(await this.state(customer), letter === CONFIRMED ? "confirmed" : "lost");
   }
 }

@@ -9,8 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { eventually } from "@highwater/dev-process";
 import { System } from "@highwater/dev-system";
 import { Highwater, newTransactionId, sql } from "@highwater/sdk";
 import { Queue } from "../queue.ts";
@@ -30,14 +30,6 @@ const DEATHS = [
   ["acknowledge", "within"],
   ["acknowledge", "after"],
 ] as const;
-
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = performance.now() + LIMIT_MS;
-  while (!holds()) {
-    if (performance.now() > deadline) assert.fail(`not within ${String(LIMIT_MS)} ms: ${what}`);
-    await pause(20);
-  }
-}
 
 /** One of the two programs. */
 class Program implements AsyncDisposable {
@@ -125,7 +117,7 @@ test("every token is settled once, whoever dies", async (context) => {
   const producers = [start(PRODUCER)];
   const told = (): string[] =>
     producers.flatMap(({ output }) => [...output.matchAll(/^committed (.*)$/gm)].map(([, id = ""]) => id));
-  await until("the producer commits", () => told().length > 0);
+  await eventually("the producer commits", () => told().length > 0, LIMIT_MS);
   using watch = new Watch(file);
   const assertNothingIsForgotten = (): void => {
     const ids = told();
@@ -137,7 +129,7 @@ test("every token is settled once, whoever dies", async (context) => {
   };
 
   const first = start(SETTLER);
-  await until("tokens are settled", () => watch.settled("durable").length >= 20);
+  await eventually("tokens are settled", () => watch.settled("durable").length >= 20, LIMIT_MS);
   await first.stop();
 
   for (const [step, when] of DEATHS) {
@@ -157,19 +149,25 @@ test("every token is settled once, whoever dies", async (context) => {
   await hw.transaction(sql`INSERT INTO payment VALUES (${byHand[0] ?? ""}, ${1})`, { id: byHand[0] ?? "" });
   producers.push(start(PRODUCER));
   const settlers = [start(SETTLER), start(SETTLER)];
-  await until("what its death left open is settled", () => {
-    const settled = new Set(watch.settled("durable"));
-    return byHand.every((id) => settled.has(id));
-  });
+  await eventually(
+    "what its death left open is settled",
+    () => {
+      const settled = new Set(watch.settled("durable"));
+      return byHand.every((id) => settled.has(id));
+    },
+    LIMIT_MS,
+  );
 
   // Nothing becomes durable any more: the settlers leave it for later. Then it is lost.
   await Promise.all([WEST, EUROPE].map((region) => cluster.link(EAST, region).cut()));
   const before = told().length;
-  await until("much is pending", () => told().length >= before + 30);
+  await eventually("much is pending", () => told().length >= before + 30, LIMIT_MS);
   const held = told().slice(before + 10);
   const outputs = settlers.map(({ output }) => output.length);
-  await until("pending tokens are left for later", () =>
-    settlers.some(({ output }, at) => /[1-9]\d* left for later/.test(output.slice(outputs[at]))),
+  await eventually(
+    "pending tokens are left for later",
+    () => settlers.some(({ output }, at) => /[1-9]\d* left for later/.test(output.slice(outputs[at]))),
+    LIMIT_MS,
   );
   const queued = new Set(watch.queued());
   assert.deepEqual(
@@ -180,9 +178,9 @@ test("every token is settled once, whoever dies", async (context) => {
   const primary = await cluster.mostAdvancedReplica();
   await cluster.promote(primary);
   const atFailover = told().length;
-  await until("payments go on", () => told().length >= atFailover + 10);
+  await eventually("payments go on", () => told().length >= atFailover + 10, LIMIT_MS);
   await producers[1]?.stop();
-  await until("everything is settled", () => watch.queued().length === 0);
+  await eventually("everything is settled", () => watch.queued().length === 0, LIMIT_MS);
   for (const settler of settlers) await settler.stop();
 
   assertNothingIsForgotten();

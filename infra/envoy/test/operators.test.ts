@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { createServer as createSocket, type AddressInfo } from "node:net";
 import { describe, test } from "node:test";
-import { ask, eventually, post, TestEdge, withoutEnvoy } from "./support/edge.ts";
+import { eventually } from "@highwater/dev-process";
+import { ask, post, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
 async function freePort(): Promise<number> {

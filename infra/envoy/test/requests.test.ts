@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { ask, eventually, post, TestEdge, type Told, withoutEnvoy } from "./support/edge.ts";
+import { eventually } from "@highwater/dev-process";
+import { ask, post, TestEdge, type Told, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
 const ID = "01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70";

@@ -2,7 +2,8 @@
 // is said when it is gone is true. Both sides of a real Envoy are seen.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, test } from "node:test";
-import { eventually, post, TestEdge, type Told, withoutEnvoy } from "./support/edge.ts";
+import { eventually } from "@highwater/dev-process";
+import { post, TestEdge, type Told, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
 const ID = "01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70";

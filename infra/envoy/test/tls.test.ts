@@ -7,8 +7,9 @@ import { get } from "node:https";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { connect, type TLSSocket } from "node:tls";
+import { eventually } from "@highwater/dev-process";
 import { makeCertificate } from "./support/certificate.ts";
-import { eventually, makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
+import { makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
 /** Both files replaced by renames, as certificate managers do. */

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { whyNoEnvoy } from "@highwater/dev-envoy";
+import { eventually } from "@highwater/dev-process";
 import type { CandidateReport } from "@highwater/durability-tracker/failover";
 import { Highwater, newTransactionId, sql } from "@highwater/sdk";
 import { check } from "../../../examples/ad-exchange/src/check.ts";
@@ -15,7 +16,7 @@ import { type Claim, Recorder } from "../../../examples/ad-exchange/src/recorder
 import { findK6, whyNoK6 } from "../../../loadtests/k6/find.ts";
 import { runScript, TABLES, unfinished } from "../../../loadtests/k6/script.ts";
 import { compareTold, type Comparison, type Told } from "../../../loadtests/k6/told.ts";
-import { Deployment, until } from "./deployed/deployment.ts";
+import { Deployment } from "./deployed/deployment.ts";
 import { substitutionsTable } from "./deployed/substitutions.ts";
 import { readSnapshot, type Rendered, type RenderedTask } from "./rendered.ts";
 import { ROOT } from "./tools.ts";
@@ -84,10 +85,10 @@ describe("what Terraform would deploy", () => {
       assert.notEqual((await first?.checkHealth())?.code, 0, "a health check fails where nothing runs");
       await Promise.all(system.services().map((task) => task.start()));
       for (const task of system.services())
-        await until(
+        await eventually(
           () => `an answer of ${task.lastWords()}`,
-          LIMIT_MS,
           async () => (await ask(task.url("/healthz"))).status === 200,
+          LIMIT_MS,
         );
       const checks = await Promise.all(
         system.services().map(async (task) => [task.name, await task.checkHealth()] as const),
@@ -103,13 +104,13 @@ describe("what Terraform would deploy", () => {
       const ran = await system.setup.runOnce();
       assert.equal(ran.code, 0, ran.output);
       for (const task of system.services())
-        await until(
+        await eventually(
           () => `ready: ${task.lastWords()}`,
-          LIMIT_MS,
           async () => (await ask(task.url("/readyz"))).status === 200,
+          LIMIT_MS,
         );
       for (const region of system.regions)
-        await until(`the edge of ${region} is a target`, LIMIT_MS, () => system.isTargetHealthy(region));
+        await eventually(`the edge of ${region} is a target`, () => system.isTargetHealthy(region), LIMIT_MS);
       const slots = Object.values(rendered.regions).flatMap(({ tasks }) => Object.entries(tasks));
       for (const [service, { name, count }] of slots)
         if (count === 0)
@@ -181,33 +182,38 @@ describe("what Terraform would deploy", () => {
       const publishers = new Publishers(new Exchange(recorder), LOAD);
       const isUnheard = ({ answer, told, readOnly }: Claim): boolean =>
         answer === "committed" && told === undefined && !readOnly;
-      await until("auctions end", LIMIT_MS, async () => publishers.tally.sold >= SOLD_MIN);
+      await eventually("auctions end", async () => publishers.tally.sold >= SOLD_MIN, LIMIT_MS);
 
       await cluster.isolate(home);
       const cutMs = performance.now();
       const since = (): Claim[] =>
         recorder.claims.filter((claim) => claim.answeredMs > cutMs && isUnheard(claim));
-      await until(
+      await eventually(
         "the region commits what nobody else hears of",
-        LIMIT_MS,
         async () => since().length >= UNHEARD_MIN,
+        LIMIT_MS,
       );
       await system.killRegion(home);
 
       const survivors = nearestFirst(system).slice(1);
       for (const region of survivors) {
-        await until(`${region} says that there is no primary`, LIMIT_MS, async () => {
-          const { status, text } = await commitOnce(system.edgeUrl(region), apiKey);
-          assert.notEqual(status, 200, text);
-          return status === 503 && text.includes('"primary_unavailable"');
-        });
+        // What it should not do ends the wait as well.
+        const { status, text } = await eventually(
+          `${region} says that there is no primary`,
+          async () => {
+            const answer = await commitOnce(system.edgeUrl(region), apiKey);
+            return (answer.status === 200 || answer.text.includes('"primary_unavailable"')) && answer;
+          },
+          LIMIT_MS,
+        );
+        assert.equal(status, 503, text);
       }
       const next = await failOver(system, survivors[0] ?? "");
       for (const task of survivors.flatMap((region) => system.services(region)))
-        await until(
+        await eventually(
           () => `ready again: ${task.lastWords()}`,
-          LIMIT_MS,
           async () => (await ask(task.url("/readyz"))).status === 200,
+          LIMIT_MS,
         );
       await client.transaction([sql`INSERT INTO note VALUES ('after')`], { timeout: LIMIT_MS });
 
@@ -318,14 +324,14 @@ async function candidate(system: Deployment, operator: string, options: readonly
   };
   const tracker = system.slot(operator, "tracker");
   let output = "";
-  await until(
+  await eventually(
     () => `somebody is named: ${output}`,
-    LIMIT_MS,
     async () => {
       const ran = await tracker.runProgram(["node", CANDIDATE, ...options], { env });
       output = ran.output;
       return ran.code === 0;
     },
+    LIMIT_MS,
   );
   return output;
 }

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
+import { eventually } from "@highwater/dev-process";
 import { type Cluster, type NodeStatus, startCluster } from "../src/index.ts";
-import { eventually } from "./support.ts";
 
 describe("a default cluster", () => {
   let cluster: Cluster;

@@ -10,9 +10,10 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { describe, it } from "node:test";
+import { eventually } from "@highwater/dev-process";
 import { startCluster } from "../src/index.ts";
 import { descendants, isAlive } from "../src/processes.ts";
-import { eventually, makeTempParent, packageDir, processesUsing } from "./support.ts";
+import { makeTempParent, packageDir, processesUsing } from "./support.ts";
 
 type Program = ChildProcessByStdio<Writable, Readable, null>;
 

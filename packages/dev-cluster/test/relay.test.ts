@@ -5,8 +5,8 @@ import { once } from "node:events";
 import net from "node:net";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "@highwater/dev-process";
 import { Network } from "../src/network.ts";
-import { eventually } from "./support.ts";
 
 const roundTripMs = 40;
 

@@ -1,30 +1,7 @@
-// What several tests need: waiting for a condition, and finding what a cluster might have left behind.
+// What several tests need: finding what a cluster might have left behind.
 
 import { mkdtemp, chmod, readdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-
-const limitMsDefault = 30_000;
-
-/** Polls until the condition holds (answers neither false nor undefined); its last error is the cause. */
-export async function eventually<T>(
-  what: string,
-  condition: () => Promise<T | false | undefined> | T | false | undefined,
-  limitMs = limitMsDefault,
-): Promise<T> {
-  const deadline = performance.now() + limitMs;
-  for (;;) {
-    let cause: unknown;
-    try {
-      const value = await condition();
-      if (value !== false && value !== undefined) return value;
-    } catch (error) {
-      cause = error;
-    }
-    if (performance.now() > deadline) throw new Error(`not within ${limitMs} ms: ${what}`, { cause });
-    await sleep(20);
-  }
-}
 
 /** A folder for other programs' temporary files that every user may enter and write. */
 export async function makeTempParent(): Promise<AsyncDisposable & { dir: string }> {

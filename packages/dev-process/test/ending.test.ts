@@ -8,10 +8,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
+import { eventually } from "@highwater/dev-process";
 import { endGuarded, processesWith, spawnGuarded, TemporaryFolder } from "../src/index.ts";
 
-const LIMIT_MS = 20_000;
 const INDEX = new URL("../src/index.ts", import.meta.url).href;
 const PROGRAM = `
   const { spawnGuarded, TemporaryFolder } = await import(process.argv[1]);
@@ -26,14 +25,6 @@ async function isThere(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-async function eventually(what: string, look: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + LIMIT_MS;
-  while (!(await look())) {
-    if (performance.now() > deadline) throw new Error(`not within ${String(LIMIT_MS)} ms: ${what}`);
-    await pause(50);
-  }
 }
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGKILL"] as const)

@@ -1,7 +1,7 @@
-// For whoever tries the whole product: a raw client of the wire (no SDK, so that nothing is retried behind a test's back), waiting
-// for a condition, and the look into the database that decides whether a verdict was right.
+// For whoever tries the whole product: a raw client of the wire (no SDK, so that nothing is retried behind a test's back), and
+// the look into the database that decides whether a verdict was right.
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
+import { eventually } from "@highwater/dev-process";
 import {
   makeUuidV7,
   type Problem,
@@ -14,30 +14,12 @@ import {
 } from "@highwater/protocol";
 import type { System } from "./index.ts";
 
+export { eventually };
+
 const LIMIT_MS = 30_000;
 
 export function newId(atMs = Date.now()): string {
   return makeUuidV7(atMs, crypto.getRandomValues(new Uint8Array(10)));
-}
-
-/** Polls until the condition gives a value; its last error is the cause of the failure. */
-export async function eventually<T>(
-  what: string,
-  condition: () => Promise<T | undefined | false>,
-  limitMs = LIMIT_MS,
-): Promise<T> {
-  const deadline = performance.now() + limitMs;
-  let cause: unknown;
-  while (performance.now() < deadline) {
-    try {
-      const value = await condition();
-      if (value !== undefined && value !== false) return value;
-    } catch (error) {
-      cause = error;
-    }
-    await pause(25);
-  }
-  throw new Error(`not within ${String(limitMs)} ms: ${what}`, { cause });
 }
 
 export interface Answer<T> {

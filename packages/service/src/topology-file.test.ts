@@ -5,6 +5,7 @@ import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
+import { eventually } from "@highwater/dev-process";
 import { DEFAULT_LEVELS, type NodeSpec, type Topology } from "@highwater/protocol";
 import { type LogFields } from "./log.ts";
 import { MetricSet } from "./metrics/index.ts";
@@ -18,7 +19,6 @@ const NODES: NodeSpec[] = ["east", "west"].map((id) => ({
 const START: Topology = { nodes: NODES, levels: DEFAULT_LEVELS };
 const DISK_ONLY: Topology = { nodes: NODES, levels: { disk: { primary: true } } };
 const POLL_MS = 2_000;
-const LIMIT_MS = 10_000;
 
 let folder: string;
 let path: string;
@@ -50,7 +50,7 @@ beforeEach(async () => {
     },
   });
   // The first look at what it has started with.
-  await until("it waits", () => clock.pendingTimers === 1);
+  await eventually("it waits", () => clock.pendingTimers === 1);
 });
 
 afterEach(() => {
@@ -62,19 +62,10 @@ function write(content: Topology | string, to = path): void {
   writeFileSync(to, typeof content === "string" ? content : JSON.stringify(content));
 }
 
-/** What waits for the file system is not moved by the test's clock. */
-async function until(what: string, is: () => boolean): Promise<void> {
-  const untilMs = performance.now() + LIMIT_MS;
-  while (!is()) {
-    if (performance.now() > untilMs) throw new Error(`not within ${String(LIMIT_MS)} ms: ${what}`);
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}
-
 /** One look at the file, to its end. */
 async function poll(): Promise<void> {
   await clock.advance(POLL_MS);
-  await until("it waits again", () => clock.pendingTimers === 1);
+  await eventually("it waits again", () => clock.pendingTimers === 1);
 }
 
 const gauge = (): string => /^highwater_topology_refused (\d)$/m.exec(metrics.render())?.[1] ?? "";

@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Etcd } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { EtcdClient, fetchPost } from "../src/lease/etcd.ts";
 import { LeaseReader } from "../src/lease/reader.ts";
 import { type LeaseView } from "../src/lease/view.ts";
-import { realClock, until } from "./postgres-cluster.ts";
+import { realClock } from "./postgres-cluster.ts";
 
 const DEAD = "http://127.0.0.1:1";
 const TTL_S = 3;
@@ -39,8 +40,7 @@ describe("the lease reader on a real etcd", () => {
     const { view } = reader;
     return view.kind === "held" && view.term.node === node && realClock.monotonicMs() < view.validUntilMs;
   };
-  const becomes = (what: string, is: () => boolean): Promise<void> =>
-    until(what, () => Promise.resolve(is()));
+  const becomes = (what: string, is: () => boolean): Promise<true> => eventually(what, is);
 
   it("sees a holder, and never believes longer than the lease lasts", async () => {
     const key = newKey();

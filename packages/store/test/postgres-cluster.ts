@@ -17,8 +17,6 @@ import { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "../
 
 /** One retention is one hour: a partition of receipts is a quarter of it. */
 export const RETENTION_MS = 3_600_000;
-const POLL_MS = 5;
-const POLL_LIMIT_MS = 60_000;
 
 /** Nothing but the transactions themselves and those who help them writes or flushes the log. */
 const QUIET_SETTINGS = {
@@ -67,15 +65,6 @@ export function makeStore(
 ): PostgresStore {
   const retentionMs = RETENTION_MS;
   return new PostgresStore({ ...POSTGRES_DEFAULTS, retentionMs, nodes, clock: realClock, helper, ...more });
-}
-
-/** Asks until the answer is yes; a server has no other way to tell. */
-export async function until(what: string, ask: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + POLL_LIMIT_MS;
-  while (!(await ask())) {
-    if (performance.now() > deadline) throw new Error(`${what}: not within ${String(POLL_LIMIT_MS)} ms`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
 }
 
 export const MINT = { minSeq: 1, supersedes: [], command: null, streamed: null, finalMarks: {} };

@@ -1,8 +1,9 @@
 // The conformance harness of the PostgreSQL adapter: a real cluster of three servers for every call.
 import assert from "node:assert/strict";
 import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type ConformanceHarness } from "../src/conformance.ts";
-import { makeStore, newId, nodeSpecs, RETENTION_MS, startTestCluster, until } from "./postgres-cluster.ts";
+import { makeStore, newId, nodeSpecs, RETENTION_MS, startTestCluster } from "./postgres-cluster.ts";
 
 export async function makePostgresHarness(): Promise<ConformanceHarness> {
   const cluster = await startTestCluster();
@@ -28,8 +29,12 @@ export async function makePostgresHarness(): Promise<ConformanceHarness> {
       slow: { sql: "SELECT pg_sleep(600)" },
     },
     newId,
-    untilSlowRuns: (node) => until("a slow statement runs", async () => isSlow(cluster, node)),
-    catchUp: (replica) => until(`${replica} catches up`, async () => hasCaughtUp(cluster, replica)),
+    untilSlowRuns: async (node) => {
+      await eventually("a slow statement runs", () => isSlow(cluster, node));
+    },
+    catchUp: async (replica) => {
+      await eventually(`${replica} catches up`, () => hasCaughtUp(cluster, replica));
+    },
     holdFlush: (node) => holdFlush(cluster, node),
     writePastTheService: async (node, bytes) => {
       await cluster.query(node, "SELECT pg_logical_emit_message(true, 'noise', repeat('x', $1))", [bytes]);
@@ -94,7 +99,7 @@ async function setSynchronous(cluster: Cluster, node: string, chosen: readonly s
   const value = chosen.length === 0 ? "" : `FIRST ${String(chosen.length)} (${names})`;
   await cluster.query(node, `ALTER SYSTEM SET synchronous_standby_names = '${value}'`);
   await cluster.query(node, "SELECT pg_reload_conf()");
-  await until("the server waits for these", async () => {
+  await eventually("the server waits for these", async () => {
     const rows = await cluster.query(
       node,
       "SELECT application_name AS name FROM pg_stat_replication WHERE sync_state = 'sync'",

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
 import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import {
   type EpochId,
   type EpochRecord,
@@ -25,7 +26,6 @@ import {
   RETENTION_MS,
   specOf,
   startTestCluster,
-  until,
 } from "./postgres-cluster.ts";
 
 describe("the PostgreSQL adapter on one server", () => {
@@ -172,7 +172,10 @@ describe("the PostgreSQL adapter on one server", () => {
         isolation: "serializable",
       });
       const losing = errorOf(store.execute(node.id, spec));
-      await until("it waits", async () => (await sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0);
+      await eventually(
+        "it waits",
+        async () => (await sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0,
+      );
       await rival.query("COMMIT");
       await rival.end();
       const error = await losing;
@@ -184,7 +187,7 @@ describe("the PostgreSQL adapter on one server", () => {
       await sql("ALTER SYSTEM SET synchronous_standby_names TO 'nobody'");
       await sql("SELECT pg_reload_conf()");
       try {
-        await until(
+        await eventually(
           "the setting is there",
           async () =>
             (await sql("SHOW synchronous_standby_names"))[0]?.["synchronous_standby_names"] === "nobody",
@@ -260,7 +263,7 @@ describe("the PostgreSQL adapter on one server", () => {
     it("is replaced when the server has ended it", async () => {
       const pid = await show("SELECT pg_backend_pid()");
       await sql("SELECT pg_terminate_backend($1)", [pid]);
-      await until(
+      await eventually(
         "it is gone",
         async () => (await sql("SELECT FROM pg_stat_activity WHERE pid = $1", [pid])).length === 0,
       );
@@ -282,7 +285,7 @@ describe("the PostgreSQL adapter on one server", () => {
       const outcome = errorOf(store.execute(node.id, spec));
       const committing = (): Promise<Record<string, unknown>[]> =>
         sql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query = 'COMMIT'");
-      await until("it commits", async () => (await committing()).length === 1);
+      await eventually("it commits", async () => (await committing()).length === 1);
       await sql("SELECT pg_terminate_backend($1)", [(await committing())[0]?.["pid"]]);
       const error = await outcome;
       assert.deepEqual([error.code, error.outcome], ["commit_unconfirmed", "unknown"]);
@@ -298,7 +301,7 @@ describe("the PostgreSQL adapter on one server", () => {
       await cluster.link("elsewhere", node.region).cut({ direction: "backward" });
       const spec = specOf(epoch, ["INSERT INTO kv VALUES ('unheard', '1')"]);
       const outcome = errorOf(far.execute(node.id, spec));
-      await until("it is committed", async () => (await kindOf(spec.id)) === "commit");
+      await eventually("it is committed", async () => (await kindOf(spec.id)) === "commit");
       far.forget(node.id);
       assert.equal((await outcome).code, "commit_unconfirmed");
       await cluster.link("elsewhere", node.region).heal();
@@ -311,7 +314,7 @@ describe("the PostgreSQL adapter on one server", () => {
       const outcome = errorOf(store.execute(node.id, spec));
       const sleeping = (): Promise<Record<string, unknown>[]> =>
         sql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
-      await until("it sleeps", async () => (await sleeping()).length === 1);
+      await eventually("it sleeps", async () => (await sleeping()).length === 1);
       await sql("SELECT pg_terminate_backend($1)", [(await sleeping())[0]?.["pid"]]);
       assert.deepEqual(
         [(await outcome).code, (await outcome).outcome],
@@ -345,7 +348,10 @@ describe("the PostgreSQL adapter on one server", () => {
       await slow.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       await slow.query("INSERT INTO highwater.receipt (id, epoch) VALUES ($1, $2)", [id, epoch]);
       const settling = store.settle(node.id, { epoch, ids: [id], tombstone: "lost", patienceMs: 10_000 });
-      await until("it waits", async () => (await sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0);
+      await eventually(
+        "it waits",
+        async () => (await sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0,
+      );
       await slow.query("COMMIT");
       await slow.end();
       assert.equal((await settling).receipts.get(id)?.kind, "commit");
@@ -394,7 +400,10 @@ describe("the PostgreSQL adapter on one server", () => {
       const { applied } = await store.probe(node.id);
       assert.equal(offset, behindHeader - 24n);
       assert.deepEqual([asOf, positions?.applied, applied], [offset, offset, offset]);
-      await until("it is flushed", async () => ((await store.positions(node.id))?.flushed ?? 0n) >= offset);
+      await eventually(
+        "it is flushed",
+        async () => ((await store.positions(node.id))?.flushed ?? 0n) >= offset,
+      );
       const { rows } = await client.query<{ at: string }>(
         "SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS at",
       );

@@ -1,10 +1,11 @@
 // Cancellation on a real server: what an aborted signal ends, what it must leave alone, and that it never hides a commit.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, HighwaterError, type NodeSpec, type TxnId } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { commitOf, errorOf, specOf, until, OneServer } from "./postgres-cluster.ts";
+import { commitOf, errorOf, specOf, OneServer } from "./postgres-cluster.ts";
 
 describe("cancellation on PostgreSQL", () => {
   let server: OneServer;
@@ -39,7 +40,7 @@ describe("cancellation on PostgreSQL", () => {
       const spec = specOf(epoch, ["SELECT 1", "SELECT pg_sleep(600)"], { readOnly });
       const stop = new AbortController();
       const outcome = errorOf(store.execute(node.id, spec, stop.signal));
-      await until("it sleeps", async () => (await sleepers()).length === 1);
+      await eventually("it sleeps", async () => (await sleepers()).length === 1);
       const [pid] = await sleepers();
       stop.abort();
       const error = await outcome;
@@ -48,7 +49,7 @@ describe("cancellation on PostgreSQL", () => {
         ["statement_timeout", "not_applied", "57014", 1],
       );
       assert.deepEqual(await sleepers(), []);
-      await until(
+      await eventually(
         "its session is gone",
         async () => (await sql("SELECT FROM pg_stat_activity WHERE pid = $1", [pid])).length === 0,
       );
@@ -69,7 +70,7 @@ describe("cancellation on PostgreSQL", () => {
       const error = await outcome;
       assert.equal(error.outcome, "not_applied", `${error.code} after ${String(i % 5)} ticks`);
     }
-    await until("nothing runs on", async () => (await sleepers()).length === 0);
+    await eventually("nothing runs on", async () => (await sleepers()).length === 0);
   });
 
   it("ends even what swallows every cancellation", async () => {
@@ -78,10 +79,10 @@ describe("cancellation on PostgreSQL", () => {
     const spec = specOf(epoch, ["SELECT stubborn()"]);
     const stop = new AbortController();
     const outcome = errorOf(store.execute(node.id, spec, stop.signal));
-    await until("it sleeps", async () => (await sleepers()).length === 1);
+    await eventually("it sleeps", async () => (await sleepers()).length === 1);
     stop.abort();
     assert.equal((await outcome).code, "commit_unconfirmed", "COMMIT was on its way");
-    await until("it is over", async () => (await sleepers()).length === 0);
+    await eventually("it is over", async () => (await sleepers()).length === 0);
     const settling = { epoch, ids: [spec.id], tombstone: "aborted", patienceMs: 100 } as const;
     assert.equal((await store.settle(node.id, settling)).receipts.get(spec.id)?.kind, "aborted");
     commitOf(await store.execute(node.id, specOf(epoch, ["SELECT 1"])));
@@ -92,7 +93,7 @@ describe("cancellation on PostgreSQL", () => {
     const slow = specOf(epoch, ["SELECT pg_sleep(600)"]);
     const stopSlow = new AbortController();
     const running = errorOf(queue.execute(node.id, slow, stopSlow.signal));
-    await until("it sleeps", async () => (await sleepers()).length === 1);
+    await eventually("it sleeps", async () => (await sleepers()).length === 1);
     const waiting = (["execute", "begin"] as const).map((verb) => {
       const stop = new AbortController();
       const spec = specOf(epoch, [`INSERT INTO kv VALUES ('${verb}', '1')`]);
@@ -122,7 +123,10 @@ describe("cancellation on PostgreSQL", () => {
     assert.ok(opening.kind === "open");
     const stop = new AbortController();
     const outcome = errorOf(pair.execute(node.id, spec, stop.signal));
-    await until("it waits", async () => (await sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0);
+    await eventually(
+      "it waits",
+      async () => (await sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0,
+    );
     stop.abort();
     assert.deepEqual([(await outcome).code, (await outcome).outcome], ["transaction_in_progress", "unknown"]);
     commitOf(await opening.transaction.commit([]));
@@ -148,7 +152,7 @@ describe("cancellation on PostgreSQL", () => {
     const { transaction } = opening;
     const stop = new AbortController();
     const running = errorOf(transaction.run([{ sql: "SELECT pg_sleep(600)" }], stop.signal));
-    await until("it sleeps", async () => (await sleepers()).length === 1);
+    await eventually("it sleeps", async () => (await sleepers()).length === 1);
     const [pid] = await sleepers();
     stop.abort();
     assert.deepEqual([(await running).code, transaction.isOver], ["statement_timeout", false]);
@@ -162,7 +166,7 @@ describe("cancellation on PostgreSQL", () => {
     const stop = new AbortController();
     const spec = specOf(epoch, ["SELECT pg_sleep(600)"]);
     const outcome = errorOf(store.begin(node.id, spec, stop.signal));
-    await until("it sleeps", async () => (await sleepers()).length === 1);
+    await eventually("it sleeps", async () => (await sleepers()).length === 1);
     stop.abort();
     assert.deepEqual([(await outcome).code, (await outcome).outcome], ["statement_timeout", "not_applied"]);
     assert.equal(await kindOf(spec.id), "absent");
@@ -182,7 +186,7 @@ describe("cancellation on PostgreSQL", () => {
     const opening = await store.begin(node.id, spec);
     assert.ok(opening.kind === "open");
     const committing = errorOf(opening.transaction.commit([]));
-    await until("it commits", async () => (await sleepers()).length === 1);
+    await eventually("it commits", async () => (await sleepers()).length === 1);
     await opening.transaction.rollback();
     assert.deepEqual(
       [(await committing).code, (await committing).outcome],
@@ -271,6 +275,9 @@ describe("cancellation on PostgreSQL", () => {
       assert.equal(row?.["sum"], committed + settled);
       assert.ok(committed > 0 && undone > 0, `committed ${String(committed)}, undone ${String(undone)}`);
       const open = "SELECT FROM pg_stat_activity WHERE application_name = $1 AND state <> 'idle'";
-      await until("nothing is left open", async () => (await sql(open, [`highwater:${name}`])).length === 0);
+      await eventually(
+        "nothing is left open",
+        async () => (await sql(open, [`highwater:${name}`])).length === 0,
+      );
     });
 });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type ClientBase } from "pg";
 import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { eventConformance, newEvent } from "../src/conformance/events.ts";
 import { FIRST_PLACE, type RecordedEvent } from "../src/events.ts";
@@ -15,7 +16,6 @@ import {
   OneServer,
   realClock,
   startTestCluster,
-  until,
 } from "./postgres-cluster.ts";
 
 const PRIMARY = "us-east";
@@ -150,7 +150,7 @@ describe("a recording", () => {
       openOne("late").record(server.node.id, server.epoch, [newEvent()]),
       isEpochChanged,
     );
-    await until("the recording waits", async () => {
+    await eventually("the recording waits", async () => {
       const waiting = await server.sql("SELECT FROM pg_locks WHERE NOT granted");
       return waiting.length > 0;
     });
@@ -199,7 +199,7 @@ describe("a failover", () => {
     await store.prepare(PRIMARY);
     const first = (await store.mint(PRIMARY, MINT)).id as EpochId;
     const kept = await events.record(PRIMARY, first, [newEvent(), newEvent()]);
-    await until("the replica has them", async () => {
+    await eventually("the replica has them", async () => {
       const rows = await cluster.query(REPLICA, "SELECT FROM highwater.event");
       return rows.length === 2;
     });

@@ -5,17 +5,10 @@ import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
 import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type ApiKey, DEFAULT_LIMITS, type NewApiKey } from "../src/keys.ts";
 import { PostgresKeys } from "../src/postgres/keys.ts";
-import {
-  connect,
-  makeStore,
-  MINT,
-  nodeSpecs,
-  realClock,
-  startTestCluster,
-  until,
-} from "./postgres-cluster.ts";
+import { connect, makeStore, MINT, nodeSpecs, realClock, startTestCluster } from "./postgres-cluster.ts";
 
 const PRIMARY = "us-east";
 const REPLICA = "us-west";
@@ -88,7 +81,7 @@ describe("a key", () => {
     assert.ok(Math.abs(createdAtMs - Date.now()) < 3_600_000 && changed > 0n);
     const find = async (node: string) => (await keys.readKeys(node, null)).find(({ id }) => id === key.id);
     assert.deepEqual(await find(PRIMARY), written);
-    await until("the replica has it", async () => (await find(REPLICA)) !== undefined);
+    await eventually("the replica has it", async () => (await find(REPLICA)) !== undefined);
     assert.deepEqual(await find(REPLICA), written);
   });
 
@@ -141,7 +134,7 @@ describe("changes", () => {
     await slow.query("UPDATE highwater.api_key SET name = 'slow' WHERE id = $1", [id]);
     // A second change must not overtake: whoever had read up to it would never see the first.
     const overtaking = keys.insertKey(PRIMARY, newKey());
-    await until("the second change waits", async () => {
+    await eventually("the second change waits", async () => {
       const waiting = await query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
       return waiting.length > 0;
     });
@@ -257,7 +250,7 @@ async function demandPasswordOf(role: string): Promise<void> {
   writeFileSync(path, `host all ${quoted} all scram-sha-256\n${before}`);
   chmodSync(path, 0o644);
   await query("SELECT pg_reload_conf()");
-  await until("the rule is in force", async () => {
+  await eventually("the rule is in force", async () => {
     const client = new pg.Client({
       connectionString: await cluster.connectionString(PRIMARY, { user: role }),
     });

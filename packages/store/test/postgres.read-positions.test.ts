@@ -1,10 +1,11 @@
 // How far up a read-only transaction reaches into the log: no less than what it saw, and no more than it must.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { commitOf, connect, specOf, until, OneServer } from "./postgres-cluster.ts";
+import { commitOf, connect, specOf, OneServer } from "./postgres-cluster.ts";
 
 const SNAPSHOT_LEVELS = ["repeatable read", "serializable"] as const;
 
@@ -111,7 +112,7 @@ describe("the position of a read-only transaction on PostgreSQL", () => {
     await rival.query("INSERT INTO seen DEFAULT VALUES");
     const waiting = store.execute(node.id, reader({ isolation: "serializable", deferrable: true }));
     const isWaiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'SafeSnapshot'";
-    await until("it waits for a safe snapshot", async () => (await sql(isWaiting)).length === 1);
+    await eventually("it waits for a safe snapshot", async () => (await sql(isWaiting)).length === 1);
     await rival.query("COMMIT");
     await rival.end();
     const { offset, results } = commitOf(await waiting);

@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { createServer, connect as connectTo, type Server, type Socket } from "node:net";
 import { after, afterEach, before, describe, it } from "node:test";
 import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, type NodeSpec, type Offset, type ReplicaIdentity } from "@highwater/protocol";
 import { type PositionsReport } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { commitOf, makeStore, MINT, nodeSpecs, specOf, startTestCluster, until } from "./postgres-cluster.ts";
+import { commitOf, makeStore, MINT, nodeSpecs, specOf, startTestCluster } from "./postgres-cluster.ts";
 import { startStranger } from "./stranger.ts";
 
 /** As a replica that was not told otherwise calls itself. */
@@ -67,7 +68,7 @@ describe("which stream is whose", () => {
     await cluster.query(replica, `ALTER SYSTEM SET primary_conninfo TO '${conninfo.replaceAll("'", "''")}'`);
     await cluster.query(replica, `ALTER SYSTEM SET primary_slot_name TO '${how.slot ?? ""}'`);
     await cluster.query(replica, "SELECT pg_reload_conf()");
-    await until(`${replica} streams as told`, async () => {
+    await eventually(`${replica} streams as told`, async () => {
       const streams = await cluster.query(
         primary,
         `SELECT FROM pg_stat_replication r LEFT JOIN pg_replication_slots s ON s.active_pid = r.pid
@@ -125,7 +126,7 @@ describe("which stream is whose", () => {
       [one]: { slot: "slot_one", address: "127.0.0.1" },
       [two]: { slot: "slot_two", address: "127.0.0.0/8", applicationName: DEFAULT_NAME },
     });
-    await until("both count", async () => (await named(store)).length === 2);
+    await eventually("both count", async () => (await named(store)).length === 2);
     const sessions = new Map((await seen(store)).map(({ node, session }) => [node, session]));
     const truth = await cluster.query(
       primary,
@@ -158,7 +159,7 @@ describe("which stream is whose", () => {
       [primary]: { slot: "slot_one", address: "127.0.0.1" },
       [one]: { slot: "slot_one" },
     });
-    await until("each has one", async () => (await named(third)).length === 2);
+    await eventually("each has one", async () => (await named(third)).length === 2);
     assert.deepEqual(
       await named(third),
       [one, two].sort(),
@@ -172,10 +173,10 @@ describe("which stream is whose", () => {
     cleanUp.push(() => follow(two, { name: DEFAULT_NAME, slot: "slot_two", port: direct }));
     await follow(two, { name: DEFAULT_NAME, slot: "slot_two", port });
     const store = storeThatKnows({ [one]: { address: "127.0.0.1" }, [two]: { address: "127.0.0.4/30" } });
-    await until("both count", async () => (await named(store)).length === 2);
+    await eventually("both count", async () => (await named(store)).length === 2);
     const offset = await commit(store, "by-address");
     await store.helpFlush(primary, epoch);
-    await until("both pass", async () => (await seen(store)).every(({ flushed }) => flushed >= offset));
+    await eventually("both pass", async () => (await seen(store)).every(({ flushed }) => flushed >= offset));
   });
 
   it("what only stores the log neither counts nor disturbs; a second server under one slot's address does", async () => {
@@ -194,7 +195,7 @@ describe("which stream is whose", () => {
     cleanUp.push(() => {
       storing.stop();
     });
-    await until("the primary shows it", async () => {
+    await eventually("the primary shows it", async () => {
       const shown = await cluster.query(
         primary,
         "SELECT flush_lsn FROM pg_stat_replication WHERE application_name = 'archive'",
@@ -209,7 +210,7 @@ describe("which stream is whose", () => {
       posing.stop();
     });
     const byNameOrAddress = storeThatKnows({ [one]: { address: "127.0.0.1" }, [two]: { slot: "slot_two" } });
-    await until("it poses as a server", async () => (await named(storeThatKnows({}))).length === 1);
+    await eventually("it poses as a server", async () => (await named(storeThatKnows({}))).length === 1);
     assert.ok(!(await named(byNameOrAddress)).includes(one), "two streams match");
     assert.ok(
       ((await positionOf(byAddress, one)) ?? FAR_AHEAD) < FAR_AHEAD,
@@ -221,11 +222,11 @@ describe("which stream is whose", () => {
     const store = storeThatKnows({ [one]: { slot: "slot_one" } });
     const session = async (): Promise<string | undefined> =>
       (await seen(store)).find(({ node }) => node === one)?.session;
-    await until("it counts", async () => (await session()) !== undefined);
+    await eventually("it counts", async () => (await session()) !== undefined);
     const first = await session();
     await cluster.rejoin(one);
     await follow(one, { name: DEFAULT_NAME, slot: "slot_one" });
-    await until("it counts again", async () => (await session()) !== undefined);
+    await eventually("it counts again", async () => (await session()) !== undefined);
     assert.notEqual(await session(), first);
   });
 
@@ -235,7 +236,7 @@ describe("which stream is whose", () => {
     it("proves what it has, without anybody's help but the one who waits", async () => {
       const store = asking();
       const offset = await commit(store, "asked");
-      await until("both have it", async () => {
+      await eventually("both have it", async () => {
         const replicas = await seen(store, offset);
         return replicas.length === 2 && replicas.every(({ flushed }) => flushed >= offset);
       });
@@ -251,12 +252,15 @@ describe("which stream is whose", () => {
       const store = asking();
       await cluster.query(one, "SELECT pg_wal_replay_pause()");
       cleanUp.push(() => cluster.query(one, "SELECT pg_wal_replay_resume()"));
-      await until("it pauses", async () => {
+      await eventually("it pauses", async () => {
         const [state] = await cluster.query(one, "SELECT pg_get_wal_replay_pause_state() AS state");
         return state?.["state"] === "paused";
       });
       const offset = await commit(store, "paused");
-      await until("the other has it", async () => ((await positionOf(store, two, offset)) ?? 0n) >= offset);
+      await eventually(
+        "the other has it",
+        async () => ((await positionOf(store, two, offset)) ?? 0n) >= offset,
+      );
       const witnessed = async (): Promise<bigint> => {
         const [row] = await cluster.query(
           primary,
@@ -273,7 +277,10 @@ describe("which stream is whose", () => {
       const seconds = BigInt(Math.ceil((performance.now() - beganMs) / 1_000));
       assert.ok((await witnessed()) - before <= seconds + 1n, "one in a second, however often it is asked");
       await cluster.query(one, "SELECT pg_wal_replay_resume()");
-      await until("it has it as well", async () => ((await positionOf(store, one, offset)) ?? 0n) >= offset);
+      await eventually(
+        "it has it as well",
+        async () => ((await positionOf(store, one, offset)) ?? 0n) >= offset,
+      );
     });
 
     it("has another life after it was cloned anew, and none while it is away", async () => {
@@ -281,22 +288,22 @@ describe("which stream is whose", () => {
       const offset = await commit(store, "cloned");
       const life = async (): Promise<string | undefined> =>
         (await seen(store, offset)).find(({ node, flushed }) => node === one && flushed >= offset)?.session;
-      await until("it has it", async () => (await life()) !== undefined);
+      await eventually("it has it", async () => (await life()) !== undefined);
       const first = await life();
       await cluster.rejoin(one);
-      await until("the new one has it", async () => ![undefined, first].includes(await life()));
+      await eventually("the new one has it", async () => ![undefined, first].includes(await life()));
     });
 
     it("of another history proves only what both have", async () => {
       const store = asking();
       const shared = await commit(store, "shared");
-      await until("both have it", async () =>
+      await eventually("both have it", async () =>
         (await seen(store, shared)).every(({ flushed }) => flushed >= shared),
       );
       // What one has, two has as well: a replica that is past the point at which another was promoted can't follow it.
       await cluster.query(one, "ALTER SYSTEM SET primary_conninfo TO ''");
       await cluster.query(one, "SELECT pg_reload_conf()");
-      await until("the stream has ended", async () => {
+      await eventually("the stream has ended", async () => {
         const sql = "SELECT FROM pg_stat_replication WHERE application_name = $1";
         return (await cluster.query(primary, sql, [one])).length === 0;
       });
@@ -305,14 +312,14 @@ describe("which stream is whose", () => {
         return BigInt(String((await cluster.query(node, sql))[0]?.["at"]));
       };
       const held = await received(one);
-      await until("the other has what it has", async () => (await received(two)) >= held);
+      await eventually("the other has what it has", async () => (await received(two)) >= held);
       // The old primary goes on alone, over the same offsets as the new one.
       await cluster.promote(two, { command: false, repoint: false });
       await cluster.query(one, "ALTER SYSTEM SET primary_slot_name TO ''");
       await cluster.follow(one, two);
       const lost = await commit(store, "lost");
       await store.helpFlush(primary, epoch);
-      await until("the new history has passed the offset on the replica", async () => {
+      await eventually("the new history has passed the offset on the replica", async () => {
         await cluster.query(two, "SELECT pg_logical_emit_message(true, 'noise', repeat('x', 8000))");
         const [{ at } = {}] = await cluster.query(
           one,

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type ReplicaRead, type ReplicaReading } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
@@ -16,7 +17,6 @@ import {
   nodeSpecs,
   specOf,
   startTestCluster,
-  until,
 } from "./postgres-cluster.ts";
 
 type Reading = Extract<ReplicaReading, { kind: "read" }>;
@@ -73,7 +73,7 @@ describe("reads on a replica of PostgreSQL", () => {
 
   async function reach(): Promise<void> {
     await store.helpFlush(primary.id, epoch);
-    await until("the replica has it", reached);
+    await eventually("the replica has it", reached);
   }
 
   const readOf = (texts: readonly string[], more: Partial<ReplicaRead> = {}): ReplicaRead => ({
@@ -110,14 +110,17 @@ describe("reads on a replica of PostgreSQL", () => {
 
   it("are not made, and nothing is run, before replay has passed what they have to show", async () => {
     await there("SELECT pg_wal_replay_pause()");
-    await until(
+    await eventually(
       "it is paused",
       async () => (await there("SELECT pg_get_wal_replay_pause_state() AS state"))[0]?.["state"] === "paused",
     );
     const offset = await write("INSERT INTO kv VALUES ('paused', '1')");
     await store.helpFlush(primary.id, epoch);
     const received = "SELECT pg_last_wal_receive_lsn()::text AS at";
-    await until("it is there", async () => parseLsn(String((await there(received))[0]?.["at"])) >= offset);
+    await eventually(
+      "it is there",
+      async () => parseLsn(String((await there(received))[0]?.["at"])) >= offset,
+    );
     for (const isolation of LEVELS) {
       const reading = await attempt(["SELECT 1 / 0"], { after: { epoch, offset }, isolation });
       assert.deepEqual(reading, { kind: "behind" });
@@ -126,7 +129,7 @@ describe("reads on a replica of PostgreSQL", () => {
     }
     assert.ok(await isIdle(), "nothing is left open");
     await there("SELECT pg_wal_replay_resume()");
-    await until("it is replayed", reached);
+    await eventually("it is replayed", reached);
     for (const isolation of LEVELS) {
       const reading = await read(["SELECT count(*) FROM kv WHERE key = 'paused'"], {
         after: { epoch, offset },
@@ -144,7 +147,7 @@ describe("reads on a replica of PostgreSQL", () => {
       await gate.query("SELECT pg_advisory_lock(4711)");
       const count = `SELECT count(*) FROM kv WHERE key = '${key}'`;
       const reading = read([count, "SELECT pg_advisory_xact_lock(4711)", count], { isolation });
-      await until(
+      await eventually(
         "it waits",
         async () =>
           (await there("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")).length === 1,
@@ -176,7 +179,7 @@ describe("reads on a replica of PostgreSQL", () => {
       const [row] = await there(where);
       return [parseLsn(String(row?.["replayed"])), parseLsn(String(row?.["received"]))];
     };
-    await until("a part of the record is there", async () => {
+    await eventually("a part of the record is there", async () => {
       const [replayed = 0n, received = 0n] = await positions();
       return received > replayed;
     });
@@ -267,7 +270,7 @@ describe("reads on a replica of PostgreSQL", () => {
     for (const isolation of LEVELS) {
       const stop = new AbortController();
       const outcome = errorOf(attempt(["SELECT pg_sleep(600)"], { isolation }, stop.signal));
-      await until("it sleeps", async () => (await sleepers()).length === 1);
+      await eventually("it sleeps", async () => (await sleepers()).length === 1);
       const [pid] = await sleepers();
       stop.abort();
       assert.deepEqual(
@@ -284,7 +287,7 @@ describe("reads on a replica of PostgreSQL", () => {
 
   it("end with their session, and leave the next one whole", async () => {
     const outcome = errorOf(attempt(["SELECT pg_sleep(600)"]));
-    await until("it sleeps", async () => (await sleepers()).length === 1);
+    await eventually("it sleeps", async () => (await sleepers()).length === 1);
     await there("SELECT pg_terminate_backend($1)", [(await sleepers())[0]]);
     assert.deepEqual([(await outcome).code, (await outcome).outcome], ["primary_unavailable", "not_applied"]);
     assert.equal(first(await read(["SELECT 1"])), "1");
@@ -294,13 +297,13 @@ describe("reads on a replica of PostgreSQL", () => {
     await sql("CREATE TABLE in_the_way (id int)");
     await reach();
     const outcome = errorOf(attempt(["SELECT * FROM in_the_way", "SELECT pg_sleep(600)"]));
-    await until("it sleeps", async () => (await sleepers()).length === 1);
+    await eventually("it sleeps", async () => (await sleepers()).length === 1);
     await sql("DROP TABLE in_the_way");
     await store.helpFlush(primary.id, epoch);
     const error = await outcome;
     assert.ok(["serialization_failure", "primary_unavailable"].includes(error.code), error.code);
     assert.equal(error.outcome, "not_applied");
-    await until("it goes on", reached);
+    await eventually("it goes on", reached);
     assert.equal(first(await read(["SELECT 1"])), "1");
   });
 
@@ -337,7 +340,7 @@ describe("reads on a replica of PostgreSQL", () => {
       await cluster.link("overseas", replica.region).setRoundTripMs(roundTripMs);
       // A busy machine may take its time, but not every time; three round trips never take less than three.
       let fastest = Infinity;
-      await until("a read has taken less than three round trips", async () => {
+      await eventually("a read has taken less than three round trips", async () => {
         const beganMs = performance.now();
         await far.readReplica(replica.id, readOf(["SELECT 1"]));
         fastest = Math.min(fastest, performance.now() - beganMs);

@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { makeStore, MINT, nodeSpecs, startTestCluster, until } from "./postgres-cluster.ts";
+import { makeStore, MINT, nodeSpecs, startTestCluster } from "./postgres-cluster.ts";
 
 describe("the PostgreSQL adapter on three servers", () => {
   let cluster: Cluster;
@@ -37,7 +38,7 @@ describe("the PostgreSQL adapter on three servers", () => {
       await cluster.query(two, "SELECT pg_reload_conf()");
     };
     await use(String(original).replace(`application_name=${two}`, `application_name=${one}`));
-    await until("both have one name", async () => (await named()).length === 0);
+    await eventually("both have one name", async () => (await named()).length === 0);
     const senders = await cluster.query(
       primary,
       "SELECT FROM pg_stat_replication WHERE application_name = $1",
@@ -45,7 +46,7 @@ describe("the PostgreSQL adapter on three servers", () => {
     );
     assert.equal(senders.length, 2);
     await use(String(original));
-    await until("each has its own", async () => (await named()).length === 2);
+    await eventually("each has its own", async () => (await named()).length === 2);
   });
 
   it("names one stream from its begin to its end", async () => {
@@ -57,7 +58,7 @@ describe("the PostgreSQL adapter on three servers", () => {
     const { upstream } = await store.probe(one);
     await cluster.restart(one);
     await cluster.waitForStreaming([one]);
-    await until("it streams again", async () => (await session()) !== undefined);
+    await eventually("it streams again", async () => (await session()) !== undefined);
     assert.notEqual(await session(), first);
     const again = await store.probe(one).catch(() => store.probe(one));
     assert.notEqual(again.upstream?.session, upstream?.session);
@@ -69,13 +70,16 @@ describe("the PostgreSQL adapter on three servers", () => {
     for (const node of [primary, one]) {
       await cluster.query(node, "ALTER SYSTEM SET fsync TO off");
       await cluster.query(node, "SELECT pg_reload_conf()");
-      await until("it is off", async () => (await cluster.query(node, "SHOW fsync"))[0]?.["fsync"] === "off");
-      await until("the report says so", async () => (await store.probe(node)).unfit === "fsync is off");
+      await eventually(
+        "it is off",
+        async () => (await cluster.query(node, "SHOW fsync"))[0]?.["fsync"] === "off",
+      );
+      await eventually("the report says so", async () => (await store.probe(node)).unfit === "fsync is off");
     }
-    await until("nothing is counted", async () => (await store.positions(primary))?.flushed === 0n);
+    await eventually("nothing is counted", async () => (await store.positions(primary))?.flushed === 0n);
     await cluster.query(primary, "ALTER SYSTEM RESET fsync");
     await cluster.query(primary, "SELECT pg_reload_conf()");
-    await until("it counts again", async () => ((await store.positions(primary))?.flushed ?? 0n) > 0n);
+    await eventually("it counts again", async () => ((await store.positions(primary))?.flushed ?? 0n) > 0n);
   });
 
   it("reports a replica with a recovery target", async () => {

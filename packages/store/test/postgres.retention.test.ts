@@ -2,17 +2,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
+import { eventually } from "@highwater/dev-process";
 import { type TxnId } from "@highwater/protocol";
-import {
-  commitOf,
-  connect,
-  errorOf,
-  newId,
-  OneServer,
-  RETENTION_MS,
-  specOf,
-  until,
-} from "./postgres-cluster.ts";
+import { commitOf, connect, errorOf, newId, OneServer, RETENTION_MS, specOf } from "./postgres-cluster.ts";
 
 describe("the retention of receipts on PostgreSQL", () => {
   let server: OneServer;
@@ -100,7 +92,7 @@ describe("the retention of receipts on PostgreSQL", () => {
     const long = await openReceipt();
     const { serverTimeMs } = await server.store.maintain(server.node.id, { expireBeforeMs: null });
     const dropping = server.store.maintain(server.node.id, { expireBeforeMs: serverTimeMs });
-    await until(
+    await eventually(
       "it waits for the transaction",
       async () =>
         (await server.sql("SELECT FROM pg_locks WHERE NOT granted AND locktype = 'virtualxid'")).length > 0,

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, type NodeSpec, type TxnId } from "@highwater/protocol";
 import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
@@ -15,7 +16,6 @@ import {
   nodeSpecs,
   specOf,
   startTestCluster,
-  until,
 } from "./postgres-cluster.ts";
 
 describe("login roles on PostgreSQL", () => {
@@ -147,7 +147,7 @@ describe("login roles on PostgreSQL", () => {
     await sql(`COPY (SELECT unnest(string_to_array($q$${rules}$q$, chr(10)))) TO '${hba}'`);
     await sql("SELECT pg_reload_conf()");
     const url = await cluster.connectionString(node.id, { user: "guarded" });
-    await until("the rules are in force", async () =>
+    await eventually("the rules are in force", async () =>
       connect(url).then(
         (client) => client.end().then(() => false),
         () => true,

@@ -2,10 +2,11 @@
 // keeps of the transaction that used it.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, type NodeSpec, type Statement, type TxnId } from "@highwater/protocol";
 import { type OpenTransaction, type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { commitOf, connect, errorOf, specOf, until, OneServer } from "./postgres-cluster.ts";
+import { commitOf, connect, errorOf, specOf, OneServer } from "./postgres-cluster.ts";
 
 describe("interactive transactions on PostgreSQL", () => {
   let server: OneServer;
@@ -52,7 +53,7 @@ describe("interactive transactions on PostgreSQL", () => {
 
   async function terminate(pid: number): Promise<void> {
     await sql("SELECT pg_terminate_backend($1)", [pid]);
-    await until("it is gone", () => isGone(pid));
+    await eventually("it is gone", () => isGone(pid));
   }
 
   /** As many at once as the pool has sessions: each of them must be in order. */
@@ -224,7 +225,7 @@ describe("interactive transactions on PostgreSQL", () => {
       for (const call of ["run", "commit", "rollback"] as const) {
         const transaction = await open(["INSERT INTO kv VALUES ('killed', '1')"], {}, single);
         await terminate(await pidOf(transaction));
-        await until("it is noticed", async () => Promise.resolve(transaction.isOver));
+        await eventually("it is noticed", async () => Promise.resolve(transaction.isOver));
         // Nobody has called yet, and others need not wait for that.
         await checkWhole(single, 1);
         if (call === "rollback") await transaction.rollback();
@@ -244,7 +245,7 @@ describe("interactive transactions on PostgreSQL", () => {
       const transaction = await open(["INSERT INTO kv VALUES ('killed', '1')"], {}, single);
       const pid = await pidOf(transaction);
       const running = errorOf(transaction.run(statements("SELECT pg_sleep(600)")));
-      await until("it sleeps", () => isSleeping(pid, "SELECT pg_sleep(600)"));
+      await eventually("it sleeps", () => isSleeping(pid, "SELECT pg_sleep(600)"));
       await terminate(pid);
       assert.deepEqual(
         [(await running).code, (await running).outcome],
@@ -266,7 +267,7 @@ describe("interactive transactions on PostgreSQL", () => {
       const transaction = await open(["INSERT INTO lingering VALUES (1)"], {}, single);
       const pid = await pidOf(transaction);
       const committing = errorOf(transaction.commit([]));
-      await until("it commits", () => isSleeping(pid, "COMMIT"));
+      await eventually("it commits", () => isSleeping(pid, "COMMIT"));
       await terminate(pid);
       const error = await committing;
       assert.deepEqual([error.code, error.outcome], ["commit_unconfirmed", "unknown"]);
@@ -284,7 +285,7 @@ describe("interactive transactions on PostgreSQL", () => {
       const transaction = await open(["INSERT INTO kv VALUES ('unheard', '1')"], {}, far);
       await server.cluster.link("elsewhere", node.region).cut({ direction: "backward" });
       const committing = errorOf(transaction.commit([]));
-      await until("it is committed", async () => (await kindOf(transaction.id)) === "commit");
+      await eventually("it is committed", async () => (await kindOf(transaction.id)) === "commit");
       far.forget(node.id);
       assert.equal((await committing).code, "commit_unconfirmed");
       await server.cluster.link("elsewhere", node.region).heal();
@@ -333,7 +334,7 @@ describe("interactive transactions on PostgreSQL", () => {
       assert.deepEqual(await sql("SELECT FROM kv WHERE key LIKE 'rolled %'"), []);
       const busy = `SELECT state, query FROM pg_stat_activity
         WHERE application_name = 'highwater:pool of four' AND state <> 'idle'`;
-      await until("nothing is left open", async () => (await sql(busy)).length === 0);
+      await eventually("nothing is left open", async () => (await sql(busy)).length === 0);
       await checkWhole(pool, 4);
     });
 
@@ -431,7 +432,7 @@ describe("interactive transactions on PostgreSQL", () => {
       return result;
     };
     // A busy machine may take its time, but not every time; two round trips never take less than two.
-    await until("each call has taken less than two round trips", async () => {
+    await eventually("each call has taken less than two round trips", async () => {
       const transaction = await timed("begin", () => open(["SELECT 1"], {}, far));
       await timed("run", () => transaction.run(statements("SELECT 1", "SELECT 2")));
       await timed("commit", () => transaction.commit(statements("SELECT 1")));

@@ -2,10 +2,11 @@
 // of texts that have been quick for long enough to be packed, while some of them fail, block, or lose their server.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, it } from "node:test";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, type HighwaterError, type NodeSpec, type TxnId } from "@highwater/protocol";
 import { type Execution } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { connect, newId, OneServer, specOf, until } from "./postgres-cluster.ts";
+import { connect, newId, OneServer, specOf } from "./postgres-cluster.ts";
 
 const POOL = 4;
 const MANY = 200;
@@ -104,7 +105,7 @@ it("what has been quick and now waits for a lock does not hold up the others for
     await holder.query("UPDATE counter SET n = n WHERE id <= 2");
     // As many as there are sessions for what is quick.
     const blocked = Promise.all([bump(1), bump(2)]);
-    await until("they wait", async () => {
+    await eventually("they wait", async () => {
       const waiting = "SELECT count(*)::int AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
       const [row] = await sql(waiting);
       return row?.["n"] === 2;

@@ -3,7 +3,8 @@
 import { execFile } from "node:child_process";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { promisify } from "node:util";
-import { eventually, pause } from "../../clock.ts";
+import { eventually } from "@highwater/dev-process";
+import { pause } from "../../clock.ts";
 import { type Scenario } from "../scenario.ts";
 import { type World } from "../world.ts";
 
@@ -166,12 +167,16 @@ async function fillDisk(world: World, node: string): Promise<void> {
       // A backend may have ended meanwhile.
       if (pid === root) throw cause;
     });
-  await eventually(`${node} is out of space`, FULL_LIMIT_MS, async () => {
-    const [found] = (await world.cluster.status()).filter(({ id }) => id === node);
-    if (found?.state !== "replica") return true;
-    const [row] = await world.cluster.query(node, "SELECT count(*)::int AS n FROM pg_stat_wal_receiver");
-    return row?.["n"] === 0;
-  });
+  await eventually(
+    `${node} is out of space`,
+    async () => {
+      const [found] = (await world.cluster.status()).filter(({ id }) => id === node);
+      if (found?.state !== "replica") return true;
+      const [row] = await world.cluster.query(node, "SELECT count(*)::int AS n FROM pg_stat_wal_receiver");
+      return row?.["n"] === 0;
+    },
+    FULL_LIMIT_MS,
+  );
 }
 
 async function childrenOf(root: number): Promise<number[]> {

@@ -2,7 +2,6 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Problem } from "@highwater/protocol";
 import { Envoy, whyNoEnvoy } from "@highwater/dev-envoy";
 import { BOOTSTRAP_FILE, edgeFiles, type EdgeSource, readSource } from "../../src/index.ts";
@@ -97,18 +96,4 @@ export async function ask(url: string, init: RequestInit = {}): Promise<Told> {
 
 export function post(url: string, headers: Record<string, string> = {}, body = "{}"): Promise<Told> {
   return ask(url, { method: "POST", headers: { "content-type": "application/json", ...headers }, body });
-}
-
-export async function eventually<T>(
-  what: string,
-  look: () => Promise<T | undefined | false>,
-  limitMs = LIMIT_MS,
-): Promise<T> {
-  const deadline = performance.now() + limitMs;
-  while (performance.now() < deadline) {
-    const found = await look();
-    if (found !== undefined && found !== false) return found;
-    await sleep(25);
-  }
-  throw new Error(`not within ${String(limitMs)} ms: ${what}`);
 }

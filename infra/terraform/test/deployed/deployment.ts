@@ -9,7 +9,6 @@ import { Databases } from "./databases.ts";
 import { NameServer } from "./name-server.ts";
 import { Task } from "./task.ts";
 
-const POLL_MS = 100;
 /** One of the edges of a region; they are all alike. */
 const EDGE = "edge";
 const SETUP = "setup";
@@ -242,18 +241,4 @@ function valueOf(valueFrom: string, { region, rendered, secrets }: Vault): strin
   const part = typeof value === "string" ? undefined : value[key];
   if (part === undefined) throw new Error(`the secret ${name} has no ${key}`);
   return part;
-}
-
-/** Polls; `what` is asked only when it takes too long. */
-export async function until(
-  what: string | (() => string),
-  limitMs: number,
-  isSo: () => Promise<boolean>,
-): Promise<void> {
-  const deadline = performance.now() + limitMs;
-  while (!(await isSo())) {
-    if (performance.now() > deadline)
-      throw new Error(`not within ${String(limitMs / 1_000)} s: ${typeof what === "string" ? what : what()}`);
-    await new Promise((wake) => setTimeout(wake, POLL_MS));
-  }
 }

@@ -4,18 +4,14 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type TokenVerdict, type TransactionResponse } from "@highwater/protocol";
 import { System } from "@highwater/dev-system";
-import { eventually as eventuallyWithin, newId } from "@highwater/dev-system/testing";
+import { eventually, newId } from "@highwater/dev-system/testing";
 import { HoldingProxy } from "./holding-proxy.ts";
 
 export const EAST = "us-east";
 export const WEST = "us-west";
 const LIMIT_MS = 60_000;
 
-export { newId };
-
-export function eventually<T>(what: string, condition: () => Promise<T | undefined | false>): Promise<T> {
-  return eventuallyWithin(what, condition, LIMIT_MS);
-}
+export { eventually, newId };
 
 export interface Written {
   readonly id: string;

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Etcd, type HeldKey } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type EpochId, type LevelRule, makeUuidV7, type Offset } from "@highwater/protocol";
 import { realClock as clock } from "@highwater/service";
 import { type PositionsReport } from "@highwater/store";
@@ -22,7 +23,6 @@ const NODES = ["east", "west"].map((id) => ({
   zone: `${id}-a`,
   url: `postgresql://${id}/app`,
 }));
-const LIMIT_MS = 20_000;
 /** No test waits for it to run out. */
 const TTL_S = 60;
 const silent = { info: () => undefined, warn: () => undefined, error: () => undefined };
@@ -56,14 +56,6 @@ after(async () => {
   await etcd.close();
   await rm(dir, { recursive: true, force: true });
 });
-
-async function eventually(what: string, is: () => boolean): Promise<void> {
-  const deadline = performance.now() + LIMIT_MS;
-  while (!is()) {
-    if (performance.now() > deadline) throw new Error(`not within ${String(LIMIT_MS)} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
 
 interface Bench {
   readonly world: MemoryWorld;

@@ -2,7 +2,7 @@
 // what was committing is never half done. Method: connections that are cut while gates in the database hold each step still.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { until } from "../support/cluster.ts";
+import { eventually } from "@highwater/dev-process";
 import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import {
@@ -99,9 +99,9 @@ describe("a one-shot transaction whose client goes away", () => {
     const first = narrow.commit({ statements: [gate.inStatement] });
     await gate.reached();
     const leave = leaving((signal) => narrow.call("", { id, ...statementsOf([note(5)]) }, { signal }));
-    await until("it is under way", async () => (await narrow.state(id)).state === "active");
+    await eventually("it is under way", async () => (await narrow.state(id)).state === "active");
     await leave();
-    await until("it is not", async () => (await narrow.state(id)).state === "unknown");
+    await eventually("it is not", async () => (await narrow.state(id)).state === "unknown");
     await gate.open();
     assert.equal((await first).status, 200);
     await bench.nothingOpen(narrow);
@@ -141,9 +141,9 @@ describe("a one-shot transaction whose client goes away", () => {
     } as const;
     const leave = leaving((signal) => safe.call("", request, { signal }));
     const waits = (): Promise<number> => safe.metric("highwater_gateway_durability_waits");
-    await until("it waits", async () => (await waits()) === 1);
+    await eventually("it waits", async () => (await waits()) === 1);
     await leave();
-    await until("nobody waits", async () => (await waits()) === 0);
+    await eventually("nobody waits", async () => (await waits()) === 0);
     assert.equal((await safe.state(id)).state, "committed");
     const again = checkedCommit(await safe.call("", { ...request, maxWaitMs: 0 }));
     assert.deepEqual([again.status, again.body.state, again.body.replayed], [202, "pending", true]);
@@ -198,9 +198,9 @@ describe("an interactive transaction whose client goes away", () => {
       const begin = { id, statements: [{ sql: note(40) }, gate.inStatement] };
       const leave = leaving((signal) => narrow.call("/begin", begin, { signal }));
       if (other === null) await gate.reached();
-      await until("it is under way", async () => (await narrow.state(id)).state === "active");
+      await eventually("it is under way", async () => (await narrow.state(id)).state === "active");
       await leave();
-      await until("it is not", async () => (await narrow.state(id)).state === "unknown");
+      await eventually("it is not", async () => (await narrow.state(id)).state === "unknown");
       if (other === null) await database.untilNone(gate.waiting);
       else await gate.open();
       await other;
@@ -219,7 +219,7 @@ describe("an interactive transaction whose client goes away", () => {
     const arrived = wire.once(`/${open.id}/statements`, "hold");
     const lost = assert.rejects(open.send("statements", body, { on: viaWire }));
     await arrived;
-    await until("it was answered", async () => wire.hasHeld);
+    await eventually("it was answered", async () => wire.hasHeld);
     wire.cutAll();
     await lost;
     const again = await open.send("statements", body);
@@ -242,7 +242,7 @@ describe("an interactive transaction whose client goes away", () => {
     assert.deepEqual([busy.code, busy.status, busy.retry], ["transaction_in_progress", 409, "wait"]);
     assert.equal(await database.count(gate.waiting), 1);
     await gate.open();
-    await until("it has committed", async () => (await open.send("commit", body)).status === 200);
+    await eventually("it has committed", async () => (await open.send("commit", body)).status === 200);
     const { body: answer } = checkedCommit(await open.send("commit", body));
     assert.deepEqual([answer.state, answer.results?.length], ["committed", 1]);
     assert.deepEqual([await bench.notes(60), await bench.notes(61)], [1, 1]);
@@ -256,11 +256,11 @@ describe("an interactive transaction whose client goes away", () => {
     const body = { seq: 1, ack: "durable", level: "global", maxWaitMs: 60_000 };
     const leave = leaving((signal) => open.send("commit", body, { signal }));
     const waits = (): Promise<number> => safe.metric("highwater_gateway_durability_waits");
-    await until("it waits", async () => (await waits()) === 1);
+    await eventually("it waits", async () => (await waits()) === 1);
     await leave();
-    await until("nobody waits", async () => (await waits()) === 0);
+    await eventually("nobody waits", async () => (await waits()) === 0);
     const again = open.send("commit", body);
-    await until("it waits anew", async () => (await waits()) === 1);
+    await eventually("it waits anew", async () => (await waits()) === 1);
     const position = (await safe.state(open.id)).position;
     assert.ok(position !== undefined);
     peer.sendMarks({ epoch: position.epoch, seq: 1, levels: { global: position.offset } });

@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type EpochRecord, type Problem } from "@highwater/protocol";
-import { readEpoch, until } from "../support/cluster.ts";
+import { readEpoch } from "../support/cluster.ts";
 import { newId } from "../support/fakes.ts";
 import { type Answered, problemOf, statementsOf, TestGateway } from "../support/gateway.ts";
 import { TrackerPeer } from "../support/tracker-peer.ts";
@@ -55,9 +56,9 @@ async function fill(): Promise<void> {
 }
 
 /** Everything at or below the offset is durable; so is then everything that was committed so far. */
-function mark(offset = MAX_OFFSET): Promise<void> {
+function mark(offset = MAX_OFFSET): Promise<true> {
   tracker.sendMarks({ epoch: epoch.id, seq: epoch.seq, levels: { global: offset } });
-  return until("a mark has come", async () => {
+  return eventually("a mark has come", async () => {
     return (await gateway.metric('highwater_gateway_exposure_transactions{state="pending"}')) === 0;
   });
 }

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type Problem, type TransactionResponse } from "@highwater/protocol";
 import pg from "pg";
-import { until } from "../support/cluster.ts";
 import { newId } from "../support/fakes.ts";
 import { type Answered, problemOf, TestGateway } from "../support/gateway.ts";
 import { TrackerPeer } from "../support/tracker-peer.ts";
@@ -225,7 +225,7 @@ describe("a primary that is killed under load", () => {
     await cluster.kill("a");
     await cluster.promote("b");
     // It may take a moment to notice: until then it answers for the old reign, and says so.
-    await until("a transaction commits in a new epoch", async () => {
+    await eventually("a transaction commits in a new epoch", async () => {
       const { status, body } = await gateway.post({});
       return status === 200 && (body as TransactionResponse).position.epoch !== old;
     });

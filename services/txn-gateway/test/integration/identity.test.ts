@@ -3,12 +3,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { decodeToken, type Problem, type TransactionResponse } from "@highwater/protocol";
 import { DEFAULT_LIMITS, type KeyLimits, PostgresKeys, type Scope } from "@highwater/store";
 import { hashSecret, makeKeyText } from "@highwater/service";
 import { ownerTag } from "@highwater/service";
 import { realClock } from "@highwater/service";
-import { until } from "../support/cluster.ts";
 import { newId } from "../support/fakes.ts";
 import { TestGateway } from "../support/gateway.ts";
 
@@ -115,7 +115,7 @@ describe("who may come in", () => {
     });
     assert.equal((await forged.run("SELECT 1")).status, 401);
     await store.revokeKey("a", key.id);
-    await until("the revocation is known", async () => (await key.run("SELECT 1")).status === 401);
+    await eventually("the revocation is known", async () => (await key.run("SELECT 1")).status === 401);
     assert.equal((await fetch(`${gateway.url}/healthz`)).status, 200, "probes need no key");
   });
 
@@ -214,7 +214,10 @@ describe("the limits of a key", () => {
   it("requests in flight, and what is in flight ends all the same", async () => {
     const narrow = await Client.make({ role: "shop", limits: { concurrency: 1 } });
     const one = narrow.run("SELECT 1 FROM pg_sleep(0.5)");
-    await until("it runs", async () => (await gateway.metric("highwater_gateway_active_transactions")) >= 1);
+    await eventually(
+      "it runs",
+      async () => (await gateway.metric("highwater_gateway_active_transactions")) >= 1,
+    );
     const refused = await narrow.run("SELECT 1");
     assert.deepEqual([refused.status, refused.body.code], [429, "concurrency_limited"]);
     assert.equal((await one).status, 200);

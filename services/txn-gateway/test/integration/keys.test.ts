@@ -10,6 +10,7 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { decideAuthority, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
 import { KeyRing, ownerTag, type Principal } from "@highwater/service";
@@ -18,7 +19,6 @@ import { realClock } from "@highwater/service";
 import { MemoryLog } from "../support/fakes.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/keys/main.ts", import.meta.url));
-const LIMIT_MS = 30_000;
 let cluster: Cluster;
 let nodes: readonly NodeSpec[];
 let store: PostgresStore;
@@ -91,14 +91,6 @@ async function outcome(key: string): Promise<Principal | string> {
   }
 }
 
-async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + LIMIT_MS;
-  while (!(await holds())) {
-    if (performance.now() > deadlineMs) throw new Error(`${what}: not within ${String(LIMIT_MS)} ms`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
-
 /** What a tracker would do: begins the epoch of the node that is the authority. */
 async function mint(): Promise<string> {
   const answers = await Promise.allSettled(nodes.map(({ id }) => store.probe(id)));
@@ -150,7 +142,7 @@ describe("the command keys", () => {
     assert.equal(code, 0);
     assert.match(stdout, /revoked/);
     assert.match(stderr, /All nodes have the change on disk: a, b, c\./);
-    await until("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
+    await eventually("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
     await assert.rejects(ring.authenticate(`Bearer ${key}`), /was revoked/);
     assert.equal((await keys(`revoke ${idOf(key)}`)).code, 0, "to revoke twice is no error");
   });
@@ -159,12 +151,12 @@ describe("the command keys", () => {
     const key = await create("--name brief --role app_orders");
     assert.equal(typeof (await outcome(key)), "object");
     assert.equal((await keys(`expire ${idOf(key)} --at 2020-01-01`)).code, 0);
-    await until("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
+    await eventually("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
     await assert.rejects(ring.authenticate(`Bearer ${key}`), /has expired/);
     assert.equal((await keys(`expire ${idOf(key)} --in 1h`)).code, 0);
-    await until("it is good again", async () => typeof (await outcome(key)) === "object");
+    await eventually("it is good again", async () => typeof (await outcome(key)) === "object");
     const fleeting = await create("--name fleeting --role app_orders --expires 1500ms");
-    await until("its time is over", async () => (await outcome(fleeting)) === "unauthenticated");
+    await eventually("its time is over", async () => (await outcome(fleeting)) === "unauthenticated");
   });
 
   it("gives a key and its successor one owner", async () => {
@@ -259,13 +251,13 @@ describe("a failover", () => {
     assert.equal(code, 0, stderr);
     assert.match(stdout, /revoked/);
     assert.match(stderr, /WARNING: only b, c told in time .* A failover to a may undo it/);
-    await until("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
+    await eventually("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
   });
 
   it("never lets the command change a zombie", async () => {
     await cluster.kill("b");
     await cluster.start("a");
-    await until("the old primary is writable", async () => {
+    await eventually("the old primary is writable", async () => {
       const [row] = await cluster.query("a", "SELECT pg_is_in_recovery() AS replica").catch(() => []);
       return row?.["replica"] === false;
     });

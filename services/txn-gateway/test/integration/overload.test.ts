@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { until } from "../support/cluster.ts";
+import { eventually } from "@highwater/dev-process";
 import { problemOf, TestGateway } from "../support/gateway.ts";
 
 const POOL = 2;
@@ -49,7 +49,7 @@ it("twenty times as many clients as it has room for", async () => {
   const [row] = await cluster.query("a", "SELECT count(*)::int AS n FROM served");
   assert.equal(row?.["n"], served, "what was refused did nothing, and what was answered is there");
 
-  await until("nothing is under way", async () => {
+  await eventually("nothing is under way", async () => {
     return (await gateway.metric("highwater_gateway_active_transactions")) === 0;
   });
   const again = await Promise.all(Array.from({ length: POOL + QUEUE }, () => gateway.post({})));

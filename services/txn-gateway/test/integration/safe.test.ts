@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type EpochRecord, type TransactionResponse } from "@highwater/protocol";
 import { newId } from "../support/fakes.ts";
 import { problemOf, TestGateway } from "../support/gateway.ts";
-import { readEpoch, until } from "../support/cluster.ts";
+import { readEpoch } from "../support/cluster.ts";
 import { TrackerPeer } from "../support/tracker-peer.ts";
 
 const POOL = 8;
@@ -55,7 +56,7 @@ it(`${String(WAITING)} safe transactions wait on a pool of ${String(POOL)}, all 
       maxWaitMs: 60_000,
     }),
   );
-  await until("all of them wait", async () => {
+  await eventually("all of them wait", async () => {
     return (await gateway.metric("highwater_gateway_durability_waits")) === WAITING;
   });
   const [busy] = await cluster.query(

@@ -3,9 +3,6 @@ import assert from "node:assert/strict";
 import { type Cluster } from "@highwater/dev-cluster";
 import { type EpochRecord } from "@highwater/protocol";
 
-const POLL_MS = 20;
-const LIMIT_MS = 30_000;
-
 /** The node's only epoch, as a tracker would know it. */
 export async function readEpoch(cluster: Cluster, node: string): Promise<EpochRecord> {
   const [row] = await cluster.query(node, "SELECT id::text, seq::int, node FROM highwater.epoch");
@@ -24,13 +21,4 @@ export async function readEpoch(cluster: Cluster, node: string): Promise<EpochRe
     commanded: false,
     finalMarks: {},
   };
-}
-
-/** Asks until the answer is yes; a server has no other way to tell. */
-export async function until(what: string, ask: () => Promise<boolean>, limitMs = LIMIT_MS): Promise<void> {
-  const deadline = performance.now() + limitMs;
-  while (!(await ask())) {
-    if (performance.now() > deadline) throw new Error(`${what}: not within ${String(limitMs)} ms`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
 }

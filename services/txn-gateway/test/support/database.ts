@@ -2,7 +2,7 @@
 // COMMIT, at a known step until the test lets it go on.
 import { type Cluster, type Row } from "@highwater/dev-cluster";
 import pg from "pg";
-import { until } from "./cluster.ts";
+import { eventually } from "@highwater/dev-process";
 
 export class Database {
   readonly cluster: Cluster;
@@ -23,12 +23,12 @@ export class Database {
     return Number(row?.["n"]);
   }
 
-  untilRows(from: string, params: readonly unknown[] = []): Promise<void> {
-    return until(from, async () => (await this.count(from, params)) > 0);
+  untilRows(from: string, params: readonly unknown[] = []): Promise<true> {
+    return eventually(from, async () => (await this.count(from, params)) > 0);
   }
 
-  untilNone(from: string, params: readonly unknown[] = []): Promise<void> {
-    return until(`none of ${from}`, async () => (await this.count(from, params)) === 0);
+  untilNone(from: string, params: readonly unknown[] = []): Promise<true> {
+    return eventually(`none of ${from}`, async () => (await this.count(from, params)) === 0);
   }
 
   /** Closed until it is opened: whoever asks for it in a statement, or at COMMIT, waits. */
@@ -78,7 +78,7 @@ export class Gate {
       AND classid = 0 AND objid = ${String(this.#key)})`;
   }
 
-  reached(): Promise<void> {
+  reached(): Promise<true> {
     return this.#database.untilRows(this.waiting);
   }
 

@@ -2,8 +2,8 @@
 // the one under test, and the check that nothing is left behind.
 import assert from "node:assert/strict";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { type Problem } from "@highwater/protocol";
-import { until } from "./cluster.ts";
 import { Database, GATE_SQL } from "./database.ts";
 import { type GatewayOptions, TestGateway } from "./gateway.ts";
 
@@ -51,7 +51,7 @@ export class Bench {
   /** No transaction is open in the gateway, and none in its sessions. */
   async nothingOpen(on = this.gateway): Promise<void> {
     for (const gauge of ["open_transactions", "active_transactions"])
-      await until(`no ${gauge}`, async () => (await on.metric(`highwater_gateway_${gauge}`)) === 0);
+      await eventually(`no ${gauge}`, async () => (await on.metric(`highwater_gateway_${gauge}`)) === 0);
     await this.database.untilNone(openSessions(on));
   }
 
@@ -59,7 +59,7 @@ export class Bench {
   async poolIsWhole(on = this.gateway): Promise<void> {
     const gate = await this.database.gate();
     const all = Array.from({ length: POOL_SIZE }, () => on.commit({ statements: [gate.inStatement] }));
-    await until("all run at once", async () => (await this.database.count(gate.waiting)) === POOL_SIZE);
+    await eventually("all run at once", async () => (await this.database.count(gate.waiting)) === POOL_SIZE);
     await gate.open();
     for (const { status } of await Promise.all(all)) assert.equal(status, 200);
   }
