@@ -6,7 +6,15 @@ export { AnonymousAuthenticator, ANYBODY } from "./identity/anonymous.ts";
 export { type AuthenticatorDeps, makeAuthenticator } from "./identity/authenticator.ts";
 export { FELLOW_SERVICE, InternalAuthenticator, internalCredential } from "./identity/internal.ts";
 export { KeyRing, type KeyRingOptions } from "./identity/key-ring.ts";
-export { hashSecret, isSecret, KEY_PREFIX, makeKeyText, parseKeyText } from "./identity/key-text.ts";
+export {
+  fingerprintOf,
+  hashSecret,
+  isSecret,
+  KEY_PREFIX,
+  makeKeyText,
+  parseFingerprint,
+  parseKeyText,
+} from "./identity/key-text.ts";
 export {
   type Authenticator,
   DEFAULT_LIMITS,

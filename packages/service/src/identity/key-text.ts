@@ -31,6 +31,20 @@ export function hashSecret(secret: string): Buffer {
   return hash("sha256", secret, "buffer");
 }
 
+const FINGERPRINT = /^([a-z2-9]{8}):([0-9a-f]{64})$/;
+
+/** What a key that is made elsewhere is registered by: its id and what is stored of its secret. Nobody can use it as a key. */
+export function fingerprintOf({ id, secret }: KeyText): string {
+  return `${id}:${hashSecret(secret).toString("hex")}`;
+}
+
+/** Null for what is no fingerprint. */
+export function parseFingerprint(text: string): { readonly id: string; readonly secretHash: Buffer } | null {
+  const match = FINGERPRINT.exec(text);
+  if (match?.[1] === undefined || match[2] === undefined) return null;
+  return { id: match[1], secretHash: Buffer.from(match[2], "hex") };
+}
+
 /** In a time that does not tell how much of it is right. */
 export function isSecret(secret: string, secretHash: Uint8Array): boolean {
   return timingSafeEqual(hashSecret(secret), secretHash);

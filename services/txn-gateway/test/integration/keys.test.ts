@@ -168,6 +168,23 @@ describe("the command keys", () => {
     assert.notEqual(a.id, b.id);
   });
 
+  it("registers a key that was made elsewhere, and prints nothing of it", async () => {
+    const generated = await keys("generate --json");
+    assert.equal(generated.code, 0, generated.stderr);
+    const made = JSON.parse(generated.stdout) as { key: string; id: string; fingerprint: string };
+    assert.equal(await outcome(made.key), "unauthenticated");
+    const line = `create --name elsewhere --role app_elsewhere --create-role --fingerprint ${made.fingerprint}`;
+    const { code, stdout, stderr } = await keys(line);
+    assert.equal(code, 0, stderr);
+    assert.ok(!`${stdout}${stderr}`.includes(made.key.slice(13)));
+    const principal = await outcome(made.key);
+    assert.ok(typeof principal === "object");
+    assert.equal(principal.id, made.id);
+    // It is another key's id now, whoever says so again.
+    assert.equal((await keys(line)).code, 1);
+    assert.equal((await keys(`revoke ${made.id}`)).code, 0);
+  });
+
   it("refuses roles that are not fit, wrong arguments and unknown keys, each with its code", async () => {
     await cluster.query("a", "CREATE ROLE boss LOGIN SUPERUSER");
     await cluster.query("a", "CREATE ROLE outsider LOGIN");
@@ -180,7 +197,7 @@ describe("the command keys", () => {
       ["create --name x --role pg_forbidden --create-role", 1, /statement_failed/],
       ["create --role app_orders", 2, /--name is needed/],
       ["revoke nobody22", 1, /not_found: There is no key with the id nobody22/],
-      ["destroy", 2, /create, list, revoke or expire/],
+      ["destroy", 2, /create, generate, list, revoke or expire/],
     ];
     const before = (await keys("list --json")).stdout;
     for (const [line, code, pattern] of cases) {

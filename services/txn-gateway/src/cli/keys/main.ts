@@ -8,7 +8,7 @@ import { AUTHORITY_VARIABLES, makeAuthorityRule, PostgresKeys } from "@highwater
 import { loadConfig } from "../../config.ts";
 import { makeStore } from "../../runtime.ts";
 import { parseKeysCommand, USAGE } from "./parse.ts";
-import { runKeys } from "./run.ts";
+import { generate, runKeys } from "./run.ts";
 
 /** The services' own settings that this command shares; the others are not its business. */
 const SHARED = ["HIGHWATER_TOPOLOGY", "HIGHWATER_RETENTION_MS", "GATEWAY_CONNECT_TIMEOUT_MS"];
@@ -23,6 +23,12 @@ async function main(): Promise<void> {
   const command = parseKeysCommand(process.argv.slice(2));
   if (command.kind === "help") {
     process.stdout.write(`${USAGE}\n`);
+    return;
+  }
+  const print = (text: string): boolean => process.stdout.write(`${text}\n`);
+  const note = (text: string): boolean => process.stderr.write(`${text}\n`);
+  if (command.kind === "generate") {
+    generate(command.json, { print, note });
     return;
   }
   const readFile = (path: string): string => readFileSync(path, "utf8");
@@ -42,8 +48,8 @@ async function main(): Promise<void> {
   try {
     await runKeys(command, {
       ...{ store, keys, clock: realClock, rule: makeAuthorityRule(config.authority, realClock), readFile },
-      print: (text) => process.stdout.write(`${text}\n`),
-      note: (text) => process.stderr.write(`${text}\n`),
+      print,
+      note,
       readStdin: () => readFileSync(0, "utf8"),
     });
   } finally {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
+import { fingerprintOf, hashSecret, makeKeyText } from "@highwater/service";
 import { DEFAULT_LIMITS } from "@highwater/store";
 import { parseKeysCommand } from "./parse.ts";
 
@@ -21,6 +22,7 @@ test("the least that a key needs, and what it gets by default", () => {
     kind: "create",
     name: "orders",
     role: "app_orders",
+    fingerprint: null,
     owner: null,
     json: false,
     scopes: ["read", "write"],
@@ -41,6 +43,7 @@ test("everything that can be said of a key", () => {
     kind: "create",
     name: "a",
     role: "r",
+    fingerprint: null,
     owner: "team.a",
     json: true,
     scopes: ["read", "admin"],
@@ -89,10 +92,29 @@ test("moments: a duration, or a time that means the same everywhere", () => {
 });
 
 test("the other commands", () => {
+  assert.deepEqual(parse("generate --json"), { kind: "generate", json: true });
   assert.deepEqual(parse("list --json"), { kind: "list", json: true });
   assert.deepEqual(parse("revoke k7m2abcd"), { kind: "revoke", id: "k7m2abcd", json: false });
   for (const args of [[], ["help"], ["create", "--help"], ["-h"]])
     assert.equal(parseKeysCommand(args).kind, "help");
+});
+
+test("a key that was made elsewhere: by its fingerprint, and never by itself", () => {
+  const made = makeKeyText();
+  const command = parse(`create --name a --role r --fingerprint ${fingerprintOf(made)}`);
+  assert.ok(command.kind === "create");
+  assert.deepEqual(command.fingerprint, { id: made.id, secretHash: hashSecret(made.secret) });
+  for (const wrong of [
+    made.text,
+    made.id,
+    `${made.id}:`,
+    `${fingerprintOf(made)}0`,
+    `a${fingerprintOf(made)}`,
+  ])
+    assert.match(
+      faultsOf(["create", "--name", "a", "--role", "r", "--fingerprint", wrong]).join(),
+      /--fingerprint must be an id and a SHA-256/,
+    );
 });
 
 test("every fault is told at once", () => {

@@ -1,6 +1,7 @@
 // The arguments of the command `keys`, as data. Every fault is named; nothing is asked or done here.
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { HighwaterError } from "@highwater/protocol";
+import { parseFingerprint } from "@highwater/service";
 import { type KeyLimits, type Scope, SCOPES } from "@highwater/store";
 
 /** A moment: on the server's clock, or so long after now. */
@@ -10,6 +11,8 @@ export interface CreateCommand {
   readonly kind: "create";
   readonly name: string;
   readonly role: string;
+  /** Of a key that was made elsewhere; null: it is made here, and printed. */
+  readonly fingerprint: { readonly id: string; readonly secretHash: Buffer } | null;
   /** Null: the key's own id. */
   readonly owner: string | null;
   readonly scopes: readonly Scope[];
@@ -22,12 +25,14 @@ export interface CreateCommand {
 
 export type KeysCommand =
   | CreateCommand
+  | { readonly kind: "generate"; readonly json: boolean }
   | { readonly kind: "list"; readonly json: boolean }
   | { readonly kind: "revoke"; readonly id: string; readonly json: boolean }
   | { readonly kind: "expire"; readonly id: string; readonly when: Moment; readonly json: boolean }
   | { readonly kind: "help" };
 
 export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    prints the new key, once
+       keys generate                                     prints a key that no service knows yet, and its fingerprint
        keys list
        keys revoke ID
        keys expire ID --at TIME | --in DURATION
@@ -35,6 +40,7 @@ export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    pr
 create:
   --name NAME              what it is for
   --role ROLE              the database's login role that its transactions run as
+  --fingerprint ID:SHA256  of a key that keys generate made elsewhere: nothing secret is printed
   --create-role            create the role if it does not exist: LOGIN, with the rights of highwater_app and no other
   --password-stdin         the new role's password is on standard input
   --password-file FILE     or in a file; without either it has none
@@ -51,18 +57,20 @@ create:
 all: --json                the answer as JSON
 
 DURATION is a whole number with a unit: 500ms, 30s, 15m, 12h, 90d. TIME is 2030-01-31 or 2030-01-31T12:00:00Z.
-The environment names the databases: HIGHWATER_TOPOLOGY, and HIGHWATER_AUTHORITY where that is not ancestry.`;
+The environment names the databases: HIGHWATER_TOPOLOGY, and HIGHWATER_AUTHORITY where that is not ancestry.
+keys generate asks no database and needs none of it.`;
 
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
 
 const OPTIONS: Readonly<Record<string, ParseArgsOptionsConfig>> = {
   create: {
-    ...{ name: TEXT, role: TEXT, owner: TEXT, scopes: TEXT, expires: TEXT },
+    ...{ name: TEXT, role: TEXT, fingerprint: TEXT, owner: TEXT, scopes: TEXT, expires: TEXT },
     ...{ rate: TEXT, burst: TEXT, concurrency: TEXT, "open-transactions": TEXT },
     ...{ "idle-timeout": TEXT, "total-timeout": TEXT, "statement-timeout": TEXT, "lock-timeout": TEXT },
     ...{ "create-role": FLAG, "password-stdin": FLAG, "password-file": TEXT, json: FLAG },
   },
+  generate: { json: FLAG },
   list: { json: FLAG },
   revoke: { json: FLAG },
   expire: { at: TEXT, in: TEXT, json: FLAG },
@@ -76,7 +84,7 @@ export function parseKeysCommand(args: readonly string[]): KeysCommand {
   if (word === undefined || word === "help" || args.includes("--help") || args.includes("-h"))
     return { kind: "help" };
   const options = Object.hasOwn(OPTIONS, word) ? OPTIONS[word] : undefined;
-  if (options === undefined) throw badInput(["the command must be create, list, revoke or expire"]);
+  if (options === undefined) throw badInput(["the command must be create, generate, list, revoke or expire"]);
   const { values, positionals } = readArgs(rest, options);
   const faults: string[] = [];
   const json = values["json"] === true;
@@ -89,6 +97,8 @@ export function parseKeysCommand(args: readonly string[]): KeysCommand {
     switch (word) {
       case "create":
         return readCreate(values, json, faults);
+      case "generate":
+        return { kind: "generate", json };
       case "revoke":
         return { kind: "revoke", id, json };
       case "expire":
@@ -136,10 +146,16 @@ function readCreate(values: Values, json: boolean, faults: string[]): CreateComm
     faults.push("--role is needed, of at most 63 bytes");
   if (owner !== null && !OWNER.test(owner))
     faults.push("--owner must be letters, digits, '.', '_', '@' and '-', beginning with a letter or digit");
+  const given = text("fingerprint");
+  const fingerprint = given === null ? null : parseFingerprint(given);
+  if (given !== null && fingerprint === null)
+    faults.push(
+      "--fingerprint must be an id and a SHA-256, as keys generate prints them: never the key itself",
+    );
   const expires = text("expires");
   return {
     kind: "create",
-    ...{ name, role, owner, json },
+    ...{ name, role, fingerprint, owner, json },
     scopes: readScopes(text("scopes") ?? "read,write", faults),
     limits: readLimits(text, faults),
     expires: expires === null || expires === "never" ? null : readMoment("--expires", expires, faults),

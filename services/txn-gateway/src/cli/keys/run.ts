@@ -9,7 +9,7 @@ import {
   type RoleFacts,
   type Store,
 } from "@highwater/store";
-import { hashSecret, makeKeyText } from "@highwater/service";
+import { fingerprintOf, hashSecret, makeKeyText } from "@highwater/service";
 import { badInput, type CreateCommand, type KeysCommand, type Moment } from "./parse.ts";
 import { awaitReplicas, findPrimary, type Primary } from "./primary.ts";
 import { describeKey, keyTable } from "./print.ts";
@@ -27,7 +27,15 @@ export interface KeysDeps {
   readonly readStdin: () => string;
 }
 
-type ActingCommand = Exclude<KeysCommand, { kind: "help" }>;
+type ActingCommand = Exclude<KeysCommand, { kind: "help" | "generate" }>;
+
+/** A key that no service knows yet: made where its holder is, so that only its fingerprint has to travel. */
+export function generate(json: boolean, { print, note }: Pick<KeysDeps, "print" | "note">): void {
+  const made = makeKeyText();
+  const fingerprint = fingerprintOf(made);
+  print(json ? JSON.stringify({ key: made.text, id: made.id, fingerprint }, null, 2) : made.text);
+  note(`It is good for nothing until somebody registers it: keys create --fingerprint ${fingerprint} …`);
+}
 
 /** Errors: HighwaterError. */
 export async function runKeys(command: ActingCommand, deps: KeysDeps): Promise<void> {
@@ -69,16 +77,23 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
   if (expiresAtMs !== null && expiresAtMs <= primary.serverTimeMs)
     throw badInput(["--expires is not in the future"]);
   await requireRole(command, primary.node, deps);
-  const { id, secret, text } = makeKeyText();
+  const made = makeKeyText();
+  const { id, secretHash } = command.fingerprint ?? { id: made.id, secretHash: hashSecret(made.secret) };
   const owner = command.owner ?? id;
-  const secretHash = hashSecret(secret);
   const key = await deps.keys.insertKey(primary.node, {
     ...{ id, secretHash, name, owner, role, scopes, limits, expiresAtMs },
   });
-  // At once: should the process end while it waits below, the key would be lost, and it is written nowhere else.
   const described = describeKey(key, primary.serverTimeMs);
-  deps.print(command.json ? JSON.stringify({ key: text, ...described }, null, 2) : text);
-  deps.note(`The key ${id} was created. It is shown this once only: the service keeps no more than a hash.`);
+  if (command.fingerprint === null) {
+    // At once: should the process end while it waits below, the key would be lost, and it is written nowhere else.
+    deps.print(command.json ? JSON.stringify({ key: made.text, ...described }, null, 2) : made.text);
+    deps.note(
+      `The key ${id} was created. It is shown this once only: the service keeps no more than a hash.`,
+    );
+  } else {
+    deps.print(command.json ? JSON.stringify(described, null, 2) : keyTable([described]));
+    deps.note(`The key ${id} is registered: whoever holds it can use it.`);
+  }
   await tellReplication("the key", primary, deps);
 }
 
