@@ -76,9 +76,12 @@ resource "aws_ecs_service" "edge" {
   # A new one serves before an old one goes.
   deployment_minimum_healthy_percent = 100
   deployment_maximum_percent         = 200
-  health_check_grace_period_seconds  = 30
-  enable_ecs_managed_tags            = true
-  propagate_tags                     = "SERVICE"
+  # The longest there is. An edge is not ready while no gateway is: before the roles of the database are there, and while there is
+  # no primary. The load balancer then looks elsewhere; a new task would change nothing, would cut streams, and ECS would give
+  # up after a few.
+  health_check_grace_period_seconds = 2147483647
+  enable_ecs_managed_tags           = true
+  propagate_tags                    = "SERVICE"
 
   network_configuration {
     subnets          = values(var.network.service_subnet_ids)
