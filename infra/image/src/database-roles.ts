@@ -1,8 +1,9 @@
-// Makes the roles of the database that the services use, with the rights that they need and no others, and gives the services'
-// role its password. Run once by the set-up task, as the master user on the first primary; again it changes nothing but the
-// password, so that it is also how that is replaced. Exit codes: 0 done, 1 not done, 2 wrong environment.
+// Makes the roles of the database: the services' own, with the rights that they need and no others, and the login roles of API
+// keys, which may write receipts and nothing else. Gives them their passwords. Run by the set-up task, as the master user on the
+// primary: once at first, and again for a new role or another password; nothing else of what is there is changed. It also carries
+// out what else the master is to do, since nobody has another way to the database. Exit codes: 0 done, 1 not done, 2 wrong environment.
 import pg from "pg";
-import { scramVerifier } from "../../../packages/store/src/postgres/scram.ts";
+import { isHashablePassword, scramVerifier } from "../../../packages/store/src/postgres/scram.ts";
 
 const SERVICE = /^[a-z_][a-z0-9_]{0,62}$/;
 
@@ -11,10 +12,12 @@ export interface Roles {
   /** Null leaves it as it is. */
   readonly password: string | null;
   readonly database: string;
+  /** Passwords of the login roles of API keys, by role. */
+  readonly applications: Readonly<Record<string, string>>;
 }
 
 /** Every statement, in its order. No statement holds the password: servers log what changes roles. */
-export function statementsFor({ service, password, database }: Roles): string[] {
+export function statementsFor({ service, password, database, applications }: Roles): string[] {
   const [role, name] = [pg.escapeIdentifier(service), pg.escapeIdentifier(database)];
   const create = (what: string, options: string): string =>
     `DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = ${pg.escapeLiteral(what)}) THEN
@@ -33,28 +36,75 @@ export function statementsFor({ service, password, database }: Roles): string[] 
     // It makes the schema highwater, and owns nothing else.
     `GRANT CONNECT, CREATE ON DATABASE ${name} TO ${role}`,
     `REVOKE CREATE ON SCHEMA public FROM PUBLIC`,
+    ...Object.entries(applications).flatMap(([application, its]) => [
+      create(application, "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"),
+      `ALTER ROLE ${pg.escapeIdentifier(application)} PASSWORD ${pg.escapeLiteral(scramVerifier(its))}`,
+      `GRANT highwater_app TO ${pg.escapeIdentifier(application)}`,
+    ]),
   ];
 }
 
-async function main(env: Readonly<Record<string, string | undefined>>): Promise<number> {
+/** The secret of the gateways; what is wrong with it otherwise. `taken`: roles that are not an application's. */
+export function readApplications(json: string, taken: readonly string[]): Record<string, string> | string {
+  let read: unknown;
+  try {
+    read = JSON.parse(json);
+  } catch {
+    read = null;
+  }
+  if (typeof read !== "object" || read === null || Array.isArray(read))
+    return "DATABASE_ROLES_APPLICATIONS must be passwords by role, as a JSON object";
+  for (const [role, password] of Object.entries(read)) {
+    // The server would cut a longer name off, and then it is another role's.
+    if (role === "" || Buffer.byteLength(role) > 63 || taken.includes(role) || role.startsWith("pg_"))
+      return `DATABASE_ROLES_APPLICATIONS names ${role || "nobody"}, which cannot be a role of API keys`;
+    if (typeof password !== "string" || !isHashablePassword(password))
+      return `the password of ${role} must be one line of printable ASCII characters`;
+  }
+  return read as Record<string, string>;
+}
+
+interface Order {
+  readonly url: string;
+  readonly roles: Roles;
+  /** Statements of the operator; empty if there are none. */
+  readonly sql: string;
+}
+
+function readOrder(env: Readonly<Record<string, string | undefined>>): Order | string {
   const { DATABASE_ROLES_URL: url = "", DATABASE_ROLES_SERVICE: service = "highwater_service" } = env;
-  const password = env["DATABASE_ROLES_PASSWORD"] ?? "";
-  if (!URL.canParse(url) || !SERVICE.test(service)) {
-    console.error(
-      "DATABASE_ROLES_URL must be the master user's connection string (its password comes by PGPASSWORD)",
-    );
+  const { DATABASE_ROLES_PASSWORD: password = "", DATABASE_ROLES_SQL: sql = "" } = env;
+  if (!URL.canParse(url) || !SERVICE.test(service))
+    return "DATABASE_ROLES_URL must be the master user's connection string (its password comes by PGPASSWORD)";
+  const { username, pathname } = new URL(url);
+  const taken = [decodeURIComponent(username), service, "highwater_app"];
+  const applications = readApplications(env["DATABASE_ROLES_APPLICATIONS"] ?? "{}", taken);
+  if (typeof applications === "string") return applications;
+  const database = decodeURIComponent(pathname.slice(1));
+  return {
+    url,
+    sql,
+    roles: { service, password: password === "" ? null : password, database, applications },
+  };
+}
+
+async function main(env: Readonly<Record<string, string | undefined>>): Promise<number> {
+  const order = readOrder(env);
+  if (typeof order === "string") {
+    console.error(order);
     return 2;
   }
+  const { url, roles, sql } = order;
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
   try {
     await client.connect();
-    const database = decodeURIComponent(new URL(url).pathname.slice(1));
     // Whole or not at all.
     await client.query("BEGIN");
-    for (const statement of statementsFor({ service, password: password === "" ? null : password, database }))
-      await client.query(statement);
+    for (const statement of statementsFor(roles)) await client.query(statement);
+    if (sql !== "") await client.query(sql);
     await client.query("COMMIT");
-    console.log(`${service} and highwater_app are there`);
+    const there = [roles.service, ...Object.keys(roles.applications), "highwater_app"];
+    console.log(`there are ${there.join(", ")}${sql === "" ? "" : "; the statements are carried out"}`);
     return 0;
   } catch (cause) {
     console.error(`not done: ${cause instanceof Error ? cause.message : String(cause)}`);

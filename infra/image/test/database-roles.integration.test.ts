@@ -23,6 +23,7 @@ const POLL_MS = 100;
 const MASTER = "highwater_admin";
 const SERVICE = "highwater_service";
 const PASSWORD = "correct-horse-battery-staple";
+const APPLICATIONS = JSON.stringify({ app_orders: "it's one", app_billing: "another" });
 const SECRET = "0123456789abcdef0123456789abcdef";
 
 const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
@@ -47,7 +48,7 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
     await cluster.close();
   });
 
-  const setUp = async (): Promise<void> => {
+  const setUp = async (more: Readonly<Record<string, string>> = {}): Promise<void> => {
     const [primary] = cluster.nodes;
     assert.ok(primary);
     const url = await cluster.connectionString(primary.id, { user: MASTER });
@@ -55,6 +56,7 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
       DATABASE_ROLES_URL: url,
       DATABASE_ROLES_SERVICE: SERVICE,
       DATABASE_ROLES_PASSWORD: PASSWORD,
+      ...more,
     });
   };
 
@@ -83,6 +85,49 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
     } finally {
       await client.end();
     }
+  });
+
+  it("are made for API keys as well, with what the operator grants and no more", async () => {
+    const statements = "CREATE SCHEMA sales; GRANT CREATE ON SCHEMA public, sales TO app_orders";
+    await setUp({ DATABASE_ROLES_APPLICATIONS: APPLICATIONS, DATABASE_ROLES_SQL: statements });
+    await setUp({ DATABASE_ROLES_APPLICATIONS: APPLICATIONS });
+    const [primary] = cluster.nodes;
+    assert.ok(primary);
+    const rows = await cluster.query(
+      primary.id,
+      `SELECT rolname AS role, rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb) AS is_plain,
+              pg_has_role(oid, 'highwater_app', 'MEMBER') AS is_application, rolpassword LIKE 'SCRAM-SHA-256$%' AS is_hashed,
+              has_schema_privilege(oid, 'public', 'CREATE') AS may_create
+       FROM pg_authid WHERE rolname LIKE 'app_%' ORDER BY rolname`,
+    );
+    const made = { is_plain: true, is_application: true, is_hashed: true };
+    assert.deepEqual(
+      rows.map((row) => ({ ...row })),
+      [
+        { role: "app_billing", ...made, may_create: false },
+        { role: "app_orders", ...made, may_create: true },
+      ],
+    );
+  });
+
+  it("are made whole or not at all, and never in place of the services' own", async () => {
+    const broken = setUp({
+      DATABASE_ROLES_APPLICATIONS: '{"app_late":"a password"}',
+      DATABASE_ROLES_SQL: "GRANT SELECT ON nothing_there TO app_late",
+    });
+    await assert.rejects(broken, { code: 1, stderr: /nothing_there/ });
+    const [primary] = cluster.nodes;
+    assert.ok(primary);
+    assert.deepEqual(await cluster.query(primary.id, "SELECT FROM pg_roles WHERE rolname = 'app_late'"), []);
+    for (const [wrong, why] of [
+      [`{"${MASTER}":"x"}`, /cannot be a role of API keys/],
+      [`{"${SERVICE}":"x"}`, /cannot be a role of API keys/],
+      ['{"highwater_app":"x"}', /cannot be a role of API keys/],
+      [JSON.stringify({ app_orders: "two\nlines" }), /one line of printable ASCII/],
+      ["[]", /as a JSON object/],
+      ["{", /as a JSON object/],
+    ] as const)
+      await assert.rejects(setUp({ DATABASE_ROLES_APPLICATIONS: wrong }), { code: 2, stderr: why }, wrong);
   });
 
   it("are enough to commit, to become durable, and to go on after a failover", async () => {

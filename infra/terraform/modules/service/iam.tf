@@ -23,7 +23,7 @@ locals {
       tracker = [var.secret_arns.service]
       edge    = []
     },
-    var.setup == null ? {} : { setup = [var.secret_arns.service, var.setup.master_secret_arn] },
+    var.setup == null ? {} : { setup = [var.secret_arns.service, var.secret_arns.gateways, var.setup.master_secret_arn] },
   )
 }
 

@@ -1,5 +1,6 @@
 # The task that makes the roles of the database (infra/image/src/database-roles.ts). Nothing starts it by itself: an operator runs it
-# once, and again when the services' password is replaced (docs/deploy-aws.md). It alone may read the master's password.
+# once, and again for a role of an API key or when a password is replaced (docs/deploy-aws.md). It alone may read the master's
+# password: whoever may start it with a command of their own has the master's rights.
 
 resource "aws_ecs_task_definition" "setup" {
   count = var.setup == null ? 0 : 1
@@ -28,6 +29,7 @@ resource "aws_ecs_task_definition" "setup" {
         { name = "NODE_EXTRA_CA_CERTS", value = local.shared_environment.NODE_EXTRA_CA_CERTS },
       ]
       secrets = [
+        { name = "DATABASE_ROLES_APPLICATIONS", valueFrom = var.secret_arns.gateways },
         { name = "DATABASE_ROLES_PASSWORD", valueFrom = "${var.secret_arns.service}:PGPASSWORD::" },
         { name = "PGPASSWORD", valueFrom = var.setup.master_secret_arn },
       ]

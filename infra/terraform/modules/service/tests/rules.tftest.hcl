@@ -176,6 +176,23 @@ run "with_the_set_up_of_roles" {
     condition     = length(aws_ecs_task_definition.setup) == 1 && contains(keys(aws_iam_role.execution), "setup")
     error_message = "The set-up has a task and a role of its own, which alone reads the master's password."
   }
+  assert {
+    condition = {
+      for secret in jsondecode(aws_ecs_task_definition.setup[0].container_definitions)[0].secrets : secret.name => secret.valueFrom
+      } == {
+      DATABASE_ROLES_APPLICATIONS = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
+      DATABASE_ROLES_PASSWORD     = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/service-AbCdEf:PGPASSWORD::"
+      PGPASSWORD                  = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/master-AbCdEf"
+    }
+    error_message = "The set-up logs in as the master, and gives the services' role and those of API keys the passwords that gateways have."
+  }
+  assert {
+    condition = alltrue([
+      for secret in jsondecode(aws_ecs_task_definition.setup[0].container_definitions)[0].secrets :
+      contains(local.readable.setup, join(":", slice(split(":", secret.valueFrom), 0, 7)))
+    ])
+    error_message = "Its role may read what it is given."
+  }
 }
 
 run "an_image_by_tag" {
