@@ -47,4 +47,11 @@ resource "aws_secretsmanager_secret_version" "gateways" {
   secret_id                = aws_secretsmanager_secret.this["gateways"].id
   secret_string_wo         = "{}"
   secret_string_wo_version = 1
+  # The second label stays when operators write. Versions without one are thrown away some day, and Terraform would then make this
+  # one anew: all keys would be without their passwords.
+  version_stages = ["AWSCURRENT", "TERRAFORM"]
+
+  lifecycle {
+    ignore_changes = [version_stages]
+  }
 }

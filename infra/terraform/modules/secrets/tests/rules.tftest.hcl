@@ -29,6 +29,10 @@ run "copies_in_every_region" {
     condition     = aws_secretsmanager_secret_version.service.secret_string_wo == null && aws_secretsmanager_secret_version.master.secret_string_wo == null
     error_message = "No value of a secret may be in the state."
   }
+  assert {
+    condition     = toset(aws_secretsmanager_secret_version.gateways.version_stages) == toset(["AWSCURRENT", "TERRAFORM"])
+    error_message = "What Terraform has written first is kept, or it would be written again over what operators have written."
+  }
 }
 
 run "a_short_password" {
