@@ -121,14 +121,11 @@ describe("what Terraform would deploy", () => {
     });
 
     it("gives a key to an application, as the documentation says", async () => {
-      const master = await system.databases.master(system.databases.home);
-      const password = SECRETS.gateways[APP_ROLE] ?? "";
-      for (const statement of [
-        `CREATE ROLE ${APP_ROLE} LOGIN PASSWORD '${password}' IN ROLE highwater_app`,
-        `GRANT CREATE ON SCHEMA public TO ${APP_ROLE}`,
-      ])
-        await master.query(statement);
-      await master.end();
+      const command =
+        system.rendered.regions[system.databases.home]?.tasks["setup"]?.containers[0]?.command ?? [];
+      const granted = `GRANT CREATE ON SCHEMA public TO ${APP_ROLE}`;
+      const ran = await system.setup.runProgram(command, { env: { DATABASE_ROLES_SQL: granted } });
+      assert.equal(ran.code, 0, ran.output);
       apiKey = await createKey(system, "exchange", "read,write");
       const endpoints = nearestFirst(system).map((region) => ({
         gateway: system.edgeUrl(region),

@@ -91,6 +91,12 @@ export function toText(rendered: Rendered): string {
   return `${JSON.stringify(rendered, sorted, 2)}\n`;
 }
 
+/** What AWS makes up behind the name of a secret and for a workspace is another one each time. */
+const MADE_UP: readonly (readonly [RegExp, string])[] = [
+  [/(:secret:[A-Za-z0-9/_-]+)-[A-Za-z0-9]{6}/g, "$1-000000"],
+  [/\/ws-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "/ws-00000000-0000-0000-0000-000000000000"],
+];
+
 /** From `terraform show -json` of an applied example. */
 export function renderState(shown: string): Rendered {
   const { values } = JSON.parse(shown) as {
@@ -120,9 +126,8 @@ export function renderState(shown: string): Rendered {
     ),
     regions: Object.fromEntries(regions.sort(([a], [b]) => (a < b ? -1 : 1))),
   };
-  // The six characters that AWS puts behind the name of a secret are others each time.
   return JSON.parse(
-    JSON.stringify(rendered).replaceAll(/(:secret:[A-Za-z0-9/_-]+)-[A-Za-z0-9]{6}/g, "$1-000000"),
+    MADE_UP.reduce((json, [id, same]) => json.replaceAll(id, same), JSON.stringify(rendered)),
   ) as Rendered;
 }
 
