@@ -1,7 +1,16 @@
 // Where requests can go. A pool is left for the next region only when nothing of it is ready; and readiness is a preference: where
 // nobody at all is ready, as during a failover, everybody is asked, since a gateway's own refusal says more than the edge could.
 import { isIP } from "node:net";
-import { ADMIN, endingOf, GATEWAYS, pinnedTo, TRACES, TRACKERS } from "./names.ts";
+import {
+  ADMIN,
+  endingOf,
+  GATEWAYS,
+  LIVING_GATEWAYS,
+  LIVING_TRACKERS,
+  pinnedTo,
+  TRACES,
+  TRACKERS,
+} from "./names.ts";
 import { type Edge, type EdgeNode, type EdgeRegion } from "./source.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -17,6 +26,8 @@ export function clusters(edge: Edge): Fields[] {
   return [
     pool(GATEWAYS, edge.regions, ({ gateways }) => gateways),
     pool(TRACKERS, edge.regions, ({ trackers }) => trackers),
+    living(LIVING_GATEWAYS, edge.regions, ({ gateways }) => gateways),
+    living(LIVING_TRACKERS, edge.regions, ({ trackers }) => trackers),
     ...edge.regions.flatMap(({ name: region, gateways }) =>
       gateways.flatMap((gateway) => [pinned(region, gateway), ending(gateway)]),
     ),
@@ -30,15 +41,11 @@ function pool(
   regions: readonly EdgeRegion[],
   nodesOf: (region: EdgeRegion) => readonly EdgeNode[],
 ): Fields {
-  const filled = regions.filter((region) => nodesOf(region).length > 0);
-  const most = Math.max(...filled.map((region) => nodesOf(region).length));
+  const places = placesOf(regions, nodesOf);
+  const most = Math.max(...places.map(({ nodes }) => nodes.length));
   return {
-    ...service(
-      name,
-      filled.map((region) => ({ region: region.name, nodes: nodesOf(region) })),
-      // With it one ready node of a region counts as all of the region.
-      { overprovisioning_factor: 100 * most },
-    ),
+    // With it one ready node of a region counts as all of the region.
+    ...service(name, places, { overprovisioning_factor: 100 * most }),
     lb_policy: "LEAST_REQUEST",
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     health_checks: [
@@ -58,6 +65,33 @@ function pool(
       ...{ interval: "1s", base_ejection_time: "5s", max_ejection_time: "30s", max_ejection_percent: 100 },
     },
   };
+}
+
+/** Asked only whether they live, for the edge's own readiness. */
+function living(
+  name: string,
+  regions: readonly EdgeRegion[],
+  nodesOf: (region: EdgeRegion) => readonly EdgeNode[],
+): Fields {
+  return {
+    ...service(name, placesOf(regions, nodesOf), {}),
+    health_checks: [
+      {
+        ...{ timeout: "2s", interval: "2s", no_traffic_interval: "2s", no_traffic_healthy_interval: "2s" },
+        ...{ unhealthy_threshold: 2, healthy_threshold: 1 },
+        http_health_check: { path: "/healthz" },
+      },
+    ],
+  };
+}
+
+function placesOf(
+  regions: readonly EdgeRegion[],
+  nodesOf: (region: EdgeRegion) => readonly EdgeNode[],
+): Place[] {
+  return regions
+    .map((region) => ({ region: region.name, nodes: nodesOf(region) }))
+    .filter(({ nodes }) => nodes.length > 0);
 }
 
 /** Without checks of its readiness: what it has open can be ended there while it can take nothing new. */

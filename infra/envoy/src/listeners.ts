@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { accessLog } from "./access-log.ts";
 import { localReplies, OVER_RATE_STATUS } from "./errors.ts";
-import { ADMIN, GATEWAYS, TRACES, TRACKERS } from "./names.ts";
+import { ADMIN, LIVING_GATEWAYS, LIVING_TRACKERS, TRACES } from "./names.ts";
 import { BUFFER, durationOf, routes } from "./routes.ts";
 import { type Edge } from "./source.ts";
 
@@ -215,7 +215,8 @@ function operatorListener({ address, port }: { readonly address: string; readonl
       "@type": "type.googleapis.com/envoy.extensions.filters.http.health_check.v3.HealthCheck",
       pass_through_mode: false,
       headers: [{ name: ":path", string_match: { exact: "/readyz" } }],
-      cluster_min_healthy_percentages: { [GATEWAYS]: { value: 1 }, [TRACKERS]: { value: 1 } },
+      // That they live, not that they are ready: without a primary nobody anywhere is, and each edge is as good as before.
+      cluster_min_healthy_percentages: { [LIVING_GATEWAYS]: { value: 1 }, [LIVING_TRACKERS]: { value: 1 } },
     },
   };
   return {

@@ -3,6 +3,9 @@
 /** Any gateway, and any tracker: nearest region first. */
 export const GATEWAYS = "gateways";
 export const TRACKERS = "trackers";
+/** The same, and whether they live at all: no request goes there. */
+export const LIVING_GATEWAYS = "living_gateways";
+export const LIVING_TRACKERS = "living_trackers";
 /** Envoy's own interface, of which only statistics are shown, and only to operators. */
 export const ADMIN = "admin";
 export const TRACES = "traces";

@@ -87,7 +87,16 @@ describe("the edge and its operators", withoutEnvoy, () => {
     for (const path of ["/stats", "/config_dump", "/metrics/../config_dump", "/v1/transactions"])
       assert.equal((await ask(at + path)).status, 404, path);
     assert.equal((await ask(`${at}/metrics`, { method: "POST" })).status, 404);
+    // As without a primary: other edges could do no more.
     tracker.isReady = false;
+    gateway.isReady = false;
+    await eventually("nobody is ready", async () =>
+      /^envoy_cluster_membership_healthy\{envoy_cluster_name="gateways"\} 0$/m.test(
+        (await ask(`${at}/metrics`)).text,
+      ),
+    );
+    assert.equal((await ask(`${at}/readyz`)).status, 200);
+    await tracker.kill();
     await eventually("the edge is not ready", async () => (await ask(`${at}/readyz`)).status === 503);
     assert.equal((await ask(`${at}/healthz`)).status, 200);
   });

@@ -45,6 +45,7 @@ export class Upstream implements AsyncDisposable {
   /** Listens, at the address that it had before if it had one. */
   async open(): Promise<void> {
     const server = createServer((request, response) => {
+      if (request.url === "/healthz") return void response.writeHead(200).end();
       if (request.url === "/readyz") return void response.writeHead(this.isReady ? 200 : 503).end();
       let body = "";
       request.setEncoding("utf8");

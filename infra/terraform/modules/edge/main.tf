@@ -71,7 +71,7 @@ resource "aws_lb_listener" "https" {
 # Healthy: an edge says that it can serve, with services of its own region or of another one.
 resource "aws_cloudwatch_metric_alarm" "healthy" {
   alarm_name          = "${var.name}-edge-healthy"
-  alarm_description   = "No edge of the region is ready. DNS sends clients to other regions."
+  alarm_description   = "No edge of the region reaches a gateway and a tracker. DNS sends clients to other regions."
   namespace           = "AWS/ApplicationELB"
   metric_name         = "HealthyHostCount"
   dimensions          = { LoadBalancer = aws_lb.this.arn_suffix, TargetGroup = var.target_group_arn_suffix }

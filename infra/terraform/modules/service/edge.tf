@@ -76,10 +76,9 @@ resource "aws_ecs_service" "edge" {
   # A new one serves before an old one goes.
   deployment_minimum_healthy_percent = 100
   deployment_maximum_percent         = 200
-  # The longest there is. An edge is not ready while no gateway is: before the roles of the database are there, and while there is
-  # no primary. The load balancer then looks elsewhere; a new task would change nothing, would cut streams, and ECS would give
-  # up after a few.
-  health_check_grace_period_seconds = 2147483647
+  # An edge is ready when a gateway and a tracker live that it can reach: those of its own region are started with it, and pull
+  # their images first.
+  health_check_grace_period_seconds = 300
   enable_ecs_managed_tags           = true
   propagate_tags                    = "SERVICE"
 
