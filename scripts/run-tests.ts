@@ -5,10 +5,11 @@ import { randomUUID } from "node:crypto";
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { exitCodeOf, processesWith } from "@highwater/dev-process";
 
 /** Files side by side: two cores, and each system test runs three databases. */
-const CONCURRENCY = 2;
+const CONCURRENCY = "2";
 const MARK = "HIGHWATER_TEST_RUN";
 /** Processes that were told to end may need a moment. */
 const GRACE_MS = 10_000;
@@ -19,7 +20,10 @@ const temp = mkdtempSync(join(tmpdir(), "highwater-tests-"));
 // The databases of a root user run as somebody else.
 chmodSync(temp, 0o755);
 
-const files = process.argv.slice(2);
+const { values, positionals: files } = parseArgs({
+  allowPositionals: true,
+  options: { concurrency: { type: "string", default: CONCURRENCY } },
+});
 if (files.length === 0) throw new Error("no test files were named");
 const code = await new Promise<number>((resolve) => {
   const args = [
@@ -32,7 +36,7 @@ const code = await new Promise<number>((resolve) => {
     "--test-reporter-destination=stdout",
     `--test-reporter=${beside("test-ends.ts")}`,
     "--test-reporter-destination=stderr",
-    `--test-concurrency=${String(CONCURRENCY)}`,
+    `--test-concurrency=${values.concurrency}`,
     "--disable-warning=ExperimentalWarning",
     ...files,
   ];
