@@ -2,10 +2,8 @@
 // be told; nothing may be broken or stay without a verdict, and at the end the service must be as fast as before, from further away.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, LIMITS, number } from "./lib/settings.ts";
-import { STATISTICS } from "./lib/summary.ts";
+import { STATISTICS, summarize } from "./lib/summary.ts";
 import { observed, p95Within, promises } from "./lib/thresholds.ts";
-
-export { handleSummary } from "./lib/summary.ts";
 
 const RATE = number("RATE", 60);
 const FAULT_S = number("FAULT_S", 15);
@@ -38,4 +36,5 @@ export const options = {
   summaryTrendStats: STATISTICS,
 };
 
+export const handleSummary = summarize(options.scenarios);
 export default runOne;

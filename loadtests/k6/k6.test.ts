@@ -14,25 +14,24 @@ const trend = (med: number) => ({
 });
 
 test("the summary pairs the time to the answer with the time until durable, by scenario", () => {
-  const summary = summaryOf({
-    metrics: {
-      committed: { values: { count: 70, rate: 7 }, thresholds: { "count>0": { ok: true } } },
-      lost: { values: { count: 2, rate: 0.2 }, thresholds: { "count<=0": { ok: false } } },
-      failed: { values: { rate: 0.25 } },
-      "committed{scenario:before}": {
-        values: { count: 40, rate: 4 },
-        thresholds: { "count>=0": { ok: true } },
-      },
-      "commit_latency{scenario:before}": {
-        ...trend(3),
-        thresholds: { "max>=0": { ok: true }, "p(95)<50": { ok: true } },
-      },
-      "durable_latency{scenario:before}": trend(70),
-      "durability_gap{scenario:before}": trend(67),
-      "safe_latency{scenario:before}": { values: { ...trend(0).values, count: 0 } },
-      "dropped_iterations{scenario:before}": { values: { count: 5, rate: 0.5 } },
+  const metrics = {
+    committed: { values: { count: 70, rate: 7 }, thresholds: { "count>0": { ok: true } } },
+    lost: { values: { count: 2, rate: 0.2 }, thresholds: { "count<=0": { ok: false } } },
+    failed: { values: { rate: 0.25 } },
+    "committed{scenario:before}": {
+      values: { count: 40, rate: 4 },
+      thresholds: { "count>=0": { ok: true } },
     },
-  });
+    "commit_latency{scenario:before}": {
+      ...trend(3),
+      thresholds: { "max>=0": { ok: true }, "p(95)<50": { ok: true } },
+    },
+    "durable_latency{scenario:before}": trend(70),
+    "durability_gap{scenario:before}": trend(67),
+    "safe_latency{scenario:before}": { values: { ...trend(0).values, count: 0 } },
+    "dropped_iterations{scenario:before}": { values: { count: 5, rate: 0.5 } },
+  };
+  const summary = summaryOf({ metrics }, { before: { duration: "20s" }, never: { duration: "5s" } });
   const [pair] = summary.pairs;
   assert.equal(summary.pairs.length, 1);
   assert.deepEqual(pair?.commit, { p50_ms: 3, p95_ms: 6, p99_ms: 9 });
@@ -52,8 +51,13 @@ test("the summary pairs the time to the answer with the time until durable, by s
     ],
   );
   const text = textOf(summary);
-  assert.match(text, /before +4\.0 +3\.0 +6\.0 +9\.0 +70\.0/);
+  assert.match(text, /before +2\.0 +3\.0 +6\.0 +9\.0 +70\.0/);
   assert.match(text, /MISSED lost count<=0/);
+  const [all] = summaryOf(
+    { metrics: { committed: metrics.committed } },
+    { smoke: { duration: "35s" } },
+  ).pairs;
+  assert.deepEqual([all?.scenario, all?.committed_per_s], ["all", 2]);
 });
 
 test("what was called durable and is missing, and what was called lost and is there, is found", () => {

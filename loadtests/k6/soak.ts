@@ -2,10 +2,8 @@
 // processes while faults happen; this looks from outside, and at any deployment.)
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, number } from "./lib/settings.ts";
-import { STATISTICS } from "./lib/summary.ts";
+import { STATISTICS, summarize } from "./lib/summary.ts";
 import { healthy, merged, observed } from "./lib/thresholds.ts";
-
-export { handleSummary } from "./lib/summary.ts";
 
 const DURATION_S = number("DURATION_S", 3_600);
 const QUARTER_S = Math.ceil(DURATION_S / 4);
@@ -35,4 +33,5 @@ export const options = {
   summaryTrendStats: STATISTICS,
 };
 
+export const handleSummary = summarize(options.scenarios);
 export default runOne;

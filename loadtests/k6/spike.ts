@@ -2,10 +2,8 @@
 // be what it was before.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, number } from "./lib/settings.ts";
-import { STATISTICS } from "./lib/summary.ts";
+import { STATISTICS, summarize } from "./lib/summary.ts";
 import { healthy, observed, promises } from "./lib/thresholds.ts";
-
-export { handleSummary } from "./lib/summary.ts";
 
 const RATE = number("RATE", 80);
 const FACTOR = number("FACTOR", 10);
@@ -36,4 +34,5 @@ export const options = {
   summaryTrendStats: STATISTICS,
 };
 
+export const handleSummary = summarize(options.scenarios);
 export default runOne;

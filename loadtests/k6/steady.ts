@@ -1,10 +1,8 @@
 // A load that the service carries all day: transactions arrive at a fixed rate, however long the ones before take.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, number } from "./lib/settings.ts";
-import { STATISTICS } from "./lib/summary.ts";
+import { STATISTICS, summarize } from "./lib/summary.ts";
 import { healthy } from "./lib/thresholds.ts";
-
-export { handleSummary } from "./lib/summary.ts";
 
 export const options = {
   scenarios: {
@@ -19,4 +17,5 @@ export const options = {
   summaryTrendStats: STATISTICS,
 };
 
+export const handleSummary = summarize(options.scenarios);
 export default runOne;

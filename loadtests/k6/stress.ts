@@ -2,10 +2,8 @@
 // up to KNEE_MIN it must not have come. Promises hold at every step.
 import { runOne } from "./lib/mix.ts";
 import { GRACEFUL_STOP, LIMITS, number } from "./lib/settings.ts";
-import { STATISTICS } from "./lib/summary.ts";
+import { STATISTICS, summarize } from "./lib/summary.ts";
 import { healthy, merged, observed, promises } from "./lib/thresholds.ts";
-
-export { handleSummary } from "./lib/summary.ts";
 
 const RATES = (__ENV["RATES"] ?? "100,200,400,800,1200,1600,2000").split(",").map(Number);
 const STEP_S = number("STEP_S", 20);
@@ -40,4 +38,5 @@ export const options = {
   summaryTrendStats: STATISTICS,
 };
 
+export const handleSummary = summarize(options.scenarios);
 export default runOne;

@@ -10,6 +10,9 @@ export interface Data {
   readonly metrics: Readonly<Record<string, Metric>>;
 }
 
+/** Of a script's options: its scenarios in their order, each with so many seconds (`20s`). */
+export type Scenarios = Readonly<Record<string, { readonly duration: string }>>;
+
 export interface Quantiles {
   readonly p50_ms: number | null;
   readonly p95_ms: number | null;
@@ -18,6 +21,7 @@ export interface Quantiles {
 
 export interface Pair {
   readonly scenario: string;
+  /** Of the scenario's own time; k6's rates are of the whole run's. */
   readonly committed_per_s: number;
   readonly commit: Quantiles;
   readonly durable: Quantiles;
@@ -38,12 +42,14 @@ const COUNTS = ["committed", "durable", "lost", "broken", "unsettled", "conflict
 /** For `summaryTrendStats` of every script. */
 export const STATISTICS = ["count", "min", "med", "avg", "p(95)", "p(99)", "max"];
 
-export function summaryOf({ metrics }: Data): Summary {
-  const scenarios = Object.keys(metrics).flatMap(
-    (name) => /^committed\{scenario:(.+)\}$/.exec(name)?.[1] ?? [],
-  );
+export function summaryOf({ metrics }: Data, scenarios: Scenarios): Summary {
+  const all = Object.entries(scenarios).map(([name, { duration }]) => [name, secondsOf(duration)] as const);
+  const observed = all.filter(([name]) => metrics[`committed{scenario:${name}}`] !== undefined);
+  const whole = ["", all.reduce((sum, [, seconds]) => sum + seconds, 0)] as const;
   return {
-    pairs: (scenarios.length === 0 ? [""] : scenarios).map((scenario) => pairOf(metrics, scenario)),
+    pairs: (observed.length === 0 ? [whole] : observed).map(([name, seconds]) =>
+      pairOf(metrics, name, seconds),
+    ),
     counts: Object.fromEntries(COUNTS.map((name) => [name, metrics[name]?.values["count"] ?? 0])),
     failed_rate: metrics["failed"]?.values["rate"] ?? 0,
     thresholds: Object.entries(metrics).flatMap(([metric, { thresholds = {} }]) =>
@@ -55,12 +61,18 @@ export function summaryOf({ metrics }: Data): Summary {
   };
 }
 
-function pairOf(metrics: Data["metrics"], scenario: string): Pair {
+function secondsOf(duration: string): number {
+  const seconds = Number(/^([0-9]+)s$/.exec(duration)?.[1]);
+  if (!(seconds > 0)) throw new Error(`a scenario lasts whole seconds, and not ${duration}`);
+  return seconds;
+}
+
+function pairOf(metrics: Data["metrics"], scenario: string, seconds: number): Pair {
   const of = (name: string): Metric | undefined =>
     metrics[scenario === "" ? name : `${name}{scenario:${scenario}}`];
   return {
     scenario: scenario === "" ? "all" : scenario,
-    committed_per_s: of("committed")?.values["rate"] ?? 0,
+    committed_per_s: (of("committed")?.values["count"] ?? 0) / seconds,
     commit: quantilesOf(of("commit_latency")),
     durable: quantilesOf(of("durable_latency")),
     gap: quantilesOf(of("durability_gap")),
@@ -112,11 +124,13 @@ export function textOf(summary: Summary): string {
 }
 
 /** k6 writes each value to the file of its name; the driver says where. */
-export function handleSummary(data: Data): Record<string, string> {
-  const summary = summaryOf(data);
-  const file = __ENV["SUMMARY_FILE"];
-  return {
-    stdout: textOf(summary),
-    ...(file !== undefined && { [file]: JSON.stringify({ ...summary, k6: data.metrics }) }),
+export function summarize(scenarios: Scenarios): (data: Data) => Record<string, string> {
+  return (data) => {
+    const summary = summaryOf(data, scenarios);
+    const file = __ENV["SUMMARY_FILE"];
+    return {
+      stdout: textOf(summary),
+      ...(file !== undefined && { [file]: JSON.stringify({ ...summary, k6: data.metrics }) }),
+    };
   };
 }
