@@ -3,25 +3,14 @@
 // secrets are looked for in plan and state.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { readSource } from "../../envoy/src/index.ts";
 import { loadConfig as loadTrackerConfig } from "../../../services/durability-tracker/src/config.ts";
 import { loadConfig as loadGatewayConfig } from "../../../services/txn-gateway/src/config.ts";
+import { errorsOf, Examples, NOTHING_TO_DO, SOMETHING_TO_DO, THREE } from "./examples.ts";
 import { readSnapshot } from "./rendered.ts";
-import { layOverrides, StandIn, whyNoStandIn } from "./stand-in.ts";
-import {
-  apply,
-  errorsOf,
-  NOTHING_TO_DO,
-  PLAN,
-  plan,
-  renderApplied,
-  setVariables,
-  SOMETHING_TO_DO,
-  THREE,
-} from "./three-regions.ts";
-import { type Ran, whyNotFull, Workbench } from "./tools.ts";
+import { layOverrides, type StandIn, whyNoStandIn } from "./stand-in.ts";
+import { type Ran, whyNotFull } from "./tools.ts";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
 
@@ -38,47 +27,39 @@ describe(
   "terraform example of three regions on a stand-in for AWS",
   { skip: whyNotFull() || whyNoStandIn() },
   () => {
-    let bench: Workbench;
-    let aws: StandIn;
-    let zone: string;
+    let examples: Examples;
     before(async () => {
-      bench = await Workbench.open();
-      aws = await StandIn.start();
-      zone = await aws.makeZone("example.com");
-      bench.addEnv(aws.env);
+      examples = await Examples.open();
     });
-    after(async () => {
-      await bench.close();
-      await aws.stop();
-    });
+    after(() => examples[Symbol.asyncDispose]());
 
     it("is applied, has nothing to do, renders what the services read, is changed, and destroyed", async (context) => {
+      const { bench, aws } = examples;
       const why = await bench.init(THREE);
       if (why !== null) {
         context.skip(why);
         return;
       }
       layOverrides(bench.folder);
-      setVariables(bench, THREE, { zone_id: zone });
-      const applied = await apply(bench);
+      await examples.setVariables(THREE);
+      const applied = await examples.apply(THREE);
       assert.equal(applied.code, 0, errorsOf(applied));
-      const again = await plan(bench, THREE);
+      const again = await examples.plan(THREE);
       assert.equal(again.code, NOTHING_TO_DO, changesOf(again));
 
       const shown = await bench.run(THREE, "output", "-json");
       checkRendered(JSON.parse(shown.text) as Outputs);
       assert.deepEqual(
-        await renderApplied(bench),
+        await examples.render(THREE),
         readSnapshot(),
         "the system is started from another configuration on one machine: make infra-rendered",
       );
       await checkSecrets(aws, [
-        readFileSync(join(bench.folder, THREE, "terraform.tfstate"), "utf8"),
-        (await bench.run(THREE, "show", "-json", PLAN)).text,
+        readFileSync(examples.stateFile(THREE), "utf8"),
+        (await examples.showPlan(THREE)).text,
       ]);
 
-      setVariables(bench, THREE, {
-        zone_id: zone,
+      await examples.setVariables(THREE, {
         gateways: { base: 3, burst: 1 },
         levels: [
           { name: "disk", primary: true },
@@ -86,15 +67,15 @@ describe(
           { name: "two", replicas: 2, outside: "region" },
         ],
       });
-      const changes = await plan(bench, THREE);
+      const changes = await examples.plan(THREE);
       assert.equal(changes.code, SOMETHING_TO_DO, changes.output.slice(-8_000));
       assert.doesNotMatch(
         changes.output,
         /aws_db_instance\.this.* must be replaced|aws_db_instance\.this.* will be destroyed/,
       );
-      const changed = await apply(bench, [PLAN]);
+      const changed = await examples.applyPlan(THREE);
       assert.equal(changed.code, 0, errorsOf(changed));
-      const settled = await plan(bench, THREE);
+      const settled = await examples.plan(THREE);
       assert.equal(settled.code, NOTHING_TO_DO, changesOf(settled));
 
       const destroyed = await bench.run(THREE, "destroy", "-no-color", "-input=false", "-auto-approve");

@@ -3,34 +3,26 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { StandIn, whyNoStandIn } from "./stand-in.ts";
-import { LEAST, PLAN, plan, setVariables, SOMETHING_TO_DO } from "./three-regions.ts";
-import { EXAMPLES, whyNotFull, Workbench } from "./tools.ts";
+import { Examples, SOMETHING_TO_DO } from "./examples.ts";
+import { whyNoStandIn } from "./stand-in.ts";
+import { EXAMPLES, whyNotFull } from "./tools.ts";
 
 describe(
   "terraform examples, planned on a stand-in for AWS",
   { skip: whyNotFull() || whyNoStandIn() },
   () => {
-    let bench: Workbench;
-    let aws: StandIn;
-    let zone: string;
+    let examples: Examples;
     before(async () => {
-      bench = await Workbench.open();
-      aws = await StandIn.start();
-      zone = await aws.makeZone("example.com");
-      bench.addEnv(aws.env);
+      examples = await Examples.open();
     });
-    after(async () => {
-      await bench.close();
-      await aws.stop();
-    });
+    after(() => examples[Symbol.asyncDispose]());
 
     for (const example of EXAMPLES)
       describe(example, () => {
         const place = join("examples", example);
         let why: string | null;
         before(async () => {
-          why = await bench.init(place);
+          why = await examples.bench.init(place);
         });
 
         it("is valid, and can be planned whole", async (context) => {
@@ -38,9 +30,9 @@ describe(
             context.skip(why);
             return;
           }
-          const validated = await bench.run(place, "validate", "-no-color");
+          const validated = await examples.bench.run(place, "validate", "-no-color");
           assert.equal(validated.code, 0, validated.output);
-          setVariables(bench, place, { zone_id: zone });
+          await examples.setVariables(place);
           checkRules(await planOf(place));
         });
 
@@ -49,7 +41,7 @@ describe(
             context.skip(why);
             return;
           }
-          await bench.writeVariables(place, { ...LEAST, zone_id: zone });
+          await examples.setLeastVariables(place);
           const { resource_changes } = await planOf(place);
           const types = new Set(resource_changes.map(({ type }) => type));
           assert.ok(types.has("aws_db_instance") && types.has("aws_ecs_service"));
@@ -63,18 +55,18 @@ describe(
             return;
           }
           const levels = [{ name: "region", replicas: 3, outside: "region" }];
-          setVariables(bench, place, { zone_id: zone, levels });
-          const planned = await plan(bench, place);
+          await examples.setVariables(place, { levels });
+          const planned = await examples.plan(place);
           assert.equal(planned.code, 1);
           assert.match(planned.output, /A level can never be reached/);
         });
       });
 
     const planOf = async (place: string): Promise<Plan> => {
-      const planned = await plan(bench, place);
+      const planned = await examples.plan(place);
       assert.equal(planned.code, SOMETHING_TO_DO, planned.output.slice(-4_000));
       assert.match(planned.output, /Plan: \d{3} to add, 0 to change, 0 to destroy/);
-      return JSON.parse((await bench.run(place, "show", "-json", PLAN)).text) as Plan;
+      return JSON.parse((await examples.showPlan(place)).text) as Plan;
     };
   },
 );
