@@ -156,7 +156,7 @@ tofu: $(STAMP) ## Build OpenTofu for HIGHWATER_TERRAFORM (needs Go 1.26; it is l
 	@$(NODE) infra/terraform/test/install.ts tofu
 
 # Three at a time: two of the files wait for minutes, each time for what the provider waits for.
-infra-test: $(STAMP) $(INFRA) $(CHECKOV) $(ENVOY_HERE) infra-tools ## Everything of infra/terraform: its rules, tflint, checkov, and an example on a stand-in for AWS (HIGHWATER_TERRAFORM=tofu)
+infra-test: $(STAMP) $(INFRA) $(CHECKOV) $(ENVOY_HERE) $(PROMETHEUS) infra-tools ## Everything of infra/terraform: its rules, tflint, checkov, and an example on a stand-in for AWS (HIGHWATER_TERRAFORM=tofu)
 	@$(MAKE) -s --no-print-directory $(K6) || true
 	HIGHWATER_INFRA_FULL=1 $(NODE) scripts/run-tests.ts --concurrency=3 $(filter infra/terraform/% infra/image/%,$(TEST_FILES))
 
