@@ -4,6 +4,7 @@
 // out what else the master is to do, since nobody has another way to the database. Exit codes: 0 done, 1 not done, 2 wrong environment.
 import pg from "pg";
 import { isHashablePassword, scramVerifier } from "../../../packages/store/src/postgres/scram.ts";
+import { parseRolePasswords } from "../../../services/txn-gateway/src/identity/role-url.ts";
 
 const SERVICE = /^[a-z_][a-z0-9_]{0,62}$/;
 
@@ -46,22 +47,17 @@ export function statementsFor({ service, password, database, applications }: Rol
 
 /** The secret of the gateways; what is wrong with it otherwise. `taken`: roles that are not an application's. */
 export function readApplications(json: string, taken: readonly string[]): Record<string, string> | string {
-  let read: unknown;
-  try {
-    read = JSON.parse(json);
-  } catch {
-    read = null;
-  }
-  if (typeof read !== "object" || read === null || Array.isArray(read))
-    return "DATABASE_ROLES_APPLICATIONS must be passwords by role, as a JSON object";
-  for (const [role, password] of Object.entries(read)) {
+  const read = parseRolePasswords(json);
+  if (!read.ok)
+    return `DATABASE_ROLES_APPLICATIONS must be passwords by role, as a JSON object: ${read.faults.join("; ")}`;
+  for (const [role, password] of read.passwords) {
     // The server would cut a longer name off, and then it is another role's.
     if (role === "" || Buffer.byteLength(role) > 63 || taken.includes(role) || role.startsWith("pg_"))
       return `DATABASE_ROLES_APPLICATIONS names ${role || "nobody"}, which cannot be a role of API keys`;
-    if (typeof password !== "string" || !isHashablePassword(password))
+    if (!isHashablePassword(password))
       return `the password of ${role} must be one line of printable ASCII characters`;
   }
-  return read as Record<string, string>;
+  return Object.fromEntries(read.passwords);
 }
 
 interface Order {

@@ -90,7 +90,7 @@ describe("the image", () => {
         assert.equal(await ended, 0);
       });
 
-    for (const program of ["failover-preview", "authorize", "failover-verify"])
+    for (const program of ["database-roles", "failover-preview", "authorize", "failover-verify"])
       it(`${program} is there with all that it needs, and says what it was not told`, async () => {
         const running = promisify(execFile)(process.execPath, [`infra/image/src/${program}.ts`], {
           cwd: join(files, "app"),
