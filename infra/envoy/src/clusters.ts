@@ -48,13 +48,7 @@ function pool(
     ...service(name, places, { overprovisioning_factor: 100 * most }),
     lb_policy: "LEAST_REQUEST",
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
-    health_checks: [
-      {
-        ...{ timeout: "2s", interval: "1s", no_traffic_interval: "1s", no_traffic_healthy_interval: "1s" },
-        ...{ unhealthy_threshold: 2, healthy_threshold: 1 },
-        http_health_check: { path: "/readyz" },
-      },
-    ],
+    health_checks: checks("/readyz", "1s"),
     outlier_detection: {
       // Only what befalls connections. The services' own 5xx are answers: a region that is at its limit, or whose primary
       // is gone, is not made better by asking elsewhere.
@@ -75,14 +69,19 @@ function living(
 ): Fields {
   return {
     ...service(name, placesOf(regions, nodesOf), {}),
-    health_checks: [
-      {
-        ...{ timeout: "2s", interval: "2s", no_traffic_interval: "2s", no_traffic_healthy_interval: "2s" },
-        ...{ unhealthy_threshold: 2, healthy_threshold: 1 },
-        http_health_check: { path: "/healthz" },
-      },
-    ],
+    health_checks: checks("/healthz", "2s"),
   };
+}
+
+/** Just as often where there are no requests. */
+function checks(path: string, interval: string): Fields[] {
+  return [
+    {
+      ...{ timeout: "2s", interval, no_traffic_interval: interval, no_traffic_healthy_interval: interval },
+      ...{ unhealthy_threshold: 2, healthy_threshold: 1 },
+      http_health_check: { path },
+    },
+  ];
 }
 
 function placesOf(
