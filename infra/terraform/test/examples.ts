@@ -34,23 +34,22 @@ export class Examples implements AsyncDisposable {
   readonly bench: Workbench;
   readonly aws: StandIn;
   readonly #zone: string;
+  readonly #open: AsyncDisposableStack;
 
-  private constructor(bench: Workbench, aws: StandIn, zone: string) {
-    this.bench = bench;
-    this.aws = aws;
+  private constructor(parts: Pick<Examples, "bench" | "aws">, zone: string, open: AsyncDisposableStack) {
+    this.bench = parts.bench;
+    this.aws = parts.aws;
     this.#zone = zone;
+    this.#open = open;
   }
 
   static async open(): Promise<Examples> {
-    const bench = await Workbench.open();
-    try {
-      const aws = await StandIn.start();
-      bench.addEnv(aws.env);
-      return new Examples(bench, aws, await aws.makeZone("example.com"));
-    } catch (cause) {
-      await bench.close();
-      throw cause;
-    }
+    await using open = new AsyncDisposableStack();
+    const bench = open.adopt(await Workbench.open(), (it) => it.close());
+    const aws = open.adopt(await StandIn.start(), (it) => it.stop());
+    bench.addEnv(aws.env);
+    const zone = await aws.makeZone("example.com");
+    return new Examples({ bench, aws }, zone, open.move());
   }
 
   /** Everything that can be asked for, and `others` instead. */
@@ -88,9 +87,8 @@ export class Examples implements AsyncDisposable {
     return join(this.bench.folder, place, "terraform.tfstate");
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.bench.close();
-    await this.aws.stop();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#open.disposeAsync();
   }
 }
 

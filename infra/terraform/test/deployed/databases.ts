@@ -4,6 +4,7 @@
 import { chown, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import pg from "pg";
 import { type Authority, makeAuthority } from "../../../envoy/test/support/certificate.ts";
 import { type Rendered, type RenderedDatabase } from "../rendered.ts";
@@ -77,26 +78,11 @@ export class Databases {
     }
     await cluster.query(region, "ALTER SYSTEM SET ssl = on");
     await cluster.query(region, "SELECT pg_reload_conf()");
-    const deadline = performance.now() + RELOAD_LIMIT_MS;
-    for (;;) {
-      const [row] = await cluster.query(region, "SHOW ssl");
-      if (row?.["ssl"] === "on") return;
-      if (performance.now() > deadline)
-        throw new Error(`${region}: the server does not take up its certificate`);
-    }
-  }
-
-  /** A session as the operator has it who sets up roles: by TLS, checked against the name, with a password. */
-  async master(region: string): Promise<pg.Client> {
-    const node = this.cluster.nodes.find(({ id }) => id === region);
-    const { user, database } = this.#database(this.home);
-    const client = new pg.Client({
-      ...{ host: "127.0.0.1", port: node?.port, user: user ?? "", password: this.#masterPassword },
-      database: database ?? "",
-      ssl: { ca: this.authority.certificate, servername: this.#database(region).host },
-    });
-    await client.connect();
-    return client;
+    await eventually(
+      `${region}: the server takes up its certificate`,
+      async () => (await cluster.query(region, "SHOW ssl"))[0]?.["ssl"] === "on",
+      RELOAD_LIMIT_MS,
+    );
   }
 
   #database(region: string): RenderedDatabase {
