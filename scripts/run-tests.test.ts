@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import { after, test } from "node:test";
 import { TemporaryFolder } from "@highwater/dev-process";
 
-const RUNNER = new URL("run-tests.ts", import.meta.url).pathname;
+const RUNNER = join(import.meta.dirname, "run-tests.ts");
 const ENDS = new URL("test-ends.ts", import.meta.url).href;
 
 /**
@@ -81,12 +81,17 @@ test("Node alone loses results and passes; once it does not, test-flush.ts may g
 
 test("results that are lost fail the run", async () => {
   const file = await fileOf("unread", UNREAD);
-  const reporters = ["spec", "stdout", ENDS, "stderr"].map((value, index) =>
-    index % 2 === 0 ? `--test-reporter=${value}` : `--test-reporter-destination=${value}`,
+  const runner = join(folder.path, "runner.mjs");
+  await writeFile(
+    runner,
+    `import { run } from "node:test";
+     import { reportEnds } from ${JSON.stringify(ENDS)};
+     const files = process.argv.slice(2);
+     run({ files, forceExit: true }).compose(reportEnds(files)).pipe(process.stderr);`,
   );
-  const { code, told } = await run("--test", "--test-force-exit", ...reporters, file);
+  const { code, told } = await run(runner, file);
   assert.equal(code, 1, told);
-  assert.match(told, /no end told: .*unread\.test\.mjs/);
+  assert.match(told, /no end reported: .*unread\.test\.mjs/);
 });
 
 test("nothing is lost while nobody reads", async () => {
@@ -97,7 +102,7 @@ test("nothing is lost while nobody reads", async () => {
 test("a file that leaves before its tests have run fails the run, whatever its exit code", async () => {
   const { code, told } = await run(RUNNER, await fileOf("left-early", LEFT_EARLY));
   assert.equal(code, 1, told);
-  assert.match(told, /no end told: .*left-early\.test\.mjs/);
+  assert.match(told, /no end reported: .*left-early\.test\.mjs/);
 });
 
 test("a file that is not there fails the run", async () => {
@@ -107,7 +112,7 @@ test("a file that is not there fails the run", async () => {
     join(folder.path, "no.test.mjs"),
   );
   assert.equal(code, 1, told);
-  assert.match(told, /no end told: .*no\.test\.mjs/);
+  assert.match(told, /no end reported: .*no\.test\.mjs/);
 });
 
 test("a file whose tests have ended ends, whatever keeps it running", async () => {

@@ -1,72 +1,120 @@
-// Runs the test files, each of which has to tell its end, and then looks for what they should not have left: processes and
-// temporary folders.
-import { spawn } from "node:child_process";
+// Runs test files side by side, each in a process of its own, the unit tests of a package together in one. Every process has to
+// report its end. Afterwards looks for what tests must not leave behind: processes and temporary folders.
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { freemem, tmpdir } from "node:os";
 import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { run } from "node:test";
+import { spec } from "node:test/reporters";
 import { parseArgs } from "node:util";
 import { exitCodeOf, processesWith } from "@highwater/dev-process";
+import { reportEnds } from "./test-ends.ts";
+import { groupUnitTests } from "./test-groups.ts";
 
-/** Files side by side: two cores, and each system test runs three databases. */
-const CONCURRENCY = "2";
+/** Files side by side. Most of them wait now and then: on two cores, a third uses that time. */
+const CONCURRENCY = "3";
 const MARK = "HIGHWATER_TEST_RUN";
 /** Processes that were told to end may need a moment. */
 const GRACE_MS = 10_000;
 const POLL_MS = 100;
+/** More than the folders of all clusters that run at once have ever needed. */
+const MEMORY_BYTES = 8 * 2 ** 30;
+const MEMORY_FOLDER = "/dev/shm";
+const SLOWEST = 15;
 
-const run = randomUUID();
-const temp = mkdtempSync(join(tmpdir(), "highwater-tests-"));
-// The databases of a root user run as somebody else.
-chmodSync(temp, 0o755);
-
-const { values, positionals: files } = parseArgs({
+const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { concurrency: { type: "string", default: CONCURRENCY } },
+  options: {
+    concurrency: { type: "string", default: CONCURRENCY },
+    // Keeps the times of all files there, as lines of JSON.
+    times: { type: "string" },
+  },
 });
-if (files.length === 0) throw new Error("no test files were named");
-const code = await new Promise<number>((resolve) => {
-  const args = [
-    "--test",
-    // Node 24.21 can spin for ever while it ends by itself, in its clean-up of handles (seen once in a file whose tests had
-    // all passed). What a test leaves running is looked for below, by process and folder.
-    "--test-force-exit",
-    `--import=${beside("test-flush.ts")}`,
-    "--test-reporter=spec",
-    "--test-reporter-destination=stdout",
-    `--test-reporter=${beside("test-ends.ts")}`,
-    "--test-reporter-destination=stderr",
-    `--test-concurrency=${values.concurrency}`,
-    "--disable-warning=ExperimentalWarning",
-    ...files,
-  ];
-  const child = spawn(process.execPath, args, {
-    stdio: "inherit",
-    // Its own group, so that Ctrl-C in the terminal reaches it once, through its parent.
-    detached: true,
-    env: { ...process.env, TMPDIR: temp, [MARK]: run },
-  });
-  let interrupted: number | null = null;
-  // The runner ends the files that it runs; what they have left is looked for all the same.
-  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.on(name, () => {
-      interrupted = exitCodeOf(name);
-      child.kill(name);
-    });
-  child.once("exit", (status) => {
-    resolve(interrupted ?? status ?? 1);
-  });
-});
+if (positionals.length === 0) throw new Error("no test files were named");
 
-const processes = await settle(() => processesWith(temp, `${MARK}=${run}`));
+const root = join(import.meta.dirname, "..");
+const mark = randomUUID();
+const base = mkdtempSync(join(hasMemoryFolder() ? MEMORY_FOLDER : tmpdir(), "highwater-tests-"));
+const [temp, entries, templates, cache] = ["tmp", "entries", "templates", "compiled"].map((name) => {
+  const folder = join(base, name);
+  mkdirSync(folder);
+  return folder;
+}) as [string, string, string, string];
+// When root runs the tests, the databases run as another user, who has to get there.
+for (const folder of [base, temp, templates]) chmodSync(folder, 0o755);
+const times = values.times ?? join(base, "times");
+
+const files = groupUnitTests(positionals, root, entries);
+const ending = new AbortController();
+let interrupted: number | null = null;
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+  process.on(name, () => {
+    interrupted = exitCodeOf(name);
+    ending.abort();
+  });
+
+const stream = run({
+  files,
+  concurrency: Number(values.concurrency),
+  // Node 24.21 can spin for ever while it ends by itself, in its clean-up of handles (seen once in a file whose tests had all
+  // passed). What a test leaves running is looked for below, by process and folder.
+  forceExit: true,
+  signal: ending.signal,
+  execArgv: [`--import=${new URL("test-flush.ts", import.meta.url).href}`, "--disable-warning=ExperimentalWarning"],
+  env: {
+    ...process.env,
+    TMPDIR: temp,
+    [MARK]: mark,
+    HIGHWATER_PG_TEMPLATES: templates,
+    HIGHWATER_TEST_TIMES: times,
+    // The hundreds of processes of a run strip and compile each module once.
+    NODE_COMPILE_CACHE: cache,
+  },
+});
+stream.on("test:fail", ({ todo }) => {
+  if (todo === undefined || todo === false) process.exitCode = 1;
+});
+await Promise.all([
+  pipeline(stream.compose(new spec()), process.stdout, { end: false }),
+  pipeline(stream.compose(reportEnds(files)), process.stderr, { end: false }),
+]);
+printSlowest();
+
+const processes = await settle(() => processesWith(temp, `${MARK}=${mark}`));
 const folders = await settle(() => readdirSync(temp).filter((name) => !name.startsWith("node-")));
 for (const line of processes) console.error(`left running: ${line}`);
 for (const name of folders) console.error(`left behind: ${join(temp, name)}`);
-if (folders.length === 0) rmSync(temp, { recursive: true, force: true });
-process.exit(code === 0 && processes.length + folders.length > 0 ? 1 : code);
+if (folders.length === 0) rmSync(base, { recursive: true, force: true });
+const isClean = processes.length + folders.length === 0;
+process.exit(interrupted ?? (isClean ? process.exitCode : 1));
 
-function beside(name: string): string {
-  return new URL(name, import.meta.url).href;
+/**
+ * Whether there is a file system in memory with room for the run. The clusters write gigabytes that live for seconds, and that costs
+ * an ordinary disk more than the tests. It takes nothing from what they prove: no test cuts the power, and what a killed server has
+ * written is there afterwards, wherever the folder is.
+ */
+function hasMemoryFolder(): boolean {
+  try {
+    const mount = readFileSync("/proc/mounts", "utf8")
+      .split("\n")
+      .map((line) => line.split(" "))
+      .find(([, folder]) => folder === MEMORY_FOLDER);
+    const { bavail, bsize } = statfsSync(MEMORY_FOLDER);
+    const room = Math.min(bavail * bsize, freemem());
+    return mount?.[3]?.split(",").includes("noexec") === false && room >= MEMORY_BYTES;
+  } catch {
+    return false;
+  }
+}
+
+function printSlowest(): void {
+  const lines = readFileSync(times, { encoding: "utf8", flag: "a+" }).split("\n").filter(Boolean);
+  const taken = lines.map((line) => JSON.parse(line) as { file: string; wallS: number; processorS: number });
+  const slowest = taken.sort((a, b) => b.wallS - a.wallS).slice(0, SLOWEST);
+  console.log(`\nthe slowest of ${String(files.length)} files (seconds; of a processor)`);
+  for (const { file, wallS, processorS } of slowest)
+    console.log(`${wallS.toFixed(0).padStart(5)} ${processorS.toFixed(0).padStart(5)}  ${file.replace(`${root}/`, "")}`);
 }
 
 /** What is still there after the grace. */

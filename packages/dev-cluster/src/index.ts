@@ -108,6 +108,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   planNodes(options);
   const runAs = options.runAs ?? process.env["HIGHWATER_PG_USER"];
   const pgBinDir = options.pgBinDir ?? process.env["HIGHWATER_PG_BIN"];
+  const templateDir = options.templateDir ?? process.env["HIGHWATER_PG_TEMPLATES"];
   const dir = await makeClusterDir(await chooseIdentity(runAs));
   const supervisor = await SupervisorClient.start(dir, options.keepDir ?? false);
   try {
@@ -115,6 +116,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
       ...options,
       ...(runAs && { runAs }),
       ...(pgBinDir && { pgBinDir }),
+      ...(templateDir && { templateDir }),
     });
     return new RemoteCluster(supervisor, dir, nodes);
   } catch (error) {

@@ -11,6 +11,7 @@ import type { PlannedNode } from "./layout.ts";
 import type { Network } from "./network.ts";
 import { chooseFreePort, isPortFree } from "./ports.ts";
 import { PostgresNode, serverEnvironment } from "./postgres-node.ts";
+import { copyTemplate } from "./template.ts";
 import type { ClusterOptions } from "./types.ts";
 import { chooseIdentity, type Identity } from "./unprivileged.ts";
 
@@ -58,7 +59,12 @@ export async function launchNodes(context: LaunchContext): Promise<PostgresNode[
     return node;
   });
   const [primary, ...replicas] = nodes as [PostgresNode, ...PostgresNode[]];
-  await initialise(primary.dataDir, binaries, identity, context.signal);
+  const make = (dataDir: string): Promise<void> => initialise(dataDir, binaries, identity, context.signal);
+  if (options.templateDir === undefined) await make(primary.dataDir);
+  else {
+    const name = `${binaries.version}-${identity?.uid ?? "own"}`;
+    await copyTemplate({ folder: options.templateDir, name, identity, initialise: make }, primary.dataDir);
+  }
   // Before the first start: all nodes share one system identifier and one history.
   await Promise.all(replicas.map((node) => coldCopy(primary.dataDir, node.dataDir, identity)));
   await startAll(nodes, context);

@@ -26,6 +26,11 @@ export interface ClusterOptions {
   runAs?: string;
   /** The bin folder of another PostgreSQL installation, 15 or newer. Default: the embedded one. */
   pgBinDir?: string;
+  /**
+   * A folder for initialised data folders: clusters that name the same one run initdb once and copy its result, each with a
+   * system identifier of its own. Default: initdb for every cluster.
+   */
+  templateDir?: string;
 }
 
 export interface NodeInfo {
