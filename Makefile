@@ -21,9 +21,10 @@ REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-g
 PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 # Those that are there: git still lists what was removed and not yet told to it.
 TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' | sort))
+SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check check clean
 .PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put
 
 help: ## List the commands
@@ -178,16 +179,24 @@ soak: $(STAMP) ## Load with faults for DURATION_S=300: does anything grow? (SCEN
 chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict on everything (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
 	@$(NODE) chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
 
-test: check ## Everything that CI runs: format, lint, types, all tests
+# The two installations wait for different registries, so they run side by side. So do the static checks, which take one processor,
+# and the tests; what the checks have to say comes last, where it is seen.
+test: ## What a change is likely to break: format, lint, types, and all tests but the slow ones
+	@$(MAKE) -s --no-print-directory --jobs 2 $(STAMP) $(VENV)
+	@log=$$(mktemp); trap 'rm -f $$log' EXIT; $(MAKE) -s --no-print-directory --keep-going check > $$log 2>&1 & checks=$$!; \
+	  $(NODE) scripts/run-tests.ts $(filter-out $(SLOW_FILES),$(TEST_FILES)); tests=$$?; \
+	  wait $$checks; checks=$$?; cat $$log; \
+	  [ $$checks -eq 0 ] || echo "format, lint or types: see above"; exit $$((tests || checks))
 
-# Without Go there is no k6, and the test of its smoke says so.
-check: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE)
-	@$(MAKE) -s --no-print-directory $(K6) || true
-	@$(MAKE) --no-print-directory --output-sync=target --jobs 2 fmt-check lint typecheck
-	$(NODE) scripts/run-tests.ts $(TEST_FILES)
+# Without Go there is no k6 and no Jaeger; their tests are skipped and say so.
+test-slow: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
+	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
+	$(NODE) scripts/run-tests.ts $(SLOW_FILES)
+
+check: fmt-check lint typecheck ## Format, lint and types
 
 test-unit: $(STAMP) ## Only the tests that start no server
-	$(NODE) --test $(filter-out %.integration.test.ts,$(shell git ls-files -co --exclude-standard '*/src/**/*.test.ts' | sort))
+	$(NODE) scripts/run-tests.ts $(filter-out $(SLOW_FILES),$(shell git ls-files -co --exclude-standard '*/src/**/*.test.ts' | sort))
 
 fmt: $(STAMP) $(VENV) ## Format the code
 	$(BIN)/prettier --write --log-level warn .

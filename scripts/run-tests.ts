@@ -61,7 +61,10 @@ const stream = run({
   // passed). What a test leaves running is looked for below, by process and folder.
   forceExit: true,
   signal: ending.signal,
-  execArgv: [`--import=${new URL("test-flush.ts", import.meta.url).href}`, "--disable-warning=ExperimentalWarning"],
+  execArgv: [
+    `--import=${new URL("test-flush.ts", import.meta.url).href}`,
+    "--disable-warning=ExperimentalWarning",
+  ],
   env: {
     ...process.env,
     TMPDIR: temp,
@@ -114,7 +117,9 @@ function printSlowest(): void {
   const slowest = taken.sort((a, b) => b.wallS - a.wallS).slice(0, SLOWEST);
   console.log(`\nthe slowest of ${String(files.length)} files (seconds; of a processor)`);
   for (const { file, wallS, processorS } of slowest)
-    console.log(`${wallS.toFixed(0).padStart(5)} ${processorS.toFixed(0).padStart(5)}  ${file.replace(`${root}/`, "")}`);
+    console.log(
+      `${wallS.toFixed(0).padStart(5)} ${processorS.toFixed(0).padStart(5)}  ${file.replace(`${root}/`, "")}`,
+    );
 }
 
 /** What is still there after the grace. */

@@ -15,7 +15,10 @@ export function groupUnitTests(files: readonly string[], root: string, folder: s
   groups.delete("");
   const entries = [...groups].map(([name, members]) => {
     const entry = join(folder, `${name.replaceAll("/", "-")}.mjs`);
-    writeFileSync(entry, members.map((file) => `await import("${pathToFileURL(resolve(file)).href}");\n`).join(""));
+    writeFileSync(
+      entry,
+      members.map((file) => `await import("${pathToFileURL(resolve(file)).href}");\n`).join(""),
+    );
     return entry;
   });
   return [...alone, ...entries];

@@ -1,5 +1,5 @@
 // Goal: the nemesis meets every kind in a run, and writes down as kept only what its election makes certain.
-// Method: decks and elections by themselves; on the real system it is tried in slice.test.ts.
+// Method: decks and elections by themselves; on the real system it is tried in slice.slow.test.ts.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Deck } from "../src/nemesis/deck.ts";

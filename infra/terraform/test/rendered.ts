@@ -1,6 +1,6 @@
 // What an applied example would run, read from Terraform's own state: the containers of every task as ECS gets them, the names
 // under which tasks find each other, the nodes of the store with their parameters, and who may talk to whom. A snapshot of it is
-// committed, from which `deployed.integration.test.ts` starts the system where there is no Terraform; infra-test says when it
+// committed, from which `deployed.slow.test.ts` starts the system where there is no Terraform; infra-test says when it
 // is not what the modules render any more.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -187,7 +187,7 @@ run "a_primary_without_a_password" {
 }
 
 # After a failover: what was made as a replica is a primary now. What RDS has made of it is not said again, so that nothing of it
-# can differ and have the node made anew. (What the provider itself makes of it: test/after-failover.test.ts.)
+# can differ and have the node made anew. (What the provider itself makes of it: test/after-failover.slow.test.ts.)
 run "promoted" {
   command = plan
   variables {
