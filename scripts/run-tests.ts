@@ -1,7 +1,16 @@
 // Runs test files side by side, each in a process of its own, the unit tests of a package together in one. Every process has to
 // report its end. Afterwards looks for what tests must not leave behind: processes and temporary folders.
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from "node:fs";
 import { freemem, tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
@@ -11,6 +20,7 @@ import { parseArgs } from "node:util";
 import { exitCodeOf, processesWith } from "@highwater/dev-process";
 import { reportEnds } from "./test-ends.ts";
 import { groupUnitTests } from "./test-groups.ts";
+import { TestNames } from "./test-names.ts";
 
 /** Files side by side. Most of them wait now and then: on two cores, a third uses that time. */
 const CONCURRENCY = "3";
@@ -29,6 +39,8 @@ const { values, positionals } = parseArgs({
     concurrency: { type: "string", default: CONCURRENCY },
     // Keeps the times of all files there, as lines of JSON.
     times: { type: "string" },
+    // Writes the names of all tests there, a line each.
+    names: { type: "string" },
   },
 });
 if (positionals.length === 0) throw new Error("no test files were named");
@@ -75,6 +87,9 @@ const stream = run({
     NODE_COMPILE_CACHE: cache,
   },
 });
+const names = new TestNames();
+stream.on("test:pass", names.add);
+stream.on("test:fail", names.add);
 stream.on("test:fail", ({ todo }) => {
   if (todo === undefined || todo === false) process.exitCode = 1;
 });
@@ -82,6 +97,7 @@ await Promise.all([
   pipeline(stream.compose(new spec()), process.stdout, { end: false }),
   pipeline(stream.compose(reportEnds(files)), process.stderr, { end: false }),
 ]);
+if (values.names !== undefined) writeFileSync(values.names, names.lines.map((line) => `${line}\n`).join(""));
 printSlowest();
 
 const processes = await settle(() => processesWith(temp, `${MARK}=${mark}`));
