@@ -184,7 +184,7 @@ chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict
 test: ## What a change is likely to break: format, lint, types, and all tests but the slow ones
 	@$(MAKE) -s --no-print-directory --jobs 2 $(STAMP) $(VENV)
 	@log=$$(mktemp); trap 'rm -f $$log' EXIT; $(MAKE) -s --no-print-directory --keep-going check > $$log 2>&1 & checks=$$!; \
-	  $(NODE) scripts/run-tests.ts $(filter-out $(SLOW_FILES),$(TEST_FILES)); tests=$$?; \
+	  $(NODE) scripts/run-tests.ts --bundle-services $(filter-out $(SLOW_FILES),$(TEST_FILES)); tests=$$?; \
 	  wait $$checks; checks=$$?; cat $$log; \
 	  [ $$checks -eq 0 ] || echo "format, lint or types: see above"; exit $$((tests || checks))
 

@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
+import { programFile } from "./bundle.ts";
 
 export interface ServiceOptions {
   readonly name: string;
@@ -40,7 +41,12 @@ export class ServiceProcess {
 
   static async start(options: ServiceOptions): Promise<ServiceProcess> {
     const [service = ""] = options.main.pathname.split("/").slice(-3);
-    const args = [...(NODE_FLAGS[service] ?? []), "--import", EXIT_WITH_PARENT, options.main.pathname];
+    const args = [
+      ...(NODE_FLAGS[service] ?? []),
+      "--import",
+      EXIT_WITH_PARENT,
+      await programFile(options.main),
+    ];
     const child = spawn(process.execPath, args, {
       env: { ...process.env, ...options.env },
       // Its own group, so that Ctrl-C in the terminal reaches it only through its parent.

@@ -1,0 +1,58 @@
+// A service's program in one file. A service loads more than a thousand modules, which takes most of the processor time of its start,
+// and a run of the tests starts hundreds of services. The slow tests, `make demo` and the image start them from their sources.
+import { existsSync } from "node:fs";
+import { mkdir, readFile, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const FOLDER = process.env["HIGHWATER_SERVICE_BUNDLES"];
+/** CommonJS packages inside the bundle ask for Node's own modules by `require`. */
+const REQUIRE =
+  'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);';
+const bundles = new Map<string, Promise<string>>();
+
+/** The file to start: the program itself, or its bundle where HIGHWATER_SERVICE_BUNDLES names a folder for them. */
+export function programFile(main: URL): Promise<string> {
+  const source = fileURLToPath(main);
+  if (FOLDER === undefined) return Promise.resolve(source);
+  const bundle = bundles.get(source) ?? makeBundle(source, FOLDER);
+  bundles.set(source, bundle);
+  return bundle;
+}
+
+async function makeBundle(source: string, folder: string): Promise<string> {
+  const file = join(folder, `${source.replaceAll(/[^a-zA-Z0-9]+/g, "-")}.mjs`);
+  // Of this run: sources do not change while tests run.
+  if (existsSync(file)) return file;
+  const { build } = await import("esbuild");
+  await mkdir(folder, { recursive: true });
+  const own = `${file}.${String(process.pid)}`;
+  await build({
+    entryPoints: [source],
+    outfile: own,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node24",
+    keepNames: true,
+    banner: { js: REQUIRE },
+    logLevel: "warning",
+    plugins: [
+      {
+        name: "files beside a module",
+        setup: (plugin) => {
+          // Workers and migrations are found from where their module stands.
+          plugin.onLoad({ filter: /\.ts$/ }, async ({ path }) => ({
+            contents: (await readFile(path, "utf8")).replaceAll(
+              "import.meta.url",
+              JSON.stringify(pathToFileURL(path).href),
+            ),
+            loader: "ts",
+          }));
+        },
+      },
+    ],
+  });
+  await rename(own, file);
+  return file;
+}
