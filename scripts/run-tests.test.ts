@@ -6,9 +6,10 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { TemporaryFolder } from "@highwater/dev-process";
 
-const RUNNER = new URL("run-tests.ts", import.meta.url).pathname;
+const RUNNER = fileURLToPath(new URL("run-tests.ts", import.meta.url));
 const ENDS = new URL("test-ends.ts", import.meta.url).href;
 
 /**

@@ -1,7 +1,9 @@
 // One gateway or tracker as a real process: its address is the first line that it prints.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
+import { sep } from "node:path";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 
 export interface ServiceOptions {
   readonly name: string;
@@ -39,8 +41,9 @@ export class ServiceProcess {
   }
 
   static async start(options: ServiceOptions): Promise<ServiceProcess> {
-    const [service = ""] = options.main.pathname.split("/").slice(-3);
-    const args = [...(NODE_FLAGS[service] ?? []), "--import", EXIT_WITH_PARENT, options.main.pathname];
+    const main = fileURLToPath(options.main);
+    const [service = ""] = main.split(sep).slice(-3);
+    const args = [...(NODE_FLAGS[service] ?? []), "--import", EXIT_WITH_PARENT, main];
     const child = spawn(process.execPath, args, {
       env: { ...process.env, ...options.env },
       // Its own group, so that Ctrl-C in the terminal reaches it only through its parent.
