@@ -84,7 +84,7 @@ patroni-rows: $(STAMP) $(VENV) ## What Patroni promotes with each of its setting
 	@$(NODE) chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
 
 bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the bars (PROFILE=folder profiles it)
-	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile $(PROFILE))
+	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile "$(PROFILE)")
 
 bench-telemetry: $(STAMP) ## What traces, metrics and logs by OTLP cost the gateway, on and off in turns, against the bar of 5%
 	@$(NODE) loadtests/gateway/telemetry.ts $(ARGS)
@@ -93,13 +93,13 @@ bench-overload: $(STAMP) ## Ten times as many clients as the gateway has room fo
 	@$(NODE) loadtests/gateway/overload.ts
 
 bench-tracker: $(STAMP) ## The tracker: mark latency, cost, 2,000 streams, a full ledger, a failover (PROFILE=folder profiles it)
-	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile $(PROFILE))
+	@$(NODE) loadtests/tracker/cli.ts $(if $(PROFILE),--profile "$(PROFILE)")
 
 bench-sdk: $(STAMP) $(VENV) ## The SDKs: what a commit and a pending promise cost above a bare HTTP client, and what batches save
 	@$(NODE) loadtests/sdk/cli.ts $(ARGS)
 
 experiments: $(STAMP) ## The papers' experiments, against PostgreSQL as it is used today (QUICK=1 ONLY=latency,… RESUME=1 PROFILE=folder)
-	@$(NODE) loadtests/experiments/cli.ts $(if $(QUICK),--quick) --only "$(ONLY)" $(if $(RESUME),--resume) $(if $(PROFILE),--profile $(PROFILE))
+	@$(NODE) loadtests/experiments/cli.ts $(if $(QUICK),--quick) --only "$(ONLY)" $(if $(RESUME),--resume) $(if $(PROFILE),--profile "$(PROFILE)")
 
 experiments-page: $(STAMP) ## Draw the figures and tables of docs/benchmarks.md again, from the results that there are
 	@$(NODE) loadtests/experiments/cli.ts --page
@@ -122,7 +122,7 @@ $(PICTURES): dashboards/pictures/package.json dashboards/pictures/package-lock.j
 dashboards-pictures: $(STAMP) $(PICTURES) $(PROMETHEUS) ## Draw every dashboard from live data with Grafana's own components (SECONDS=60 OUT=folder)
 	$(BIN)/tsc -p dashboards/pictures/tsconfig.json
 	cd dashboards/pictures && node_modules/.bin/esbuild page/main.tsx --bundle --minify --outdir=dist --jsx=automatic --loader:.ttf=empty --log-level=warning --define:process.env.NODE_ENV='"production"' --define:global=globalThis
-	@$(NODE) dashboards/pictures/cli.ts $(if $(filter command,$(firstword $(origin SECONDS))),--seconds $(SECONDS)) $(if $(OUT),--out $(OUT))
+	@$(NODE) dashboards/pictures/cli.ts $(if $(filter command,$(firstword $(origin SECONDS))),--seconds $(SECONDS)) $(if $(OUT),--out "$(OUT)")
 
 dashboards-put: $(STAMP) ## Put the dashboards into a running Grafana (GRAFANA_URL= GRAFANA_TOKEN= PROMETHEUS_URL= PROMETHEUS_REGION=)
 	@$(NODE) dashboards/put/cli.ts

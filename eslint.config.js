@@ -9,6 +9,13 @@ const ambient = [
   { object: "process", property: "env", message: "Read the environment in main.ts and pass a Config." },
 ];
 
+/** The pathname of a file's URL is percent-encoded: it names no file where the path has a space or a letter outside ASCII. */
+const encodedPath = {
+  selector:
+    ":matches(MemberExpression[property.name='pathname'], VariableDeclarator[id.type='ObjectPattern']) > NewExpression[callee.name='URL']:has(MetaProperty)",
+  message: "Use fileURLToPath, import.meta.dirname or import.meta.filename.",
+};
+
 const forbidImports = (patterns) => ["error", { patterns }];
 const notOurs = { regex: "^@highwater/", message: "This package must not import our other packages." };
 
@@ -40,6 +47,7 @@ export default tseslint.config(
       "no-warning-comments": ["error", { terms: ["fixme"] }],
       eqeqeq: ["error", "always", { null: "ignore" }],
       "no-restricted-properties": ["error", ...ambient],
+      "no-restricted-syntax": ["error", encodedPath],
       "max-lines": ["error", { max: 600, skipBlankLines: true, skipComments: true }],
       "max-lines-per-function": ["warn", { max: 70, skipBlankLines: true, skipComments: true }],
     },

@@ -7,6 +7,7 @@ import { type Cluster, type Row, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { ServiceProcess } from "@highwater/dev-system";
 import type { LevelRule } from "@highwater/protocol";
+import { profileEnv } from "../profile.ts";
 import type { Addresses } from "./load/target.ts";
 
 const HERE = "here";
@@ -67,9 +68,7 @@ export class ExperimentSystem implements AsyncDisposable {
     try {
       await mkdir(join(cluster.dir, "services"), { recursive: true });
       await system.#makeRole();
-      const profiling =
-        options.profile === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${options.profile}` };
-      await system.#startServices(profiling, options.gatewayEnv);
+      await system.#startServices(profileEnv(options.profile), options.gatewayEnv);
       return system;
     } catch (cause) {
       await system.close();

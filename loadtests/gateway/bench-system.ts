@@ -6,6 +6,7 @@ import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { ServiceProcess } from "@highwater/dev-system";
 import type { LevelRule } from "@highwater/protocol";
+import { profileEnv } from "../profile.ts";
 import { SETUP, TOTAL } from "./workload.ts";
 
 // One region, because the dev cluster connects regions by a relay, and nodes of one region directly.
@@ -78,7 +79,7 @@ export class BenchSystem implements AsyncDisposable {
       GATEWAY_REGION: REGION,
       GATEWAY_TRACKERS: tracker?.url ?? options.tracker ?? "",
       HIGHWATER_TOPOLOGY: topology,
-      ...(profile === undefined ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profile}` }),
+      ...profileEnv(profile),
       ...env,
     });
     await eventually("the gateway is ready", async () => (await fetch(`${gateway.url}/readyz`)).ok);

@@ -7,6 +7,7 @@ import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { ServiceProcess } from "@highwater/dev-system";
 import { DEFAULT_LEVELS } from "@highwater/protocol";
+import { profileEnv } from "../profile.ts";
 import { Helper } from "./helper.ts";
 import type { RelayOrders } from "./relay-process.ts";
 
@@ -91,9 +92,7 @@ export class BenchSystem implements AsyncDisposable {
       TRACKER_REGION: REPLICAS[0],
       TRACKER_LEDGER: join(this.cluster.dir, "services", `${name}.sqlite`),
       HIGHWATER_TOPOLOGY: await this.#topology(),
-      ...(this.#profile === undefined
-        ? {}
-        : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${this.#profile} --cpu-prof-name=${name}.cpuprofile` }),
+      ...profileEnv(this.#profile, name),
       ...env,
     });
     await this.#ready(tracker);

@@ -2,6 +2,8 @@
 // time, and ends with it.
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { basename } from "node:path";
+import { fileURLToPath } from "node:url";
 
 type Reply<T> =
   { readonly kind: "done"; readonly value: T } | { readonly kind: "failed"; readonly fault: string };
@@ -18,7 +20,7 @@ export class Helper<O extends Orders> implements Disposable {
   readonly #child: ChildProcess;
 
   constructor(file: URL) {
-    this.#name = file.pathname.split("/").at(-1) ?? "";
+    this.#name = basename(fileURLToPath(file));
     // Advanced: arrays of measured times travel as they are.
     this.#child = fork(file, { stdio: ["ignore", "inherit", "inherit", "ipc"], serialization: "advanced" });
   }

@@ -2,10 +2,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { type Progress } from "../parts.ts";
 import { type ClientOptions, type Command, type Report } from "./messages.ts";
 
-const MAIN = new URL("./client-main.ts", import.meta.url).pathname;
+const MAIN = fileURLToPath(new URL("./client-main.ts", import.meta.url));
 
 export class ClientProcess {
   readonly name: string;

@@ -228,7 +228,7 @@ async function ready(all: readonly ServiceProcess[]): Promise<void> {
       const answer = await fetch(`${service.url}/readyz`).catch(() => null);
       if (answer?.status === 200) break;
       const why = answer === null ? "no answer" : await answer.text();
-      assert.ok(performance.now() < deadline, `${service.name} is not ready (${service.logFile}): ${why}`);
+      if (performance.now() > deadline) throw await service.failure(`is not ready: ${why}`);
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
 }

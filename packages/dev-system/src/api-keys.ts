@@ -1,8 +1,9 @@
 // API keys of a running system, made by the command that operators use.
 import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
-const COMMAND = new URL("../../../services/txn-gateway/src/cli/keys/main.ts", import.meta.url).pathname;
+const COMMAND = fileURLToPath(new URL("../../../services/txn-gateway/src/cli/keys/main.ts", import.meta.url));
 
 export interface KeyOptions {
   readonly name: string;

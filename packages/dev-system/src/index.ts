@@ -7,7 +7,7 @@ import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-
 import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
 import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
 import { type EdgeChanges, edgeNode, RegionEdge } from "./edge.ts";
-import { ServiceProcess } from "./service-process.ts";
+import { type ServiceOptions, ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/dev-cluster";
 export { type KeyOptions } from "./api-keys.ts";
@@ -52,6 +52,8 @@ export class System implements AsyncDisposable {
   readonly regions: readonly string[];
   readonly #options: SystemOptions;
   readonly #services = new Map<string, Region>();
+  /** All that were started, those included that are gone. */
+  readonly #processes: ServiceProcess[] = [];
   readonly #relays = new Map<string, Promise<string>>();
   /** The same for all gateways, so that one can settle what another has left. */
   readonly #sessionSecret = randomBytes(24).toString("hex");
@@ -69,10 +71,8 @@ export class System implements AsyncDisposable {
     try {
       await system.#createRole();
       await mkdir(join(cluster.dir, "services"), { recursive: true });
-      const trackers = await Promise.all(
-        system.regions.map((region, at) => system.#startTracker(region, at)),
-      );
-      const gateways = await Promise.all(
+      const trackers = await allStarted(system.regions.map((region, at) => system.#startTracker(region, at)));
+      const gateways = await allStarted(
         system.regions.map((region, at) => system.#startGateway(region, at, trackers)),
       );
       for (const [at, region] of system.regions.entries()) {
@@ -210,7 +210,7 @@ export class System implements AsyncDisposable {
       for (const service of [tracker, gateway, ...moreGateways]) {
         while (service.running && !(await isReady(service.url))) {
           if (performance.now() > deadline)
-            throw new Error(`${service.name} is not ready; see ${service.logFile}`);
+            throw await service.failure(`is not ready within ${String(READY_TIMEOUT_MS)} ms`);
           await new Promise((resolve) => setTimeout(resolve, POLL_MS));
         }
       }
@@ -265,12 +265,8 @@ export class System implements AsyncDisposable {
   async close(): Promise<void> {
     const regions = [...this.#services.values()];
     await Promise.all(regions.map(async ({ edge }) => edge?.now.stop()));
-    const services = regions.flatMap(({ gateway, tracker, moreGateways }) => [
-      gateway,
-      tracker,
-      ...moreGateways,
-    ]);
-    await Promise.all(services.filter((service) => service.running).map((service) => service.stop()));
+    const running = this.#processes.filter((service) => service.running);
+    await Promise.all(running.map((service) => service.stop()));
     await this.cluster.close();
   }
 
@@ -307,12 +303,20 @@ export class System implements AsyncDisposable {
     return portBase === undefined ? "0" : String(portBase + 10 * at + offset);
   }
 
+  async #start(options: Omit<ServiceOptions, "logFile" | "startTimeoutMs">): Promise<ServiceProcess> {
+    const started = await ServiceProcess.start({
+      ...options,
+      logFile: join(this.cluster.dir, "services", `${options.name}.log`),
+      startTimeoutMs: START_TIMEOUT_MS,
+    });
+    this.#processes.push(started);
+    return started;
+  }
+
   async #startTracker(region: string, at: number, port?: number): Promise<ServiceProcess> {
-    return ServiceProcess.start({
+    return this.#start({
       name: `tracker-${region}`,
       main: mainOf("durability-tracker"),
-      logFile: join(this.cluster.dir, "services", `tracker-${region}.log`),
-      startTimeoutMs: START_TIMEOUT_MS,
       env: {
         TRACKER_NAME: region,
         TRACKER_REGION: region,
@@ -339,11 +343,9 @@ export class System implements AsyncDisposable {
         return tracker === undefined || to === undefined ? "" : this.#reach(region, to, tracker);
       }),
     );
-    return ServiceProcess.start({
+    return this.#start({
       name: `gateway-${name}`,
       main: mainOf("txn-gateway"),
-      logFile: join(this.cluster.dir, "services", `gateway-${name}.log`),
-      startTimeoutMs: START_TIMEOUT_MS,
       env: {
         GATEWAY_NAME: name,
         GATEWAY_REGION: region,
@@ -355,6 +357,14 @@ export class System implements AsyncDisposable {
       },
     });
   }
+}
+
+/** Waits for all, so that those that have started can be stopped. Errors: one with the messages of all failures. */
+async function allStarted(starting: readonly Promise<ServiceProcess>[]): Promise<ServiceProcess[]> {
+  const ended = await Promise.allSettled(starting);
+  const faults = ended.flatMap((each) => (each.status === "rejected" ? [each.reason as Error] : []));
+  if (faults.length > 0) throw new Error(faults.map(({ message }) => message).join("\n"));
+  return Promise.all(starting);
 }
 
 async function isReady(url: string): Promise<boolean> {

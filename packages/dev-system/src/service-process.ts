@@ -1,7 +1,12 @@
-// One gateway or tracker as a real process: its address is the first line that it prints.
+// One gateway or tracker as a real process: its address is the first line that it prints. When it fails to start,
+// the error shows the end of its log.
 import { type ChildProcess, spawn } from "node:child_process";
-import { createWriteStream } from "node:fs";
+import { closeSync, fstatSync, openSync } from "node:fs";
+import { copyFile, mkdtemp, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join, sep } from "node:path";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { programFile } from "./bundle.ts";
 
 export interface ServiceOptions {
@@ -9,8 +14,13 @@ export interface ServiceOptions {
   readonly main: URL;
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
+  /** Whether a failure leaves a copy of the log in the machine's place for temporary files; default true. */
+  readonly keepLog?: boolean;
   readonly startTimeoutMs: number;
 }
+
+/** Of the log, in the message of a failure. */
+const LINES_SHOWN = 20;
 
 const EXIT_WITH_PARENT = new URL("./exit-with-parent.ts", import.meta.url).href;
 
@@ -27,12 +37,14 @@ export class ServiceProcess {
   readonly url: string;
   readonly port: number;
   readonly logFile: string;
+  readonly #options: ServiceOptions;
   readonly #child: ChildProcess;
   readonly #exited: Promise<void>;
 
   private constructor(options: ServiceOptions, child: ChildProcess, exited: Promise<void>, url: string) {
     this.name = options.name;
     this.logFile = options.logFile;
+    this.#options = options;
     this.url = url;
     this.port = Number(new URL(url).port);
     this.#child = child;
@@ -40,43 +52,52 @@ export class ServiceProcess {
   }
 
   static async start(options: ServiceOptions): Promise<ServiceProcess> {
-    const [service = ""] = options.main.pathname.split("/").slice(-3);
-    const args = [
-      ...(NODE_FLAGS[service] ?? []),
-      "--import",
-      EXIT_WITH_PARENT,
-      await programFile(options.main),
-    ];
+    const [service = ""] = fileURLToPath(options.main).split(sep).slice(-3);
+    const program = await programFile(options.main);
+    const args = [...(NODE_FLAGS[service] ?? []), "--import", EXIT_WITH_PARENT, program];
+    const log = openSync(options.logFile, "a");
+    const logStart = fstatSync(log).size;
     const child = spawn(process.execPath, args, {
       env: { ...process.env, ...options.env },
       // Its own group, so that Ctrl-C in the terminal reaches it only through its parent.
       detached: true,
-      stdio: ["ignore", "pipe", "pipe", "ipc"],
+      // It writes the log itself, which is therefore whole when it has exited.
+      stdio: ["ignore", "pipe", log, "ipc"],
     });
-    const log = createWriteStream(options.logFile, { flags: "a" });
-    child.stderr?.pipe(log);
+    closeSync(log);
     const exited = new Promise<void>((resolve) => {
       child.once("exit", () => {
         resolve();
       });
     });
-    const timeout = AbortSignal.timeout(options.startTimeoutMs);
-    const url = await new Promise<string>((resolve, reject) => {
-      const failed = (why: string) => (): void => {
-        reject(new Error(`${options.name} ${why}; see ${options.logFile}`));
-      };
-      timeout.addEventListener("abort", failed("did not start in time"));
-      child.once("exit", failed("exited while it started"));
-      child.once("error", reject);
-      if (child.stdout !== null)
-        createInterface(child.stdout).once("line", (line) => {
-          resolve((JSON.parse(line) as { url: string }).url);
-        });
-    }).catch((cause: unknown) => {
-      child.kill("SIGKILL");
-      throw cause;
+    type Outcome = { readonly url: string } | { readonly fault: string };
+    const { promise, resolve } = Promise.withResolvers<Outcome>();
+    const fail = (fault: string): void => {
+      resolve({ fault });
+    };
+    const limitMs = options.startTimeoutMs;
+    const timer = setTimeout(fail, limitMs, `has not started within ${String(limitMs)} ms`);
+    child.once("exit", (code, signal) => {
+      fail(`exited while it started, with ${code === null ? String(signal) : `code ${String(code)}`}`);
     });
-    return new ServiceProcess(options, child, exited, url);
+    child.once("error", ({ message }) => {
+      fail(`cannot be started: ${message}`);
+    });
+    if (child.stdout !== null)
+      createInterface(child.stdout).once("line", (line) => {
+        resolve(JSON.parse(line) as { url: string });
+      });
+    const outcome = await promise;
+    clearTimeout(timer);
+    if ("url" in outcome) return new ServiceProcess(options, child, exited, outcome.url);
+    child.kill("SIGKILL");
+    if (child.pid !== undefined) await exited;
+    throw await failureOf(options, outcome.fault, logStart);
+  }
+
+  /** An error that says what is wrong with it, and what it wrote last. */
+  failure(fault: string): Promise<Error> {
+    return failureOf(this.#options, fault);
   }
 
   get pid(): number | undefined {
@@ -100,4 +121,19 @@ export class ServiceProcess {
     await this.#exited;
     clearTimeout(timer);
   }
+}
+
+/** The log itself goes with the folder of a system that does not start: a copy of it stays. */
+async function failureOf(options: ServiceOptions, fault: string, logStart = 0): Promise<Error> {
+  const { name, logFile, keepLog = true } = options;
+  const written = (await readFile(logFile)).subarray(logStart).toString().trimEnd();
+  const parts = [`${name} ${fault}.`];
+  if (keepLog) {
+    const copy = join(await mkdtemp(join(tmpdir(), "highwater-log-")), basename(logFile));
+    await copyFile(logFile, copy);
+    parts.push(`Its log is kept in ${copy}.`);
+  }
+  if (written === "") parts.push("It wrote nothing.");
+  else parts.push(`It wrote last:\n${written.split("\n").slice(-LINES_SHOWN).join("\n")}`);
+  return new Error(parts.join(" "));
 }

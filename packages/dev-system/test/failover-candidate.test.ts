@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { System } from "../src/index.ts";
 import {
   assertTruth,
@@ -19,10 +20,9 @@ import {
 } from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
-const COMMAND = new URL(
-  "../../../services/durability-tracker/src/cli/failover-candidate/main.ts",
-  import.meta.url,
-).pathname;
+const COMMAND = fileURLToPath(
+  new URL("../../../services/durability-tracker/src/cli/failover-candidate/main.ts", import.meta.url),
+);
 const MID = 7;
 const LATE = 4;
 

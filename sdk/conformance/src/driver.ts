@@ -1,4 +1,5 @@
 // One SDK as a process that is told what to do. Owns the calls that are under way, and how long one may take.
+import { fileURLToPath } from "node:url";
 import { LineProcess } from "./line-process.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -7,7 +8,7 @@ export type Answer = { readonly ok: unknown } | { readonly error: Json };
 /** Longer than any wait in a scenario: who exceeds it hangs. */
 const CALL_LIMIT_MS = 90_000;
 
-const folder = (path: string): string => new URL(`../${path}`, import.meta.url).pathname;
+const folder = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const PYTHON = folder("../../.venv/bin/python");
 const python = (kind: string): [string, ...string[]] => [PYTHON, folder("drivers/python/main.py"), kind];
 

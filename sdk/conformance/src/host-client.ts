@@ -1,8 +1,9 @@
 // Starts the real system in a process of its own, and gives it commands.
+import { fileURLToPath } from "node:url";
 import { type Description } from "../system/site.ts";
 import { LineProcess } from "./line-process.ts";
 
-const HOST = new URL("../host.ts", import.meta.url).pathname;
+const HOST = fileURLToPath(new URL("../host.ts", import.meta.url));
 
 export class Host implements AsyncDisposable {
   readonly #process: LineProcess;

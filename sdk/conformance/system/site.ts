@@ -153,9 +153,9 @@ export class Site implements AsyncDisposable {
       const mark = told?.node === this.#primary ? told.marks?.[LEVEL] : undefined;
       if (mark !== undefined) return mark;
       if (performance.now() > deadlineMs)
-        throw new Error(
-          `${about} is not known within ${String(AGREED_LIMIT_MS)} ms; see ${this.system.tracker(region).logFile}`,
-        );
+        throw await this.system
+          .tracker(region)
+          .failure(`does not say the mark of ${LEVEL} within ${String(AGREED_LIMIT_MS)} ms`);
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }

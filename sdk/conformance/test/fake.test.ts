@@ -2,11 +2,12 @@
 // Method: the scenarios of scenarios/fake, in every language at once, against the scripted server.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { Drivers } from "../src/driver.ts";
 import { loadScenarios, readScenarios } from "../src/format.ts";
 import { runScenario } from "../src/run.ts";
 
-const folder = new URL("../scenarios/fake", import.meta.url).pathname;
+const folder = fileURLToPath(new URL("../scenarios/fake", import.meta.url));
 /** For whoever works on one language or one scenario: `LANGUAGES=typescript ONLY=stream`. */
 const { LANGUAGES, ONLY = "" } = process.env;
 const languages = LANGUAGES?.split(",");

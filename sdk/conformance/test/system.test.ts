@@ -3,12 +3,13 @@
 // languages in step, so that they share each fault; what they say is compared with what the database has.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { Drivers } from "../src/driver.ts";
 import { loadScenarios } from "../src/format.ts";
 import { Host } from "../src/host-client.ts";
 import { runScenario } from "../src/run.ts";
 
-const folder = new URL("../scenarios/system", import.meta.url).pathname;
+const folder = fileURLToPath(new URL("../scenarios/system", import.meta.url));
 const { LANGUAGES, ONLY = "" } = process.env;
 const languages = LANGUAGES?.split(",");
 

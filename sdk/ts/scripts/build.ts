@@ -119,4 +119,4 @@ export async function build(directory: string): Promise<void> {
   await copyFile(join(ROOT, "README.md"), join(out, "README.md"));
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await build(process.argv[2] ?? join(ROOT, "dist"));
+if (import.meta.main) await build(process.argv[2] ?? join(ROOT, "dist"));

@@ -3,10 +3,13 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { type Mutant, MUTANTS } from "./mutants.ts";
 import { draw, playScript, seedOf } from "./run.ts";
 import { HONEST } from "./world.ts";
 
+const MUTATE = new URL("mutate.ts", import.meta.url).href;
+const MUTANT_RUN = fileURLToPath(new URL("mutant-run.ts", import.meta.url));
 const SERIES = 1;
 const RUNS_MAX = 10_000;
 const SIDE_BY_SIDE = 2;
@@ -17,8 +20,7 @@ interface Found {
 }
 
 function run({ name: mutant, series = SERIES }: Mutant): Promise<Found> {
-  const here = (name: string): string => new URL(name, import.meta.url).pathname;
-  const child = spawn(process.execPath, ["--import", here("mutate.ts"), here("mutant-run.ts")], {
+  const child = spawn(process.execPath, ["--import", MUTATE, MUTANT_RUN], {
     env: { ...process.env, MUTANT: mutant, SEED: String(series), RUNS: String(RUNS_MAX) },
     stdio: ["ignore", "pipe", "pipe"],
   });

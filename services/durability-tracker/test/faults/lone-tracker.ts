@@ -56,6 +56,8 @@ export async function startLone(options: LoneOptions): Promise<ServiceProcess> {
     name: `tracker-${name}`,
     main: MAIN,
     logFile: join(cluster.dir, `tracker-${name}.log`),
+    // Some are meant to fail.
+    keepLog: false,
     startTimeoutMs: startLimitMs,
     env: {
       TRACKER_NAME: name,
