@@ -22,7 +22,8 @@ const cli = path.join(packageDir, "src", "cli.ts");
 
 function run(args: string[], temp: string, options: { uid?: number; gid?: number } = {}): Program {
   const env = { ...process.env, TMPDIR: temp, HOME: temp };
-  delete (env as NodeJS.ProcessEnv)["NODE_TEST_CONTEXT"];
+  // Without a template initdb runs, and may be what is interrupted.
+  for (const name of ["NODE_TEST_CONTEXT", "HIGHWATER_PG_TEMPLATES"]) delete (env as NodeJS.ProcessEnv)[name];
   return spawn(process.execPath, args, { ...options, cwd: "/", env, stdio: ["pipe", "pipe", "inherit"] });
 }
 

@@ -1,11 +1,12 @@
 // What several tests need: finding what a cluster might have left behind.
 
 import { mkdtemp, chmod, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
 
 /** A folder for other programs' temporary files that every user may enter and write. */
 export async function makeTempParent(): Promise<AsyncDisposable & { dir: string }> {
-  const dir = await mkdtemp("/tmp/dev-cluster-test-");
+  const dir = await mkdtemp(path.join(tmpdir(), "dev-cluster-test-"));
   await chmod(dir, 0o777);
   return { dir, [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }) };
 }
