@@ -24,7 +24,7 @@ TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' 
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-unit fmt lint typecheck gen gen-check check clean
-.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put
+.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -177,6 +177,9 @@ soak: $(STAMP) ## Load with faults for DURATION_S=300: does anything grow? (SCEN
 
 chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict on everything (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
 	@$(NODE) chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
+
+verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.md, goes on where it was ended (ONLY=chaos-1,soak LIST=1 PAGE=1)
+	@$(NODE) scripts/verify/cli.ts --only "$(ONLY)" $(if $(LIST),--list) $(if $(PAGE),--page)
 
 test: check ## Everything that CI runs: format, lint, types, all tests
 
