@@ -25,7 +25,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check check clean
-.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put
+.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -188,6 +188,8 @@ test: ## What a change is likely to break: format, lint, types, and all tests bu
 	  wait $$checks; checks=$$?; cat $$log; \
 	  [ $$checks -eq 0 ] || echo "format, lint or types: see above"; exit $$((tests || checks))
 
+verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.md, goes on where it was ended (ONLY=chaos-1,soak LIST=1 PAGE=1)
+	@$(NODE) scripts/verify/cli.ts --only "$(ONLY)" $(if $(LIST),--list) $(if $(PAGE),--page)
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so.
 test-slow: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
 	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done

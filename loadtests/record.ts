@@ -2,11 +2,14 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
-import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
+import { dirname, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
+/** Another place for what a load test leaves behind, so that the tree stays as it is. */
+export const ELSEWHERE = process.env["HIGHWATER_RESULTS"];
 /** Where everything goes that a load test leaves behind. */
-export const RESULTS = new URL("./results/", import.meta.url);
+export const RESULTS =
+  ELSEWHERE === undefined ? new URL("./results/", import.meta.url) : pathToFileURL(`${resolve(ELSEWHERE)}/`);
 const GIBIBYTE = 2 ** 30;
 /** More digits than any of it repeats. */
 const DIGITS = 4;

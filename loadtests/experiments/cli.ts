@@ -5,7 +5,7 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { verdictOf } from "../gateway/results.ts";
-import { record } from "../record.ts";
+import { ELSEWHERE, record } from "../record.ts";
 import { auction } from "./auction.ts";
 import { Bench } from "./bench.ts";
 import { contention } from "./contention.ts";
@@ -67,6 +67,7 @@ if (!values.page)
     if (values.resume && readRecorded(mode, experiment.name) !== null)
       console.error(`… ${experiment.name}: has a result already`);
     else areMet = (await run(experiment)) && areMet;
-await writePage();
+// The page is of the results in the tree.
+if (values.page || ELSEWHERE === undefined) await writePage();
 // Seconds are too short for a verdict: a quick run shows that everything works, and its bars are for the reader.
 process.exit(areMet || mode === "quick" ? 0 : 1);

@@ -2,8 +2,10 @@
 import { chmod } from "node:fs/promises";
 import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { TemporaryFolder } from "@highwater/dev-process";
+import { RESULTS } from "../record.ts";
 import { runOverload } from "./overload.ts";
 import type { Recorder } from "./recorder.ts";
 import { barsOf, type Report, textOf, writeReport } from "./report.ts";
@@ -84,7 +86,7 @@ else {
   const report = await run(dir);
   console.log(textOf(report));
   console.log(
-    `load average ${JSON.stringify(report.load_average)}; figures and plot: loadtests/results/soak.json, .csv, .svg`,
+    `load average ${JSON.stringify(report.load_average)}; figures and plot: ${fileURLToPath(new URL("soak.json", RESULTS))}, .csv, .svg`,
   );
   if (values.keep) {
     await folder.keep();

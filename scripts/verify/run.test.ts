@@ -1,0 +1,131 @@
+// Goal: what make verify remembers, runs again and writes down is what has happened. Method: small stages in a repository of their own.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { eventually, processesWith, TemporaryFolder } from "@highwater/dev-process";
+import { pageOf } from "./page.ts";
+import { type Place, placeOf, readDone, runStages } from "./run.ts";
+import { bars, type Stage } from "./stages.ts";
+
+const folder = await TemporaryFolder.make("highwater-verify-");
+after(() => folder.remove());
+let count = 0;
+
+function git(place: { readonly root: string }, ...args: readonly string[]): void {
+  execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", ...args], {
+    cwd: place.root,
+  });
+}
+
+/** A repository with a commit, and the scripts that its stages run. */
+function repository(scripts: Readonly<Record<string, string>>): { place: Place; stages: Stage[] } {
+  const root = join(folder.path, String(++count));
+  execFileSync("git", ["init", "--quiet", root]);
+  writeFileSync(join(root, ".gitignore"), ".tools/\n");
+  for (const [name, script] of Object.entries(scripts)) writeFileSync(join(root, name), script);
+  git({ root }, "add", ".");
+  git({ root }, "commit", "--quiet", "--message=a");
+  const stages = Object.keys(scripts).map((name): Stage => ({
+    name,
+    command: `sh ${name}`,
+    limitMinutes: 10,
+    figures: bars,
+  }));
+  return { place: placeOf(root), stages };
+}
+
+async function run(place: Place, stages: readonly Stage[], signal = new AbortController().signal) {
+  const said: string[] = [];
+  const isGood = await runStages(place, stages, {
+    ...{ machine: "2 cores", graceMs: 200, signal },
+    say: (line) => {
+      said.push(line);
+    },
+  });
+  return { isGood, said: said.join("\n"), results: stages.map((stage) => readDone(place, stage)?.result) };
+}
+
+const PASS = "echo ran >> .tools/runs && echo 'met    a bar: 1'";
+const runsOf = ({ root }: Place): number =>
+  readFileSync(join(root, ".tools/runs"), "utf8").split("\n").length - 1;
+
+test("a failed stage stops nothing, and only it is run again at the same commit", async () => {
+  const { place, stages } = repository({ a: PASS, b: "test -e .tools/mended && " + PASS, c: PASS });
+  const first = await run(place, stages);
+  assert.deepEqual([first.isGood, first.results], [false, ["passed", "failed", "passed"]], first.said);
+  const failed = pageOf(place, stages);
+  assert.match(failed, /\*\*FAILED\*\*: of 3 stages 2 passed, 0 missed a bar, 1 FAILED, 0 not run/);
+  assert.match(
+    failed,
+    /\| b \| `sh b` \| \*\*FAILED\*\*: exit code 1 \(`less \.tools\/verify\/[0-9a-f]{12}\/b\.1\.log`\)/,
+  );
+  writeFileSync(join(place.root, ".tools/mended"), "");
+  const second = await run(place, stages);
+  assert.deepEqual([second.isGood, second.results], [true, ["passed", "passed", "passed"]], second.said);
+  assert.equal(runsOf(place), 3);
+  const page = pageOf(place, stages);
+  assert.match(page, /\*\*Verified\*\*/);
+  assert.match(page, /\| b \| `sh b` \| passed, attempt 2: each before it FAILED \|/);
+  assert.match(page, /\| a \| a bar \| 1, met \|/);
+});
+
+test("what has not been run is not claimed, and another commit has run nothing", async () => {
+  const { place, stages } = repository({ a: PASS, b: PASS });
+  assert.throws(() => pageOf(place, stages), /no stage has ended at commit/);
+  assert.equal((await run(place, stages.slice(1))).isGood, true);
+  const page = pageOf(place, stages);
+  assert.match(page, /\*\*Not complete\*\*: of 2 stages 1 passed, 0 missed a bar, 0 FAILED, 1 not run/);
+  assert.match(page, /\| a \| `sh a` \| not run \| {2}\|/);
+  git(place, "commit", "--quiet", "--allow-empty", "--message=b");
+  assert.throws(() => pageOf(placeOf(place.root), stages), /no stage has ended at commit/);
+});
+
+test("a changed tree is refused; the page alone may change", async () => {
+  const { place, stages } = repository({ a: PASS });
+  execFileSync("mkdir", [join(place.root, "docs")]);
+  writeFileSync(join(place.root, "docs/verification.md"), "");
+  assert.equal((await run(place, stages)).isGood, true);
+  writeFileSync(join(place.root, "new"), "");
+  await assert.rejects(run(place, stages), /the working tree has changes[^]*\?\? new/);
+});
+
+test("a stage that changes the tree has failed, and nothing is run behind it", async () => {
+  const { place, stages } = repository({ a: `touch left; ${PASS}`, b: PASS });
+  const { isGood, results, said } = await run(place, stages);
+  assert.deepEqual([isGood, results], [false, ["failed", undefined]]);
+  assert.match(said, /the tree was changed while it ran:\n\?\? left/);
+});
+
+test("a stage that hangs is ended at its limit, and the next is run", async () => {
+  const { place, stages } = repository({ a: "sleep 98765", b: PASS });
+  const [hanging, ...rest] = stages as [Stage, Stage];
+  const { results } = await run(place, [{ ...hanging, limitMinutes: 0.001 }, ...rest]);
+  assert.deepEqual(results, ["failed", "passed"]);
+  assert.equal(readDone(place, hanging)?.reason, "ended after 0.001 min, its limit");
+});
+
+test("Ctrl-C ends the stage that runs, with all that it has started, and keeps what is finished", async () => {
+  // Both ignore Ctrl-C, and one has put itself into a group of its own.
+  const { place, stages } = repository({
+    a: PASS,
+    b: "trap '' INT; setsid sleep 98764 & sleep 98764",
+    c: PASS,
+  });
+  const stop = new AbortController();
+  const running = run(place, stages, stop.signal);
+  await eventually("both are there", () => processesWith("sleep 98764").length === 2);
+  stop.abort();
+  const { isGood, results } = await running;
+  assert.deepEqual([isGood, results], [false, ["passed", undefined, undefined]]);
+  await eventually("both are gone", () => processesWith("sleep 98764").length === 0);
+});
+
+test("HIGHWATER_RESULTS has load tests write elsewhere", async () => {
+  const record = new URL("../../loadtests/record.ts", import.meta.url).href;
+  const program = `const { record } = await import(${JSON.stringify(record)}); record("a/b", { c: 1 });`;
+  const env = { ...process.env, HIGHWATER_RESULTS: join(folder.path, "results") };
+  execFileSync(process.execPath, ["--input-type=module", "--eval", program], { env });
+  assert.match(readFileSync(join(folder.path, "results/a/b.json"), "utf8"), /"c": 1/);
+});

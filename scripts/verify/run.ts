@@ -1,0 +1,164 @@
+// Runs stages one after another at one commit and remembers each that has ended: `.tools/verify/COMMIT/STAGE.json`, with the log of
+// every attempt beside it. What was interrupted is not remembered, and what has failed is run again next time.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { eventually, isRunning, processesWith } from "@highwater/dev-process";
+import { type Outcome, outcomeOf, type Stage } from "./stages.ts";
+
+/** Written by a run, so a change of it does not count as one of the tree. */
+export const PAGE = "docs/verification.md";
+const GRACE_MS = 60_000;
+const MINUTE_MS = 60_000;
+
+export interface Done extends Outcome {
+  readonly attempt: number;
+  readonly startedAt: string;
+  readonly seconds: number;
+  /** Relative to the project's folder. */
+  readonly log: string;
+  readonly machine: string;
+}
+
+export interface Place {
+  readonly root: string;
+  readonly commit: string;
+  /** Of this commit's results, relative to the project's folder. */
+  readonly folder: string;
+}
+
+export interface RunOptions {
+  readonly machine: string;
+  readonly say: (line: string) => void;
+  /** Ends the stage that runs, and the run. */
+  readonly signal: AbortSignal;
+  readonly env?: NodeJS.ProcessEnv;
+  /** How long a stage may take to end behind Ctrl-C before it is killed. */
+  readonly graceMs?: number;
+}
+
+function git(root: string, ...args: readonly string[]): string {
+  return execFileSync("git", args, { cwd: root, encoding: "utf8" }).trimEnd();
+}
+
+export function placeOf(root: string): Place {
+  const commit = git(root, "rev-parse", "HEAD");
+  return { root, commit, folder: `.tools/verify/${commit.slice(0, 12)}` };
+}
+
+/** What keeps the tree from being the commit, the page excepted; empty if nothing does. */
+function changesOf({ root, commit }: Place): string {
+  const head = git(root, "rev-parse", "HEAD");
+  const changes = git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`);
+  return [...(head === commit ? [] : [`HEAD is ${head}`]), ...(changes === "" ? [] : [changes])].join("\n");
+}
+
+const fileOf = ({ root, folder }: Place, stage: Stage): string => join(root, folder, `${stage.name}.json`);
+
+export function readDone(place: Place, stage: Stage): Done | null {
+  const file = fileOf(place, stage);
+  return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Done) : null;
+}
+
+/** Answers whether each stage has been run, now or before, and has not failed. Errors: the tree is not the commit. */
+export async function runStages(
+  place: Place,
+  stages: readonly Stage[],
+  options: RunOptions,
+): Promise<boolean> {
+  const { say, signal } = options;
+  const before = changesOf(place);
+  if (before !== "")
+    throw new Error(
+      `the working tree has changes, and a verification is of a commit; commit or stash them:\n${before}`,
+    );
+  mkdirSync(join(place.root, place.folder), { recursive: true });
+  let areGood = true;
+  for (const [at, stage] of stages.entries()) {
+    const previous = readDone(place, stage);
+    const title = `[${String(at + 1)}/${String(stages.length)}] ${stage.name}`;
+    if (previous !== null && previous.result !== "failed") {
+      say(`${title}: ${previous.result} before (to run it again, remove ${place.folder}/${stage.name}.json)`);
+      continue;
+    }
+    const attempt = (previous?.attempt ?? 0) + 1;
+    const log = `${place.folder}/${stage.name}.${String(attempt)}.log`;
+    say(`${title}: ${stage.command} (at most ${String(stage.limitMinutes)} min; log: ${log})`);
+    const startedAt = new Date().toISOString();
+    const beganMs = performance.now();
+    let outcome = await runStage(place, stage, { ...options, log });
+    if (outcome === null) {
+      say(`${title}: interrupted`);
+      return false;
+    }
+    const changes = changesOf(place);
+    if (changes !== "")
+      outcome = { ...outcome, result: "failed", reason: `the tree was changed while it ran:\n${changes}` };
+    const seconds = Math.round((performance.now() - beganMs) / 1_000);
+    const done: Done = { ...outcome, attempt, startedAt, seconds, log, machine: options.machine };
+    writeFileSync(fileOf(place, stage), `${JSON.stringify(done, null, 1)}\n`);
+    say(`${title}: ${done.result}${done.reason === null ? "" : `: ${done.reason}`} (${String(seconds)} s)`);
+    areGood &&= done.result !== "failed";
+    if (changes !== "") {
+      say("the rest is not run: it would not be of the commit");
+      return false;
+    }
+  }
+  return areGood && !signal.aborted;
+}
+
+/** Null if it was interrupted. */
+async function runStage(
+  { root, folder }: Place,
+  stage: Stage,
+  { log, signal, env = process.env, graceMs = GRACE_MS }: RunOptions & { readonly log: string },
+): Promise<Outcome | null> {
+  const [program = "", ...args] = stage.command.split(" ");
+  const run = randomUUID();
+  const file = openSync(join(root, log), "w");
+  const child = spawn(program, args, {
+    cwd: root,
+    stdio: ["ignore", file, file],
+    // Its own group: Ctrl-C in the terminal reaches it through this process alone.
+    detached: true,
+    env: { ...env, HIGHWATER_VERIFY: run, HIGHWATER_RESULTS: join(root, folder, stage.name) },
+  });
+  closeSync(file);
+  const ended = once(child, "exit") as Promise<[number | null]>;
+  const over = new AbortController();
+  const end = await Promise.race([
+    ended,
+    sleep(stage.limitMinutes * MINUTE_MS, null, { signal: over.signal }),
+    signal.aborted ? null : once(signal, "abort", { signal: over.signal }).then(() => null),
+  ]);
+  over.abort();
+  if (end === null) {
+    await endStage(child, `HIGHWATER_VERIFY=${run}`, graceMs);
+    await ended;
+    if (signal.aborted) return null;
+  }
+  const outcome = outcomeOf(stage, end?.[0] ?? null, readFileSync(join(root, log), "utf8"));
+  if (end !== null) return outcome;
+  return { ...outcome, result: "failed", reason: `ended after ${String(stage.limitMinutes)} min, its limit` };
+}
+
+/** As Ctrl-C in a terminal would. What is there after the grace is killed, in whichever group it has put itself. */
+async function endStage(child: ChildProcess, mark: string, graceMs: number): Promise<void> {
+  const group = -(child.pid ?? Number.NaN);
+  kill(group, "SIGINT");
+  const isGone = (): boolean => !isRunning(child) && processesWith(mark).length === 0;
+  await eventually("the stage ends", isGone, graceMs).catch(() => undefined);
+  kill(group, "SIGKILL");
+  for (const line of processesWith(mark)) kill(Number.parseInt(line, 10), "SIGKILL");
+}
+
+function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "ESRCH") throw cause;
+  }
+}

@@ -1,0 +1,187 @@
+// The stages of `make verify`, and what each takes from the output of its program: its headline figures and its bars.
+
+export interface Figure {
+  readonly name: string;
+  /** That of a bar ends with `met` or `MISSED`. */
+  readonly value: string;
+}
+type Figures = (output: string) => Figure[];
+
+export interface Stage {
+  readonly name: string;
+  readonly command: string;
+  /** A stage that takes longer is ended and has failed. */
+  readonly limitMinutes: number;
+  readonly figures: Figures;
+  /** Its bars depend on the machine: a missed one is reported and is no failure. */
+  readonly isBenchmark?: boolean;
+}
+
+export interface Outcome {
+  readonly result: "passed" | "missed" | "failed";
+  /** Why it has not passed. */
+  readonly reason: string | null;
+  readonly figures: readonly Figure[];
+}
+
+/** Bars of benchmarks that say whether answers are right: to miss one is a failure on every machine. */
+const CORRECTNESS = /^(?:wrong verdicts|unexpected answers)/;
+const VERDICT = /^(met {3}|MISSED) (.+?)(?:: (-?[0-9.e+-]+|NaN|-?Infinity|null))?$/;
+/** The exit code of make is 2 whatever the program's is. Its last line has the program's, in every language. */
+const MAKE_1 = /^make: \*\*\* \[.*\] \S+ 1$/;
+
+/** What became of a stage that has ended with this exit code. */
+export function outcomeOf(
+  { figures: figuresOf, isBenchmark = false }: Stage,
+  code: number | null,
+  output: string,
+): Outcome {
+  const figures = figuresOf(output);
+  const missed = figures.filter(({ value }) => value.endsWith("MISSED")).map(({ name }) => name);
+  const reason = missed.length === 0 ? null : `missed: ${missed.join("; ")}`;
+  const [bar = "", make = ""] = output.trimEnd().split("\n").slice(-2);
+  // A run that broke prints something behind its bars, if it has come to them.
+  const isWhole = code === 0 || (VERDICT.test(bar) && MAKE_1.test(make));
+  if (isBenchmark && isWhole && reason !== null && !missed.some((name) => CORRECTNESS.test(name)))
+    return { result: "missed", reason, figures };
+  if (code === 0 && figures.length === 0)
+    return { result: "failed", reason: "it printed no figures", figures };
+  if (code === 0 && reason === null) return { result: "passed", reason, figures };
+  return { result: "failed", reason: reason ?? `exit code ${String(code)}`, figures };
+}
+
+function jsonLines(output: string): Readonly<Record<string, unknown>>[] {
+  return output.split("\n").flatMap((line) => {
+    try {
+      return line.startsWith("{") ? [JSON.parse(line) as Readonly<Record<string, unknown>>] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const figure = (name: string, value: unknown): Figure => ({ name, value: String(value) });
+const sum = (values: readonly unknown[]): number =>
+  values.reduce<number>((all, each) => all + Number(each), 0);
+
+/** From the last line of JSON. */
+function last(names: string): Figures {
+  return (output) => {
+    const found = jsonLines(output).at(-1) ?? {};
+    return names
+      .split(" ")
+      .flatMap((name) =>
+        name in found ? [figure(name.replaceAll(/_|(?=[A-Z])/g, " ").toLowerCase(), found[name])] : [],
+      );
+  };
+}
+
+/** Each match of a pattern that captures a name and a value. */
+function matches(pattern: RegExp, unit = ""): Figures {
+  return (output) =>
+    [...output.matchAll(pattern)].map(([, name = "", value = ""]) =>
+      figure(name.replaceAll(/ +/g, " ") + unit, value.replaceAll('"', "").replaceAll(/ +/g, " ")),
+    );
+}
+
+function all(...parts: readonly Figures[]): Figures {
+  return (output) => parts.flatMap((part) => part(output));
+}
+
+export function bars(output: string): Figure[] {
+  return output.split("\n").flatMap((line) => {
+    const [, verdict, name = "", measured] = VERDICT.exec(line) ?? [];
+    if (verdict === undefined) return [];
+    return [figure(name, `${measured === undefined ? "" : `${measured}, `}${verdict.trim()}`)];
+  });
+}
+
+function faults(output: string): Figure[] {
+  const counts = Object.values(jsonLines(output).at(-1)?.["faults"] ?? {});
+  return counts.length === 0
+    ? []
+    : [figure("faults", `${String(sum(counts))} of ${String(counts.length)} kinds`)];
+}
+
+function fuzz(output: string): Figure[] {
+  const targets = jsonLines(output).filter((line) => "target" in line);
+  if (targets.length === 0) return [];
+  return [
+    figure("targets", targets.length),
+    figure("inputs", sum(targets.map(({ runs }) => runs))),
+    figure("seed", targets[0]?.["seed"]),
+    figure("found", [...output.matchAll(/^FOUND /gm)].length),
+  ];
+}
+
+const CHAOS = {
+  figures: all(
+    last("seed"),
+    faults,
+    last("committed durable lost unknown_resolved promises_broken pending violations"),
+  ),
+  limitMinutes: 45,
+};
+const ROUNDS = last(
+  "rounds failovers committed durable lost pending wrong verdict_after_promotion_ms_p50 verdict_after_promotion_ms_max",
+);
+const SOAK = {
+  figures: all(matches(/^(steady|tracker down|overload): (.+)$/gm), bars),
+  limitMinutes: 30,
+};
+const TESTS = matches(/^ℹ (tests|pass|fail|skipped) ([0-9]+)$/gm);
+const SMOKE = all(
+  matches(/^ +(commits\/s .+)\n\w* +(.+)$/gm),
+  matches(/^([0-9]+ committed), (.+)$/gm),
+  matches(/^(table): (.+)$/gm),
+  bars,
+);
+const GATEWAY = all(
+  matches(/^(gateway|direct_\w+) +1 +([0-9.]+) /gm, ", p50 in ms at 1 client"),
+  matches(
+    /^(gateway|direct_\w+) +64 +[0-9.]+ +[0-9.]+ +([0-9]+) /gm,
+    ", transactions a second at 64 clients",
+  ),
+  bars,
+);
+const SDK = all(
+  matches(/^(\w+: cpu µs of a commit.*?) {2,}[0-9.]+ +[0-9.]+ +([0-9.]+)/gm, ", times the bare client's"),
+  matches(/^(\w+, 64 at a time on a real gateway): ([0-9.]+ to [0-9.]+ tps in batches)/gm),
+);
+const OVERLOAD = all(matches(/^\{"name":"([^"]+)",(.+)\}$/gm), bars);
+const EXPERIMENTS = all(matches(/^([a-z]+), ([0-9]+ s)$/gm), bars);
+const BENCHMARK = { limitMinutes: 30, isBenchmark: true };
+
+export const STAGES: readonly Stage[] = [
+  { command: "make sim RUNS=20000", limitMinutes: 30, figures: last("seed runs failed runsPerMinute") },
+  { command: "make fuzz SECONDS=60", limitMinutes: 15, figures: fuzz },
+  { name: "chaos-1", command: "make chaos DURATION_S=600 SEED=1", ...CHAOS },
+  { name: "chaos-2", command: "make chaos DURATION_S=600 SEED=2", ...CHAOS },
+  { name: "chaos-3", command: "make chaos DURATION_S=600 SEED=3", ...CHAOS },
+  { command: "make chaos-patroni DURATION_S=300", ...CHAOS },
+  { command: "make patroni-rows", limitMinutes: 45, figures: last("rows failed") },
+  { name: "soak-steady", command: "make soak SCENARIO=steady", ...SOAK },
+  { name: "soak-tracker-down", command: "make soak SCENARIO=tracker-down", ...SOAK },
+  { name: "soak-overload", command: "make soak SCENARIO=overload", ...SOAK },
+  { command: "make failover-rounds N=20", limitMinutes: 45, figures: ROUNDS },
+  { command: "make infra-test", limitMinutes: 120, figures: TESTS },
+  { command: "make load-smoke", limitMinutes: 60, figures: SMOKE },
+  { command: "make bench-gateway", figures: GATEWAY, ...BENCHMARK },
+  { command: "make bench-tracker", figures: bars, ...BENCHMARK },
+  { command: "make bench-sdk", figures: SDK, ...BENCHMARK },
+  { command: "make bench-telemetry", figures: bars, ...BENCHMARK },
+  { command: "make bench-overload", figures: OVERLOAD, ...BENCHMARK },
+  { command: "make experiments QUICK=1", figures: EXPERIMENTS, ...BENCHMARK, limitMinutes: 60 },
+].map((stage) => ({ name: stage.command.split(" ")[1] ?? "", ...stage }));
+
+/** `chaos-1` names a stage, `soak` all whose names begin with it and a dash, nothing all. */
+export function chosen(stages: readonly Stage[], only: string): readonly Stage[] {
+  const names = only.split(",").filter((name) => name !== "");
+  const isNamed = (stage: Stage, name: string): boolean => `${stage.name}-`.startsWith(`${name}-`);
+  const unknown = names.filter((name) => !stages.some((stage) => isNamed(stage, name)));
+  if (unknown.length > 0)
+    throw new Error(
+      `there is no stage ${unknown.join(", ")}: ONLY takes some of ${stages.map(({ name }) => name).join(",")}`,
+    );
+  return names.length === 0 ? stages : stages.filter((stage) => names.some((name) => isNamed(stage, name)));
+}
