@@ -190,6 +190,7 @@ test: ## What a change is likely to break: format, lint, types, and all tests bu
 
 verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.md, goes on where it was ended (ONLY=chaos-1,soak LIST=1 PAGE=1)
 	@$(NODE) scripts/verify/cli.ts --only "$(ONLY)" $(if $(LIST),--list) $(if $(PAGE),--page)
+
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so.
 test-slow: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
 	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
