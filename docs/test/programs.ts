@@ -81,7 +81,8 @@ export class Workshop implements AsyncDisposable {
       "--config-file",
       join(PYTHON_SDK, "pyproject.toml"),
       "--cache-dir",
-      join(this.folder, "mypy"),
+      // That of make typecheck: most of what is checked is the same.
+      join(ROOT, ".mypy_cache"),
     ];
     const paths = files.map((file) => join(this.folder, file));
     const args = ["-m", "mypy", ...settings, "--scripts-are-modules", ...paths];

@@ -131,7 +131,16 @@ def test_their_types(tmp_path: Path) -> None:
     for index, example in enumerate(EXAMPLES):
         (tmp_path / f"example_{index}.py").write_text(IMPORTS + example.as_function("run"))
     settings = REPOSITORY / "sdk/python/pyproject.toml"
-    mypy = [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", tmp_path]
+    mypy = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        settings,
+        "--cache-dir",
+        REPOSITORY / ".mypy_cache",
+        tmp_path,
+    ]
     done = subprocess.run(
         list(map(str, mypy)), cwd=REPOSITORY / "sdk/python", capture_output=True, text=True, check=False
     )

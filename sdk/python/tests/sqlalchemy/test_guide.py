@@ -48,7 +48,7 @@ def test_the_program_of_the_guide(system: System, capsys: pytest.CaptureFixture[
 def test_its_types(tmp_path: Path) -> None:
     (tmp_path / "guide.py").write_text(program())
     settings = REPOSITORY / "sdk/python/pyproject.toml"
-    mypy = [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache"]
+    mypy = [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", REPOSITORY / ".mypy_cache"]
     done = subprocess.run(
         [*map(str, mypy), str(tmp_path / "guide.py")],
         cwd=REPOSITORY / "sdk/python",
