@@ -24,7 +24,7 @@ TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' 
 SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
 .PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify
 
 help: ## List the commands
@@ -226,6 +226,9 @@ gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference, dashboards
 gen-check: $(STAMP) $(VENV) ## Say which generated files are stale (a test of make test does so too)
 	$(NODE) scripts/gen.ts --check
 	$(NODE) dashboards/src/cli.ts --check
+
+ratchet: $(STAMP) ## Measure again what may only get better, and write it to scripts/ratchets.json for review
+	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
 	rm -rf .venv .tools node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist

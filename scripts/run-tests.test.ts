@@ -41,6 +41,22 @@ test("is told", () => {});
 test("leaves", () => process.exit(0));
 test("is never run", () => { throw new Error("nobody sees this"); });
 `;
+const SKIPS = `
+import { describe, test } from "node:test";
+
+test("one", { skip: true }, () => {});
+test("two", { skip: " " }, () => {});
+test("three", (context) => context.skip());
+test("four", { todo: true }, () => { throw new Error("is not done"); });
+describe("five", { skip: true }, () => {});
+`;
+const REASONS = `
+import { test } from "node:test";
+
+test("six", { skip: "needs a moon" }, () => {});
+test("seven", (context) => context.skip("needs a moon"));
+test("eight", { skip: false, todo: "when there is a moon" }, () => {});
+`;
 const KEPT_RUNNING = `
 import { test } from "node:test";
 
@@ -118,4 +134,13 @@ test("a file that is not there fails the run", async () => {
 test("a file whose tests have ended ends, whatever keeps it running", async () => {
   const { code, tests, told } = await run(RUNNER, await fileOf("kept-running", KEPT_RUNNING));
   assert.deepEqual([code, tests], [0, 1], told);
+});
+
+test("a test that is skipped without a reason fails the run, and one with a reason does not", async () => {
+  const files = [await fileOf("skips", SKIPS), await fileOf("reasons", REASONS)];
+  const { code, told } = await run(RUNNER, ...files);
+  assert.equal(code, 1, told);
+  const named = [...told.matchAll(/^no reason: .*skips\.test\.mjs:\d+: "(\w+)"/gm)].map(([, name]) => name);
+  assert.deepEqual(named.sort(), ["five", "four", "one", "three", "two"]);
+  assert.equal((await run(RUNNER, ...files.slice(1))).code, 0);
 });

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+# pytest finds hooks in this module by their names.
+from tests.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401
 from tests.system import System
 
 settings.register_profile("highwater", deadline=None, database=None, print_blob=True)
