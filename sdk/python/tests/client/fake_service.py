@@ -170,6 +170,12 @@ class FakeService:
     def mark(self, marks: Json) -> None:
         self.send("mark", marks)
 
+    async def mark_until(self, done: asyncio.Future[Any], marks: Json) -> None:
+        """Sends the mark until the task is done: a stream of an earlier wait that is ending would lose it."""
+        while not done.done():
+            self.mark(marks)
+            await asyncio.sleep(0.01)
+
     def epochs(self, *epochs: Json) -> None:
         self.send("epoch", {"epochs": list(epochs)})
 

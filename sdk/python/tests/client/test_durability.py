@@ -281,8 +281,7 @@ async def test_a_wait_has_an_end_and_the_timeout_is_no_loss(world: World) -> Non
     assert error.transaction_id == tx.id
     assert (tx.state, hw.exposure.count) == ("committed", 0)
     wait = asyncio.ensure_future(tx.durable())
-    await fake.streaming()
-    fake.mark(marks(E1, region=10))
+    await fake.mark_until(wait, marks(E1, region=10))
     await wait
 
 

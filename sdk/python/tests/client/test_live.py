@@ -116,8 +116,7 @@ async def test_after_durable_runs_when_it_is_durable_and_not_before_or_otherwise
         await tx.after_durable(run, timeout=0.02)
     assert runs == []
     done = asyncio.ensure_future(tx.after_durable(run))
-    await fake.streaming()
-    fake.mark(marks(E1, region=10))
+    await fake.mark_until(done, marks(E1, region=10))
     assert await done == "ran"
     assert len(runs) == 1
 
