@@ -1,15 +1,20 @@
 // Unit tests start in milliseconds and share a process by package: starting one for each file took longer than their tests. An entry
 // file imports them; the results of each test still name the file that it stands in.
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /** Beside the source that they test; those that start servers say so in their names. */
 const UNIT = /^((?:packages|services|sdk|infra)\/[^/]+)\/src\/(?!.*\.(?:integration|slow)\.test\.ts$)/;
+/** Hooks outside all suites would run for the tests of every file in the process. */
+const ROOT_HOOK = /^(?:before|after)(?:Each)?\(/m;
 
 /** The files to run: those of `files` that are no unit tests, then an entry file in `folder` for each package's unit tests. */
 export function groupUnitTests(files: readonly string[], root: string, folder: string): string[] {
-  const packageOf = (file: string): string => UNIT.exec(relative(root, resolve(file)))?.[1] ?? "";
+  const packageOf = (file: string): string => {
+    const name = UNIT.exec(relative(root, resolve(file)))?.[1];
+    return name === undefined || ROOT_HOOK.test(readFileSync(file, "utf8")) ? "" : name;
+  };
   const groups = Map.groupBy(files, packageOf);
   const alone = groups.get("") ?? [];
   groups.delete("");
