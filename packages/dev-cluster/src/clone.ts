@@ -1,11 +1,14 @@
 // Copies of data directories: cold from a stopped server, hot from a running one.
 
+import { execFile } from "node:child_process";
 import { constants } from "node:fs";
-import { chown, copyFile, lstat, mkdir, readdir, readlink, symlink, writeFile } from "node:fs/promises";
+import { chown, copyFile, lstat, mkdir, readdir, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { promisify } from "node:util";
 import { type SqlTarget, withClient } from "./sql.ts";
 import type { Identity } from "./unprivileged.ts";
 
+const run = promisify(execFile);
 const parallelCopies = 8;
 
 /** Folders whose content belongs to the running server alone; the folder itself must exist in a copy. */
@@ -31,9 +34,13 @@ const controlFile = path.join("global", "pg_control");
 /** `needed` includes the log, so that the copy can start alone; `none` leaves it to streaming. */
 export type WalInCopy = "none" | "needed";
 
-/** Copies a stopped server's directory; the target must not exist. */
-export async function coldCopy(from: string, to: string, identity: Identity | undefined): Promise<void> {
-  await copyTree(from, to, identity, (name) => name !== "postmaster.pid" && name !== "postmaster.opts");
+/**
+ * Copies a stopped server's directory, with its owner; the target must not exist. By `cp`: for the thousand files of an empty server it
+ * takes a fifth of the processor time that calls from here take.
+ */
+export async function coldCopy(from: string, to: string): Promise<void> {
+  await run("cp", ["-a", from, to], { cwd: "/" });
+  for (const name of ["postmaster.pid", "postmaster.opts"]) await rm(path.join(to, name), { force: true });
 }
 
 /** Copies a running server's directory between pg_backup_start and pg_backup_stop; the target must not exist. */

@@ -187,7 +187,7 @@ export class Fleet {
     return node.exclusively(async () => {
       const target = path.join(this.#dir, "snapshots", `${id}-${++this.#snapshotCount}`);
       if (node.isRunning) await hotCopy(this.#requireReady(id), target, this.#identity, "needed");
-      else await coldCopy(node.dataDir, target, this.#identity);
+      else await coldCopy(node.dataDir, target);
       return target;
     });
   }
@@ -198,7 +198,7 @@ export class Fleet {
       this.#requireStopped(node);
       const fresh = `${node.dataDir}.new`;
       await rm(fresh, { recursive: true, force: true });
-      await coldCopy(snapshotPath, fresh, this.#identity);
+      await coldCopy(snapshotPath, fresh);
       await this.#replaceData(node, fresh);
       const isReplica = options.as ? options.as === "replica" : await node.isReplicaOnDisk();
       if (!isReplica) return node.configure(undefined);

@@ -66,7 +66,7 @@ export async function launchNodes(context: LaunchContext): Promise<PostgresNode[
     await copyTemplate({ folder: options.templateDir, name, identity, initialise: make }, primary.dataDir);
   }
   // Before the first start: all nodes share one system identifier and one history.
-  await Promise.all(replicas.map((node) => coldCopy(primary.dataDir, node.dataDir, identity)));
+  await Promise.all(replicas.map((node) => coldCopy(primary.dataDir, node.dataDir)));
   await startAll(nodes, context);
   return nodes;
 }

@@ -22,7 +22,7 @@ export interface TemplateUse {
 export async function copyTemplate(use: TemplateUse, dataDir: string): Promise<void> {
   const template = path.join(use.folder, use.name);
   if (!(await exists(template))) await makeTemplate(use, template);
-  await coldCopy(template, dataDir, use.identity);
+  await coldCopy(template, dataDir);
   await renewSystemIdentifier(dataDir);
 }
 

@@ -60,6 +60,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `    if (node.confirmedFeed === replica.session && !node.unfit) raise(node, replica.flushed);`,
       replace: `    if (!node.unfit) raise(node, replica.flushed);`,
     },
+    series: 23,
   },
   {
     name: "a replica's own word is believed after it was cut off",
@@ -68,6 +69,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `  if (node.ownStream.confirmed) raise(node, upstream.flushed);`,
       replace: `  raise(node, upstream.flushed);`,
     },
+    series: 22,
   },
   {
     name: "positions of an earlier epoch go on counting",
@@ -102,6 +104,7 @@ export const MUTANTS: readonly Mutant[] = [
       replace: `  for (const item of event.items)
     if (state.standing.kind !== "reigning" || item.epoch === state.standing.epoch) takeOne`,
     },
+    series: 9,
   },
   {
     name: "what waits is forgotten when its epoch ends",
@@ -114,7 +117,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a missing receipt is a loss without the end of an epoch",
-    series: 3,
+    series: 20,
     patch: {
       file: core("placing"),
       find: `  else if (!hasEnded(state, place.epoch)) {`,
@@ -128,6 +131,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `const present = fact.kind === "commit" && fact.epoch === entry.attempt;`,
       replace: `const present = fact.kind === "commit";`,
     },
+    series: 6,
   },
   {
     name: "a loss is told before its tombstone is safe",
@@ -144,6 +148,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `        if (entry.kind === "write") state.unproven.add(entry.key);`,
       replace: ``,
     },
+    series: 25,
   },
   {
     name: "what reappears is not told",
@@ -152,6 +157,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `    if (present) reappear(state, entry, effects);`,
       replace: ``,
     },
+    series: 24,
   },
   {
     name: "a restart forgets at which levels it was durable",
@@ -161,6 +167,7 @@ export const MUTANTS: readonly Mutant[] = [
       replace: `  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };
   entry.reached = 0;`,
     },
+    series: 7,
   },
   {
     name: "marks are not saved with what leaves by them",
@@ -169,6 +176,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `  for (const [level, offset] of state.marks.get(epoch) ?? []) ledger.saveMark`,
       replace: `  for (const [level, offset] of epoch === "" ? (state.marks.get(epoch) ?? []) : []) ledger.saveMark`,
     },
+    series: 5,
   },
   {
     name: "a broken promise is told as a loss",
@@ -198,6 +206,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };`,
       replace: `  return { cause: "promotion", fork: maxOffset(witnessed, switchedAt ?? end), limit: switchedAt ?? end };`,
     },
+    series: 21,
   },
   {
     name: "after a crash the log is taken to be here up to its end",
@@ -210,6 +219,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "what is learned is not counted",
     patch: { file: core("learned"), find: `    countEntry(state, entry);`, replace: `` },
+    series: 8,
   },
   {
     name: "marks of histories that were given up are not shared",
@@ -226,6 +236,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `  for (const word of words) takeWord`,
       replace: `  for (const word of words.slice(words.length)) takeWord`,
     },
+    series: 13,
   },
   {
     name: "what was lost here becomes durable by another's word",
@@ -234,10 +245,11 @@ export const MUTANTS: readonly Mutant[] = [
       find: `  entry.reached |= bits;`,
       replace: `  entry.reached |= bits | durable;`,
     },
+    series: 13,
   },
   {
     name: "broken at more levels is recorded as the same event",
-    series: 2,
+    series: 48,
     patch: {
       file: "services/durability-tracker/src/events/new-events.ts",
       find: `  return broken.length === 0 ? word`,
@@ -247,6 +259,6 @@ export const MUTANTS: readonly Mutant[] = [
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
   { name: "positions tell what was received, not what is on disk", habit: "showsReceived" },
   { name: "ids are announced after their COMMIT", habit: "announcesAfterCommit" },
-  { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled" },
+  { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled", series: 25 },
   { name: "a look-up leaves no tombstone", habit: "looksOnly" },
 ];
