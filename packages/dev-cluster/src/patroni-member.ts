@@ -14,7 +14,7 @@ const goneLimitMs = 10_000;
  */
 const guard = `exec 3<&0
 stop() {
-  server=$(head -1 "$DATA/postmaster.pid") && grep -qa "$DATA" /proc/$server/cmdline || server=
+  server=$(head -1 "$DATA/postmaster.pid") && grep -qaF "$DATA" /proc/$server/cmdline || server=
   kill -9 $1 $server \${server:+$(pgrep -P $server)}
 }
 "$@" & pid=$!

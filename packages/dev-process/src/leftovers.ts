@@ -11,8 +11,8 @@ export function processesWith(...texts: readonly string[]): string[] {
   }
   return pids.flatMap((pid) => {
     try {
-      const command = readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ");
-      const told = `${command}\0${readFileSync(`/proc/${pid}/environ`, "latin1")}`;
+      const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+      const told = `${command}\0${readFileSync(`/proc/${pid}/environ`, "utf8")}`;
       return texts.some((text) => told.includes(text)) ? [`${pid} ${command.slice(0, 120)}`] : [];
     } catch {
       return [];

@@ -14,7 +14,7 @@ import { endGuarded, processesWith, spawnGuarded, TemporaryFolder } from "../src
 const INDEX = new URL("../src/index.ts", import.meta.url).href;
 const PROGRAM = `
   const { spawnGuarded, TemporaryFolder } = await import(process.argv[1]);
-  const folder = await TemporaryFolder.make("highwater-ending-");
+  const folder = await TemporaryFolder.make("highwater-ending é-");
   const script = 'n=0; while :; do mkdir -p "$1/d"; n=$((n + 1)); echo > "$1/d/$n"; done';
   spawnGuarded(["/bin/sh", "-c", script, "writer", folder.path], { detached: true });
   console.log(folder.path);
@@ -34,8 +34,10 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGKILL"] as const)
     });
     const [path] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
     await eventually("it is written to", () => isThere(join(path, "d")));
+    const running = processesWith(path);
     child.kill(signal);
     assert.deepEqual(await once(child, "exit"), [null, signal]);
+    assert.notDeepEqual(running, []);
     await eventually("the folder is gone", async () => !(await isThere(path)));
     await eventually("no process is left", async () => processesWith(path).length === 0);
     assert.ok(!(await isThere(path)), "nobody makes it again");
