@@ -2,7 +2,7 @@
 
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
-import { access, cp, readFile, symlink } from "node:fs/promises";
+import { access, cp, readFile, rename, rm, symlink } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -25,7 +25,7 @@ export interface Binaries {
 export interface BinariesOptions {
   binDir: string | undefined;
   identity: Identity | undefined;
-  /** Where to put a copy if the identity cannot reach the installed files. */
+  /** Where to put a copy, or find one, if the identity cannot reach the installed files. */
   copyTo: string;
 }
 
@@ -72,11 +72,18 @@ async function embeddedDir(options: BinariesOptions): Promise<string> {
   }
   const hasLinks = await hydrate(native);
   if (hasLinks && (await isReachable(native, options.identity))) return native;
+  if (await isReachable(options.copyTo, options.identity)) return options.copyTo;
+  const fresh = `${options.copyTo}-${String(process.pid)}`;
   try {
     // verbatimSymlinks: otherwise the copy's links would lead back to the folder that cannot be reached.
-    await cp(native, options.copyTo, { recursive: true, verbatimSymlinks: true });
-    if (!(await hydrate(options.copyTo))) throw new Error("its symbolic links cannot be made");
-    await run("chmod", ["-R", "a+rX", options.copyTo]);
+    await cp(native, fresh, { recursive: true, verbatimSymlinks: true });
+    if (!(await hydrate(fresh))) throw new Error("its symbolic links cannot be made");
+    await run("chmod", ["-R", "a+rX", fresh]);
+    await rename(fresh, options.copyTo).catch(async (error: unknown) => {
+      // Another process was faster, and its copy is as good.
+      if (!(await isReachable(options.copyTo, options.identity))) throw error;
+      await rm(fresh, { recursive: true, force: true });
+    });
   } catch (cause) {
     throw missing(`${name} cannot be prepared in ${options.copyTo}`, cause);
   }

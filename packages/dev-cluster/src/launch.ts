@@ -40,7 +40,7 @@ export async function launchNodes(context: LaunchContext): Promise<PostgresNode[
   const binaries = await findBinaries({
     binDir: options.pgBinDir,
     identity,
-    copyTo: path.join(dir, "native"),
+    copyTo: path.join(options.templateDir ?? dir, "native"),
   });
   const ports = await choosePorts(planned);
   const nodes = planned.map(({ id, region, zone }, index) => {

@@ -27,8 +27,8 @@ export interface ClusterOptions {
   /** The bin folder of another PostgreSQL installation, 15 or newer. Default: the embedded one. */
   pgBinDir?: string;
   /**
-   * A folder for initialised data folders: clusters that name the same one run initdb once and copy its result, each with a
-   * system identifier of its own. Default: initdb for every cluster.
+   * A folder for what clusters can share: those that name the same one run initdb once and copy its result, each with a system
+   * identifier of its own, and share the copy of programs that the servers' user could not reach. Default: nothing is shared.
    */
   templateDir?: string;
 }
