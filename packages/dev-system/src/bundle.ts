@@ -1,4 +1,4 @@
-// A service's program in one file. A service loads more than a thousand modules, which takes most of the processor time of its start,
+// A program of a service in one file. A service loads more than a thousand modules, which takes most of the processor time of its start,
 // and a run of the tests starts hundreds of services. The slow tests, `make demo` and the image start them from their sources.
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename } from "node:fs/promises";

@@ -11,6 +11,7 @@ import { type ServiceOptions, ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/dev-cluster";
 export { type KeyOptions } from "./api-keys.ts";
+export { programFile } from "./bundle.ts";
 export { type EdgeChanges, RegionEdge } from "./edge.ts";
 export { type Reign, reigns } from "./reigns.ts";
 export { ServiceProcess } from "./service-process.ts";

@@ -7,10 +7,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
+import { programFile } from "@highwater/dev-system";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { decideAuthority, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
 import { KeyRing, ownerTag, type Principal } from "@highwater/service";
@@ -18,7 +18,7 @@ import { roleUrl } from "../../src/identity/role-url.ts";
 import { realClock } from "@highwater/service";
 import { MemoryLog } from "../support/fakes.ts";
 
-const MAIN = fileURLToPath(new URL("../../src/cli/keys/main.ts", import.meta.url));
+const MAIN = new URL("../../src/cli/keys/main.ts", import.meta.url);
 let cluster: Cluster;
 let nodes: readonly NodeSpec[];
 let store: PostgresStore;
@@ -62,7 +62,7 @@ interface Ran {
 async function keys(line: string, stdin = ""): Promise<Ran> {
   const topology = JSON.stringify({ nodes, levels: { disk: { primary: true } } });
   const env = { PATH: process.env["PATH"] ?? "", HIGHWATER_TOPOLOGY: topology };
-  const child = spawn(process.execPath, [MAIN, ...line.split(" ")], { env });
+  const child = spawn(process.execPath, [await programFile(MAIN), ...line.split(" ")], { env });
   child.stdin.end(stdin);
   let stdout = "";
   let stderr = "";
