@@ -68,7 +68,7 @@ export class TrackerPeer {
   }
 
   /** Resolves when the condition holds; it is looked at whenever the gateway has said something. */
-  async until(condition: () => boolean, limitMs = 10_000): Promise<void> {
+  async until(condition: () => boolean, limitMs = 60_000): Promise<void> {
     const timer = setTimeout(() => {
       this.#changed();
     }, limitMs);
