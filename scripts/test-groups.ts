@@ -5,7 +5,7 @@ import { join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /** Beside the source that they test; those that start servers say so in their names. */
-const UNIT = /^((?:packages|services|sdk|infra)\/[^/]+)\/src\/(?!.*\.(?:integration|slow)\.test\.ts$)/;
+const UNIT = /^((?:packages|services|sdk|infra)\/[^/]+)\/src\/(?!.*\.(?:integration|slow)\.test\.)/;
 /** Hooks outside all suites would run for the tests of every file in the process. */
 const ROOT_HOOK = /^(?:before|after)(?:Each)?\(/m;
 
@@ -20,11 +20,24 @@ export function groupUnitTests(files: readonly string[], root: string, folder: s
   groups.delete("");
   const entries = [...groups].map(([name, members]) => {
     const entry = join(folder, `${name.replaceAll("/", "-")}.mjs`);
-    writeFileSync(
-      entry,
-      members.map((file) => `await import("${pathToFileURL(resolve(file)).href}");\n`).join(""),
-    );
+    writeFileSync(entry, entryOf(name, members));
     return entry;
   });
   return [...alone, ...entries];
+}
+
+/** With --test-force-exit a process ends when the tests that are known have ended; the first one keeps it until all are known. */
+function entryOf(name: string, files: readonly string[]): string {
+  const imports = files.map(
+    (file) => `  await import(${JSON.stringify(pathToFileURL(resolve(file)).href)});\n`,
+  );
+  return `import { test } from "node:test";
+const { promise, resolve, reject } = Promise.withResolvers();
+test(${JSON.stringify(`${name}: all ${String(files.length)} files of unit tests are loaded`)}, () => promise);
+try {
+${imports.join("")}  resolve();
+} catch (cause) {
+  reject(cause);
+}
+`;
 }
