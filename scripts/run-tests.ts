@@ -109,7 +109,9 @@ const processes = await settle(() => processesWith(temp, `${MARK}=${mark}`));
 const folders = await settle(() => readdirSync(temp).filter((name) => !name.startsWith("node-")));
 for (const line of processes) console.error(`left running: ${line}`);
 for (const name of folders) console.error(`left behind: ${join(temp, name)}`);
-if (folders.length === 0) rmSync(base, { recursive: true, force: true });
+// What is left behind stays for a look; all else is taken out of the memory.
+for (const folder of folders.length === 0 ? [base] : [entries, templates, bundles, cache])
+  rmSync(folder, { recursive: true, force: true });
 const isClean = processes.length + folders.length === 0;
 process.exit(interrupted ?? (isClean ? process.exitCode : 1));
 
