@@ -62,7 +62,7 @@ async function renewSystemIdentifier(dataDir: string): Promise<void> {
 
 /** `xlp_sysid` of XLogLongPageHeaderData. */
 const LOG_IDENTIFIER_AT = 24;
-/** Of pg_control, the rest of which is zeros; and more than the header of a segment. */
+/** Covers the fields of pg_control, which is zeros behind them, and the header of a segment of the log. */
 const PATCHED_BYTES = 512;
 
 async function patch(file: string, change: (head: Buffer) => void): Promise<void> {
