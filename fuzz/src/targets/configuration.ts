@@ -15,6 +15,11 @@ type Env = Readonly<Record<string, string>>;
 const SECRET = "secret-of-everybody";
 const SHARED: Env = {
   HIGHWATER_TOPOLOGY: JSON.stringify(TOPOLOGY),
+  HIGHWATER_DEPLOYMENT: "production",
+  HIGHWATER_DEPLOYMENT_KEYS: JSON.stringify([
+    { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: `${SECRET} ${SECRET}` },
+    { kid: 2, validFrom: "2026-02-01T00:00:00Z", secret: `${SECRET}, ${SECRET}` },
+  ]),
   HIGHWATER_INTERNAL_SECRET: SECRET,
   HIGHWATER_RETENTION_MS: "86400000",
 };

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { readSource } from "../../envoy/src/index.ts";
 import { loadConfig as loadTrackerConfig } from "../../../services/durability-tracker/src/config.ts";
 import { loadConfig as loadGatewayConfig } from "../../../services/txn-gateway/src/config.ts";
@@ -13,6 +14,11 @@ import { layOverrides, type StandIn, whyNoStandIn } from "./stand-in.ts";
 import { type Ran, whyNotFull } from "./tools.ts";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
+/** By variable, where any text will not do. */
+const VALUES: Readonly<Record<string, string>> = {
+  GATEWAY_ROLE_PASSWORDS: "{}",
+  HIGHWATER_DEPLOYMENT_KEYS: TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT_KEYS,
+};
 
 interface Outputs {
   readonly environments: {
@@ -93,10 +99,7 @@ function checkRendered(outputs: Outputs): void {
   for (const [region, slots] of Object.entries(outputs.environments.value))
     for (const [slot, environment] of Object.entries(slots)) {
       const kind = "GATEWAY_NAME" in environment ? "gateway" : "tracker";
-      const secrets = outputs.secret_variables.value[kind].map((name) => [
-        name,
-        name === "GATEWAY_ROLE_PASSWORDS" ? "{}" : SECRET,
-      ]);
+      const secrets = outputs.secret_variables.value[kind].map((name) => [name, VALUES[name] ?? SECRET]);
       const env = { ...environment, ...(Object.fromEntries(secrets) as Record<string, string>) };
       const loaded =
         kind === "gateway" ? loadGatewayConfig(env, refuseFile) : loadTrackerConfig(env, refuseFile);
@@ -131,8 +134,9 @@ function refuseFile(path: string): string {
 /** No value of a secret is where it does not belong. */
 async function checkSecrets(aws: StandIn, texts: readonly string[]): Promise<void> {
   const service = JSON.parse(await aws.readSecret("highwater/service")) as Record<string, string>;
-  const values = [await aws.readSecret("highwater/master"), ...Object.values(service)];
-  assert.equal(new Set(values).size, 4, "every secret is its own");
+  const [key] = JSON.parse(await aws.readSecret("highwater/deployment")) as [{ secret: string }];
+  const values = [await aws.readSecret("highwater/master"), key.secret, ...Object.values(service)];
+  assert.equal(new Set(values).size, 5, "every secret is its own");
   for (const value of values) {
     assert.ok(value.length >= 32);
     for (const text of texts) assert.ok(!text.includes(value), "a secret's value is in a plan or a state");

@@ -9,6 +9,7 @@ import { whyNoEnvoy } from "@highwater/dev-envoy";
 import { eventually } from "@highwater/dev-process";
 import type { CandidateReport } from "@highwater/durability-tracker/failover";
 import { Highwater, newTransactionId, sql } from "@highwater/sdk";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { check } from "../../../examples/ad-exchange/src/check.ts";
 import { Exchange } from "../../../examples/ad-exchange/src/exchange.ts";
 import { Publishers } from "../../../examples/ad-exchange/src/publishers.ts";
@@ -29,6 +30,7 @@ const SECRETS = {
     HIGHWATER_INTERNAL_SECRET: "internal-0123456789abcdef0123456789abcdef",
     GATEWAY_SESSION_SECRET: "session-0123456789abcdef0123456789abcdef",
   },
+  deployment: JSON.parse(TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT_KEYS) as unknown[],
   gateways: { [APP_ROLE]: "app-0123456789abcdef0123456789abcdef" },
 };
 const LOAD = { publishers: 2, pauseMs: 300, bidsPerAuction: 3, pagesMax: 8 };

@@ -7,11 +7,13 @@ import { tmpdir } from "node:os";
 import { basename, join, sep } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { programFile } from "./bundle.ts";
 
 export interface ServiceOptions {
   readonly name: string;
   readonly main: URL;
+  /** Without keys of a deployment among them, it is the one for development. */
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
   /** Whether a failure leaves a copy of the log in the machine's place for temporary files; default true. */
@@ -58,7 +60,7 @@ export class ServiceProcess {
     const log = openSync(options.logFile, "a");
     const logStart = fstatSync(log).size;
     const child = spawn(process.execPath, args, {
-      env: { ...process.env, ...options.env },
+      env: { ...TEST_DEPLOYMENT, ...process.env, ...options.env },
       // Its own group, so that Ctrl-C in the terminal reaches it only through its parent.
       detached: true,
       // It writes the log itself, which is therefore whole when it has exited.

@@ -2,6 +2,19 @@
 export { type Caller } from "./caller.ts";
 export { Callers, type CallersOptions } from "./callers.ts";
 export { Admission, type AdmissionDefaults, type Admitted } from "./identity/admission.ts";
+export {
+  DeploymentKeys,
+  type DeploymentKeysOptions,
+  MAC_BYTES,
+  type Purpose,
+  type Signature,
+} from "./deployment-keys/deployment-keys.ts";
+export {
+  DEPLOYMENT_SETTINGS,
+  type DeploymentKey,
+  describeSchedule,
+  type Schedule,
+} from "./deployment-keys/settings.ts";
 export { AnonymousAuthenticator, ANYBODY } from "./identity/anonymous.ts";
 export { type AuthenticatorDeps, makeAuthenticator } from "./identity/authenticator.ts";
 export { FELLOW_SERVICE, InternalAuthenticator, internalCredential } from "./identity/internal.ts";

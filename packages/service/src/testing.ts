@@ -1,6 +1,25 @@
 // For tests: a clock that only the test moves, and a log that remembers.
 import { type Clock } from "@highwater/store";
+import { DeploymentKeys } from "./deployment-keys/deployment-keys.ts";
 import { type Log } from "./log.ts";
+
+/** What makes a service one of the deployment that tests and development systems are. Its secret is public. */
+export const TEST_DEPLOYMENT = {
+  HIGHWATER_DEPLOYMENT: "development",
+  HIGHWATER_DEPLOYMENT_KEYS: JSON.stringify([
+    { kid: 1, validFrom: "1970-01-01T00:00:00Z", secret: "for development only, known to everybody" },
+  ]),
+} as const;
+
+/** The keys of that deployment. */
+export function testDeploymentKeys(): DeploymentKeys {
+  const [key] = JSON.parse(TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT_KEYS) as [{ kid: number; secret: string }];
+  return new DeploymentKeys({
+    deployment: TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT,
+    schedule: [{ ...key, validFromMs: 0 }],
+    wallMs: () => 0,
+  });
+}
 
 interface Timer {
   readonly atMs: number;

@@ -1,5 +1,7 @@
 // The environment as a frozen Config: every variable of the tracker, in one table.
 import {
+  DEPLOYMENT_SETTINGS,
+  describeSchedule,
   type Env,
   identityVariables,
   type IdentitySettings,
@@ -44,6 +46,7 @@ const SETTINGS = {
   /** The file that holds the ledger; its folder must exist. */
   ledgerFile: text("TRACKER_LEDGER"),
   topology,
+  ...DEPLOYMENT_SETTINGS,
   probeIntervalMs: integer("TRACKER_PROBE_INTERVAL_MS", { fallback: 150, min: 10, max: 60_000 }),
   /** The same once nothing has happened for a while. */
   calmProbeIntervalMs: integer("TRACKER_CALM_PROBE_INTERVAL_MS", { fallback: 1_500, min: 10, max: 60_000 }),
@@ -148,9 +151,17 @@ export function leaseFaults({ kind }: AuthoritySettings, levels: Levels): string
 
 /** The configuration without its secrets: connection strings become node names. */
 export function describeConfig(config: Config): Record<string, unknown> {
-  const { topology: cluster, authority, internalSecret, internalSecretPrevious, ...rest } = config;
+  const {
+    topology: cluster,
+    authority,
+    internalSecret,
+    internalSecretPrevious,
+    deploymentKeys,
+    ...rest
+  } = config;
   return {
     ...rest,
+    deploymentKeys: describeSchedule(deploymentKeys),
     authority: describeAuthority(authority),
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),

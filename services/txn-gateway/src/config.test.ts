@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { describeConfig, loadConfig, VARIABLES } from "./config.ts";
 
 const TOPOLOGY = JSON.stringify({
@@ -9,7 +10,10 @@ const TOPOLOGY = JSON.stringify({
   ],
   levels: { disk: { primary: true }, region: { replicas: 1, outside: "region" } },
 });
-const GOOD = { GATEWAY_NAME: "gateway-1", GATEWAY_REGION: "us-east", HIGHWATER_TOPOLOGY: TOPOLOGY };
+const GOOD = {
+  ...TEST_DEPLOYMENT,
+  ...{ GATEWAY_NAME: "gateway-1", GATEWAY_REGION: "us-east", HIGHWATER_TOPOLOGY: TOPOLOGY },
+};
 const noFiles = (): string => {
   throw Object.assign(new Error("no such file"), { code: "ENOENT" });
 };
@@ -58,6 +62,8 @@ test("every fault is reported at once, each with its variable", () => {
     "GATEWAY_REGION",
     "GATEWAY_TRACKERS",
     "GATEWAY_TRACKERS",
+    "HIGHWATER_DEPLOYMENT",
+    "HIGHWATER_DEPLOYMENT_KEYS",
     "HIGHWATER_TOPOLOGY",
   ]);
 });

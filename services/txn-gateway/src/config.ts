@@ -1,5 +1,7 @@
 // The environment as a frozen Config: every variable of the gateway, in one table.
 import {
+  DEPLOYMENT_SETTINGS,
+  describeSchedule,
   type Env,
   Faults,
   hostOf,
@@ -52,18 +54,11 @@ const rolePasswords: Setting<ReadonlyMap<string, string>> = {
 const HOUR_MS = 3_600_000;
 const MEBIBYTE = 1_048_576;
 
-const SETTINGS = {
-  host: text("GATEWAY_HOST", "127.0.0.1"),
-  /** 0: any free one. */
-  port: integer("GATEWAY_PORT", { fallback: 0, min: 0, max: 65_535 }),
-  /** Of the pages that may call from a browser. */
-  corsOrigins: origins("GATEWAY_CORS_ORIGINS"),
+/** What it takes to reach the store: the command for API keys needs no more. */
+const STORE_SETTINGS = {
   /** Unique among the running gateways. */
   name: name("GATEWAY_NAME"),
-  region: name("GATEWAY_REGION"),
   topology,
-  /** Base URLs, nearest first. */
-  trackers: urls("GATEWAY_TRACKERS"),
   poolSize: integer("GATEWAY_POOL_SIZE", { fallback: POSTGRES_DEFAULTS.poolSize, min: 1, max: 1_000 }),
   poolQueue: integer("GATEWAY_POOL_QUEUE", { fallback: POSTGRES_DEFAULTS.poolQueue, min: 0, max: 1_000_000 }),
   connectTimeoutMs: integer("GATEWAY_CONNECT_TIMEOUT_MS", {
@@ -84,6 +79,25 @@ const SETTINGS = {
     min: 1,
     max: 1_000,
   }),
+  retentionMs: integer("HIGHWATER_RETENTION_MS", {
+    fallback: 24 * HOUR_MS,
+    min: 1_000,
+    max: 366 * 24 * HOUR_MS,
+  }),
+  rolePasswords,
+} as const;
+
+const SETTINGS = {
+  host: text("GATEWAY_HOST", "127.0.0.1"),
+  /** 0: any free one. */
+  port: integer("GATEWAY_PORT", { fallback: 0, min: 0, max: 65_535 }),
+  /** Of the pages that may call from a browser. */
+  corsOrigins: origins("GATEWAY_CORS_ORIGINS"),
+  region: name("GATEWAY_REGION"),
+  ...DEPLOYMENT_SETTINGS,
+  /** Base URLs, nearest first. */
+  trackers: urls("GATEWAY_TRACKERS"),
+  ...STORE_SETTINGS,
   /** Interactive transactions: all of them, and of one key. Each holds a database session. */
   maxOpen: integer("GATEWAY_MAX_OPEN", { fallback: 64, min: 0, max: 100_000 }),
   maxOpenPerKey: integer("GATEWAY_MAX_OPEN_PER_KEY", { fallback: 8, min: 0, max: 100_000 }),
@@ -111,16 +125,10 @@ const SETTINGS = {
     min: 1,
     max: 10_000_000,
   }),
-  retentionMs: integer("HIGHWATER_RETENTION_MS", {
-    fallback: 24 * HOUR_MS,
-    min: 1_000,
-    max: 366 * 24 * HOUR_MS,
-  }),
   /** How far ahead of the server's clock the time inside an id may be. */
   idFutureMs: integer("GATEWAY_ID_FUTURE_MS", { fallback: 300_000, min: 0, max: 24 * HOUR_MS }),
   /** How long a safe transaction waits that does not say so itself. */
   maxWaitMs: integer("GATEWAY_MAX_WAIT_MS", { fallback: 30_000, min: 0, max: 60_000 }),
-  rolePasswords,
   /** Signs the header that pins an open transaction to its gateway. Null: a random one of this process. */
   sessionSecret: secret("GATEWAY_SESSION_SECRET"),
   /** By which trackers know the gateway. */
@@ -133,6 +141,17 @@ export type Config = ValuesOf<typeof SETTINGS> & {
   readonly identity: IdentitySettings;
   readonly exposure: ExposureSettings;
 };
+
+/** What makeStore() and the rule of authority need. */
+export type StoreConfig = ValuesOf<typeof STORE_SETTINGS> & { readonly authority: AuthoritySettings };
+
+export function loadStoreConfig(env: Env, readFile: ReadFile): Loaded<StoreConfig> {
+  const { values, faults } = readSettings(STORE_SETTINGS, env, readFile);
+  const authority = readAuthority(env);
+  faults.push(...authority.faults);
+  if (faults.length > 0) return { ok: false, faults };
+  return { ok: true, config: Object.freeze({ ...values, authority: authority.settings }) };
+}
 
 /** Every variable that the service reads, in the order of the table; for documentation. */
 export const VARIABLES: readonly string[] = [
@@ -163,9 +182,10 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
 /** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
 export function describeConfig(config: Config): Record<string, unknown> {
   const { topology: cluster, trackers, authority, rolePasswords: passwords, ...others } = config;
-  const { sessionSecret, internalSecret, ...rest } = others;
+  const { sessionSecret, internalSecret, deploymentKeys, ...rest } = others;
   return {
     ...rest,
+    deploymentKeys: describeSchedule(deploymentKeys),
     authority: describeAuthority(authority),
     rolesWithPassword: [...passwords.keys()],
     hasSessionSecret: sessionSecret !== null,

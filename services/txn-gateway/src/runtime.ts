@@ -1,14 +1,14 @@
 // The real chance, store and network. The only file of this service that touches them.
 import { type ProcessParts, realClock } from "@highwater/service";
 import { type Clock, PostgresKeys, PostgresStore } from "@highwater/store";
-import { type Config } from "./config.ts";
+import { type Config, type StoreConfig } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { roleUrl } from "./identity/role-url.ts";
 import { HttpTransport } from "./trackers/http-transport.ts";
 
 const LIVENESS_TIMEOUT_MS = 2_000;
 
-export function makeStore(config: Config, clock: Clock): PostgresStore {
+export function makeStore(config: StoreConfig, clock: Clock): PostgresStore {
   return new PostgresStore({
     nodes: config.topology.nodes,
     clock,

@@ -25,6 +25,7 @@ import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
 import { type Answer } from "./transactions.ts";
 import { ANYBODY } from "@highwater/service";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { type Caller } from "./txn/caller.ts";
 import { type Accepted } from "./txn/request.ts";
 
@@ -40,6 +41,7 @@ function makeConfig(): Config {
   const nodes = [{ id: "a", region: "r", zone: "z", url: "postgresql://a/app" }];
   const loaded = loadConfig(
     {
+      ...TEST_DEPLOYMENT,
       GATEWAY_NAME: "g1",
       GATEWAY_REGION: "r",
       GATEWAY_TRACKERS: TRACKER,

@@ -57,6 +57,7 @@ module "service_europe" {
   providers = { aws = aws.europe }
 
   name          = "${var.name}-eu-west-1"
+  deployment    = var.name
   region        = "eu-west-1"
   topology_json = module.topology.topology_json
   slots         = module.topology.regions["eu-west-1"]
@@ -72,7 +73,7 @@ module "service_europe" {
   peer_cidrs            = { for region, cidr in local.cidrs : region => cidr if region != "eu-west-1" }
   internet_egress       = var.internet_egress
   images                = local.images["eu-west-1"]
-  secret_arns           = { service = module.secrets.arns["eu-west-1"].service, gateways = module.secrets.arns["eu-west-1"].gateways }
+  secret_arns           = { service = module.secrets.arns["eu-west-1"].service, deployment = module.secrets.arns["eu-west-1"].deployment, gateways = module.secrets.arns["eu-west-1"].gateways }
   kms_key_arn           = module.key_europe.arn
   exposure_level        = var.exposure_level
   environment           = var.environment

@@ -75,6 +75,7 @@ module "service_east" {
   providers = { aws = aws.east }
 
   name          = "${var.name}-us-east-1"
+  deployment    = var.name
   region        = "us-east-1"
   topology_json = module.topology.topology_json
   slots         = module.topology.regions["us-east-1"]
@@ -90,7 +91,7 @@ module "service_east" {
   peer_cidrs            = { for region, cidr in local.cidrs : region => cidr if region != "us-east-1" }
   internet_egress       = var.internet_egress
   images                = local.images["us-east-1"]
-  secret_arns           = { service = module.secrets.arns["home"].service, gateways = module.secrets.arns["home"].gateways }
+  secret_arns           = { service = module.secrets.arns["home"].service, deployment = module.secrets.arns["home"].deployment, gateways = module.secrets.arns["home"].gateways }
   kms_key_arn           = module.key_east.arn
   exposure_level        = var.exposure_level
   environment           = var.environment

@@ -74,6 +74,7 @@ module "service_west" {
   providers = { aws = aws.west }
 
   name          = "${var.name}-us-west-2"
+  deployment    = var.name
   region        = "us-west-2"
   topology_json = module.topology.topology_json
   slots         = module.topology.regions["us-west-2"]
@@ -89,7 +90,7 @@ module "service_west" {
   peer_cidrs            = { for region, cidr in local.cidrs : region => cidr if region != "us-west-2" }
   internet_egress       = var.internet_egress
   images                = local.images["us-west-2"]
-  secret_arns           = { service = module.secrets.arns["us-west-2"].service, gateways = module.secrets.arns["us-west-2"].gateways }
+  secret_arns           = { service = module.secrets.arns["us-west-2"].service, deployment = module.secrets.arns["us-west-2"].deployment, gateways = module.secrets.arns["us-west-2"].gateways }
   kms_key_arn           = module.key_west.arn
   exposure_level        = var.exposure_level
   environment           = var.environment

@@ -1,10 +1,11 @@
-# The secrets of a system, made in one region and copied to all. Three, by who may read them: tasks never need the master's.
+# The secrets of a system, made in one region and copied to all. Four, by who may read and write them: tasks never need the master's.
 
 locals {
   secrets = {
-    master   = "Password of the database's master user; read by the set-up of roles only"
-    service  = "What gateways and trackers share: PGPASSWORD, HIGHWATER_INTERNAL_SECRET, GATEWAY_SESSION_SECRET"
-    gateways = "GATEWAY_ROLE_PASSWORDS: passwords of the login roles of API keys, by role, as JSON"
+    master     = "Password of the database's master user; read by the set-up of roles only"
+    service    = "What gateways and trackers share: PGPASSWORD, HIGHWATER_INTERNAL_SECRET, GATEWAY_SESSION_SECRET"
+    gateways   = "GATEWAY_ROLE_PASSWORDS: passwords of the login roles of API keys, by role, as JSON"
+    deployment = "HIGHWATER_DEPLOYMENT_KEYS: schedule of the keys that sign tokens and tag receipts, as JSON"
   }
 }
 
@@ -50,6 +51,20 @@ resource "aws_secretsmanager_secret_version" "gateways" {
   # The second label stays when operators write. Versions without one are thrown away some day, and Terraform would then make this
   # one anew: all keys would be without their passwords.
   version_stages = ["AWSCURRENT", "TERRAFORM"]
+
+  lifecycle {
+    ignore_changes = [version_stages]
+  }
+}
+
+# The schedule's first key. Operators append to it; written anew it would make all receipts and tokens unknown, so no version raises it.
+resource "aws_secretsmanager_secret_version" "deployment" {
+  secret_id = aws_secretsmanager_secret.this["deployment"].id
+  secret_string_wo = jsonencode([
+    { kid = 1, validFrom = "1970-01-01T00:00:00Z", secret = var.deployment_secret },
+  ])
+  secret_string_wo_version = 1
+  version_stages           = ["AWSCURRENT", "TERRAFORM"]
 
   lifecycle {
     ignore_changes = [version_stages]

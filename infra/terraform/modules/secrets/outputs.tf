@@ -1,5 +1,5 @@
 output "arns" {
-  description = "By region (`home` is the one where they are made) and secret (`master`, `service`, `gateways`), the ARN. It is known once the values are written, so that no task is started before."
+  description = "By region (`home` is the one where they are made) and secret (`master`, `service`, `gateways`, `deployment`), the ARN. It is known once the values are written, so that no task is started before."
   value = merge(
     { home = { for name, secret in aws_secretsmanager_secret.this : name => secret.arn } },
     {
@@ -15,6 +15,7 @@ output "arns" {
     aws_secretsmanager_secret_version.master,
     aws_secretsmanager_secret_version.service,
     aws_secretsmanager_secret_version.gateways,
+    aws_secretsmanager_secret_version.deployment,
   ]
 }
 

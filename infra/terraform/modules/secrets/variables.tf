@@ -87,6 +87,18 @@ variable "session_secret" {
   }
 }
 
+variable "deployment_secret" {
+  description = "Of the first key that signs tokens and tags receipts: `HIGHWATER_DEPLOYMENT_KEYS`. It is written once; `values_version` does not write it anew."
+  type        = string
+  sensitive   = true
+  ephemeral   = true
+
+  validation {
+    condition     = length(var.deployment_secret) >= 32
+    error_message = "Must have at least 32 characters."
+  }
+}
+
 variable "recovery_window_days" {
   description = "How long a deleted secret can be brought back; 0: not at all, for systems that are thrown away."
   type        = number

@@ -19,8 +19,8 @@ locals {
   ])
   readable = merge(
     {
-      gateway = [var.secret_arns.service, var.secret_arns.gateways]
-      tracker = [var.secret_arns.service]
+      gateway = [var.secret_arns.service, var.secret_arns.deployment, var.secret_arns.gateways]
+      tracker = [var.secret_arns.service, var.secret_arns.deployment]
       edge    = []
     },
     var.setup == null ? {} : { setup = [var.secret_arns.service, var.secret_arns.gateways, var.setup.master_secret_arn] },

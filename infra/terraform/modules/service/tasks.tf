@@ -2,8 +2,9 @@
 
 locals {
   shared_environment = {
-    HIGHWATER_TOPOLOGY  = var.topology_json
-    HIGHWATER_AUTHORITY = var.authority
+    HIGHWATER_TOPOLOGY   = var.topology_json
+    HIGHWATER_AUTHORITY  = var.authority
+    HIGHWATER_DEPLOYMENT = var.deployment
     # The authorities of RDS, which no system's own list has; the image brings them.
     NODE_EXTRA_CA_CERTS = "/etc/highwater/rds-authorities.pem"
   }
@@ -36,9 +37,10 @@ locals {
     )
   }
 
-  shared_secrets = {
-    for name in ["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET"] : name => "${var.secret_arns.service}:${name}::"
-  }
+  shared_secrets = merge(
+    { for name in ["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET"] : name => "${var.secret_arns.service}:${name}::" },
+    { HIGHWATER_DEPLOYMENT_KEYS = var.secret_arns.deployment },
+  )
   secrets = {
     gateway = merge(local.shared_secrets, {
       GATEWAY_SESSION_SECRET = "${var.secret_arns.service}:GATEWAY_SESSION_SECRET::"

@@ -127,9 +127,19 @@ variable "architecture" {
   }
 }
 
+variable "deployment" {
+  description = "Name of the whole system, the same in all regions: `HIGHWATER_DEPLOYMENT`. It is part of every receipt's tag and every token, so it stays what it was."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$", var.deployment))
+    error_message = "Must be 1 to 40 letters, digits, '.', '_' or '-', beginning with a letter or digit."
+  }
+}
+
 variable "secret_arns" {
-  description = "ARNs of this region's copies of the secrets, from `secrets`: `service` and `gateways`."
-  type        = object({ service = string, gateways = string })
+  description = "ARNs of this region's copies of the secrets, from `secrets`: `service`, `deployment` and `gateways`."
+  type        = object({ service = string, deployment = string, gateways = string })
 
   validation {
     condition     = alltrue([for arn in values(var.secret_arns) : can(regex("^arn:[^:]+:secretsmanager:${var.region}:", arn))])
@@ -222,7 +232,7 @@ variable "environment" {
         "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
         "GATEWAY_EXPOSURE_LEVEL", "GATEWAY_EXPOSURE_GATEWAYS", "GATEWAY_ROLE_PASSWORDS", "GATEWAY_SESSION_SECRET",
         "TRACKER_NAME", "TRACKER_REGION", "TRACKER_HOST", "TRACKER_PORT", "TRACKER_LEDGER", "TRACKER_AUTH", "TRACKER_EXPOSURE_LEVEL",
-        "HIGHWATER_TOPOLOGY", "HIGHWATER_AUTHORITY", "HIGHWATER_INTERNAL_SECRET", "PGPASSWORD", "NODE_EXTRA_CA_CERTS",
+        "HIGHWATER_TOPOLOGY", "HIGHWATER_AUTHORITY", "HIGHWATER_DEPLOYMENT", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_INTERNAL_SECRET", "PGPASSWORD", "NODE_EXTRA_CA_CERTS",
       ],
     )) == 0
     error_message = "The module sets one of these variables itself; use the module's own variable for it."

@@ -17,6 +17,7 @@ const SETUP = "setup";
 export interface SecretValues {
   readonly master: string;
   readonly service: Readonly<Record<string, string>>;
+  readonly deployment: readonly unknown[];
   readonly gateways: Readonly<Record<string, string>>;
 }
 
@@ -238,7 +239,7 @@ function valueOf(valueFrom: string, { region, rendered, secrets }: Vault): strin
   if (found === undefined || where !== region) throw new Error(`${region} has no secret ${valueFrom}`);
   const value = secrets[found];
   if (key === "") return typeof value === "string" ? value : JSON.stringify(value);
-  const part = typeof value === "string" ? undefined : value[key];
+  const part = typeof value === "string" ? undefined : (value as SecretValues["service"])[key];
   if (part === undefined) throw new Error(`the secret ${name} has no ${key}`);
   return part;
 }

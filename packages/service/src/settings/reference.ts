@@ -20,6 +20,14 @@ const KEYS = "[keys.md](keys.md)";
 /** Of the variables that all services read. */
 export const ABOUT_SHARED: AboutVariables = {
   HIGHWATER_TOPOLOGY: about("nodes and levels as JSON, or `@file`", REQUIRED),
+  HIGHWATER_DEPLOYMENT: about(
+    "name of the deployment; the same for all its services: [keys.md](keys.md#deployment-keys)",
+    REQUIRED,
+  ),
+  HIGHWATER_DEPLOYMENT_KEYS: about(
+    "schedule of the secrets that sign tokens and tag receipts, as JSON, or `@file`; the same for all services: [keys.md](keys.md#deployment-keys)",
+    REQUIRED,
+  ),
   HIGHWATER_RETENTION_MS: about(
     "how long receipts are kept, and so how old an id may be; the same everywhere",
   ),

@@ -10,6 +10,7 @@ import { Etcd, type HeldKey } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { type EpochId, type LevelRule, makeUuidV7, type Offset } from "@highwater/protocol";
 import { realClock as clock } from "@highwater/service";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { type PositionsReport } from "@highwater/store";
 import { MemoryStore, MemoryWorld } from "@highwater/store/memory";
 import { loadConfig, type LoadedConfig } from "../../src/config.ts";
@@ -74,6 +75,7 @@ type Levels = Readonly<Record<string, LevelRule>>;
 const loadFor = (scope: string, levels: Levels, authority: Record<string, string>): LoadedConfig =>
   loadConfig(
     {
+      ...TEST_DEPLOYMENT,
       TRACKER_NAME: "east",
       TRACKER_REGION: "east",
       TRACKER_LEDGER: join(dir, `${scope}.sqlite`),

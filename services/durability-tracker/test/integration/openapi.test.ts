@@ -17,6 +17,7 @@ import {
   realClock,
   routesOf,
 } from "@highwater/service";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { Compile } from "typebox/schema";
 import { buildTracker, loadConfig, makeDeps } from "../../src/app.ts";
 import { OPERATIONS } from "../../src/openapi/document.ts";
@@ -61,6 +62,7 @@ describe("the document", () => {
     const topology = { nodes: [node], levels: { disk: { primary: true } } };
     const loaded = loadConfig(
       {
+        ...TEST_DEPLOYMENT,
         ...{ TRACKER_NAME: "t", TRACKER_REGION: "r", TRACKER_LEDGER: join(folder, "ledger.sqlite") },
         HIGHWATER_TOPOLOGY: JSON.stringify(topology),
       },

@@ -8,6 +8,7 @@ import { EPOCH_A, FakeClock, MemoryLog, newId, ScriptedTransport, settle } from 
 import { loadConfig } from "../config.ts";
 import { Gateway } from "../gateway.ts";
 import { ANYBODY } from "@highwater/service";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { type AcceptedBegin } from "../txn/request.ts";
 
 class ScriptedTransaction implements OpenTransaction {
@@ -79,6 +80,7 @@ async function makeGateway() {
   const nodes = [{ id: "a", region: "r", zone: "z", url: "postgresql://a/app" }];
   const levels = { disk: { primary: true } };
   const env = {
+    ...TEST_DEPLOYMENT,
     GATEWAY_NAME: "g1",
     GATEWAY_REGION: "r",
     HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels }),

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { System } from "@highwater/dev-system";
 import { type Example, jsonLog, type Operation, realClock, routesOf } from "@highwater/service";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { OPERATIONS } from "../../src/openapi/document.ts";
 import { SAMPLE, UPDATE } from "../../src/openapi/sample.ts";
@@ -22,7 +23,10 @@ describe("the document", () => {
   it("has the routes of the application, all of them and no others", async () => {
     const node = { id: "a", region: "r", zone: "z", url: "postgresql://app@127.0.0.1:1/app" };
     const topology = { nodes: [node], levels: { disk: { primary: true } } };
-    const env = { GATEWAY_NAME: "g", GATEWAY_REGION: "r", HIGHWATER_TOPOLOGY: JSON.stringify(topology) };
+    const env = {
+      ...TEST_DEPLOYMENT,
+      ...{ GATEWAY_NAME: "g", GATEWAY_REGION: "r", HIGHWATER_TOPOLOGY: JSON.stringify(topology) },
+    };
     const loaded = loadConfig(env, () => "");
     assert.ok(loaded.ok);
     const app = buildApp(

@@ -15,6 +15,7 @@ import {
   validate,
 } from "@highwater/protocol";
 import { jsonLog, realClock } from "@highwater/service";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { newId } from "./fakes.ts";
@@ -45,6 +46,7 @@ export function gatewayEnv(
   options: GatewayOptions,
 ): Record<string, string> {
   return {
+    ...TEST_DEPLOYMENT,
     GATEWAY_NAME: name,
     GATEWAY_REGION: "us-east",
     HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels: LEVELS }),

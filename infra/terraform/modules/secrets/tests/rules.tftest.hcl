@@ -12,6 +12,7 @@ variables {
   service_password     = "0123456789abcdef"
   internal_secret      = "0123456789abcdef"
   session_secret       = "0123456789abcdef"
+  deployment_secret    = "0123456789abcdef0123456789abcdef"
 }
 
 run "copies_in_every_region" {
@@ -26,7 +27,7 @@ run "copies_in_every_region" {
     error_message = "Every secret has a copy in every further region."
   }
   assert {
-    condition     = aws_secretsmanager_secret_version.service.secret_string_wo == null && aws_secretsmanager_secret_version.master.secret_string_wo == null
+    condition     = aws_secretsmanager_secret_version.service.secret_string_wo == null && aws_secretsmanager_secret_version.deployment.secret_string_wo == null && aws_secretsmanager_secret_version.master.secret_string_wo == null
     error_message = "No value of a secret may be in the state."
   }
   assert {
@@ -41,6 +42,14 @@ run "a_short_password" {
     master_password = "short"
   }
   expect_failures = [var.master_password]
+}
+
+run "a_short_deployment_secret" {
+  command = plan
+  variables {
+    deployment_secret = "0123456789abcdef"
+  }
+  expect_failures = [var.deployment_secret]
 }
 
 run "a_password_that_the_database_refuses" {

@@ -22,6 +22,7 @@ mock_provider "aws" {
 variables {
   name          = "highwater-us-east-1"
   region        = "us-east-1"
+  deployment    = "highwater"
   topology_json = "{\"nodes\":[{\"id\":\"us-east-1\",\"region\":\"us-east-1\",\"zone\":\"multi-az\",\"url\":\"postgresql://highwater_service@east.example.com:5432/app?sslmode=verify-full\"}],\"levels\":{\"disk\":{\"primary\":true},\"region\":{\"replicas\":1,\"outside\":\"region\"}}}"
   slots = {
     gateways = [
@@ -57,8 +58,9 @@ variables {
     collector = "111122223333.dkr.ecr.us-east-1.amazonaws.com/collector@sha256:0000000000000000000000000000000000000000000000000000000000000000"
   }
   secret_arns = {
-    service  = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/service-AbCdEf"
-    gateways = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
+    service    = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/service-AbCdEf"
+    deployment = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/deployment-AbCdEf"
+    gateways   = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
   }
   kms_key_arn = "arn:aws:kms:us-east-1:111122223333:key/0"
   metrics_workspaces = {
@@ -223,8 +225,9 @@ run "a_secret_of_another_region" {
   command = plan
   variables {
     secret_arns = {
-      service  = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/service-AbCdEf"
-      gateways = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
+      service    = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/service-AbCdEf"
+      deployment = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/deployment-AbCdEf"
+      gateways   = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
     }
   }
   expect_failures = [var.secret_arns]

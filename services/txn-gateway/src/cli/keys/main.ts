@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { HighwaterError } from "@highwater/protocol";
 import { realClock } from "@highwater/service";
 import { AUTHORITY_VARIABLES, makeAuthorityRule, PostgresKeys } from "@highwater/store";
-import { loadConfig } from "../../config.ts";
+import { loadStoreConfig } from "../../config.ts";
 import { makeStore } from "../../runtime.ts";
 import { parseKeysCommand, USAGE } from "./parse.ts";
 import { generate, runKeys } from "./run.ts";
@@ -32,9 +32,9 @@ async function main(): Promise<void> {
     return;
   }
   const readFile = (path: string): string => readFileSync(path, "utf8");
-  const env: Record<string, string | undefined> = { GATEWAY_NAME: "keys", GATEWAY_REGION: "keys" };
+  const env: Record<string, string | undefined> = { GATEWAY_NAME: "keys" };
   for (const variable of [...SHARED, ...AUTHORITY_VARIABLES]) env[variable] = process.env[variable];
-  const loaded = loadConfig(env, readFile);
+  const loaded = loadStoreConfig(env, readFile);
   if (!loaded.ok) fail(loaded.faults, 2);
   const { config } = loaded;
   const store = makeStore(config, realClock);

@@ -1,0 +1,94 @@
+// The deployment's keys: tags of receipts, and MACs of what services hand out and later get back. Every purpose has keys of its
+// own, derived from the secrets of the schedule, so that a MAC made for one is worth nothing for another.
+import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from "node:crypto";
+import { formatUuid, type TxnId, txnTimestampMs } from "@highwater/protocol";
+import { type DeploymentKey, type Schedule } from "./settings.ts";
+
+/** `check`: values by which services find out whether their schedules agree. */
+export type Purpose = "token" | "session" | "check";
+
+export interface Signature {
+  readonly kid: number;
+  /** 16 bytes. */
+  readonly mac: Buffer;
+}
+
+export interface DeploymentKeysOptions {
+  readonly deployment: string;
+  readonly schedule: Schedule;
+  /** Says which key signs. */
+  readonly wallMs: () => number;
+}
+
+export const MAC_BYTES = 16;
+const KEY_BYTES = 32;
+
+export class DeploymentKeys {
+  readonly schedule: Schedule;
+  readonly #deployment: string;
+  readonly #wallMs: () => number;
+  readonly #derived = new Map<string, KeyObject>();
+
+  constructor({ deployment, schedule, wallMs }: DeploymentKeysOptions) {
+    if (schedule.length === 0) throw new Error("a schedule has at least one key");
+    this.#deployment = deployment;
+    this.schedule = [...schedule].sort((a, b) => a.validFromMs - b.validFromMs);
+    this.#wallMs = wallMs;
+  }
+
+  /**
+   * Tag of the receipt of this owner's transaction, as the text of a UUID: 128 bits that only the deployment's services can make.
+   * The time in the id selects the key, so that every service makes the same tag at any time.
+   */
+  receiptTag(owner: bigint, id: TxnId): string {
+    const key = this.#derive(this.#keyAt(txnTimestampMs(id)), "receipt");
+    const whose = BigInt.asUintN(128, owner).toString(16).padStart(32, "0");
+    const tag = createHmac("sha256", key)
+      .update(this.#deployment)
+      .update(whose + id.replaceAll("-", ""), "hex")
+      .digest();
+    return formatUuid(tag.subarray(0, MAC_BYTES));
+  }
+
+  /** Number of the key that signs now: the newest whose time has come. */
+  get signingKid(): number {
+    return this.#keyAt(this.#wallMs()).kid;
+  }
+
+  sign(purpose: Purpose, bytes: Uint8Array | string, kid: number = this.signingKid): Signature {
+    const mac = this.#mac(purpose, kid, bytes);
+    if (mac === undefined) throw new Error(`the schedule has no key ${String(kid)}`);
+    return { kid, mac };
+  }
+
+  /** Whether this deployment made the MAC. Every key of the schedule counts, also one whose time is still to come. */
+  verify(purpose: Purpose, kid: number, bytes: Uint8Array | string, mac: Uint8Array): boolean {
+    if (mac.length !== MAC_BYTES) return false;
+    const expected = this.#mac(purpose, kid, bytes);
+    return expected !== undefined && timingSafeEqual(expected, mac);
+  }
+
+  #mac(purpose: Purpose, kid: number, bytes: Uint8Array | string): Buffer | undefined {
+    const key = this.schedule.find((each) => each.kid === kid);
+    if (key === undefined) return undefined;
+    return createHmac("sha256", this.#derive(key, purpose)).update(bytes).digest().subarray(0, MAC_BYTES);
+  }
+
+  /** Before the oldest key's time the oldest counts too: what it once followed was dropped when its ids had expired. */
+  #keyAt(ms: number): DeploymentKey {
+    const key = this.schedule.findLast(({ validFromMs }) => validFromMs <= ms) ?? this.schedule[0];
+    if (key === undefined) throw new Error("a schedule has at least one key");
+    return key;
+  }
+
+  #derive({ kid, secret }: DeploymentKey, purpose: Purpose | "receipt"): KeyObject {
+    const name = `${purpose}.${String(kid)}`;
+    let key = this.#derived.get(name);
+    if (key === undefined) {
+      const info = `highwater ${purpose} ${String(kid)}`;
+      key = createSecretKey(Buffer.from(hkdfSync("sha256", secret, this.#deployment, info, KEY_BYTES)));
+      this.#derived.set(name, key);
+    }
+    return key;
+  }
+}
