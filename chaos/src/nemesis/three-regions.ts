@@ -18,7 +18,7 @@ const ENVIRONMENT = {
 };
 
 export async function startThreeRegions(only?: readonly string[]): Promise<Rig> {
-  const system = await System.start({ levels: RULES, env: ENVIRONMENT });
+  const system = await System.start({ levels: RULES, env: ENVIRONMENT, hasTrackerLinks: true });
   const { cluster, regions } = system;
   return {
     system: {

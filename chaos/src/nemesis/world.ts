@@ -92,6 +92,11 @@ export class World {
     this.#log.failure({ atMs: nowMs(), kind: "settled", node: this.primary, kept });
   }
 
+  /** As brokeEverything(), on every node alike: the replicas follow. */
+  brokeInPlace(kind: string): void {
+    this.#log.failure({ atMs: nowMs(), kind, node: this.primary, kept: [] });
+  }
+
   /** History changed in a way that no level covers. */
   brokeEverything(kind: string, node: string): void {
     this.#log.failure({ atMs: nowMs(), kind, node, kept: [] });

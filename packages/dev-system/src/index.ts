@@ -23,6 +23,13 @@ export interface SystemOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** First of the fixed ports for the services; free ones when absent. */
   readonly portBase?: number;
+  /** Trackers reach the nodes over a link of their own, from trackerLocation(), that can be cut. */
+  readonly hasTrackerLinks?: boolean;
+}
+
+/** Where the tracker of a region is, for links: `cluster.link(trackerLocation(region), region)`. */
+export function trackerLocation(region: string): string {
+  return `tracker-${region}`;
 }
 
 export interface Endpoint {
@@ -191,7 +198,7 @@ export class System implements AsyncDisposable {
     );
   }
 
-  async #reach(from: string, to: string, service: ServiceProcess): Promise<string> {
+  async #reach(from: string, to: string, service: Pick<ServiceProcess, "url" | "port">): Promise<string> {
     if (from === to) return service.url;
     const key = `${from}>${to}:${String(service.port)}`;
     let relay = this.#relays.get(key);
@@ -283,20 +290,31 @@ export class System implements AsyncDisposable {
     for (const statement of sql.split(";")) await this.cluster.query(primary.id, statement);
   }
 
-  async #topologyFile(region: string): Promise<string> {
+  async #topologyFile(region: string, isTracker = false): Promise<string> {
+    const hasOwnLink = isTracker && this.#options.hasTrackerLinks === true;
+    const reach = (url: string): Promise<string> =>
+      hasOwnLink ? this.#overTrackerLink(region, url) : Promise.resolve(url);
     const nodes = await Promise.all(
       this.cluster.nodes.map(async (node) => ({
         id: node.id,
         region: node.region,
         zone: node.zone,
-        url: await this.cluster.connectionString(node.id, { from: region }),
-        appUrl: await this.cluster.connectionString(node.id, { from: region, user: APP_ROLE }),
+        url: await reach(await this.cluster.connectionString(node.id, { from: region })),
+        appUrl: await reach(await this.cluster.connectionString(node.id, { from: region, user: APP_ROLE })),
       })),
     );
     const topology: Topology = { nodes, levels: this.#options.levels ?? DEFAULT_LEVELS };
-    const file = this.topologyFile(region);
+    const file = hasOwnLink ? `${this.topologyFile(region)}.tracker` : this.topologyFile(region);
     await writeFile(file, JSON.stringify(topology, null, 2));
     return file;
+  }
+
+  async #overTrackerLink(region: string, url: string): Promise<string> {
+    const reached = new URL(url);
+    const from = trackerLocation(region);
+    const relay = await this.#reach(from, region, { url, port: Number(reached.port) });
+    reached.port = new URL(relay).port;
+    return reached.href;
   }
 
   #port(at: number, offset: number): string {
@@ -323,7 +341,7 @@ export class System implements AsyncDisposable {
         TRACKER_REGION: region,
         TRACKER_PORT: port === undefined ? this.#port(at, 1) : String(port),
         TRACKER_LEDGER: join(this.cluster.dir, "services", `ledger-${region}.sqlite`),
-        HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
+        HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region, true)}`,
         ...this.#options.env,
       },
     });

@@ -2,6 +2,7 @@
 // Some of it breaks promises, and the product has to say so.
 import { pause } from "../../clock.ts";
 import { type Scenario } from "../scenario.ts";
+import { copyDatabase } from "../database-copy.ts";
 import { best } from "./failover.ts";
 
 const ATTACHED_MIN = 1_500;
@@ -43,6 +44,21 @@ export const HISTORIES: readonly Scenario[] = [
       // The replicas are of the newer history, and attached.
       await pause(random.between(ATTACHED_MIN, ATTACHED_MAX));
       await world.mend();
+    },
+  },
+  {
+    // What a logical restore does: the server runs on, and the database in it is an older one.
+    kind: "restored_database",
+    oneIn: 3,
+    needs: [],
+    run: async ({ world, random, aim }) => {
+      aim(world.primary);
+      const copy = await copyDatabase(world);
+      await pause(random.between(1_000, 4_000));
+      await copy.swapIn(() => {
+        world.brokeInPlace("database_restore");
+      });
+      await world.followed();
     },
   },
   {

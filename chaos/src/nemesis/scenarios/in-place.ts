@@ -1,17 +1,36 @@
 // Nodes that fail and come back as what they were: the primary recovers on its own timeline and uses its offsets again, a
 // replica goes on where it stood. Every level keeps its promises.
 import { execFile } from "node:child_process";
-import { readdir, readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { promisify } from "node:util";
 import { eventually } from "@highwater/dev-process";
 import { pause } from "../../clock.ts";
 import { type Scenario } from "../scenario.ts";
+import { serverProcesses, signalAll } from "../server-processes.ts";
+import { killUnflushed } from "../unflushed.ts";
 import { type World } from "../world.ts";
 
 const run = promisify(execFile);
+const LONG_PAUSE_MS = 60_000;
+const STALLS_MIN = 2;
+const STALLS_MAX = 8;
+/** What the owner of the database can do to the tables of the service while it runs. */
+const OWNER_DDL: readonly string[] = [
+  "ALTER TABLE highwater.epoch_sentinel SET LOGGED",
+  "VACUUM FULL highwater.epoch_sentinel",
+  "VACUUM FULL highwater.witness",
+  "DO $$ BEGIN LOCK TABLE highwater.receipt IN ACCESS EXCLUSIVE MODE; PERFORM pg_sleep(3); END $$",
+  "DO $$ BEGIN LOCK TABLE highwater.epoch IN ACCESS EXCLUSIVE MODE; PERFORM pg_sleep(3); END $$",
+];
 const FULL_LIMIT_MS = 15_000;
 /** A file of the log has 16 MiB, so nearly every write to it goes beyond this. */
 const FULL_BYTES = 64 * 1024;
+
+const withoutPrlimit = (): Promise<string | null> =>
+  run("prlimit", ["--version"]).then(
+    () => null,
+    () => "there is no prlimit",
+  );
 
 export const PRIMARY_IN_PLACE: readonly Scenario[] = [
   {
@@ -85,6 +104,84 @@ export const PRIMARY_IN_PLACE: readonly Scenario[] = [
       await Promise.all(order.map((region) => world.revive(region, "gateway")));
     },
   },
+  {
+    // Longer than every time limit of clients, services and streams.
+    kind: "long_pause_primary",
+    oneIn: 4,
+    needs: [],
+    run: async ({ world, aim }) => {
+      aim(world.primary);
+      try {
+        await world.cluster.pause(world.primary);
+        await pause(LONG_PAUSE_MS);
+      } finally {
+        await world.cluster.resume(world.primary);
+      }
+    },
+  },
+  {
+    // Nothing reaches the disk while clients go on: those processes that write the log in the background stand still.
+    kind: "stalling_disk",
+    oneIn: 1,
+    needs: [],
+    run: async ({ world, random, aim }) => {
+      aim(world.primary);
+      const stalls = Math.round(random.between(STALLS_MIN, STALLS_MAX));
+      for (let stall = 0; stall < stalls; stall++) {
+        const writers = await logWriters(world);
+        try {
+          signalAll(writers, "SIGSTOP");
+          await pause(random.between(200, 2_500));
+        } finally {
+          signalAll(writers, "SIGCONT");
+        }
+        await pause(random.between(20, 300));
+      }
+    },
+  },
+  {
+    kind: "primary_disk_full",
+    oneIn: 2,
+    needs: [],
+    impossible: withoutPrlimit,
+    run: async ({ world, random, aim }) => {
+      const node = world.primary;
+      aim(node);
+      await fillDisk(world, node);
+      await pause(random.between(500, 3_000));
+      const [found] = (await world.cluster.status()).filter(({ id }) => id === node);
+      if (found?.state !== "stopped") await world.cluster.kill(node);
+      world.wentOnInPlace("crash");
+      await world.cluster.start(node);
+    },
+  },
+  {
+    kind: "lose_unflushed",
+    oneIn: 1,
+    needs: [],
+    run: async ({ world, random, aim }) => {
+      aim(world.primary);
+      const awayMs = random.between(0, 1_500);
+      const bytes = await killUnflushed(world);
+      world.say(`${String(bytes)} bytes of log were written and not flushed`);
+      await pause(awayMs);
+      world.wentOnInPlace("crash");
+      await world.cluster.start(world.primary);
+    },
+  },
+  {
+    // The database's owner may do this and mean no harm.
+    kind: "owner_ddl",
+    oneIn: 1,
+    needs: [],
+    run: async ({ world, random, aim }) => {
+      const sql = random.pick(OWNER_DDL);
+      aim(sql);
+      // Some of it ends the epoch. Nothing is lost by that.
+      world.wentOnInPlace("owner_ddl");
+      await world.cluster.query(world.primary, sql);
+    },
+  },
 ];
 
 export const REPLICA_IN_PLACE: readonly Scenario[] = [
@@ -131,11 +228,7 @@ export const REPLICA_IN_PLACE: readonly Scenario[] = [
     kind: "replica_disk_full",
     oneIn: 1,
     needs: [],
-    impossible: async () =>
-      run("prlimit", ["--version"]).then(
-        () => null,
-        () => "there is no prlimit",
-      ),
+    impossible: withoutPrlimit,
     run: async ({ world, random, aim }) => {
       const node = random.pick(world.replicas);
       aim(node);
@@ -151,27 +244,26 @@ export const REPLICA_IN_PLACE: readonly Scenario[] = [
 
 /**
  * No file of the server grows beyond a few pages any more. It is refused with another error number than on a full disk, at
- * the same place: the receiver cannot write the log, and the server goes down.
+ * the same place: the log cannot be written, and the server goes down.
  */
 async function fillDisk(world: World, node: string): Promise<void> {
-  const { dataDir } = world.node(node);
-  const root = Number.parseInt(await readFile(`${dataDir}/postmaster.pid`, "utf8"), 10);
+  const { postmaster, children } = await serverProcesses(world, node);
   // A server's limits are set by its own user.
-  const { uid, gid } = await stat(dataDir);
-  for (const pid of [root, ...(await childrenOf(root))])
+  const { uid, gid } = await stat(world.node(node).dataDir);
+  for (const pid of [postmaster, ...children])
     await run("prlimit", ["--pid", String(pid), `--fsize=${String(FULL_BYTES)}`], {
       uid,
       gid,
       cwd: "/",
     }).catch((cause: unknown) => {
       // A backend may have ended meanwhile.
-      if (pid === root) throw cause;
+      if (pid === postmaster) throw cause;
     });
   await eventually(
     `${node} is out of space`,
     async () => {
       const [found] = (await world.cluster.status()).filter(({ id }) => id === node);
-      if (found?.state !== "replica") return true;
+      if (found?.state !== "replica") return found?.state !== "primary";
       const [row] = await world.cluster.query(node, "SELECT count(*)::int AS n FROM pg_stat_wal_receiver");
       return row?.["n"] === 0;
     },
@@ -179,14 +271,9 @@ async function fillDisk(world: World, node: string): Promise<void> {
   );
 }
 
-async function childrenOf(root: number): Promise<number[]> {
-  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
-  const found = await Promise.all(
-    pids.map(async (pid) => {
-      const status = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-      const parent = status.slice(status.lastIndexOf(")") + 2).split(" ")[1];
-      return Number(parent) === root ? [Number(pid)] : [];
-    }),
-  );
-  return found.flat();
+const LOG_WRITERS = `SELECT pid FROM pg_stat_activity WHERE backend_type IN ('walwriter', 'checkpointer', 'background writer')`;
+
+async function logWriters(world: World): Promise<number[]> {
+  const rows = await world.cluster.query(world.primary, LOG_WRITERS);
+  return rows.map(({ pid }) => Number(pid));
 }

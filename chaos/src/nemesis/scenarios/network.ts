@@ -4,6 +4,8 @@ import { pause } from "../../clock.ts";
 import { type Random } from "../random.ts";
 import { type Scenario, type Stage } from "../scenario.ts";
 
+/** Longer than every time limit of clients, services and streams. */
+const LONG_CUT_MS = 70_000;
 const FLAPS_MIN = 5;
 const FLAPS_MAX = 15;
 
@@ -76,6 +78,20 @@ export const NETWORK: readonly Scenario[] = [
         await pause(stage.random.between(2_000, 7_000));
       } finally {
         await link.setRoundTripMs(usualMs);
+      }
+    },
+  },
+  {
+    kind: "long_cut",
+    oneIn: 4,
+    needs: ["network"],
+    run: async (stage) => {
+      const { link } = someLink(stage);
+      try {
+        await link.cut();
+        await pause(LONG_CUT_MS);
+      } finally {
+        await link.heal();
       }
     },
   },

@@ -1,6 +1,7 @@
 // Gateways and trackers: killed, restarted, paused, all trackers at once, and a ledger with a torn end. Nothing is lost by it.
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
+import { trackerLocation } from "@highwater/dev-system";
 import { pause } from "../../clock.ts";
 import { type Scenario } from "../scenario.ts";
 import { type World } from "../world.ts";
@@ -42,10 +43,13 @@ function restarted(service: Service): Scenario {
   };
 }
 
-function paused(service: Service): Scenario {
+/** Longer than every time limit of clients and of the services themselves. */
+const LONG_PAUSE_MS = 60_000;
+
+function paused(service: Service, isLong: boolean): Scenario {
   return {
-    kind: `pause_${service}`,
-    oneIn: 1,
+    kind: `${isLong ? "long_pause" : "pause"}_${service}`,
+    oneIn: isLong ? 4 : 1,
     needs: ["services"],
     run: async ({ world, random, aim }) => {
       const region = random.pick(world.system.regions);
@@ -54,7 +58,7 @@ function paused(service: Service): Scenario {
       if (pid === undefined) throw new Error(`the ${service} of ${region} has no process`);
       try {
         process.kill(pid, "SIGSTOP");
-        await pause(random.between(500, 7_000));
+        await pause(isLong ? LONG_PAUSE_MS : random.between(500, 7_000));
       } finally {
         process.kill(pid, "SIGCONT");
       }
@@ -65,10 +69,29 @@ function paused(service: Service): Scenario {
 export const SERVICES: readonly Scenario[] = [
   killed("gateway"),
   restarted("gateway"),
-  paused("gateway"),
+  paused("gateway", false),
+  paused("gateway", true),
   killed("tracker"),
   restarted("tracker"),
-  paused("tracker"),
+  paused("tracker", false),
+  paused("tracker", true),
+  {
+    // The tracker sees no database, and its gateways do.
+    kind: "blind_tracker",
+    oneIn: 1,
+    needs: ["services"],
+    run: async ({ world, random, aim }) => {
+      const region = random.pick(world.system.regions);
+      aim(region);
+      const link = world.cluster.link(trackerLocation(region), region);
+      try {
+        await link.cut({ mode: random.chance(0.5) ? "reset" : "blackhole" });
+        await pause(random.between(1_000, 20_000));
+      } finally {
+        await link.heal();
+      }
+    },
+  },
   {
     kind: "kill_all_trackers",
     oneIn: 2,

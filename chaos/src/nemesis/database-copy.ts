@@ -1,0 +1,44 @@
+// A copy of the application's database beside it on the primary, and the swap of the two: a restore without a restart.
+import { Client } from "pg";
+import { type World } from "./world.ts";
+
+const DATABASE = "app";
+const COPY = "app_copy";
+const DISCONNECT = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${DATABASE}' AND pid <> pg_backend_pid()`;
+
+export interface DatabaseCopy {
+  /** Puts the copy in the database's place. `note` is called while no session can see either. */
+  swapIn(note: () => void): Promise<void>;
+}
+
+/** Sessions of the database are ended, because PostgreSQL copies only what is not in use. */
+export async function copyDatabase(world: World): Promise<DatabaseCopy> {
+  await alone(world, async (client) => {
+    await client.query(`CREATE DATABASE ${COPY} TEMPLATE ${DATABASE} `);
+  });
+  return {
+    swapIn: (note) =>
+      alone(world, async (client) => {
+        note();
+        await client.query(`DROP DATABASE ${DATABASE} WITH (FORCE)`);
+        await client.query(`ALTER DATABASE ${COPY} RENAME TO ${DATABASE}`);
+      }),
+  };
+}
+
+/** Runs `work` while nobody else is connected to the database, from a session in another one. */
+async function alone(world: World, work: (client: Client) => Promise<void>): Promise<void> {
+  const client = new Client({
+    connectionString: await world.cluster.connectionString(world.primary, { database: "postgres" }),
+  });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    await client.query(`ALTER DATABASE ${DATABASE} ALLOW_CONNECTIONS false`);
+    await client.query(DISCONNECT);
+    await work(client);
+  } finally {
+    await client.query(`ALTER DATABASE ${DATABASE} ALLOW_CONNECTIONS true`).catch(() => undefined);
+    await client.end();
+  }
+}

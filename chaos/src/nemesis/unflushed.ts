@@ -1,0 +1,76 @@
+// A power failure that takes what was written and not flushed: the kernel's page cache dies with the machine. A plain kill
+// leaves those pages, so the log behind the flush position is wiped here by hand.
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { Client } from "pg";
+import { pause } from "../clock.ts";
+import { serverProcesses, signalAll } from "./server-processes.ts";
+import { type World } from "./world.ts";
+
+const TRIES = 10;
+const ANSWER_LIMIT_MS = 2_000;
+const BETWEEN_TRIES_MS = 50;
+
+/** One backend still runs, so it counts what it has not flushed itself; PostgreSQL keeps the flush position in shared memory. */
+const FLUSHED = `SELECT pg_walfile_name(lsn) AS file, (pg_walfile_name_offset(lsn)).file_offset AS at
+FROM (SELECT pg_current_wal_flush_lsn() AS lsn) flushed`;
+
+interface LogPlace {
+  readonly file: string;
+  readonly at: number;
+}
+
+/**
+ * Kills the primary and wipes its log behind the flush position. Everything is stopped before the position is read, so that
+ * nothing is flushed, and thus acknowledged, between the reading and the kill. Returns the number of bytes that were wiped.
+ */
+export async function killUnflushed(world: World): Promise<number> {
+  const node = world.primary;
+  const client = new Client({ connectionString: await world.cluster.connectionString(node) });
+  // The kill ends this connection as well.
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    const flushed = await stopAndRead(world, node, client);
+    await world.cluster.kill(node);
+    return await wipe(join(world.node(node).dataDir, "pg_wal", flushed.file), flushed.at);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** The server stays stopped. A process that was stopped inside a lock which the query needs gets another chance to leave it. */
+async function stopAndRead(world: World, node: string, client: Client): Promise<LogPlace> {
+  const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  const own = rows[0]?.pid;
+  for (let attempt = 1; ; attempt++) {
+    // The postmaster first, so that no new process escapes.
+    const { postmaster } = await serverProcesses(world, node);
+    signalAll([postmaster], "SIGSTOP");
+    const { children } = await serverProcesses(world, node);
+    const others = children.filter((pid) => pid !== own);
+    signalAll(others, "SIGSTOP");
+    const answered = client.query<LogPlace>(FLUSHED).then(({ rows: [place] }) => place);
+    const place = await Promise.race([answered, pause(ANSWER_LIMIT_MS).then(() => undefined)]);
+    if (place !== undefined) return place;
+    signalAll([...others, postmaster], "SIGCONT");
+    await answered;
+    if (attempt === TRIES) throw new Error(`${node} does not say how far it has flushed while it is stopped`);
+    await pause(BETWEEN_TRIES_MS);
+  }
+}
+
+/** Zeros from the place to the end of the file: a recovery takes that for the end of the log. Returns how many were not zero. */
+async function wipe(path: string, at: number): Promise<number> {
+  const file = await open(path, "r+");
+  try {
+    const { size } = await file.stat();
+    const behind = Buffer.alloc(size - at);
+    await file.read(behind, 0, behind.length, at);
+    const written = behind.findLastIndex((byte) => byte !== 0) + 1;
+    if (written > 0) await file.write(Buffer.alloc(behind.length), 0, behind.length, at);
+    return written;
+  } finally {
+    await file.close();
+  }
+}
