@@ -3,6 +3,7 @@
 import {
   type EpochId,
   type EpochRecord,
+  type HighwaterError,
   type Isolation,
   type Offset,
   type Statement,
@@ -91,6 +92,16 @@ export interface MintRequest {
   readonly finalMarks: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
+/** Counts the memory that the rows of one call take. Who gave it to the store gives the memory back. */
+export interface ResultMeter {
+  /** Null: it has found room for all rows so far. Otherwise the error of a read that had to leave out rows. */
+  readonly refusal: HighwaterError | null;
+  /** False: there is no room for so much, and nothing was counted. */
+  take(bytes: number): boolean;
+  /** Counts what is there already. */
+  note(bytes: number): void;
+}
+
 /** How much of the results is kept. */
 export interface ResultLimits {
   /** Per statement. */
@@ -98,7 +109,9 @@ export interface ResultLimits {
   /** Of all results together. */
   readonly maxBytes: number;
   /** The columns' tables and types in full, not only names and type ids. */
-  readonly fieldDetails?: boolean;
+  readonly fieldDetails?: boolean | undefined;
+  /** Rows for which it has no room are left out. */
+  readonly meter?: ResultMeter | undefined;
 }
 
 /** A column, when `fieldDetails` were asked for. */
@@ -152,11 +165,15 @@ export interface OpenTransaction {
   readonly isOver: boolean;
   /**
    * One round trip. After a failed statement only a ROLLBACK TO SAVEPOINT runs in it.
-   * Errors: HighwaterError; `transaction_aborted` when the session is lost.
+   * Errors: HighwaterError; `transaction_aborted` when the session is lost. `meter`: of this call alone.
    */
-  run(statements: readonly Statement[], signal?: AbortSignal): Promise<readonly StatementResult[]>;
+  run(
+    statements: readonly Statement[],
+    signal?: AbortSignal,
+    meter?: ResultMeter,
+  ): Promise<readonly StatementResult[]>;
   /** Ends it. `results` are those of the statements that rode along. Errors as those of `execute`. */
-  commit(statements: readonly Statement[], signal?: AbortSignal): Promise<Execution>;
+  commit(statements: readonly Statement[], signal?: AbortSignal, meter?: ResultMeter): Promise<Execution>;
   /** Ends it, whatever is running in it. Never rejects. */
   rollback(): Promise<void>;
 }

@@ -1,16 +1,19 @@
 // The bounds of one request: how long it may run, and how much it may answer.
 import { HighwaterError, type StatementResult, type TxnId } from "@highwater/protocol";
 import { type ActiveTransactions } from "./active.ts";
+import { type ResultHold } from "./answers/result-memory.ts";
 import { type Config } from "./config.ts";
 
 /** A read that was cut short is refused: nothing is undone by that. What has written is answered, and says `truncated`. */
 export function refuseTruncated(
   results: readonly StatementResult[],
   config: Pick<Config, "maxRows" | "maxResultBytes">,
-  about: { readonly transactionId?: TxnId; readonly open?: boolean } = {},
+  { hold, ...about }: { readonly hold: ResultHold; readonly transactionId?: TxnId; readonly open?: boolean },
 ): void {
   const statement = results.findIndex(({ truncated }) => truncated === true);
   if (statement < 0) return;
+  if (hold.refusal !== null)
+    throw new HighwaterError(hold.refusal.code, { ...hold.refusal.details, ...about, statement });
   const isRows = (results[statement]?.rows.length ?? 0) >= config.maxRows;
   const limit = isRows
     ? { name: "maxRows", value: config.maxRows }

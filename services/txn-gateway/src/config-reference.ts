@@ -38,6 +38,10 @@ const ABOUT: AboutVariables = {
   GATEWAY_BODY_LIMIT_BYTES: about("of a request; more is 413 `body_too_large`"),
   GATEWAY_MAX_ROWS: about("of one result"),
   GATEWAY_MAX_RESULT_BYTES: about("of all results of a request together"),
+  GATEWAY_RESULT_MEMORY_BYTES: about(
+    "memory for all results that the process holds until they are read; one owner gets half of it, above that 503 `overloaded`; at least six times `GATEWAY_MAX_RESULT_BYTES`",
+  ),
+  GATEWAY_READ_TIMEOUT_MS: about("a client that reads nothing of a large answer for so long is cut off"),
   GATEWAY_PROBE_INTERVAL_MS: about("how often the nodes are looked at"),
   GATEWAY_MAX_PENDING_ANNOUNCEMENTS: about(
     "transactions that no tracker has acknowledged; at the bound 503 `exposure_limit`",

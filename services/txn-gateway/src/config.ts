@@ -53,6 +53,8 @@ const rolePasswords: Setting<ReadonlyMap<string, string>> = {
 
 const HOUR_MS = 3_600_000;
 const MEBIBYTE = 1_048_576;
+/** One owner gets half of the memory, and a large row takes three times its bytes there. */
+const RESULT_MEMORY_FACTOR = 6;
 
 /** What it takes to reach the store: the command for API keys needs no more. */
 const STORE_SETTINGS = {
@@ -119,6 +121,14 @@ const SETTINGS = {
     min: 1_024,
     max: 512 * MEBIBYTE,
   }),
+  /** Of all results that the process holds, as memory: a value takes up to three times its bytes. */
+  resultMemoryBytes: integer("GATEWAY_RESULT_MEMORY_BYTES", {
+    fallback: 512 * MEBIBYTE,
+    min: 8_192,
+    max: 1_024 * 1_024 * MEBIBYTE,
+  }),
+  /** A client that reads nothing of a large answer for so long is cut off. */
+  readTimeoutMs: integer("GATEWAY_READ_TIMEOUT_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),
   probeIntervalMs: integer("GATEWAY_PROBE_INTERVAL_MS", { fallback: 250, min: 10, max: 60_000 }),
   maxPendingAnnouncements: integer("GATEWAY_MAX_PENDING_ANNOUNCEMENTS", {
     fallback: 100_000,
@@ -173,6 +183,12 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const identity = readIdentity(env, { prefix: "GATEWAY", host: values.host });
   const exposure = readExposure(env, readFile, values.topology);
   faults.push(...authority.faults, ...identity.faults, ...exposure.faults);
+  const { maxResultBytes, resultMemoryBytes } = values;
+  const leastBytes = RESULT_MEMORY_FACTOR * maxResultBytes;
+  if (faults.length === 0 && resultMemoryBytes < leastBytes)
+    faults.push(
+      `GATEWAY_RESULT_MEMORY_BYTES is ${String(resultMemoryBytes)}; one result of GATEWAY_MAX_RESULT_BYTES (${String(maxResultBytes)}) needs at least ${String(leastBytes)}`,
+    );
   if (faults.length > 0) return { ok: false, faults };
   const shared = { authority: authority.settings, identity: identity.settings };
   const config = { ...values, ...shared, exposure: exposure.settings };

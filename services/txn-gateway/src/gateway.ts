@@ -3,6 +3,8 @@ import { Admission, Callers, GATEWAY, hostOf, makeAuthenticator, registerProcess
 import { makeAuthorityRule, sleep } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
+import { type Pace } from "./answers/answer-stream.ts";
+import { ResultMemory } from "./answers/result-memory.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Durability } from "./durability.ts";
@@ -40,6 +42,9 @@ export class Gateway {
   readonly interactive: Interactive;
   readonly inspection: Inspection;
   readonly callers: Callers;
+  /** How long the reader of a large answer may pause. */
+  readonly pace: Pace;
+  readonly #memory: ResultMemory;
   readonly #deps: Deps;
   readonly #announcer: Announcer;
   readonly #exposure: Exposure;
@@ -60,6 +65,8 @@ export class Gateway {
     this.#rules = { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs };
     this.#contactMs = deps.clock.monotonicMs();
     this.#active = new ActiveTransactions(deps.clock);
+    this.#memory = new ResultMemory(config.resultMemoryBytes);
+    this.pace = { clock: deps.clock, stallMs: config.readTimeoutMs };
     const onContact = (): void => {
       this.#contactMs = deps.clock.monotonicMs();
     };
@@ -106,7 +113,7 @@ export class Gateway {
     const shared = {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
-      ...{ exposure: this.#exposure, finality },
+      ...{ exposure: this.#exposure, finality, memory: this.#memory },
       lookUps: new LookUps(deps.store, this.primary),
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
     };
@@ -261,6 +268,7 @@ export class Gateway {
     metrics.read(GATEWAY.unacknowledged, () => this.#announcer.pending);
     metrics.read(GATEWAY.openTransactions, () => this.interactive.size);
     metrics.read(GATEWAY.activeTransactions, () => this.#active.size);
+    metrics.read(GATEWAY.resultMemory, () => this.#memory.usedBytes);
     metrics.read(GATEWAY.durabilityWaits, () => marks.waiting);
     metrics.read(GATEWAY.unknownOutcomesOpen, () => metrics.settling);
     metrics.read(GATEWAY.splitBrain, () => (primary.authority.kind === "split" ? 1 : 0));

@@ -3,6 +3,7 @@
 import { HighwaterError, type Offset, type Served, type TokenContent } from "@highwater/protocol";
 import { type NodeReport, type ReplicaReading } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
+import { type ResultHold } from "./answers/result-memory.ts";
 import { refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
@@ -23,6 +24,11 @@ export interface ReadParts {
   readonly metrics: Metrics;
 }
 
+export interface ReadFrom {
+  readonly caller: Caller;
+  readonly hold: ResultHold;
+}
+
 export interface NearbyRead {
   readonly committed: Committed;
   readonly served: Served;
@@ -39,21 +45,22 @@ export class Reads {
   }
 
   /** Null: the primary has to serve it. Errors: those of the statements, `forbidden`, `epoch_changed`. */
-  async nearby(request: Accepted, place: Place, caller: Caller): Promise<NearbyRead | null> {
+  async nearby(request: Accepted, place: Place, from: ReadFrom): Promise<NearbyRead | null> {
+    const { caller, hold } = from;
     const { primary, flush, metrics } = this.#parts;
     const { after } = place;
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
     if (after !== null) this.#checkAfter(after, reign, caller);
     const replica = place.mode === "local" ? this.#replicaFor(request, reign) : null;
     if (replica === null) return null;
-    const read = await this.#readOn(replica, request, after, caller);
+    const read = await this.#readOn(replica, request, after, from);
     if (read === null || !(await this.#mayBelieve(read, replica, request))) {
       metrics.reads.add("primary");
       // The next one may find its proof on the replica.
       if (after?.epoch === reign.epoch) flush.committed(reign);
       return null;
     }
-    refuseTruncated(read.results, this.#parts.config);
+    refuseTruncated(read.results, this.#parts.config, { hold });
     metrics.reads.add("replica");
     const committed = readAt(request.id, caller.principal.owner, read);
     return { committed, served: this.#servedBy(replica, read) };
@@ -93,7 +100,7 @@ export class Reads {
     replica: NodeReport,
     request: Accepted,
     after: TokenContent | null,
-    { principal, signal }: Caller,
+    { caller: { principal, signal }, hold }: ReadFrom,
   ): Promise<Extract<ReplicaReading, { kind: "read" }> | null> {
     const { deps, config, active } = this.#parts;
     const { isolation, statements, fieldDetails = false } = request;
@@ -104,7 +111,7 @@ export class Reads {
         replica.node,
         {
           ...{ statements, isolation, after, role: principal.role, fieldDetails },
-          ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes },
+          ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
           statementTimeoutMs: principal.limits.statementTimeoutMs,
         },
         bounds.signal,
@@ -113,7 +120,7 @@ export class Reads {
     } catch (cause) {
       const why = bounds.reasonFor(cause);
       // The replica's own trouble, not that of the statements: the primary may do better.
-      if (why instanceof HighwaterError && ELSEWHERE.has(why.code)) return null;
+      if (why instanceof HighwaterError && ELSEWHERE.has(why.code) && hold.refusal === null) return null;
       throw why;
     } finally {
       bounds.end();

@@ -4,6 +4,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
 import { type Announcer } from "./announcer.ts";
+import { type ResultHold, type ResultMemory } from "./answers/result-memory.ts";
 import { refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
@@ -23,6 +24,11 @@ import { type Accepted } from "./txn/request.ts";
 
 export { type Answer } from "./outcomes.ts";
 
+/** An answer and the memory of its results, which who sends it releases. */
+export interface HeldAnswer extends Answer {
+  readonly hold: ResultHold;
+}
+
 export interface TransactionParts {
   readonly config: Config;
   readonly deps: Deps;
@@ -34,6 +40,15 @@ export interface TransactionParts {
   readonly outcomes: Outcomes;
   readonly reads: Reads;
   readonly metrics: Metrics;
+  readonly memory: ResultMemory;
+}
+
+/** What each part of a run passes on to the next. */
+interface Run {
+  readonly request: Accepted;
+  readonly caller: Caller;
+  readonly hold: ResultHold;
+  readonly trace: TransactionTrace | null;
 }
 
 /** A request that arrives between two reigns waits so long for the next before it is refused. */
@@ -65,13 +80,13 @@ export class Transactions {
   }
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
-  async run(request: Accepted, caller: Caller): Promise<Answer> {
+  async run(request: Accepted, caller: Caller): Promise<HeldAnswer> {
     const { metrics, deps } = this.#parts;
     const { ack, isolation, readOnly } = request;
     const beganMs = deps.clock.monotonicMs();
     const trace = caller.trace === undefined ? null : traceOf(caller.trace, request);
     try {
-      const answer = await this.#run(request, caller, trace);
+      const answer = await this.#runHeld(request, caller, trace);
       trace?.ended(answer.body.state);
       metrics.transactions.add(ack, answer.body.state);
       const tookMs = deps.clock.monotonicMs() - beganMs;
@@ -85,7 +100,21 @@ export class Transactions {
     }
   }
 
-  async #run(request: Accepted, caller: Caller, trace: TransactionTrace | null): Promise<Answer> {
+  async #runHeld(request: Accepted, caller: Caller, trace: TransactionTrace | null): Promise<HeldAnswer> {
+    const { memory } = this.#parts;
+    const { owner } = caller.principal;
+    memory.refuse(owner);
+    const hold = memory.hold(owner);
+    try {
+      return { ...(await this.#run({ request, caller, hold, trace })), hold };
+    } catch (cause) {
+      hold.release();
+      throw cause;
+    }
+  }
+
+  async #run(run: Run): Promise<Answer> {
+    const { request, caller, hold, trace } = run;
     const { outcomes, reads, marks, config } = this.#parts;
     requireScope(caller.principal, request.readOnly ? "read" : "write");
     if (request.ack === "durable" && marks.waiting >= config.maxWaiting)
@@ -94,7 +123,7 @@ export class Transactions {
         value: config.maxWaiting,
       });
     if (request.place !== null) {
-      const read = await reads.nearby(request, request.place, caller);
+      const read = await reads.nearby(request, request.place, { caller, hold });
       if (read !== null)
         return outcomes.answer(read.committed, null, {
           ...request,
@@ -102,18 +131,15 @@ export class Transactions {
           signal: caller.signal,
         });
     }
-    const { committed, attempt } = await this.#runOnce(request, caller, trace);
-    if (request.readOnly) refuseTruncated(committed.results ?? [], config);
+    const { committed, attempt } = await this.#runOnce(run);
+    if (request.readOnly) refuseTruncated(committed.results ?? [], config, { hold });
     const served = request.place === null ? undefined : reads.servedByPrimary(attempt.reign);
     const { signal } = caller;
     return outcomes.answer(committed, attempt.announced, { ...request, served, signal, trace });
   }
 
-  async #runOnce(
-    request: Accepted,
-    caller: Caller,
-    trace: TransactionTrace | null,
-  ): Promise<{ committed: Committed; attempt: Attempt }> {
+  async #runOnce(run: Run): Promise<{ committed: Committed; attempt: Attempt }> {
+    const { request, caller, trace } = run;
     const { active, primary, exposure, config, outcomes } = this.#parts;
     const { id, ack, readOnly } = request;
     const { owner } = caller.principal;
@@ -126,7 +152,7 @@ export class Transactions {
     if (end === null)
       throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
     const held: Promise<unknown>[] = [];
-    const hold: Hold = (until) => held.push(until);
+    const holdId: Hold = (until) => held.push(until);
     try {
       if (active.size > this.#activeMax) throw this.#full();
       const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
@@ -134,7 +160,7 @@ export class Transactions {
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);
       const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null, exposed, trace };
-      const committed = await outcomes.conclude(attempt, this.#execute(request, attempt, caller), hold);
+      const committed = await outcomes.conclude(attempt, this.#execute(run, attempt), holdId);
       return { committed, attempt };
     } finally {
       // An id whose outcome is still being settled is not free for another attempt.
@@ -142,7 +168,7 @@ export class Transactions {
     }
   }
 
-  async #execute(request: Accepted, attempt: Attempt, caller: Caller): Promise<Execution> {
+  async #execute({ request, caller, hold }: Run, attempt: Attempt): Promise<Execution> {
     const { deps, announcer, config, active, metrics } = this.#parts;
     const { id, reign, owner, digest } = attempt;
     const { limits, role } = caller.principal;
@@ -150,7 +176,7 @@ export class Transactions {
       ...{ id, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
       ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest },
       ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
-      ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes },
+      ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
       ...{ fieldDetails: request.fieldDetails ?? false },
     };
     const bounds = withinTime(active, config.totalTimeoutMs, caller.signal);

@@ -4,6 +4,7 @@
 import { type Socket } from "node:net";
 import pg from "pg";
 import { BufferReader } from "pg-protocol/dist/buffer-reader.js";
+import { MessageLimits } from "./message-limits.ts";
 
 // And an error without its last byte would be read for ever: behind the end of its buffer the parser finds empty texts, one
 // after the other, and waits for one that is not.
@@ -23,28 +24,33 @@ interface Bounded {
 
 interface Listening {
   readonly connection: { attachListeners(stream: Socket): void };
+  _getActiveQuery(): { mayTakeRow?(length: number): boolean } | null;
 }
 
 /** For `new pg.Pool` as well, as its option `Client`. */
 export class PostgresClient extends pg.Client {
   constructor(config?: pg.ClientConfig) {
     super(config);
-    const { connection } = this as unknown as Listening;
-    const attach = connection.attachListeners.bind(connection);
-    connection.attachListeners = (stream) => {
+    const client = this as unknown as Listening;
+    const attach = client.connection.attachListeners.bind(client.connection);
+    client.connection.attachListeners = (stream) => {
       const before = new Set(stream.listeners("data"));
       attach(stream);
       for (const listener of stream.listeners("data"))
-        if (!before.has(listener)) replace(stream, listener as (bytes: Buffer) => void);
+        if (!before.has(listener)) replace(client, stream, listener as (bytes: Buffer) => void);
     };
   }
 }
 
-function replace(stream: Socket, listener: (bytes: Buffer) => void): void {
-  stream.off("data", listener);
+function replace(client: Listening, stream: Socket, parse: (bytes: Buffer) => void): void {
+  const limits = new MessageLimits({
+    parse,
+    mayTakeRow: (length) => client._getActiveQuery()?.mayTakeRow?.(length) ?? true,
+  });
+  stream.off("data", parse);
   stream.on("data", (bytes: Buffer) => {
     try {
-      listener(bytes);
+      limits.push(bytes);
     } catch (cause) {
       // As if the connection had broken: whoever waits for an answer hears of it.
       stream.destroy(cause instanceof Error ? cause : new Error(String(cause)));

@@ -2,13 +2,13 @@
 import { type DatabaseError } from "pg";
 import { type EpochId, HighwaterError, type Offset, type StatementResult } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "../port.ts";
-import { failureOf, receiptRefusal, unconfirmed } from "./failures.ts";
+import { cutShort, failureOf, receiptRefusal, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
 import { bodyOf, type Head, headOf, type Manner, quiet, type Tail, tailOf } from "./plan.ts";
 import { type ReadPositions } from "./read-positions.ts";
 import { type Canceller, type PipelineRun, rollBack, runPipeline, type Session } from "./session.ts";
 import { POSITION } from "./sql.ts";
-import { endsSession, isStalePlan } from "./sqlstate.ts";
+import { CANCELLED, endsSession, isStalePlan } from "./sqlstate.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 
 /** Statements prepared before a change of the schema may fail once; somebody may change it again at once. */
@@ -34,8 +34,9 @@ export function planOf(spec: TransactionSpec, signal: AbortSignal | undefined): 
   const head = headOf(spec);
   const tail = tailOf(spec);
   const steps = [...head.steps, ...bodyOf(spec.statements, spec), ...tail.steps];
-  const { maxBytes, fieldDetails = false } = spec;
-  return { spec, head, tail, run: { steps, maxBytes, fieldDetails, signal } };
+  const { maxBytes, fieldDetails, meter, readOnly } = spec;
+  const run = { steps, maxBytes, fieldDetails, meter, signal, cancelWhenCut: readOnly };
+  return { spec, head, tail, run };
 }
 
 /**
@@ -92,6 +93,9 @@ export async function concludeOn(
   const { results, error } = await withPosition(session, parts.canceller, outcome, tailAt + tail.commit);
   if (error !== null) {
     if (isUndone(session, error, results.length <= tailAt + tail.commit)) return { kind: "stale" };
+    // Cancelled because of it. A read was to be undone anyway.
+    if (outcome.isCut && spec.readOnly && error.code === CANCELLED)
+      throw cutShort(spec, { id: spec.id, statement: cutStatement(results.slice(first, tailAt)) });
     return refused(spec, error, { head, failed: results.length, commit: tailAt + tail.commit });
   }
   const snapshot = head.snapshot === null ? undefined : results[head.snapshot];
@@ -101,6 +105,12 @@ export async function concludeOn(
     snapshot,
   });
   return { kind: "committed", exact: false, ...ended, results: results.slice(first, tailAt) };
+}
+
+/** The first of which rows were left out; one that had not ended was the last to have a result, and has none. */
+export function cutStatement(results: readonly StatementResult[]): number {
+  const found = results.findIndex(({ truncated }) => truncated === true);
+  return found < 0 ? results.length : found;
 }
 
 function isUndone(session: Session, error: DatabaseError, isBeforeCommit: boolean): boolean {

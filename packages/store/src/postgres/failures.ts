@@ -1,6 +1,7 @@
 // What a refusal of the server means for a transaction, as an error of the catalogue.
 import { type DatabaseError } from "pg";
 import { HighwaterError, type TxnId } from "@highwater/protocol";
+import { type ResultLimits } from "../port.ts";
 import { codeOf } from "./sqlstate.ts";
 
 /** What the server said of a statement: of the user's own at `statement`, or of one of the service's. */
@@ -19,6 +20,20 @@ export function failureOf(
     },
     { cause: error },
   );
+}
+
+/** A read was cancelled because its results had become too large. */
+export function cutShort(
+  { maxBytes, meter }: ResultLimits,
+  about: { readonly id: TxnId | undefined; readonly statement: number },
+): HighwaterError {
+  const { id: transactionId, statement } = about;
+  if (meter?.refusal != null) return meter.refusal;
+  return new HighwaterError("result_too_large", {
+    detail: `The result of statement ${String(statement)} is over the limit maxResultBytes of ${String(maxBytes)}.`,
+    limit: { name: "maxResultBytes", value: maxBytes },
+    ...{ statement, transactionId },
+  });
 }
 
 /** The receipt could not be written. Null: one with this id exists. */

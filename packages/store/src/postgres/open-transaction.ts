@@ -1,7 +1,13 @@
 // An interactive transaction on one session, from its BEGIN to its end. The session goes back when the transaction is over.
 import { type DatabaseError } from "pg";
 import { HighwaterError, type Statement, type StatementResult } from "@highwater/protocol";
-import { type Execution, type Opening, type OpenTransaction, type TransactionSpec } from "../port.ts";
+import {
+  type Execution,
+  type Opening,
+  type OpenTransaction,
+  type ResultMeter,
+  type TransactionSpec,
+} from "../port.ts";
 import { endedAt, type ExecutionParts, withPosition } from "./execute.ts";
 import { failureOf, receiptRefusal, sessionLost, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome, type Step } from "./pipeline.ts";
@@ -31,6 +37,8 @@ class PostgresTransaction implements OpenTransaction {
   /** What a read-only transaction's first snapshot said of its position. */
   #snapshot: StatementResult | undefined;
   #leavesTraces = false;
+  /** Of the call that runs. */
+  #meter: ResultMeter | undefined;
   #hasEnded = false;
   /** The server has said that nothing is open in the session. */
   #isIdle = false;
@@ -43,6 +51,7 @@ class PostgresTransaction implements OpenTransaction {
     this.#lease = lease;
     this.#spec = spec;
     this.#parts = parts;
+    this.#meter = spec.meter;
     lease.session.client.once("end", this.#onLost);
   }
 
@@ -72,11 +81,17 @@ class PostgresTransaction implements OpenTransaction {
     return null;
   }
 
-  run(statements: readonly Statement[], signal?: AbortSignal): Promise<readonly StatementResult[]> {
+  run(
+    statements: readonly Statement[],
+    signal?: AbortSignal,
+    meter?: ResultMeter,
+  ): Promise<readonly StatementResult[]> {
+    this.#meter = meter;
     return this.#follow(this.#run(statements, signal));
   }
 
-  commit(statements: readonly Statement[], signal?: AbortSignal): Promise<Execution> {
+  commit(statements: readonly Statement[], signal?: AbortSignal, meter?: ResultMeter): Promise<Execution> {
+    this.#meter = meter;
     return this.#follow(this.#commit(statements, signal));
   }
 
@@ -164,7 +179,8 @@ class PostgresTransaction implements OpenTransaction {
       const outcome = await runPipeline(session, this.#parts.canceller, {
         steps: [...head, ...bodyOf(statements, this.#spec), ...tail],
         maxBytes: this.#spec.maxBytes,
-        fieldDetails: this.#spec.fieldDetails ?? false,
+        fieldDetails: this.#spec.fieldDetails,
+        meter: this.#meter,
         signal: signal === undefined ? ending : AbortSignal.any([signal, ending]),
       });
       this.#isIdle = outcome.status === "I";

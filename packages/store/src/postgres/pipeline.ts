@@ -2,7 +2,7 @@
 import { type Connection, type DatabaseError, type Submittable } from "pg";
 import { serialize } from "pg-protocol";
 import { type StatementResult } from "@highwater/protocol";
-import { type FieldDetails } from "../port.ts";
+import { type FieldDetails, type ResultLimits } from "../port.ts";
 import { type PreparedStatements } from "./prepared.ts";
 
 export interface Step {
@@ -24,7 +24,18 @@ export interface PipelineOutcome {
   readonly error: DatabaseError | null;
   /** Transaction status of the session afterwards: idle, in a transaction, in a failed one. */
   readonly status: "I" | "T" | "E";
+  /** Rows were left out because they were too many bytes. */
+  readonly isCut: boolean;
 }
+
+/** A row's values are texts of one or two bytes a character, each with a head, in an array of its own. */
+const CHAR_BYTES = 2;
+const VALUE_BYTES = 40;
+const ROW_BYTES = 64;
+/** Of a large row there is the message, too. */
+const LARGE_ROW_FACTOR = CHAR_BYTES + 1;
+/** The meter is asked so often, and at the end. */
+const METERED_BYTES = 64 * 1_024;
 
 const NOTHING = Buffer.alloc(0);
 const SYNC = serialize.sync();
@@ -41,13 +52,18 @@ export class Pipeline implements Submittable {
   readonly done: Promise<PipelineOutcome>;
   readonly #steps: readonly Step[];
   readonly #prepared: PreparedStatements;
-  readonly #maxBytes: number;
-  readonly #fieldDetails: boolean;
+  readonly #limits: Pick<ResultLimits, "maxBytes" | "fieldDetails" | "meter">;
   readonly #results: StatementResult[] = [];
   #settle!: { resolve: (outcome: PipelineOutcome) => void; reject: (cause: unknown) => void };
   #current = freshResult();
   #error: DatabaseError | null = null;
   #bytes = 0;
+  /** Memory that the meter has not been asked for. */
+  #unmetered = 0;
+  /** The next row has been counted. */
+  #isCounted = false;
+  #isCut = false;
+  #onCut: () => void = () => undefined;
   /** Statements that the server was asked to parse, and has not. Others behind it may wait for theirs. */
   #unparsed = 0;
   #detach: () => void = () => undefined;
@@ -57,12 +73,11 @@ export class Pipeline implements Submittable {
   constructor(
     steps: readonly Step[],
     prepared: PreparedStatements,
-    limits: { readonly maxBytes: number; readonly fieldDetails: boolean },
+    limits: Pick<ResultLimits, "maxBytes" | "fieldDetails" | "meter">,
   ) {
     this.#steps = steps;
     this.#prepared = prepared;
-    this.#maxBytes = limits.maxBytes;
-    this.#fieldDetails = limits.fieldDetails;
+    this.#limits = limits;
     this.done = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
@@ -76,7 +91,9 @@ export class Pipeline implements Submittable {
     const onReady = (message: { status: "I" | "T" | "E" }): void => {
       this.#detach();
       this.#prepared.dropUnconfirmed(this.#unparsed);
-      this.#settle.resolve({ results: this.#results, error: this.#error, status: message.status });
+      if (this.#unmetered > 0) this.#limits.meter?.note(this.#unmetered);
+      const [results, error, isCut] = [this.#results, this.#error, this.#isCut];
+      this.#settle.resolve({ results, error, status: message.status, isCut });
     };
     // node-postgres forgets a query whose error it has passed on; after a FATAL one only the connection tells of the end.
     const onEnd = (): void => {
@@ -136,9 +153,46 @@ export class Pipeline implements Submittable {
   }
 
   handleRowDescription(message: { fields: RowField[] }): void {
-    this.#current.fields = this.#fieldDetails
-      ? message.fields.map(detailed)
-      : message.fields.map((field) => ({ name: field.name, oid: field.dataTypeID }));
+    this.#current.fields =
+      this.#limits.fieldDetails === true
+        ? message.fields.map(detailed)
+        : message.fields.map((field) => ({ name: field.name, oid: field.dataTypeID }));
+  }
+
+  /** Calls back once, as soon as the first row is left out because of its bytes. */
+  whenCut(onCut: () => void): void {
+    this.#onCut = onCut;
+    if (this.#isCut) onCut();
+  }
+
+  /** Whether a large row is to be kept; asked before it is read. */
+  mayTakeRow(length: number): boolean {
+    const step = this.#steps[this.#results.length];
+    if (step?.describe !== true) return true;
+    this.#isCounted = this.#takes(step, length, () => {
+      const { meter } = this.#limits;
+      return meter?.take(LARGE_ROW_FACTOR * length) ?? true;
+    });
+    return this.#isCounted;
+  }
+
+  #takes(step: Step, length: number, hasRoom: () => boolean): boolean {
+    this.#bytes += length;
+    const isFull = step.maxRows > 0 && this.#current.rows.length >= step.maxRows;
+    if (!isFull && !this.#isCut && this.#bytes <= this.#limits.maxBytes && hasRoom()) return true;
+    this.#current.truncated = true;
+    if (isFull || this.#isCut) return false;
+    this.#isCut = true;
+    this.#onCut();
+    return false;
+  }
+
+  #meterRow(message: { fields: readonly unknown[]; length: number }): boolean {
+    this.#unmetered += ROW_BYTES + VALUE_BYTES * message.fields.length + CHAR_BYTES * message.length;
+    if (this.#unmetered < METERED_BYTES) return true;
+    if (this.#limits.meter?.take(this.#unmetered) === false) return false;
+    this.#unmetered = 0;
+    return true;
   }
 
   handleDataRow(message: { fields: (string | null)[]; length: number }): void {
@@ -146,12 +200,8 @@ export class Pipeline implements Submittable {
     const step = this.#steps[this.#results.length];
     // The service's own answers are never cut.
     if (step?.describe === true) {
-      this.#bytes += message.length;
-      const isFull = step.maxRows > 0 && rows.length >= step.maxRows;
-      if (isFull || this.#bytes > this.#maxBytes) {
-        this.#current.truncated = true;
-        return;
-      }
+      if (!this.#isCounted && !this.#takes(step, message.length, () => this.#meterRow(message))) return;
+      this.#isCounted = false;
     }
     if (rows === NO_ROWS) this.#current.rows = [message.fields];
     else rows.push(message.fields);

@@ -3,10 +3,11 @@ import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import { type ReplicaRead, type ReplicaReading } from "../port.ts";
 import { formatLsn, parseLsn } from "./lsn.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
-import { failureOf } from "./failures.ts";
+import { cutStatement } from "./execute.ts";
+import { cutShort, failureOf } from "./failures.ts";
 import { bodyOf, limitSteps, quiet } from "./plan.ts";
 import { type Canceller, rollBack, runPipeline, type Session } from "./session.ts";
-import { endsSession, isStalePlan } from "./sqlstate.ts";
+import { CANCELLED, endsSession, isStalePlan } from "./sqlstate.ts";
 import { REPLICA_SNAPSHOT } from "./sql.ts";
 
 const REPLANS_MAX = 2;
@@ -39,9 +40,10 @@ async function attemptOn(
   signal: AbortSignal | undefined,
 ): Promise<ReplicaReading> {
   const send = async (steps: Parameters<typeof runPipeline>[2]["steps"]): Promise<PipelineOutcome> => {
-    const { maxBytes, fieldDetails = false } = read;
+    const { maxBytes, fieldDetails, meter } = read;
     try {
-      return await runPipeline(session, canceller, { steps, maxBytes, fieldDetails, signal });
+      const run = { steps, maxBytes, fieldDetails, meter, signal, cancelWhenCut: true };
+      return await runPipeline(session, canceller, run);
     } catch (cause) {
       throw new HighwaterError(
         "primary_unavailable",
@@ -67,6 +69,8 @@ async function attemptOn(
     const body = bodyOf(statements, read);
     const ended = await send([...body, check, quiet("COMMIT")]);
     isOpen = ended.status !== "I";
+    if (ended.isCut && ended.error?.code === CANCELLED)
+      throw cutShort(read, { id: undefined, statement: cutStatement(ended.results.slice(0, body.length)) });
     if (ended.error !== null) throw refusal(ended, body.length);
     const last = snapshotOf(ended.results[body.length]?.rows[0]);
     if (last?.epoch !== first.epoch) return { kind: "behind" };

@@ -1,6 +1,7 @@
 // One database session as transactions use it: a connection, its prepared statements, and how to cancel what it runs.
 import { type PoolClient } from "pg";
 import { type Clock } from "../clock.ts";
+import { type ResultLimits } from "../port.ts";
 import { destroy } from "./channel.ts";
 import { Pipeline, type PipelineOutcome, type Step } from "./pipeline.ts";
 import { type PreparedStatements } from "./prepared.ts";
@@ -27,11 +28,11 @@ const CANCEL_PATIENCE_MS = 2_000;
 const CANCEL_AGAIN_MS = 50;
 const ROLLBACK_PATIENCE_MS = 2_000;
 
-export interface PipelineRun {
+export interface PipelineRun extends Pick<ResultLimits, "maxBytes" | "fieldDetails" | "meter"> {
   readonly steps: readonly Step[];
-  readonly maxBytes: number;
-  readonly fieldDetails: boolean;
   readonly signal: AbortSignal | undefined;
+  /** Nothing is undone by that: as soon as rows are left out because of their bytes, the rest is not run. */
+  readonly cancelWhenCut?: boolean;
 }
 
 /** Sends the steps in one write. Rejects when the connection ends before the answer is complete. */
@@ -42,9 +43,7 @@ export async function runPipeline(
 ): Promise<PipelineOutcome> {
   const pipeline = pipelineOf(session, run);
   session.client.query(pipeline);
-  return run.signal === undefined
-    ? pipeline.done
-    : whileCancellable(session, canceller, pipeline, run.signal);
+  return whileCancellable(session, canceller, pipeline, run);
 }
 
 /** Sends several transactions behind each other in one write. Each is cancelled only while it is its turn. */
@@ -58,63 +57,70 @@ export function runTogether(
   for (const pipeline of pipelines) session.client.query(pipeline);
   let before: Promise<unknown> | null = null;
   return pipelines.map((pipeline, at) => {
-    const signal = runs[at]?.signal;
+    const run = runs[at];
     const turn = before;
     before = pipeline.done.catch(() => undefined);
-    if (signal === undefined) return pipeline.done;
-    if (turn === null) return whileCancellable(session, canceller, pipeline, signal);
-    return turn.then(() => whileCancellable(session, canceller, pipeline, signal));
+    if (run === undefined) return pipeline.done;
+    if (turn === null) return whileCancellable(session, canceller, pipeline, run);
+    return turn.then(() => whileCancellable(session, canceller, pipeline, run));
   });
 }
 
-function pipelineOf(session: Session, { steps, maxBytes, fieldDetails }: PipelineRun): Pipeline {
-  return new Pipeline(steps, session.prepared, { maxBytes, fieldDetails });
+function pipelineOf(session: Session, run: PipelineRun): Pipeline {
+  return new Pipeline(run.steps, session.prepared, run);
 }
 
 async function whileCancellable(
   session: Session,
   canceller: Canceller,
   pipeline: Pipeline,
-  signal: AbortSignal,
+  { signal, cancelWhenCut = false }: PipelineRun,
 ): Promise<PipelineOutcome> {
-  let stopCancelling = (): void => undefined;
+  if (signal === undefined && !cancelWhenCut) return pipeline.done;
+  const stops: (() => void)[] = [];
   const cancel = (): void => {
-    session.wasCancelled = true;
-    stopCancelling = insistOnCancel(session, canceller);
+    stops.push(askToCancel(session, canceller), cutIfPatienceEnds(session, canceller));
   };
-  signal.addEventListener("abort", cancel, { once: true });
+  signal?.addEventListener("abort", cancel, { once: true });
+  // What the server is sending is dropped as it comes, so there is no haste, and the connection may be others' too.
+  if (cancelWhenCut)
+    pipeline.whenCut(() => {
+      stops.push(askToCancel(session, canceller));
+    });
   try {
-    if (signal.aborted) cancel();
+    if (signal?.aborted === true) cancel();
     return await pipeline.done;
   } finally {
-    signal.removeEventListener("abort", cancel);
-    stopCancelling();
+    signal?.removeEventListener("abort", cancel);
+    for (const stop of stops) stop();
   }
 }
 
-/**
- * Asks until it is stopped: a request that reaches the backend between two statements, or before the first, is void.
- * A function can swallow every cancellation of what it runs, but not the end of its backend.
- */
-function insistOnCancel({ client }: Session, canceller: Canceller): () => void {
+/** Asks until it is stopped: a request that reaches the backend between two statements, or before the first, is void. */
+function askToCancel(session: Session, canceller: Canceller): () => void {
   const { clock } = canceller;
-  const { processID } = client as unknown as { processID: number };
+  const { processID } = session.client as unknown as { processID: number };
   let isStopped = false;
   let stopWaiting = (): void => undefined;
+  session.wasCancelled = true;
   const ask = async (): Promise<void> => {
     await canceller.cancelBackend(processID).catch(() => undefined);
     if (!isStopped) stopWaiting = clock.after(CANCEL_AGAIN_MS, () => void ask());
   };
   void ask();
-  const stopCut = clock.after(CANCEL_PATIENCE_MS, () => {
-    canceller.terminateBackend(processID).catch(() => undefined);
-    destroy(client);
-  });
   return () => {
     isStopped = true;
     stopWaiting();
-    stopCut();
   };
+}
+
+/** A function can swallow every cancellation of what it runs, but not the end of its backend. */
+function cutIfPatienceEnds({ client }: Session, canceller: Canceller): () => void {
+  const { processID } = client as unknown as { processID: number };
+  return canceller.clock.after(CANCEL_PATIENCE_MS, () => {
+    canceller.terminateBackend(processID).catch(() => undefined);
+    destroy(client);
+  });
 }
 
 /** Ends what is open in the session. False when that failed: nobody may use the session any more. */

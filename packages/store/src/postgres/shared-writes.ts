@@ -16,6 +16,7 @@ import {
 import { Pace } from "./pace.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
 import { rollBack, runTogether, type Session } from "./session.ts";
+import { CANCELLED } from "./sqlstate.ts";
 import { cancelledFor, type WritePool } from "./write-pool.ts";
 
 export interface SharedWritesOptions {
@@ -49,7 +50,6 @@ const QUICK_SESSIONS = 2;
 const HELD_UP_MS = 10;
 /** In a transaction that has failed nothing runs; and what the failed one would have prepared is not there. */
 const BEHIND_A_FAILURE: ReadonlySet<string | undefined> = new Set(["25P02", "26000"]);
-const CANCELLED = "57014";
 const BY_REQUEST = /user request/;
 
 export class SharedWrites {
@@ -272,7 +272,7 @@ class Served {
   #isUntouched(
     { signal }: Waiting,
     { spec, head, tail }: Planned,
-    { error, results }: PipelineOutcome,
+    { error, results, isCut }: PipelineOutcome,
   ): boolean {
     // Behind its COMMIT it was only the position that was met.
     const commitAt = head.steps.length + spec.statements.length + tail.commit;
@@ -280,6 +280,7 @@ class Served {
     if (this.#hasFailed && results.length === 0 && BEHIND_A_FAILURE.has(error.code)) return true;
     const isStray =
       this.#session.wasCancelled &&
+      !isCut &&
       signal?.aborted !== true &&
       error.code === CANCELLED &&
       BY_REQUEST.test(error.message);

@@ -1,11 +1,14 @@
 // What a PostgreSQL error means for the transaction, by SQLSTATE (PostgreSQL manual, appendix A).
 import { type ErrorCode } from "@highwater/protocol";
 
+/** The statement was cancelled: by request, or by a time limit. */
+export const CANCELLED = "57014";
+
 const BY_STATE: Readonly<Record<string, ErrorCode>> = {
   "40001": "serialization_failure",
   "40P01": "serialization_failure",
   "40003": "serialization_failure",
-  "57014": "statement_timeout",
+  [CANCELLED]: "statement_timeout",
   "55P03": "statement_timeout",
   "25P03": "statement_timeout",
   "53300": "overloaded",

@@ -8,6 +8,7 @@ import {
   type TxnId,
 } from "@highwater/protocol";
 import { type Execution, type Opening } from "@highwater/store";
+import { type ResultHold } from "../answers/result-memory.ts";
 import { refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
 import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
@@ -27,6 +28,7 @@ import {
   type CallAnswer,
   digestOfBegin,
   type Done,
+  type HeldCallAnswer,
   type InteractiveParts,
   type Known,
   type Open,
@@ -68,7 +70,7 @@ export class Interactive {
    * Opens a transaction; for a used id, the answer of the transaction that it stands for.
    * Errors: HighwaterError. The same begin again, before any other call, gets the same answer.
    */
-  async begin(request: AcceptedBegin, caller: Caller): Promise<CallAnswer> {
+  async begin(request: AcceptedBegin, caller: Caller): Promise<HeldCallAnswer> {
     const { id } = request;
     const { principal } = caller;
     requireScope(principal, request.readOnly ? "read" : "write");
@@ -76,7 +78,7 @@ export class Interactive {
     if (open?.opened != null && open.known.owner === principal.owner) {
       if (open.beginDigest !== digestOfBegin(request))
         throw new HighwaterError("id_reused", { transactionId: id, open: true });
-      return this.#active(id, open, { seq: 0, results: open.opened });
+      return { ...this.#active(id, open, { seq: 0, results: open.opened }), hold: open.hold.keep() };
     }
     const { config, primary } = this.#parts;
     checkIdWindow(id, {
@@ -86,10 +88,13 @@ export class Interactive {
     });
     // Whether it will be safe its commit says; there is no sense in beginning what could not be committed either way.
     if (!request.readOnly) this.#parts.exposure.refuse(principal.owner);
+    this.#parts.memory.refuse(principal.owner);
     const leave = this.#enter(id, principal);
+    const hold = this.#parts.memory.hold(principal.owner);
     try {
-      return await this.#begin(request, caller, leave);
+      return await this.#begin(request, caller, { leave, hold });
     } catch (cause) {
+      hold.release();
       leave();
       throw cause;
     }
@@ -115,8 +120,12 @@ export class Interactive {
     }
   }
 
-  /** `leave` is called here unless this throws. */
-  async #begin(request: AcceptedBegin, caller: Caller, leave: () => void): Promise<CallAnswer> {
+  /** `leave` is called, and `hold` passed on or released, unless this throws. */
+  async #begin(
+    request: AcceptedBegin,
+    caller: Caller,
+    { leave, hold }: { readonly leave: () => void; readonly hold: ResultHold },
+  ): Promise<HeldCallAnswer> {
     const { primary, outcomes, config } = this.#parts;
     const { id, readOnly } = request;
     const { owner, limits } = caller.principal;
@@ -139,14 +148,14 @@ export class Interactive {
     const opening = await tracedCall(
       caller,
       { name: "BEGIN", id, statements: request.statements.length },
-      () => openOn(reign, request, caller, { ...this.#parts, limits: lifetimeLimits }),
+      () => openOn(reign, request, caller, { ...this.#parts, limits: lifetimeLimits, hold }),
     );
     if (opening.kind === "open")
-      return this.#register({ attempt, request, leave, opening, limits: lifetimeLimits });
+      return this.#register({ attempt, request, leave, hold, opening, limits: lifetimeLimits });
     const committed = await outcomes.replay(attempt);
     const answer = await outcomes.answer(committed, null, { ack: "commit", level: "", maxWaitMs: 0 });
     leave();
-    return answer;
+    return { ...answer, hold };
   }
 
   #register(opened: {
@@ -154,10 +163,11 @@ export class Interactive {
     readonly request: AcceptedBegin;
     readonly opening: Extract<Opening, { kind: "open" }>;
     readonly leave: () => void;
+    readonly hold: ResultHold;
     readonly limits: LifetimeLimits;
-  }): CallAnswer {
+  }): HeldCallAnswer {
     const { deps, primary } = this.#parts;
-    const { attempt, request, opening, leave } = opened;
+    const { attempt, request, opening, leave, hold } = opened;
     const { id, owner } = attempt;
     const lifetime = new Lifetime(deps.clock, opened.limits, (limit) => {
       const detail = `The limit ${limit.name} is ${String(limit.value)} ms; the transaction was rolled back.`;
@@ -168,12 +178,14 @@ export class Interactive {
       ...{ beginDigest: digestOfBegin(request), isolation: request.isolation, lifetime, leave },
       ...{ metadata: request.metadata, maxDelayMs: request.maxDelayMs },
       transaction: opening.transaction,
-      ...{ opened: opening.results, results: [], isCommitting: false },
+      ...{ opened: opening.results, results: [], hold, isCommitting: false },
     };
     this.#open.set(id, open);
+    // Kept before it may end below.
+    const kept = hold.keep();
     // The reign may have ended while it was being opened.
     if (primary.reign !== null && primary.reign.epoch !== attempt.reign.epoch) this.failedOver(primary.reign);
-    return this.#active(id, open, { seq: 0, results: opening.results });
+    return { ...this.#active(id, open, { seq: 0, results: opening.results }), hold: kept };
   }
 
   #active(
@@ -190,23 +202,46 @@ export class Interactive {
     };
   }
 
-  async statements(id: TxnId, request: StatementsRequest, caller: Caller): Promise<CallAnswer> {
+  async statements(id: TxnId, request: StatementsRequest, caller: Caller): Promise<HeldCallAnswer> {
+    this.#refuseResults(id, request, caller);
     const done = await this.#call(id, request, caller, async (open) => {
       const { statements } = request;
-      const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
-        tracedCall(caller, { name: "EXECUTE", id, statements: statements.length }, () =>
-          open.transaction.run(statements, signal),
-        ),
-      );
-      refuseTruncated(results, this.#parts.config, { transactionId: id, open: true });
-      open.results = results;
-      return { kind: "answered", answer: this.#active(id, open, { seq: request.seq, results }) };
+      const hold = this.#parts.memory.hold(open.known.owner);
+      try {
+        const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
+          tracedCall(caller, { name: "EXECUTE", id, statements: statements.length }, () =>
+            open.transaction.run(statements, signal, hold),
+          ),
+        );
+        refuseTruncated(results, this.#parts.config, { hold, transactionId: id, open: true });
+        open.results = results;
+        // It may have been ended meanwhile.
+        if (this.#open.get(id) === open) {
+          open.hold.release();
+          open.hold = hold.keep();
+        }
+        const answer = this.#active(id, open, { seq: request.seq, results });
+        return { kind: "answered", answer, hold };
+      } finally {
+        hold.release();
+      }
     });
     return answered(id, done);
   }
 
+  /** The call has not been made when this throws, and may come again under its number. */
+  #refuseResults(id: TxnId, { seq }: StatementsRequest, { principal }: Caller): void {
+    const known = this.#open.get(id)?.known;
+    if (known?.owner !== principal.owner || !known.calls.wouldRun(seq)) return;
+    try {
+      this.#parts.memory.refuse(known.owner);
+    } catch (cause) {
+      throw withOpen(cause, true);
+    }
+  }
+
   /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
-  async commit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<CallAnswer> {
+  async commit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<HeldCallAnswer> {
     const { metrics, deps } = this.#parts;
     const { ack } = request;
     // Of one that is over, a repeated commit only tells what became of it.
@@ -234,20 +269,27 @@ export class Interactive {
     request: AcceptedCommit,
     caller: Caller,
     trace: TransactionTrace | null,
-  ): Promise<CallAnswer> {
+  ): Promise<HeldCallAnswer> {
     const { outcomes } = this.#parts;
     const admitted = this.#admit(id, request, caller);
     const done = await this.#call(id, request, caller, (open) => {
       open.known.attempt.trace = trace;
       return this.#commit(id, open, request, admitted);
     });
-    if (done.kind === "answered") return done.answer;
-    return outcomes.answer(done.committed, done.announced, { ...request, signal: caller.signal, trace });
+    if (done.kind === "answered") return answered(id, done);
+    const hold = done.hold?.keep() ?? null;
+    try {
+      const how = { ...request, signal: caller.signal, trace };
+      return { ...(await outcomes.answer(done.committed, done.announced, how)), hold };
+    } catch (cause) {
+      hold?.release();
+      throw cause;
+    }
   }
 
   /** Nobody can cancel it any more but the hard limit of time, whose outcome is looked up. */
   async #commit(id: TxnId, open: Open, request: AcceptedCommit, admitted: Admitted): Promise<Done> {
-    const { announcer, exposure, outcomes, active, config } = this.#parts;
+    const { announcer, exposure, outcomes, active, config, memory } = this.#parts;
     const { transaction, lifetime } = open;
     const { attempt } = open.known;
     const held: Promise<unknown>[] = [];
@@ -258,8 +300,9 @@ export class Interactive {
     attempt.exposed = exposed;
     if (admitted.slow !== null) await admitted.slow;
     const bounds = withinTime(active, lifetime.limits.totalTimeoutMs, undefined);
+    const hold = memory.hold(open.known.owner);
     try {
-      const executing = this.#timed(open, transaction.commit(request.statements, bounds.signal));
+      const executing = this.#timed(open, transaction.commit(request.statements, bounds.signal, hold));
       // As for a one-shot transaction: what is refused without being sent is not announced, everything else is, at once.
       await Promise.race([executing, Promise.resolve()]);
       isSent = true;
@@ -272,12 +315,14 @@ export class Interactive {
       const committed = await outcomes.conclude(attempt, executing, (until) => held.push(until));
       open.results = committed.results ?? [];
       await this.#end(id, open, { how: "committed", detail: "The transaction has committed." });
-      if (attempt.readOnly) refuseTruncated(open.results, config, { transactionId: id, open: false });
-      return { kind: "committed", committed, announced: attempt.announced };
+      if (attempt.readOnly) refuseTruncated(open.results, config, { hold, transactionId: id, open: false });
+      return { kind: "committed", committed, announced: attempt.announced, hold };
     } catch (cause) {
       if (!isSent && exposed !== null) exposure.release(exposed);
       throw await this.#notCommitted(id, open, bounds.reasonFor(cause), held);
     } finally {
+      // What is kept of it from here on is counted with the ended ones.
+      hold.release();
       bounds.end();
     }
   }
@@ -337,11 +382,11 @@ export class Interactive {
     }
   }
 
-  async rollback(id: TxnId, request: RollbackRequest, caller: Caller): Promise<CallAnswer> {
+  async rollback(id: TxnId, request: RollbackRequest, caller: Caller): Promise<HeldCallAnswer> {
     const done = await this.#call(id, request, caller, async (open) => {
       open.results = [];
       await this.#end(id, open, { how: "rolled_back", detail: "The transaction was rolled back." });
-      return { kind: "answered", answer: { status: 200, body: { id, state: "aborted" } } };
+      return { kind: "answered", answer: { status: 200, body: { id, state: "aborted" } }, hold: null };
     });
     return answered(id, done);
   }
@@ -350,12 +395,12 @@ export class Interactive {
    * The rollback of a transaction that another gateway has, or had: its id is settled, so that it never commits any more.
    * Errors: `out_of_sequence`, outcome `applied`, when it has committed; those of a settlement that takes too long.
    */
-  async settle(id: TxnId, { principal }: Caller): Promise<CallAnswer> {
+  async settle(id: TxnId, { principal }: Caller): Promise<HeldCallAnswer> {
     try {
       await resolveLate(id, principal.owner, this.#parts);
     } catch (cause) {
       if (!(cause instanceof HighwaterError) || cause.code !== "transaction_expired") throw cause;
-      return { status: 200, body: { id, state: "aborted" } };
+      return { status: 200, body: { id, state: "aborted" }, hold: null };
     }
     throw goneError(id, { how: "committed", detail: "The transaction has committed." });
   }
@@ -405,7 +450,7 @@ export class Interactive {
       throw new HighwaterError("transaction_not_open", { transactionId: id });
     if (known === undefined || ended?.end.how === "unknown") {
       const committed: Committed = await resolveLate(id, owner, this.#parts);
-      return { kind: "committed", committed, announced: known?.attempt.announced ?? null };
+      return { kind: "committed", committed, announced: known?.attempt.announced ?? null, hold: null };
     }
     if (open === undefined) {
       if (ended !== undefined && known.calls.lastSeq !== request.seq) throw goneError(id, ended.end);
@@ -422,6 +467,7 @@ export class Interactive {
     if (this.#open.get(id) !== open) return Promise.resolve();
     this.#open.delete(id);
     this.#ended.add(id, open.known, end, open.results);
+    open.hold.release();
     open.lifetime.stop();
     this.#parts.metrics.openEnds.add(end.how);
     const ending = open.transaction.rollback().then(() => {
@@ -492,8 +538,8 @@ function accessOf({ known }: Open): "read" | "write" {
 }
 
 /** Only a commit is answered from what was committed; to any other call the transaction is gone. */
-function answered(id: TxnId, done: Done): CallAnswer {
-  if (done.kind === "answered") return done.answer;
+function answered(id: TxnId, done: Done): HeldCallAnswer {
+  if (done.kind === "answered") return { ...done.answer, hold: done.hold?.keep() ?? null };
   throw goneError(id, { how: "committed", detail: "The transaction has committed." });
 }
 

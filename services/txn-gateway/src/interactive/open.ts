@@ -9,6 +9,7 @@ import {
 import { type OpenTransaction } from "@highwater/store";
 import { type ActiveTransactions } from "../active.ts";
 import { type Announced, type Announcer } from "../announcer.ts";
+import { type ResultHold, type ResultMemory } from "../answers/result-memory.ts";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
 import { type Exposure } from "../exposure/exposure.ts";
@@ -31,6 +32,7 @@ export interface InteractiveParts {
   readonly active: ActiveTransactions;
   readonly outcomes: Outcomes;
   readonly metrics: Metrics;
+  readonly memory: ResultMemory;
 }
 
 export interface CallAnswer {
@@ -38,10 +40,20 @@ export interface CallAnswer {
   readonly body: OpenTransactionResponse | TransactionResponse | RollbackResponse;
 }
 
+/** An answer and the memory of its results, which who sends it releases; null when it has none. */
+export interface HeldCallAnswer extends CallAnswer {
+  readonly hold: ResultHold | null;
+}
+
 /** What a call came to. A commit is answered from it anew each time: how durable it is by then is no part of it. */
 export type Done =
-  | { readonly kind: "answered"; readonly answer: CallAnswer }
-  | { readonly kind: "committed"; readonly committed: Committed; readonly announced: Announced | null };
+  | { readonly kind: "answered"; readonly answer: CallAnswer; readonly hold: ResultHold | null }
+  | {
+      readonly kind: "committed";
+      readonly committed: Committed;
+      readonly announced: Announced | null;
+      readonly hold: ResultHold | null;
+    };
 
 /** What outlives the transaction, for calls that come late. */
 export interface Known {
@@ -62,6 +74,8 @@ export interface Open {
   opened: readonly StatementResult[] | null;
   /** Of the last call. */
   results: readonly StatementResult[];
+  /** Of these results, or those of the begin. */
+  hold: ResultHold;
   /** From here on only the database's word ends it. */
   isCommitting: boolean;
   /** Frees the id and the place among the open ones. */

@@ -1,6 +1,7 @@
 // The opening of an interactive transaction on the database, within the time and for as long as its client is there.
 import { HighwaterError } from "@highwater/protocol";
 import { type Opening } from "@highwater/store";
+import { type ResultHold } from "../answers/result-memory.ts";
 import { refuseTruncated, withinTime } from "../bounds.ts";
 import { type Reign } from "../primary.ts";
 import { type Caller } from "../txn/caller.ts";
@@ -14,7 +15,11 @@ export async function openOn(
   reign: Reign,
   request: AcceptedBegin,
   { principal, signal }: Caller,
-  { limits, ...parts }: InteractiveParts & { readonly limits: LifetimeLimits },
+  {
+    limits,
+    hold,
+    ...parts
+  }: InteractiveParts & { readonly limits: LifetimeLimits; readonly hold: ResultHold },
 ): Promise<Opening> {
   const { deps, config, active, primary } = parts;
   const { role, owner } = principal;
@@ -24,7 +29,7 @@ export async function openOn(
     ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest: INTERACTIVE },
     statementTimeoutMs: principal.limits.statementTimeoutMs,
     lockTimeoutMs: principal.limits.lockTimeoutMs,
-    ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes },
+    ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
   };
   try {
     const opening = await deps.store.begin(reign.node, spec, bounds.signal);
@@ -32,7 +37,7 @@ export async function openOn(
     try {
       // A request to cancel is on its way, and would hit whatever came next.
       bounds.signal.throwIfAborted();
-      refuseTruncated(opening.results, config, { transactionId: request.id, open: false });
+      refuseTruncated(opening.results, config, { hold, transactionId: request.id, open: false });
     } catch (cause) {
       await opening.transaction.rollback();
       throw cause;

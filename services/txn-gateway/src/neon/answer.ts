@@ -91,6 +91,31 @@ function isDetailed(field: StatementResult["fields"][number]): field is FieldDet
   return "tableOid" in field;
 }
 
+/** A row or an element of an array, decoded. */
+const DECODED_BYTES = 32;
+/** What an element of an array may have at least: itself and its comma. */
+const ELEMENT_CHARS = 2;
+const LARGE_TEXT_CHARS = 1_024;
+
+/** A bound of the memory that decoding will take, as far as it is much. */
+export function decodedBytes(results: readonly StatementResult[], { formats }: AnswerShape): number {
+  let bytes = 0;
+  for (const [index, { fields, rows }] of results.entries()) {
+    const { rawText = true, arrayMode = true } = formats[index] ?? {};
+    if (rawText && arrayMode) continue;
+    bytes += rows.length * fields.length * DECODED_BYTES;
+    const decoded = rawText
+      ? []
+      : [...fields.keys()].filter((at) => decoderOf(fields[at]?.oid ?? 0) !== null);
+    for (const row of rows)
+      for (const column of decoded) {
+        const chars = row[column]?.length ?? 0;
+        if (chars > LARGE_TEXT_CHARS) bytes += (chars / ELEMENT_CHARS) * DECODED_BYTES;
+      }
+  }
+  return bytes;
+}
+
 function rowsAs({ fields, rows }: StatementResult, { rawText, arrayMode }: Format): readonly unknown[] {
   if (rawText && arrayMode) return rows;
   const decoders = fields.map(({ oid }) => (rawText ? null : decoderOf(oid)));

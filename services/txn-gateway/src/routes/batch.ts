@@ -1,9 +1,10 @@
 // Several one-shot transactions in one request: each runs as if it had come alone, and is answered by a line of its own as soon
 // as it has ended, so that a slow one holds up nobody.
-import { Readable } from "node:stream";
 import { type FastifyInstance } from "fastify";
 import { HighwaterError } from "@highwater/protocol";
 import { type Caller, callerOf, type Log, noteFailure, problemOf } from "@highwater/service";
+import { AnswerStream } from "../answers/answer-stream.ts";
+import { type ResultHold } from "../answers/result-memory.ts";
 import { type Gateway } from "../gateway.ts";
 import { acceptBatch, acceptRequest } from "../txn/request.ts";
 
@@ -20,20 +21,22 @@ export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Lo
     (request, reply) => {
       const { transactions } = acceptBatch(request.body);
       const caller = callerOf(request);
-      const lines = new Lines(transactions.length);
+      const lines = new AnswerStream(gateway.pace);
+      let left = transactions.length;
       for (const [index, body] of transactions.entries()) {
         // The first is what the request itself has been counted as.
         const count = index === 0 ? () => () => undefined : () => gateway.callers.also(caller);
         runOne(gateway, body, { caller, count })
           .catch((cause: unknown) => refusalOf(cause, log, caller))
-          .then((answer) => {
-            lines.write({ index, ...answer });
+          .then(({ hold, ...answer }) => {
+            lines.add({ index, ...answer }, hold, "\n");
+            if (--left === 0) lines.finish();
           })
           .catch((cause: unknown) => {
-            lines.stream.destroy(cause as Error);
+            lines.readable.destroy(cause as Error);
           });
       }
-      return reply.header("content-type", NDJSON).send(lines.stream);
+      return reply.header("content-type", NDJSON).send(lines.readable);
     },
   );
 }
@@ -41,6 +44,7 @@ export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Lo
 interface Told {
   readonly status: number;
   readonly body: unknown;
+  readonly hold: ResultHold | null;
 }
 
 async function runOne(
@@ -52,11 +56,7 @@ async function runOne(
   try {
     const refusal = gateway.transactions.refusal();
     if (refusal !== null) throw refusal;
-    const { status, body: answer } = await gateway.transactions.run(
-      acceptRequest(body, gateway.rules),
-      caller,
-    );
-    return { status, body: answer };
+    return await gateway.transactions.run(acceptRequest(body, gateway.rules), caller);
   } finally {
     leave();
   }
@@ -67,30 +67,5 @@ function refusalOf(cause: unknown, log: Pick<Log, "error">, { trace }: Caller): 
   if (!(cause instanceof HighwaterError) || cause.code === "internal")
     log.error("request_failed", { method: "POST", route: "/v1/transactions/batch", cause });
   const problem = problemOf(cause instanceof HighwaterError ? cause : new HighwaterError("internal"));
-  return { status: problem.status, body: problem };
-}
-
-/** Lines of JSON on their way to the client; those that come about in one turn of the event loop leave in one piece. */
-class Lines {
-  readonly stream = new Readable({ read: () => undefined });
-  #left: number;
-  #text = "";
-
-  constructor(count: number) {
-    this.#left = count;
-  }
-
-  write(line: unknown): void {
-    if (this.#text === "") setImmediate(() => this.#send());
-    this.#text += `${JSON.stringify(line)}\n`;
-    this.#left -= 1;
-  }
-
-  #send(): void {
-    // The client has gone; nobody reads the rest.
-    if (this.stream.destroyed) return;
-    this.stream.push(this.#text);
-    this.#text = "";
-    if (this.#left === 0) this.stream.push(null);
-  }
+  return { status: problem.status, body: problem, hold: null };
 }

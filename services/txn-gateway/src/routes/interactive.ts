@@ -3,7 +3,8 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fa
 import { HighwaterError, type TxnId } from "@highwater/protocol";
 import { callerOf } from "@highwater/service";
 import { type Gateway } from "../gateway.ts";
-import { type CallAnswer } from "../interactive/open.ts";
+import { sendHeld } from "../answers/answer-stream.ts";
+import { type HeldCallAnswer } from "../interactive/open.ts";
 import { SESSION_HEADER } from "../interactive/session-header.ts";
 import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
 
@@ -35,8 +36,8 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
       throw new HighwaterError("wrong_gateway", { transactionId: id, outcome, retryAfterMs: RETRY_MS });
     return id;
   };
-  const send = (reply: FastifyReply, answer: CallAnswer): FastifyReply =>
-    reply.code(answer.status).send(answer.body);
+  const send = (reply: FastifyReply, { status, ...held }: HeldCallAnswer): FastifyReply =>
+    sendHeld(reply.code(status), held, gateway.pace);
 
   app.post("/v1/transactions/begin", async (request, reply) => {
     const begin = acceptBegin(request.body);

@@ -6,12 +6,14 @@ import { afterEach, test } from "node:test";
 import Fastify, { type FastifyInstance } from "fastify";
 import { HighwaterError, type TransactionResponse } from "@highwater/protocol";
 import { EPOCH_A, FakeClock, MemoryLog, newId } from "../../test/support/fakes.ts";
-import { Admission, AnonymousAuthenticator, Callers } from "@highwater/service";
+import { Admission, AnonymousAuthenticator, Callers, realClock } from "@highwater/service";
+import { type ResultHold, ResultMemory } from "../answers/result-memory.ts";
 import { type NeonError } from "../neon/error.ts";
 import { type Accepted } from "../txn/request.ts";
 import { type NeonParts, neonRoutes } from "./neon.ts";
 
 const log = new MemoryLog();
+const memory = new ResultMemory(1_000_000);
 const UNLIMITED = { ratePerSecond: null, burst: null, concurrency: null };
 const admission = new Admission({ clock: new FakeClock(), defaults: UNLIMITED });
 const callers = new Callers({
@@ -27,7 +29,7 @@ afterEach(async () => {
 function committed(
   request: Accepted,
   more: Partial<TransactionResponse> = {},
-): { body: TransactionResponse } {
+): { body: TransactionResponse; hold: ResultHold } {
   const body: TransactionResponse = {
     id: request.id,
     state: "committed",
@@ -38,7 +40,7 @@ function committed(
     announced: true,
     ...more,
   };
-  return { body };
+  return { body, hold: memory.hold(0n) };
 }
 
 function build(parts: Partial<NeonParts>): FastifyInstance {
@@ -49,6 +51,7 @@ function build(parts: Partial<NeonParts>): FastifyInstance {
     enter: (authorization, response) => callers.enter(authorization, response),
     rules: { levels: ["region"], maxWaitMs: 30_000 },
     newId: () => newId(),
+    pace: { clock: realClock, stallMs: 1_000 },
     log,
     ...parts,
   });
@@ -148,9 +151,9 @@ test("a replay and a result over the limit are errors that have the token", asyn
   const replay = build({ run: async (request) => committed(request, { results: null, replayed: true }) });
   const cut = build({
     run: async (request) => {
-      const { body } = committed(request);
+      const { body, hold } = committed(request);
       const results = (body.results ?? []).map((result) => ({ ...result, truncated: true as const }));
-      return { body: { ...body, results } };
+      return { body: { ...body, results }, hold };
     },
   });
   for (const app of [replay, cut]) {

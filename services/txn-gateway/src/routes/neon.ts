@@ -4,9 +4,11 @@ import { type ServerResponse } from "node:http";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { HighwaterError, makeUuidV7, type TransactionResponse, type TxnId } from "@highwater/protocol";
 import { type Log, noteFailure, traced } from "@highwater/service";
+import { type Pace, sendHeld } from "../answers/answer-stream.ts";
+import { type ResultHold } from "../answers/result-memory.ts";
 import { type Deps } from "../deps.ts";
 import { type Gateway } from "../gateway.ts";
-import { neonAnswer, type TransactionPart, transactionPart } from "../neon/answer.ts";
+import { decodedBytes, neonAnswer, type TransactionPart, transactionPart } from "../neon/answer.ts";
 import { neonError, type NeonErrorAnswer, rowsMissing } from "../neon/error.ts";
 import { authorizationOf } from "../neon/headers.ts";
 import { readRequest } from "../neon/request.ts";
@@ -14,7 +16,11 @@ import { type Caller } from "../txn/caller.ts";
 import { type Accepted, type RequestRules } from "../txn/request.ts";
 
 export interface NeonParts {
-  readonly run: (request: Accepted, caller: Caller) => Promise<{ readonly body: TransactionResponse }>;
+  readonly run: (
+    request: Accepted,
+    caller: Caller,
+  ) => Promise<{ readonly body: TransactionResponse; readonly hold: ResultHold }>;
+  readonly pace: Pace;
   /** The caller of a request by its credential; told to be gone when the response is. */
   readonly enter: (authorization: string | undefined, response: ServerResponse) => Promise<Caller>;
   readonly rules: RequestRules;
@@ -30,6 +36,7 @@ export function neonParts(deps: Pick<Deps, "log">, gateway: Gateway): NeonParts 
     run: (request, caller) => gateway.transactions.run(request, caller),
     enter: (authorization, response) => gateway.callers.enter(authorization, response),
     rules: gateway.rules,
+    pace: gateway.pace,
     // By the clock by which the id will be judged.
     newId: () => makeUuidV7(gateway.primary.serverNowMs(), randomBytes(ID_RANDOM_BYTES)),
     log: deps.log,
@@ -70,25 +77,36 @@ async function answer(
   const mayWrite = caller.principal.scopes.has("write");
   const asked = readRequest({ headers, body, mayWrite }, parts);
   const { accepted } = asked;
-  let response: TransactionResponse;
+  let held: Awaited<ReturnType<NeonParts["run"]>>;
   try {
-    response = (await parts.run(accepted, caller)).body;
+    held = await parts.run(accepted, caller);
   } catch (cause) {
     // With the id, by which it can be asked about: only this answer tells of one that the service has chosen.
     const error = toHighwaterError(cause, parts.log);
     noteFailure(caller.trace, error);
     return sendError(reply, neonError(error, accepted.id));
   }
+  const { body: response, hold } = held;
   const transaction = transactionPart(response);
   nameTransaction(reply, transaction);
   const { results } = response;
-  if (results === null) return sendError(reply, rowsMissing("replayed", transaction, null));
-  const truncated = results.findIndex((result) => result.truncated === true);
-  if (truncated >= 0) return sendError(reply, rowsMissing("truncated", transaction, truncated));
-  return reply
-    .code(200)
-    .headers(asked.echo)
-    .send(neonAnswer(response, results, asked.shape));
+  const truncated = results?.findIndex((result) => result.truncated === true) ?? -1;
+  if (results === null || truncated >= 0) {
+    hold.release();
+    return sendError(
+      reply,
+      results === null
+        ? rowsMissing("replayed", transaction, null)
+        : rowsMissing("truncated", transaction, truncated),
+    );
+  }
+  // Decoded values take memory of their own.
+  if (!hold.take(decodedBytes(results, asked.shape))) {
+    hold.release();
+    return sendError(reply, rowsMissing("truncated", transaction, 0));
+  }
+  const answered = neonAnswer(response, results, asked.shape);
+  return sendHeld(reply.code(200).headers(asked.echo), { body: answered, hold }, parts.pace);
 }
 
 /** In headers too, where a wrapper of the driver's fetch finds them without reading the body. */

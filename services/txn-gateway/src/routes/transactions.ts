@@ -2,6 +2,7 @@
 import { type FastifyInstance, type onRequestHookHandler } from "fastify";
 import { HighwaterError, LIMITS } from "@highwater/protocol";
 import { callerOf } from "@highwater/service";
+import { sendHeld } from "../answers/answer-stream.ts";
 import { type Gateway } from "../gateway.ts";
 import { acceptRequest, checkId, checkLevel } from "../txn/request.ts";
 
@@ -13,8 +14,9 @@ export function transactionRoutes(app: FastifyInstance, gateway: Gateway): void 
     done(gateway.transactions.refusal() ?? undefined);
   };
   app.post("/v1/transactions", { onRequest }, async (request, reply) => {
-    const answer = await gateway.transactions.run(acceptRequest(request.body, rules), callerOf(request));
-    return reply.code(answer.status).send(answer.body);
+    const accepted = acceptRequest(request.body, rules);
+    const { status, ...held } = await gateway.transactions.run(accepted, callerOf(request));
+    return sendHeld(reply.code(status), held, gateway.pace);
   });
 
   app.get<{ Params: { id: string }; Querystring: Record<string, unknown> }>(

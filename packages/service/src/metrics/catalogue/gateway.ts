@@ -100,6 +100,11 @@ export const GATEWAY = {
     help: "Sessions of the service's own role that may be open to one node.",
     question: "Where is the bound of the pool?",
   }),
+  resultMemory: gauge("highwater_gateway_result_memory_bytes", {
+    unit: "bytes",
+    help: "Memory that results take until their clients have read them; bounded by GATEWAY_RESULT_MEMORY_BYTES.",
+    question: "Are transactions refused because results are not read?",
+  }),
   poolQueue: gauge("highwater_gateway_pool_queue_length", {
     labels: { node: NODE, use: USE },
     unit: "transactions",
