@@ -62,6 +62,7 @@ export default tseslint.config(
       "examples/**",
       "infra/image/**",
       "loadtests/**",
+      "attack/**",
       "chaos/**",
       "dashboards/**",
       "fuzz/**",

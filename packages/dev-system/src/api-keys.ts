@@ -9,13 +9,15 @@ export interface KeyOptions {
   readonly name: string;
   /** Keys of one owner see each other's transactions; the key's own id unless given. */
   readonly owner?: string;
+  /** The database's login role that its transactions run as; the dev system's application role when absent. */
+  readonly role?: string;
   /** Of read, write, admin. */
   readonly scopes: readonly string[];
 }
 
 /** The key's text. */
-export async function createKey(topologyFile: string, role: string, options: KeyOptions): Promise<string> {
-  const { name, owner, scopes } = options;
+export async function createKey(topologyFile: string, appRole: string, options: KeyOptions): Promise<string> {
+  const { name, owner, role = appRole, scopes } = options;
   const args = [
     ...["create", "--json", "--name", name, "--role", role, "--scopes", scopes.join(",")],
     ...(owner === undefined ? [] : ["--owner", owner]),

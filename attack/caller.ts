@@ -1,0 +1,120 @@
+// One API key and what its holder can send: plain HTTP, to any gateway and any tracker.
+import { makeUuidV7 } from "@highwater/protocol";
+
+const LIMIT_MS = 60_000;
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export interface CallerOptions {
+  readonly key: string;
+  readonly gateways: readonly string[];
+  readonly trackers: readonly string[];
+}
+
+/** A transaction that a caller has open: at one gateway, under the header that the gateway gave out. */
+export interface OpenTransaction {
+  readonly id: string;
+  readonly header: string;
+  readonly begun: Answer;
+}
+
+export function newId(): string {
+  return makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10)));
+}
+
+export class Caller {
+  readonly key: string;
+  readonly #gateways: readonly string[];
+  readonly #trackers: readonly string[];
+
+  constructor({ key, gateways, trackers }: CallerOptions) {
+    this.key = key;
+    this.#gateways = gateways;
+    this.#trackers = trackers;
+  }
+
+  /** `at`: the place of the gateway or tracker among those of the regions. */
+  async send(
+    service: "gateway" | "tracker",
+    path: string,
+    body: unknown,
+    { at = 0, headers = {} }: { readonly at?: number; readonly headers?: Record<string, string> } = {},
+  ): Promise<Answer> {
+    const urls = service === "gateway" ? this.#gateways : this.#trackers;
+    const response = await fetch(`${urls[at] ?? ""}${path}`, {
+      method: body === undefined ? "GET" : "POST",
+      headers: {
+        authorization: `Bearer ${this.key}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(LIMIT_MS),
+    });
+    const text = await response.text();
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: text === "" ? {} : (JSON.parse(text) as Record<string, unknown>),
+    };
+  }
+
+  /** A one-shot transaction. */
+  run(statements: readonly string[], more: Readonly<Record<string, unknown>> = {}, at = 0): Promise<Answer> {
+    const body = { id: newId(), statements: statements.map((sql) => ({ sql })), ...more };
+    return this.send("gateway", "/v1/transactions", body, { at });
+  }
+
+  read(statements: readonly string[], at = 0): Promise<Answer> {
+    return this.run(statements, { readOnly: true }, at);
+  }
+
+  /** A transaction that has to be durable. Errors: that it is not. */
+  async mustCommit(...statements: string[]): Promise<Answer> {
+    const answer = await this.run(statements, { ack: "durable", maxWaitMs: 20_000 });
+    if (answer.status !== 200) throw new Error(`the transaction failed: ${described(answer)}`);
+    return answer;
+  }
+
+  async begin(more: Readonly<Record<string, unknown>> = {}, at = 0): Promise<OpenTransaction> {
+    const id = typeof more["id"] === "string" ? more["id"] : newId();
+    const begun = await this.send("gateway", "/v1/transactions/begin", { id, ...more }, { at });
+    return { id, header: begun.headers.get("highwater-session") ?? "", begun };
+  }
+
+  /** The next call of an open transaction. `call`: statements, commit or rollback. */
+  call(
+    { id, header }: Pick<OpenTransaction, "id" | "header">,
+    call: "statements" | "commit" | "rollback",
+    { seq, statements = [], at = 0 }: { seq: number; statements?: readonly string[]; at?: number },
+  ): Promise<Answer> {
+    const body = { seq, ...(call === "rollback" ? {} : { statements: statements.map((sql) => ({ sql })) }) };
+    return this.send("gateway", `/v1/transactions/${id}/${call}`, body, {
+      at,
+      headers: { "highwater-session": header },
+    });
+  }
+
+  stateOf(id: string, at = 0): Promise<Answer> {
+    return this.send("gateway", `/v1/transactions/${id}`, undefined, { at });
+  }
+
+  verdicts(tokens: readonly string[], at = 0): Promise<Answer> {
+    return this.send("tracker", "/v1/durability/verdicts", { tokens }, { at });
+  }
+}
+
+/** Short enough for a line. */
+export function described({ status, body }: Answer): string {
+  return `${String(status)} ${JSON.stringify(body).slice(0, 300)}`;
+}
+
+/** The first row of a statement's result, as texts. */
+export function firstRow({ body }: Answer, statement = 0): readonly (string | null)[] {
+  const results = body["results"] as { rows: (string | null)[][] }[] | undefined;
+  return results?.[statement]?.rows[0] ?? [];
+}

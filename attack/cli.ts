@@ -1,0 +1,16 @@
+// `make attack`: strangers with keys of two tenants against a whole system. Exit code 1 when one of them achieves something.
+import { parseArgs } from "node:util";
+import { attack, chosen } from "./run.ts";
+import { Target } from "./target.ts";
+
+const { values } = parseArgs({ options: { only: { type: "string", default: "" } } });
+const recipes = chosen(values.only.split(",").filter((item) => item !== ""));
+await using target = await Target.start();
+const outcomes = await attack(target, recipes, ({ item, title, hit }) => {
+  console.log(
+    `${hit === null ? "held" : "HIT "}  ${item.padEnd(4)} ${title}${hit === null ? "" : `: ${hit}`}`,
+  );
+});
+const hits = outcomes.filter(({ hit }) => hit !== null).length;
+console.log(JSON.stringify({ recipes: outcomes.length, hits }));
+process.exitCode = hits === 0 ? 0 : 1;

@@ -1,0 +1,23 @@
+// Every recipe. Those that fail the primary over come last, because the others look at it.
+import { type Recipe } from "../recipe.ts";
+import { DOORS } from "./doors.ts";
+import { EXHAUSTION } from "./exhaustion.ts";
+import { LOCKS } from "./locks.ts";
+import { READING } from "./reading.ts";
+import { RECEIPTS } from "./receipts.ts";
+import { ROLES } from "./roles.ts";
+import { SESSIONS } from "./sessions.ts";
+import { SETTLING } from "./settling.ts";
+import { TOKENS } from "./tokens.ts";
+
+export const RECIPES: readonly Recipe[] = [
+  ...READING,
+  ...SETTLING,
+  ...RECEIPTS,
+  ...SESSIONS,
+  ...ROLES,
+  ...EXHAUSTION,
+  ...DOORS,
+  ...TOKENS,
+  ...LOCKS,
+];

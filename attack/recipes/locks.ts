@@ -1,0 +1,99 @@
+// Locks that any role may take must not stop keys, epochs or the upkeep of tables.
+import { type Client } from "pg";
+import { type Recipe } from "../recipe.ts";
+
+const KEYS_OF_OLD = [7_240_519_001, 7_240_519_002, 7_240_519_003];
+const REVOKE_LIMIT_MS = 15_000;
+const EPOCH_LIMIT_MS = 10_000;
+
+async function within<T>(limitMs: number, work: Promise<T>): Promise<T | "too late"> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<"too late">((resolve) => {
+    timer = setTimeout(resolve, limitMs, "too late");
+  });
+  return Promise.race([work, limit]).finally(() => {
+    clearTimeout(timer);
+  });
+}
+
+/** Everything of the service's that a role could try to lock. A refusal is what should happen. */
+async function grabAll(client: Client): Promise<void> {
+  for (const key of KEYS_OF_OLD)
+    await client.query(`SELECT pg_advisory_lock(${String(key)})`).catch(() => undefined);
+  await client.query("BEGIN").catch(() => undefined);
+  for (const table of [
+    "api_key",
+    "epoch",
+    "epoch_sentinel",
+    "receipt",
+    "witness",
+    "retention",
+    "event_counter",
+  ]) {
+    await client.query("SAVEPOINT grab").catch(() => undefined);
+    await client
+      .query(`LOCK TABLE highwater.${table} IN ACCESS SHARE MODE`)
+      .catch(() => client.query("ROLLBACK TO SAVEPOINT grab"))
+      .catch(() => undefined);
+  }
+}
+
+export const LOCKS: readonly Recipe[] = [
+  {
+    item: "1",
+    title: "a key blocks its own revocation by advisory locks",
+    run: async (target) => {
+      const { reader, system } = target;
+      const victim = await system.createKey({
+        name: "to be revoked",
+        owner: "acme",
+        role: "acme_write",
+        scopes: ["read", "write"],
+      });
+      const open = await reader.begin({ readOnly: true });
+      const statements = KEYS_OF_OLD.flatMap((key) => [
+        `SELECT pg_advisory_xact_lock_shared(${String(key)})`,
+        `SELECT U&"pg_advisory\\005flock"(${String(key)})`,
+      ]);
+      for (const [at, sql] of statements.entries())
+        await reader.call(open, "statements", { seq: at + 1, statements: ["SAVEPOINT s", sql, "RELEASE s"] });
+      const id = /^hwk_([a-z0-9]+)_/.exec(victim)?.[1] ?? "";
+      const revoked = await within(
+        REVOKE_LIMIT_MS,
+        target.keysCommand("revoke", id).catch((cause: unknown) => String(cause)),
+      );
+      await reader.call(open, "rollback", { seq: statements.length + 1 });
+      return revoked === "too late" || /error|fail/i.test(revoked)
+        ? `the revocation: ${revoked.slice(0, 200)}`
+        : null;
+    },
+  },
+  {
+    item: "1",
+    title: "roles hold every lock they can get on all nodes while the primary fails",
+    run: async (target) => {
+      const { system, primary } = target;
+      const replica = system.cluster.nodes.map(({ id }) => id).find((id) => id !== primary) ?? "";
+      const holders: Client[] = [];
+      try {
+        for (const { id } of system.cluster.nodes)
+          for (const role of ["reader", "writer"] as const) {
+            const client = await target.psql(role, id);
+            await grabAll(client);
+            holders.push(client);
+          }
+        await system.cluster.kill(primary);
+        await system.cluster.promote(replica);
+        const seq = `SELECT max(seq)::int AS seq FROM highwater.epoch WHERE start_offset IS NOT NULL AND node = '${replica}'`;
+        const minted = async (): Promise<void> => {
+          while ((await target.look(seq, replica))[0]?.["seq"] == null)
+            await new Promise((resolve) => setTimeout(resolve, 100));
+        };
+        const epoch = await within(EPOCH_LIMIT_MS, minted());
+        return epoch === "too late" ? `no epoch within ${String(EPOCH_LIMIT_MS)} ms of the promotion` : null;
+      } finally {
+        await Promise.all(holders.map((client) => client.end().catch(() => undefined)));
+      }
+    },
+  },
+];

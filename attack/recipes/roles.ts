@@ -1,0 +1,68 @@
+// What a key's database role can change of itself and of others.
+import { described } from "../caller.ts";
+import { type Recipe } from "../recipe.ts";
+
+export const ROLES: readonly Recipe[] = [
+  {
+    item: "5",
+    title: "a write key points its role's search_path at functions of its own",
+    run: async (target) => {
+      const { writer } = target;
+      await writer.run([
+        "CREATE SCHEMA IF NOT EXISTS acme",
+        "CREATE OR REPLACE FUNCTION acme.pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+        "ALTER ROLE CURRENT_USER SET search_path = acme, pg_catalog",
+      ]);
+      try {
+        // Sessions that are opened from now on get the setting.
+        await target.look(
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'acme_write'",
+        );
+        for (let attempt = 0; ; attempt++) {
+          const answer = await writer.run(["SELECT 1"]);
+          // A refusal that names the role's setting is as good as an answer: it hurts the one who set it.
+          if (answer.status === 200 || answer.status === 403) return null;
+          if (attempt === 5) return `the role's own keys are answered ${described(answer)}`;
+        }
+      } finally {
+        await target.look("ALTER ROLE acme_write RESET search_path");
+        await target.look("DROP FUNCTION IF EXISTS acme.pg_is_in_recovery()");
+      }
+    },
+  },
+  {
+    item: "10",
+    title: "a read key floods the server's log, writes log records, or ends sessions of its role",
+    run: async (target) => {
+      for (const sql of [
+        "SELECT pg_logical_emit_message(false, 'a', repeat('x', 1000))",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = CURRENT_USER AND pid <> pg_backend_pid()",
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() LIMIT 1",
+        "SELECT lo_create(0)",
+        "SELECT pg_current_xact_id()",
+        "SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 2000) n",
+      ]) {
+        const answer = await target.reader.read([sql]);
+        if (answer.status === 200) return `${sql} was run`;
+      }
+      return null;
+    },
+  },
+  {
+    item: "12",
+    title: "a role that has become privileged since its key was made",
+    run: async (target) => {
+      const { writer } = target;
+      await target.look("ALTER ROLE acme_write BYPASSRLS");
+      try {
+        await target.look(
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'acme_write'",
+        );
+        const answer = await writer.run(["SELECT 1"]);
+        return answer.status === 200 ? "a key whose role bypasses row security is still served" : null;
+      } finally {
+        await target.look("ALTER ROLE acme_write NOBYPASSRLS");
+      }
+    },
+  },
+];

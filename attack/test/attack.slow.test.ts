@@ -1,0 +1,35 @@
+// Goal: a stranger with a key achieves nothing, and the suite would say so. Method: every recipe against a whole system with two
+// tenants; and a recipe that does achieve something, which must be counted.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { attack, chosen } from "../run.ts";
+import { Target } from "../target.ts";
+
+test("every attack is refused or harmless, and one that is not would be seen", async (t) => {
+  await using target = await Target.start();
+  const outcomes = await attack(target, chosen([]), ({ item, title, hit }) => {
+    t.diagnostic(`${hit ?? "held"}: ${item} ${title}`);
+  });
+  assert.deepEqual(
+    outcomes.filter(({ hit }) => hit !== null),
+    [],
+  );
+
+  const failing = { item: "0", title: "an attack that works" };
+  const seen = await attack(
+    target,
+    [
+      { ...failing, run: () => Promise.resolve("it worked") },
+      { ...failing, run: () => Promise.reject(new Error("no way in")) },
+    ],
+    () => undefined,
+  );
+  assert.deepEqual(
+    seen.map(({ hit }) => hit),
+    ["it worked", "the attack broke off: no way in"],
+  );
+});
+
+test("an item without a recipe is refused", () => {
+  assert.throws(() => chosen(["8", "99"]), /there is no recipe for item 99: ONLY takes some of 8,/);
+});
