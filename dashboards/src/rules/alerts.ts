@@ -131,11 +131,11 @@ export const systemAlerts: readonly Alert[] = [
   },
   {
     name: "HighwaterTrackerBehind",
-    expr: "highwater_epoch < on () group_left () max(highwater_epoch)",
+    expr: "highwater_epoch < on () group_left () max(highwater_epoch) or highwater_blind == 1",
     for: "2m",
     severity: "ticket",
-    summary: "The tracker at {{ $labels.instance }} follows an epoch that is over",
-    says: "Others have seen a newer one. It cannot reach the new primary, or has not been told whom to follow.",
+    summary: "The tracker at {{ $labels.instance }} does not follow the primary",
+    says: "It does not hear from the primary, or others have seen a newer epoch. Its gateways and clients use other trackers, if there are any.",
   },
   {
     name: "HighwaterFailedOver",

@@ -77,7 +77,12 @@ export const systemCases: Readonly<Record<string, Cases>> = {
       {
         series: { [`highwater_epoch{${TRACKER}}`]: "4x20", [`highwater_epoch{${TRACKER_2}}`]: "4x4 5x20" },
         ...{ at: "6m", labels: { severity: "ticket", job: "highwater-tracker", instance: "t1" } },
-        summary: "The tracker at t1 follows an epoch that is over",
+        summary: "The tracker at t1 does not follow the primary",
+      },
+      {
+        series: { [`highwater_blind{${TRACKER}}`]: "0x4 1x20", [`highwater_blind{${TRACKER_2}}`]: "0x24" },
+        ...{ at: "8m", labels: { severity: "ticket", job: "highwater-tracker", instance: "t1" } },
+        summary: "The tracker at t1 does not follow the primary",
       },
     ],
     silent: [
@@ -88,6 +93,14 @@ export const systemCases: Readonly<Record<string, Cases>> = {
           [`highwater_epoch{${TRACKER_2}}`]: "4x4 5x20",
         },
         at: ["3m", "6m"],
+      },
+      {
+        why: "a failover makes every tracker blind for a moment",
+        series: {
+          [`highwater_blind{${TRACKER}}`]: "0x4 1 0x20",
+          [`highwater_blind{${TRACKER_2}}`]: "0x4 1 0x20",
+        },
+        at: ["5m", "7m"],
       },
     ],
   },

@@ -25,6 +25,7 @@ import { paramText } from "../../../services/txn-gateway/src/neon/params.ts";
 import { readRequest } from "../../../services/txn-gateway/src/neon/request.ts";
 import { decoderOf, KNOWN_ARRAYS } from "../../../services/txn-gateway/src/neon/values.ts";
 import { readSse } from "../../../services/txn-gateway/src/trackers/sse.ts";
+import { TrackerOrder } from "../../../services/txn-gateway/src/trackers/order.ts";
 import { TrackerStream } from "../../../services/txn-gateway/src/trackers/stream.ts";
 import { Verdicts } from "../../../services/txn-gateway/src/trackers/verdicts.ts";
 import {
@@ -348,7 +349,7 @@ async function follow(
   const stream = new TrackerStream(
     { clock: new FakeClock(), rng: { random: () => 0.5 }, log, transport },
     {
-      trackers: ["http://tracker"],
+      trackers: new TrackerOrder(new FakeClock(), ["http://tracker"]),
       onEpochs: (epochs) => heard.push([EpochEvent, { epochs }]),
       onMarks: (marks) => heard.push([Marks, marks]),
       onExposure: (report) => heard.push([ExposureReport, report]),
@@ -374,7 +375,9 @@ const trackerVerdicts = pure({
       open: () => Promise.reject(new Error("not asked")),
       close: () => undefined,
     };
-    const verdicts = new Verdicts({ clock: new FakeClock(), transport }, ["http://tracker"], () => undefined);
+    const clock = new FakeClock();
+    const trackers = new TrackerOrder(clock, ["http://tracker"]);
+    const verdicts = new Verdicts({ clock, transport }, trackers, () => undefined);
     const word = await verdicts.ask({ token: TOKEN, level: "region", limitMs: 0 });
     verdicts.stop();
     assert.ok(word === null || ["pending", "durable", "lost", "broken", "expired", "unknown"].includes(word));

@@ -25,11 +25,23 @@ export interface SystemOptions {
   readonly portBase?: number;
   /** Trackers reach the nodes over a link of their own, from trackerLocation(), that can be cut. */
   readonly hasTrackerLinks?: boolean;
+  /** The same of gateways, from gatewayLocation(). */
+  readonly hasGatewayLinks?: boolean;
+  /** Trackers log in as superusers of their own, so that one can be refused alone: trackerRole(). */
+  readonly hasTrackerRoles?: boolean;
 }
 
 /** Where the tracker of a region is, for links: `cluster.link(trackerLocation(region), region)`. */
 export function trackerLocation(region: string): string {
   return `tracker-${region}`;
+}
+
+export function gatewayLocation(region: string): string {
+  return `gateway-${region}`;
+}
+
+export function trackerRole(region: string): string {
+  return `tracker_${region.replaceAll("-", "_")}`;
 }
 
 export interface Endpoint {
@@ -288,30 +300,37 @@ export class System implements AsyncDisposable {
     const sql = `CREATE ROLE highwater_app NOLOGIN; CREATE ROLE ${APP_ROLE} LOGIN IN ROLE highwater_app;
       GRANT ALL ON SCHEMA public TO ${APP_ROLE}; GRANT ALL ON DATABASE app TO ${APP_ROLE}`;
     for (const statement of sql.split(";")) await this.cluster.query(primary.id, statement);
+    if (this.#options.hasTrackerRoles !== true) return;
+    for (const region of this.regions)
+      await this.cluster.query(primary.id, `CREATE ROLE ${trackerRole(region)} SUPERUSER LOGIN`);
   }
 
   async #topologyFile(region: string, isTracker = false): Promise<string> {
-    const hasOwnLink = isTracker && this.#options.hasTrackerLinks === true;
+    const { hasTrackerLinks, hasGatewayLinks, hasTrackerRoles } = this.#options;
+    const hasOwnLink = (isTracker ? hasTrackerLinks : hasGatewayLinks) === true;
+    const location = isTracker ? trackerLocation(region) : gatewayLocation(region);
     const reach = (url: string): Promise<string> =>
-      hasOwnLink ? this.#overTrackerLink(region, url) : Promise.resolve(url);
+      hasOwnLink ? this.#overLink(location, region, url) : Promise.resolve(url);
+    const hasOwnRole = isTracker && hasTrackerRoles === true;
+    const user = hasOwnRole ? { user: trackerRole(region) } : {};
     const nodes = await Promise.all(
       this.cluster.nodes.map(async (node) => ({
         id: node.id,
         region: node.region,
         zone: node.zone,
-        url: await reach(await this.cluster.connectionString(node.id, { from: region })),
+        url: await reach(await this.cluster.connectionString(node.id, { from: region, ...user })),
         appUrl: await reach(await this.cluster.connectionString(node.id, { from: region, user: APP_ROLE })),
       })),
     );
     const topology: Topology = { nodes, levels: this.#options.levels ?? DEFAULT_LEVELS };
-    const file = hasOwnLink ? `${this.topologyFile(region)}.tracker` : this.topologyFile(region);
+    const isOwn = isTracker && (hasOwnLink || hasOwnRole);
+    const file = isOwn ? `${this.topologyFile(region)}.tracker` : this.topologyFile(region);
     await writeFile(file, JSON.stringify(topology, null, 2));
     return file;
   }
 
-  async #overTrackerLink(region: string, url: string): Promise<string> {
+  async #overLink(from: string, region: string, url: string): Promise<string> {
     const reached = new URL(url);
-    const from = trackerLocation(region);
     const relay = await this.#reach(from, region, { url, port: Number(reached.port) });
     reached.port = new URL(relay).port;
     return reached.href;

@@ -435,12 +435,20 @@ export const RefusedToken = Type.Object(
 );
 export type RefusedToken = Static<typeof RefusedToken>;
 
+const Blind = Type.Optional(
+  Type.Literal(true, {
+    description:
+      "The tracker hears nothing new of the primary: what is pending here may be settled at another tracker.",
+  }),
+);
+
 export const VerdictsResponse = Type.Object(
   {
     verdicts: Type.Array(Type.Union([TokenVerdict, RefusedToken]), {
       description: "One for each token, in their order.",
     }),
     marks: Type.Union([Marks, Type.Null()]),
+    blind: Blind,
   },
   closed,
 );
@@ -453,6 +461,7 @@ export const MarksResponse = Type.Object(
     epochs: Type.Array(EpochRecord, {
       description: "The current epoch and its ancestors, oldest first.",
     }),
+    blind: Blind,
   },
   closed,
 );
@@ -468,6 +477,13 @@ export const StallEvent = Type.Object(
   closed,
 );
 export type StallEvent = Static<typeof StallEvent>;
+
+/** `event: blind`: whether the tracker has lost sight of the primary. */
+export const BlindEvent = Type.Object(
+  { blind: Type.Boolean({ description: "True: it hears nothing new of the primary; another may." }) },
+  closed,
+);
+export type BlindEvent = Static<typeof BlindEvent>;
 
 /** What a gateway tells a tracker: an id before its COMMIT, its position after it, or that it came to nothing. */
 export const Announcement = Type.Union([

@@ -140,7 +140,7 @@ export function verdictsOf(
   words: Words,
   decode: (token: string) => { id: string; epoch: string; offset: bigint },
 ): Answer {
-  const { each = "pending", byOffset = {}, refuse = [], leaveOut = [], marks } = words;
+  const { each = "pending", byOffset = {}, refuse = [], leaveOut = [], marks, blind } = words;
   const verdicts = request.tokens.flatMap((text): unknown[] => {
     const at = decode(text);
     const offset = Number(at.offset);
@@ -159,7 +159,10 @@ export function verdictsOf(
     const retried = retriedIn === undefined ? {} : { retriedIn: epochId(Number(retriedIn)) };
     return [{ token: text, id: at.id, level: request.level, rule: "fake", position, ...retried, ...rest }];
   });
-  return checked(VerdictsResponse, 200, { verdicts, marks: marksOf(marks) });
+  return checked(VerdictsResponse, 200, {
+    ...{ verdicts, marks: marksOf(marks) },
+    ...(blind === true ? { blind } : {}),
+  });
 }
 
 export function marksAnswer(words: Words): Answer {

@@ -77,8 +77,8 @@ export class FakeServer implements AsyncDisposable {
   #lastEventId = "";
   #authorization = "";
   #eventNumber = 0;
-  /** The last mark and the last epochs, as they were told. */
-  readonly #newest = new Map<"epoch" | "mark", string>();
+  /** The last of each kind, as they were told. */
+  readonly #newest = new Map<"blind" | "epoch" | "mark", string>();
   #changed = Promise.withResolvers<void>();
 
   private constructor(server: Server, script: Script) {
@@ -161,6 +161,10 @@ export class FakeServer implements AsyncDisposable {
 
   epochs(epochs: readonly Words[]): void {
     this.#newest.set("epoch", this.#event("epoch", epochsBody(epochs)));
+  }
+
+  blind(isBlind: boolean): void {
+    this.#newest.set("blind", this.#event("blind", JSON.stringify({ blind: isBlind })));
   }
 
   /** Bytes as they are, whole events or not. */

@@ -204,6 +204,8 @@ const FAKE_VERBS = {
       }),
     ),
   }),
+  /** The tracker has lost sight of the primary, or has it again. */
+  blind: object({ ...at, blind: Type.Boolean() }),
   rawEvents: object({ ...at, text: Type.String() }),
   cutStreams: object(at),
   /** Waits until the counts are there. */

@@ -169,6 +169,9 @@ export class Lane {
       case "epochs":
         fake.epochs(body["epochs"] as Json[]);
         break;
+      case "blind":
+        fake.blind(body["blind"] === true);
+        break;
       case "rawEvents":
         fake.rawEvents(String(body["text"]));
         break;

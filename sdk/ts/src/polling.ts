@@ -11,7 +11,8 @@ export async function poll(
   base: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { headers, monotonicMs, observe, random, streamOpenMs, pollForMs, pollBaseMs, pollMaxMs } = shared;
+  const { headers, monotonicMs, trackers, observe, random, streamOpenMs, pollForMs, pollBaseMs, pollMaxMs } =
+    shared;
   const untilMs = monotonicMs() + pollForMs;
   const url = `${base}/v1/durability/marks`;
   let isAnswered = false;
@@ -24,6 +25,10 @@ export async function poll(
       if (!isAnswered) observe({ type: "polling", url });
       isAnswered = true;
       onHeard(body);
+      if (body.blind) {
+        trackers.failed(base, monotonicMs());
+        if (trackers.hasAwake(monotonicMs())) break;
+      }
       const text = JSON.stringify(body.marks);
       same = text === newest ? same + 1 : 0;
       newest = text;

@@ -6,7 +6,7 @@ import { poll } from "./polling.ts";
 import { fullJitter, sleep, startTimer } from "./runtime.ts";
 import { SseParser } from "./sse.ts";
 import { tryJson } from "./transport.ts";
-import { isEpochEvent, isMarks, isStallEvent, type MarksResponse } from "./wire.ts";
+import { isBlindEvent, isEpochEvent, isMarks, isStallEvent, type MarksResponse } from "./wire.ts";
 
 /** What was heard: marks, epochs (the current one and its ancestors, oldest first), or both. */
 export type Heard = Partial<Pick<MarksResponse, "marks" | "epochs">>;
@@ -82,7 +82,7 @@ export class DurabilityStream {
 
   /** Reads one connection to its end. Rejects when it cannot be opened, breaks before its first event, or falls silent. */
   async #connect(url: string, stop: AbortSignal): Promise<void> {
-    const { trackers, fetch, headers, observe, streamOpenMs, streamSilenceMs } = this.#shared;
+    const { trackers, fetch, headers, observe, monotonicMs, streamOpenMs, streamSilenceMs } = this.#shared;
     const connection = new AbortController();
     const { signal } = connection;
     const end = (isAborted: boolean): void => {
@@ -90,6 +90,7 @@ export class DurabilityStream {
     };
     let cancel = startTimer(streamOpenMs, end, stop, true);
     let hasSpoken = false;
+    let isBlind = false;
     try {
       const answer = await fetch(`${url}/v1/durability/stream`, {
         headers: {
@@ -113,10 +114,17 @@ export class DurabilityStream {
         for (const event of parser.push(value)) {
           hasSpoken = true;
           this.#failures = 0;
-          trackers.succeeded(url);
           this.#lastEventId = event.lastEventId;
-          this.#dispatch(event.type, tryJson(event.data));
+          const data = tryJson(event.data);
+          if (event.type === "blind" && isBlindEvent(data)) {
+            isBlind = data.blind;
+            if (isBlind) trackers.failed(url, monotonicMs());
+          }
+          if (!isBlind) trackers.succeeded(url);
+          this.#dispatch(event.type, data);
         }
+        // It hears nothing new of the primary, and another one may.
+        if (isBlind && trackers.hasAwake(monotonicMs())) return;
       }
     } catch (error) {
       // One that has spoken does come through: that it broke is a reason to connect again, and no other.

@@ -224,6 +224,8 @@ export interface VerdictsResponse {
   /** One for each token, in their order. */
   verdicts: (TokenVerdict | RefusedToken)[];
   marks: Marks | null;
+  /** The tracker hears nothing new of the primary: what is pending here may be settled at another tracker. */
+  blind?: true;
 }
 
 export interface MarksResponse {
@@ -232,6 +234,8 @@ export interface MarksResponse {
   levels: string[];
   /** The current epoch and its ancestors, oldest first. */
   epochs: EpochRecord[];
+  /** As in an answer with verdicts. */
+  blind?: true;
 }
 
 export interface EpochEvent {
@@ -243,6 +247,11 @@ export interface StallEvent {
   epoch: string;
   offset: string;
   pending: number;
+}
+
+/** Whether a tracker has lost sight of the primary. */
+export interface BlindEvent {
+  blind: boolean;
 }
 
 /** The limit that was met. */
@@ -338,6 +347,7 @@ const FIELDS: Readonly<Record<string, Guard>> = {
   verdicts: listOf((each) => has("token id level verdict position")(each) || has("token error")(each)),
   state: isState,
   verdict: isState,
+  blind: (value) => typeof value === "boolean",
   outcome: oneOf("not_applied|applied|unknown"),
   retry: oneOf("never|transaction|resolve_outcome|wait"),
 };
@@ -345,10 +355,11 @@ const FIELDS: Readonly<Record<string, Guard>> = {
 export const isMarks = has<Marks>("epoch seq levels");
 export const isEpochEvent = has<EpochEvent>("epochs");
 export const isStallEvent = has<StallEvent>("level epoch");
+export const isBlindEvent = has<BlindEvent>("blind");
 export const isTransactionResponse = has<TransactionResponse>("id state token position results? marks?");
 export const isOpenTransactionResponse = has<OpenTransactionResponse>("state results expiresAt marks?");
 export const isTransactionStateResponse = has<TransactionStateResponse>("id state token? position? marks?");
 export const isRollbackResponse = has<RollbackResponse>("state");
-export const isVerdictsResponse = has<VerdictsResponse>("verdicts marks?");
-export const isMarksResponse = has<MarksResponse>("epochs marks?");
+export const isVerdictsResponse = has<VerdictsResponse>("verdicts marks? blind?");
+export const isMarksResponse = has<MarksResponse>("epochs marks? blind?");
 export const isProblem = has<Problem>("code outcome retry");

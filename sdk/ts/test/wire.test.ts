@@ -8,6 +8,7 @@ import {
   isEpochEvent,
   isMarks,
   isMarksResponse,
+  isBlindEvent,
   isOpenTransactionResponse,
   isProblem,
   isRollbackResponse,
@@ -52,6 +53,7 @@ const sameTypes: {
   verdictsResponse: Same<wire.VerdictsResponse, protocol.VerdictsResponse>;
   epochEvent: Same<wire.EpochEvent, protocol.EpochEvent>;
   stallEvent: Same<wire.StallEvent, protocol.StallEvent>;
+  blindEvent: Same<wire.BlindEvent, protocol.BlindEvent>;
   outcome: Same<wire.Outcome, protocol.Outcome>;
   retry: Same<wire.Retry, protocol.Retry>;
   // A client reads problems of newer services too, so its `code` is any text: one way only.
@@ -75,7 +77,7 @@ const sameTypes: {
     verdictsResponse: true,
     epochEvent: true,
   },
-  ...{ stallEvent: true, outcome: true, retry: true, problem: true },
+  ...{ stallEvent: true, blindEvent: true, outcome: true, retry: true, problem: true },
 };
 
 const id = "0198c0de-0000-7000-8000-000000000001";
@@ -154,6 +156,7 @@ const examples: [string, (value: unknown) => boolean, Parameters<typeof protocol
     { epochs: [epoch(E1), epoch(E2, { previous: E1, fork: 7, start: 9 })] },
   ],
   ["stall", isStallEvent, protocol.StallEvent, { level: "region", epoch: E1, offset: "1", pending: 3 }],
+  ["blind", isBlindEvent, protocol.BlindEvent, { blind: true }],
 ];
 
 test("every example is a message of the protocol, and this package accepts it", () => {

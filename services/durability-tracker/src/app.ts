@@ -37,6 +37,8 @@ export { makeDeps } from "./runtime.ts";
 /** Gateways bound what is at risk by it. */
 const EXPOSURE_MS = 250;
 const IDLE_EXPOSURE_MS = 2_000;
+/** Streams of a tracker that does not hear from the primary are ended so often. */
+const END_BLIND_STREAMS_MS = 10_000;
 
 export interface Tracker {
   readonly app: FastifyInstance;
@@ -87,6 +89,10 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       const heartbeatMs = (): number => config.heartbeatMs;
       void every(deps.clock, heartbeatMs, stopping.signal, () => {
         stream.heartbeat();
+      });
+      const endBlindMs = (): number => END_BLIND_STREAMS_MS;
+      void every(deps.clock, endBlindMs, stopping.signal, () => {
+        stream.closeIfBlind();
       });
       const exposureMs = (): number => (heldCount(loop.state) === 0 ? IDLE_EXPOSURE_MS : EXPOSURE_MS);
       void every(deps.clock, exposureMs, stopping.signal, () => {
@@ -146,6 +152,9 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
       told.delayed++;
       events.onDelayed(published);
     },
+    onBlind: (isBlind) => {
+      stream.publishBlind(loop.state, isBlind);
+    },
     onStall: (stall, isStalled) => {
       told.stall(stall, isStalled, whyNotSynchronous(loop.state, stall.level));
       stream.publishStall(loop.state, stall, isStalled);
@@ -161,6 +170,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const desk = new VerdictDesk({ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts });
   metrics.register({
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), told, events },
+    ...{ isBlind: () => loop.sight.isBlind },
     ...{ streams: () => stream.size, identity: { name: config.name, region: config.region } },
   });
   return { loop, stream, desk, told, events, webhooks, metrics, callers, stopping };

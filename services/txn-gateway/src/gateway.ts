@@ -24,6 +24,7 @@ import { Primary } from "./primary.ts";
 import { Reads } from "./reads.ts";
 import { Settler } from "./settler.ts";
 import { TransactionTrace } from "./tracing.ts";
+import { TrackerOrder } from "./trackers/order.ts";
 import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
 import { Transactions } from "./transactions.ts";
@@ -72,7 +73,8 @@ export class Gateway {
     };
     this.marks = new MarkBoard({
       clock: deps.clock,
-      isAncestor: (epoch, other) => this.primary.isAncestor(epoch, other),
+      epochs: () => this.primary.epochs,
+      reigning: () => this.primary.reign?.epoch ?? null,
       onMark: (epoch, level, mark) => {
         if (level === config.exposure.level) this.#exposure.advance(epoch, mark);
       },
@@ -89,11 +91,12 @@ export class Gateway {
       onContact,
     });
     this.#exposure = this.#makeExposure(config);
-    this.#verdicts = new Verdicts(deps, config.trackers, onContact);
+    const trackers = new TrackerOrder(deps.clock, config.trackers);
+    this.#verdicts = new Verdicts(deps, trackers, onContact);
     const finality = this.#makeFinality(config);
     this.#settler = new Settler(deps, this.primary, finality);
     this.#stream = new TrackerStream(deps, {
-      trackers: config.trackers,
+      trackers,
       onContact,
       onEpochs: (ancestry) => {
         this.primary.learn(ancestry);
@@ -154,6 +157,7 @@ export class Gateway {
         if (record === undefined) throw new Error("an epoch reigns that nobody has a record of");
         this.#exposure.begin(record, this.marks.of(reign.epoch, config.exposure.level));
         if (this.#deps.tracer !== undefined && ended !== null) this.#endCarriedTraces(config);
+        this.marks.beginEpoch(this.primary.epochs.ancestry(reign.epoch).reverse());
         if (ended === null) return;
         this.interactive.failedOver(reign);
         this.#flush.epochEnded(ended.epoch);
@@ -206,6 +210,11 @@ export class Gateway {
   /** Always the same object: its levels change with the topology's file. */
   get rules(): RequestRules {
     return this.#rules;
+  }
+
+  /** No tracker was found that hears from the primary: nothing can be answered as durable. */
+  get isBlind(): boolean {
+    return this.#stream.isBlind;
   }
 
   get isStopping(): boolean {

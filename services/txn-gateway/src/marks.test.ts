@@ -1,15 +1,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type EpochRecord, type Offset } from "@highwater/protocol";
+import { EpochGraph, type EpochRecord, type Offset } from "@highwater/protocol";
 import fc from "fast-check";
 import { EPOCH_A, EPOCH_B, FakeClock, marksOf } from "../test/support/fakes.ts";
 import { MarkBoard, type WaitEnd } from "./marks.ts";
 
-function makeBoard(ancestors: Record<string, string[]> = {}) {
+function makeBoard(reigning: () => string | null = () => null) {
   const clock = new FakeClock();
-  const isAncestor = (epoch: string, other: string): boolean => (ancestors[other] ?? []).includes(epoch);
-  return { clock, board: new MarkBoard({ clock, isAncestor }) };
+  const epochs = new EpochGraph();
+  const board = new MarkBoard({ clock, reigning, epochs: () => epochs });
+  /** As the gateway does: its graph learns of the epochs first. */
+  const begin = (...ancestry: EpochRecord[]): void => {
+    epochs.add(ancestry);
+    board.beginEpoch(ancestry);
+  };
+  return { clock, board, begin };
 }
+
+const EPOCH_C = "00000000-0000-4000-8000-00000000000c";
+const EPOCH_D = "00000000-0000-4000-8000-00000000000d";
 
 const at = (offset: number, level = "region", epoch = EPOCH_A) => ({
   epoch,
@@ -17,7 +26,7 @@ const at = (offset: number, level = "region", epoch = EPOCH_A) => ({
   offset: BigInt(offset) as Offset,
 });
 
-const record = (id: string, seq: number): EpochRecord => ({
+const record = (id: string, seq: number, more: Partial<EpochRecord> = {}): EpochRecord => ({
   id,
   seq,
   previous: null,
@@ -30,6 +39,7 @@ const record = (id: string, seq: number): EpochRecord => ({
   supersedes: [],
   commanded: false,
   finalMarks: {},
+  ...more,
 });
 
 test("one mark settles every wait at or below it, and no other", async () => {
@@ -76,12 +86,12 @@ test("marks never go back, also when a tracker with an older view speaks", () =>
 });
 
 test("a new epoch ends the waits of the old one, and keeps those of its own", async () => {
-  const { board } = makeBoard({ [EPOCH_B]: [EPOCH_A] });
-  board.beginEpoch([record(EPOCH_A, 1)]);
+  const { board, begin } = makeBoard();
+  begin(record(EPOCH_A, 1));
   const old = board.wait(at(10), 1_000);
   // Committed in an epoch that the stream has not told of yet.
   const young = board.wait(at(10, "region", EPOCH_B), 1_000);
-  board.beginEpoch([record(EPOCH_A, 1), record(EPOCH_B, 2)]);
+  begin(record(EPOCH_A, 1), record(EPOCH_B, 2, { previous: EPOCH_A }));
   assert.equal(await old, "ended");
   assert.equal(board.newest?.epoch, EPOCH_B);
   board.advance(marksOf(EPOCH_A, { region: "50" }));
@@ -93,13 +103,45 @@ test("a new epoch ends the waits of the old one, and keeps those of its own", as
 });
 
 test("an operator's choice ends an epoch that is no ancestor of the next", async () => {
-  const { board } = makeBoard();
-  board.beginEpoch([record(EPOCH_A, 1)]);
+  const { board, begin } = makeBoard();
+  begin(record(EPOCH_A, 1));
   const old = board.wait(at(10), 1_000);
-  board.beginEpoch([record(EPOCH_B, 7)]);
+  begin(record(EPOCH_B, 7, { supersedes: [EPOCH_A] }));
   assert.equal(await old, "ended");
-  board.beginEpoch([record(EPOCH_A, 1)]);
+  begin(record(EPOCH_A, 1));
   assert.equal(board.newest?.epoch, EPOCH_B, "a tracker with an older view ends nothing");
+});
+
+test("the stream of another history ends nothing, neither with its epoch nor with its marks", async () => {
+  const { board, begin } = makeBoard();
+  const [common, stray] = [record(EPOCH_C, 1), record(EPOCH_B, 7, { previous: EPOCH_C })];
+  begin(common, record(EPOCH_A, 2, { previous: EPOCH_C }));
+  const wait = board.wait(at(10), 1_000);
+  begin(common, stray);
+  board.advance(marksOf(EPOCH_B, { region: "99" }, 7));
+  assert.equal(board.newest?.epoch, EPOCH_A);
+  board.advance(marksOf(EPOCH_A, { region: "10" }, 2));
+  assert.equal(await wait, "reached");
+});
+
+test("while the gateway knows the primary no stream ends its epoch, and its own next one ends a stray", async () => {
+  let reigning: string | null = null;
+  const { board, begin } = makeBoard(() => reigning);
+  // Heard before the nodes had been asked.
+  begin(record(EPOCH_C, 1), record(EPOCH_B, 7, { previous: EPOCH_C }));
+  const own = [record(EPOCH_C, 1), record(EPOCH_A, 2, { previous: EPOCH_C })];
+  reigning = EPOCH_A;
+  begin(...own);
+  assert.equal(board.newest?.epoch, EPOCH_A);
+  const wait = board.wait(at(10), 1_000);
+  begin(...own, record(EPOCH_D, 3, { previous: EPOCH_A }));
+  assert.equal(board.newest.epoch, EPOCH_A, "the next epoch has yet to reign here");
+  board.advance(marksOf(EPOCH_A, { region: "10" }, 2));
+  assert.equal(await wait, "reached");
+  const late = board.wait(at(11), 1_000);
+  reigning = null;
+  begin(...own, record(EPOCH_D, 3, { previous: EPOCH_A }));
+  assert.equal(await late, "ended");
 });
 
 test("stopping ends every wait as a timeout, never as a loss", async () => {

@@ -1,6 +1,14 @@
 // The newest marks that this gateway has heard of, and the safe transactions that wait for them.
 // A mark stays true within its epoch for ever, so an old one settles waits as well as a new one. No I/O here.
-import { type EpochRecord, type Marks, type Offset, parseOffset } from "@highwater/protocol";
+import {
+  type EpochGraph,
+  type EpochId,
+  type EpochRecord,
+  type Marks,
+  type Offset,
+  outranks,
+  parseOffset,
+} from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 
 export interface WaitTarget {
@@ -22,8 +30,10 @@ const EPOCHS_KEPT = 8;
 
 export interface MarkBoardOptions {
   readonly clock: Clock;
-  /** True when the first epoch is, as far as is known, an ancestor of the second. */
-  readonly isAncestor: (epoch: string, other: string) => boolean;
+  /** Every epoch that this gateway has heard of. */
+  readonly epochs: () => EpochGraph;
+  /** The epoch in which this gateway commits; null while it knows of no primary. */
+  readonly reigning: () => string | null;
   /** A level's mark has risen. */
   readonly onMark?: (epoch: string, level: string, mark: Offset) => void;
 }
@@ -76,21 +86,37 @@ export class MarkBoard {
     }
     const current = this.#newest;
     if (current !== null && current.epoch !== marks.epoch) {
-      if (this.#ended.has(marks.epoch) || this.#options.isAncestor(marks.epoch, current.epoch)) return;
+      const ancestry = this.#options.epochs().ancestry(marks.epoch as EpochId);
+      if (!this.#mayFollow(ancestry.toReversed())) return;
     }
     this.#newest = { epoch: marks.epoch, seq: marks.seq, levels: toWire(levels) };
   }
 
-  /** The current epoch's ancestry, oldest first, itself last: all others are over. */
+  /**
+   * The ancestry of an epoch that somebody takes for current, oldest first, itself last. It ends the one before it only if its history
+   * outranks that one's: a stream of another history must not end the epoch that reigns.
+   */
   beginEpoch(ancestry: readonly EpochRecord[]): void {
     const current = ancestry.at(-1);
     const previous = this.#newest?.epoch;
-    if (current === undefined || this.#ended.has(current.id)) return;
+    if (current === undefined || !this.#mayFollow(ancestry)) return;
+    this.#ended.delete(current.id);
     for (const record of ancestry.slice(0, -1)) this.endEpoch(record.id);
     // An operator's choice can end an epoch that is no ancestor of the next.
     if (previous !== undefined && previous !== current.id) this.endEpoch(previous);
     if (previous === current.id) return;
     this.#newest = { epoch: current.id, seq: current.seq, levels: toWire(this.#levelsOf(current.id)) };
+  }
+
+  /** While this gateway knows the primary, its own authority decides, and the word of a stream otherwise. */
+  #mayFollow(ancestry: readonly EpochRecord[]): boolean {
+    const next = ancestry.at(-1)?.id;
+    const { epochs, reigning } = this.#options;
+    const own = reigning();
+    if (next === undefined || own !== null) return next === own;
+    if (this.#ended.has(next)) return false;
+    const newest = this.#newest?.epoch;
+    return newest === undefined || newest === next || outranks(ancestry, newest as EpochId, epochs());
   }
 
   endEpoch(epoch: string): void {

@@ -1,6 +1,6 @@
 // Where transactions run now: the authoritative primary and its epoch, as this gateway sees them.
 // Owns the watcher and what follows from its answers; the rule "who is it?" is the store's.
-import { type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
+import { type EpochGraph, type EpochId, type EpochRecord, HighwaterError } from "@highwater/protocol";
 import {
   type Authority,
   type AuthorityRule,
@@ -159,6 +159,11 @@ export class Primary {
     const current = ancestry.at(-1)?.id as EpochId | undefined;
     this.#watcher.learn(ancestry, current ?? null);
     if (current !== undefined && current !== this.#reign?.epoch) this.nudge();
+  }
+
+  /** Every epoch that the nodes or the trackers have told of. */
+  get epochs(): EpochGraph {
+    return this.#watcher.graph;
   }
 
   /** What is known of an epoch. */

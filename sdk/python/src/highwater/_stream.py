@@ -23,6 +23,7 @@ from ._core.tuning import Tuning
 from ._core.wire import (
     EpochRecord,
     Marks,
+    read_blind_event,
     read_epoch_event,
     read_marks,
     read_marks_response,
@@ -135,18 +136,35 @@ class DurabilityStream:
 
     async def _read(self, url: str, body: AsyncIterator[bytes], opening: asyncio.Timeout) -> None:
         parser = SseParser(self._last_event_id)
+        trackers, monotonic_ms = self._deps.trackers, self._deps.runtime.monotonic_ms
+        is_blind = False
         async for chunk in body:
             opening.reschedule(None)
             for event in parser.push(chunk):
                 self._has_spoken = True
                 self._failures = 0
-                self._deps.trackers.succeeded(url)
                 self._last_event_id = event.last_event_id
+                if event.type == "blind":
+                    is_blind = self._take_blind(event, is_blind)
+                    if is_blind:
+                        trackers.failed(url, monotonic_ms())
+                if not is_blind:
+                    trackers.succeeded(url)
                 self._take(event)
+            # It hears nothing new of the primary, and another one may.
+            if is_blind and trackers.has_awake(monotonic_ms()):
+                return
+
+    def _take_blind(self, event: SseEvent, before: bool) -> bool:
+        try:
+            return read_blind_event(json.loads(event.data))
+        except ValueError as error:
+            LOG.debug("stream event %s cannot be read: %s", event.type, error)
+            return before
 
     async def _poll(self, url: str) -> bool:
         """Asks for marks for a while, rarer while they do not rise. False: even the first question got no answer."""
-        tuning = self._deps.tuning
+        trackers, tuning = self._deps.trackers, self._deps.tuning
         until_ms = self._deps.runtime.monotonic_ms() + tuning.poll_for_ms
         newest: Marks | None = None
         same = polls = 0
@@ -167,6 +185,10 @@ class DurabilityStream:
                 self._deps.on_epochs(body.epochs)
             if body.marks is not None:
                 self._deps.on_marks(body.marks)
+            if body.blind:
+                trackers.failed(url, self._deps.runtime.monotonic_ms())
+                if trackers.has_awake(self._deps.runtime.monotonic_ms()):
+                    return True
             same = same + 1 if body.marks == newest else 0
             newest = body.marks
             delay_ms = min(tuning.poll_max_ms, tuning.poll_base_ms * 2 ** min(same, 20))
@@ -184,7 +206,7 @@ class DurabilityStream:
                 stall = read_stall_event(body)
                 kind: EventType = "stalled" if event.type == "stalled" else "recovered"
                 tell(self._deps.observer, ObservedEvent(type=kind, level=stall.level))
-            else:
+            elif event.type != "blind":
                 # An event of the future: it says nothing to this client.
                 LOG.debug("stream event %s passed over", event.type)
         except ValueError as error:

@@ -51,7 +51,7 @@ const MARKS_OPERATIONS: readonly Operation[] = [
     id: "streamMarks",
     summary: "Marks and epochs as they change",
     description:
-      "Server-sent events: `epoch`, `mark`, `stalled` and `recovered`. Whoever connects hears first how things stand, so nothing is missed by connecting again. It ends soon after its credential has ceased to be good.",
+      'Server-sent events: `epoch`, `mark`, `stalled`, `recovered` and `blind`. Whoever connects hears first how things stand, so nothing is missed by connecting again. `blind` with `{"blind":true}`: this tracker has not heard from the primary for a second; listen to another one. `{"blind":false}`: it does again. The streams of a tracker that stays blind end every ten seconds. A stream ends soon after its credential has ceased to be good.',
     parameters: [
       query("exposure", "`true`: also events `exposure`, with what is at risk.", Type.Literal("true")),
     ],

@@ -25,6 +25,7 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, desk }: Durabil
       marks: currentMarks(loop.state),
       levels: levelNames(loop.state),
       epochs: [...loop.state.ancestry],
+      ...(loop.sight.isBlind ? { blind: true as const } : {}),
     };
   });
 

@@ -16,6 +16,10 @@ export function healthRoutes(app: FastifyInstance, { loop, isStopping, metrics }
   app.get("/readyz", () => {
     if (isStopping()) throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
     const { standing } = loop.state;
+    if (standing.kind === "reigning" && loop.sight.isBlind)
+      throw new HighwaterError("primary_unavailable", {
+        detail: `${standing.node} has not answered for ${String(Math.round(loop.sight.unansweredMs))} ms; check this tracker's way to it, and its role.`,
+      });
     if (standing.kind === "reigning")
       return { status: "ready", primary: standing.node, epoch: standing.epoch, ...waiting(loop.state) };
     throw new HighwaterError(standing.split ? "split_brain" : "primary_unavailable", {

@@ -32,6 +32,7 @@ import {
 import { type LedgerFile } from "./ledger-file.ts";
 import { saveEffect, saveMarks } from "./saving.ts";
 import { SharedMarks } from "./shared-marks.ts";
+import { Sight } from "./sight.ts";
 
 export interface LoopDeps {
   readonly store: Store;
@@ -55,6 +56,8 @@ export interface LoopListener {
   onPositions(nowMs: number, report: PositionsReport): void;
   onStall(stall: StallEvent, isStalled: boolean): void;
   onBrokenPromise(promise: BrokenPromiseData): void;
+  /** The tracker has ceased to hear from the primary, or hears from it again. */
+  onBlind(isBlind: boolean): void;
 }
 
 /** A reason of its own: the usual one would be made with a stack trace each time. */
@@ -82,6 +85,7 @@ export class TrackerLoop {
   /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
   readonly #acting = new Set<string>();
   readonly #shared: SharedMarks;
+  readonly sight: Sight;
   readonly #newcomers = new Map<string, string>();
   #marksSavedAtMs = 0;
   #hasUnsavedMarks = false;
@@ -94,6 +98,13 @@ export class TrackerLoop {
     const { store, clock, log } = deps;
     this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.nudge() });
     this.#listener = listener;
+    this.sight = new Sight(clock, (isBlind) => {
+      log[isBlind ? "warn" : "info"](isBlind ? "primary_out_of_sight" : "primary_in_sight", {
+        unansweredMs: this.sight.unansweredMs,
+      });
+      listener.onBlind(isBlind);
+      this.#publish();
+    });
     this.#state = initialState(coreConfig(config), deps.clock.monotonicMs());
   }
 
@@ -134,6 +145,7 @@ export class TrackerLoop {
       },
     });
     this.#watcher.graph.add(saved.epochs);
+    this.sight.asked();
     this.#watcher.start();
     void this.#tick();
   }
@@ -145,6 +157,7 @@ export class TrackerLoop {
     this.#stop.abort();
     this.#reign.abort();
     this.#wake.abort();
+    this.sight.stop();
     this.#watcher?.stop();
   }
 
@@ -152,12 +165,15 @@ export class TrackerLoop {
     const { effects } = step(this.#state, event);
     let published = false;
     for (const effect of effects) published = this.#carryOut(effect) || published;
-    if (published) {
-      const changed = this.#changed;
-      this.#changed = Promise.withResolvers();
-      changed.resolve(undefined);
-    }
+    if (published) this.#publish();
+    if (event.kind === "authority_unsettled") this.sight.asked();
     if (event.kind === "announced" || event.kind === "token_presented") this.#wakePoll();
+  }
+
+  #publish(): void {
+    const changed = this.#changed;
+    this.#changed = Promise.withResolvers();
+    changed.resolve(undefined);
   }
 
   /** While somebody waits for a verdict, positions are watched closely even if the ledger has no reason to. */
@@ -376,6 +392,7 @@ export class TrackerLoop {
       if (standing.kind === "reigning") {
         const askedAtMs = clock.monotonicMs();
         const tenure = this.#watcher?.tenure ?? null;
+        this.sight.asked();
         try {
           const report = await store.positions(standing.node, this.#state.highestPending);
           if (reign.aborted) return;
@@ -386,6 +403,7 @@ export class TrackerLoop {
             this.#watcher?.nudge();
           } else {
             const nowMs = clock.monotonicMs();
+            this.sight.answered();
             const event = { kind: "positions_reported", nowMs, askedAtMs } as const;
             this.dispatch({ ...event, ...report, ...confirmed });
             this.#listener.onPositions(nowMs, report);

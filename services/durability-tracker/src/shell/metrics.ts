@@ -20,6 +20,7 @@ export interface TrackerMetricsParts {
   readonly told: Pick<Told, "lost" | "broken" | "delayed" | "stalled">;
   readonly events: Pick<DurabilityEvents, "counts" | "streams">;
   readonly streams: () => number;
+  readonly isBlind: () => boolean;
   readonly identity: { readonly name: string; readonly region: string };
 }
 
@@ -57,7 +58,8 @@ export class TrackerMetrics extends MetricSet {
     this.#registerNodes(parts);
     this.#registerEpochs(parts);
     this.#registerVerdicts(parts);
-    const { events, streams } = parts;
+    const { events, streams, isBlind } = parts;
+    this.read(TRACKER.blind, () => (isBlind() ? 1 : 0));
     this.read(TRACKER.streamClients, streams);
     this.read(TRACKER.eventStreamClients, () => events.streams);
     this.read(TRACKER.eventsKept, () => events.counts.kept);

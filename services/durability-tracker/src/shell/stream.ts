@@ -27,6 +27,7 @@ export class MarkStream {
   readonly #clients = new Map<ServerResponse, Viewer>();
   #sequence = 0;
   #exposure = "";
+  #isBlind = false;
 
   get size(): number {
     return this.#clients.size;
@@ -40,6 +41,8 @@ export class MarkStream {
     });
     response.socket?.setNoDelay(true);
     let hello = ": connected\n\n";
+    // First: a client that knows another tracker need not read on.
+    if (this.#isBlind) hello += this.#blind(state);
     if (state.ancestry.length > 0) hello += this.#epochs(state);
     const marks = currentMarks(state);
     if (marks !== null) hello += this.#event(marks.seq, "mark", marks);
@@ -72,6 +75,11 @@ export class MarkStream {
     this.#send(this.#event(seq, isStalled ? "stalled" : "recovered", stall));
   }
 
+  publishBlind(state: TrackerState, isBlind: boolean): void {
+    this.#isBlind = isBlind;
+    this.#send(this.#blind(state));
+  }
+
   /** What is at risk now, if that is anything else than what was told last. */
   publishExposure(state: TrackerState): void {
     const listeners = [...this.#clients].filter(([, { hearsExposure }]) => hearsExposure);
@@ -89,9 +97,18 @@ export class MarkStream {
     this.#send(": alive\n\n");
   }
 
+  /** Ends the streams of a tracker that stays blind: a client that does not know the event may reach another one. */
+  closeIfBlind(): void {
+    if (this.#isBlind) this.close();
+  }
+
   close(): void {
     for (const client of this.#clients.keys()) client.end();
     this.#clients.clear();
+  }
+
+  #blind(state: TrackerState): string {
+    return this.#event(state.ancestry.at(-1)?.seq ?? 0, "blind", { blind: this.#isBlind });
   }
 
   #epochs(state: TrackerState): string {

@@ -28,6 +28,9 @@ const REJUDGE_MS = 2;
 /** After a look the desk rests so many times as long as that took: very many tokens must not keep the marks waiting. */
 const REST = 4;
 
+/** A tracker that does not hear from the primary holds questions no longer: another one may have the answer. */
+const BLIND_WAIT_MS = 200;
+
 interface Question {
   readonly text: string;
   readonly token: Token;
@@ -75,7 +78,8 @@ export class VerdictDesk {
       return pending.length === 0;
     };
     const isSettled = judgeAll();
-    const { waitMs = 0 } = request;
+    const askedMs = request.waitMs ?? 0;
+    const waitMs = this.#loop.sight.isBlind ? Math.min(BLIND_WAIT_MS, askedMs) : askedMs;
     if (!isSettled && waitMs > 0) {
       const gone = signal === undefined ? this.#stop : AbortSignal.any([signal, this.#stop]);
       await this.#loop.whileInterested(() => this.#wait(judgeAll, waitMs, gone));
@@ -84,6 +88,7 @@ export class VerdictDesk {
     return {
       verdicts: request.tokens.flatMap((text) => answers.get(text) ?? []),
       marks: currentMarks(this.#loop.state),
+      ...(this.#loop.sight.isBlind ? { blind: true as const } : {}),
     };
   }
 
@@ -118,7 +123,8 @@ export class VerdictDesk {
       ({ changed } = this.#loop);
       const beganMs = clock.monotonicMs();
       for (const waiter of this.#waiters) {
-        if (!waiter.look()) continue;
+        // A caller of a tracker that has just gone blind had better ask another one.
+        if (!waiter.look() && !this.#loop.sight.isBlind) continue;
         this.#waiters.delete(waiter);
         waiter.settled();
       }

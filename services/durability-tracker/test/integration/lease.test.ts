@@ -116,6 +116,7 @@ async function withTracker(
     onLag: () => undefined,
     onPositions: () => undefined,
     onStall: () => undefined,
+    onBlind: () => undefined,
     onBrokenPromise: () => undefined,
   };
   const loop = new TrackerLoop(config, { store, clock, ledger, log: silent }, listener);

@@ -11,6 +11,11 @@ export function healthRoutes(app: FastifyInstance, gateway: Gateway): void {
       throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
     const { reign } = gateway.primary;
     if (reign === null) throw gateway.primary.refusal();
+    if (gateway.isBlind)
+      throw new HighwaterError("marks_unavailable", {
+        detail:
+          "No tracker that can be reached hears from the primary; safe transactions would not be confirmed.",
+      });
     return { status: "ready", primary: reign.node, epoch: reign.epoch };
   });
 

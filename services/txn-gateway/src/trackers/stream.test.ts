@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { type EpochRecord, type ExposureReport, type Marks } from "@highwater/protocol";
 import { EPOCH_A, FakeClock, marksOf, MemoryLog, settle } from "../../test/support/fakes.ts";
 import { type HttpStream, type TrackerTransport } from "../deps.ts";
+import { TrackerOrder } from "./order.ts";
 import { TrackerStream } from "./stream.ts";
 
 const NEAR = "http://near:1";
@@ -78,7 +79,7 @@ function makeStream() {
   const stream = new TrackerStream(
     { clock, transport, log, rng: { random: () => 0.5 } },
     {
-      trackers: [NEAR, FAR],
+      trackers: new TrackerOrder(clock, [NEAR, FAR]),
       onMarks: (marks) => heard.marks.push(marks),
       onExposure: (report) => heard.exposure.push(report),
       onEpochs: (epochs) => heard.epochs.push(epochs),
@@ -193,4 +194,42 @@ test("with all trackers down it says so, and tries again ever more slowly", asyn
   stream.stop();
   await clock.advance(60_000);
   assert.equal(clock.pendingTimers, 0);
+});
+
+const blind = (isBlind: boolean): string => `event: blind\ndata: ${JSON.stringify({ blind: isBlind })}\n\n`;
+
+test("a tracker that says it is blind is left at once, and not asked again before the other", async () => {
+  const { stream, lines, clock } = makeStream();
+  stream.start();
+  await settle();
+  lines[0]?.say(mark("5", "1-7"));
+  lines[0]?.say(blind(true));
+  await clock.advance(100);
+  assert.equal(lines[0]?.isOpen, false);
+  assert.equal(stream.connected, FAR);
+  assert.equal(stream.isBlind, false);
+  lines[1]?.say(": heartbeat\n\n");
+  await settle();
+  lines[1]?.end();
+  await clock.advance(100);
+  assert.equal(lines[2]?.url, FAR, "the near one is blind still, as far as is known");
+  stream.stop();
+});
+
+test("where every tracker is blind the stream stays with one, until that sees again", async () => {
+  const { stream, lines, clock } = makeStream();
+  stream.start();
+  await settle();
+  lines[0]?.say(blind(true));
+  await clock.advance(100);
+  lines[1]?.say(blind(true));
+  await clock.advance(100);
+  assert.equal(lines.length, 2);
+  assert.equal(stream.connected, FAR);
+  assert.equal(stream.isBlind, true);
+  lines[1]?.say(blind(false));
+  await clock.advance(100);
+  assert.equal(stream.isBlind, false);
+  assert.equal(lines[1]?.isOpen, true);
+  stream.stop();
 });

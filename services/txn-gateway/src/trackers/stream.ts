@@ -1,6 +1,7 @@
 // The one stream of marks, epochs and what is exposed, from the nearest tracker that can be reached.
 // Owns connecting, watching for silence and falling over to the next; what the events mean is for its listeners.
 import {
+  BlindEvent,
   EpochEvent,
   type EpochRecord,
   ExposureReport,
@@ -11,11 +12,11 @@ import {
 import { sleep } from "@highwater/store";
 import { hostOf } from "@highwater/service";
 import { type Deps } from "../deps.ts";
+import { type TrackerOrder } from "./order.ts";
 import { readSse, type SseEvent } from "./sse.ts";
 
 export interface TrackerStreamOptions {
-  /** Base URLs, nearest first. */
-  readonly trackers: readonly string[];
+  readonly trackers: TrackerOrder;
   readonly onEpochs: (ancestry: readonly EpochRecord[]) => void;
   readonly onMarks: (marks: Marks) => void;
   readonly onExposure: (report: ExposureReport) => void;
@@ -39,6 +40,8 @@ export class TrackerStream {
   /** Ids mean something only to the tracker that gave them. */
   readonly #lastIds = new Map<string, string>();
   #connected: string | null = null;
+  /** What the connected tracker says of itself. */
+  #isBlind = false;
 
   constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: TrackerStreamOptions) {
     this.#deps = deps;
@@ -50,8 +53,13 @@ export class TrackerStream {
     return this.#connected;
   }
 
+  /** The open stream is of a tracker that does not hear from the primary: no other was found that does. */
+  get isBlind(): boolean {
+    return this.#connected !== null && this.#isBlind;
+  }
+
   start(): void {
-    if (this.#options.trackers.length > 0) void this.#run();
+    if (this.#options.trackers.all.length > 0) void this.#run();
   }
 
   stop(): void {
@@ -63,9 +71,10 @@ export class TrackerStream {
     let failures = 0;
     while (!this.#stop.signal.aborted) {
       let delivered = false;
-      for (const [index, tracker] of this.#options.trackers.entries()) {
+      const { trackers } = this.#options;
+      for (const tracker of trackers.inOrder()) {
         if (this.#stop.signal.aborted) return;
-        delivered = await this.#follow(tracker, index > 0);
+        delivered = await this.#follow(tracker, tracker !== trackers.all[0]);
         // It worked and then ended: begin again with the nearest.
         if (delivered) break;
       }
@@ -101,6 +110,7 @@ export class TrackerStream {
       }
       log.info("tracker_stream_opened", { tracker: hostOf(tracker) });
       this.#connected = tracker;
+      this.#isBlind = false;
       const heard = async function* (chunks: AsyncIterable<Uint8Array>, onChunk: () => void) {
         for await (const chunk of chunks) {
           onChunk();
@@ -115,7 +125,9 @@ export class TrackerStream {
       };
       for await (const event of readSse(heard(answer.chunks, onChunk))) {
         if (event.id !== undefined) this.#lastIds.set(tracker, event.id);
-        this.#take(event);
+        this.#take(event, tracker);
+        if (this.#isBlind && this.#options.trackers.hasSeeing)
+          throw new Error("the tracker does not hear from the primary, and another one may");
       }
       throw new Error("the tracker ended the stream");
     } catch (cause) {
@@ -131,7 +143,7 @@ export class TrackerStream {
     }
   }
 
-  #take(event: SseEvent): void {
+  #take(event: SseEvent, tracker: string): void {
     if (event.event === "epoch") {
       const checked = parse(event.data, (value) => validate(EpochEvent, value));
       if (checked.ok) this.#options.onEpochs(checked.value.epochs);
@@ -144,7 +156,18 @@ export class TrackerStream {
       const checked = parse(event.data, (value) => validate(ExposureReport, value));
       if (checked.ok) this.#options.onExposure(checked.value);
       else this.#refuse(event, checked.faults);
+    } else if (event.event === "blind") {
+      const checked = parse(event.data, (value) => validate(BlindEvent, value));
+      if (checked.ok) this.#noteBlind(tracker, checked.value.blind);
+      else this.#refuse(event, checked.faults);
     }
+  }
+
+  #noteBlind(tracker: string, isBlind: boolean): void {
+    if (isBlind !== this.#isBlind)
+      this.#deps.log.warn("tracker_blind", { tracker: hostOf(tracker), blind: isBlind });
+    this.#isBlind = isBlind;
+    this.#options.trackers.note(tracker, isBlind);
   }
 
   #refuse(event: SseEvent, faults: readonly string[]): void {

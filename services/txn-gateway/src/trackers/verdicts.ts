@@ -4,6 +4,7 @@ import { LIMITS, type Verdict, VerdictsResponse, validate } from "@highwater/pro
 import { sleep } from "@highwater/store";
 import { Batcher } from "../batcher.ts";
 import { type Deps } from "../deps.ts";
+import { type TrackerOrder } from "./order.ts";
 
 export interface VerdictQuestion {
   readonly token: string;
@@ -15,6 +16,7 @@ export interface VerdictQuestion {
 
 /** How long a tracker may wait for verdicts that are still pending. Short: who asks meanwhile waits for the next batch. */
 const WAIT_MS = 500;
+const OPEN: ReadonlySet<Word> = new Set<Word>([null, "pending", "unknown"]);
 /** For the way there and back; then the next tracker is asked. */
 const GRACE_MS = 2_000;
 const PAUSE_MS = 200;
@@ -32,12 +34,12 @@ interface Lanes {
 
 export class Verdicts {
   readonly #deps: Pick<Deps, "clock" | "transport">;
-  readonly #trackers: readonly string[];
+  readonly #trackers: TrackerOrder;
   readonly #onContact: () => void;
   readonly #lanes = new Map<string, Lanes>();
   readonly #stop = new AbortController();
 
-  constructor(deps: Pick<Deps, "clock" | "transport">, trackers: readonly string[], onContact: () => void) {
+  constructor(deps: Pick<Deps, "clock" | "transport">, trackers: TrackerOrder, onContact: () => void) {
     this.#deps = deps;
     this.#trackers = trackers;
     this.#onContact = onContact;
@@ -59,7 +61,9 @@ export class Verdicts {
       // A tracker that has not heard of the transaction yet, or of its epoch, may do so in the time that is left.
       const isFinal = word !== null && word !== "pending" && word !== "unknown";
       if (isFinal || leftMs <= 0 || stop.aborted) return word;
-      if (word !== "pending") await sleep(clock, Math.min(PAUSE_MS, leftMs), stop);
+      // A tracker that hears from the primary holds the question; the others answer at once, or not at all.
+      if (word !== "pending" || !this.#trackers.hasSeeing)
+        await sleep(clock, Math.min(PAUSE_MS, leftMs), stop);
       const over = new AbortController();
       const limit = sleep(clock, leftMs, AbortSignal.any([over.signal, stop]));
       word = await Promise.race([waiting.ask(token), limit.then(() => word)]);
@@ -83,22 +87,34 @@ export class Verdicts {
     level: string,
     waitMs: number,
   ): Promise<(token: string) => Word> {
-    const body = JSON.stringify({ tokens, level, waitMs });
-    for (const tracker of this.#trackers) {
-      try {
-        const url = `${tracker}/v1/durability/verdicts`;
-        const answer = await this.#deps.transport.post(url, body, waitMs + GRACE_MS);
-        if (answer.status !== 200) continue;
-        const checked = validate(VerdictsResponse, JSON.parse(answer.body));
-        if (!checked.ok) continue;
-        this.#onContact();
-        const words = new Map(checked.value.verdicts.map((each) => [each.token, wordOf(each)]));
-        return (token) => words.get(token) ?? null;
-      } catch {
-        // The next one, then.
-      }
+    const words = new Map<string, Word>();
+    let open = tokens;
+    for (const tracker of this.#trackers.inOrder()) {
+      const answer = await this.#askOne(tracker, JSON.stringify({ tokens: open, level, waitMs }), waitMs);
+      if (answer === null) continue;
+      this.#trackers.note(tracker, answer.blind === true);
+      for (const each of answer.verdicts) words.set(each.token, wordOf(each));
+      if (answer.blind !== true) break;
+      // What a blind tracker holds for open another one may know better.
+      open = open.filter((token) => OPEN.has(words.get(token) ?? null));
+      if (open.length === 0) break;
     }
-    return () => null;
+    return (token) => words.get(token) ?? null;
+  }
+
+  /** Null: no answer, or none that can be read. */
+  async #askOne(tracker: string, body: string, waitMs: number): Promise<VerdictsResponse | null> {
+    try {
+      const url = `${tracker}/v1/durability/verdicts`;
+      const answer = await this.#deps.transport.post(url, body, waitMs + GRACE_MS);
+      if (answer.status !== 200) return null;
+      const checked = validate(VerdictsResponse, JSON.parse(answer.body));
+      if (!checked.ok) return null;
+      this.#onContact();
+      return checked.value;
+    } catch {
+      return null;
+    }
   }
 }
 

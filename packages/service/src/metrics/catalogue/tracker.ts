@@ -125,6 +125,11 @@ export const TRACKER = {
     question: "Must an operator name the primary?",
   }),
 
+  blind: gauge("highwater_blind", {
+    help: "1 while this tracker has not heard from the primary for a second.",
+    question: "Does this tracker reach the primary, or do its clients have to go to another?",
+  }),
+
   lost: counter("highwater_lost_total", {
     unit: "transactions",
     help: "Transactions that this tracker has told as lost.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
 from .effects import Answer, NoAnswer, Send, Steps, send, sleep
@@ -24,6 +24,7 @@ from .wire import (
     Ack,
     TransactionResponse,
     TransactionStatus,
+    Verdict,
     VerdictsResponse,
     WireError,
     read_transaction_response,
@@ -200,18 +201,37 @@ class Service:
     def verdicts(
         self, tokens: list[str], options: CallOptions, *, level: str | None, wait_ms: float = 0.0
     ) -> Steps[VerdictsResponse]:
-        """One request for verdicts; at most ``TOKENS_PER_REQUEST_MAX`` tokens."""
+        """One request for verdicts; at most ``TOKENS_PER_REQUEST_MAX`` tokens.
+
+        A tracker that is blind leaves what is open to the next one.
+        """
         body: dict[str, object] = {"tokens": tokens, "waitMs": math.ceil(wait_ms)}
         if level is not None:
             body["level"] = level
-        call = Call(
-            pool=self.deps.trackers,
-            path="/v1/durability/verdicts",
-            body=encode(body),
-            held_ms=wait_ms,
-            read=read_verdicts_response,
-        )
-        return self.read(call, options)
+        trackers, monotonic_ms = self.deps.trackers, self.deps.runtime.monotonic_ms
+        until_ms = monotonic_ms() + options.timeout_ms
+        asked = 0
+        pins: list[Pin] = []
+        while True:
+            call = Call(
+                pool=trackers,
+                path="/v1/durability/verdicts",
+                body=encode(body),
+                held_ms=wait_ms,
+                read=read_verdicts_response,
+                on_answer=pins.append,
+            )
+            left_ms = max(0.0, until_ms - monotonic_ms())
+            answer = yield from self.read(call, replace(options, timeout_ms=left_ms))
+            if not answer.blind:
+                return answer
+            asked += 1
+            trackers.failed(pins[-1].url, monotonic_ms())
+            is_open = any(
+                isinstance(each, Verdict) and each.verdict in ("pending", "unknown") for each in answer.verdicts
+            )
+            if not is_open or asked >= trackers.size or not trackers.has_awake(monotonic_ms()):
+                return answer
 
     def _status_call(self, transaction_id: str, *, wait_ms: float, level: str | None) -> Call[TransactionStatus]:
         seconds = max(0, math.ceil(wait_ms / 1_000))

@@ -223,6 +223,8 @@ class RefusedToken:
 class VerdictsResponse:
     verdicts: tuple[Verdict | RefusedToken, ...]
     marks: Marks | None = None
+    blind: bool = False
+    """The tracker hears nothing new of the primary: what is pending here may be settled at another tracker."""
 
 
 @dataclass(slots=True)
@@ -231,6 +233,8 @@ class MarksResponse:
     epochs: tuple[EpochRecord, ...]
     """The current epoch and its ancestors, oldest first."""
     levels: tuple[str, ...] = ()
+    blind: bool = False
+    """As in an answer with verdicts."""
 
 
 @dataclass(slots=True)
@@ -405,7 +409,15 @@ def read_marks_response(value: object) -> MarksResponse:
         marks=_or_none(record.get("marks"), read_marks),
         epochs=_read_epochs(record.get("epochs")),
         levels=tuple(each for each in levels if isinstance(each, str)) if isinstance(levels, list) else (),
+        blind=record.get("blind") is True,
     )
+
+
+def read_blind_event(value: object) -> bool:
+    blind = _record(value).get("blind")
+    if not isinstance(blind, bool):
+        raise WireError("a blind event says true or false")
+    return blind
 
 
 def read_stall_event(value: object) -> StallEvent:
@@ -534,6 +546,7 @@ def read_verdicts_response(value: object) -> VerdictsResponse:
     return VerdictsResponse(
         verdicts=tuple(_read_verdict(each) for each in _list(record.get("verdicts"))),
         marks=_or_none(record.get("marks"), read_marks),
+        blind=record.get("blind") is True,
     )
 
 

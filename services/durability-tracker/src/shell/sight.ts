@@ -1,0 +1,54 @@
+// Whether the tracker still hears from the primary. Owns the moment since which it has not; what it heard is the core's.
+import { type Clock } from "@highwater/store";
+
+/** A question that has no answer for so long makes the tracker blind. An idle tracker asks once a second. */
+const BLIND_AFTER_MS = 1_000;
+
+export class Sight {
+  readonly #clock: Clock;
+  readonly #onChange: (isBlind: boolean) => void;
+  #unansweredSinceMs: number | null = null;
+  #cancel: () => void = () => undefined;
+  #isBlind = false;
+
+  constructor(clock: Clock, onChange: (isBlind: boolean) => void) {
+    this.#clock = clock;
+    this.#onChange = onChange;
+  }
+
+  /** The primary's positions may have moved without the tracker's knowledge: others may know more. */
+  get isBlind(): boolean {
+    return this.#isBlind;
+  }
+
+  /** How long the primary has not answered; 0 when no question is open. */
+  get unansweredMs(): number {
+    return this.#unansweredSinceMs === null ? 0 : this.#clock.monotonicMs() - this.#unansweredSinceMs;
+  }
+
+  /** The primary is being asked, or nobody knows which node is the primary. */
+  asked(): void {
+    if (this.#unansweredSinceMs !== null) return;
+    this.#unansweredSinceMs = this.#clock.monotonicMs();
+    this.#cancel = this.#clock.after(BLIND_AFTER_MS, () => {
+      this.#change(true);
+    });
+  }
+
+  /** The reigning primary has answered. */
+  answered(): void {
+    this.stop();
+    this.#unansweredSinceMs = null;
+    this.#change(false);
+  }
+
+  stop(): void {
+    this.#cancel();
+  }
+
+  #change(isBlind: boolean): void {
+    if (isBlind === this.#isBlind) return;
+    this.#isBlind = isBlind;
+    this.#onChange(isBlind);
+  }
+}
