@@ -25,7 +25,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
-.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack
+.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -178,6 +178,9 @@ soak: $(STAMP) ## Load with faults for DURATION_S=300: does anything grow? (SCEN
 
 chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict on everything (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
 	@$(NODE) chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
+
+chaos-mutants: $(STAMP) ## Deliberate bugs in the services, under faults: the checker has to find each (SEED=1 ONLY=part of a name)
+	@$(NODE) chaos/src/mutants/cli.ts --seed "$(or $(SEED),1)" --only "$(ONLY)"
 
 attack: $(STAMP) ## Strangers with keys of two tenants against a whole system: exit code 1 when one achieves something (ONLY=items)
 	@$(NODE) attack/cli.ts --only "$(ONLY)"

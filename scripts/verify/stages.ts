@@ -158,6 +158,7 @@ export const STAGES: readonly Stage[] = [
   { name: "chaos-1", command: "make chaos DURATION_S=600 SEED=1", ...CHAOS },
   { name: "chaos-2", command: "make chaos DURATION_S=600 SEED=2", ...CHAOS },
   { name: "chaos-3", command: "make chaos DURATION_S=600 SEED=3", ...CHAOS },
+  { command: "make chaos-mutants", limitMinutes: 60, figures: last("mutants caught") },
   { command: "make chaos-patroni DURATION_S=300", ...CHAOS },
   { command: "make patroni-rows", limitMinutes: 45, figures: last("rows failed") },
   { name: "soak-steady", command: "make soak SCENARIO=steady", ...SOAK },

@@ -17,8 +17,21 @@ const ENVIRONMENT = {
   TRACKER_INTENT_PATIENCE_MS: "20000",
 };
 
-export async function startThreeRegions(only?: readonly string[]): Promise<Rig> {
-  const system = await System.start({ levels: RULES, env: ENVIRONMENT, hasTrackerLinks: true });
+const MUTATE = new URL("../mutants/mutate.ts", import.meta.url).href;
+
+/** `mutant`: the deliberate bug that every service has. */
+export async function startThreeRegions(
+  only?: readonly string[],
+  { mutant }: { readonly mutant?: string } = {},
+): Promise<Rig> {
+  const system = await System.start({
+    levels: RULES,
+    env: {
+      ...ENVIRONMENT,
+      ...(mutant !== undefined && { NODE_OPTIONS: `--import=${MUTATE}`, HIGHWATER_MUTANT: mutant }),
+    },
+    hasTrackerLinks: true,
+  });
   const { cluster, regions } = system;
   return {
     system: {

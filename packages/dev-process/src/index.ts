@@ -70,3 +70,4 @@ export async function untilTrue(
     await sleep(pollMs);
   }
 }
+export { patchSource, type SourcePatch } from "./patch.ts";

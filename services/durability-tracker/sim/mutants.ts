@@ -2,11 +2,12 @@
 // source, so that this list cannot rot; a habit is a fault of what the simulation plays itself, because the rule lives in SQL or
 // in the gateway.
 // Only the type: the patch has to be in place before anything of the product is loaded.
+import type { SourcePatch } from "@highwater/dev-process";
 import type { Habits } from "./world.ts";
 
 export interface Mutant {
   readonly name: string;
-  readonly patch?: { readonly file: string; readonly find: string; readonly replace: string };
+  readonly patch?: SourcePatch;
   readonly habit?: keyof Habits;
   /** The series of runs that finds it soon, if the usual one takes long. */
   readonly series?: number;

@@ -1,0 +1,45 @@
+// The command `make chaos-mutants`: every mutant of the product under the faults that bring it out. The checker has to find
+// each. The last line is JSON; the exit code is 1 when one was not found.
+import { parseArgs } from "node:util";
+import { startThreeRegions } from "../nemesis/three-regions.ts";
+import { runChaos } from "../run.ts";
+import { startWorkload } from "../workload/index.ts";
+import { type Mutant, MUTANTS } from "./list.ts";
+
+const DURATION_MS = 30_000;
+const RATE = 60;
+/** Faults meet a bug by chance: a mutant that one run misses gets another seed. */
+const RUNS = 3;
+
+/** The rules that the mutant has violated; null when no run has shown any. */
+async function caughtBy({ name, faults }: Mutant, seed: number): Promise<readonly string[] | null> {
+  for (let run = 0; run < RUNS; run++) {
+    const { judgement, error } = await runChaos({
+      seed: seed + run,
+      durationMs: DURATION_MS,
+      rate: RATE,
+      startRig: () => startThreeRegions(faults, { mutant: name }),
+      startWorkload,
+      say: () => undefined,
+    });
+    const rules = Object.keys(judgement?.violations_by_rule ?? {});
+    if (rules.length > 0) return rules;
+    console.error(`${name}: seed ${String(seed + run)} finds nothing${error === null ? "" : ` (${error})`}`);
+  }
+  return null;
+}
+
+const { values } = parseArgs({
+  options: { seed: { type: "string", default: "1" }, only: { type: "string", default: "" } },
+});
+let caught = 0;
+const chosen = MUTANTS.filter(({ name }) => name.includes(values.only));
+for (const mutant of chosen) {
+  const rules = await caughtBy(mutant, Number(values.seed));
+  if (rules !== null) caught++;
+  console.log(
+    `${rules === null ? "MISSED" : "caught"}  ${mutant.name}${rules === null ? "" : `: ${rules.join(", ")}`}`,
+  );
+}
+console.log(JSON.stringify({ mutants: chosen.length, caught }));
+process.exit(caught === chosen.length && caught > 0 ? 0 : 1);

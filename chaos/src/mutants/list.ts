@@ -1,0 +1,102 @@
+// Deliberate bugs in the product's own services. Under the faults that each one names, the checker has to find every one of
+// them. A patch replaces a text that occurs exactly once, so that this list cannot rot.
+import { type SourcePatch } from "@highwater/dev-process";
+
+export interface Mutant {
+  readonly name: string;
+  readonly patch: SourcePatch;
+  /** Kinds of faults that bring it out. */
+  readonly faults: readonly string[];
+}
+
+const store = (file: string): string => `packages/store/src/${file}.ts`;
+const gateway = (file: string): string => `services/txn-gateway/src/${file}.ts`;
+const tracker = (file: string): string => `services/durability-tracker/src/${file}.ts`;
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: "a safe transaction is answered at its commit",
+    patch: {
+      file: gateway("outcomes"),
+      find: "const fate = await durability.await(promised, how.maxWaitMs, how.signal);",
+      replace:
+        'const fate = (await Promise.resolve("durable")) as Awaited<ReturnType<typeof durability.await>>;',
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "a position is below the commit record",
+    patch: {
+      file: store("postgres/execute"),
+      find: "const offset = endOfLog(parseLsn(lsn), session.segmentBytes);",
+      replace: "const offset = (endOfLog(parseLsn(lsn), session.segmentBytes) - 40_000n) as Offset;",
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "everything is carried over into the next epoch",
+    patch: {
+      file: tracker("core/verdict"),
+      find: "const proven = [fork, own].some((limit) => limit !== undefined && place.offset <= limit);",
+      replace: "const proven = [fork, own].length > 0;",
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "a crash keeps the whole log",
+    patch: {
+      file: store("fork"),
+      find: "return { cause, fork: witnessed, limit: minOffset(end, facts.recoveredAt ?? end) };",
+      replace: "return { cause, fork: end, limit: end };",
+    },
+    faults: ["lose_unflushed", "kill_primary"],
+  },
+  {
+    name: "a witness says more than it has seen",
+    patch: {
+      file: store("postgres/sql"),
+      find: "SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.epoch_sentinel s",
+      replace: "SELECT $1, s.id, pg_current_wal_insert_lsn() + 400000 FROM highwater.epoch_sentinel s",
+    },
+    faults: ["lose_unflushed", "lose_primary"],
+  },
+  {
+    name: "a connection that dies during COMMIT is a failure",
+    patch: {
+      file: gateway("outcomes"),
+      find: 'if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause);',
+      replace:
+        'if (cause.outcome === "unknown") throw new HighwaterError("statement_failed", { transactionId: attempt.id });',
+    },
+    faults: ["kill_primary", "crash_backend"],
+  },
+  {
+    name: "a used id runs again",
+    patch: {
+      file: store("postgres/sql"),
+      find: "    AND s.id OPERATOR(pg_catalog.=) $2), $3, $4)`;",
+      replace: "    AND s.id OPERATOR(pg_catalog.=) $2), $3, $4) ON CONFLICT DO NOTHING`;",
+    },
+    faults: ["kill_gateway", "cut_link"],
+  },
+  {
+    name: "a broken promise is not noticed",
+    patch: {
+      file: tracker("core/verdict"),
+      find: "      bits |= entry.reached & levelBit(state, name);\n  return bits;",
+      replace: "      bits |= entry.reached & levelBit(state, name);\n  return bits & 0;",
+    },
+    faults: ["older_primary", "promote_laggard"],
+  },
+  {
+    name: "a transaction commits in an epoch that has ended",
+    patch: {
+      file: store("postgres/sql"),
+      find: `VALUES ($1, (SELECT s.id FROM highwater.epoch_sentinel s
+  WHERE s.started_at OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time()
+    AND s.id OPERATOR(pg_catalog.=) $2), $3, $4)`,
+      replace: "VALUES ($1, $2, $3, $4)",
+    },
+    faults: ["kill_primary", "zombie_primary"],
+  },
+];
