@@ -1,8 +1,58 @@
-// Names to addresses as this machine resolves them, its hosts file included: what is checked is what would be connected to.
-import { lookup } from "node:dns/promises";
+// Names to addresses: from the hosts file, else from the name servers, asked over sockets of their own. Not by getaddrinfo: that
+// takes one of four threads of the process for each name, and name servers that do not answer would stop all other work there.
+import { Resolver } from "node:dns/promises";
+import { readFile } from "node:fs/promises";
+import { isIP } from "node:net";
 import { type HostAddress, type Resolve } from "./address.ts";
 
-export const resolveName: Resolve = async (hostname) => {
-  const found = await lookup(hostname, { all: true, order: "verbatim" });
-  return found.map(({ address, family }): HostAddress => ({ address, family: family === 6 ? 6 : 4 }));
-};
+export interface ResolveOptions {
+  /** Those of the machine when absent. */
+  readonly servers?: readonly string[];
+  readonly hostsFile?: string;
+  /** Of the first question to a server; each repetition has longer. */
+  readonly timeoutMs?: number;
+}
+
+const TIMEOUT_MS = 2_000;
+const TRIES = 2;
+const HOSTS_FILE = "/etc/hosts";
+
+export function makeResolve(options: ResolveOptions = {}): Resolve {
+  const { servers, hostsFile = HOSTS_FILE, timeoutMs = TIMEOUT_MS } = options;
+  return async (hostname, signal) => {
+    signal.throwIfAborted();
+    const known = await inHostsFile(hostname, hostsFile);
+    if (known.length > 0) return known;
+    // One for each name, because cancelling ends all that a resolver has asked.
+    const resolver = new Resolver({ timeout: timeoutMs, tries: TRIES });
+    if (servers !== undefined) resolver.setServers(servers);
+    const cancel = (): void => {
+      resolver.cancel();
+    };
+    signal.addEventListener("abort", cancel, { once: true });
+    try {
+      const [v4, v6] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+      if (v4.status === "rejected" && v6.status === "rejected") throw v4.reason;
+      return [...addresses(v4, 4), ...addresses(v6, 6)];
+    } finally {
+      signal.removeEventListener("abort", cancel);
+    }
+  };
+}
+
+export const resolveName: Resolve = makeResolve();
+
+function addresses(settled: PromiseSettledResult<string[]>, family: 4 | 6): HostAddress[] {
+  return settled.status === "rejected" ? [] : settled.value.map((address) => ({ address, family }));
+}
+
+async function inHostsFile(hostname: string, file: string): Promise<HostAddress[]> {
+  const wanted = hostname.toLowerCase().replace(/\.$/, "");
+  const text = await readFile(file, "utf8").catch(() => "");
+  return text.split("\n").flatMap((line) => {
+    const [address = "", ...names] = line.replace(/#.*/, "").trim().split(/\s+/);
+    const family = isIP(address);
+    const isMeant = names.some((name) => name.toLowerCase() === wanted);
+    return isMeant && (family === 4 || family === 6) ? [{ address, family }] : [];
+  });
+}
