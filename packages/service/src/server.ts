@@ -4,6 +4,7 @@ import { type Log } from "./log.ts";
 import { installCors } from "./plugins/cors.ts";
 import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
 import { installJsonBody } from "./plugins/json-body.ts";
+import { installOpenDoor } from "./plugins/open-door.ts";
 import { installRouteTable } from "./plugins/route-table.ts";
 import { installTracing } from "./plugins/trace.ts";
 import { type Tracer } from "./telemetry/tracer.ts";
@@ -13,6 +14,8 @@ export interface ServerOptions {
   readonly log: Log;
   /** Of the pages that may call from a browser; none unless given. */
   readonly corsOrigins?: readonly string[];
+  /** Nobody is authenticated; where it listens. */
+  readonly openOn?: string | undefined;
   /** Cuts what is still connected when the application closes. */
   readonly cutOnClose?: boolean;
   /** Where requests are traced. */
@@ -27,7 +30,7 @@ const REQUEST_TIMEOUT_MS = 60_000;
 const KEEP_ALIVE_MS = 75_000;
 
 export function makeServer(options: ServerOptions): FastifyInstance {
-  const { bodyLimitBytes, log, corsOrigins = [], cutOnClose = false, tracer } = options;
+  const { bodyLimitBytes, log, corsOrigins = [], cutOnClose = false, tracer, openOn } = options;
   const app: FastifyInstance = Fastify({
     logger: false,
     bodyLimit: bodyLimitBytes,
@@ -44,6 +47,7 @@ export function makeServer(options: ServerOptions): FastifyInstance {
   installTracing(app, tracer);
   installErrorHandling(app, log);
   installCors(app, corsOrigins);
+  if (openOn !== undefined) installOpenDoor(app, { host: openOn, origins: corsOrigins });
   installRouteTable(app);
   installJsonBody(app);
   return app;

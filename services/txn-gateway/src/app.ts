@@ -1,7 +1,7 @@
 // The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, parseTxnId, UNSERVED_HEADER } from "@highwater/protocol";
-import { type Family, installCallers, makeServer } from "@highwater/service";
+import { type Family, installCallers, isAnonymous, makeServer } from "@highwater/service";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
@@ -29,7 +29,8 @@ export function buildGateway(
 ): { readonly app: FastifyInstance; readonly metrics: () => readonly Family[] } {
   const gateway = new Gateway(config, deps);
   const { bodyLimitBytes, corsOrigins } = config;
-  const app = makeServer({ bodyLimitBytes, corsOrigins, log: deps.log, tracer: deps.tracer });
+  const openOn = isAnonymous(config.identity) ? config.host : undefined;
+  const app = makeServer({ bodyLimitBytes, corsOrigins, openOn, log: deps.log, tracer: deps.tracer });
   app.addHook("onRequest", (request, reply, done) => {
     if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) {
       done();

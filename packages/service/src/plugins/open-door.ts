@@ -1,0 +1,43 @@
+// Where nobody is authenticated, a page in a browser on this machine could act for its visitor: browsers connect to loopback for any
+// page, and a page whose name was pointed at this address counts as being of the same origin. So pages need to be allowed by name,
+// and requests must be for this machine.
+import { type FastifyInstance, type FastifyRequest } from "fastify";
+import { HighwaterError } from "@highwater/protocol";
+import { isLoopback } from "../settings/readers.ts";
+
+export interface OpenDoor {
+  /** Where the service listens. */
+  readonly host: string;
+  /** Of the pages that may call all the same. */
+  readonly origins: readonly string[];
+}
+
+const FOR_CALLERS = /^\/(?:v1|internal)\/|^\/sql(?:\?|$)/;
+/** What a browser says of a request that no other page made. */
+const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, "none", "same-origin"]);
+
+export function installOpenDoor(app: FastifyInstance, door: OpenDoor): void {
+  app.addHook("onRequest", (request, _reply, done) => {
+    // A preflight does nothing, and has an answer of its own.
+    const isWork = FOR_CALLERS.test(request.url) && request.method !== "OPTIONS";
+    done(isWork ? refusalOf(request, door) : undefined);
+  });
+}
+
+function refusalOf({ headers }: FastifyRequest, door: OpenDoor): HighwaterError | undefined {
+  const { origin, host = "" } = headers;
+  const isOfPage = origin !== undefined || !OWN_SITES.has(headers["sec-fetch-site"]);
+  if (isOfPage && !door.origins.includes(origin ?? ""))
+    return new HighwaterError("forbidden", {
+      detail: `This service authenticates nobody, so a page may call it only if its origin is among the CORS origins; ${origin ?? "that of another site"} is not.`,
+    });
+  if (isLoopback(door.host) && !isLoopback(nameOf(host)))
+    return new HighwaterError("forbidden", {
+      detail: `This service authenticates nobody and listens on loopback, so it takes requests for localhost, 127.0.0.1 or [::1] only, not for ${host}.`,
+    });
+  return undefined;
+}
+
+function nameOf(host: string): string {
+  return host.replace(/:[0-9]*$/, "").replace(/^\[|\]$/g, "");
+}
