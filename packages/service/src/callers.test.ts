@@ -13,6 +13,7 @@ import { FakeClock, settle } from "./testing.ts";
 
 /** As much of a response as callers look at. */
 class Response extends EventEmitter {
+  readonly req = { headers: {}, socket: { remoteAddress: "192.0.2.1" } };
   destroyed = false;
   writableFinished = false;
   end(): void {
@@ -33,7 +34,8 @@ const PRINCIPAL: Principal = { ...ANYBODY, id: "one", limits: { ...ANYBODY.limit
 const MINUTE_MS = 60_000;
 
 let clock: FakeClock;
-let answer: () => Promise<Principal>;
+let answer: (isKnownOnly: boolean) => Promise<Principal>;
+let change: (id: string) => void;
 let refused: string[];
 let callers: Callers;
 
@@ -42,7 +44,12 @@ beforeEach(() => {
   answer = () => Promise.resolve(PRINCIPAL);
   refused = [];
   callers = new Callers({
-    authenticator: { authenticate: () => answer(), start: () => undefined, stop: () => undefined },
+    authenticator: {
+      authenticate: (_authorization, isKnownOnly = false) => answer(isKnownOnly),
+      watch: (onChanged) => (change = onChanged),
+      start: () => undefined,
+      stop: () => undefined,
+    },
     admission: new Admission({ clock, defaults: { ratePerSecond: null, burst: null, concurrency: null } }),
     clock,
     onRefused: (code) => refused.push(code),
@@ -104,6 +111,44 @@ test("a stream ends when its credential is no longer good, and not while that ca
   assert.equal(response.destroyed, true);
   assert.equal(response.writableFinished, true);
   assert.equal(clock.pendingTimers, 0);
+});
+
+test("a stream ends at once when its credential was taken away, and others stay", async () => {
+  const [revoked, changed] = [new Response(), new Response()];
+  await callers.enterStream("x", as(revoked));
+  answer = () => Promise.resolve({ ...PRINCIPAL, id: "two" });
+  await callers.enterStream("y", as(changed));
+  change("two");
+  await settle();
+  assert.equal(changed.destroyed, false, "still good");
+  answer = () => Promise.reject(unauthenticated("The key was revoked."));
+  change("one");
+  await settle();
+  assert.deepEqual([revoked.destroyed, changed.destroyed], [true, false]);
+  changed.destroy();
+  assert.equal(clock.pendingTimers, 0);
+});
+
+test("an address whose credentials were refused too often has only known ones looked at, for a while", async () => {
+  answer = (isKnownOnly) =>
+    isKnownOnly ? Promise.resolve(PRINCIPAL) : Promise.reject(unauthenticated("no such key"));
+  const enter = async (address: string): Promise<string> => {
+    const response = new Response();
+    response.req.socket.remoteAddress = address;
+    return callers.enter("x", as(response)).then(
+      () => {
+        response.end();
+        return "known only";
+      },
+      (cause: unknown) => (cause as HighwaterError).code,
+    );
+  };
+  for (let at = 0; at < 100; at++) assert.equal(await enter("2001:db8::1"), "unauthenticated", String(at));
+  assert.equal(await enter("2001:db8::2"), "known only", "of the same network");
+  assert.equal(await enter("2001:db8:1::1"), "unauthenticated", "another one");
+  assert.equal(await enter("192.0.2.9"), "unauthenticated");
+  await clock.advance(1_000);
+  assert.equal(await enter("2001:db8::1"), "unauthenticated", "ten more each second");
 });
 
 test("nothing looks after a stream that has gone", async () => {

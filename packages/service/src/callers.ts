@@ -5,22 +5,33 @@ import { type Clock } from "@highwater/store";
 import { type Caller } from "./caller.ts";
 import { type Admission } from "./identity/admission.ts";
 import { type Authenticator, type Principal } from "./identity/principal.ts";
+import { RefusedAddresses } from "./identity/refused-addresses.ts";
 
 export interface CallersOptions {
   readonly authenticator: Authenticator;
   readonly admission: Admission;
   readonly clock: Clock;
+  /** The header in which the proxy in front says a client's address, in lower case. Absent: clients connect directly. */
+  readonly addressHeader?: string;
   readonly onRefused: (code: ErrorCode) => void;
 }
 
-/** A stream outlives its credential by no longer than this. */
+/** A stream outlives its credential's time by no longer than this; a change of the credential is heard of at once. */
 const RECHECK_MS = 60_000;
 
 export class Callers {
   readonly #options: CallersOptions;
 
+  /** What looks again whether a stream's credential is good, by principal. */
+  readonly #streams = new Map<string, Set<() => void>>();
+  readonly #refused: RefusedAddresses;
+
   constructor(options: CallersOptions) {
     this.#options = options;
+    this.#refused = new RefusedAddresses(options.clock);
+    options.authenticator.watch?.((id) => {
+      for (const lookAgain of this.#streams.get(id) ?? []) lookAgain();
+    });
   }
 
   start(): void {
@@ -36,7 +47,7 @@ export class Callers {
    * Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`, `concurrency_limited`.
    */
   enter(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
-    return this.#admitted(authorization, (principal) => {
+    return this.#admitted(authorization, response, (principal) => {
       const { admission } = this.#options;
       // A service speaks for many, whose limits are kept where they ask.
       const admitted = principal.isService === true ? null : admission.enter(principal);
@@ -66,31 +77,44 @@ export class Callers {
   }
 
   /**
-   * The caller of a stream, which may stay for hours: it counts as one request and not as being in flight, and ends soon
-   * after its credential has ceased to be good. Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`.
+   * The caller of a stream, which may stay for hours: it counts as one request and not as being in flight, and ends when
+   * its credential has ceased to be good. Errors: `unauthenticated`, `authentication_unavailable`, `rate_limited`.
    */
   enterStream(authorization: string | undefined, response: ServerResponse): Promise<Caller> {
-    return this.#admitted(authorization, (principal) => {
+    return this.#admitted(authorization, response, (principal) => {
       if (principal.isService !== true) this.#options.admission.touch(principal);
       let cancel = (): void => undefined;
+      const lookAgain = (): void => {
+        cancel();
+        this.#isStillGood(authorization).then(
+          (isGood) => {
+            if (isGood) wait();
+            else response.end();
+          },
+          () => response.destroy(),
+        );
+      };
+      const leave = this.#watchStream(principal.id, lookAgain);
       const signal = goneSignal(response, () => {
         cancel();
+        leave();
       });
-      const lookAgain = (): void => {
-        if (signal.aborted) return;
-        cancel = this.#options.clock.after(RECHECK_MS, () => {
-          this.#isStillGood(authorization).then(
-            (isGood) => {
-              if (isGood) lookAgain();
-              else response.end();
-            },
-            () => response.destroy(),
-          );
-        });
+      const wait = (): void => {
+        cancel();
+        if (!signal.aborted) cancel = this.#options.clock.after(RECHECK_MS, lookAgain);
       };
-      lookAgain();
+      wait();
       return { principal, signal };
     });
+  }
+
+  #watchStream(id: string, lookAgain: () => void): () => void {
+    const streams = this.#streams.get(id) ?? new Set();
+    this.#streams.set(id, streams.add(lookAgain));
+    return () => {
+      streams.delete(lookAgain);
+      if (streams.size === 0) this.#streams.delete(id);
+    };
   }
 
   async #isStillGood(authorization: string | undefined): Promise<boolean> {
@@ -106,14 +130,26 @@ export class Callers {
 
   async #admitted(
     authorization: string | undefined,
+    response: ServerResponse,
     admit: (principal: Principal) => Caller,
   ): Promise<Caller> {
+    const address = this.#addressOf(response);
     try {
-      return admit(await this.#options.authenticator.authenticate(authorization));
+      const isKnownOnly = this.#refused.isOver(address);
+      return admit(await this.#options.authenticator.authenticate(authorization, isKnownOnly));
     } catch (cause) {
-      if (cause instanceof HighwaterError) this.#options.onRefused(cause.code);
+      if (!(cause instanceof HighwaterError)) throw cause;
+      if (cause.code === "unauthenticated" && authorization !== undefined) this.#refused.add(address);
+      this.#options.onRefused(cause.code);
       throw cause;
     }
+  }
+
+  /** Of the client, as far as a proxy that can be trusted says it. */
+  #addressOf({ req }: ServerResponse): string {
+    const { addressHeader = "" } = this.#options;
+    const said = addressHeader === "" ? undefined : req.headers[addressHeader];
+    return typeof said === "string" ? said : (req.socket.remoteAddress ?? "");
   }
 }
 

@@ -39,10 +39,12 @@ export {
   requireScope,
   type Scope,
   SCOPES,
+  sessionPrincipal,
 } from "./identity/principal.ts";
 export {
   identityVariables,
   type IdentitySettings,
+  isAnonymous,
   type JwtSettings,
   readIdentity,
 } from "./identity/settings.ts";

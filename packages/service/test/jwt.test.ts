@@ -107,6 +107,33 @@ describe("a good token", () => {
   });
 });
 
+describe("a token of another kind", () => {
+  it("is refused, and an access token is taken under the names that issuers give it", async () => {
+    const typed = (typ: string): Promise<string> => issuer.sign(key, clock.wallMs(), {}, typ);
+    const authenticator = make();
+    for (const typ of ["JWT", "at+jwt", "application/at+jwt", "AT+JWT"])
+      assert.equal(await ask(authenticator, await typed(typ)), ALICE, typ);
+    for (const typ of ["logout+jwt", "dpop+jwt", "secevent+jwt", "application/rt+jwt", "JOSE"])
+      assert.equal(await ask(authenticator, await typed(typ)), "unauthenticated", typ);
+  });
+});
+
+describe("a flood of tokens", () => {
+  it("has at most 64 checked at once, and only known ones where too many were refused", async () => {
+    const authenticator = make();
+    const known = await sign(key);
+    assert.equal(await ask(authenticator, known), ALICE);
+    const tokens = await Promise.all(Array.from({ length: 80 }, (_, at) => sign(key, { sub: String(at) })));
+    const answers = await Promise.all(tokens.map((token) => ask(authenticator, token)));
+    const refused = answers.filter((answer) => answer === "authentication_unavailable");
+    assert.equal(refused.length, 16);
+    assert.equal((await authenticator.authenticate(`Bearer ${known}`, true)).id, ALICE);
+    await assert.rejects(authenticator.authenticate(`Bearer ${tokens[79] ?? ""}`, true), {
+      code: "rate_limited",
+    });
+  });
+});
+
 describe("a bad token", () => {
   it("with claims for somebody else, another time or nobody", async () => {
     const seconds = Math.floor(clock.wallMs() / 1_000);

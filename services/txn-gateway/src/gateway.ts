@@ -140,7 +140,7 @@ export class Gateway {
     const authenticator = makeAuthenticator(config.identity, this.#deps, () => this.primary.reign);
     const admission = new Admission({ clock, defaults: config.identity.limits });
     return new Callers({
-      ...{ authenticator, admission, clock },
+      ...{ authenticator, admission, clock, addressHeader: config.identity.addressHeader },
       onRefused: (code) => {
         this.metrics.refusals.add(code);
       },

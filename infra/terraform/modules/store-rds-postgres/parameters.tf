@@ -39,6 +39,10 @@ locals {
     "log_checkpoints"            = { value = "1" }
     "log_statement"              = { value = "ddl" }
     "shared_preload_libraries"   = { value = "pg_stat_statements", on_restart = true }
+
+    # The parameters of statements are the data of tenants. Who reads the log need not see them.
+    "log_parameter_max_length"          = { value = "0" }
+    "log_parameter_max_length_on_error" = { value = "0" }
   }
 }
 

@@ -17,11 +17,15 @@ export class BearerAuthenticator implements Authenticator {
     this.#tokens = tokens;
   }
 
-  async authenticate(authorization: string | undefined): Promise<Principal> {
+  async authenticate(authorization: string | undefined, isKnownOnly?: boolean): Promise<Principal> {
     const isKey = bearerOf(authorization).startsWith(KEY_PREFIX);
     const authenticator = isKey ? this.#keys : this.#tokens;
-    if (authenticator !== null) return authenticator.authenticate(authorization);
+    if (authenticator !== null) return authenticator.authenticate(authorization, isKnownOnly);
     throw unauthenticated(`This service accepts no ${isKey ? "API keys" : "JSON Web Tokens"}.`);
+  }
+
+  watch(onChanged: (id: string) => void): void {
+    this.#keys?.watch?.(onChanged);
   }
 
   start(): void {

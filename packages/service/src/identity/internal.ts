@@ -37,14 +37,18 @@ export class InternalAuthenticator implements Authenticator {
     this.#others = others;
   }
 
-  async authenticate(authorization: string | undefined): Promise<Principal> {
+  async authenticate(authorization: string | undefined, isKnownOnly?: boolean): Promise<Principal> {
     const credential = CREDENTIAL.exec(authorization ?? "")?.[1];
-    if (credential === undefined) return this.#others.authenticate(authorization);
+    if (credential === undefined) return this.#others.authenticate(authorization, isKnownOnly);
     const given = digest(credential);
     // Every one is compared, and each in a time that does not tell how much of it is right.
     const matches = this.#known.filter((known) => timingSafeEqual(known, given));
     if (matches.length > 0) return FELLOW_SERVICE;
     throw unauthenticated("The credential is not the one that the services of this cluster share.");
+  }
+
+  watch(onChanged: (id: string) => void): void {
+    this.#others.watch?.(onChanged);
   }
 
   start(): void {

@@ -4,6 +4,7 @@ import {
   createRemoteJWKSet,
   customFetch,
   errors,
+  type JWTHeaderParameters,
   type JWTPayload,
   jwtVerify,
   type JWTVerifyGetKey,
@@ -19,6 +20,7 @@ import {
   type Principal,
   unauthenticated,
 } from "./principal.ts";
+import { tooManyRefused } from "./refused-addresses.ts";
 
 export interface JwtOptions extends TokenClaims {
   readonly jwksUrl: string;
@@ -45,6 +47,10 @@ const ALGORITHMS = [
 ];
 /** A key set that could not be read is not asked for again at once, however many tokens come. */
 const FAILED_PAUSE_MS = 1_000;
+/** They take the threads of the process, which databases' names and files need too. */
+const VERIFYING_MAX = 64;
+/** RFC 9068, section 2.1, and what issuers write that do not follow it. Other kinds of tokens name themselves. */
+const ACCESS_TOKEN = /^(?:application\/)?(?:at\+jwt|jwt)$/i;
 
 export class JwtAuthenticator implements Authenticator {
   readonly #options: JwtOptions;
@@ -72,7 +78,7 @@ export class JwtAuthenticator implements Authenticator {
     return this.#cache.size;
   }
 
-  async authenticate(authorization: string | undefined): Promise<Principal> {
+  async authenticate(authorization: string | undefined, isKnownOnly = false): Promise<Principal> {
     const token = bearerOf(authorization);
     const key = TokenCache.keyOf(token);
     const known = this.#cache.get(key, this.#options.clock.wallMs());
@@ -80,6 +86,9 @@ export class JwtAuthenticator implements Authenticator {
     // Requests that come at once with one new token have it verified once.
     let verifying = this.#verifying.get(key);
     if (verifying === undefined) {
+      if (isKnownOnly) throw tooManyRefused();
+      if (this.#verifying.size >= VERIFYING_MAX)
+        throw authenticationUnavailable("Too many tokens are being checked at once.");
       verifying = this.#verify(token, key).finally(() => {
         this.#verifying.delete(key);
       });
@@ -92,8 +101,9 @@ export class JwtAuthenticator implements Authenticator {
     const { issuer, audiences, clockToleranceMs, jwksMaxAgeMs, clock } = this.#options;
     const nowMs = clock.wallMs();
     let payload: JWTPayload;
+    let header: JWTHeaderParameters;
     try {
-      ({ payload } = await jwtVerify(token, this.#key, {
+      ({ payload, protectedHeader: header } = await jwtVerify(token, this.#key, {
         issuer,
         audience: [...audiences],
         algorithms: ALGORITHMS,
@@ -104,6 +114,8 @@ export class JwtAuthenticator implements Authenticator {
     } catch (cause) {
       throw cause instanceof HighwaterError ? cause : unauthenticated(refusal(cause), cause);
     }
+    if (!isAccessToken(header.typ))
+      throw unauthenticated("The token's typ says that it is not an access token.");
     const principal = jwtPrincipal(payload, this.#options);
     const expiresAtMs = (payload.exp ?? 0) * 1_000 + clockToleranceMs;
     this.#cache.put(cacheKey, principal, Math.min(expiresAtMs, nowMs + jwksMaxAgeMs));
@@ -133,6 +145,10 @@ export class JwtAuthenticator implements Authenticator {
       }
     };
   }
+}
+
+function isAccessToken(typ: string | undefined): boolean {
+  return typ === undefined || ACCESS_TOKEN.test(typ);
 }
 
 /** The key set was read, and has no one key that fits the token. */

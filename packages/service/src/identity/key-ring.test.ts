@@ -94,6 +94,33 @@ describe("the key ring", () => {
     return answer;
   };
 
+  it("says which keys were changed, revoked or deleted, as soon as it has read so", async () => {
+    const heard: string[] = [];
+    ring.watch((id) => heard.push(id));
+    const [kept, revoked, deleted] = [make(), make(), make()];
+    nodes.put("a", kept.key, revoked.key, deleted.key);
+    ring.start();
+    await settle();
+    assert.deepEqual(heard, [], "they are new");
+    nodes.put("a", changed(revoked.key, { revokedAtMs: 1 }));
+    await clock.advance(1_000);
+    assert.deepEqual(heard, [revoked.key.id]);
+    nodes.keys.get("a")?.delete(deleted.key.id);
+    await clock.advance(60_000);
+    assert.deepEqual(heard, [revoked.key.id, deleted.key.id]);
+  });
+
+  it("looks no unknown key up where too many were refused, and knows the others", async () => {
+    const [known, unknown] = [make(), make()];
+    nodes.put("a", known.key);
+    ring.start();
+    await settle();
+    const asked = nodes.asked.length;
+    assert.equal((await ring.authenticate(known.header, true)).id, known.key.id);
+    await assert.rejects(ring.authenticate(unknown.header, true), { code: "rate_limited" });
+    assert.equal(nodes.asked.length, asked);
+  });
+
   it("knows what the store holds, as principals", async () => {
     const { key, header } = make({ owner: "shop", scopes: ["write", "admin"] });
     nodes.put("a", key);

@@ -11,6 +11,7 @@ import {
   type Principal,
   unauthenticated,
 } from "./principal.ts";
+import { tooManyRefused } from "./refused-addresses.ts";
 
 export interface KeyRingOptions {
   /** The ring closes it when it stops. */
@@ -56,6 +57,7 @@ export class KeyRing implements Authenticator {
   #next: Promise<boolean> | null = null;
   #waiting = 0;
   #isFailing = false;
+  #onChanged: (id: string) => void = () => undefined;
 
   constructor(options: KeyRingOptions) {
     this.#options = options;
@@ -79,10 +81,16 @@ export class KeyRing implements Authenticator {
     return this.#entries.size;
   }
 
-  async authenticate(authorization: string | undefined): Promise<Principal> {
+  async authenticate(authorization: string | undefined, isKnownOnly = false): Promise<Principal> {
     const text = parseKeyText(bearerOf(authorization));
     if (text === null) throw unauthenticated("The credential is not an API key.");
-    return this.#check(text, this.#entries.get(text.id) ?? (await this.#lookAgain(text.id)));
+    const known = this.#entries.get(text.id);
+    if (known === undefined && isKnownOnly) throw tooManyRefused();
+    return this.#check(text, known ?? (await this.#lookAgain(text.id)));
+  }
+
+  watch(onChanged: (id: string) => void): void {
+    this.#onChanged = onChanged;
   }
 
   #check({ secret }: KeyText, { key, principal, isRevoked }: Entry): Principal {
@@ -196,13 +204,16 @@ export class KeyRing implements Authenticator {
     const isPrimary = epoch !== null;
     // Only the primary's silence means that a key is gone; a replica may be behind.
     const entries = isPrimary && before === null ? new Map<string, Entry>() : this.#entries;
+    const changed: string[] = [];
     for (const key of keys) {
       const known = this.#entries.get(key.id);
       if (known !== undefined && !isPrimary && key.changed < known.key.changed) continue;
       // A revocation that a failover has lost is not taken back here.
       const isRevoked = key.revokedAtMs !== null || known?.isRevoked === true;
+      if (known !== undefined && known.key.changed !== key.changed) changed.push(key.id);
       entries.set(key.id, { key, principal: principalOf(key), isRevoked });
     }
+    const gone = [...this.#entries.keys()].filter((id) => !entries.has(id));
     this.#entries = entries;
     const after = keys.reduce((max, { changed }) => (changed > max ? changed : max), before?.after ?? 0n);
     this.#progress = {
@@ -211,6 +222,7 @@ export class KeyRing implements Authenticator {
       after,
       wholeAtMs: before?.wholeAtMs ?? this.#options.clock.monotonicMs(),
     };
+    for (const id of [...gone, ...changed]) this.#onChanged(id);
   }
 }
 

@@ -21,8 +21,13 @@ export interface Principal {
 }
 
 export interface Authenticator {
-  /** Errors: HighwaterError `unauthenticated`, `authentication_unavailable`, `forbidden`. */
-  authenticate(authorization: string | undefined): Promise<Principal>;
+  /**
+   * `isKnownOnly`: what is not known to be good is refused without being looked at.
+   * Errors: HighwaterError `unauthenticated`, `authentication_unavailable`, `forbidden`, `rate_limited`.
+   */
+  authenticate(authorization: string | undefined, isKnownOnly?: boolean): Promise<Principal>;
+  /** From now on the listener hears the id of each principal whose credential was changed or taken away. */
+  watch?(onChanged: (id: string) => void): void;
   start(): void;
   stop(): void;
 }
@@ -43,6 +48,11 @@ export function requireScope(principal: Principal, scope: Scope): void {
 
 export function mayReadOf(principal: Principal, owner: bigint): boolean {
   return principal.isEveryOwner === true || principal.owner === owner;
+}
+
+/** Names whose database session it is: what one principal leaves in a session never reaches another. */
+export function sessionPrincipal({ id, owner, role, scopes }: Principal): string {
+  return `${String(owner)}/${role ?? ""}/${scopes.has("write") ? "write" : "read"}/${id}`;
 }
 
 /** RFC 6750, section 2.1. */

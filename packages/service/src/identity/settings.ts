@@ -1,5 +1,5 @@
 // The variables that say who may use a service and how it recognises them. Each service has its own, under its prefix.
-import { listOf } from "../settings/readers.ts";
+import { isLoopback, listOf } from "../settings/readers.ts";
 import { type Env } from "../settings/setting.ts";
 import { type AdmissionDefaults } from "./admission.ts";
 
@@ -21,15 +21,30 @@ export interface IdentitySettings {
   readonly jwt: JwtSettings | null;
   /** Of principals that have no limits of their own. */
   readonly limits: AdmissionDefaults;
+  /** In which the proxy in front says a client's address; empty where clients connect directly. */
+  readonly addressHeader: string;
+}
+
+/** Nobody is authenticated: whoever can connect may do everything. */
+export function isAnonymous({ keys, jwt }: Pick<IdentitySettings, "keys" | "jwt">): boolean {
+  return !keys && jwt === null;
 }
 
 const KEY_REFRESH_MS = 1_000;
-const LOOPBACK = new Set(["127.0.0.1", "::1", "localhost"]);
+/** Of one principal in flight: two whole batches. */
+const CONCURRENCY = 512;
+
+/** Whoever can change the key set on its way can sign tokens. Within the machine nobody can. */
+function isTrusted(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { protocol, hostname } = new URL(url);
+  return protocol === "https:" || (protocol === "http:" && isLoopback(hostname.replace(/^\[|\]$/g, "")));
+}
 
 /** `prefix`: `GATEWAY`, `TRACKER`. */
 export function identityVariables(prefix: string): string[] {
   return [
-    ...["AUTH", "KEY_REFRESH_MS", "RATE_PER_SECOND", "RATE_BURST", "CONCURRENCY"],
+    ...["AUTH", "KEY_REFRESH_MS", "RATE_PER_SECOND", "RATE_BURST", "CONCURRENCY", "ADDRESS_HEADER"],
     ...["JWT_JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_ROLES"],
     ...["JWT_ROLE_CLAIM", "JWT_OWNER_CLAIM", "JWT_SCOPE_PREFIX"],
   ].map((name) => `${prefix}_${name}`);
@@ -49,8 +64,11 @@ export function readIdentity(
     limits: {
       ratePerSecond: reader.whole("RATE_PER_SECOND"),
       burst: reader.whole("RATE_BURST"),
-      concurrency: reader.whole("CONCURRENCY"),
+      // Where nobody is authenticated there are no others that it could protect.
+      concurrency:
+        reader.whole("CONCURRENCY") ?? (ways.length === 0 || ways.includes("none") ? null : CONCURRENCY),
     },
+    addressHeader: reader.headerName("ADDRESS_HEADER"),
   };
   return { settings, faults: reader.faults };
 }
@@ -69,7 +87,7 @@ class Reader {
     const ways = listOf(this.#text("AUTH") ?? "");
     if (ways.length === 0) {
       // Open to everybody only where nobody else can reach it, or where somebody has said so.
-      if (!LOOPBACK.has(String(host)))
+      if (!isLoopback(host))
         this.#fault(
           "AUTH",
           `must be said where ${this.#prefix}_HOST is not loopback: keys, jwt, keys,jwt or none`,
@@ -89,8 +107,7 @@ class Reader {
       return value ?? "";
     };
     const jwksUrl = required("JWT_JWKS_URL");
-    if (jwksUrl !== "" && !(URL.canParse(jwksUrl) && /^https?:/.test(jwksUrl)))
-      this.#fault("JWT_JWKS_URL", "must be an http or https URL");
+    if (jwksUrl !== "" && !isTrusted(jwksUrl)) this.#fault("JWT_JWKS_URL", "must be an https URL");
     return {
       jwksUrl,
       issuer: required("JWT_ISSUER"),
@@ -109,6 +126,12 @@ class Reader {
     if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text);
     this.#fault(name, "must be a whole number from 1 to 999999999");
     return null;
+  }
+
+  headerName(name: string): string {
+    const text = this.#text(name)?.toLowerCase() ?? "";
+    if (!/^[a-z0-9-]{0,64}$/.test(text)) this.#fault(name, "must be the name of a header");
+    return text;
   }
 
   #text(name: string): string | null {

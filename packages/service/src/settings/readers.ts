@@ -139,3 +139,10 @@ function isHttpUrl(url: string): boolean {
 export function hostOf(url: string): string {
   return new URL(url).host;
 }
+
+const LOOPBACK = new Set(["127.0.0.1", "::1", "localhost"]);
+
+/** An address or a name without a port and without brackets. */
+export function isLoopback(host: unknown): boolean {
+  return LOOPBACK.has(String(host).toLowerCase());
+}

@@ -50,7 +50,14 @@ export function aboutIdentity(prefix: string): AboutVariables {
     [`${prefix}_KEY_REFRESH_MS`]: about("how often changed keys are read", "1000"),
     [`${prefix}_RATE_PER_SECOND`]: about("requests of one id per second", "unlimited"),
     [`${prefix}_RATE_BURST`]: about("requests at once after a pause", "one second's worth"),
-    [`${prefix}_CONCURRENCY`]: about("requests of one id in flight", "unlimited"),
+    [`${prefix}_CONCURRENCY`]: about(
+      "requests of one id in flight, transactions of batches counted each",
+      "512; unlimited with `none`",
+    ),
+    [`${prefix}_ADDRESS_HEADER`]: about(
+      "header in which the proxy in front says a client's address, such as `x-envoy-external-address`: [keys.md](keys.md#refused-credentials)",
+      NONE,
+    ),
     [`${prefix}_JWT_JWKS_URL`]: about(KEYS, NONE),
     [`${prefix}_JWT_ISSUER`]: about(KEYS, NONE),
     [`${prefix}_JWT_AUDIENCE`]: about(KEYS, NONE),

@@ -78,6 +78,26 @@ test("each service reads the variables of identity under its own prefix", () => 
   for (const fault of tracker.faults) assert.ok(all.includes(fault.split(" ")[0] ?? ""));
 });
 
+test("a key set is read over https, or within the machine", () => {
+  const faultsOf = (url: string): readonly string[] =>
+    readIdentity({ T_AUTH: "jwt", T_JWT_JWKS_URL: url }, { prefix: "T", host: "localhost" }).faults.filter(
+      (fault) => fault.startsWith("T_JWT_JWKS_URL"),
+    );
+  for (const url of ["https://idp.example/jwks", "http://127.0.0.1:8/jwks", "http://[::1]/jwks"])
+    assert.deepEqual(faultsOf(url), [], url);
+  for (const url of ["http://idp.example/jwks", "http://127.0.0.1.example/", "ftp://127.0.0.1/", "jwks"])
+    assert.deepEqual(faultsOf(url), ["T_JWT_JWKS_URL must be an https URL"], url);
+});
+
+test("where keys or tokens are asked for, one id has at most 512 requests in flight", () => {
+  const limitOf = (env: Record<string, string>): number | null =>
+    readIdentity(env, { prefix: "T", host: "localhost" }).settings.limits.concurrency;
+  assert.equal(limitOf({ T_AUTH: "keys" }), 512);
+  assert.equal(limitOf({ T_AUTH: "keys", T_CONCURRENCY: "7" }), 7);
+  assert.equal(limitOf({ T_AUTH: "none" }), null);
+  assert.equal(limitOf({}), null);
+});
+
 test("a service that others can reach must say whom it trusts", () => {
   const faultsOf = (auth: string | undefined, host: string): readonly string[] =>
     readIdentity({ T_AUTH: auth }, { prefix: "T", host }).faults;

@@ -66,7 +66,7 @@ export class TestIssuer {
   }
 
   /** A token that is good for a minute from `nowMs`, unless its claims say otherwise; undefined leaves a claim out. */
-  sign(key: IssuerKey, nowMs: number, claims: Claims = {}): Promise<string> {
+  sign(key: IssuerKey, nowMs: number, claims: Claims = {}, typ?: string): Promise<string> {
     const payload = {
       iss: this.name,
       aud: "highwater",
@@ -76,7 +76,7 @@ export class TestIssuer {
       highwater_role: "app_orders",
       ...claims,
     };
-    const header = { alg: key.algorithm, kid: key.kid };
+    const header = { alg: key.algorithm, kid: key.kid, ...(typ === undefined ? {} : { typ }) };
     return new SignJWT(JSON.parse(JSON.stringify(payload)) as JWTPayload)
       .setProtectedHeader(header)
       .sign(key.privateKey);
