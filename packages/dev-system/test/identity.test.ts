@@ -29,7 +29,12 @@ before(async () => {
         { id: WEST, region: WEST },
       ],
     },
-    env: { GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET },
+    env: {
+      ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET },
+      ...{ TRACKER_MAX_STREAMS_PER_KEY: "3", TRACKER_MAX_WAITING_PER_KEY: "50" },
+      // So few that gateways would be refused if they were counted.
+      TRACKER_MAX_STREAMS: "7",
+    },
   });
   const scopes = ["read", "write"];
   [alice, alicesOther, bob, writer] = await Promise.all([
@@ -209,6 +214,51 @@ test("levels change in the file, and gateways and trackers follow without a rest
     );
   const still = await client.transaction(insert("still"), { ack: "durable", level: "far" });
   assert.equal(still.state, "durable");
+});
+
+test("a key has its share of streams, gateways always get one, and a revocation ends them", async () => {
+  const stop = new AbortController();
+  const open = (key: string): Promise<Response> =>
+    fetch(`${system.tracker(EAST).url}/v1/durability/stream`, {
+      headers: { authorization: `Bearer ${key}` },
+      signal: stop.signal,
+    });
+  const greedy = await system.createKey({ name: "greedy", owner: "bob", scopes: ["read"] });
+  const streams = [await open(greedy), await open(greedy), await open(greedy)];
+  assert.deepEqual(
+    streams.map(({ status }) => status),
+    [200, 200, 200],
+  );
+  const refused = await open(greedy);
+  const { code, limit } = (await refused.json()) as { code: string; limit: object };
+  assert.deepEqual([code, limit], ["concurrency_limited", { name: "maxStreamsPerKey", value: 3 }]);
+  // Until there is no place left but for the services.
+  while ((await open(bob)).status === 200);
+  assert.equal((await open(internalCredential(SECRET))).status, 200);
+  await system.revokeKey(greedy);
+  const revokedAtMs = performance.now();
+  for (const { body } of streams) for await (const _ of body ?? []);
+  // Without a word from the keys a stream is looked at after a minute.
+  assert.ok(performance.now() - revokedAtMs < 30_000);
+  stop.abort();
+});
+
+test("a key may wait for the verdicts of so many tokens, and others still may", async () => {
+  const mine = await client.transaction(insert("waiting"));
+  await using other = new Highwater({ endpoints: await system.endpoints(EAST), apiKey: bob });
+  const others = await other.transaction(insert("bob waits"));
+  await system.cluster.stop(WEST);
+  const late = await client.transaction(insert("late"));
+  const question = (token: string): object => ({
+    ...{ tokens: Array.from({ length: 30 }, () => token), level: "region", waitMs: 3_000 },
+  });
+  const two = await Promise.all(
+    [late, late].map(({ token }) => statusOf("/v1/durability/verdicts", alice, question(token))),
+  );
+  assert.deepEqual(two.sort(), ["200", "429 concurrency_limited"]);
+  assert.equal(await statusOf("/v1/durability/verdicts", alice, question(mine.token)), "200", "none waits");
+  assert.equal(await statusOf("/v1/durability/verdicts", bob, question(others.token)), "200");
+  await system.cluster.start(WEST);
 });
 
 test("a key that is revoked is refused", async () => {

@@ -135,6 +135,8 @@ export interface TransactionSpec extends ResultLimits {
   readonly deferrable?: boolean;
   /** The database's login role that runs it; the service's application role when null or absent. */
   readonly role?: string | null;
+  /** Names the owner, key, role and access that it runs for. Sessions keep nothing from one principal to another. */
+  readonly principal?: string;
   /** Whose transaction it is, and a digest of what it runs: both are kept in the receipt. Signed 64-bit; 0 when absent. */
   readonly owner?: bigint;
   readonly digest?: bigint;
@@ -191,6 +193,8 @@ export interface ReplicaRead extends ResultLimits {
   /** A replica has no serializable snapshots. */
   readonly isolation: Exclude<Isolation, "serializable">;
   readonly role?: string | null;
+  /** As in a TransactionSpec. */
+  readonly principal?: string;
   /** The snapshot has to contain this epoch's log up to here. */
   readonly after: { readonly epoch: EpochId; readonly offset: Offset } | null;
   readonly statementTimeoutMs?: number | null;

@@ -7,6 +7,7 @@ import {
   type Family,
   InternalAuthenticator,
   installCallers,
+  isAnonymous,
   makeAuthenticator,
   makeServer,
 } from "@highwater/service";
@@ -67,7 +68,11 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   let isStarted = false;
   const app = makeServer({
     ...{ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, corsOrigins: config.corsOrigins },
-    ...{ cutOnClose: true, tracer: deps.tracer },
+    ...{
+      cutOnClose: true,
+      tracer: deps.tracer,
+      openOn: isAnonymous(config.identity) ? config.host : undefined,
+    },
   });
   app.addHook("onRequest", (request, reply, done) => {
     const refusal = isOpen(request.url, isStarted && !stopping.signal.aborted);
@@ -167,7 +172,13 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   });
   const { events, webhooks } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
-  const desk = new VerdictDesk({ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts });
+  const desk = new VerdictDesk({
+    loop,
+    clock,
+    stop: stopping.signal,
+    verdicts: metrics.verdicts,
+    maxWaitingPerKey: config.maxWaitingPerKey,
+  });
   metrics.register({
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), told, events },
     ...{ isBlind: () => loop.sight.isBlind },
@@ -236,7 +247,7 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
   });
   void app.register((scope, _options, done) => {
     installCallers(scope, callers, "stream");
-    streamRoutes(scope, { loop, stream, maxStreams: config.maxStreams });
+    streamRoutes(scope, { loop, stream, limits: config });
     eventRoutes(scope, { events, levels: () => levelNames(loop.state) });
     done();
   });
@@ -280,7 +291,7 @@ function makeCallers(
   return new Callers({
     authenticator: new InternalAuthenticator({ secrets, others }),
     admission: new Admission({ clock, defaults: config.identity.limits }),
-    clock,
+    ...{ clock, addressHeader: config.identity.addressHeader },
     onRefused: (code) => {
       metrics.refusals.add(code);
     },

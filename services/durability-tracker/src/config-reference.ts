@@ -30,7 +30,13 @@ const ABOUT: AboutVariables = {
   TRACKER_BUSY_POLL_MS: about("pause between two looks at the positions while something is pending"),
   TRACKER_IDLE_POLL_MS: about("the same while nothing is"),
   TRACKER_HEARTBEAT_MS: about("how often a stream says that it is alive"),
-  TRACKER_MAX_STREAMS: about("streams of marks that may be open; more get 503 `overloaded`"),
+  TRACKER_MAX_STREAMS: about(
+    "streams of marks that may be open; more get 503 `overloaded`; a gateway always gets one",
+  ),
+  TRACKER_MAX_STREAMS_PER_KEY: about("the same of one key; more get 429 `concurrency_limited`"),
+  TRACKER_MAX_WAITING_PER_KEY: about(
+    "tokens of one key for whose verdicts requests wait; more get 429 `concurrency_limited`",
+  ),
   TRACKER_ALIVE_MS: about("a node that was not heard of for so long does not count among the survivors"),
   TRACKER_PUBLISH_PATIENCE_MS: about(
     "how long a loss may wait for the strongest level before it is told at the next weaker one",

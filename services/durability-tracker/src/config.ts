@@ -55,6 +55,14 @@ const SETTINGS = {
   idlePollMs: integer("TRACKER_IDLE_POLL_MS", { fallback: 1_000, min: 1, max: 60_000 }),
   heartbeatMs: integer("TRACKER_HEARTBEAT_MS", { fallback: 5_000, min: 100, max: 60_000 }),
   maxStreams: integer("TRACKER_MAX_STREAMS", { fallback: 20_000, min: 1, max: 1_000_000 }),
+  /** Of one key. Gateways are not counted. */
+  maxStreamsPerKey: integer("TRACKER_MAX_STREAMS_PER_KEY", { fallback: 256, min: 1, max: 1_000_000 }),
+  /** Tokens of one key for whose verdicts requests wait. */
+  maxWaitingPerKey: integer("TRACKER_MAX_WAITING_PER_KEY", {
+    fallback: 100_000,
+    min: 1,
+    max: 100_000_000,
+  }),
   aliveMs: integer("TRACKER_ALIVE_MS", { fallback: 3_000, min: 100, max: 600_000 }),
   publishPatienceMs: integer("TRACKER_PUBLISH_PATIENCE_MS", { fallback: 5_000, min: 1, max: 600_000 }),
   intentPatienceMs: integer("TRACKER_INTENT_PATIENCE_MS", { fallback: 90_000, min: 100, max: DAY_MS }),

@@ -18,6 +18,8 @@ const SWEEP_MS = 500;
 export class ActiveTransactions {
   readonly #clock: Clock;
   readonly #entries = new Map<TxnId, Entry>();
+  /** By owner; those of whom none is under way are not in it. */
+  readonly #owners = new Map<bigint, number>();
   readonly #deadlines = new Set<Deadline>();
   #sweeping = false;
 
@@ -29,6 +31,10 @@ export class ActiveTransactions {
     return this.#entries.size;
   }
 
+  countOf(owner: bigint): number {
+    return this.#owners.get(owner) ?? 0;
+  }
+
   /** The function that ends it, or null when the id is under way already. */
   begin(id: TxnId, owner: bigint): (() => void) | null {
     if (this.#entries.has(id)) return null;
@@ -37,8 +43,13 @@ export class ActiveTransactions {
       resolve = done;
     });
     const end = (): void => {
-      if (this.#entries.delete(id)) resolve();
+      if (!this.#entries.delete(id)) return;
+      const left = this.countOf(owner) - 1;
+      if (left > 0) this.#owners.set(owner, left);
+      else this.#owners.delete(owner);
+      resolve();
     };
+    this.#owners.set(owner, this.countOf(owner) + 1);
     this.#entries.set(id, { owner, ended, end });
     return end;
   }

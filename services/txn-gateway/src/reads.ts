@@ -11,6 +11,7 @@ import { type FlushHelp } from "./flush.ts";
 import { type Metrics } from "./metrics.ts";
 import { readAt } from "./outcomes.ts";
 import { type Primary, type Reign } from "./primary.ts";
+import { sessionPrincipal } from "@highwater/service";
 import { type Committed } from "./txn/answer.ts";
 import { type Caller } from "./txn/caller.ts";
 import { type Accepted, type Place } from "./txn/request.ts";
@@ -112,7 +113,10 @@ export class Reads {
         {
           ...{ statements, isolation, after, role: principal.role, fieldDetails },
           ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
-          statementTimeoutMs: principal.limits.statementTimeoutMs,
+          ...{
+            statementTimeoutMs: principal.limits.statementTimeoutMs,
+            principal: sessionPrincipal(principal),
+          },
         },
         bounds.signal,
       );

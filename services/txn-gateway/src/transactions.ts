@@ -9,7 +9,7 @@ import { refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { type Exposure, UNCOUNTED } from "./exposure/exposure.ts";
-import { requireScope, type RequestTrace } from "@highwater/service";
+import { NOBODY, requireScope, type RequestTrace, sessionPrincipal } from "@highwater/service";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
 import { type Answer, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";
@@ -54,15 +54,19 @@ interface Run {
 /** A request that arrives between two reigns waits so long for the next before it is refused. */
 const AUTHORITY_WAIT_MS = 200;
 const RETRY_MS = 500;
+const OWNER_SHARE = 0.5;
 
 export class Transactions {
   readonly #parts: TransactionParts;
   /** More would only fail in the queue for a session, after having been announced. */
   readonly #activeMax: number;
+  /** One owner may have so many of them. */
+  readonly #ownerMax: number;
 
   constructor(parts: TransactionParts) {
     this.#parts = parts;
     this.#activeMax = parts.config.poolSize + parts.config.poolQueue;
+    this.#ownerMax = Math.max(1, Math.floor(this.#activeMax * OWNER_SHARE));
   }
 
   /** Why another transaction cannot be taken on now; null when it can. */
@@ -77,6 +81,11 @@ export class Transactions {
   #full(): HighwaterError {
     const limit = { name: "poolSize + poolQueue", value: this.#activeMax };
     return overloaded("Too many transactions are under way.", limit);
+  }
+
+  #shareFull(): HighwaterError {
+    const limit = { name: "half of poolSize + poolQueue", value: this.#ownerMax };
+    return overloaded("Too many transactions of this owner are under way.", limit);
   }
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
@@ -155,6 +164,7 @@ export class Transactions {
     const holdId: Hold = (until) => held.push(until);
     try {
       if (active.size > this.#activeMax) throw this.#full();
+      if (owner !== NOBODY && active.countOf(owner) > this.#ownerMax) throw this.#shareFull();
       const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
       const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack);
       if (slow !== null) await slow;
@@ -175,6 +185,7 @@ export class Transactions {
     const spec: TransactionSpec = {
       ...{ id, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
       ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest },
+      principal: sessionPrincipal(caller.principal),
       ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
       ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
       ...{ fieldDetails: request.fieldDetails ?? false },

@@ -43,6 +43,7 @@ import { readOn } from "./replica-read.ts";
 import { ReplicaStreams } from "./replica-streams.ts";
 import { type Canceller } from "./session.ts";
 import { SharedWrites } from "./shared-writes.ts";
+import { Shares } from "./shares.ts";
 import { CANCEL, HELP_FLUSH, RAISE_FINAL_MARKS, RETENTION, TERMINATE } from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
@@ -95,6 +96,8 @@ interface NodeConnections {
   readonly writes: Map<string | null, WritePool>;
   readonly shared: Map<string | null, SharedWrites>;
   readonly reads: Map<string | null, WritePool>;
+  /** Who may have how much of the sessions. */
+  readonly shares: Record<"writes" | "reads", Map<string | null, Shares>>;
 }
 
 /** What is read on a replica does not depend on the epoch that writes: those sessions are told by their own snapshots. */
@@ -152,6 +155,7 @@ export class PostgresStore implements Store {
       writes: new Map(),
       shared: new Map(),
       reads: new Map(),
+      shares: { writes: new Map(), reads: new Map() },
     };
   }
 
@@ -189,6 +193,17 @@ export class PostgresStore implements Store {
     });
     node.shared.set(name, shared);
     return shared;
+  }
+
+  #sharesOf(node: NodeConnections, kind: "writes" | "reads", role: string | null | undefined): Shares {
+    const name = role ?? null;
+    let shares = node.shares[kind].get(name);
+    if (shares !== undefined) return shares;
+    const { poolSize, rolePoolSize, poolQueue: queue, connectTimeoutMs: waitMs, clock } = this.#options;
+    const size = name === null ? poolSize : rolePoolSize;
+    shares = new Shares({ size, queue, waitMs, clock });
+    node.shares[kind].set(name, shares);
+    return shares;
   }
 
   #of(node: string): NodeConnections {
@@ -235,11 +250,18 @@ export class PostgresStore implements Store {
   async execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution> {
     refuseControl(spec.statements, spec.id);
     const on = this.#of(node);
+    const { principal = "", statements } = spec;
+    const shared = this.#sharedOf(on, spec.role);
+    const shares = this.#sharesOf(on, "writes", spec.role);
     try {
+      if (!leavesTraces(statements) && shared.isQuick(statements)) {
+        shares.note(principal);
+        return await shared.execute(spec, signal);
+      }
       // What may leave traces has a session to itself, which is made as good as new behind it.
-      return await (leavesTraces(spec.statements)
-        ? this.#executeAlone(on, spec, signal)
-        : this.#sharedOf(on, spec.role).execute(spec, signal));
+      return await shares.run(principal, signal, () =>
+        leavesTraces(statements) ? this.#executeAlone(on, spec, signal) : shared.execute(spec, signal),
+      );
     } catch (cause) {
       throw await this.#outOfWindow(node, spec.id, cause);
     }
@@ -282,8 +304,9 @@ export class PostgresStore implements Store {
     refuseControl(read.statements);
     const on = this.#of(node);
     const how = { resetAfter: leavesTraces(read.statements), signal };
-    return this.#poolOf(on, "reads", read.role).use(ANY_EPOCH, how, (session) =>
-      readOn(session, read, on.canceller, signal),
+    const pool = this.#poolOf(on, "reads", read.role);
+    return this.#sharesOf(on, "reads", read.role).run(read.principal ?? "", signal, () =>
+      pool.use(ANY_EPOCH, how, (session) => readOn(session, read, on.canceller, signal)),
     );
   }
 
@@ -332,17 +355,17 @@ export class PostgresStore implements Store {
   }
 
   forget(node: string): void {
-    const { flush, lookUp, settle, rescue, positions, writes, reads, shared } = this.#of(node);
+    const { flush, lookUp, settle, rescue, positions, writes, reads, shared, shares } = this.#of(node);
     for (const channel of [flush, lookUp, settle, rescue, positions]) channel.reset();
-    for (const waiting of shared.values())
+    for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
       waiting.reset(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
     for (const pool of [...writes.values(), ...reads.values()]) pool.reset();
   }
 
   async close(): Promise<void> {
     for (const on of this.#connections.values()) {
-      const { probe, positions, flush, lookUp, settle, rescue, writes, reads, shared } = on;
-      for (const waiting of shared.values())
+      const { probe, positions, flush, lookUp, settle, rescue, writes, reads, shared, shares } = on;
+      for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
         waiting.reset(
           new HighwaterError("primary_unavailable", {
             detail: "The service is shutting down.",

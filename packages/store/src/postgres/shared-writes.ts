@@ -88,6 +88,11 @@ export class SharedWrites {
     });
   }
 
+  /** They have lately been quick, and hold up nobody for long. */
+  isQuick(statements: TransactionSpec["statements"]): boolean {
+    return this.#pace.isQuick(statements);
+  }
+
   /** Transactions that wait for a session. */
   get waiting(): number {
     return this.#queue.length;

@@ -7,7 +7,7 @@ import {
   validate,
   VerdictsRequest,
 } from "@highwater/protocol";
-import { callerOf, requireScope, responseOf } from "@highwater/service";
+import { callerOf, NOBODY, type Principal, requireScope, responseOf } from "@highwater/service";
 import { levelNames } from "../core/index.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
 import { currentMarks, exposureReport, type MarkStream } from "../shell/stream.ts";
@@ -60,25 +60,45 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, desk }: Durabil
 export interface StreamParts {
   readonly loop: TrackerLoop;
   readonly stream: MarkStream;
-  readonly maxStreams: number;
+  readonly limits: StreamLimits;
 }
 
-export function streamRoutes(scope: FastifyInstance, { loop, stream, maxStreams }: StreamParts): void {
+/** Of streams of marks, those of gateways aside. */
+export interface StreamLimits {
+  readonly maxStreams: number;
+  readonly maxStreamsPerKey: number;
+}
+
+export function streamRoutes(scope: FastifyInstance, { loop, stream, limits }: StreamParts): void {
   // Without HEAD: a stream has no end that it could wait for.
   scope.get("/v1/durability/stream", { exposeHeadRoute: false }, (request, reply) => {
     const { principal } = callerOf(request);
     requireScope(principal, "read");
-    if (stream.size >= maxStreams)
-      throw new HighwaterError("overloaded", {
-        detail: `The limit maxStreams is ${String(maxStreams)}: so many streams are open.`,
-        limit: { name: "maxStreams", value: maxStreams },
-        retryAfterMs: 5_000,
-      });
+    // Without its stream a gateway serves nobody.
+    if (principal.isService !== true) refuseStream(stream, principal, limits);
     reply.hijack();
     const { exposure } = request.query as { exposure?: string };
     stream.add(responseOf(reply), loop.state, {
+      id: principal.id,
       hearsExposure: exposure === "true",
       seesOwners: principal.isEveryOwner === true,
     });
   });
+}
+
+function refuseStream(stream: MarkStream, principal: Principal, limits: StreamLimits): void {
+  const { maxStreams, maxStreamsPerKey } = limits;
+  if (stream.size >= maxStreams)
+    throw new HighwaterError("overloaded", {
+      detail: `The limit maxStreams is ${String(maxStreams)}: so many streams are open.`,
+      limit: { name: "maxStreams", value: maxStreams },
+      retryAfterMs: 5_000,
+    });
+  // Where nobody is authenticated all are one.
+  if (principal.owner !== NOBODY && stream.countOf(principal.id) >= maxStreamsPerKey)
+    throw new HighwaterError("concurrency_limited", {
+      detail: `The limit maxStreamsPerKey is ${String(maxStreamsPerKey)}: so many streams of ${principal.id} are open.`,
+      limit: { name: "maxStreamsPerKey", value: maxStreamsPerKey },
+      retryAfterMs: 5_000,
+    });
 }

@@ -17,6 +17,8 @@ const MAX_EPOCHS = 64;
 
 /** What a client hears besides marks, epochs and stalls. */
 export interface Viewer {
+  /** The principal's. */
+  readonly id: string;
   /** What is at risk, a few times a second: gateways and dashboards want it, and thousands of clients do not. */
   readonly hearsExposure: boolean;
   /** What others have at risk is nobody's business but the services' own. */
@@ -31,6 +33,13 @@ export class MarkStream {
 
   get size(): number {
     return this.#clients.size;
+  }
+
+  /** Streams of one principal. */
+  countOf(id: string): number {
+    let count = 0;
+    for (const viewer of this.#clients.values()) if (viewer.id === id) count++;
+    return count;
   }
 
   add(response: ServerResponse, state: TrackerState, viewer: Viewer): void {

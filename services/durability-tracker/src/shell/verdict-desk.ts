@@ -9,7 +9,7 @@ import {
   type VerdictsRequest,
   type VerdictsResponse,
 } from "@highwater/protocol";
-import { type Caller, type Counter, mayReadOf, type Principal } from "@highwater/service";
+import { type Caller, type Counter, mayReadOf, NOBODY, type Principal } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
 import { entryKey, judge, levelNames, type Token } from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
@@ -21,6 +21,8 @@ export interface VerdictDeskOptions {
   /** Whoever waits when it aborts is answered with what is known. */
   readonly stop: AbortSignal;
   readonly verdicts: Counter;
+  /** Tokens of one principal that requests may wait for. */
+  readonly maxWaitingPerKey: number;
 }
 
 /** Two looks at what is pending are at least so far apart. */
@@ -48,10 +50,14 @@ export class VerdictDesk {
   readonly #clock: Clock;
   readonly #stop: AbortSignal;
   readonly #verdicts: Counter;
+  readonly #maxWaitingPerKey: number;
   readonly #waiters = new Set<Waiter>();
+  /** Tokens that requests wait for, by principal. */
+  readonly #waiting = new Map<string, number>();
   #looking = false;
 
-  constructor({ loop, clock, stop, verdicts }: VerdictDeskOptions) {
+  constructor({ loop, clock, stop, verdicts, maxWaitingPerKey }: VerdictDeskOptions) {
+    this.#maxWaitingPerKey = maxWaitingPerKey;
     this.#verdicts = verdicts;
     this.#loop = loop;
     this.#clock = clock;
@@ -82,13 +88,37 @@ export class VerdictDesk {
     const waitMs = this.#loop.sight.isBlind ? Math.min(BLIND_WAIT_MS, askedMs) : askedMs;
     if (!isSettled && waitMs > 0) {
       const gone = signal === undefined ? this.#stop : AbortSignal.any([signal, this.#stop]);
-      await this.#loop.whileInterested(() => this.#wait(judgeAll, waitMs, gone));
+      const leave = this.#count(principal, pending.length);
+      try {
+        await this.#loop.whileInterested(() => this.#wait(judgeAll, waitMs, gone));
+      } finally {
+        leave();
+      }
     }
     for (const { verdict } of answers.values()) this.#verdicts.add(verdict);
     return {
       verdicts: request.tokens.flatMap((text) => answers.get(text) ?? []),
       marks: currentMarks(this.#loop.state),
       ...(this.#loop.sight.isBlind ? { blind: true as const } : {}),
+    };
+  }
+
+  /** Errors: `concurrency_limited`. A gateway asks for all its callers, and counts them itself. */
+  #count({ id, owner, isService }: Principal, tokens: number): () => void {
+    if (isService === true || owner === NOBODY) return () => undefined;
+    const value = this.#maxWaitingPerKey;
+    const before = this.#waiting.get(id) ?? 0;
+    if (before + tokens > value)
+      throw new HighwaterError("concurrency_limited", {
+        detail: `The limit maxWaitingPerKey is ${String(value)}: requests of ${id} wait for the verdicts of ${String(before)} tokens, and this one would for ${String(tokens)}.`,
+        limit: { name: "maxWaitingPerKey", value },
+        retryAfterMs: 1_000,
+      });
+    this.#waiting.set(id, before + tokens);
+    return () => {
+      const left = (this.#waiting.get(id) ?? tokens) - tokens;
+      if (left > 0) this.#waiting.set(id, left);
+      else this.#waiting.delete(id);
     };
   }
 

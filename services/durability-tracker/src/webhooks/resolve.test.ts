@@ -5,7 +5,6 @@ import { createSocket, type Socket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, test } from "node:test";
@@ -36,7 +35,7 @@ async function nameServer(
   socket.bind(0, "127.0.0.1");
   await once(socket, "listening");
   sockets.push(socket);
-  return { address: `127.0.0.1:${String((socket.address() as AddressInfo).port)}`, asked };
+  return { address: `127.0.0.1:${String(socket.address().port)}`, asked };
 }
 
 /** RFC 1035, section 4.1: the question again, and at most one answer. */
