@@ -54,6 +54,7 @@ export const EpochCause = Type.Union([
   Type.Literal("crash_recovery"),
   Type.Literal("promotion"),
   Type.Literal("reinstated"),
+  Type.Literal("restored"),
 ]);
 export type EpochCause = Static<typeof EpochCause>;
 

@@ -14,7 +14,7 @@ export type Authority =
       readonly command: string | null;
       readonly supersedes: readonly EpochId[];
     }
-  /** First contact with a database that has none of the service's tables. */
+  /** The database has none of the service's tables, or those of an older version. */
   | { readonly kind: "prepare"; readonly node: string }
   | { readonly kind: "none"; readonly reason: string }
   | { readonly kind: "split"; readonly nodes: readonly string[]; readonly reason: string };
@@ -34,7 +34,7 @@ export function decideAuthority(
   const commanded = obeyed(primaries, reports, graph);
   if (commanded !== null) return commanded;
 
-  const prepared = primaries.filter((report) => report.prepared && report.epochs.length > 0);
+  const prepared = primaries.filter((report) => report.epochs.length > 0);
   if (prepared.length === 0) return firstContact(primaries, reports, known);
 
   const live = prepared.filter((report) => known === null || outranks(report.epochs, known, graph));
@@ -54,6 +54,8 @@ export function decideAuthority(
       prepared.filter((report) => !prepared.some((rival) => isPast(rival, report, graph))),
       "neither history contains the other's current epoch",
     );
+  // An older version of the service made its tables.
+  if (!winner.prepared) return { kind: "prepare", node: winner.node };
   if (winner.current === null) return mintOn(winner, graph);
   return { kind: "primary", node: winner.node, epoch: winner.current };
 }

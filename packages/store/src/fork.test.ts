@@ -12,6 +12,7 @@ function facts(overrides: Partial<ForkFacts> = {}): ForkFacts {
     previous: { id: PREVIOUS, startOffset: at(100) },
     unrecovered: false,
     sameServer: false,
+    isCopy: false,
     foreignLog: false,
     promoted: false,
     switchedAt: null,
@@ -102,6 +103,20 @@ describe("where the previous epoch's log ends", () => {
       cause: "promotion",
       fork: 300,
       limit: 500,
+    },
+    {
+      title: "of a copy only the epoch's record proves anything, whatever else was copied with it",
+      given: { unrecovered: true, sameServer: true, isCopy: true, witnessed: at(300), streamed: at(400) },
+      cause: "restored",
+      fork: 100,
+      limit: null,
+    },
+    {
+      title: "a history that is given up for none proves nothing of it",
+      given: { previous: null, supersedes: true },
+      cause: "restored",
+      fork: 0,
+      limit: 0,
     },
     {
       title: "another system's log bounds nothing",

@@ -16,6 +16,11 @@ export interface ForkFacts {
   readonly unrecovered: boolean;
   /** The server that opened the previous epoch is still running, so its transactions may be committing right now. */
   readonly sameServer: boolean;
+  /**
+   * The data was written here by a restore, or copied from another database: a log says nothing of it, nor does anything that was
+   * written into it before.
+   */
+  readonly isCopy: boolean;
   /** The data was moved into another database system, whose log has nothing to do with the previous epoch's. */
   readonly foreignLog: boolean;
   /** A promotion lies between the previous epoch and now. */
@@ -41,7 +46,14 @@ export interface ForkFacts {
  */
 export function forkOf(facts: ForkFacts): Fork {
   const { previous, end, promoted } = facts;
-  if (previous === null) return { cause: "first", fork: ZERO, limit: ZERO };
+  if (previous === null) {
+    // Others have a history, and an operator gives it up for this one.
+    if (facts.supersedes) return { cause: "restored", fork: ZERO, limit: ZERO };
+    return { cause: "first", fork: ZERO, limit: ZERO };
+  }
+  // A witness proves nothing of a copy: a dump can hold one and lack a transaction that came before it in the log and became
+  // visible after it. The epoch's record is older than each of its transactions.
+  if (facts.isCopy) return { cause: "restored", fork: previous.startOffset, limit: null };
   if (facts.unrecovered && !promoted && !facts.foreignLog) {
     // The server was stopped cleanly, or never: all of the log is here.
     const cause = facts.supersedes ? "reinstated" : "clean_restart";

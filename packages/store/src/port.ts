@@ -90,6 +90,8 @@ export interface MintRequest {
    * one that the caller has followed: offsets of one epoch say nothing of another.
    */
   readonly finalMarks: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** By epoch: up to here every level has it, as far as the caller has seen. No caller settles such an id again. */
+  readonly everywhere?: Readonly<Record<string, string>>;
 }
 
 /** Counts the memory that the rows of one call take. Who gave it to the store gives the memory back. */

@@ -135,7 +135,9 @@ describe("changes", () => {
     // A second change must not overtake: whoever had read up to it would never see the first.
     const overtaking = keys.insertKey(PRIMARY, newKey());
     await eventually("the second change waits", async () => {
-      const waiting = await query("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+      const waiting = await query(
+        "SELECT FROM pg_locks WHERE relation = 'highwater.key_turn'::regclass AND NOT granted",
+      );
       return waiting.length > 0;
     });
     await slow.query("COMMIT");

@@ -33,7 +33,7 @@ export interface EpochRecord {
   seq: number;
   previous: string | null;
   node: string;
-  cause: "first" | "clean_restart" | "crash_recovery" | "promotion" | "reinstated";
+  cause: "first" | "clean_restart" | "crash_recovery" | "promotion" | "reinstated" | "restored";
   startedAt: string;
   /** Upper bound of this record's own place in the epoch's log. */
   startOffset: string;

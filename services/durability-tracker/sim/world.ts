@@ -378,6 +378,7 @@ export class World {
           : { id, startOffset: BigInt(previous.record.startOffset) as Offset },
       unrecovered: sentinel !== null && sentinel.epoch === id,
       sameServer: sentinel?.life === node.life,
+      isCopy: false,
       foreignLog: false,
       promoted: previous !== undefined && previous.timeline !== timeline,
       switchedAt: (switched?.end ?? null) as Offset | null,

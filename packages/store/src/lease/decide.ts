@@ -24,7 +24,8 @@ export function decideByLease(
   const holder = reports.find((report) => report.node === node);
   if (holder === undefined) return nobody(`${node} holds the lease, and no such node answers`);
   if (holder.role !== "primary") return nobody(`${node} holds the lease, and is not writable`);
-  if (!holder.prepared || holder.epochs.length === 0) return firstContact(holder, reports, known);
+  if (holder.epochs.length === 0) return firstContact(holder, reports, known);
+  if (!holder.prepared) return { kind: "prepare", node };
   const isFollowed = known === null || outranks(holder.epochs, known, graph);
   if (holder.current !== null && isFollowed) return { kind: "primary", node, epoch: holder.current };
   // What this history does not end by itself, the lease ends.

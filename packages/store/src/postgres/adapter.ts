@@ -29,6 +29,7 @@ import { AskedReplicas } from "./asked-replicas.ts";
 import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
 import { PostgresClient } from "./client.ts";
 import { executeOn } from "./execute.ts";
+import { rescueFrom } from "./locks.ts";
 import { readLogEnd } from "./log-end.ts";
 import { parseLsn } from "./lsn.ts";
 import { mintEpoch } from "./mint.ts";
@@ -44,7 +45,7 @@ import { ReplicaStreams } from "./replica-streams.ts";
 import { type Canceller } from "./session.ts";
 import { SharedWrites } from "./shared-writes.ts";
 import { Shares } from "./shares.ts";
-import { CANCEL, HELP_FLUSH, RAISE_FINAL_MARKS, RETENTION, TERMINATE } from "./sql.ts";
+import { BEFORE_RESTORE, CANCEL, HELP_FLUSH, RAISE_FINAL_MARKS, RETENTION, TERMINATE } from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
@@ -78,6 +79,11 @@ export const POSTGRES_DEFAULTS = {
 
 /** Calls that may have to wait for somebody else's transaction get this many times the usual limit. */
 const SLOW_CALLS = 10;
+
+/** Another process may be at the same epoch, over a slow link; one that takes longer between two answers stands still. */
+const MINT_PATIENCE_MS = 2_000;
+/** The rescue has had its chance by then; what it may not end is named in the error. */
+const MINT_LOCK_TIMEOUT_MS = 5_000;
 
 /** The connections to one node, by purpose. A purpose never waits for another. */
 interface NodeConnections {
@@ -138,7 +144,7 @@ export class PostgresStore implements Store {
     const rescue = channel("rescue");
     return {
       spec,
-      seen: { primary: false, prepared: false },
+      seen: { primary: false, schema: "none" },
       probe: channel("probe"),
       positions: channel("positions"),
       positionsReader: new PositionsReader(spec.id, this.#streams, clock),
@@ -233,8 +239,23 @@ export class PostgresStore implements Store {
     return { ...report, replicas: [...report.replicas, ...this.#asked.report(report, wanted)] };
   }
 
+  /** Whatever session is in the way of the next epoch is ended: only the service's own and its owner's can be. */
   mint(node: string, request: MintRequest): Promise<EpochRecord> {
-    return this.#withFreshSession(node, (client) => mintEpoch(client, node, request));
+    const { rescue } = this.#of(node);
+    const { clock } = this.#options;
+    const settings = { lock_timeout: String(MINT_LOCK_TIMEOUT_MS) };
+    return this.#withFreshSession(
+      node,
+      async (client) => {
+        const stopRescue = rescueFrom(client.processID ?? 0, rescue, clock, MINT_PATIENCE_MS);
+        try {
+          return await mintEpoch(client, node, request);
+        } finally {
+          stopRescue();
+        }
+      },
+      settings,
+    );
   }
 
   async raiseFinalMarks(
@@ -263,7 +284,7 @@ export class PostgresStore implements Store {
         leavesTraces(statements) ? this.#executeAlone(on, spec, signal) : shared.execute(spec, signal),
       );
     } catch (cause) {
-      throw await this.#outOfWindow(node, spec.id, cause);
+      return this.#outOfWindow(node, spec.id, cause);
     }
   }
 
@@ -288,16 +309,25 @@ export class PostgresStore implements Store {
       return await openOn(await pool.acquire(spec.epoch, signal), spec, { canceller, readPositions }, signal);
     } catch (cause) {
       if (cause instanceof HighwaterError && cause.code === "epoch_changed") pool.ended(spec.epoch);
-      throw await this.#outOfWindow(node, spec.id, cause);
+      return this.#outOfWindow(node, spec.id, cause);
     }
   }
 
-  /** A receipt that was dropped may have been there: such an id is of unknown outcome, and must not be told to run anew. */
-  async #outOfWindow(node: string, id: TxnId, cause: unknown): Promise<unknown> {
-    if (!(cause instanceof HighwaterError) || cause.code !== "id_out_of_window") return cause;
+  /**
+   * A receipt that was dropped may have been there, and so may one that a restore gave up: such an id is of unknown outcome, and
+   * must not be told to run anew.
+   */
+  async #outOfWindow(node: string, id: TxnId, cause: unknown): Promise<{ readonly kind: "already_settled" }> {
+    if (!(cause instanceof HighwaterError) || cause.code !== "id_out_of_window") throw cause;
     const { receipts } = await this.lookUp(node, [id]);
-    if (receipts.get(id)?.kind !== "expired") return cause;
-    return new HighwaterError("id_expired", { transactionId: id }, { cause });
+    const kind = receipts.get(id)?.kind;
+    if (kind === "commit" || kind === "aborted" || kind === "lost") return { kind: "already_settled" };
+    if (kind === "expired") throw new HighwaterError("id_expired", { transactionId: id }, { cause });
+    const { rows } = await this.#of(node).lookUp.run((client) => client.query(BEFORE_RESTORE, [id]));
+    if (rows.length === 0) throw cause;
+    const detail =
+      "The id is older than the restore of the database, which may have undone its transaction. Ask for the verdict with the transaction's token; use a new id only if it may run again.";
+    throw new HighwaterError("id_expired", { transactionId: id, detail }, { cause });
   }
 
   async readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading> {
@@ -383,13 +413,17 @@ export class PostgresStore implements Store {
   }
 
   /** A connection of its own, opened now: one that was opened while the node was a replica must not write. */
-  async #withFreshSession<T>(node: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  async #withFreshSession<T>(
+    node: string,
+    work: (client: pg.Client & { processID?: number | null }) => Promise<T>,
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<T> {
     const { connectTimeoutMs, callTimeoutMs, clock, helper } = this.#options;
     const limitMs = SLOW_CALLS * callTimeoutMs;
     const client = new PostgresClient({
       connectionString: this.#of(node).spec.url,
       application_name: applicationName(helper, "admin"),
-      options: startupOptions(sessionSettings(limitMs)),
+      options: startupOptions({ ...sessionSettings(limitMs), ...settings }),
       connectionTimeoutMillis: connectTimeoutMs,
     });
     client.on("error", () => undefined);

@@ -113,9 +113,17 @@ export function destroy(client: pg.ClientBase): void {
   connection.stream.destroy();
 }
 
-/** What the role or the database may have set otherwise. The server gives up when we do, so that no orphan waits on. */
+/** No call thinks for so long between two statements of a transaction: its process is gone or stands still. */
+const IDLE_IN_TRANSACTION_MS = 3_000;
+
+/**
+ * What the role or the database may have set otherwise. The server gives up when we do, so that no orphan waits on; and it ends a
+ * transaction whose process has died, was stopped, or is cut off, so that nothing is locked for longer.
+ */
 export function sessionSettings(limitMs: number): Record<string, string> {
   return {
+    idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_MS),
+    tcp_user_timeout: String(limitMs),
     search_path: "pg_catalog",
     synchronous_commit: "local",
     default_transaction_isolation: "read\\ committed",

@@ -16,8 +16,7 @@ import { Channel, sessionSettings } from "./channel.ts";
 import { readLogEnd } from "./log-end.ts";
 
 /** The number of the epoch $1 if this very server process is in it, else NULL; see `SENTINEL_EPOCH` in sql.ts. */
-const EPOCH_SEQ = `(SELECT e.seq FROM highwater.epoch e JOIN highwater.epoch_sentinel s ON s.id = e.id
-  WHERE s.started_at = pg_postmaster_start_time() AND s.id = $1)`;
+const EPOCH_SEQ = `(SELECT e.seq FROM highwater.epoch e JOIN highwater.current_epoch s ON s.id = e.id WHERE s.id = $1)`;
 
 /**
  * $1 epoch. Locks the counter until the commit and says from where on to count. In any other epoch the NULL violates NOT NULL;

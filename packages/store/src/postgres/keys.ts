@@ -12,7 +12,8 @@ import {
   type Scope,
 } from "../keys.ts";
 import { type StoreNode } from "../port.ts";
-import { Channel } from "./channel.ts";
+import { Channel, sessionSettings } from "./channel.ts";
+import { namingHolders } from "./locks.ts";
 import { scramVerifier } from "./scram.ts";
 
 const COLUMNS = `id, secret_hash, name, owner, role, scopes, limits,
@@ -48,6 +49,9 @@ const ROLE = `SELECT r.rolcanlogin AS can_login,
       OR (c.relname IN ('api_key', 'webhook_endpoint') AND has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE')))) AS reaches_service
 FROM pg_roles r WHERE r.rolname = $1`;
 
+/** What a change waits for. */
+const LOCKED = ["highwater.key_turn", "highwater.api_key"];
+
 const TABLE = "SELECT to_regclass('highwater.api_key') IS NOT NULL AS present";
 
 export interface PostgresKeysOptions {
@@ -66,13 +70,10 @@ export class PostgresKeys implements KeyAdmin {
   constructor({ nodes, clock, helper, connectTimeoutMs, callTimeoutMs }: PostgresKeysOptions) {
     this.nodes = nodes.map(({ id, region, zone }) => ({ id, region, zone }));
     const name = `highwater:${helper}:keys`.slice(0, 63);
+    // Before the call's own limit, so that there is time to find out who is in the way.
     const settings = {
-      search_path: "pg_catalog",
-      synchronous_commit: "local",
-      default_transaction_isolation: "read\\ committed",
-      default_transaction_read_only: "off",
-      lock_timeout: "0",
-      statement_timeout: String(callTimeoutMs),
+      ...sessionSettings(callTimeoutMs),
+      lock_timeout: String(Math.ceil(callTimeoutMs / 2)),
     };
     this.#channels = new Map(
       nodes.map(({ id, url }) => [
@@ -89,7 +90,9 @@ export class PostgresKeys implements KeyAdmin {
   ): Promise<Row[]> {
     const channel = this.#channels.get(node);
     if (channel === undefined) throw new Error(`node ${node} is not configured`);
-    return (await channel.run((client) => client.query<Row>(text, [...values]))).rows;
+    const ask = (client: pg.Client) =>
+      namingHolders(client, LOCKED, () => client.query<Row>(text, [...values]));
+    return (await channel.run(ask)).rows;
   }
 
   async hasKeys(node: string): Promise<boolean> {

@@ -1,21 +1,35 @@
-// Begins an epoch: appends its record, learns where the record is, and only then lets transactions commit in it.
+// Begins an epoch, in two short transactions. The first appends the record without saying where it is, for only its commit decides
+// that. The second says where, and lets transactions commit in the epoch. A process that dies or freezes in between holds no lock
+// and stops no other: the next one finds the record and completes it. (docs/decisions/0089-no-lock-that-sql-can-take.md)
 import { randomUUID } from "node:crypto";
 import { type ClientBase } from "pg";
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
 import { type Fork, forkOf } from "../fork.ts";
 import { type MintRequest } from "../port.ts";
+import { lockTable } from "./locks.ts";
 import { readLogEnd } from "./log-end.ts";
 import { formatLsn, parseLsn } from "./lsn.ts";
+import { uuidFloor } from "./prepare.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
-import { EPOCHS, SENTINEL, WITNESSED } from "./sql.ts";
+import { EPOCHS, OPEN_SENTINEL, SENTINEL, UNFINISHED_EPOCH, WITNESSED } from "./sql.ts";
 
-const MINT_LOCK = 7_240_519_002;
+/** Nothing but another request that ends more epochs makes an attempt come to nothing. */
+const ATTEMPTS_MAX = 5;
 
-interface SentinelRow {
+export interface SentinelRow {
   id: string;
   system_identifier: string;
   same_start: boolean;
+  in_place: boolean;
   unlogged: boolean;
+}
+
+interface UnfinishedRow {
+  id: string;
+  seq: string;
+  previous: string | null;
+  supersedes: string[];
+  fits: boolean;
 }
 
 /** READ COMMITTED, under a lock, tested again under it: the loser of a race returns the winner's epoch. */
@@ -24,24 +38,65 @@ export async function mintEpoch(
   node: string,
   request: MintRequest,
 ): Promise<EpochRecord> {
-  await client.query("SET synchronous_commit TO local");
-  await client.query("SELECT pg_advisory_lock($1)", [MINT_LOCK]);
-  try {
-    const epochs = (await client.query<EpochRow>(EPOCHS)).rows;
-    const previous = epochs.at(-1);
-    const here = await whereAmI(client);
-    const [sentinel] = (await client.query<SentinelRow>(SENTINEL)).rows;
-    if (previous !== undefined && isCurrent(sentinel, previous, here) && settled(epochs, request)) {
-      // Somebody else was faster, or an operator has confirmed the primary that reigns already.
-      if (request.command !== null) await carryOut(client, request.command, previous.id);
-      return epochRecord(previous);
-    }
-    const fork = await findFork(client, { previous, sentinel, here, request });
-    return await append(client, { node, request, previous, here, fork });
-  } finally {
-    // The lock belongs to the session: if it cannot be given back, the caller ends the session.
-    await client.query("SELECT pg_advisory_unlock($1)", [MINT_LOCK]).catch(() => undefined);
+  await makeUnlogged(client);
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const begun = await underLock(client, () => beginRecord(client, node, request));
+    if (typeof begun !== "string") return begun;
+    const opened = await underLock(client, () => openEpoch(client, begun, request));
+    if (opened !== null) return opened;
   }
+  throw new Error(`others replaced the epoch's record ${String(ATTEMPTS_MAX)} times`);
+}
+
+/** The table itself is locked, in a mode that no application can ask for and that lets everybody read. */
+async function underLock<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
+  await client.query("BEGIN");
+  try {
+    await lockTable(client, "highwater.epoch");
+    const result = await work();
+    await client.query("COMMIT");
+    return result;
+  } catch (cause) {
+    await client.query("ROLLBACK").catch(() => undefined);
+    throw cause;
+  }
+}
+
+/** The record of the epoch that reigns already, or the id of one whose place is still to be said. */
+async function beginRecord(
+  client: ClientBase,
+  node: string,
+  request: MintRequest,
+): Promise<EpochRecord | string> {
+  const epochs = (await client.query<EpochRow>(EPOCHS)).rows;
+  const previous = epochs.at(-1);
+  const here = await whereAmI(client);
+  const [sentinel] = (await client.query<SentinelRow>(SENTINEL)).rows;
+  if (previous !== undefined && isCurrent(sentinel, previous, here) && settled(epochs, request)) {
+    // Somebody else was faster, or an operator has confirmed the primary that reigns already.
+    if (request.command !== null) await carryOut(client, request.command, previous.id);
+    return epochRecord(previous);
+  }
+  const [unfinished] = (await client.query<UnfinishedRow>(UNFINISHED_EPOCH, [node, here.timeline])).rows;
+  if (unfinished !== undefined && canComplete(unfinished, { previous, sentinel, request }))
+    return unfinished.id;
+  const fork = await findFork(client, { previous, sentinel, here, request });
+  return append(client, { node, request, previous, here, fork });
+}
+
+/** Another process began it in this very situation, and asked for no less. */
+function canComplete(
+  unfinished: UnfinishedRow,
+  now: {
+    readonly previous: EpochRow | undefined;
+    readonly sentinel: SentinelRow | undefined;
+    readonly request: MintRequest;
+  },
+): boolean {
+  const { previous, sentinel, request } = now;
+  if (sentinel?.in_place === false || !unfinished.fits) return false;
+  if (unfinished.previous !== (previous?.id ?? null) || Number(unfinished.seq) < request.minSeq) return false;
+  return request.supersedes.every((id) => unfinished.supersedes.includes(id));
 }
 
 /** Nothing is left to declare ended: the one who was faster carried the same command out. */
@@ -78,6 +133,7 @@ function isCurrent(sentinel: SentinelRow | undefined, newest: EpochRow, here: He
   return (
     sentinel?.id === newest.id &&
     sentinel.same_start &&
+    sentinel.in_place &&
     sentinel.unlogged &&
     sentinel.system_identifier === here.systemIdentifier
   );
@@ -107,6 +163,7 @@ async function findFork(
     // The sentinel is emptied by every recovery; a row that is still there was written since the last one.
     unrecovered: sentinel !== undefined && sentinel.id === previous?.id && sentinel.unlogged,
     sameServer: sentinel?.same_start ?? false,
+    isCopy: sentinel?.in_place === false,
     foreignLog: sentinel !== undefined && sentinel.system_identifier !== here.systemIdentifier,
     promoted,
     switchedAt: promoted ? await switchPoint(client, previous.timeline, here.timeline) : null,
@@ -139,17 +196,18 @@ async function switchPoint(client: ClientBase, from: number, current: number): P
   return null;
 }
 
+/** The id of the record, which does not count before `openEpoch` has said where it is. */
 async function append(
   client: ClientBase,
   facts: { node: string; request: MintRequest; previous: EpochRow | undefined; here: Here; fork: Fork },
-): Promise<EpochRecord> {
+): Promise<string> {
   const { node, request, previous, here, fork } = facts;
   const seq = Math.max(request.minSeq, Number(previous?.seq ?? 0) + 1);
-  const id = randomUUID() as string as EpochId;
+  const id = randomUUID();
   await client.query("DELETE FROM highwater.epoch WHERE start_offset IS NULL");
   await client.query(
-    `INSERT INTO highwater.epoch (seq, id, previous, node, cause, timeline, started_at, fork_offset, fork_limit, supersedes, command, final_marks)
-     VALUES ($1, $2, $3, $4, $5, $6, pg_postmaster_start_time(), $7, $8, $9, $10, $11)`,
+    `INSERT INTO highwater.epoch (seq, id, previous, node, cause, timeline, started_at, fork_offset, fork_limit, supersedes, command, final_marks, ids_from)
+     VALUES ($1, $2, $3, $4, $5, $6, pg_postmaster_start_time(), $7, $8, $9, $10, $11, $12)`,
     [
       seq,
       id,
@@ -162,17 +220,34 @@ async function append(
       request.supersedes,
       request.command,
       JSON.stringify(request.finalMarks[previous?.id ?? ""] ?? {}),
+      await idsFrom(client, { fork, request, previous: previous?.id ?? null }),
     ],
   );
-  // Read after the record's commit: everything of the previous epoch, and the record itself, is at or below.
-  const { end: start } = await readLogEnd(client);
-  await client.query("UPDATE highwater.epoch SET start_offset = $2 WHERE id = $1", [id, formatLsn(start)]);
-  if (request.command !== null) await carryOut(client, request.command, id);
-  await openEpoch(client, id, here);
-  const rows = (await client.query<EpochRow>(EPOCHS)).rows;
-  const mine = rows.find((row) => row.id === id);
-  if (mine === undefined) throw new Error(`epoch ${id} was written and is gone`);
-  return epochRecord(mine);
+  return id;
+}
+
+/**
+ * What every level had has left the ledgers, so nobody settles it again. Where some of that may be missing, no older id can
+ * commit: it may have committed before, and would run a second time.
+ */
+async function idsFrom(
+  client: ClientBase,
+  {
+    fork,
+    request,
+    previous,
+  }: { readonly fork: Fork; readonly request: MintRequest; readonly previous: string | null },
+): Promise<string> {
+  const { rows } = await client.query<{ inherited: string | null; now_ms: string }>(
+    `SELECT (SELECT e.ids_from FROM highwater.epoch e WHERE e.id = $1)::text AS inherited,
+       (extract(epoch FROM clock_timestamp()) * 1000)::text AS now_ms`,
+    [previous],
+  );
+  const inherited = rows[0]?.inherited ?? uuidFloor(0);
+  const everywhere = BigInt(request.everywhere?.[previous ?? ""] ?? 0);
+  const isMissing = fork.cause === "restored" || (fork.limit !== null && everywhere > fork.limit);
+  const now = uuidFloor(Number(rows[0]?.now_ms));
+  return isMissing && now > inherited ? now : inherited;
 }
 
 /** The command may come after the epoch that it confirms: the record says so from then on, in every later comparison. */
@@ -190,17 +265,30 @@ async function carryOut(client: ClientBase, command: string, epoch: string): Pro
   );
 }
 
-/** From here on transactions can commit in the epoch. */
-async function openEpoch(client: ClientBase, id: EpochId, here: Here): Promise<void> {
-  await client.query("BEGIN");
+/** From its commit on transactions can commit in the epoch. Null: another process has replaced the record, or opened it. */
+async function openEpoch(client: ClientBase, id: string, request: MintRequest): Promise<EpochRecord | null> {
+  // Read after the record's commit: everything of the previous epoch, and the record itself, is at or below.
+  const { end: start } = await readLogEnd(client);
+  const { rowCount } = await client.query(
+    "UPDATE highwater.epoch SET start_offset = $2 WHERE id = $1 AND start_offset IS NULL",
+    [id, formatLsn(start)],
+  );
+  if (rowCount !== 1) return null;
+  if (request.command !== null) await carryOut(client, request.command, id);
+  await client.query("DELETE FROM highwater.epoch_sentinel");
+  await client.query(OPEN_SENTINEL, [id]);
+  const mine = (await client.query<EpochRow>(EPOCHS)).rows.find((row) => row.id === id);
+  if (mine === undefined) throw new Error(`epoch ${id} was written and is gone`);
+  return epochRecord(mine);
+}
+
+/**
+ * An owner of the table made it one that survives a crash. To undo that needs a lock that readers of the sentinel are in the way of,
+ * so it is a step of its own, before anything else is locked; and in such a table no epoch is current anyway.
+ */
+async function makeUnlogged(client: ClientBase): Promise<void> {
   const { rows } = await client.query<{ unlogged: boolean }>(
     "SELECT relpersistence = 'u' AS unlogged FROM pg_class WHERE oid = 'highwater.epoch_sentinel'::regclass",
   );
   if (rows[0]?.unlogged !== true) await client.query("ALTER TABLE highwater.epoch_sentinel SET UNLOGGED");
-  await client.query("DELETE FROM highwater.epoch_sentinel");
-  await client.query(
-    "INSERT INTO highwater.epoch_sentinel (id, started_at, system_identifier) VALUES ($1, pg_postmaster_start_time(), $2)",
-    [id, here.systemIdentifier],
-  );
-  await client.query("COMMIT");
 }

@@ -1,34 +1,58 @@
 // Schema migrations and the partitions of the receipts.
-import { readdir, readFile } from "node:fs/promises";
-import { type ClientBase } from "pg";
+import { readdirSync, readFileSync } from "node:fs";
+import pg, { type ClientBase } from "pg";
+import { lockTable } from "./locks.ts";
 
 const MIGRATIONS = new URL("../../migrations/", import.meta.url);
-/** Any constant: it only has to be the same in every process of this service, and unlikely in others. */
-const MIGRATION_LOCK = 7_240_519_001;
+const FILES = readdirSync(MIGRATIONS)
+  .filter((file) => file.endsWith(".sql"))
+  .sort();
+export const NEWEST_MIGRATION = FILES.at(-1) ?? "";
+
+/** SQLSTATEs of two who create the same schema or table at once: the second one waits for the first, and then fails. */
+const CREATED_BY_ANOTHER: ReadonlySet<string> = new Set(["23505", "42P06", "42P07"]);
 
 /** Applies what is missing, each migration once, under a lock that makes a second process wait and then find nothing to do. */
 export async function migrate(client: ClientBase): Promise<void> {
+  try {
+    await migrateOnce(client);
+  } catch (cause) {
+    if (!CREATED_BY_ANOTHER.has(String((cause as { code?: unknown }).code))) throw cause;
+    await migrateOnce(client);
+  }
+}
+
+async function migrateOnce(client: ClientBase): Promise<void> {
   await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
     await client.query("SET LOCAL synchronous_commit TO local");
-    await client.query("SELECT pg_advisory_xact_lock($1)", [MIGRATION_LOCK]);
     await client.query("CREATE SCHEMA IF NOT EXISTS highwater");
     await client.query(
       "CREATE TABLE IF NOT EXISTS highwater.migration (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
     );
+    await lockTable(client, "highwater.migration");
     const done = await client.query<{ name: string }>("SELECT name FROM highwater.migration");
     const applied = new Set(done.rows.map((row) => row.name));
-    const files = (await readdir(MIGRATIONS)).filter((file) => file.endsWith(".sql")).sort();
-    for (const file of files) {
-      if (applied.has(file)) continue;
-      await client.query(await readFile(new URL(file, MIGRATIONS), "utf8"));
+    const missing = FILES.filter((file) => !applied.has(file));
+    for (const file of missing) {
+      await client.query(readFileSync(new URL(file, MIGRATIONS), "utf8"));
       await client.query("INSERT INTO highwater.migration (name) VALUES ($1)", [file]);
     }
+    await nameNewest(client, [...applied, ...missing].sort().at(-1) ?? "");
     await client.query("COMMIT");
   } catch (cause) {
     await client.query("ROLLBACK").catch(() => undefined);
     throw cause;
   }
+}
+
+/** In the schema's comment, which every probe reads: one look says whether a migration is missing. */
+async function nameNewest(client: ClientBase, newest: string): Promise<void> {
+  const named = await client.query(
+    "SELECT FROM pg_namespace n WHERE n.nspname = 'highwater' AND obj_description(n.oid, 'pg_namespace') = $1",
+    [newest],
+  );
+  if (named.rowCount === 0) await client.query(`COMMENT ON SCHEMA highwater IS ${pg.escapeLiteral(newest)}`);
 }
 
 export interface RetentionConfig {
@@ -48,9 +72,11 @@ export function uuidFloor(ms: number): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
 }
 
-/** Held by a session that drops partitions; not the lock above, for whoever starts must not wait for an open transaction. */
-const DROP_LOCK = 7_240_519_004;
-const QUERY_CANCELED = "57014";
+/**
+ * What a drop meets that ran out of its time, or that another process is at: it holds the table's lock, has just finished a part
+ * of it, or is waited for in turn. A later call finishes what is left.
+ */
+const LEFT_FOR_LATER: ReadonlySet<string> = new Set(["57014", "55P03", "55000", "42P01", "42809", "40P01"]);
 
 /**
  * Partitions, and what once were some, whose end is not above `expired_before`. The one that is being detached comes first:
@@ -61,6 +87,10 @@ FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid, highwater.retenti
 WHERE c.relnamespace = 'highwater'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^receipt_[0-9a-f]{12}_[0-9a-f]{12}$'
   AND ('x' || lpad(right(c.relname, 12), 16, '0'))::bit(64)::bigint <= extract(epoch FROM r.expired_before) * 1000
 ORDER BY is_pending DESC, c.relname`;
+
+/** Another session of the service's own role drops partitions now. */
+const DROPPING = `SELECT FROM pg_stat_activity WHERE usename = current_user AND datname = current_database() AND state = 'active'
+  AND pid <> pg_backend_pid() AND query LIKE 'ALTER TABLE highwater.receipt DETACH PARTITION %'`;
 
 const PARTITION_NAME = /^receipt_([0-9a-f]{12})_([0-9a-f]{12})$/;
 const hex12 = (ms: number): string => Math.floor(ms).toString(16).padStart(12, "0");
@@ -77,7 +107,7 @@ export async function maintainPartitions(
   await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
     await client.query("SET LOCAL synchronous_commit TO local");
-    await client.query("SELECT pg_advisory_xact_lock($1)", [MIGRATION_LOCK]);
+    await lockTable(client, "highwater.retention");
     // Better to fail and be called again than to have others wait behind it.
     await client.query(`SET LOCAL lock_timeout TO ${String(LOCK_PATIENCE_MS)}`);
     const [clock] = (
@@ -87,14 +117,20 @@ export async function maintainPartitions(
     ).rows;
     const nowMs = Number(clock?.now_ms);
     const existing = await listPartitions(client);
-    const ceilingMs = await addPartitions(client, config, nowMs, existing);
+    const [kept] = (
+      await client.query<{ expired_before_ms: string }>(
+        "SELECT extract(epoch FROM expired_before) * 1000 AS expired_before_ms FROM highwater.retention",
+      )
+    ).rows;
+    const expiredBeforeMs = Math.round(Number(kept?.expired_before_ms ?? 0));
+    const ceilingMs = await addPartitions(client, config, { nowMs, expiredBeforeMs }, existing);
     const expired =
       expireBeforeMs === null ? [] : existing.filter((partition) => partition.toMs <= expireBeforeMs);
     const floorMs = expired.reduce((max, partition) => Math.max(max, partition.toMs), 0);
     await client.query(
       `INSERT INTO highwater.retention (expired_before, ceiling)
        VALUES (to_timestamp($1::float8 / 1000), to_timestamp($2::float8 / 1000))
-       ON CONFLICT (only_row) DO UPDATE SET ceiling = greatest(retention.ceiling, excluded.ceiling),
+       ON CONFLICT (only_row) DO UPDATE SET ceiling = excluded.ceiling,
          expired_before = greatest(retention.expired_before, to_timestamp($3::float8 / 1000))`,
       [
         Math.min(...existing.map((partition) => partition.fromMs), firstStart(config, nowMs)),
@@ -118,9 +154,8 @@ export async function maintainPartitions(
  */
 async function dropExpired(client: ClientBase): Promise<void> {
   await client.query("SET synchronous_commit TO local");
-  const lock = await client.query<{ held: boolean }>("SELECT pg_try_advisory_lock($1) AS held", [DROP_LOCK]);
-  // Another process is at it.
-  if (lock.rows[0]?.held !== true) return;
+  // It may wait for long. Two who overlook each other here do no harm: one of them fails and leaves the rest for later.
+  if ((await client.query(DROPPING)).rowCount !== 0) return;
   try {
     const { rows } = await client.query<ExpiredRow>(EXPIRED);
     for (const { name, is_attached, is_pending } of rows) {
@@ -130,9 +165,7 @@ async function dropExpired(client: ClientBase): Promise<void> {
       await client.query(`DROP TABLE ${partition}`);
     }
   } catch (cause) {
-    if ((cause as { code?: string }).code !== QUERY_CANCELED) throw cause;
-  } finally {
-    await client.query("SELECT pg_advisory_unlock($1)", [DROP_LOCK]).catch(() => undefined);
+    if (!LEFT_FOR_LATER.has(String((cause as { code?: unknown }).code))) throw cause;
   }
 }
 
@@ -168,21 +201,29 @@ function firstStart(config: RetentionConfig, nowMs: number): number {
   return Math.floor((nowMs - config.retentionMs) / width) * width;
 }
 
-/** Continues after the last partition, so that a changed width leaves neither a gap nor an overlap. */
+/**
+ * Fills the window with partitions where it has none, whatever was made before by another width or a clock that was wrong. Below
+ * `expired_before` receipts were dropped: no id of that time may find a place again. Returns the end of what is covered from now on.
+ */
 async function addPartitions(
   client: ClientBase,
   config: RetentionConfig,
-  nowMs: number,
+  window: { readonly nowMs: number; readonly expiredBeforeMs: number },
   existing: readonly Partition[],
 ): Promise<number> {
   const width = partitionMs(config);
-  let from =
-    existing.length === 0
-      ? firstStart(config, nowMs)
-      : Math.max(...existing.map((partition) => partition.toMs));
-  const until = nowMs + AHEAD * config.retentionMs;
-  while (from < until) {
-    const to = from + width;
+  const until = window.nowMs + AHEAD * config.retentionMs;
+  let from = Math.max(firstStart(config, window.nowMs), window.expiredBeforeMs);
+  for (;;) {
+    const at = from;
+    const here = existing.find(({ fromMs, toMs }) => fromMs <= at && at < toMs);
+    if (here !== undefined) {
+      from = here.toMs;
+      continue;
+    }
+    if (from >= until) return from;
+    const next = Math.min(...existing.map(({ fromMs }) => fromMs).filter((start) => start > at));
+    const to = Math.min(from + width, next);
     const name = `highwater.receipt_${hex12(from)}_${hex12(to)}`;
     // CREATE … PARTITION OF would lock every writer out; ATTACH does not.
     await client.query(`CREATE TABLE ${name} (LIKE highwater.receipt INCLUDING ALL)`);
@@ -191,5 +232,4 @@ async function addPartitions(
     );
     from = to;
   }
-  return from;
 }

@@ -4,11 +4,13 @@ import { type EpochId, maxOffset, ZERO } from "@highwater/protocol";
 import { type NodeReport } from "../port.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
+import { type SentinelRow } from "./mint.ts";
+import { NEWEST_MIGRATION } from "./prepare.ts";
 import { EPOCHS, FACTS, PENDING_COMMAND, PRIMARY_POSITION, REPLICA_POSITION, SENTINEL } from "./sql.ts";
 
 interface FactsRow {
   in_recovery: boolean;
-  prepared: boolean;
+  migrated_to: string | null;
   started_at: string;
   system_identifier: string;
   server_time_ms: string;
@@ -19,7 +21,15 @@ interface FactsRow {
 /** What a node was when it was last asked; a guess that lets the next probe ask everything in one round trip. */
 export interface LastSeen {
   primary: boolean;
-  prepared: boolean;
+  schema: Schema;
+}
+
+/** `outdated`: made by an older version of the service; it has epochs, and the rest has to be upgraded first. */
+type Schema = "none" | "outdated" | "prepared";
+
+function schemaOf({ migrated_to: migratedTo }: FactsRow): Schema {
+  if (migratedTo === null) return "none";
+  return migratedTo < NEWEST_MIGRATION ? "outdated" : "prepared";
 }
 
 /** Asks everything at once if the node is still what it was, and again, step by step, if it is not. */
@@ -31,8 +41,8 @@ export async function probeNode(client: ClientBase, node: string, seen: LastSeen
   const facts = await asking;
   const guess = await guessing;
   seen.primary = !facts.in_recovery;
-  seen.prepared = facts.prepared;
-  const right = seen.primary === guessed.primary && seen.prepared === guessed.prepared;
+  seen.schema = schemaOf(facts);
+  const right = seen.primary === guessed.primary && seen.schema === guessed.schema;
   if (right && "failed" in guess) throw guess.failed;
   const state = right && !("failed" in guess) ? guess : await readState(client, node, seen);
   return {
@@ -40,7 +50,7 @@ export async function probeNode(client: ClientBase, node: string, seen: LastSeen
     node,
     role: seen.primary ? "primary" : "replica",
     incarnation: `${facts.system_identifier}/${facts.started_at}`,
-    prepared: facts.prepared,
+    prepared: seen.schema === "prepared",
     unfit: unfitness(facts),
     serverTimeMs: Number(facts.server_time_ms),
   };
@@ -53,13 +63,6 @@ interface State {
   readonly command: NodeReport["command"];
 }
 
-interface SentinelRow {
-  id: string;
-  system_identifier: string;
-  same_start: boolean;
-  unlogged: boolean;
-}
-
 async function readFacts(client: ClientBase, node: string): Promise<FactsRow> {
   const [facts] = (await client.query<FactsRow>({ name: "facts", text: FACTS })).rows;
   if (facts === undefined) throw new Error(`${node} did not describe itself`);
@@ -67,9 +70,10 @@ async function readFacts(client: ClientBase, node: string): Promise<FactsRow> {
 }
 
 /** Only what a node of this kind can answer: an unlogged table cannot even be named on a replica. */
-async function readState(client: ClientBase, node: string, { primary, prepared }: LastSeen): Promise<State> {
+async function readState(client: ClientBase, node: string, { primary, schema }: LastSeen): Promise<State> {
+  const prepared = schema === "prepared";
   const [epochs, position, sentinel, command] = await Promise.all([
-    prepared ? client.query<EpochRow>({ name: "epochs", text: EPOCHS }) : null,
+    schema === "none" ? null : client.query<EpochRow>({ name: "epochs", text: EPOCHS }),
     primary ? primaryPosition(client, node) : replicaPosition(client),
     primary && prepared ? client.query<SentinelRow>({ name: "sentinel", text: SENTINEL }) : null,
     primary && prepared
@@ -95,6 +99,7 @@ function report(
   const valid =
     sentinel !== undefined &&
     sentinel.same_start &&
+    sentinel.in_place &&
     sentinel.unlogged &&
     sentinel.system_identifier === facts.system_identifier &&
     sentinel.id === epochs.at(-1)?.id;

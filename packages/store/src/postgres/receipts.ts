@@ -4,8 +4,9 @@ import { type EpochId, HighwaterError, type TxnId, txnTimestampMs } from "@highw
 import { type Clock } from "../clock.ts";
 import { type Receipt, type ReceiptsAsOf, type ReceiptState } from "../port.ts";
 import { type Channel } from "./channel.ts";
+import { rescueFrom } from "./locks.ts";
 import { type LogEnd, readLogEnd } from "./log-end.ts";
-import { INSERT_TOMBSTONES, RECEIPTS, RETENTION, TERMINATE_BLOCKERS } from "./sql.ts";
+import { INSERT_TOMBSTONES, RECEIPTS, RETENTION } from "./sql.ts";
 
 interface SettleRequest {
   readonly epoch: EpochId;
@@ -63,26 +64,6 @@ export async function settleReceipts(
   } finally {
     stopRescue();
   }
-}
-
-/** While the insert waits, ends whoever it waits for, every `patienceMs`, until stopped. */
-function rescueFrom(waiting: number, rescue: Channel, clock: Clock, patienceMs: number): () => void {
-  let cancel = (): void => undefined;
-  let stopped = false;
-  const arm = (): void => {
-    if (stopped) return;
-    cancel = clock.after(patienceMs, () => {
-      void rescue
-        .run((client) => client.query(TERMINATE_BLOCKERS, [waiting]))
-        .catch(() => undefined)
-        .then(arm);
-    });
-  };
-  arm();
-  return () => {
-    stopped = true;
-    cancel();
-  };
 }
 
 /**

@@ -1,9 +1,11 @@
 // Every SQL text that the adapter sends, with what each is for. Functions and operators are named with their schema where
 // they run on a connection that user statements share: a changed search_path must not change their meaning.
 
-/** The epoch of this very server process, or NULL when it has none: the row must have been written by this process. */
-const SENTINEL_EPOCH = `(SELECT s.id FROM highwater.epoch_sentinel s
-  WHERE s.started_at OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time())`;
+/**
+ * The epoch of this very server process in this very database, or NULL when it has none. The view says when the sentinel's row
+ * counts, in the migration's own schema and without the caller's search_path; the planner puts its text in its place.
+ */
+const SENTINEL_EPOCH = `(SELECT s.id FROM highwater.current_epoch s)`;
 
 /** Tells a page boundary from a place inside the log; see lsn.ts. */
 const SEGMENT_BYTES = "pg_size_bytes(current_setting('wal_segment_size'))::text";
@@ -11,11 +13,14 @@ const SEGMENT_BYTES = "pg_size_bytes(current_setting('wal_segment_size'))::text"
 /** What a new session of the write pool says of itself. */
 export const ADMISSION = `SELECT pg_is_in_recovery() AS in_recovery, ${SEGMENT_BYTES} AS segment_bytes`;
 
-/** $1 id, $2 the epoch in which the request arrived. In any other epoch the NULL violates NOT NULL, and nothing commits. */
+/**
+ * $1 id, $2 the epoch in which the request arrived. In any other epoch the NULL violates NOT NULL, and nothing commits. An id that may
+ * have committed in what a restore gave up becomes NULL itself: no partition takes it.
+ */
 export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, epoch, owner, digest)
-VALUES ($1, (SELECT s.id FROM highwater.epoch_sentinel s
-  WHERE s.started_at OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time()
-    AND s.id OPERATOR(pg_catalog.=) $2), $3, $4)`;
+SELECT CASE WHEN s.ids_from OPERATOR(pg_catalog.>) asked.id THEN NULL ELSE asked.id END, s.id, asked.owner, asked.digest
+FROM (VALUES ($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.int8, $4::pg_catalog.int8)) asked (id, epoch, owner, digest)
+LEFT JOIN highwater.current_epoch s ON s.id OPERATOR(pg_catalog.=) asked.epoch`;
 
 /** User code may have changed it; no lock may outlive the commit point. */
 export const COMMIT_EARLY = "SET LOCAL synchronous_commit TO off";
@@ -41,8 +46,10 @@ export const REPLICA_SNAPSHOT = `SELECT in_recovery::pg_catalog.text, epoch::pg_
   pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, pg_catalog.pg_last_wal_receive_lsn()::pg_catalog.text
 FROM highwater.replica_snapshot($1, $2)`;
 
+/** The schema's comment names the newest migration, see prepare.ts; NULL where there are no tables of the service. */
 export const FACTS = `SELECT pg_is_in_recovery() AS in_recovery,
-  to_regclass('highwater.receipt') IS NOT NULL AS prepared,
+  CASE WHEN to_regclass('highwater.epoch') IS NOT NULL
+    THEN coalesce(obj_description(to_regnamespace('highwater'), 'pg_namespace'), '') END AS migrated_to,
   extract(epoch FROM pg_postmaster_start_time())::text AS started_at,
   (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
   extract(epoch FROM clock_timestamp()) * 1000 AS server_time_ms,
@@ -73,11 +80,26 @@ WHERE c.node = $1 AND c.epoch IS NULL AND NOT EXISTS (
   SELECT FROM highwater.epoch e WHERE e.seq > c.after_seq AND e.start_offset IS NOT NULL AND (e.node <> c.node OR e.command IS NOT NULL))
 ORDER BY c.issued_at DESC LIMIT 1`;
 
-/** The sentinel as it stands, valid or not. */
+/** Of the database that the sentinel is in. The path of a table's file holds it, and no other function that is this cheap does. */
+const DATABASE_OID = "split_part(pg_relation_filepath('highwater.epoch_sentinel'), '/', -2)";
+
+/** The sentinel as it stands, valid or not. `in_place`: no copy of a row, or of a database, that was written elsewhere. */
 export const SENTINEL = `SELECT s.id::text, s.system_identifier::text,
   s.started_at = pg_postmaster_start_time() AS same_start,
+  s.writer = s.xmin AND s.database_oid = ${DATABASE_OID} AS in_place,
   (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = 'highwater.epoch_sentinel'::regclass) AS unlogged
 FROM highwater.epoch_sentinel s`;
+
+/** $1 epoch. The row names the transaction that writes it, and the database that it is in. */
+export const OPEN_SENTINEL = `INSERT INTO highwater.epoch_sentinel (id, started_at, system_identifier, database_oid, writer, ids_from)
+SELECT e.id, pg_postmaster_start_time(), (SELECT system_identifier FROM pg_control_system()), ${DATABASE_OID},
+  pg_current_xact_id()::xid, e.ids_from
+FROM highwater.epoch e WHERE e.id = $1`;
+
+/** $1 node, $2 timeline. `fits`: the same process of the same server began it. */
+export const UNFINISHED_EPOCH = `SELECT id::text, seq::text, previous::text, supersedes::text[] AS supersedes,
+  node = $1 AND timeline = $2 AND started_at = pg_postmaster_start_time() AS fits
+FROM highwater.epoch WHERE start_offset IS NULL ORDER BY epoch.seq DESC LIMIT 1`;
 
 export const PRIMARY_POSITION = `SELECT pg_current_wal_flush_lsn()::text AS flushed,
   pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes`;
@@ -121,8 +143,7 @@ export const WITNESSED_BY_REPLICA = `SELECT pg_is_in_recovery() AS in_recovery,
 
 /** $1 helper. Its commit flushes everything before it and wakes the walsenders; `reached` is proof for later histories. */
 export const HELP_FLUSH = `INSERT INTO highwater.witness (helper, epoch, reached)
-SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.epoch_sentinel s
-WHERE s.started_at = pg_postmaster_start_time() AND s.id = $2
+SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.current_epoch s WHERE s.id = $2
 ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.reached RETURNING reached::text`;
 
 export const WITNESSED = `SELECT max(reached)::text AS reached FROM highwater.witness WHERE epoch = $1`;
@@ -131,12 +152,15 @@ export const RECEIPTS = `SELECT id::text, epoch::text, owner::text, digest::text
 
 /** $1 ids, $2 epoch, $3 kind. Sorted, so that two trackers with overlapping batches cannot deadlock. */
 export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, epoch, kind)
-SELECT t.id, (SELECT s.id FROM highwater.epoch_sentinel s WHERE s.started_at = pg_postmaster_start_time() AND s.id = $2),
+SELECT t.id, (SELECT s.id FROM highwater.current_epoch s WHERE s.id = $2),
   $3::highwater.receipt_kind
 FROM unnest($1::uuid[]) AS t (id) ORDER BY t.id ON CONFLICT (id) DO NOTHING`;
 
 export const LOG_END = `SELECT pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes,
   ${SENTINEL_EPOCH}::text AS epoch`;
+
+/** $1 id. A row where no transaction may commit under it any more. */
+export const BEFORE_RESTORE = "SELECT FROM highwater.epoch WHERE ids_from > $1::uuid LIMIT 1";
 
 export const RETENTION = `SELECT extract(epoch FROM expired_before) * 1000 AS expired_before_ms,
   extract(epoch FROM ceiling) * 1000 AS ceiling_ms, extract(epoch FROM clock_timestamp()) * 1000 AS server_time_ms

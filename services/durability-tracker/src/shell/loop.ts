@@ -259,6 +259,7 @@ export class TrackerLoop {
           command: authority.command,
           streamed: this.#streamed(authority.node),
           finalMarks: this.#finalMarks(),
+          everywhere: this.#everywhere(),
         });
         log.info("epoch minted", {
           epoch: record.id,
@@ -288,6 +289,17 @@ export class TrackerLoop {
     const told: Record<string, Record<string, string>> = {};
     for (const [epoch, marks] of this.#state.marks)
       told[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
+    return told;
+  }
+
+  /** Up to where every level has each epoch: what lies below has left the ledger. */
+  #everywhere(): Record<string, string> {
+    const levels = this.#state.config.levels.map(({ name }) => name);
+    const told: Record<string, string> = {};
+    for (const [epoch, marks] of this.#state.marks) {
+      const reached = levels.map((level) => marks.get(level) ?? 0n);
+      told[epoch] = String(reached.reduce((least, mark) => (mark < least ? mark : least)));
+    }
     return told;
   }
 

@@ -101,9 +101,12 @@ export class Database {
     }
   }
 
-  /** For the job library: what it may do with a connection of this reign. */
+  /**
+   * For the job library: what it may do with a connection of this reign. Its turns are advisory locks, which everybody who can run
+   * SQL could hold; here it takes them with a table's lock that only the service may take.
+   */
   readonly executeSql = async (text: string, values?: readonly unknown[]): Promise<{ rows: Row[] }> =>
-    this.#pool.query(text, [...(values ?? [])]);
+    this.#pool.query(withPrivateTurns(text), [...(values ?? [])]);
 
   /** Cuts what is under way: the server may be gone. */
   close(): void {
@@ -112,6 +115,21 @@ export class Database {
     for (const client of this.#open) destroy(client);
     this.#pool.end().catch(() => undefined);
   }
+}
+
+const ADVISORY = /pg_(?:try_)?advisory/i;
+const WAITING_TURN = /SELECT pg_advisory_xact_lock\(.*\)(?=;)/g;
+const TRIED_TURN = /SELECT pg_try_advisory_xact_lock\(.*\) AS got/g;
+
+/** Errors: when the library takes a lock in another way than it did. */
+export function withPrivateTurns(text: string): string {
+  if (!ADVISORY.test(text)) return text;
+  const own = text
+    .replace(WAITING_TURN, "LOCK TABLE highwater.job_turn IN EXCLUSIVE MODE")
+    // Two who count at once count the same: to try needs no lock.
+    .replace(TRIED_TURN, "SELECT true AS got");
+  if (ADVISORY.test(own)) throw new Error("the job library takes an advisory lock in a new way");
+  return own;
 }
 
 function destroy(client: pg.ClientBase): void {

@@ -13,8 +13,8 @@ const millis = (column: string): string => `floor(extract(epoch FROM ${column}) 
 const COLUMNS = `id, url, description, events, filter, disabled_why, ${millis("created_at")} AS created_ms,
   ${millis("disabled_at")} AS disabled_ms, ${millis("failing_since")} AS failing_ms`;
 
-/** $1 owner. Who creates one takes turns with whoever else does for the same owner, or both would be the last. */
-const LOCK_OWNER = `SELECT pg_advisory_xact_lock(hashint8extended($1::bigint, 7240519005))`;
+/** Those who create one take turns, or two of one owner would both be the last that it may have. Deliveries go on. */
+const TAKE_TURN = "LOCK TABLE highwater.webhook_endpoint IN SHARE ROW EXCLUSIVE MODE";
 const COUNT = `SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE owner = $1`;
 const INSERT = `INSERT INTO highwater.webhook_endpoint (id, owner, url, description, events, filter, secret)
 VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`;
@@ -82,7 +82,7 @@ export async function insertEndpoint(
   row: EndpointRow,
   most: number,
 ): Promise<Webhook | null> {
-  await client.query(LOCK_OWNER, [String(row.owner)]);
+  await client.query(TAKE_TURN);
   const { rows: counted } = await client.query<{ count: number }>(COUNT, [String(row.owner)]);
   if ((counted[0]?.count ?? 0) >= most) return null;
   const { id, owner, url, description, events, filter, secret } = row;

@@ -5,7 +5,7 @@ import { AGE_SECONDS, counter, gauge, histogram, LAG_SECONDS, LATENCY_SECONDS } 
 
 const LEVEL = "a level of the topology";
 const NODE = { node: "a node of the topology", region: "its region" } as const;
-const CAUSES = ["first", "clean_restart", "crash_recovery", "promotion", "reinstated"] as const;
+const CAUSES = ["first", "clean_restart", "crash_recovery", "promotion", "reinstated", "restored"] as const;
 
 export const TRACKER = {
   mark: gauge("highwater_mark_bytes", {

@@ -1,0 +1,227 @@
+// Goal: no lock that a user's SQL can hold keeps the service from beginning an epoch, expiring receipts or revoking a key; and what
+// holds one of the service's own locks is ended, or named. Method: sessions of a plain login role, and of the service's own role, hold
+// what they can on a primary and on the replica that is promoted.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import type pg from "pg";
+import { type Cluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
+import { type EpochId, type NodeSpec } from "@highwater/protocol";
+import { DEFAULT_LIMITS } from "../src/keys.ts";
+import { type PostgresStore } from "../src/postgres/adapter.ts";
+import { PostgresKeys } from "../src/postgres/keys.ts";
+import {
+  commitOf,
+  connect,
+  makeStore,
+  MINT,
+  nodeSpecs,
+  realClock,
+  specOf,
+  startTestCluster,
+} from "./postgres-cluster.ts";
+
+const EAST = "us-east";
+const WEST = "us-west";
+const TENANT = "tenant";
+/** Those that the service once took, and those that its job library takes by default. */
+const KEYS = [1, 2, 3, 4, 5].map((n) => `SELECT pg_advisory_lock(724051900${String(n)})`);
+const MODES = [
+  ...["ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE"],
+  ...["SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"],
+];
+
+describe("locks on PostgreSQL", () => {
+  let cluster: Cluster;
+  let nodes: NodeSpec[];
+  let store: PostgresStore;
+  let keys: PostgresKeys;
+  let epoch: EpochId;
+  const open: pg.Client[] = [];
+
+  before(async () => {
+    cluster = await startTestCluster({
+      nodes: [EAST, WEST].map((id) => ({ id, region: id })),
+      settings: { log_statement: "all" },
+    });
+    nodes = await nodeSpecs(cluster);
+    store = makeStore(nodes, "one");
+    keys = new PostgresKeys({
+      nodes,
+      clock: realClock,
+      helper: "one",
+      connectTimeoutMs: 2_000,
+      callTimeoutMs: 2_000,
+    });
+    await store.prepare(EAST);
+    epoch = (await store.mint(EAST, MINT)).id as EpochId;
+    await cluster.query(EAST, `CREATE ROLE ${TENANT} LOGIN IN ROLE highwater_app`);
+  });
+
+  after(async () => {
+    for (const client of open) await client.end();
+    keys.close();
+    await store.close();
+    await cluster.close();
+  });
+
+  const session = async (node: string, user?: string): Promise<pg.Client> => {
+    const client = await connect(await cluster.connectionString(node, user === undefined ? {} : { user }));
+    open.push(client);
+    return client;
+  };
+
+  const holdAll = async (node: string): Promise<void> => {
+    const tenant = await session(node, TENANT);
+    for (const text of KEYS) await tenant.query(text);
+  };
+
+  const newKey = (id: string) => ({
+    ...{ id, secretHash: Buffer.alloc(32), name: id, owner: "o", role: TENANT },
+    ...{ scopes: ["read" as const], limits: DEFAULT_LIMITS, expiresAtMs: null },
+  });
+
+  const waitsFor = (node: string, table: string) =>
+    eventually(`somebody waits for ${table}`, async () => {
+      const waiting = await cluster.query(
+        node,
+        `SELECT FROM pg_locks WHERE relation = '${table}'::regclass AND NOT granted`,
+      );
+      return waiting.length > 0;
+    });
+
+  it("that SQL can take are in nobody's way: keys, receipts and set-up go on", async () => {
+    await keys.insertKey(EAST, newKey("k1"));
+    await holdAll(EAST);
+    assert.notEqual((await keys.revokeKey(EAST, "k1"))?.revokedAtMs, null);
+    const { serverTimeMs } = await store.maintain(EAST, { expireBeforeMs: null });
+    await store.maintain(EAST, { expireBeforeMs: serverTimeMs - 1 });
+    await store.prepare(EAST);
+    commitOf(await store.execute(EAST, specOf(epoch, ["SELECT 1"])));
+  });
+
+  it("of the service's tables are not for applications, on a primary or a replica", async () => {
+    const tables = await cluster.query(
+      EAST,
+      `SELECT oid::regclass::text AS name FROM pg_class
+       WHERE relnamespace = 'highwater'::regnamespace AND relkind IN ('r', 'p', 'v')`,
+    );
+    assert.ok(tables.length > 20, "the partitions as well");
+    for (const node of [EAST, WEST]) {
+      await eventually(
+        "the role is there",
+        async () =>
+          (await cluster.query(node, `SELECT FROM pg_roles WHERE rolname = '${TENANT}'`)).length === 1,
+      );
+      const tenant = await session(node, TENANT);
+      for (const { name } of tables)
+        for (const mode of MODES) {
+          await tenant.query("BEGIN");
+          const text = `LOCK TABLE ${String(name)} IN ${mode} MODE NOWAIT`;
+          const code = await tenant.query(text).then(
+            () => "taken",
+            (cause: unknown) => (cause as { code: string }).code,
+          );
+          await tenant.query("ROLLBACK");
+          // What may be read may be locked as a reader locks it: the service never asks for more than readers let pass.
+          const isReader =
+            mode === "ACCESS SHARE" &&
+            ["highwater.epoch_sentinel", "highwater.current_epoch"].includes(String(name));
+          if (!isReader) assert.notEqual(code, "taken", `${node}: ${text}`);
+        }
+    }
+  });
+
+  it("are named with their holder when a change of keys waits for them in vain", async () => {
+    const holder = await session(EAST);
+    await holder.query("SET application_name TO 'forgotten'");
+    await holder.query("BEGIN");
+    await holder.query("LOCK TABLE highwater.key_turn IN EXCLUSIVE MODE");
+    await keys.insertKey(EAST, newKey("k2")).then(
+      () => assert.fail("it was not blocked"),
+      (cause: unknown) => {
+        const { code, message } = cause as { code: string; message: string };
+        assert.equal(code, "55P03");
+        assert.match(
+          message,
+          /highwater.key_turn or highwater.api_key: process \d+ \(role postgres, forgotten, idle in transaction for \d+ s\)/,
+        );
+        assert.match(message, /pg_terminate_backend\(\d+\)/);
+      },
+    );
+    await holder.query("ROLLBACK");
+    await keys.insertKey(EAST, newKey("k2"));
+  });
+
+  it("that a stopped process of the service holds are taken from it, and the next epoch begins", async () => {
+    for (const table of ["highwater.epoch", "highwater.epoch_sentinel"]) {
+      await cluster.crashBackend(EAST);
+      const holder = await eventually("the server is back", () => session(EAST).catch(() => undefined));
+      await holder.query("BEGIN");
+      await holder.query(`LOCK TABLE ${table} IN EXCLUSIVE MODE`);
+      store.forget(EAST);
+      const record = await store.mint(EAST, MINT);
+      assert.deepEqual([record.cause, record.previous], ["crash_recovery", epoch]);
+      await assert.rejects(holder.query("SELECT 1"), "its session has ended");
+      epoch = record.id as EpochId;
+      commitOf(await store.execute(EAST, specOf(epoch, ["SELECT 1"])));
+    }
+  });
+
+  it("keep nobody from the epoch that another process began and did not finish", async () => {
+    await cluster.crashBackend(EAST);
+    const holder = await eventually("the server is back", () => session(EAST).catch(() => undefined));
+    await holder.query("BEGIN");
+    await holder.query("LOCK TABLE highwater.epoch_sentinel IN SHARE MODE");
+    store.forget(EAST);
+    const first = makeStore(nodes, "first");
+    const stopped = first.mint(EAST, MINT).catch((cause: unknown) => cause);
+    // It has committed the record, and cannot open the epoch.
+    await waitsFor(EAST, "highwater.epoch_sentinel");
+    const [begun] = await cluster.query(
+      EAST,
+      "SELECT id::text FROM highwater.epoch WHERE start_offset IS NULL",
+    );
+    assert.ok(begun !== undefined);
+    await cluster.query(
+      EAST,
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'highwater:first:admin'",
+    );
+    assert.ok((await stopped) instanceof Error);
+    await holder.query("ROLLBACK");
+    const record = await store.mint(EAST, MINT);
+    assert.equal(record.id, begun["id"], "another has completed it");
+    assert.deepEqual([record.cause, record.previous], ["crash_recovery", epoch]);
+    assert.deepEqual(await first.mint(EAST, MINT), record);
+    await first.close();
+    epoch = record.id as EpochId;
+    commitOf(await store.execute(EAST, specOf(epoch, ["SELECT 1"])));
+  });
+
+  it("that are held on a replica do not outlive its promotion in the new epoch's way", async () => {
+    await eventually(
+      "the replica has the epoch",
+      async () => (await store.probe(WEST)).epochs.at(-1)?.id === epoch,
+    );
+    await holdAll(WEST);
+    await cluster.kill(EAST);
+    await cluster.promote(WEST, { command: false, repoint: false });
+    const record = await store.mint(WEST, MINT);
+    assert.deepEqual([record.cause, record.previous], ["promotion", epoch]);
+    commitOf(await store.execute(WEST, specOf(record.id as EpochId, ["SELECT 1"])));
+  });
+
+  it("are never advisory ones", () => {
+    const ours = [EAST, WEST]
+      .flatMap((id) => readFileSync(`${cluster.dir}/logs/${id}.log`, "utf8").split("\n"))
+      .filter((line) => /pg_(?:try_)?advisory/.test(line));
+    const tenants = ours.filter((line) => /724051900\d\)/.test(line));
+    assert.ok(tenants.length >= 2 * KEYS.length, "the log shows statements");
+    // A session that goes back to its pool lets go of whatever its user has locked.
+    assert.deepEqual(
+      ours.filter((line) => !tenants.includes(line) && !/advisory_unlock_all/.test(line)),
+      [],
+    );
+  });
+});

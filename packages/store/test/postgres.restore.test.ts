@@ -1,0 +1,183 @@
+// Goal: a database that is restored, or swapped for a copy, under a running server is a new epoch: nothing commits in the old one, nothing
+// counts as carried over without its receipt, and no id that may have run in what was given up runs again.
+// Method: a full PostgreSQL installation's own tools, on one server that is never restarted.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readdirSync } from "node:fs";
+import path from "node:path";
+import { after, before, describe, it } from "node:test";
+import { promisify } from "node:util";
+import { type Cluster } from "@highwater/dev-cluster";
+import { type EpochId, type NodeSpec, parseOffset } from "@highwater/protocol";
+import { type TransactionSpec } from "../src/port.ts";
+import { type PostgresStore } from "../src/postgres/adapter.ts";
+import {
+  commitOf,
+  connect,
+  errorOf,
+  makeStore,
+  MINT,
+  nodeSpecs,
+  specOf,
+  startTestCluster,
+} from "./postgres-cluster.ts";
+
+const LIB = "/usr/lib/postgresql";
+const run = promisify(execFile);
+
+function findTools(): string | undefined {
+  const named = process.env["HIGHWATER_PG_BIN"];
+  if (named !== undefined) return named;
+  try {
+    const [major] = readdirSync(LIB).sort((a, b) => Number(b) - Number(a));
+    return major === undefined ? undefined : path.join(LIB, major, "bin");
+  } catch {
+    return undefined;
+  }
+}
+
+const binDir = findTools();
+
+describe(
+  "a restore under a running server",
+  { skip: binDir === undefined ? "there is no full PostgreSQL installation (HIGHWATER_PG_BIN)" : false },
+  () => {
+    let cluster: Cluster;
+    let node: NodeSpec;
+    let store: PostgresStore;
+    let epoch: EpochId;
+
+    before(async () => {
+      cluster = await startTestCluster({
+        nodes: [{ id: "us-east", region: "us-east" }],
+        pgBinDir: binDir ?? "",
+      });
+      [node] = (await nodeSpecs(cluster)) as [NodeSpec];
+      store = makeStore([node], "one");
+      await store.prepare(node.id);
+      epoch = (await store.mint(node.id, MINT)).id as EpochId;
+      await cluster.query(node.id, "CREATE TABLE kv (key text PRIMARY KEY)");
+    });
+
+    after(async () => {
+      await store.close();
+      await cluster.close();
+    });
+
+    const tool = (name: string, ...args: string[]) => run(path.join(binDir ?? "", name), args);
+    const dump = async (...args: string[]): Promise<string> => {
+      const file = path.join(cluster.dir, "dump");
+      await tool("pg_dump", "-Fc", "-f", file, ...args, node.url);
+      return file;
+    };
+    const put = async (): Promise<{ spec: TransactionSpec; offset: bigint }> => {
+      const spec = specOf(epoch, [`INSERT INTO kv VALUES (gen_random_uuid()::text)`]);
+      const { offset } = commitOf(await store.execute(node.id, spec));
+      await store.helpFlush(node.id, epoch);
+      return { spec, offset };
+    };
+    /** On the database beside it: nobody may be connected to the one that is dropped. */
+    const elsewhere = async (...texts: string[]): Promise<void> => {
+      const url = new URL(node.url);
+      url.pathname = "/postgres";
+      const client = await connect(url.href);
+      try {
+        for (const text of texts) await client.query(text);
+      } finally {
+        await client.end();
+      }
+    };
+
+    const forms: Record<string, () => Promise<() => Promise<unknown>>> = {
+      // PostgreSQL's own `pg_restore --clean` fails on every partitioned table with a primary key ("cannot drop inherited constraint").
+      "schemas that are dropped and restored in one transaction": async () => {
+        const file = await dump();
+        return async () => {
+          await cluster.query(node.id, "DROP SCHEMA highwater, public CASCADE");
+          await cluster.query(node.id, "CREATE SCHEMA public");
+          await tool("pg_restore", "--single-transaction", "-d", node.url, file);
+        };
+      },
+      "data alone, into the tables that are there": async () => {
+        const file = await dump("--data-only");
+        const tables = await cluster.query(
+          node.id,
+          `SELECT string_agg(oid::regclass::text, ', ') AS names FROM pg_class
+           WHERE relnamespace IN ('highwater'::regnamespace, 'public'::regnamespace) AND relkind IN ('r', 'p')`,
+        );
+        return async () => {
+          await cluster.query(node.id, `TRUNCATE ${String(tables[0]?.["names"])}`);
+          await tool(
+            "pg_restore",
+            "--data-only",
+            "--disable-triggers",
+            "--single-transaction",
+            "-d",
+            node.url,
+            file,
+          );
+        };
+      },
+      "a database that is dropped and made anew": async () => {
+        const file = await dump();
+        return async () => {
+          await elsewhere("DROP DATABASE app (FORCE)", "CREATE DATABASE app");
+          await tool("pg_restore", "-d", node.url, file);
+        };
+      },
+      "a copy made by CREATE DATABASE": async () => {
+        await elsewhere(
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'app'",
+          "CREATE DATABASE copy TEMPLATE app",
+        );
+        return () => elsewhere("DROP DATABASE app (FORCE)", "ALTER DATABASE copy RENAME TO app");
+      },
+    };
+
+    for (const [form, prepare] of Object.entries(forms))
+      it(`is a new epoch: ${form}`, async () => {
+        const kept = await put();
+        const restore = await prepare();
+        const gone = await put();
+        const unrelated = await connect(node.url);
+        await unrelated.end();
+        await restore();
+        const report = await store.probe(node.id).catch(() => store.probe(node.id));
+        assert.deepEqual([report.current, report.epochs.at(-1)?.id], [null, epoch]);
+        assert.equal(await store.positions(node.id).catch(() => store.positions(node.id)), null);
+        store.forget(node.id);
+        for (const { spec } of [kept, gone])
+          assert.equal(
+            (await errorOf(store.execute(node.id, { ...spec, id: specOf(epoch, []).id }))).code,
+            "epoch_changed",
+          );
+
+        const record = await store.mint(node.id, MINT);
+        assert.deepEqual([record.cause, record.previous, record.forkLimit], ["restored", epoch, null]);
+        assert.ok((parseOffset(record.forkOffset) ?? 0n) < kept.offset, "nothing is carried over unseen");
+        const ended = epoch;
+        epoch = record.id as EpochId;
+        const { receipts } = await store.lookUp(node.id, [kept.spec.id, gone.spec.id]);
+        assert.deepEqual(
+          [receipts.get(kept.spec.id), receipts.get(gone.spec.id)?.kind].map((each) =>
+            typeof each === "object" && "epoch" in each ? each.epoch : each,
+          ),
+          [ended, "absent"],
+        );
+        // The one that the restore kept is known; the one that it gave up must not run a second time.
+        assert.equal((await store.execute(node.id, { ...kept.spec, epoch })).kind, "already_settled");
+        const again = await errorOf(store.execute(node.id, { ...gone.spec, epoch }));
+        assert.deepEqual([again.code, again.outcome], ["id_expired", "unknown"]);
+        const opening = await errorOf(store.begin(node.id, { ...gone.spec, epoch }));
+        assert.equal(opening.code, "id_expired");
+        await put();
+        // What its log loses in a crash of its own is another matter, and the refusal outlives it.
+        await cluster.crashBackend(node.id);
+        store.forget(node.id);
+        await store.probe(node.id).catch(() => undefined);
+        epoch = (await store.mint(node.id, MINT)).id as EpochId;
+        assert.equal((await errorOf(store.execute(node.id, { ...gone.spec, epoch }))).code, "id_expired");
+        await put();
+      });
+  },
+);
