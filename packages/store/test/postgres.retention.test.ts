@@ -4,6 +4,7 @@ import { after, before, describe, it } from "node:test";
 import type pg from "pg";
 import { eventually } from "@highwater/dev-process";
 import { type TxnId } from "@highwater/protocol";
+import { uuidFloor } from "../src/postgres/prepare.ts";
 import { commitOf, connect, errorOf, newId, OneServer, RETENTION_MS, specOf } from "./postgres-cluster.ts";
 
 describe("the retention of receipts on PostgreSQL", () => {
@@ -48,6 +49,25 @@ describe("the retention of receipts on PostgreSQL", () => {
     const { ceilingMs, serverTimeMs } = await longer.maintain(server.node.id, { expireBeforeMs: null });
     assert.ok(ceilingMs >= serverTimeMs + 6 * RETENTION_MS);
     for (const ahead of [0.5, 2, 2.5, 4, 5.5]) {
+      const spec = specOf(server.epoch, ["SELECT 1"], { id: newId(-ahead * RETENTION_MS) });
+      commitOf(await server.store.execute(server.node.id, spec));
+    }
+  });
+
+  it("leaves no gap behind a clock that was ahead", async () => {
+    // What a maintenance by such a clock has left: a partition far ahead, and nothing in between.
+    const hours = (count: number): number => Math.floor(Date.now() + count * RETENTION_MS);
+    const [from, to] = [hours(8), hours(8.1)];
+    const hex = (ms: number): string => ms.toString(16).padStart(12, "0");
+    const name = `highwater.receipt_${hex(from)}_${hex(to)}`;
+    await server.sql(`CREATE TABLE ${name} (LIKE highwater.receipt INCLUDING ALL)`);
+    await server.sql(
+      `ALTER TABLE highwater.receipt ATTACH PARTITION ${name} FOR VALUES FROM ('${uuidFloor(from)}') TO ('${uuidFloor(to)}')`,
+    );
+    const longest = server.another("longest", { retentionMs: 5 * RETENTION_MS });
+    const { ceilingMs, serverTimeMs } = await longest.maintain(server.node.id, { expireBeforeMs: null });
+    assert.ok(ceilingMs >= serverTimeMs + 10 * RETENTION_MS);
+    for (const ahead of [0, 5.9, 6.5, 7.9, 8.05, 8.2, 9.9]) {
       const spec = specOf(server.epoch, ["SELECT 1"], { id: newId(-ahead * RETENTION_MS) });
       commitOf(await server.store.execute(server.node.id, spec));
     }
