@@ -15,7 +15,7 @@ export async function readFinalState(
     const [row] = await target.query(node, FINAL_QUERIES[what]);
     return JSON.parse(String(row?.["data"])) as T;
   };
-  const own = await read<{ id: EpochId; seq: number; previous: EpochId | null; node: string }[]>("epochs");
+  const own = await read<{ id: EpochId; seq: number; previous: EpochId | null; node: string; commanded: boolean }[]>("epochs");
   const reigned = new Set(own.map(({ id }) => id));
   const others = heard.filter(({ id }) => !reigned.has(id));
   return {
@@ -27,7 +27,11 @@ export async function readFinalState(
     receipts: await read("receipts"),
     epochs: [
       ...own.map((epoch) => ({ ...epoch, reigned: true })),
-      ...others.map(({ id, seq, previous, node: at }) => ({ id, seq, previous, node: at, reigned: false })),
+      // What is in no history that counts has chosen none.
+      ...others.map(({ id, seq, previous, node: at }) => ({
+        ...{ id, seq, previous, node: at },
+        ...{ reigned: false, commanded: false },
+      })),
     ],
   };
 }

@@ -34,7 +34,7 @@ export const FINAL_QUERIES = {
     FROM chaos_transfer`,
   receipts: `SELECT coalesce(json_agg(json_build_object('txn', id, 'kind', kind, 'epoch', epoch)), '[]')::text AS data
     FROM highwater.receipt`,
-  epochs: `SELECT coalesce(json_agg(json_build_object('id', id, 'seq', seq, 'previous', previous, 'node', node) ORDER BY seq), '[]')::text AS data
+  epochs: `SELECT coalesce(json_agg(json_build_object('id', id, 'seq', seq, 'previous', previous, 'node', node, 'commanded', command IS NOT NULL) ORDER BY seq), '[]')::text AS data
     FROM highwater.epoch WHERE start_offset IS NOT NULL`,
 } as const;
 

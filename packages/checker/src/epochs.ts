@@ -70,6 +70,14 @@ export class EpochTree {
     );
   }
 
+  /** An operator has chosen the history that counts, over others that continue the epoch. */
+  wasChosenSince(epoch: EpochId): boolean {
+    if (this.last === null) return false;
+    return this.path(this.last).some(
+      (later) => !this.contains(epoch, later) && this.#records.get(later)?.commanded === true,
+    );
+  }
+
   #placeOf(epoch: EpochId): Place {
     const known = this.#places.get(epoch);
     if (known !== undefined) return known;

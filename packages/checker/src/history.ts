@@ -178,6 +178,8 @@ export interface FinalState {
     readonly node: string;
     /** It is in the history that counts. */
     readonly reigned: boolean;
+    /** An operator has named its node the primary, when it began or since. */
+    readonly commanded: boolean;
   }[];
 }
 

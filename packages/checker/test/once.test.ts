@@ -1,6 +1,7 @@
 // Nothing happens twice, and money stays.
 import { test } from "node:test";
-import { append, failure, history, insert, read, sum, transfer } from "./support/build.ts";
+import { type FinalState } from "../src/index.ts";
+import { append, epoch, failure, history, insert, read, sum, transfer } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
 const at = [10, 20] as const;
@@ -68,5 +69,11 @@ test("a body that ran again is there once", () => {
   // It was lost, ran again, and came back with an older node: broken, and said so.
   const told = [{ verdict: "lost", atMs: 25 }] as const;
   const back = { at, does: [append("x", 1)], told, final: "broken", receipt: "commit" } as const;
-  assertGood(history({ first: back, again }, both, [failure(22, []), failure(50, [])]));
+  const failures = [failure(22, []), failure(50, [])];
+  const returned = (commanded: boolean): Partial<FinalState> => ({
+    ...both,
+    epochs: [epoch("e1", null), epoch("e3", "e1", { commanded }), epoch("e2", "e1", { reigned: false })],
+  });
+  assertGood(history({ first: back, again }, returned(true), failures));
+  assertViolates(history({ first: back, again }, returned(false), failures), "once.rerun");
 });

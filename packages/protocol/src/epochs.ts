@@ -5,6 +5,8 @@ import { type EpochRecord } from "./schemas.ts";
 /** Epoch records seen anywhere, by id. They only ever accumulate. */
 export class EpochGraph {
   readonly #records = new Map<EpochId, EpochRecord>();
+  /** Of epochs whose own record has not been seen, what a token or a gateway says of the epoch before. */
+  readonly #parents = new Map<EpochId, EpochId>();
 
   /** Of a record that is known the highest final marks stay: they are raised behind it, and a replica tells of them late. */
   add(records: readonly EpochRecord[]): void {
@@ -21,6 +23,17 @@ export class EpochGraph {
     const known = this.get(record.id as EpochId)?.finalMarks;
     if (known === undefined) return false;
     return Object.entries(record.finalMarks).some(([level, mark]) => isHigher(mark, known[level]));
+  }
+
+  /** An epoch that is known by name only follows this one. False when that is nothing new. */
+  learnParent(id: EpochId, parent: EpochId): boolean {
+    if (id === parent || this.#records.has(id) || this.#parents.has(id)) return false;
+    this.#parents.set(id, parent);
+    return true;
+  }
+
+  hasParent(id: EpochId): boolean {
+    return this.#parents.has(id);
   }
 
   get(id: EpochId): EpochRecord | undefined {
@@ -41,13 +54,17 @@ export class EpochGraph {
     return [...this.#records.values()];
   }
 
-  /** The epoch and its ancestors, newest first. Bounded by the number of records, should they ever form a loop. */
+  /**
+   * The records of the epoch and its ancestors, newest first; without those that were never seen. Bounded by the number of
+   * epochs, should they ever form a loop.
+   */
   ancestry(id: EpochId): EpochRecord[] {
     const chain: EpochRecord[] = [];
-    let next = this.#records.get(id);
-    while (next !== undefined && chain.length <= this.#records.size) {
-      chain.push(next);
-      next = next.previous === null ? undefined : this.#records.get(next.previous as EpochId);
+    let next: EpochId | null | undefined = id;
+    for (let left = this.#records.size + this.#parents.size; next != null && left >= 0; left--) {
+      const record = this.#records.get(next);
+      if (record !== undefined) chain.push(record);
+      next = record === undefined ? this.#parents.get(next) : (record.previous as EpochId | null);
     }
     return chain;
   }

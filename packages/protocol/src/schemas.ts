@@ -522,6 +522,8 @@ export const AnnouncementBatch = Type.Object(
     /** The gateway's. */
     region: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
     announcements: Type.Array(Announcement, { minItems: 1, maxItems: LIMITS.announcementsPerBatch }),
+    /** By epoch of the announcements, the one before it: its record may be on no node that survives. */
+    parents: Type.Optional(Type.Record(Uuid, Uuid)),
   },
   closed,
 );

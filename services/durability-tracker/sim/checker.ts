@@ -1,6 +1,6 @@
 // Holds every word of the trackers against the truth, when it is said and at the end. Knows nothing of how the core decides.
 import assert from "node:assert/strict";
-import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
+import { type EpochId, type Offset, type TxnId, type Verdict } from "@highwater/protocol";
 import {
   type CoreConfig,
   exposure,
@@ -15,7 +15,7 @@ import {
 import { type Request, short } from "./gateway.ts";
 import { type SimNode } from "./node.ts";
 import { type SimTracker, type Witness } from "./tracker.ts";
-import { type Token, type Truth } from "./truth.ts";
+import { ownerOf, type Token, type Truth } from "./truth.ts";
 import { type World } from "./world.ts";
 
 const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
@@ -98,6 +98,8 @@ export class Checker implements Witness {
     const txn = this.#truth.txns.find(
       ({ id, attempt }) => id === published.id && attempt === published.attempt,
     );
+    if (txn !== undefined && published.owner !== ownerOf(txn.request)) return "it is told to another owner";
+    if (!this.#isFinal(published, standing.epoch)) return "another history that has it may still be kept";
     if (txn?.kind === "read") {
       const token = this.#truth.tokens.find((each) => each.txn === txn);
       const successor = tracker.state.ancestry.find(({ previous }) => previous === txn.attempt);
@@ -115,6 +117,32 @@ export class Checker implements Witness {
     if (rule === undefined) return "it is settled at no level";
     this.#truth.witness(this.#world.nodes);
     return this.#truth.everOnDisk(proof, rule, this.#world.nodes) ? null : "its tombstone is not safe there";
+  }
+
+  /** Settled where no failover takes it back, or an operator has chosen this history since the two have parted. */
+  #isFinal({ attempt, settledAt }: Published, epoch: EpochId): boolean {
+    const strengthOf = (level: string): number => this.#config.levels.findIndex(({ name }) => name === level);
+    if (strengthOf(settledAt) >= strengthOf(this.#config.exposureLevel)) return true;
+    return this.#wasChosenOver(epoch, attempt);
+  }
+
+  /** Whether an operator has named the history of `epoch` since it parted from that of `other`. */
+  #wasChosenOver(epoch: EpochId, other: EpochId): boolean {
+    const shared = new Set(this.#truth.historyOf(other));
+    const since = this.#truth.historyOf(epoch).filter((id) => !shared.has(id));
+    return since.some((id) => this.#world.isCommanded(id));
+  }
+
+  /** A gateway tells its client that an id never commits. */
+  onRefused(id: TxnId, epoch: EpochId): void {
+    const node = this.#world.nodes.find((each) => each.epoch === epoch);
+    const proof = node?.receipt(id);
+    const rule = this.#config.levels.find(({ name }) => name === this.#config.exposureLevel)?.rule;
+    if (proof === undefined || rule === undefined) return;
+    this.#truth.witness(this.#world.nodes);
+    const isSafe = this.#truth.everOnDisk(proof, rule, this.#world.nodes);
+    const isChosen = proof.says === "lost" && this.#world.isCommanded(epoch);
+    assert.ok(isSafe || isChosen, `${short(id)} was refused, and its tombstone can still be lost`);
   }
 
   /**
@@ -143,12 +171,14 @@ export class Checker implements Witness {
 
   #judge(tracker: SimTracker, { txn, place }: Token, level: string): Judgement {
     const { id, attempt, kind } = txn;
-    const token = { id, attempt, kind, place };
+    const parent = this.#truth.parentOf(place.epoch);
+    const token = { id, attempt, kind, place, parent };
     const judged = judge(tracker.state, token, level);
     // Whoever answers with what only the ledger knows tells the core so.
     if (judged.verdict !== "durable" || !judged.needsProof) return judged;
     const { nowMs } = tracker.state;
-    tracker.send({ kind: "token_presented", nowMs, id, attempt, tokenKind: kind, place });
+    const says = { tokenKind: kind, place, parent, owner: ownerOf(txn.request) };
+    tracker.send({ kind: "token_presented", nowMs, id, attempt, ...says });
     return judge(tracker.state, token, level);
   }
 
@@ -242,7 +272,7 @@ export class Checker implements Witness {
     }
   }
 
-  /** Nothing that was asked for once has happened twice, unless what was told as gone came back with a history given up. */
+  /** Nothing that was asked for once has happened twice, unless an operator gave up the history in which it was told as gone. */
   #checkEffects(ruler: SimNode): void {
     const reigned = new Set<string>(ruler.epochRecs.map(({ record }) => record.id));
     const done = new Map<number, string[]>();
@@ -257,7 +287,8 @@ export class Checker implements Witness {
       const refused = this.#requests.find((request) => request.n === n)?.refused;
       const excused = ids.filter((id) => {
         const epoch = refused?.get(id as never);
-        return epoch !== undefined && !reigned.has(epoch);
+        if (epoch === undefined || reigned.has(epoch)) return false;
+        return ruler.epoch !== null && this.#wasChosenOver(ruler.epoch, epoch);
       });
       assert.ok(
         excused.length >= ids.length - 1,

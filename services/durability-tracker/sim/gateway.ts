@@ -4,7 +4,7 @@
 import { type EpochId, type TxnId } from "@highwater/protocol";
 import { type AnnouncedItem } from "../src/core/index.ts";
 import { type SimNode } from "./node.ts";
-import { type Token, type Txn } from "./truth.ts";
+import { ownerOf, type Token, type Txn } from "./truth.ts";
 import { Watcher } from "./watcher.ts";
 import { type SettledReceipts, type World } from "./world.ts";
 
@@ -24,7 +24,8 @@ export interface Attempt {
   readonly request: Request;
   readonly node: string;
   readonly epoch: EpochId;
-  phase: "announced" | "committed" | "unknown" | "ended";
+  /** `settled`: a tombstone is there that a failover could still undo; its client waits. */
+  phase: "announced" | "committed" | "unknown" | "settled" | "ended";
   txn: Txn | null;
   sessions: number;
 }
@@ -35,6 +36,9 @@ export interface GatewayParts {
   /** The node, if it is up and the gateway can reach it. */
   readonly reach: (process: string, node: string) => SimNode | null;
   readonly say: (what: () => string) => void;
+  /** The mark of the exposure level has passed the place, as some tracker has told the gateway. */
+  readonly isMarked: (place: Token["place"]) => boolean;
+  readonly onRefused: (id: TxnId, epoch: EpochId) => void;
 }
 
 export class SimGateway {
@@ -83,7 +87,8 @@ export class SimGateway {
   }
 
   #announce(attempt: Attempt, what: Pick<AnnouncedItem, "kind" | "offset">): void {
-    this.#parts.announce(this.n, { ...what, id: attempt.id, epoch: attempt.epoch });
+    const { id, epoch, request } = attempt;
+    this.#parts.announce(this.n, { ...what, id, epoch, owner: ownerOf(request.n) });
   }
 
   /** COMMIT. `isAnswered`: whether the gateway hears of it. */
@@ -154,9 +159,16 @@ export class SimGateway {
   #conclude(attempt: Attempt, found: SettledReceipts, place: Token["place"]): void {
     const { truth } = this.#parts.world;
     const { id, request } = attempt;
+    attempt.phase = "ended";
     const receipt = found.get(id);
     if (receipt === undefined) return;
     if (receipt.kind !== "commit") {
+      const isChosen = receipt.kind === "lost" && this.#parts.world.isCommanded(place.epoch);
+      if (!isChosen && !this.#parts.isMarked(place)) {
+        attempt.phase = "settled";
+        return;
+      }
+      this.#parts.onRefused(id, place.epoch);
       // `lost` is the trackers' own word, which a withdrawal must not undo.
       if (receipt.kind === "aborted") this.#announce(attempt, { kind: "withdrawn" });
       if (!request.refused.has(id)) request.refused.set(id, place.epoch);

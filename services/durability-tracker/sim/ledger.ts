@@ -78,6 +78,10 @@ export class SimLedger {
     this.#put(`epoch/${record.id}`, JSON.stringify(record));
   }
 
+  saveParent(epoch: EpochId, parent: EpochId): void {
+    this.#put(`parent/${epoch}`, parent);
+  }
+
   saveMark(epoch: EpochId, level: string, offset: Offset): void {
     this.#put(`mark/${epoch}/${level}`, offset.toString());
   }
@@ -138,6 +142,7 @@ function restored(
   return {
     levelBits: new Map(Object.entries(JSON.parse(meta.get("levels") ?? "{}") as Record<string, number>)),
     epochs: of("epoch").map(([, body]) => JSON.parse(body) as EpochRecord),
+    parents: new Map(of("parent") as [EpochId, EpochId][]),
     marks: of("mark").map(([key, body]) => {
       const [epoch = "", level = ""] = key.split("/");
       return { epoch: epoch as EpochId, level, offset: BigInt(body) as Offset };

@@ -143,6 +143,39 @@ export const MUTANTS: readonly Mutant[] = [
     },
   },
   {
+    name: "a loss is told by the strongest level that the survivors can reach",
+    patch: {
+      file: core("proof"),
+      find: `  const safe = names.slice(Math.max(0, names.indexOf(state.config.exposureLevel)));`,
+      replace: `  const safe = names;`,
+    },
+  },
+  {
+    name: "a command before the histories parted releases losses",
+    patch: {
+      file: core("verdict"),
+      find: `  return ancestry.slice(from + 1).some(isChoice);`,
+      replace: `  return ancestry.slice(Math.min(from, 0)).some(isChoice);`,
+    },
+  },
+  {
+    name: "a loss that a token tells of is nobody's",
+    patch: {
+      file: core("announcements"),
+      find: `  const { parent = null, owner = 0n } = event;`,
+      replace: `  const { parent = null } = event;
+  const owner = 0n;`,
+    },
+  },
+  {
+    name: "an epoch that no survivor has seen stays pending",
+    patch: {
+      file: core("verdict"),
+      find: `  return outranks(state.ancestry, epoch, state.epochs) || isLeftBehind(state, epoch);`,
+      replace: `  return outranks(state.ancestry, epoch, state.epochs);`,
+    },
+  },
+  {
     name: "what was told as lost is not settled in the next history",
     patch: {
       file: core("placing"),

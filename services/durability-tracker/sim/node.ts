@@ -30,7 +30,7 @@ export type Rec = { readonly end: bigint } &
         readonly node: string;
         readonly overrules: readonly EpochId[];
       }
-    | { readonly kind: "obeyed"; readonly id: string }
+    | { readonly kind: "obeyed"; readonly id: string; readonly epoch: EpochId | null }
     /** Final marks that somebody has raised, in the record of this epoch. */
     | { readonly kind: "raised"; readonly epoch: EpochId; readonly marks: Readonly<Record<string, string>> }
     /** What a tracker has recorded for everybody. */
@@ -107,18 +107,21 @@ export class SimNode {
     return this.log.slice(0, this.replayed).filter((rec) => rec.kind === "epoch");
   }
 
-  /** The same with the final marks as they have been raised since. */
+  /** The same with the final marks as they have been raised since, and the commands that have confirmed them. */
   get records(): EpochRecord[] {
     const raised = new Map<string, Record<string, string>>();
+    const confirmed = new Set<string>();
     for (const rec of this.log.slice(0, this.replayed)) {
+      if (rec.kind === "obeyed" && rec.epoch !== null) confirmed.add(rec.epoch);
       if (rec.kind !== "raised") continue;
       const marks = raised.get(rec.epoch) ?? {};
       raised.set(rec.epoch, { ...marks, ...rec.marks });
     }
-    return this.epochRecs.map(({ record }) => {
-      const marks = raised.get(record.id);
-      return marks === undefined ? record : { ...record, finalMarks: { ...record.finalMarks, ...marks } };
-    });
+    return this.epochRecs.map(({ record }) => ({
+      ...record,
+      finalMarks: { ...record.finalMarks, ...raised.get(record.id) },
+      commanded: record.commanded || confirmed.has(record.id),
+    }));
   }
 
   get newestEpoch(): EpochId | null {

@@ -6,7 +6,7 @@ import { type Attempt, type Request, short, type SimGateway } from "./gateway.ts
 import { type SimNode } from "./node.ts";
 import { type Play } from "./play.ts";
 import { type SimTracker } from "./tracker.ts";
-import { type Token } from "./truth.ts";
+import { ownerOf, type Token } from "./truth.ts";
 
 export type Act = (play: Play) => void;
 
@@ -72,7 +72,7 @@ function acknowledge(play: Play): void {
 
 function settle(play: Play): void {
   const at = gateway(play);
-  const attempt = play.random.pick(at.open("unknown"));
+  const attempt = play.random.pick([...at.open("unknown"), ...at.open("settled")]);
   if (attempt === undefined) return;
   play.meet("unknown outcome");
   if (play.world.habits.retriesUnsettled) {
@@ -139,8 +139,10 @@ function readNear(play: Play): void {
 export function present(play: Play, at: SimTracker, { txn, place }: Token): void {
   const { id, attempt, kind } = txn;
   const level = play.config.levels.at(-1)?.name ?? "";
-  if (!judge(at.state, { id, attempt, kind, place }, level).needsProof) return;
-  at.send({ kind: "token_presented", nowMs: play.clock(at), id, attempt, tokenKind: kind, place });
+  const parent = play.world.truth.parentOf(place.epoch);
+  if (!judge(at.state, { id, attempt, kind, place, parent }, level).needsProof) return;
+  const says = { tokenKind: kind, place, parent, owner: ownerOf(txn.request) };
+  at.send({ kind: "token_presented", nowMs: play.clock(at), id, attempt, ...says });
 }
 
 function stop(play: Play, of: SimNode | undefined, clean: boolean): void {

@@ -1,8 +1,14 @@
 // One run of the simulation: a world, its gateways and its trackers, and everything that lies between them. Each operation has
 // a seed of its own, so that taking one out of a script changes nothing of the others.
-import { type EpochId } from "@highwater/protocol";
+import { type EpochId, type TxnId } from "@highwater/protocol";
 import { type Authority, type NodeReport } from "@highwater/store/rules";
-import { type AnnouncedItem, type CoreConfig, type Published, type TrackerEvent } from "../src/core/index.ts";
+import {
+  type AnnouncedItem,
+  type CoreConfig,
+  markIn,
+  type Published,
+  type TrackerEvent,
+} from "../src/core/index.ts";
 import { brokenWord } from "../src/events/new-events.ts";
 import { marksToShare } from "../src/shell/shared-marks.ts";
 import { Checker } from "./checker.ts";
@@ -10,6 +16,7 @@ import { type Request, short, SimGateway } from "./gateway.ts";
 import { type SimNode } from "./node.ts";
 import { Random } from "./random.ts";
 import { type Message, SimTracker } from "./tracker.ts";
+import { type Token } from "./truth.ts";
 import { type Habits, World } from "./world.ts";
 
 /** What can happen to a word on its way, in percent. */
@@ -64,6 +71,11 @@ export class Play {
       reach: (process: string, node: string) => this.reach(process, node),
       say: (what: () => string) => {
         this.say(what);
+      },
+      isMarked: ({ epoch, offset }: Token["place"]) =>
+        this.trackers.some(({ state }) => (markIn(state, epoch, config.exposureLevel) ?? -1n) >= offset),
+      onRefused: (id: TxnId, epoch: EpochId) => {
+        this.checker.onRefused(id, epoch);
       },
     };
     this.gateways = Array.from({ length: setting.gateways }, (_, n) => new SimGateway(n, parts));
@@ -148,7 +160,9 @@ export class Play {
         if (item.kind === "position" || (item.kind === "intent" && !heard.has(key)))
           heard.set(key, item.kind);
         const from = { gateway: `g${String(gateway)}`, region: gateway === 0 ? "east" : "west" };
-        tracker.send({ kind: "announced", nowMs, from, items: [item] });
+        const parent = this.world.truth.parentOf(item.epoch);
+        const parents = parent === null ? {} : { [item.epoch]: parent };
+        tracker.send({ kind: "announced", nowMs, from, items: [item], parents });
       }
     }
   }

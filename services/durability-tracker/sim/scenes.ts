@@ -1,5 +1,5 @@
 // Whole scenes, so that scripts get anywhere, and the peace at the end of each: the same operations, one after the other.
-import { outranks } from "@highwater/protocol";
+import { type EpochId, outranks } from "@highwater/protocol";
 import { type SimGateway } from "./gateway.ts";
 import { type SimTracker } from "./tracker.ts";
 import { type Act, clone, command, connect, OPS, present, primary, promote, size } from "./ops.ts";
@@ -172,7 +172,7 @@ export function settleDown(play: Play): SimNode {
   crown(play, ruler);
   for (let round = 0; round < 12; round++) {
     for (const gateway of gateways)
-      for (const phase of ["announced", "committed", "unknown"] as const)
+      for (const phase of ["announced", "committed", "unknown", "settled"] as const)
         for (const attempt of gateway.open(phase)) gateway.settle(attempt);
     for (const tracker of trackers) for (const token of world.truth.tokens) present(play, tracker, token);
     for (let open = 5; open > 0; open--) answerAll(play);
@@ -210,11 +210,19 @@ function crown(play: Play, ruler: SimNode): void {
   throw new Error(`nobody could make them agree on a primary: ${views.join("; ")}`);
 }
 
-/** Nobody takes another for the primary, and nobody waits for an epoch that is no more. */
-function everybodyFollows({ trackers, gateways, world }: Play, { epoch }: SimNode): boolean {
+/** Nobody takes another for the primary, and nobody waits for an epoch that is no more, but may have ended this one. */
+function everybodyFollows({ trackers, gateways, world: { truth } }: Play, { epoch }: SimNode): boolean {
+  if (epoch === null) return false;
   const isKing = ({ watcher: { authority } }: SimTracker | SimGateway): boolean =>
     authority.kind === "primary" && authority.epoch === epoch;
   if (![...trackers, ...gateways].every(isKing)) return false;
-  const epochs = [...world.truth.epochs.keys()];
-  return trackers.every(({ state }) => epochs.every((id) => outranks(state.ancestry, id, state.epochs)));
+  const isOver = ({ state: { ancestry, epochs } }: SimTracker, id: EpochId): boolean => {
+    if (id === epoch || outranks(ancestry, id, epochs)) return true;
+    // Of an epoch whose record it has not seen, tokens tell the parent and no more.
+    const from = epochs.has(id) ? id : truth.parentOf(id);
+    const chain = from === null ? [] : epochs.ancestry(from);
+    const common = chain.find((record) => ancestry.some((own) => own.id === record.id));
+    return common !== undefined && common.id !== epoch && !outranks(chain.reverse(), epoch, epochs);
+  };
+  return trackers.every((tracker) => [...truth.epochs.keys()].every((id) => isOver(tracker, id)));
 }

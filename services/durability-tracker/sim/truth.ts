@@ -20,6 +20,9 @@ export interface Txn {
   readonly request: number;
 }
 
+/** Whose a request is. */
+export const ownerOf = (request: number): bigint => BigInt(1 + (request % 3));
+
 export interface Token {
   readonly n: number;
   readonly txn: Txn;
@@ -78,6 +81,18 @@ export class Truth {
     const home = nodes.find(({ id }) => id === truth?.record.node)?.site;
     if (truth === undefined || home === undefined) return false;
     return holds(rule, home, nodes, (node) => truth.onDisk.get(node.site.id)?.recs.has(rec) === true);
+  }
+
+  /** What a token of the epoch says of the one before. */
+  parentOf(epoch: EpochId): EpochId | null {
+    return (this.epochs.get(epoch)?.record.previous ?? null) as EpochId | null;
+  }
+
+  /** The epoch and those before it, newest first. */
+  historyOf(epoch: EpochId): EpochId[] {
+    const history: EpochId[] = [];
+    for (let at: EpochId | null = epoch; at !== null; at = this.parentOf(at)) history.push(at);
+    return history;
   }
 
   /** The epochs whose history contains this one. */

@@ -58,6 +58,7 @@ export class World {
   readonly copies: Image[] = [];
   #ids = 0;
   #names = 0;
+  readonly #confirmed = new Set<EpochId>();
   /** No two server processes are alike, on whatever node. */
   #lives = 0;
 
@@ -299,13 +300,13 @@ export class World {
     if (!node.isPrimary) return null;
     const previous = node.log.findLast((rec) => rec.kind === "epoch");
     if (previous !== undefined && node.epoch === previous.record.id && isSettled(node, request)) {
-      if (request.command !== null) this.#obey(node, request.command);
+      if (request.command !== null) this.#obey(node, request.command, node.epoch);
       return previous.record;
     }
     // What was on disks in the epoch that ends here was there, also if it began within the same operation.
     this.truth.witness(this.nodes);
     const fork = forkOf(this.#facts(node, previous, request));
-    if (request.command !== null) this.#obey(node, request.command);
+    if (request.command !== null) this.#obey(node, request.command, null);
     // From here on it is the new epoch's log.
     node.sentinel = null;
     const n = this.truth.epochs.size + 1;
@@ -334,8 +335,15 @@ export class World {
     return record;
   }
 
-  #obey(node: SimNode, id: string): void {
-    this.#append(node, { kind: "obeyed", id, end: node.end + 1n });
+  /** `epoch`: one that had begun before the command. */
+  #obey(node: SimNode, id: string, epoch: EpochId | null): void {
+    this.#append(node, { kind: "obeyed", id, epoch, end: node.end + 1n });
+    if (epoch !== null) this.#confirmed.add(epoch);
+  }
+
+  /** An operator has named the epoch's node, when it began or since. */
+  isCommanded(epoch: EpochId): boolean {
+    return this.#confirmed.has(epoch) || this.truth.epochs.get(epoch)?.record.commanded === true;
   }
 
   // ---- what trackers tell each other
@@ -354,9 +362,10 @@ export class World {
   /** Under each key once. */
   recordWord(node: SimNode, epoch: EpochId, event: NewEvent): void {
     if (node.epoch !== epoch) return;
-    const { key } = event;
-    if (!node.log.some((rec) => rec.kind === "word" && rec.key === key))
-      this.#append(node, { kind: "word", key, event, end: node.end + 6n });
+    const { key, owner } = event;
+    const known = node.log.findLast((rec) => rec.kind === "word" && rec.key === key);
+    const isPoorer = known?.kind === "word" && known.event.owner === 0n && owner !== 0n;
+    if (known === undefined || isPoorer) this.#append(node, { kind: "word", key, event, end: node.end + 6n });
   }
 
   #facts(

@@ -39,7 +39,7 @@ const ABOUT: AboutVariables = {
   ),
   TRACKER_ALIVE_MS: about("a node that was not heard of for so long does not count among the survivors"),
   TRACKER_PUBLISH_PATIENCE_MS: about(
-    "how long a loss may wait for the strongest level before it is told at the next weaker one",
+    "how long a loss may wait for the strongest level before it is told at the next weaker one; without an operator's command never below the exposure level",
   ),
   TRACKER_INTENT_PATIENCE_MS: about(
     "an id whose outcome was not announced is settled after so long; longer than a transaction may take",

@@ -21,6 +21,7 @@ function makeAnnouncer(options: { trackers?: string[]; maxPending?: number } = {
       trackers: options.trackers ?? [NEAR],
       maxPending: options.maxPending ?? 1_000,
       onContact: () => undefined,
+      parentOf: () => null,
     },
   );
   return { clock, transport, log, announcer };

@@ -3,7 +3,7 @@
 import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
 import { sleep } from "@highwater/store";
 import { type Deps } from "./deps.ts";
-import { Item, TrackerQueue } from "./trackers/announcements.ts";
+import { Item, TrackerQueue, type TrackerQueueOptions } from "./trackers/announcements.ts";
 
 export interface AnnouncerOptions {
   readonly gateway: string;
@@ -12,6 +12,7 @@ export interface AnnouncerOptions {
   /** Ids that no tracker has acknowledged. */
   readonly maxPending: number;
   readonly onContact: () => void;
+  readonly parentOf: TrackerQueueOptions["parentOf"];
 }
 
 /** What a client wants to be known of its transaction. */
@@ -99,6 +100,7 @@ export class Announcer {
           url,
           trimAbove: ITEMS_PER_ID * options.maxPending,
           onContact: options.onContact,
+          parentOf: options.parentOf,
         }),
     );
   }

@@ -1,6 +1,7 @@
 // "It never commits" is worth what the tombstone is that says so. One that only the primary has goes with the primary, and then a
-// copy of the request that was under way for long may commit after all. So it is told when the tombstone has reached the level
-// at which nothing is at risk any more.
+// copy of the request that was under way for long may commit after all, or the attempt that the tombstone denies reigns again. So
+// it is told when the tombstone has reached the level at which nothing is at risk any more. By the same rule trackers tell of
+// losses (publishProven() of the tracker's core), also in this: once an operator has chosen a history, what it has lost is lost.
 import { type FlushHelp } from "./flush.ts";
 import { type MarkBoard, type WaitEnd } from "./marks.ts";
 import { type Primary } from "./primary.ts";
@@ -12,6 +13,8 @@ export interface FinalityParts {
   readonly flush: FlushHelp;
   /** Below it a transaction counts as exposed. Null: no tracker is configured, and nobody tells of marks. */
   readonly level: string | null;
+  /** What is lost to a history that an operator has chosen is final from here on: the primary's own disk. */
+  readonly chosenLevel: string;
 }
 
 export class Finality {
@@ -23,13 +26,15 @@ export class Finality {
 
   /** `reached`: it may be told, also of whatever is no tombstone. `ended`: the next epoch may lack it; settle it there. */
   await(settled: Settled, limitMs: number, signal?: AbortSignal): Promise<WaitEnd> {
-    const { marks, primary, flush, level } = this.#parts;
+    const { marks, primary, flush, level, chosenLevel } = this.#parts;
     if ((settled.kind !== "aborted" && settled.kind !== "lost") || level === null)
       return Promise.resolve("reached");
-    const { epoch, offset } = settled;
+    const { kind, epoch, offset } = settled;
     const { reign } = primary;
     // The position was read after the tombstone; nothing need be there yet that would bring it to disk.
     if (reign?.epoch === epoch) flush.committed(reign);
-    return marks.wait({ epoch, level, offset }, limitMs, signal);
+    // `aborted` is about the epoch that the tombstone is in: that this one was chosen does not keep a failover from undoing it.
+    const isChosen = kind === "lost" && primary.recordOf(epoch)?.commanded === true;
+    return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);
   }
 }

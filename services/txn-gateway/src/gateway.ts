@@ -1,4 +1,5 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
+import { type EpochId } from "@highwater/protocol";
 import { Admission, Callers, GATEWAY, hostOf, makeAuthenticator, registerProcess } from "@highwater/service";
 import { makeAuthorityRule, sleep } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
@@ -89,6 +90,7 @@ export class Gateway {
       trackers: config.trackers,
       maxPending: config.maxPendingAnnouncements,
       onContact,
+      parentOf: (epoch) => this.primary.recordOf(epoch as EpochId)?.previous ?? null,
     });
     this.#exposure = this.#makeExposure(config);
     const trackers = new TrackerOrder(deps.clock, config.trackers);
@@ -128,10 +130,12 @@ export class Gateway {
     this.#registerMetrics();
   }
 
-  #makeFinality({ trackers, exposure }: Config): Finality {
+  #makeFinality({ trackers, exposure, topology }: Config): Finality {
     const { marks, primary } = this;
+    const { level } = exposure;
     return new Finality({
-      ...{ marks, primary, flush: this.#flush, level: trackers.length === 0 ? null : exposure.level },
+      ...{ marks, primary, flush: this.#flush, level: trackers.length === 0 ? null : level },
+      chosenLevel: Object.keys(topology.levels)[0] ?? level,
     });
   }
 

@@ -92,12 +92,13 @@ function judgeTransfers({ final, byId }: History, findings: Findings): void {
 }
 
 /** Whoever runs a body again has been told that the first run has no effect. */
-function judgeReruns({ transactions, byId }: History, findings: Findings): void {
+function judgeReruns({ transactions, byId, epochs }: History, findings: Findings): void {
   for (const { invocation, receipt } of transactions) {
     const first = invocation.rerunOf === null ? undefined : byId.get(invocation.rerunOf);
     if (first?.receipt?.kind !== "commit" || receipt?.kind !== "commit") continue;
-    // One that was told as lost and came back is broken, and said to be.
-    if (first.words.some(({ verdict }) => verdict === "broken")) continue;
+    // It was told as lost, and an operator has brought its history back: then it is broken, and said to be. No failover may do so.
+    const isBroken = first.words.some(({ verdict }) => verdict === "broken");
+    if (isBroken && first.attempts.some((attempt) => epochs.wasChosenSince(attempt))) continue;
     findings.violation("once.rerun", [first.invocation.txn, invocation.txn], () => {
       const said = first.answer?.outcome ?? "not";
       return `T1 was answered (${said}), its body ran again as T2, and both are there in the end`;

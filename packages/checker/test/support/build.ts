@@ -85,7 +85,7 @@ export function epoch(
   previous: string | null,
   overrides: Partial<FinalState["epochs"][number]> = {},
 ): FinalState["epochs"][number] {
-  return { id, seq: Number(id.slice(1)), previous, node: "a", reigned: true, ...overrides };
+  return { id, seq: Number(id.slice(1)), previous, node: "a", reigned: true, commanded: false, ...overrides };
 }
 
 function receiptOf(spec: Spec): FinalState["receipts"][number]["kind"] | null {

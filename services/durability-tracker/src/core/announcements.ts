@@ -1,10 +1,10 @@
 // What gateways announce and what clients present: from words about an attempt to an entry of the ledger.
-import { type Offset } from "@highwater/protocol";
+import { type EpochId, type Offset } from "@highwater/protocol";
 import { addDeadline } from "./delays.ts";
-import { countEntry, ownerAccount, type Source, sourceOf } from "./exposure.ts";
+import { countEntry, expose, ownerAccount, type Source, sourceOf } from "./exposure.ts";
 import { complete, drop, enter, entryKey, isQueued, newEntry, queue } from "./ledger.ts";
 import { hasAll } from "./levels.ts";
-import { placeAgain } from "./placing.ts";
+import { placeAdrift, placeAgain } from "./placing.ts";
 import { reappear, tell } from "./proof.ts";
 import {
   type AnnouncedItem,
@@ -20,8 +20,10 @@ import { type Waiting } from "./waiting-table.ts";
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
 export function takeAnnouncements(state: TrackerState, event: EventOf<"announced">, effects: Effect[]): void {
-  const { from } = event;
+  const { from, parents = {} } = event;
   const source = from === undefined ? null : sourceOf(state, from.gateway, from.region);
+  for (const [epoch, parent] of Object.entries(parents))
+    learnParent(state, epoch as EpochId, parent, effects);
   for (const item of event.items) takeOne(state, item, source, effects);
 }
 
@@ -130,12 +132,22 @@ function watchDelay(state: TrackerState, { id, epoch, maxDelayMs, level = "" }: 
   addDeadline(state, { key: entryKey(id, epoch), id, attempt: epoch, level, atMs });
 }
 
+/** The epoch's own record may be on no node that survives. What it followed says which history has left it behind. */
+function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effects: Effect[]): void {
+  if (!state.epochs.learnParent(epoch, parent)) return;
+  effects.push({ kind: "save_parent", epoch, parent });
+  placeAdrift(state, effects);
+}
+
 /** Somebody holds a token that only a look-up can judge: from now on the ledger holds it too. */
 export function takeToken(state: TrackerState, event: EventOf<"token_presented">, effects: Effect[]): void {
+  const { parent = null, owner = 0n } = event;
+  if (parent !== null) learnParent(state, event.place.epoch, parent, effects);
   // In the backlog only its place matters, and the gateway has told it.
   if (event.attempt === state.backlog.epoch && state.backlog.has(event.id)) return;
   const known = state.entries.get(entryKey(event.id, event.attempt));
   if (known !== undefined) {
+    learnOwner(state, known, owner, effects);
     if (isOther(known, event.place)) known.hasOtherTokens = true;
     learnPlace(state, known, event.place, effects);
     return;
@@ -145,10 +157,22 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
     attempt: event.attempt,
     kind: event.tokenKind,
     announced: false,
+    owner: ownerAccount(state, owner),
   });
   entry.origin = event.place;
   state.entries.set(entry.key, entry);
   placeAgain(state, entry, event.place, effects);
+}
+
+/** Told for nobody, by somebody who had heard less: the owner has yet to hear of it. */
+function learnOwner(state: TrackerState, entry: Entry, owner: bigint, effects: Effect[]): void {
+  if (owner === 0n || entry.owner.owner !== 0n) return;
+  const isExposed = entry.isExposed;
+  if (isExposed) expose(state, -1, entry.owner, null);
+  entry.owner = ownerAccount(state, owner);
+  if (isExposed) expose(state, 1, entry.owner, null);
+  effects.push({ kind: "save", entry });
+  if (entry.state.kind === "gone") tell(state, entry, effects);
 }
 
 /**

@@ -1,6 +1,7 @@
 // What only receipts can prove: asks for them, weighs the answers, and tells of losses once the proof itself is safe.
-import { type Verdict } from "@highwater/protocol";
+import { type EpochId, type Verdict } from "@highwater/protocol";
 import { drop, enter } from "./ledger.ts";
+import { levelNames } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
 import { noticeBrokenLoss } from "./promises.ts";
 import {
@@ -11,7 +12,7 @@ import {
   type TrackerEvent,
   type TrackerState,
 } from "./types.ts";
-import { brokenBits, isWithinLimit, judgeEntry } from "./verdict.ts";
+import { brokenBits, isWithinLimit, judgeEntry, wasChosenOver } from "./verdict.ts";
 
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
@@ -167,7 +168,7 @@ export function reappear(state: TrackerState, entry: Entry, effects: Effect[]): 
   tell(state, entry, effects);
 }
 
-/** Tells of proven losses once the proof itself is as safe as the survivors can make it. */
+/** Tells of proven losses once no failover that respects the exposure level can take the proof back. */
 export function publishProven(state: TrackerState, effects: Effect[]): void {
   const { standing, config } = state;
   if (standing.kind !== "reigning") return;
@@ -177,15 +178,17 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
   }
   state.untold.clear();
   if (state.absent.size === 0) return;
-  const reachable = reachableLevels(state);
+  const levelsFor = finalLevels(state);
   for (const key of [...state.absent]) {
     const entry = state.entries.get(key);
     if (entry?.state.kind !== "absent") continue;
     const { asOf, sinceMs, retriedIn } = entry.state;
     if (asOf.epoch !== standing.epoch) continue;
-    if (state.nowMs - sinceMs < config.intentGraceMs && mayBeKept(state, entry)) continue;
+    const isFresh = state.nowMs - sinceMs < config.intentGraceMs;
+    if (isFresh && (mayBeKept(state, entry) || isHearsay(entry))) continue;
     const given = Math.floor((state.nowMs - sinceMs) / config.publishPatienceMs);
-    const level = reachable[Math.max(0, reachable.length - 1 - given)];
+    const levels = levelsFor(entry);
+    const level = levels[Math.max(0, levels.length - 1 - given)];
     const mark = level === undefined ? null : markIn(state, standing.epoch, level);
     if (level === undefined || mark === null || mark < asOf.offset) continue;
     const broken = brokenBits(state, entry);
@@ -194,9 +197,34 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
   }
 }
 
+/**
+ * The levels at which the proof of a loss may be told, weakest first. Below the exposure level another node may still be
+ * promoted, or kept, that has the transaction and not the tombstone: its client would run it twice. An operator's command
+ * for this history is a decision already, and then whatever the survivors can reach will do.
+ */
+function finalLevels(state: TrackerState): (entry: Entry) => readonly string[] {
+  const names = levelNames(state);
+  const safe = names.slice(Math.max(0, names.indexOf(state.config.exposureLevel)));
+  const reachable = reachableLevels(state);
+  const reachableSafe = reachable.filter((name) => safe.includes(name));
+  // A level that nobody can reach any more may have been reached before.
+  const byAncestry = reachableSafe.length > 0 ? reachableSafe : safe.slice(0, 1);
+  const chosen = new Map<EpochId, boolean>();
+  return ({ attempt }) => {
+    let isCommanded = chosen.get(attempt);
+    if (isCommanded === undefined) chosen.set(attempt, (isCommanded = wasChosenOver(state, attempt)));
+    return isCommanded ? reachable : byAncestry;
+  };
+}
+
 /** A read left no receipt: another tracker's mark, which is on its way through the store, may say that it was kept. */
 function mayBeKept(state: TrackerState, { kind, origin }: Entry): boolean {
   return kind === "read" && origin !== null && isWithinLimit(state, origin);
+}
+
+/** A token told of it. A tracker to which it was announced knows its metadata, and what is recorded first is what counts. */
+function isHearsay({ kind, announced, metadata }: Entry): boolean {
+  return kind === "write" && !announced && metadata === null;
 }
 
 /** Publishes at once, or as soon as somebody reigns. */

@@ -167,7 +167,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
           }
         }
         // Bits that the marks have given since the last save are given again by the same marks.
-        const again = restore(configOf(), it.nowMs, saved(it));
+        const again = restore(it.state.config, it.nowMs, saved(it));
         assert.deepEqual(keysOf(again), keysOf(it.state));
         assert.deepEqual(exposure(again).byOwner, exposure(it.state).byOwner);
         const { standing } = it.state;

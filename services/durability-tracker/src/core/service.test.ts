@@ -25,7 +25,7 @@ function told<K extends Effect["kind"]>(it: Driven, kind: K): Extract<Effect, { 
 }
 
 test("what is at risk is counted by region, gateway and owner, until the exposure level has it", () => {
-  const it = new Driven();
+  const it = new Driven({ exposureLevel: "region" });
   it.reign(first);
   assert.deepEqual(exposure(it.state).transactions, 0);
   assert.equal(exposure(it.state).oldestMs, null);
@@ -51,10 +51,11 @@ test("what is at risk is counted by region, gateway and owner, until the exposur
 });
 
 test("what is being looked up after a failover is at risk until it is told", () => {
-  const it = new Driven();
+  const it = new Driven({ exposureLevel: "region" });
   it.reign(first);
   announce(it, east, position(1, 80, 5n), position(2, 40, 5n));
-  it.reign(first, record(2, { node: "b", fork: 50, start: 60 }));
+  // Chosen by an operator, so that the loss is told by the primary's disk alone.
+  it.reign(first, record(2, { node: "b", fork: 50, start: 60, commanded: true }));
   assert.equal(exposure(it.state).transactions, 2);
   it.answer(70);
   assert.equal(exposure(it.state).transactions, 2, "proven absent, and not told");
@@ -65,7 +66,7 @@ test("what is being looked up after a failover is at risk until it is told", () 
 });
 
 test("an owner that comes back after its account was closed is counted once", () => {
-  const it = new Driven();
+  const it = new Driven({ exposureLevel: "region" });
   it.reign(first);
   announce(it, east, position(1, 80, 5n));
   // Durable at the exposure level, and it waits for another one.
@@ -323,7 +324,7 @@ test("a kept promise is not told as broken", () => {
 });
 
 test("the oldest of the backlog that are durable somewhere leave when there are too many", () => {
-  const it = new Driven({ maxKept: 100 });
+  const it = new Driven({ exposureLevel: "region", maxKept: 100 });
   it.reign(first);
   for (let n = 1; n <= 300; n++) it.position(n, 1, 20 + n);
   it.sleep(100);

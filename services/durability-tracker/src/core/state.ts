@@ -93,6 +93,8 @@ export type SavedWaiting = Pick<Waiting, "id" | "offset" | "metadata"> & {
 export interface Restored {
   readonly levelBits: ReadonlyMap<string, number>;
   readonly epochs: readonly EpochRecord[];
+  /** Of epochs whose record was never seen, the epoch before. */
+  readonly parents: ReadonlyMap<EpochId, EpochId>;
   readonly marks: readonly { readonly epoch: EpochId; readonly level: string; readonly offset: Offset }[];
   readonly entries: readonly SavedEntry[];
   /** The backlog of that epoch, in any order. */
@@ -108,6 +110,7 @@ export function restore(config: CoreConfig, nowMs: number, saved: Restored): Tra
   const state = initialState(config, nowMs);
   restoreLevels(state, saved);
   state.epochs.add(saved.epochs);
+  for (const [epoch, parent] of saved.parents) state.epochs.learnParent(epoch, parent);
   for (const { epoch, level, offset } of saved.marks) {
     let marks = state.marks.get(epoch);
     if (marks === undefined) state.marks.set(epoch, (marks = new Map<string, Offset>()));

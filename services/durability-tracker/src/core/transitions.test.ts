@@ -197,6 +197,7 @@ test("SPEC.md names tests that exist", () => {
     "transitions",
     "service",
     "synchronous",
+    "losses",
   ].map((name) => `${name}.test.ts`);
   const sources = [
     ...files,

@@ -285,6 +285,8 @@ export type TrackerEvent =
       /** The gateway that says so, and its region. */
       readonly from?: { readonly gateway: string; readonly region: string };
       readonly items: readonly AnnouncedItem[];
+      /** By epoch of the items, the one before it. */
+      readonly parents?: Readonly<Record<EpochId, EpochId>>;
     }
   | {
       readonly kind: "token_presented";
@@ -293,6 +295,10 @@ export type TrackerEvent =
       readonly attempt: EpochId;
       readonly tokenKind: TokenKind;
       readonly place: Place;
+      /** Whose transaction it is, as the token says. */
+      readonly owner?: bigint;
+      /** The epoch before that of its place, as the token says. */
+      readonly parent?: EpochId | null;
     }
   | {
       readonly kind: "receipts_read";
@@ -393,6 +399,8 @@ export type Effect =
   | { readonly kind: "save_levels" }
   | { readonly kind: "forget"; readonly key: string }
   | { readonly kind: "save_epochs"; readonly records: readonly EpochRecord[] }
+  /** Of an epoch whose record was never seen. */
+  | { readonly kind: "save_parent"; readonly epoch: EpochId; readonly parent: EpochId }
   | { readonly kind: "save_marks"; readonly epoch: EpochId };
 
 export interface Step {

@@ -34,6 +34,8 @@ export interface Token {
   readonly attempt: EpochId;
   readonly kind: TokenKind;
   readonly place: Place;
+  /** The epoch before that of its place. Null: it does not say. */
+  readonly parent?: EpochId | null;
   /** Its entryKey(), from whoever asks again and again. */
   readonly key?: string;
 }
@@ -56,12 +58,17 @@ export function judge(state: TrackerState, token: Token, level: string): Judgeme
   if (carried === null)
     return {
       ...waitingAt(state, token.place, level, "R1 mark"),
-      needsProof: hasEnded(state, token.place.epoch),
+      needsProof: hasEnded(state, token.place.epoch) || tellsParent(state, token),
     };
   const judged = waitingAt(state, carried, level, carried === token.place ? "R1 mark" : "R3 carried over");
   if (judged.verdict === "durable" || carried === token.place) return judged;
   if ((reachedBits(state, token.place) & levelBit(state, level)) === 0) return judged;
   return { ...plain, verdict: "durable", rule: "R2 was durable", place: carried };
+}
+
+/** No record of its epoch was ever seen, and where that epoch began decides. */
+function tellsParent({ epochs }: TrackerState, { place, parent }: Token): boolean {
+  return parent != null && !epochs.has(place.epoch) && !epochs.hasParent(place.epoch);
 }
 
 /** The token of a repeated request tells a place of its own, above the one that its attempt is known by. */
@@ -150,14 +157,44 @@ function isCurrent(state: TrackerState, epoch: EpochId): boolean {
   return state.ancestry.at(-1)?.id === epoch;
 }
 
-/** True when the reigning history has ended the epoch: contains it, supersedes it or was chosen over it. */
+/** True when the reigning history has ended the epoch: contains it, supersedes it, was chosen over it or has left it behind. */
 export function hasEnded(state: TrackerState, epoch: EpochId): boolean {
   return state.standing.kind === "reigning" && isEnded(state, epoch);
 }
 
 /** ... or did when somebody last reigned. */
 function isEnded(state: TrackerState, epoch: EpochId): boolean {
-  return !isCurrent(state, epoch) && outranks(state.ancestry, epoch, state.epochs);
+  if (isCurrent(state, epoch)) return false;
+  return outranks(state.ancestry, epoch, state.epochs) || isLeftBehind(state, epoch);
+}
+
+/**
+ * It descends from an epoch that this history has gone on from, is no part of this history, and has not ended it. Somebody has
+ * authority, so its own node has none: what committed there is not in the history that reigns. That an operator may still choose
+ * it is why losses are told no sooner than publishProven() says.
+ */
+function isLeftBehind({ ancestry, epochs }: TrackerState, epoch: EpochId): boolean {
+  const current = ancestry.at(-1)?.id as EpochId | undefined;
+  const chain = epochs.ancestry(epoch);
+  const common = lastCommon(ancestry, chain);
+  if (current === undefined || common === undefined || common === current) return false;
+  return !outranks(chain.reverse(), current, epochs);
+}
+
+/** True when an operator's command, given after this history and the epoch's had parted, chose this one. */
+export function wasChosenOver({ ancestry, epochs }: TrackerState, epoch: EpochId): boolean {
+  const common = lastCommon(ancestry, epochs.ancestry(epoch));
+  const from = ancestry.findIndex(({ id }) => id === common);
+  // A command may confirm an epoch after it has begun: its newest record says so.
+  const isChoice = ({ id, supersedes }: EpochRecord): boolean =>
+    (common !== undefined && epochs.get(id as EpochId)?.commanded === true) || supersedes.includes(epoch);
+  return ancestry.slice(from + 1).some(isChoice);
+}
+
+/** Where a history, newest first, has parted from this one; undefined when it is not known that they have met. */
+function lastCommon(ancestry: readonly EpochRecord[], chain: readonly EpochRecord[]): string | undefined {
+  const own = new Set(ancestry.map(({ id }) => id));
+  return chain.find(({ id }) => own.has(id))?.id;
 }
 
 /**

@@ -39,12 +39,20 @@ export function announcementRoutes(
         detail: checked.faults.join("; "),
         fields: checked.faults,
       });
-    const { gateway, region = UNKNOWN_REGION, announcements } = checked.value;
-    const items = announcements.map(announcedItem);
-    loop.dispatch({ kind: "announced", nowMs: clock.monotonicMs(), from: { gateway, region }, items });
+    const { gateway, region = UNKNOWN_REGION, announcements, parents = {} } = checked.value;
+    loop.dispatch({
+      ...{ kind: "announced", nowMs: clock.monotonicMs(), from: { gateway, region } },
+      items: announcements.map(announcedItem),
+      parents: epochsOf(parents),
+    });
     await ledger.flush();
     return reply.code(204).send();
   });
+}
+
+function epochsOf(parents: Readonly<Record<string, string>>): Record<EpochId, EpochId> {
+  const pairs = Object.entries(parents).map(([epoch, parent]) => [epoch.toLowerCase(), parent.toLowerCase()]);
+  return Object.fromEntries(pairs) as Record<EpochId, EpochId>;
 }
 
 function announcedItem(item: AnnouncementBatch["announcements"][number]): AnnouncedItem {

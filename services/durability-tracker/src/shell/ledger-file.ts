@@ -24,6 +24,9 @@ interface Batch {
   readonly waiting: Map<TxnId, Waiting>;
 }
 
+/** Of an epoch, in the key of a row that says which epoch it followed. */
+const PARENT = "parent/";
+
 const emptyBatch = (): Batch => ({
   clearsWaiting: false,
   through: null,
@@ -92,7 +95,10 @@ export class LedgerFile {
     );
     const waitingEpoch = (meta.get("waiting_epoch") as EpochId | undefined) ?? null;
     const reigning = (meta.get("reigning") as EpochId | undefined) ?? null;
-    return { epochs, marks, entries, levelBits, waitingEpoch, waiting: [], reigning };
+    const parents = new Map<EpochId, EpochId>();
+    for (const [key, parent] of meta)
+      if (key.startsWith(PARENT)) parents.set(key.slice(PARENT.length) as EpochId, parent as EpochId);
+    return { epochs, parents, marks, entries, levelBits, waitingEpoch, waiting: [], reigning };
   }
 
   /** The backlog, in parts and in the order of the offsets. */
@@ -155,6 +161,10 @@ export class LedgerFile {
 
   saveEpoch(record: EpochRecord): void {
     this.#put({ table: "epoch", key: record.id, body: JSON.stringify(record) });
+  }
+
+  saveParent(epoch: EpochId, parent: EpochId): void {
+    this.#put({ table: "meta", key: PARENT + epoch, body: parent });
   }
 
   saveMark(epoch: EpochId, level: string, offset: Offset): void {

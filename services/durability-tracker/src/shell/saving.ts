@@ -30,6 +30,9 @@ export function saveEffect(ledger: LedgerFile, state: TrackerState, effect: Savi
     case "save_epochs":
       for (const record of effect.records) ledger.saveEpoch(record);
       return;
+    case "save_parent":
+      ledger.saveParent(effect.epoch, effect.parent);
+      return;
     case "save_marks":
       saveMarks(ledger, state, effect.epoch);
   }

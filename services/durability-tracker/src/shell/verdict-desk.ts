@@ -1,6 +1,7 @@
 // Answers what became of the transactions whose tokens somebody holds. Judges by the core, and waits where that was asked for.
 import {
   decodeToken,
+  type EpochId,
   type ErrorCode,
   ERRORS,
   HighwaterError,
@@ -35,7 +36,8 @@ const BLIND_WAIT_MS = 200;
 
 interface Question {
   readonly text: string;
-  readonly token: Token;
+  readonly token: Token & { readonly parent: EpochId | null };
+  readonly owner: bigint;
 }
 
 /** A request that waits, and looks again when told to. */
@@ -76,9 +78,9 @@ export class VerdictDesk {
     }
     let pending = questions;
     const judgeAll = (): boolean => {
-      pending = pending.filter(({ text, token }) => {
-        const judged = this.#judge(text, token, level);
-        answers.set(text, judged);
+      pending = pending.filter((question) => {
+        const judged = this.#judge(question, level);
+        answers.set(question.text, judged);
         return judged.verdict === "pending";
       });
       return pending.length === 0;
@@ -163,13 +165,14 @@ export class VerdictDesk {
     this.#looking = false;
   }
 
-  #judge(text: string, token: Token, level: string): TokenVerdict {
+  #judge({ text, token, owner }: Question, level: string): TokenVerdict {
     const loop = this.#loop;
-    const { id, attempt, kind, place } = token;
+    const { id, attempt, kind, place, parent } = token;
     let judged = judge(loop.state, token, level);
     if (judged.needsProof) {
       const nowMs = this.#clock.monotonicMs();
-      loop.dispatch({ kind: "token_presented", nowMs, id, attempt, tokenKind: kind, place });
+      const whose = { tokenKind: kind, owner, parent } as const;
+      loop.dispatch({ kind: "token_presented", nowMs, id, attempt, place, ...whose });
       judged = judge(loop.state, token, level);
     }
     return {
@@ -193,8 +196,9 @@ function readToken(text: string, principal: Principal, level: string): Question 
   if (content === undefined) return refused("invalid_token", text, level);
   // What is another's is not even looked up.
   if (!mayReadOf(principal, content.owner ?? 0n)) return refused("forbidden", text, level);
-  const { id, attempt, kind, epoch, offset } = content;
-  return { text, token: { id, attempt, kind, place: { epoch, offset }, key: entryKey(id, attempt) } };
+  const { id, attempt, kind, epoch, offset, owner = 0n } = content;
+  const place = { epoch, offset };
+  return { text, owner, token: { id, attempt, kind, place, parent: null, key: entryKey(id, attempt) } };
 }
 
 function refused(

@@ -96,7 +96,8 @@ export class Driven {
   readonly effects: Effect[] = [];
 
   constructor(over: Partial<CoreConfig> = {}) {
-    this.state = initialState(configOf(over), this.nowMs);
+    // Most tests want a loss to be told as soon as its proof is on the primary's disk.
+    this.state = initialState(configOf({ exposureLevel: "disk", ...over }), this.nowMs);
   }
 
   send(event: Timed<TrackerEvent>): readonly Effect[] {
@@ -197,7 +198,13 @@ export class Driven {
     return this.announce({ kind: "position", id: txnId(n), epoch: epochId(epoch), offset: off(offset) });
   }
 
-  present(n: number, epoch: number, offset: number, kind: "read" | "write" = "write"): readonly Effect[] {
+  present(
+    n: number,
+    epoch: number,
+    offset: number,
+    kind: "read" | "write" = "write",
+    says: { readonly owner?: bigint; readonly parent?: EpochId } = {},
+  ): readonly Effect[] {
     const place = { epoch: epochId(epoch), offset: off(offset) };
     return this.send({
       kind: "token_presented",
@@ -205,6 +212,7 @@ export class Driven {
       attempt: epochId(epoch),
       tokenKind: kind,
       place,
+      ...says,
     });
   }
 

@@ -5,6 +5,7 @@ import { type Effect, type Restored, type TrackerState } from "../../src/core/in
 
 export class Disk {
   readonly epochs = new Map<string, string>();
+  readonly parents = new Map<EpochId, EpochId>();
   readonly marks = new Map<string, { epoch: EpochId; level: string; offset: Offset }>();
   readonly entries = new Map<string, string>();
   waiting = new Map<string, string>();
@@ -42,6 +43,9 @@ export class Disk {
       case "save_epochs":
         for (const record of effect.records) this.epochs.set(record.id, JSON.stringify(record));
         return;
+      case "save_parent":
+        this.parents.set(effect.epoch, effect.parent);
+        return;
       case "save_marks":
         for (const [level, offset] of state.marks.get(effect.epoch) ?? [])
           this.marks.set(`${effect.epoch}/${level}`, { epoch: effect.epoch, level, offset });
@@ -55,6 +59,7 @@ export class Disk {
     return {
       levelBits: new Map(JSON.parse(this.levels) as [string, number][]),
       epochs: [...this.epochs.values()].map((text) => JSON.parse(text) as EpochRecord),
+      parents: this.parents,
       marks: [...this.marks.values()],
       entries: [...this.entries.values()].map(decodeEntry),
       waitingEpoch: this.waitingEpoch,

@@ -40,6 +40,8 @@ export interface TrackerQueueOptions {
   /** Above this length, what another tracker holds is left out here. */
   readonly trimAbove: number;
   readonly onContact: () => void;
+  /** The epoch before, if it is known. */
+  readonly parentOf: (epoch: string) => string | null;
 }
 
 const SEND_TIMEOUT_MS = 5_000;
@@ -143,9 +145,10 @@ export class TrackerQueue {
   }
 
   async #send(batch: readonly Item[]): Promise<boolean> {
-    const { gateway, region, url, onContact } = this.#options;
+    const { gateway, region, url, onContact, parentOf } = this.#options;
     const from = `"gateway":${JSON.stringify(gateway)},"region":${JSON.stringify(region)}`;
-    const body = `{${from},"announcements":[${batch.map((item) => item.json).join(",")}]}`;
+    const parents = parentsOf(batch, parentOf);
+    const body = `{${from},"parents":${parents},"announcements":[${batch.map((item) => item.json).join(",")}]}`;
     try {
       const answer = await this.#deps.transport.post(`${url}/internal/announcements`, body, SEND_TIMEOUT_MS);
       onContact();
@@ -174,4 +177,13 @@ export class TrackerQueue {
     const ceiling = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2 ** Math.min(this.#failures, 16));
     return ceiling * (0.5 + 0.5 * this.#deps.rng.random());
   }
+}
+
+function parentsOf(batch: readonly Item[], parentOf: TrackerQueueOptions["parentOf"]): string {
+  const epochs = [...new Set(batch.map(({ announcement }) => announcement.epoch))];
+  const known = epochs.flatMap((epoch) => {
+    const parent = parentOf(epoch);
+    return parent === null ? [] : [[epoch, parent]];
+  });
+  return JSON.stringify(Object.fromEntries(known));
 }

@@ -1,0 +1,217 @@
+// Goal: a loss is told when no failover can take it back, to its owner, and of every epoch that was left behind.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Driven, epochId, off, record, txnId } from "../../test/support/core.ts";
+
+const first = record(1);
+/** Node b took over; above 50 nothing is proven. */
+const second = record(2, { node: "b", cause: "promotion", fork: 50, start: 60 });
+const LEVELS = ["disk", "zone", "region", "global"];
+const verdicts = (it: Driven, n = 1, epoch = 1): string[] =>
+  LEVELS.map((level) => it.verdict(n, epoch, 80, level));
+
+/** One transaction whose receipt the successor lacks; the tombstone is on the new primary's disk alone. */
+function provenOn(it: Driven, ...epochs: Parameters<Driven["reign"]>): Driven {
+  it.reign(first);
+  it.position(1, 1, 80);
+  it.reign(first, ...epochs);
+  it.answer(75);
+  it.positions(80);
+  return it;
+}
+
+/** As time passes, with the reigning node in sight. */
+function wait(it: Driven, ms: number): void {
+  for (let waited = 0; waited < ms; waited += 1_000) {
+    it.report("b", it.state.ancestry, { role: "primary" });
+    it.sleep(1_000);
+  }
+}
+
+test("a loss is told by no weaker level than the exposure level, however long that takes", () => {
+  const it = provenOn(new Driven({ exposureLevel: "region" }), second);
+  wait(it, 3_600_000);
+  assert.deepEqual(it.published, [], "the other node may still be kept, and it has the transaction");
+  assert.deepEqual(verdicts(it), ["pending", "pending", "pending", "pending"]);
+  it.confirm(85, { c: ["s1", 80] });
+  assert.deepEqual(
+    it.published.map(({ settledAt }) => settledAt),
+    ["region"],
+  );
+  assert.deepEqual(verdicts(it), ["lost", "lost", "lost", "lost"]);
+});
+
+test("new transactions of the only node that is left commit and become durable while a loss waits", () => {
+  const it = provenOn(new Driven({ exposureLevel: "region" }), second);
+  it.position(2, 2, 90);
+  it.positions(95);
+  assert.equal(it.verdict(2, 2, 90, "disk"), "durable");
+  assert.equal(it.verdict(1, 1, 80, "disk"), "pending");
+});
+
+test("an operator's command for the history releases its losses, at what the survivors can reach", () => {
+  const it = provenOn(new Driven({ exposureLevel: "region" }), { ...second, commanded: true });
+  assert.equal(it.published[0]?.settledAt, "disk");
+});
+
+test("a command that confirms an epoch after it has begun releases its losses as well", () => {
+  const it = provenOn(new Driven({ exposureLevel: "region" }), second);
+  assert.equal(it.published.length, 0);
+  it.report("b", [first, { ...second, commanded: true }], { role: "primary" });
+  assert.equal(it.published[0]?.settledAt, "disk");
+});
+
+test("a command before the histories parted releases nothing", () => {
+  const it = new Driven({ exposureLevel: "region" });
+  const chosen = { ...first, commanded: true };
+  it.reign(chosen);
+  it.position(1, 1, 80);
+  it.reign(chosen, second);
+  it.answer(75);
+  it.positions(80);
+  wait(it, 60_000);
+  assert.deepEqual(it.published, []);
+});
+
+test("what was told as lost at the exposure level, and is chosen again by an operator, is broken", () => {
+  const it = provenOn(new Driven({ exposureLevel: "region" }), second);
+  it.confirm(85, { c: ["s1", 80] });
+  const twin = record(3, { node: "d", previous: first.id, fork: 80, start: 90, commanded: true });
+  it.reign(first, { ...twin, supersedes: [second.id] });
+  assert.deepEqual(verdicts(it), ["broken", "broken", "broken", "broken"]);
+});
+
+test("a loss that only a token tells of is its owner's", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  it.present(1, 1, 80, "write", { owner: 7n });
+  it.present(2, 1, 80, "read", { owner: 7n });
+  it.answer(75);
+  it.positions(80);
+  it.sleep(3_000);
+  assert.deepEqual(
+    it.published.map(({ owner, kind }) => ({ owner, kind })).sort((a, b) => (a.kind < b.kind ? -1 : 1)),
+    [
+      { owner: 7n, kind: "read" },
+      { owner: 7n, kind: "write" },
+    ],
+  );
+});
+
+test("a loss that was told for nobody is told again for its owner, once", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  it.present(1, 1, 80);
+  it.answer(75);
+  it.positions(80);
+  it.sleep(3_000);
+  it.present(1, 1, 80, "write", { owner: 7n });
+  it.present(1, 1, 80, "write", { owner: 7n });
+  assert.deepEqual(
+    it.published.map(({ owner }) => owner),
+    [0n, 7n],
+  );
+});
+
+test("a loss that only a token tells of leaves the first word to a tracker that knows its metadata", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  it.present(1, 1, 80, "write", { owner: 7n });
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(it.published, []);
+  it.announce({
+    ...{ kind: "intent", id: txnId(1), epoch: epochId(1), owner: 7n },
+    metadata: { order: "8" },
+  });
+  it.sleep(1);
+  assert.deepEqual(
+    it.published.map(({ metadata }) => metadata),
+    [{ order: "8" }],
+  );
+});
+
+/** Epoch 5 follows the first as the second does, and no survivor has its record. */
+const unseen = 5;
+
+test("an epoch that no survivor has seen is left behind when its parent's successor reigns", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  assert.equal(it.verdict(1, unseen, 80, "disk"), "pending", "nothing says where it began");
+  it.present(1, unseen, 80, "write", { parent: epochId(1) });
+  it.answer(75);
+  it.positions(80);
+  it.sleep(3_000);
+  assert.deepEqual(verdicts(it, 1, unseen), ["lost", "lost", "lost", "lost"]);
+});
+
+test("announcements of an epoch that no survivor has seen are settled by its parent", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  const item = {
+    kind: "position",
+    id: txnId(1),
+    epoch: epochId(unseen),
+    offset: off(80),
+    owner: 7n,
+  } as const;
+  it.announce(item);
+  assert.equal(it.stateOf(1, unseen), "pending");
+  it.send({ kind: "announced", items: [], parents: { [epochId(unseen)]: epochId(1) } });
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it, 1, unseen), ["lost", "lost", "lost", "lost"]);
+});
+
+test("an epoch that follows the one that reigns is newer, and stays pending", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  it.present(1, unseen, 80, "write", { parent: epochId(2) });
+  assert.equal(it.reads.length, 0);
+  assert.deepEqual(verdicts(it, 1, unseen), ["pending", "pending", "pending", "pending"]);
+});
+
+test("an epoch whose parents are unseen as well is left behind with the first that is known", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  it.present(1, 6, 80, "write", { parent: epochId(unseen) });
+  assert.equal(it.verdict(1, 6, 80, "disk"), "pending");
+  it.present(2, unseen, 80, "write", { parent: epochId(1) });
+  for (; it.reads.length > 0;) it.answer(75);
+  it.positions(80);
+  it.sleep(3_000);
+  assert.deepEqual(verdicts(it, 1, 6), ["lost", "lost", "lost", "lost"]);
+});
+
+test("a twin whose record was seen is left behind as well, and every tracker says so", () => {
+  const it = new Driven();
+  const twin = record(3, { node: "c", previous: first.id, fork: 70, start: 75 });
+  it.reign(first);
+  it.report("c", [first, twin], { role: "primary" });
+  it.position(1, 3, 80);
+  it.reign(first, second);
+  for (; it.reads.length > 0;) it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it, 1, 3), ["lost", "lost", "lost", "lost"]);
+});
+
+test("an epoch that has ended the one followed here is not left behind", () => {
+  const it = new Driven();
+  const chosen = record(3, {
+    ...{ node: "c", previous: first.id, fork: 70, start: 75 },
+    ...{ commanded: true, supersedes: [second.id] },
+  });
+  it.reign(first);
+  it.reign(first, second);
+  it.report("c", [first, chosen], { role: "primary" });
+  it.position(1, 3, 80);
+  assert.equal(it.reads.length, 0);
+  assert.deepEqual(verdicts(it, 1, 3), ["pending", "pending", "pending", "pending"]);
+});
