@@ -72,6 +72,12 @@ export const ERRORS = {
   unsupported_media_type: entry(415, "not_applied", "never", "The body must be application/json."),
   statement_failed: entry(422, "not_applied", "never", "The database refused a statement."),
   constraint_violation: entry(409, "not_applied", "never", "A statement violates a constraint."),
+  refusal_unconfirmed: entry(
+    409,
+    "not_applied",
+    "transaction",
+    "A statement was refused because of data that may still be lost, or has been; run the whole body again, with a new id.",
+  ),
   serialization_failure: entry(
     409,
     "not_applied",
@@ -190,6 +196,16 @@ export interface AtRisk {
   readonly oldestMs: number | null;
 }
 
+/** What a refusal rests on: everything that the statement could see. */
+export interface Evidence {
+  /** Of a fast transaction `committed`: whether it is durable nobody has waited for. */
+  readonly state: "committed" | "durable" | "pending" | "lost";
+  readonly token: string;
+  readonly position: { readonly epoch: string; readonly offset: string };
+  /** At which it is durable, or was waited for. */
+  readonly level?: string | undefined;
+}
+
 export interface ProblemDetails {
   readonly detail?: string | undefined;
   readonly sqlstate?: string | undefined;
@@ -204,6 +220,8 @@ export interface ProblemDetails {
   /** Of `exposure_limit`: what is committed and not durable yet, of those that the limit counts. */
   readonly exposure?: AtRisk | undefined;
   readonly transactionId?: string | undefined;
+  /** Of a statement that was refused, perhaps because of data. */
+  readonly evidence?: Evidence | undefined;
   /** Of an interactive transaction: whether it is still open. */
   readonly open?: boolean | undefined;
 }

@@ -1,5 +1,6 @@
 // The schema of an error's body, with the codes of the catalogue. Answers to clients are written from errors.ts, not from here.
 import Type from "typebox";
+import { LevelName, Position, TokenText } from "./schemas.ts";
 import { type ErrorCode, ERRORS, type Outcome, type Retry } from "./errors.ts";
 
 const texts = <T extends string>(values: readonly T[], description: string) =>
@@ -8,6 +9,23 @@ const texts = <T extends string>(values: readonly T[], description: string) =>
 const CODES = Object.keys(ERRORS) as ErrorCode[];
 const OUTCOMES: readonly Outcome[] = ["not_applied", "applied", "unknown"];
 const RETRIES: readonly Retry[] = ["never", "transaction", "resolve_outcome", "wait"];
+
+export const EvidenceBody = Type.Object(
+  {
+    state: texts(
+      ["committed", "durable", "pending", "lost"],
+      "`committed`: visible, and nobody has waited for more. `pending`: not durable when the time was over. `lost`: a failover has taken some of it back.",
+    ),
+    token: TokenText,
+    position: Position,
+    level: Type.Optional(LevelName),
+  },
+  {
+    additionalProperties: false,
+    description:
+      "What the refusal rests on: everything that the statement could see. Its token can be waited for like that of a read.",
+  },
+);
 
 export const ProblemBody = Type.Object(
   {
@@ -55,6 +73,7 @@ export const ProblemBody = Type.Object(
       ),
     ),
     transactionId: Type.Optional(Type.String()),
+    evidence: Type.Optional(EvidenceBody),
     open: Type.Optional(
       Type.Boolean({ description: "Of an interactive transaction: whether it is still open." }),
     ),

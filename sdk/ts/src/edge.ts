@@ -61,6 +61,7 @@ export {
 export { type Exposure, type LiveState, type Subscriber } from "./live.ts";
 export {
   type AtRisk,
+  type Evidence,
   type Isolation,
   type Marks,
   type Outcome,

@@ -18,6 +18,7 @@
 // └── AbortError                  a signal ended the call; `cause` is its reason, `outcome` what that means for the transaction
 import {
   type AtRisk,
+  type Evidence,
   isProblem,
   type Outcome,
   type Position,
@@ -50,6 +51,8 @@ export interface ErrorDetails {
   readonly exposure?: AtRisk | undefined;
   /** Of the transaction that the error is about. */
   readonly transactionId?: string | undefined;
+  /** Of a refused statement: what the refusal rests on. `hw.promise(error.evidence.token).durable()` waits for it. */
+  readonly evidence?: Evidence | undefined;
   /** Of an interactive transaction: whether it is still open. */
   readonly open?: boolean | undefined;
   /** How many milliseconds the service asked to wait before the next attempt. */
@@ -164,7 +167,7 @@ type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError
 /** Errors that are told by their code, whoever finds them: their class, and what holds where nobody else says otherwise. */
 const KINDS: readonly (readonly [codes: string, ErrorClass, Outcome?, Retry?])[] = [
   ["constraint_violation", ConstraintError],
-  ["serialization_failure", SerializationError],
+  ["serialization_failure refusal_unconfirmed", SerializationError],
   ["statement_failed statement_timeout", StatementError],
   [
     "transaction_aborted transaction_expired cancelled gateway_lost",

@@ -272,6 +272,17 @@ export interface AtRisk {
   readonly oldestMs: number | null;
 }
 
+/** What a refusal rests on: everything that the statement could see. */
+export interface Evidence {
+  /** `committed`: visible, and nobody has waited for more. `pending`: not durable in the time. `lost`: a failover took some of it back. */
+  readonly state: "committed" | "durable" | "pending" | "lost";
+  /** For `Highwater.promise`: durable when the refusal can no longer be taken back. */
+  readonly token: string;
+  readonly position: Position;
+  /** At which it is durable, or was waited for. */
+  readonly level?: string | undefined;
+}
+
 /** RFC 9457 body of an error answer. `code` is text here: a newer service may know more codes than this client. */
 export interface Problem {
   type: string;
@@ -288,6 +299,7 @@ export interface Problem {
   fields?: readonly string[] | undefined;
   limit?: ReachedLimit | undefined;
   exposure?: AtRisk | undefined;
+  evidence?: Evidence | undefined;
   transactionId?: string | undefined;
   open?: boolean | undefined;
 }

@@ -40,6 +40,7 @@ const TABLE: Record<ErrorCode, Row> = {
   statement_failed: ["StatementError", "throw", "resolve"],
   constraint_violation: ["ConstraintError", "throw", "resolve"],
   serialization_failure: ["SerializationError", "throw", "resolve"],
+  refusal_unconfirmed: ["SerializationError", "throw", "resolve"],
   statement_timeout: ["StatementError", "throw", "resolve"],
   cancelled: ["TransactionAbortedError", "throw", "resolve"],
   wrong_gateway: ["UnavailableError", "send", "send"],

@@ -23,6 +23,7 @@ import { Outcomes } from "./outcomes.ts";
 import { registerPoolGauges } from "./pool-gauges.ts";
 import { Primary } from "./primary.ts";
 import { Reads } from "./reads.ts";
+import { Refusals } from "./refusals.ts";
 import { Settler } from "./settler.ts";
 import { TransactionTrace } from "./tracing.ts";
 import { TrackerOrder } from "./trackers/order.ts";
@@ -123,9 +124,10 @@ export class Gateway {
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
     };
     const outcomes = new Outcomes(shared);
+    const refusals = new Refusals(shared);
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
-    this.transactions = new Transactions({ ...shared, outcomes, reads: new Reads(shared) });
-    this.interactive = new Interactive({ ...shared, outcomes });
+    this.transactions = new Transactions({ ...shared, outcomes, refusals, reads: new Reads(shared) });
+    this.interactive = new Interactive({ ...shared, outcomes, refusals });
     this.callers = this.#makeCallers(config);
     this.#registerMetrics();
   }

@@ -1,5 +1,6 @@
 // Looking ids up on the primary, many at a time.
-import { type ErrorCode, HighwaterError, type TxnId } from "@highwater/protocol";
+import { type EpochId, type ErrorCode, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
+import { type ReceiptsAsOf } from "@highwater/store";
 import { Batcher } from "./batcher.ts";
 import { type Deps } from "./deps.ts";
 import { type Primary, type Reign } from "./primary.ts";
@@ -8,14 +9,30 @@ import { type Settled, settledAs } from "./txn/settled.ts";
 const BATCH_MAX = 1_000;
 const RETRY_MS = 500;
 
+export interface LogEnd {
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+}
+
 export class LookUps {
   readonly #store: Deps["store"];
   readonly #primary: Primary;
   readonly #batchers = new Map<string, Batcher<TxnId, Settled>>();
+  readonly #ends: Batcher<string, LogEnd>;
 
   constructor(store: Deps["store"], primary: Primary) {
     this.#store = store;
     this.#primary = primary;
+    this.#ends = new Batcher<string, LogEnd>(async (nodes) => {
+      const found = await Promise.all(nodes.map((node) => store.lookUp(node, [])));
+      const ends = new Map(nodes.map((node, at) => [node, found[at]]));
+      return (node) => endOf(ends.get(node));
+    }, BATCH_MAX);
+  }
+
+  /** Where the node's log ends now, and in which epoch. Rejects when it cannot be asked. */
+  end({ node }: Reign): Promise<LogEnd> {
+    return this.#ends.ask(node);
   }
 
   /** Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
@@ -40,4 +57,9 @@ export class LookUps {
     }
     return batcher;
   }
+}
+
+function endOf(found: ReceiptsAsOf | undefined): LogEnd {
+  if (found === undefined) throw new Error("a node was not asked");
+  return { epoch: found.epoch, offset: found.asOf };
 }

@@ -10,6 +10,7 @@ import { type Deps } from "./deps.ts";
 import { type FlushHelp } from "./flush.ts";
 import { type Metrics } from "./metrics.ts";
 import { readAt } from "./outcomes.ts";
+import { mayRestOnData } from "./refusals.ts";
 import { type Primary, type Reign } from "./primary.ts";
 import { sessionPrincipal } from "@highwater/service";
 import { type Committed } from "./txn/answer.ts";
@@ -124,7 +125,8 @@ export class Reads {
     } catch (cause) {
       const why = bounds.reasonFor(cause);
       // The replica's own trouble, not that of the statements: the primary may do better.
-      if (why instanceof HighwaterError && ELSEWHERE.has(why.code) && hold.refusal === null) return null;
+      // So is a refusal that may rest on data: only of the primary it is known where its log ends.
+      if (why instanceof HighwaterError && isForPrimary(why) && hold.refusal === null) return null;
       throw why;
     } finally {
       bounds.end();
@@ -177,6 +179,10 @@ export class Reads {
   #regionOf(node: string): string {
     return this.#parts.config.topology.nodes.find(({ id }) => id === node)?.region ?? "";
   }
+}
+
+function isForPrimary(why: HighwaterError): boolean {
+  return ELSEWHERE.has(why.code) || mayRestOnData(why);
 }
 
 const ELSEWHERE: ReadonlySet<string> = new Set(["primary_unavailable", "overloaded", "epoch_changed"]);

@@ -15,6 +15,7 @@ import { type Metrics } from "./metrics.ts";
 import { type Answer, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";
 import { type Primary } from "./primary.ts";
 import { type Reads } from "./reads.ts";
+import { type Refusals } from "./refusals.ts";
 import { storeError, TransactionTrace } from "./tracing.ts";
 import { type Committed } from "./txn/answer.ts";
 import { type Caller } from "./txn/caller.ts";
@@ -39,6 +40,7 @@ export interface TransactionParts {
   readonly active: ActiveTransactions;
   readonly outcomes: Outcomes;
   readonly reads: Reads;
+  readonly refusals: Refusals;
   readonly metrics: Metrics;
   readonly memory: ResultMemory;
 }
@@ -149,7 +151,7 @@ export class Transactions {
 
   async #runOnce(run: Run): Promise<{ committed: Committed; attempt: Attempt }> {
     const { request, caller, trace } = run;
-    const { active, primary, exposure, config, outcomes } = this.#parts;
+    const { active, primary, exposure, config, outcomes, refusals } = this.#parts;
     const { id, ack, readOnly } = request;
     const { owner } = caller.principal;
     checkIdWindow(id, {
@@ -170,8 +172,12 @@ export class Transactions {
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);
       const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null, exposed, trace };
-      const committed = await outcomes.conclude(attempt, this.#execute(run, attempt), holdId);
-      return { committed, attempt };
+      try {
+        const committed = await outcomes.conclude(attempt, this.#execute(run, attempt), holdId);
+        return { committed, attempt };
+      } catch (cause) {
+        throw await refusals.answer(cause, attempt, { ...request, signal: caller.signal });
+      }
     } finally {
       // An id whose outcome is still being settled is not free for another attempt.
       void Promise.all(held).finally(end);

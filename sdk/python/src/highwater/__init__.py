@@ -21,6 +21,7 @@ from ._core.observer import ObservedEnd, ObservedEvent, Observer
 from ._core.sql import Sql, StatementInput, sql
 from ._core.wire import (
     AtRisk,
+    Evidence,
     Field,
     Isolation,
     Marks,
@@ -93,6 +94,7 @@ __all__ = [
     "DurabilityPromise",
     "DurabilityTimeoutError",
     "Endpoint",
+    "Evidence",
     "Exposure",
     "ExposureLimitError",
     "Field",

@@ -19,7 +19,7 @@ import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { checkIdWindow } from "../txn/id-window.ts";
-import { type AcceptedBegin, type AcceptedCommit } from "../txn/request.ts";
+import { type AcceptedBegin, type AcceptedCommit, type Acknowledgement } from "../txn/request.ts";
 import { Calls } from "./calls.ts";
 import { type End, EndedTransactions, goneError } from "./ended.ts";
 import { resolveLate } from "./late-calls.ts";
@@ -37,6 +37,7 @@ import { OpenLimits } from "./open-limits.ts";
 import { openOn } from "./opening.ts";
 import { SessionHeaders } from "./session-header.ts";
 
+const AT_ONCE: Acknowledgement = { ack: "commit", level: "", maxWaitMs: 0 };
 const AUTHORITY_WAIT_MS = 200;
 const RETRY_MS = 500;
 
@@ -149,7 +150,7 @@ export class Interactive {
       caller,
       { name: "BEGIN", id, statements: request.statements.length },
       () => openOn(reign, request, caller, { ...this.#parts, limits: lifetimeLimits, hold }),
-    );
+    ).catch((cause: unknown) => this.#refused(cause, attempt));
     if (opening.kind === "open")
       return this.#register({ attempt, request, leave, hold, opening, limits: lifetimeLimits });
     const committed = await outcomes.replay(attempt);
@@ -211,7 +212,7 @@ export class Interactive {
         const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
           tracedCall(caller, { name: "EXECUTE", id, statements: statements.length }, () =>
             open.transaction.run(statements, signal, hold),
-          ),
+          ).catch((cause: unknown) => this.#refused(cause, open.known.attempt)),
         );
         refuseTruncated(results, this.#parts.config, { hold, transactionId: id, open: true });
         open.results = results;
@@ -264,6 +265,15 @@ export class Interactive {
     }
   }
 
+  /** Throws the error to answer. Whether the transaction is safe its commit says; what a statement shows before is as fast as its rows. */
+  async #refused(
+    cause: unknown,
+    attempt: Attempt,
+    how: Acknowledgement & { readonly signal?: AbortSignal | undefined } = AT_ONCE,
+  ): Promise<never> {
+    throw await this.#parts.refusals.answer(cause, attempt, how);
+  }
+
   async #answerCommit(
     id: TxnId,
     request: AcceptedCommit,
@@ -272,9 +282,13 @@ export class Interactive {
   ): Promise<HeldCallAnswer> {
     const { outcomes } = this.#parts;
     const admitted = this.#admit(id, request, caller);
+    const known = this.#open.get(id)?.known ?? this.#ended.get(id)?.entry;
     const done = await this.#call(id, request, caller, (open) => {
       open.known.attempt.trace = trace;
       return this.#commit(id, open, request, admitted);
+    }).catch((cause: unknown) => {
+      if (known?.owner !== caller.principal.owner) throw cause;
+      return this.#refused(cause, known.attempt, { ...request, signal: caller.signal });
     });
     if (done.kind === "answered") return answered(id, done);
     const hold = done.hold?.keep() ?? null;

@@ -17,6 +17,7 @@ import { type MarkBoard } from "../marks.ts";
 import { type Metrics } from "../metrics.ts";
 import { type Attempt, type Outcomes } from "../outcomes.ts";
 import { type Primary } from "../primary.ts";
+import { type Refusals } from "../refusals.ts";
 import { type Committed } from "../txn/answer.ts";
 import { type AcceptedBegin } from "../txn/request.ts";
 import { type Calls } from "./calls.ts";
@@ -31,6 +32,7 @@ export interface InteractiveParts {
   readonly marks: MarkBoard;
   readonly active: ActiveTransactions;
   readonly outcomes: Outcomes;
+  readonly refusals: Refusals;
   readonly metrics: Metrics;
   readonly memory: ResultMemory;
 }

@@ -1,5 +1,12 @@
 // Errors in the wire's shape: what the driver puts on its NeonDbError, and under `highwater` all that this service knows.
-import { type ErrorCode, ERRORS, HighwaterError, type Outcome, type Retry } from "@highwater/protocol";
+import {
+  type ErrorCode,
+  ERRORS,
+  type Evidence,
+  HighwaterError,
+  type Outcome,
+  type Retry,
+} from "@highwater/protocol";
 import { type TransactionPart } from "./answer.ts";
 
 /** The driver reads these from an answer of status 400, and nothing else. */
@@ -38,6 +45,8 @@ export interface NeonError extends DatabaseFields {
     readonly retryAfterMs: number | null;
     readonly fields: readonly string[] | null;
     readonly limit: { readonly name: string; readonly value: number } | null;
+    /** What a refusal rests on. */
+    readonly evidence: Evidence | null;
   };
   /** Present when the transaction has committed all the same. */
   readonly transaction?: TransactionPart;
@@ -59,6 +68,7 @@ const SQLSTATE: Partial<Record<ErrorCode, string>> = {
   body_too_large: "54000",
   result_too_large: "54000",
   serialization_failure: "40001",
+  refusal_unconfirmed: "40001",
   transaction_aborted: "40000",
   transaction_lost: "40000",
   overloaded: "53300",
@@ -101,6 +111,7 @@ export function neonError(error: HighwaterError, transactionId: string | null): 
         retryAfterMs: waits ? (details.retryAfterMs ?? RETRY_MS_DEFAULT) : null,
         fields: details.fields ?? null,
         limit: details.limit ?? null,
+        evidence: details.evidence ?? null,
       },
     },
   };

@@ -3,7 +3,13 @@ import { type ErrorCode } from "@highwater/protocol";
 
 /** Of what the database says to statements. */
 export const STATEMENT_ERRORS: readonly ErrorCode[] = [
-  ...(["transaction_control", "statement_failed", "constraint_violation", "serialization_failure"] as const),
+  ...([
+    "transaction_control",
+    "statement_failed",
+    "constraint_violation",
+    "serialization_failure",
+    "refusal_unconfirmed",
+  ] as const),
   ...(["statement_timeout", "result_too_large", "cancelled", "transaction_aborted"] as const),
 ];
 

@@ -1,6 +1,13 @@
 // The messages of POST /sql, for the documentation: neon/request.ts reads them and neon/answer.ts and neon/error.ts write them.
 import Type from "typebox";
-import { type ErrorCode, ERRORS, LIMITS, ProblemBody, TransactionResponse } from "@highwater/protocol";
+import {
+  type ErrorCode,
+  ERRORS,
+  EvidenceBody,
+  LIMITS,
+  ProblemBody,
+  TransactionResponse,
+} from "@highwater/protocol";
 
 const closed = { additionalProperties: false } as const;
 const orNull = (schema: Type.TSchema) => Type.Union([schema, Type.Null()]);
@@ -87,6 +94,7 @@ export const NeonErrorBody = Type.Object(
         retryAfterMs: orNull(Type.Number({ minimum: 0 })),
         fields: orNull(Type.Array(Type.String())),
         limit: orNull(Type.Object({ name: Type.String(), value: Type.Number() }, closed)),
+        evidence: orNull(EvidenceBody),
       },
       { ...closed, description: "What a problem of the other calls says." },
     ),

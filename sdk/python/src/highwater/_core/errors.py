@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 
 from .wire import (
     AtRisk,
+    Evidence,
     Outcome,
     Position,
     Problem,
@@ -71,6 +72,8 @@ class HighwaterError(Exception):
     """The limit that was met."""
     exposure: AtRisk | None
     """What is committed and not durable yet, of those that the limit counts."""
+    evidence: Evidence | None
+    """Of a refused statement: what it rests on. ``hw.promise(error.evidence.token).durable()`` waits for that."""
     transaction_id: str | None
     """Of the transaction that the error is about."""
     open: bool | None
@@ -104,6 +107,7 @@ class HighwaterError(Exception):
         fields: tuple[str, ...] = (),
         limit: ReachedLimit | None = None,
         exposure: AtRisk | None = None,
+        evidence: Evidence | None = None,
         transaction_id: str | None = None,
         open: bool | None = None,  # noqa: A002 - the protocol's word
         retry_after_ms: float | None = None,
@@ -126,6 +130,7 @@ class HighwaterError(Exception):
         self.fields = fields
         self.limit = limit
         self.exposure = exposure
+        self.evidence = evidence
         self.transaction_id = transaction_id
         self.open = open
         self.retry_after_ms = retry_after_ms
@@ -242,6 +247,7 @@ class DurabilityTimeoutError(HighwaterError):
 _BY_CODE: Final[Mapping[str, type[HighwaterError]]] = {
     "constraint_violation": ConstraintError,
     "serialization_failure": SerializationError,
+    "refusal_unconfirmed": SerializationError,
     "statement_failed": StatementError,
     "statement_timeout": StatementError,
     "transaction_aborted": TransactionAbortedError,
@@ -276,6 +282,7 @@ def problem_error(problem: Problem, *, status: int, retry_after_ms: float | None
         fields=problem.fields,
         limit=problem.limit,
         exposure=problem.exposure,
+        evidence=problem.evidence,
         transaction_id=problem.transaction_id,
         open=problem.open,
         retry_after_ms=retry_after_ms if problem.retry_after_ms is None else problem.retry_after_ms,

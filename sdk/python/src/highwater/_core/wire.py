@@ -272,6 +272,19 @@ class AtRisk:
     """Age of the oldest in milliseconds; None when there is none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a refusal rests on: everything that the statement could see."""
+
+    state: str
+    """``committed``, ``durable``, ``pending`` (not durable in the time), or ``lost`` (a failover took some back)."""
+    token: str
+    """Durable when the refusal can no longer be taken back."""
+    position: Position
+    level: str | None = None
+    """At which it is durable, or was waited for."""
+
+
 @dataclass(slots=True)
 class Problem:
     """RFC 9457 body of an error answer. A newer service may know more codes than this client."""
@@ -287,6 +300,7 @@ class Problem:
     fields: tuple[str, ...] = ()
     limit: ReachedLimit | None = None
     exposure: AtRisk | None = None
+    evidence: Evidence | None = None
     transaction_id: str | None = None
     open: bool | None = None
 
@@ -564,6 +578,16 @@ def _read_at_risk(value: object) -> AtRisk:
     )
 
 
+def _read_evidence(value: object) -> Evidence:
+    record = _record(value)
+    return Evidence(
+        state=_text(record.get("state")),
+        token=_text(record.get("token")),
+        position=read_position(record.get("position")),
+        level=_lenient(record.get("level"), _text),
+    )
+
+
 def read_problem(value: object) -> Problem:
     record = _record(value)
     code = _text(record.get("code"))
@@ -582,6 +606,7 @@ def read_problem(value: object) -> Problem:
         fields=tuple(each for each in fields if isinstance(each, str)) if isinstance(fields, list) else (),
         limit=_lenient(record.get("limit"), _read_limit),
         exposure=_lenient(record.get("exposure"), _read_at_risk),
+        evidence=_lenient(record.get("evidence"), _read_evidence),
         transaction_id=_lenient(record.get("transactionId"), _text),
         open=is_open if isinstance(is_open, bool) else None,
     )

@@ -1,0 +1,84 @@
+// A refusal is an answer too: "already paid" can rest on a row that a failure takes away. Owns what is said of such an error, and when: to
+// a safe transaction when what it rests on is durable, to a fast one at once, with a token to wait by.
+import { formatOffset, HighwaterError, type TxnId } from "@highwater/protocol";
+import { type Durability } from "./durability.ts";
+import { type FlushHelp } from "./flush.ts";
+import { type LookUps } from "./look-ups.ts";
+import { type Reign } from "./primary.ts";
+import { tokenOf } from "./txn/answer.ts";
+import { type Acknowledgement } from "./txn/request.ts";
+
+export interface RefusalParts {
+  readonly lookUps: LookUps;
+  readonly durability: Durability;
+  readonly flush: FlushHelp;
+}
+
+/** The transaction that was refused. */
+export interface Refused {
+  readonly id: TxnId;
+  readonly reign: Reign;
+  readonly owner: bigint;
+}
+
+/**
+ * SQLSTATEs that say nothing of what is stored: connections, transaction states, resources, limits, operators, the system, faults, what is not
+ * supported, and syntax. Every other error of a statement may come from data, or from code that has read some.
+ */
+const NOT_OF_DATA = /^(?:08|0A|25|53|54|57|58|F0|XX)|^42601$/;
+const RETRY_MS = 500;
+
+/** True for an error that the same statements may not meet in another history. */
+export function mayRestOnData({ code, details }: HighwaterError): boolean {
+  if (code !== "constraint_violation" && code !== "statement_failed") return false;
+  return details.sqlstate !== undefined && !NOT_OF_DATA.test(details.sqlstate);
+}
+
+export class Refusals {
+  readonly #parts: RefusalParts;
+
+  constructor(parts: RefusalParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * The error to answer. Of a safe transaction `refusal_unconfirmed` when what the refusal rests on is not durable in the time, or lost; and
+   * `epoch_changed` when nobody can tell what it rests on.
+   */
+  async answer(
+    cause: unknown,
+    { id, reign, owner }: Refused,
+    how: Acknowledgement & { readonly signal?: AbortSignal | undefined },
+  ): Promise<unknown> {
+    if (!(cause instanceof HighwaterError) || !mayRestOnData(cause)) return cause;
+    const isSafe = how.ack === "durable";
+    const { lookUps, flush, durability } = this.#parts;
+    // Read after the error, so nothing that the statement could see lies above it.
+    const end = await lookUps.end(reign).catch(() => null);
+    if (end?.epoch !== reign.epoch)
+      return isSafe
+        ? new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: RETRY_MS })
+        : cause;
+    const { epoch, offset } = end;
+    const token = tokenOf({ kind: "read", id, epoch, offset, attempt: epoch, owner });
+    const evidence = { token, position: { epoch, offset: formatOffset(offset) } };
+    const withEvidence = (state: "committed" | "durable"): HighwaterError => {
+      const level = state === "durable" ? { level: how.level } : {};
+      const details = { ...cause.details, evidence: { state, ...evidence, ...level } };
+      return new HighwaterError(cause.code, details, { cause: cause.cause });
+    };
+    if (!isSafe) return withEvidence("committed");
+    flush.committed(reign);
+    const { level, maxWaitMs, signal } = how;
+    const fate = await durability.await({ token, epoch, offset, level }, maxWaitMs, signal);
+    if (fate === "durable") return withEvidence("durable");
+    const isOpen = fate === "pending" || fate === "expired";
+    const why = isOpen ? `is not durable at ${level} yet` : "a failover has taken back";
+    const { open, statement } = cause.details;
+    return new HighwaterError("refusal_unconfirmed", {
+      detail: `The refusal may rest on data that ${why}: ${cause.message}`,
+      ...{ transactionId: id, open, statement, retryAfterMs: RETRY_MS },
+      evidence: { state: isOpen ? "pending" : "lost", ...evidence, level },
+    });
+  }
+}
