@@ -4,7 +4,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { makeUuidV7, type TxnId } from "@highwater/protocol";
+import { type EpochId, makeUuidV7, type TxnId } from "@highwater/protocol";
+import { ANYBODY } from "@highwater/service";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { SessionHeaders } from "../services/txn-gateway/src/interactive/session-header.ts";
 import { NEXT } from "./src/postgres-script.ts";
 import { EPOCH, ID, TOPOLOGY } from "./src/samples.ts";
@@ -13,7 +15,13 @@ import { targetOf } from "./src/targets/index.ts";
 const READY = "R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x01Z\0\0\0\x05I";
 const wire = (...parts: string[]): Buffer =>
   Buffer.concat(parts.flatMap((part, at) => [...(at === 0 ? [] : [NEXT]), Buffer.from(part, "latin1")]));
-const header = new SessionHeaders("gateway-1", "a secret of the services").of(ID as TxnId, 0n);
+const header = new SessionHeaders("gateway-1", testDeploymentKeys()).of(
+  {
+    ...{ id: ID as TxnId, access: "write", epoch: EPOCH as EpochId, digest: "0123456789abcdef" },
+    ...{ deadlineMs: 1_800_000_000_000, holder: "4711/1800000000000000" },
+  },
+  ANYBODY,
+);
 const levels = (more: object): string =>
   JSON.stringify({ ...TOPOLOGY, levels: { ...TOPOLOGY.levels, ...more } });
 const result = (oid: number, text: string): object => ({

@@ -1,8 +1,9 @@
 // Who calls: credentials in the Authorization header, the claims of tokens, and the header that pins a transaction.
 import assert from "node:assert/strict";
 import { type JWTPayload } from "jose";
-import { parseTxnId, type TxnId } from "@highwater/protocol";
-import { realClock } from "@highwater/service";
+import { type EpochId, type TxnId } from "@highwater/protocol";
+import { ANYBODY, realClock } from "@highwater/service";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { BearerAuthenticator } from "../../../packages/service/src/identity/bearer.ts";
 import {
   InternalAuthenticator,
@@ -18,9 +19,9 @@ import {
 } from "../../../packages/service/src/identity/principal.ts";
 import { makeKey, TestIssuer } from "@highwater/service/testing/issuer";
 import { authorizationOf } from "../../../services/txn-gateway/src/neon/headers.ts";
-import { SessionHeaders } from "../../../services/txn-gateway/src/interactive/session-header.ts";
+import { type Begun, SessionHeaders } from "../../../services/txn-gateway/src/interactive/session-header.ts";
 import { jsonOf, orRefused, orRefusedLater } from "../holds.ts";
-import { ID } from "../samples.ts";
+import { EPOCH, ID } from "../samples.ts";
 import { pure, type Target } from "../target.ts";
 
 const KEY = `hwk_abcdefgh_${"A".repeat(43)}`;
@@ -122,28 +123,32 @@ const claims = pure({
 });
 
 const OWNERS = [0n, -5n, 77n];
+const HEADERS = new SessionHeaders("gateway-1", testDeploymentKeys());
+const BEGUN: Begun = {
+  ...{ id: ID as TxnId, access: "write", epoch: EPOCH as EpochId, digest: "0123456789abcdef" },
+  ...{ deadlineMs: 1_800_000_000_000, holder: "4711/1800000000000000" },
+};
 
 const session = pure({
   name: "session-header",
-  about: "only a header that a gateway with the secret wrote for this owner names a transaction",
-  seeds: [new SessionHeaders("gateway-1", SECRET).of(ID as TxnId, 0n), "gateway-1..", "..", ID],
+  about: "only a header that a gateway of the deployment wrote for this principal names a transaction",
+  seeds: [HEADERS.of(BEGUN, ANYBODY), "gateway-1..", "..", ID],
   words: [".", "gateway-1", ID, "==", "gateway-2.x"],
   sliceRuns: 2_000,
   run: (input) => {
-    const headers = new SessionHeaders("gateway-1", SECRET);
     const text = input.toString("latin1");
     for (const owner of OWNERS) {
-      const read = headers.read(text, owner);
+      const read = HEADERS.read(text, { ...ANYBODY, owner });
       if (read === null) continue;
       assert.equal(owner, 0n, "another's header is good");
       assert.equal(read.id, ID);
-      assert.equal(text, headers.of(read.id, owner), "the header has another spelling");
-      assert.ok(headers.isOurs(read));
+      assert.equal(text, HEADERS.of(read, ANYBODY), "the header has another spelling");
+      assert.ok(HEADERS.isOurs(read));
     }
     const name = input.toString("hex").slice(0, 40);
-    const own = new SessionHeaders(name, SECRET);
-    const id = parseTxnId(ID);
-    assert.deepEqual(own.read(own.of(ID as TxnId, 77n), 77n), { gateway: name, id });
+    const own = new SessionHeaders(name, testDeploymentKeys());
+    const read = own.read(own.of(BEGUN, ANYBODY), ANYBODY);
+    assert.deepEqual({ ...read, boot: "" }, { ...BEGUN, gateway: name, boot: "" });
   },
 });
 

@@ -56,6 +56,8 @@ function entryOf(n: number): Entry {
     ...{
       source: { gateway: "g", region: "us-east" } as Entry["source"],
       isExposed: true,
+      announcers: n % 2 === 0 ? [] : ["boot.1", "boot.2"],
+      endsWithinMs: 1_000 * n,
       hasOtherTokens: n % 2 === 0,
     },
     metadata: n % 5 === 0 ? { order: String(n) } : null,

@@ -1,6 +1,5 @@
 // The whole product on one machine: a dev cluster with a gateway and a tracker in every region, each a real process, and
 // every cross-region connection through the cluster's delayed links. For demos, tests and experiments; never for production.
-import { randomBytes } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
@@ -76,7 +75,6 @@ export class System implements AsyncDisposable {
   readonly #processes: ServiceProcess[] = [];
   readonly #relays = new Map<string, Promise<string>>();
   /** The same for all gateways, so that one can settle what another has left. */
-  readonly #sessionSecret = randomBytes(24).toString("hex");
 
   private constructor(cluster: Cluster, options: SystemOptions) {
     this.cluster = cluster;
@@ -387,7 +385,6 @@ export class System implements AsyncDisposable {
       env: {
         GATEWAY_NAME: name,
         GATEWAY_REGION: region,
-        GATEWAY_SESSION_SECRET: this.#sessionSecret,
         GATEWAY_PORT: port === undefined ? this.#port(at, 0) : String(port),
         GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,

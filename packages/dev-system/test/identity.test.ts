@@ -113,7 +113,10 @@ test("without a credential, with a wrong one, or without the scope, a tracker sa
 
 test("announcements are for gateways, whatever a key may do", async () => {
   const epoch = decodeToken((await client.transaction(insert("announce"))).token)?.epoch;
-  const batch = { gateway: "mallory", announcements: [{ kind: "withdrawn", id: newId(), epoch }] };
+  const batch = {
+    gateway: "mallory",
+    announcements: [{ kind: "withdrawn", id: newId(), epoch, by: "mallory.1" }],
+  };
   assert.equal(await statusOf("/internal/announcements", null, batch), "401 unauthenticated");
   assert.equal(await statusOf("/internal/announcements", alicesOther, batch), "403 forbidden");
   assert.equal(await statusOf("/internal/announcements", "hwi_aaaaaaaaaaaa", batch), "401 unauthenticated");

@@ -26,6 +26,8 @@ export const LIMITS = {
   announcementsPerBatch: 10_000,
   waitMs: 60_000,
   maxDelayMs: 86_400_000,
+  /** An interactive transaction has its limit, at most a day, twice. */
+  endsWithinMs: 3 * 86_400_000,
 } as const;
 
 export const Position = Type.Object(
@@ -487,12 +489,18 @@ export const BlindEvent = Type.Object(
 export type BlindEvent = Static<typeof BlindEvent>;
 
 /** What a gateway tells a tracker: an id before its COMMIT, its position after it, or that it came to nothing. */
+/** Names one attempt of one gateway: a withdrawal takes back what this very attempt announced, and nothing else. */
+const AttemptName = Type.String({ minLength: 1, maxLength: 64 });
+
 export const Announcement = Type.Union([
   Type.Object(
     {
       kind: Type.Literal("intent"),
       id: Uuid,
       epoch: Uuid,
+      by: AttemptName,
+      /** So long after this was said the attempt has ended, or its gateway is gone. Until then its id is not settled. */
+      endsWithinMs: Type.Integer({ minimum: 1, maximum: LIMITS.endsWithinMs }),
       /** As in the receipt. Absent: nobody's. */
       owner: Type.Optional(OwnerText),
       /** After so long without being durable at the level it is told as delayed. */
@@ -512,7 +520,7 @@ export const Announcement = Type.Union([
     },
     closed,
   ),
-  Type.Object({ kind: Type.Literal("withdrawn"), id: Uuid, epoch: Uuid }, closed),
+  Type.Object({ kind: Type.Literal("withdrawn"), id: Uuid, epoch: Uuid, by: AttemptName }, closed),
 ]);
 export type Announcement = Static<typeof Announcement>;
 

@@ -33,8 +33,8 @@ export interface ConformanceHarness {
   };
   /** A fresh id, made `ageMs` before now by the servers' clock. */
   newId(ageMs?: number): TxnId;
-  /** Until a slow statement runs on the node. */
-  untilSlowRuns(node: string): Promise<void>;
+  /** Until so many slow statements run on the node; one when it is left out. */
+  untilSlowRuns(node: string, count?: number): Promise<void>;
   /** Until the replica has everything that is on its upstream's disk, has made it visible, and the upstream knows. */
   catchUp(replica: string): Promise<void>;
   /** From now on until the node's next restart nothing reaches its disk by itself. */

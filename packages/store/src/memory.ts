@@ -50,6 +50,7 @@ export class MemoryStore implements Store {
   readonly #helper: string;
   /** How often the sessions to a node were dropped: none survives that. */
   readonly #sessions = new Map<string, number>();
+  readonly #givenUp = new Map<TxnId, string>();
 
   constructor(options: MemoryStoreOptions) {
     this.#world = options.world;
@@ -154,6 +155,7 @@ export class MemoryStore implements Store {
     if (!spec.readOnly) {
       const settled = this.#admitReceipt(on, spec);
       if (settled !== null) return settled;
+      on.limitMs = Math.max(on.limitMs, spec.limitMs ?? 0);
     } else if (on.epoch !== spec.epoch) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
     const { changes, results } = run(on.history.rows, spec);
     const commit = (): Execution => {
@@ -167,7 +169,8 @@ export class MemoryStore implements Store {
     };
     if (!isSlow(spec.statements)) return commit();
     const wait = new Promise<Execution>((resolve, reject) => {
-      on.open.set(spec.id, { helper: this.#helper, commit, client: { resolve, reject } });
+      const beganMs = this.#world.wallMs();
+      on.open.set(spec.id, { helper: this.#helper, beganMs, commit, client: { resolve, reject } });
     });
     return { wait };
   }
@@ -194,6 +197,7 @@ export class MemoryStore implements Store {
       const sessions = this.#sessions.get(node);
       const transaction = new MemoryTransaction({
         id: spec.id,
+        holder: this.#helper,
         evaluate: (statements) => run(on.history.rows, { ...spec, statements }).results,
         commit: (statements) => this.execute(node, { ...spec, statements }),
         isLost: () =>
@@ -245,16 +249,35 @@ export class MemoryStore implements Store {
     return this.#call(node, "settle", (on) => {
       requirePrimary(on);
       const absent = new Set(request.ids.filter((id) => stateOf(on, id).kind === "absent"));
+      const held = new Set<TxnId>();
       if (absent.size > 0) {
         if (on.epoch !== request.epoch) throw new HighwaterError("epoch_changed");
-        // There is no time here, so patience is at its end at once.
-        for (const id of absent) terminate(on, id);
+        // It cannot wait here, so patience is at its end at once.
+        for (const id of absent)
+          if (this.#isLeftAlone(on, id)) held.add(id);
+          else terminate(on, id);
         const receipt = { kind: request.tombstone, epoch: request.epoch, owner: 0n, digest: 0n };
-        on.append([...absent].map((id): Change => ({ kind: "receipt", id, receipt })));
+        const settled = [...absent].filter((id) => !held.has(id));
+        on.append(settled.map((id): Change => ({ kind: "receipt", id, receipt })));
         on.flush();
       }
-      return asOf(on, request.ids);
+      const found = asOf(on, request.ids);
+      const states = new Map(found.receipts);
+      for (const id of held) states.set(id, { kind: "held" });
+      return { ...found, receipts: states };
     });
+  }
+
+  #isLeftAlone(on: MemoryNode, id: TxnId): boolean {
+    const open = on.open.get(id);
+    if (open === undefined) return false;
+    if (open.client === null && open.helper === this.#helper) return false;
+    if (this.#givenUp.get(id) === open.helper) return false;
+    return on.limitMs === 0 || this.#world.wallMs() - open.beganMs <= on.limitMs;
+  }
+
+  giveUp(_node: string, id: TxnId, holder: string): void {
+    this.#givenUp.set(id, holder);
   }
 
   maintain(node: string, request: { expireBeforeMs: number | null }): Promise<RetentionReport> {

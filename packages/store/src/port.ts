@@ -145,6 +145,11 @@ export interface TransactionSpec extends ResultLimits {
   /** The service's own when null or absent. */
   readonly statementTimeoutMs?: number | null;
   readonly lockTimeoutMs?: number | null;
+  /**
+   * Of a write: its caller will have ended it after so long. Whoever settles its id leaves it alone until then. When absent,
+   * nothing is promised: the limits of others count.
+   */
+  readonly limitMs?: number;
 }
 
 export type Execution =
@@ -165,6 +170,8 @@ export type Execution =
  * `rollback`, or by an error that `isOver` tells of.
  */
 export interface OpenTransaction {
+  /** Names its session, in any process of the service. */
+  readonly holder: string;
   /** True when nothing is open any more: it has ended, or its session is lost and with it everything it did. */
   readonly isOver: boolean;
   /**
@@ -222,9 +229,16 @@ export interface Receipt {
   readonly digest: bigint;
 }
 
-/** `absent`: no receipt, and none was written. `expired`: older than the receipts that are kept. */
+/**
+ * `absent`: no receipt, and none was written. `held`: a transaction that may still commit has the id, so it was not settled.
+ * `expired`: older than the receipts that are kept.
+ */
 export type ReceiptState =
-  Receipt | { readonly kind: "absent" } | { readonly kind: "expired" } | { readonly kind: "out_of_window" };
+  | Receipt
+  | { readonly kind: "absent" }
+  | { readonly kind: "held" }
+  | { readonly kind: "expired" }
+  | { readonly kind: "out_of_window" };
 
 export interface ReceiptsAsOf {
   readonly receipts: ReadonlyMap<TxnId, ReceiptState>;
@@ -296,7 +310,9 @@ export interface Store {
   lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf>;
   /**
    * Looks the ids up and writes a tombstone for each absent one, so that it can never commit again; durable on the
-   * primary when this resolves. A transaction that still holds an id after `patienceMs` is terminated.
+   * primary when this resolves. It waits for those who hold ids for `patienceMs` or somewhat longer. A session is ended for
+   * holding an id only if it was given up, or if its transaction is older than the limit of any gateway (`limitMs`); an id of
+   * which a living transaction is the holder is `held`.
    */
   settle(
     node: string,
@@ -307,6 +323,8 @@ export interface Store {
       readonly patienceMs: number;
     },
   ): Promise<ReceiptsAsOf>;
+  /** The session that this names (`OpenTransaction.holder`) may be ended if it is found to hold the id when that is settled. */
+  giveUp(node: string, id: TxnId, holder: string): void;
   /** Makes room for the receipts of the next ids, and drops those of ids older than `expireBeforeMs` if given. */
   maintain(node: string, request: { readonly expireBeforeMs: number | null }): Promise<RetentionReport>;
   /** How busy the sessions are in which transactions run, of those that have been opened so far. */

@@ -29,8 +29,8 @@ export async function makePostgresHarness(): Promise<ConformanceHarness> {
       slow: { sql: "SELECT pg_sleep(600)" },
     },
     newId,
-    untilSlowRuns: async (node) => {
-      await eventually("a slow statement runs", () => isSlow(cluster, node));
+    untilSlowRuns: async (node, count = 1) => {
+      await eventually("slow statements run", async () => (await slowOn(cluster, node)) === count);
     },
     catchUp: async (replica) => {
       await eventually(`${replica} catches up`, () => hasCaughtUp(cluster, replica));
@@ -67,9 +67,8 @@ export async function makePostgresHarness(): Promise<ConformanceHarness> {
   };
 }
 
-async function isSlow(cluster: Cluster, node: string): Promise<boolean> {
-  const rows = await cluster.query(node, "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
-  return rows.length > 0;
+async function slowOn(cluster: Cluster, node: string): Promise<number> {
+  return (await cluster.query(node, "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).length;
 }
 
 async function hasCaughtUp(cluster: Cluster, replica: string): Promise<boolean> {

@@ -324,22 +324,47 @@ describe("the PostgreSQL adapter on one server", () => {
   });
 
   describe("an id that somebody holds", () => {
-    it("is settled when the patience is at its end, and its orphaned session is over", async () => {
+    /** A session of a gateway that nothing is heard of any more: the server has not noticed. */
+    async function orphanOf(id: TxnId): Promise<{ readonly ended: Promise<void> }> {
       const orphan = await connect(node.url);
-      const id = newId();
       await orphan.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       await orphan.query("INSERT INTO highwater.receipt (id, epoch) VALUES ($1, $2)", [id, epoch]);
-      const ended = new Promise<void>((resolve) => orphan.once("end", resolve));
-      const beganMs = performance.now();
-      const settle = { epoch, ids: [id], tombstone: "aborted", patienceMs: 300 } as const;
+      return { ended: new Promise<void>((resolve) => orphan.once("end", resolve)) };
+    }
+
+    it("is settled when the time of all gateways is over, and its orphaned session with it", async () => {
+      const [id, others] = [newId(), [newId(), newId()] as const];
+      const { ended } = await orphanOf(id);
+      const settle = { epoch, tombstone: "aborted", patienceMs: 100 } as const;
+      const ids = [others[0], id, others[1]];
+      const states = async (by = store): Promise<unknown[]> => {
+        const { receipts } = await by.settle(node.id, { ...settle, ids });
+        return ids.map((each) => receipts.get(each)?.kind);
+      };
+      // No gateway has said how long its transactions may take, so this one may take any time.
+      assert.deepEqual(await states(), ["aborted", "held", "aborted"]);
+      commitOf(await another("long").execute(node.id, specOf(epoch, ["SELECT 1"], { limitMs: 600_000 })));
+      commitOf(await another("short").execute(node.id, specOf(epoch, ["SELECT 1"], { limitMs: 1 })));
+      assert.deepEqual(await states(), ["aborted", "held", "aborted"], "the longest counts");
+      await sql("UPDATE highwater.transaction_limit SET limit_ms = 1");
       // Two that settle wait for the same orphan; neither may take the other for the culprit.
-      const both = await Promise.all([
-        store.settle(node.id, { ...settle, ids: [newId(), id, newId()] }),
-        another("settler").settle(node.id, settle),
-      ]);
-      assert.ok(performance.now() - beganMs >= 300);
-      for (const { receipts } of both) assert.equal(receipts.get(id)?.kind, "aborted");
+      const both = await Promise.all([states(), states(another("settler"))]);
+      for (const each of both) assert.deepEqual(each, ["aborted", "aborted", "aborted"]);
       await ended;
+      await sql("DELETE FROM highwater.transaction_limit");
+    });
+
+    it("is held as well by a lock on the table, whose session is nobody's to end", async () => {
+      const [id, operator] = [newId(), await connect(node.url)];
+      await sql("INSERT INTO highwater.transaction_limit VALUES ($1, 'short', 1)", [newId()]);
+      await operator.query("BEGIN");
+      await operator.query("LOCK TABLE highwater.receipt IN SHARE MODE");
+      const settle = { epoch, ids: [id], tombstone: "aborted", patienceMs: 100 } as const;
+      assert.equal((await store.settle(node.id, settle)).receipts.get(id)?.kind, "held");
+      await operator.query("ROLLBACK");
+      await operator.end();
+      assert.equal((await store.settle(node.id, settle)).receipts.get(id)?.kind, "aborted");
+      await sql("DELETE FROM highwater.transaction_limit");
     });
 
     it("waits for a transaction that ends in time", async () => {

@@ -10,9 +10,8 @@ const AGREED_LIMIT_MS = 60_000;
 const LEVEL = "region";
 const POLL_MS = 20;
 
-/** Gateways know each other's sessions, and ended reigns are judged soon. */
+/** Ended reigns are judged soon. */
 const ENVIRONMENT = {
-  GATEWAY_SESSION_SECRET: "a secret that all gateways of a test know",
   GATEWAY_IDLE_TIMEOUT_MS: "20000",
   TRACKER_PUBLISH_PATIENCE_MS: "300",
 };

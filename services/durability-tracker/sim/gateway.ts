@@ -24,6 +24,8 @@ export interface Attempt {
   readonly request: Request;
   readonly node: string;
   readonly epoch: EpochId;
+  /** As it is announced; no other attempt has the name. */
+  readonly by: string;
   /** `settled`: a tombstone is there that a failover could still undo; its client waits. */
   phase: "announced" | "committed" | "unknown" | "settled" | "ended";
   txn: Txn | null;
@@ -46,6 +48,7 @@ export class SimGateway {
   readonly #parts: GatewayParts;
   watcher: Watcher;
   attempts: Attempt[] = [];
+  #begun = 0;
 
   constructor(n: number, parts: GatewayParts) {
     this.n = n;
@@ -76,7 +79,8 @@ export class SimGateway {
     const { world, say } = this.#parts;
     if (reign === null || world.isFull) return null;
     const { node, epoch } = reign;
-    const attempt: Attempt = { id, request, node, epoch, phase: "announced", txn: null, sessions: -1 };
+    const by = `${this.name}/${String(this.#begun++)}`;
+    const attempt: Attempt = { id, request, node, epoch, by, phase: "announced", txn: null, sessions: -1 };
     this.attempts.push(attempt);
     if (!request.ids.includes(id)) request.ids.push(id);
     request.isFree = false;
@@ -87,8 +91,8 @@ export class SimGateway {
   }
 
   #announce(attempt: Attempt, what: Pick<AnnouncedItem, "kind" | "offset">): void {
-    const { id, epoch, request } = attempt;
-    this.#parts.announce(this.n, { ...what, id, epoch, owner: ownerOf(request.n) });
+    const { id, epoch, request, by } = attempt;
+    this.#parts.announce(this.n, { ...what, id, epoch, by, owner: ownerOf(request.n) });
   }
 
   /** COMMIT. `isAnswered`: whether the gateway hears of it. */

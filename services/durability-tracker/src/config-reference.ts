@@ -42,7 +42,7 @@ const ABOUT: AboutVariables = {
     "how long a loss may wait for the strongest level before it is told at the next weaker one; without an operator's command never below the exposure level",
   ),
   TRACKER_INTENT_PATIENCE_MS: about(
-    "an id whose outcome was not announced is settled after so long; longer than a transaction may take",
+    "an id whose outcome was not announced is settled after so long, and not before its transaction's time is over",
   ),
   TRACKER_INTENT_GRACE_MS: about("the same after its epoch has ended"),
   TRACKER_EXPOSURE_LEVEL: about(

@@ -7,7 +7,7 @@ import { Announcer } from "./announcer.ts";
 const NEAR = "http://near:1";
 const FAR = "http://far:2";
 const attempt = (owner = 0n) => ({ id: newId(), reign: { epoch: EPOCH_A as EpochId }, owner });
-const LEVEL = { level: "region" };
+const LEVEL = { level: "region", endsWithinMs: 63_000 };
 
 function makeAnnouncer(options: { trackers?: string[]; maxPending?: number } = {}) {
   const clock = new FakeClock();
@@ -122,12 +122,16 @@ test("the owner goes with the intent and the position; the longest delay goes wi
   await settle();
   const [sent] = transport.sent;
   assert.equal((sent?.body as { region?: string }).region, "r");
-  const said = (sent?.body.announcements ?? []).map(({ id: _id, ...rest }) => rest);
+  const announcements = (sent?.body.announcements ?? []) as { id: string; by?: string }[];
+  const said = announcements.map(({ id: _id, by: _by, ...rest }) => rest);
+  const names = announcements.flatMap(({ by }) => by ?? []);
+  assert.equal(new Set(names).size, 2, "each attempt has a name of its own");
   const epoch = EPOCH_A;
+  const { endsWithinMs } = LEVEL;
   assert.deepEqual(said, [
-    { kind: "intent", epoch, owner: "-5", maxDelayMs: 2_000, level: "region" },
+    { kind: "intent", epoch, endsWithinMs, owner: "-5", maxDelayMs: 2_000, level: "region" },
     { kind: "position", epoch, owner: "-5", offset: "5" },
-    { kind: "intent", epoch },
+    { kind: "intent", epoch, endsWithinMs },
     { kind: "position", epoch, offset: "6" },
   ]);
 });

@@ -1,5 +1,6 @@
 // Nothing is forgotten: every write transaction is announced to every tracker before its COMMIT, and its position after.
 // Counts what no tracker has acknowledged, whose bound exposure/ keeps; the queues are in trackers/announcements.ts.
+import { randomBytes } from "node:crypto";
 import { type Announcement, type EpochId, formatOffset, type Offset, type TxnId } from "@highwater/protocol";
 import { sleep } from "@highwater/store";
 import { type Deps } from "./deps.ts";
@@ -23,6 +24,12 @@ export interface Wishes {
   readonly level: string;
 }
 
+/** What is announced of an attempt before its COMMIT. */
+export interface Intent extends Wishes {
+  /** It has ended so long from now, or its gateway is gone: nobody settles its id sooner. */
+  readonly endsWithinMs: number;
+}
+
 /** The attempt that is announced. */
 export interface Announceable {
   readonly id: TxnId;
@@ -35,6 +42,7 @@ export interface Announceable {
 const ITEMS_PER_ID = 2;
 
 const NOBODYS = {};
+const BOOT_BYTES = 9;
 
 /** The announcements of one attempt at one transaction. */
 export class Announced {
@@ -42,18 +50,21 @@ export class Announced {
   readonly #id: TxnId;
   readonly #epoch: EpochId;
   readonly #whose: { readonly owner?: string };
+  readonly #by: string;
   #unacknowledged = 0;
   #reached = false;
 
-  constructor(announcer: Announcer, attempt: Announceable, { metadata, maxDelayMs, level }: Wishes) {
+  constructor(announcer: Announcer, attempt: Announceable, intent: Intent) {
+    const { metadata, maxDelayMs, level, endsWithinMs } = intent;
     const { id, owner } = attempt;
     const { epoch } = attempt.reign;
     this.#announcer = announcer;
+    this.#by = announcer.nextAttempt();
     this.#id = id;
     this.#epoch = epoch;
     this.#whose = owner === 0n ? NOBODYS : { owner: owner.toString(10) };
     this.#send({
-      ...{ kind: "intent", id, epoch, ...this.#whose },
+      ...{ kind: "intent", id, epoch, by: this.#by, endsWithinMs, ...this.#whose },
       ...(maxDelayMs === undefined ? {} : { maxDelayMs, level }),
       ...(metadata === undefined ? {} : { metadata }),
     });
@@ -69,9 +80,9 @@ export class Announced {
     this.#send({ kind: "position", ...where, ...this.#whose });
   }
 
-  /** The attempt has certainly not committed, and no other attempt had before it. */
+  /** The attempt has certainly not committed, and no other attempt had before it. Another attempt's announcement stays. */
   withdraw(): void {
-    this.#send({ kind: "withdrawn", id: this.#id, epoch: this.#epoch });
+    this.#send({ kind: "withdrawn", id: this.#id, epoch: this.#epoch, by: this.#by });
   }
 
   #send(announcement: Announcement): void {
@@ -88,6 +99,8 @@ export class Announced {
 export class Announcer {
   readonly #deps: Pick<Deps, "clock" | "rng" | "log" | "transport">;
   readonly #queues: readonly TrackerQueue[];
+  readonly #boot = randomBytes(BOOT_BYTES).toString("base64url");
+  #attempts = 0;
   #pending = 0;
 
   constructor(deps: Pick<Deps, "clock" | "rng" | "log" | "transport">, options: AnnouncerOptions) {
@@ -119,8 +132,13 @@ export class Announcer {
   }
 
   /** Hands the id over to the queues in this very tick. */
-  announce(attempt: Announceable, wishes: Wishes): Announced {
-    return new Announced(this, attempt, wishes);
+  announce(attempt: Announceable, intent: Intent): Announced {
+    return new Announced(this, attempt, intent);
+  }
+
+  /** Names one attempt among those of all gateways there will ever be. */
+  nextAttempt(): string {
+    return `${this.#boot}.${(++this.#attempts).toString(36)}`;
   }
 
   enqueue(item: Item): void {

@@ -26,6 +26,17 @@ export function refuseTruncated(
   });
 }
 
+/** Between the end of a request's time and that of its database session: seen late, cancelled, and then cut. */
+const END_MARGIN_MS = 3_000;
+
+/**
+ * How long a transaction may be there that has this limit: what the gateway promises to those who would settle its id. An
+ * interactive one has its time twice, since its COMMIT has as long as everything before it.
+ */
+export function lifespanMs(totalTimeoutMs: number, form: "one_shot" | "interactive"): number {
+  return (form === "interactive" ? 2 * totalTimeoutMs : totalTimeoutMs) + END_MARGIN_MS;
+}
+
 export interface TimeBounds {
   readonly signal: AbortSignal;
   /** The error itself, or, when it only says that the statement was cancelled, why it was. */

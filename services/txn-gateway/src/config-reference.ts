@@ -49,10 +49,6 @@ const ABOUT: AboutVariables = {
   GATEWAY_ID_FUTURE_MS: about("how far ahead of the server's clock the time inside an id may be"),
   GATEWAY_MAX_WAIT_MS: about("`maxWaitMs` of a safe transaction that does not say it"),
   GATEWAY_ROLE_PASSWORDS: about("passwords of login roles as JSON, by role, or `@file`", NONE),
-  GATEWAY_SESSION_SECRET: about(
-    "signs `Highwater-Session`, at least 16 characters, or `@file`; the same for all gateways",
-    "random, of the process",
-  ),
   HIGHWATER_INTERNAL_SECRET: about(
     "by which trackers know gateways, at least 16 characters, or `@file`; the same everywhere",
     NONE,

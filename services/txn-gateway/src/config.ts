@@ -139,8 +139,6 @@ const SETTINGS = {
   idFutureMs: integer("GATEWAY_ID_FUTURE_MS", { fallback: 300_000, min: 0, max: 24 * HOUR_MS }),
   /** How long a safe transaction waits that does not say so itself. */
   maxWaitMs: integer("GATEWAY_MAX_WAIT_MS", { fallback: 30_000, min: 0, max: 60_000 }),
-  /** Signs the header that pins an open transaction to its gateway. Null: a random one of this process. */
-  sessionSecret: secret("GATEWAY_SESSION_SECRET"),
   /** By which trackers know the gateway. */
   internalSecret: secret("HIGHWATER_INTERNAL_SECRET"),
 } as const;
@@ -198,13 +196,12 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
 /** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
 export function describeConfig(config: Config): Record<string, unknown> {
   const { topology: cluster, trackers, authority, rolePasswords: passwords, ...others } = config;
-  const { sessionSecret, internalSecret, deploymentKeys, ...rest } = others;
+  const { internalSecret, deploymentKeys, ...rest } = others;
   return {
     ...rest,
     deploymentKeys: describeSchedule(deploymentKeys),
     authority: describeAuthority(authority),
     rolesWithPassword: [...passwords.keys()],
-    hasSessionSecret: sessionSecret !== null,
     hasInternalSecret: internalSecret !== null,
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),
     levels: Object.keys(cluster.levels),

@@ -1,6 +1,14 @@
 // The gateway without HTTP: makes its parts, joins them, starts and stops them in order.
 import { type EpochId } from "@highwater/protocol";
-import { Admission, Callers, GATEWAY, hostOf, makeAuthenticator, registerProcess } from "@highwater/service";
+import {
+  Admission,
+  Callers,
+  DeploymentKeys,
+  GATEWAY,
+  hostOf,
+  makeAuthenticator,
+  registerProcess,
+} from "@highwater/service";
 import { makeAuthorityRule, sleep } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
@@ -124,10 +132,14 @@ export class Gateway {
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
     };
     const outcomes = new Outcomes(shared);
+    const keys = new DeploymentKeys({
+      ...{ deployment: config.deployment, schedule: config.deploymentKeys },
+      wallMs: () => deps.clock.wallMs(),
+    });
     const refusals = new Refusals(shared);
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
     this.transactions = new Transactions({ ...shared, outcomes, refusals, reads: new Reads(shared) });
-    this.interactive = new Interactive({ ...shared, outcomes, refusals });
+    this.interactive = new Interactive({ ...shared, keys, outcomes, refusals });
     this.callers = this.#makeCallers(config);
     this.#registerMetrics();
   }

@@ -79,5 +79,5 @@ export class Inspection {
 }
 
 function stateWithoutCommit(kind: Exclude<Settled["kind"], "committed">): TransactionStateResponse["state"] {
-  return kind === "absent" || kind === "out_of_window" ? "unknown" : kind;
+  return kind === "absent" || kind === "held" || kind === "out_of_window" ? "unknown" : kind;
 }

@@ -19,7 +19,7 @@ import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
 import { type Primary, type Reign } from "./primary.ts";
-import { type Settler } from "./settler.ts";
+import { type Settler, type WhenHeld } from "./settler.ts";
 import { type Committed, tokenOf, transactionAnswer } from "./txn/answer.ts";
 import { type TransactionTrace } from "./tracing.ts";
 import { type Acknowledgement } from "./txn/request.ts";
@@ -88,7 +88,12 @@ export class Outcomes {
         void this.#settleExposed(attempt);
         throw cause;
       }
-      if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause);
+      // Another attempt holds the id and may yet commit; this one has not run. To settle the id would end that one.
+      if (cause.code === "transaction_in_progress") {
+        this.#release(attempt);
+        throw cause;
+      }
+      if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause, "wait_for_held");
       this.#release(attempt);
       if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.nudge();
       if (provesNothingCommitted(cause)) attempt.announced?.withdraw();
@@ -136,10 +141,11 @@ export class Outcomes {
   }
 
   /**
-   * The connection died during COMMIT, or another session holds the id, or did so for a process that is gone: find out, or
-   * make it so that it never commits. Errors: `commit_unconfirmed` when that takes too long; those of a settled id.
+   * The connection died during COMMIT, or its gateway is gone: find out, or make it so that it never commits. Only for those who
+   * began the attempt. Errors: `commit_unconfirmed` when that takes too long; `transaction_in_progress` when another attempt
+   * holds the id, unless that is to be waited for; those of a settled id.
    */
-  async resolve(attempt: Attempt, hold: Hold, cause: HighwaterError): Promise<Committed> {
+  async resolve(attempt: Attempt, hold: Hold, cause: HighwaterError, whenHeld: WhenHeld): Promise<Committed> {
     const { deps, primary } = this.#parts;
     const { id } = attempt;
     const { trace } = attempt;
@@ -147,7 +153,7 @@ export class Outcomes {
       ...{ transactionId: id, epoch: attempt.reign.epoch, ...trace?.logFields, cause },
     });
     primary.nudge();
-    const settling = this.#settle(attempt);
+    const settling = this.#settle(attempt, whenHeld);
     hold(settling);
     const over = new AbortController();
     const limit = sleep(deps.clock, SETTLE_ANSWER_MS, over.signal).then(() => null);
@@ -160,11 +166,11 @@ export class Outcomes {
   }
 
   /** Announces what it finds, also when the client has been answered meanwhile. Never rejects. */
-  async #settle(attempt: Attempt): Promise<Settled | null> {
+  async #settle(attempt: Attempt, whenHeld: WhenHeld): Promise<Settled | null> {
     const { settler, metrics, deps } = this.#parts;
     const beganMs = deps.clock.monotonicMs();
     metrics.settling++;
-    const settled = await settler.settle(attempt.id, attempt.reign.epoch);
+    const settled = await settler.settle(attempt.id, attempt.reign.epoch, { whenHeld });
     metrics.settling--;
     const resolution = settled?.kind ?? "unsettled";
     metrics.unknownOutcomes.add(resolution);
@@ -180,7 +186,9 @@ export class Outcomes {
     if (attempt.exposed === null) return;
     const { settler, metrics } = this.#parts;
     metrics.settling++;
-    const settled = await settler.settle(attempt.id, attempt.reign.epoch, Number.POSITIVE_INFINITY);
+    const settled = await settler.settle(attempt.id, attempt.reign.epoch, {
+      limitMs: Number.POSITIVE_INFINITY,
+    });
     metrics.settling--;
     if (settled !== null) this.#noteSettled(attempt, settled);
   }

@@ -8,7 +8,7 @@ import { type Finality } from "./finality.ts";
 import { type Primary, type Reign } from "./primary.ts";
 import { type Settled, settledAs } from "./txn/settled.ts";
 
-/** A session that still holds the id after this is ended. */
+/** How long another session that holds the id is waited for before it is said to hold it. */
 const PATIENCE_MS = 500;
 /** Longer than a failover; the client is answered sooner. */
 const LIMIT_MS = 60_000;
@@ -20,6 +20,9 @@ const BATCH_MAX = 1_000;
 
 /** What a tombstone says: `lost`, that the attempt's epoch is over, and nobody can know whether it had committed there. */
 type Tombstone = "aborted" | "lost";
+
+/** What to do about an id that another attempt holds: ask again until that has ended, or answer `held`. */
+export type WhenHeld = "wait_for_held" | "answer_held";
 
 export class Settler {
   readonly #deps: Pick<Deps, "clock" | "store" | "log">;
@@ -40,8 +43,13 @@ export class Settler {
   }
 
   /** Final, also after a failover that keeps what is not at risk. Null when no primary could settle it in time; the id's announcement then leaves it to the trackers. */
-  async settle(id: TxnId, attempt: EpochId, limitMs = LIMIT_MS): Promise<Settled | null> {
+  async settle(
+    id: TxnId,
+    attempt: EpochId,
+    how: { readonly limitMs?: number; readonly whenHeld?: WhenHeld } = {},
+  ): Promise<Settled | null> {
     const { clock, log } = this.#deps;
+    const { limitMs = LIMIT_MS, whenHeld = "wait_for_held" } = how;
     const deadlineMs = clock.monotonicMs() + limitMs;
     const pauseMs = limitMs > LIMIT_MS ? LONG_PAUSE_MS : PAUSE_MS;
     for (let failures = 0; ;) {
@@ -50,8 +58,9 @@ export class Settler {
         const reign = await this.#primary.await(leftMs());
         const tombstone = reign.epoch === attempt ? "aborted" : "lost";
         const settled = await this.#batcherOf(reign, tombstone).ask(id);
+        if (settled.kind === "held" && whenHeld === "answer_held") return settled;
         // Neither a receipt nor a tombstone: not settled.
-        const isSettled = settled.kind !== "absent";
+        const isSettled = settled.kind !== "absent" && settled.kind !== "held";
         if (isSettled && (await this.#finality.await(settled, leftMs(), this.#stop.signal)) === "reached")
           return settled;
       } catch (cause) {

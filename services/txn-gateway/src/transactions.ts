@@ -5,7 +5,7 @@ import { type Execution, type TransactionSpec } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
 import { type Announcer } from "./announcer.ts";
 import { type ResultHold, type ResultMemory } from "./answers/result-memory.ts";
-import { refuseTruncated, withinTime } from "./bounds.ts";
+import { lifespanMs, refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { type Exposure, UNCOUNTED } from "./exposure/exposure.ts";
@@ -188,12 +188,13 @@ export class Transactions {
     const { deps, announcer, config, active, metrics } = this.#parts;
     const { id, reign, owner, digest } = attempt;
     const { limits, role } = caller.principal;
+    const limitMs = lifespanMs(config.totalTimeoutMs, "one_shot");
     const spec: TransactionSpec = {
       ...{ id, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
       ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest },
       principal: sessionPrincipal(caller.principal),
       ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
-      ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
+      ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold, limitMs },
       ...{ fieldDetails: request.fieldDetails ?? false },
     };
     const bounds = withinTime(active, config.totalTimeoutMs, caller.signal);
@@ -204,7 +205,8 @@ export class Transactions {
       // What the store refuses without running it has failed by now, and such a request is not announced. All others are,
       // in this very tick, before anything has left for the database.
       await Promise.race([executing, Promise.resolve()]);
-      if (!request.readOnly) attempt.announced = announcer.announce(attempt, request);
+      if (!request.readOnly)
+        attempt.announced = announcer.announce(attempt, { ...request, endsWithinMs: limitMs });
       const execution = await executing;
       attempt.trace?.storeEnded();
       const tookMs = deps.clock.monotonicMs() - beganMs;

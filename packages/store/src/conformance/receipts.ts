@@ -3,7 +3,11 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, txnTimestampMs } from "@highwater/protocol";
 import { type MakeHarness } from "../conformance.ts";
+import { type ReceiptState } from "../port.ts";
 import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
+
+/** Longer than the patience and a retry take together. */
+const LIMIT_MS = 2_000;
 
 export function receiptTests(makeHarness: MakeHarness): void {
   describe("receipts", () => {
@@ -20,7 +24,9 @@ export function receiptTests(makeHarness: MakeHarness): void {
     it("leaves a commit alone", () => settleCommitted(bench, epoch));
     it("makes two that settle at once agree", () => settleTogether(bench, epoch));
     it("settles nothing in an epoch that is not the current one", () => settleElsewhere(bench, epoch));
-    it("ends a transaction that holds an id beyond the patience", () => settleHeld(bench, epoch));
+    it("leaves a living transaction its id, and ends it when its time is over", () =>
+      settleHeld(bench, epoch));
+    it("ends at once what its own process has given up, and no other's", () => settleGivenUp(bench, epoch));
     it("expires what is old, for good", () => expire(bench, epoch));
   });
 }
@@ -113,14 +119,51 @@ async function settleElsewhere(bench: Bench, epoch: EpochId): Promise<void> {
 async function settleHeld(bench: Bench, epoch: EpochId): Promise<void> {
   const { store, harness, primary } = bench;
   const key = bench.newKey();
-  const spec = bench.spec(epoch, [harness.statements.put(key, "1"), harness.statements.slow]);
+  const statements = [harness.statements.put(key, "1"), harness.statements.slow];
+  const spec = bench.spec(epoch, statements, { limitMs: LIMIT_MS });
   const outcome = refusedWith(store.execute(primary, spec), "commit_unconfirmed");
   await harness.untilSlowRuns(primary);
-  const request = { epoch, ids: [spec.id], tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
-  const { receipts } = await harness.otherStore.settle(primary, request);
-  assert.deepEqual(receipts.get(spec.id), { kind: "aborted", epoch, owner: 0n, digest: 0n });
+  const others = [harness.newId(), harness.newId()] as const;
+  const ids = [others[0], spec.id, others[1]];
+  const request = { epoch, ids, tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
+  const settle = async (): Promise<ReceiptState | undefined> => {
+    const { receipts } = await harness.otherStore.settle(primary, request);
+    for (const other of others) assert.equal(receipts.get(other)?.kind, "aborted");
+    return receipts.get(spec.id);
+  };
+  assert.deepEqual(await settle(), { kind: "held" }, "its time is not over");
+  const refused = await refusedWith(bench.commit(primary, epoch, { id: spec.id }), "transaction_in_progress");
+  assert.equal(refused.outcome, "unknown");
+  let settled = await settle();
+  while (settled?.kind === "held") settled = await settle();
+  assert.deepEqual(settled, { kind: "aborted", epoch, owner: 0n, digest: 0n });
   await outcome;
   assert.equal((await bench.read(primary, epoch, key)).value, null);
+}
+
+async function settleGivenUp(bench: Bench, epoch: EpochId): Promise<void> {
+  const { store, harness, primary } = bench;
+  const { slow } = harness.statements;
+  const [mine, theirs] = [bench.spec(epoch, [slow]), bench.spec(epoch, [slow])];
+  const outcomes = [
+    refusedWith(store.execute(primary, mine), "commit_unconfirmed"),
+    refusedWith(harness.otherStore.execute(primary, theirs), "commit_unconfirmed"),
+  ];
+  await harness.untilSlowRuns(primary, outcomes.length);
+  store.forget(primary);
+  await outcomes[0];
+  const request = {
+    epoch,
+    ids: [mine.id, theirs.id],
+    tombstone: "aborted",
+    patienceMs: PATIENCE_MS,
+  } as const;
+  const { receipts } = await store.settle(primary, request);
+  assert.deepEqual([receipts.get(mine.id)?.kind, receipts.get(theirs.id)?.kind], ["aborted", "held"]);
+  harness.otherStore.forget(primary);
+  await outcomes[1];
+  const last = await harness.otherStore.settle(primary, request);
+  assert.equal(last.receipts.get(theirs.id)?.kind, "aborted");
 }
 
 async function expire(bench: Bench, epoch: EpochId): Promise<void> {

@@ -7,6 +7,7 @@ import { type Change, History, type LogRecord, sizeOf } from "./history.ts";
 /** A transaction that holds its id and waits. Its client may be gone: then nobody hears how it ends. */
 export interface OpenTransaction {
   readonly helper: string;
+  readonly beganMs: number;
   /** Commits, and answers the client. */
   readonly commit: () => Execution;
   client: {
@@ -59,6 +60,8 @@ export class MemoryNode {
   junkEnd: Offset = ZERO;
   unfit: string | null = null;
   readonly open = new Map<TxnId, OpenTransaction>();
+  /** How long any transaction may take, as far as anybody has said. */
+  limitMs = 0;
   #log: LogRecord[] = [];
   #flushed = 0;
   #applied = 0;

@@ -5,6 +5,7 @@ import { type Execution, type OpenTransaction } from "../port.ts";
 
 export interface MemoryTransactionParts {
   readonly id: TxnId;
+  readonly holder: string;
   /** What the statements answer, all of them from the first on. Throws as a database would refuse them. */
   readonly evaluate: (statements: readonly Statement[]) => readonly StatementResult[];
   readonly commit: (statements: readonly Statement[]) => Promise<Execution>;
@@ -20,6 +21,10 @@ export class MemoryTransaction implements OpenTransaction {
 
   constructor(parts: MemoryTransactionParts) {
     this.#parts = parts;
+  }
+
+  get holder(): string {
+    return this.#parts.holder;
   }
 
   get isOver(): boolean {

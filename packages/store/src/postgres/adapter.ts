@@ -31,6 +31,7 @@ import { PostgresClient } from "./client.ts";
 import { executeOn } from "./execute.ts";
 import { rescueFrom } from "./locks.ts";
 import { readLogEnd } from "./log-end.ts";
+import { GivenUp, TransactionLimits } from "./holders.ts";
 import { parseLsn } from "./lsn.ts";
 import { mintEpoch } from "./mint.ts";
 import { openOn } from "./open-transaction.ts";
@@ -97,6 +98,8 @@ interface NodeConnections {
   readonly settle: Channel;
   readonly rescue: Channel;
   readonly canceller: Canceller;
+  readonly givenUp: GivenUp;
+  readonly limits: TransactionLimits;
   readonly readPositions: ReadPositions;
   /** By login role; under null, the service's own. */
   readonly writes: Map<string | null, WritePool>;
@@ -142,6 +145,7 @@ export class PostgresStore implements Store {
         clock,
       });
     const rescue = channel("rescue");
+    const givenUp = new GivenUp();
     return {
       spec,
       seen: { primary: false, schema: "none" },
@@ -156,7 +160,12 @@ export class PostgresStore implements Store {
         clock,
         cancelBackend: (processId) => rescue.run((client) => client.query(CANCEL, [processId])),
         terminateBackend: (processId) => rescue.run((client) => client.query(TERMINATE, [processId])),
+        giveUp: (id, holder) => {
+          givenUp.add(id, holder);
+        },
       },
+      givenUp,
+      limits: new TransactionLimits(helper, clock),
       readPositions: new ReadPositions(),
       writes: new Map(),
       shared: new Map(),
@@ -274,6 +283,8 @@ export class PostgresStore implements Store {
     const { principal = "", statements } = spec;
     const shared = this.#sharedOf(on, spec.role);
     const shares = this.#sharesOf(on, "writes", spec.role);
+    const registering = this.#registerLimit(on, spec);
+    if (registering !== null) await registering;
     try {
       if (!leavesTraces(statements) && shared.isQuick(statements)) {
         shares.note(principal);
@@ -304,6 +315,8 @@ export class PostgresStore implements Store {
     refuseControl(spec.statements, spec.id);
     const on = this.#of(node);
     const { canceller, readPositions } = on;
+    const registering = this.#registerLimit(on, spec);
+    if (registering !== null) await registering;
     const pool = this.#poolOf(on, "writes", spec.role);
     try {
       return await openOn(await pool.acquire(spec.epoch, signal), spec, { canceller, readPositions }, signal);
@@ -311,6 +324,12 @@ export class PostgresStore implements Store {
       if (cause instanceof HighwaterError && cause.code === "epoch_changed") pool.ended(spec.epoch);
       return this.#outOfWindow(node, spec.id, cause);
     }
+  }
+
+  /** Null when there is nothing to wait for. */
+  #registerLimit(on: NodeConnections, { epoch, readOnly, limitMs }: TransactionSpec): Promise<void> | null {
+    if (readOnly || limitMs === undefined) return null;
+    return on.limits.register(on.lookUp, epoch, limitMs);
   }
 
   /**
@@ -362,8 +381,13 @@ export class PostgresStore implements Store {
     node: string,
     request: { epoch: EpochId; ids: readonly TxnId[]; tombstone: "aborted" | "lost"; patienceMs: number },
   ): Promise<ReceiptsAsOf> {
-    const { settle, rescue } = this.#of(node);
-    return settle.run((client) => settleReceipts(client, rescue, this.#options.clock, request));
+    const { settle, rescue, givenUp } = this.#of(node);
+    const parts = { rescue, clock: this.#options.clock, givenUp };
+    return settle.run((client) => settleReceipts(client, parts, request));
+  }
+
+  giveUp(node: string, id: TxnId, holder: string): void {
+    this.#of(node).givenUp.add(id, holder);
   }
 
   maintain(node: string, request: { expireBeforeMs: number | null }): Promise<RetentionReport> {
@@ -385,8 +409,10 @@ export class PostgresStore implements Store {
   }
 
   forget(node: string): void {
-    const { flush, lookUp, settle, rescue, positions, writes, reads, shared, shares } = this.#of(node);
+    const { flush, lookUp, settle, rescue, positions, limits, writes, reads, shared, shares } =
+      this.#of(node);
     for (const channel of [flush, lookUp, settle, rescue, positions]) channel.reset();
+    limits.forget();
     for (const waiting of [...shares.writes.values(), ...shares.reads.values(), ...shared.values()])
       waiting.reset(new HighwaterError("epoch_changed", { retryAfterMs: 100 }));
     for (const pool of [...writes.values(), ...reads.values()]) pool.reset();

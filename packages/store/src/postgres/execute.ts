@@ -51,7 +51,7 @@ export async function executeOn(
   for (let attempt = 0; attempt < MAX_REPLANS; attempt++) {
     const planned = planOf(spec, parts.signal);
     const running = runPipeline(session, parts.canceller, planned.run);
-    const outcome = await outcomeOf(planned, running);
+    const outcome = await outcomeOf(session, planned, running, parts.canceller);
     if (outcome.status !== "I") await rollBack(session, parts.canceller);
     const done = await concludeOn(session, planned, outcome, parts);
     if (done.kind !== "stale") return done;
@@ -68,12 +68,15 @@ export function replannedTooOften({ id }: TransactionSpec): HighwaterError {
 
 /** Everything is in one write, COMMIT included: when the connection ends, nobody can tell how far the server came. */
 export async function outcomeOf(
+  session: Session,
   { spec }: Planned,
   running: Promise<PipelineOutcome>,
+  canceller: Canceller,
 ): Promise<PipelineOutcome> {
   try {
     return await running;
   } catch (cause) {
+    if (!spec.readOnly) canceller.giveUp(spec.id, session.holder);
     throw unconfirmed(spec.id, spec.readOnly, cause);
   }
 }

@@ -55,6 +55,10 @@ class PostgresTransaction implements OpenTransaction {
     lease.session.client.once("end", this.#onLost);
   }
 
+  get holder(): string {
+    return this.#lease.session.holder;
+  }
+
   get isOver(): boolean {
     return this.#hasEnded || this.#lease.session.isLost;
   }
@@ -186,6 +190,8 @@ class PostgresTransaction implements OpenTransaction {
       this.#isIdle = outcome.status === "I";
       return outcome;
     } catch (cause) {
+      const { id, readOnly } = this.#spec;
+      if (!readOnly) this.#parts.canceller.giveUp(id, session.holder);
       await this.#end(false);
       throw cause;
     } finally {

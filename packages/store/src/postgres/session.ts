@@ -1,5 +1,6 @@
 // One database session as transactions use it: a connection, its prepared statements, and how to cancel what it runs.
 import { type PoolClient } from "pg";
+import { type TxnId } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
 import { type ResultLimits } from "../port.ts";
 import { destroy } from "./channel.ts";
@@ -10,6 +11,8 @@ export interface Session {
   readonly client: PoolClient;
   readonly prepared: PreparedStatements;
   readonly segmentBytes: bigint;
+  /** Names it among all sessions that the server has ever had. */
+  readonly holder: string;
   /** The server was asked to cancel something here: the request may yet arrive, so nobody else may use the session. */
   wasCancelled: boolean;
   /** The connection has ended. */
@@ -21,6 +24,8 @@ export interface Canceller {
   readonly clock: Clock;
   cancelBackend(processId: number): Promise<unknown>;
   terminateBackend(processId: number): Promise<unknown>;
+  /** Nothing is heard of the session any more; it may hold the id yet. */
+  giveUp(id: TxnId, holder: string): void;
 }
 
 /** What was cancelled answers so soon; otherwise the backend is ended and the connection is cut. */

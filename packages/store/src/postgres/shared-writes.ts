@@ -188,7 +188,9 @@ export class SharedWrites {
       planned.map(({ run }) => run),
     );
     // None of them may reject unheard while an earlier one is looked at.
-    const outcomes = running.map((one, at) => outcomeOf(planned[at] as Planned, one).catch(asError));
+    const outcomes = running.map((one, at) =>
+      outcomeOf(session, planned[at] as Planned, one, parts.canceller).catch(asError),
+    );
     const served = new Served(session, this.#options);
     for (const [at, waiting] of batch.entries()) {
       const outcome = await outcomes[at];

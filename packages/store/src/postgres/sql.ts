@@ -10,8 +10,13 @@ const SENTINEL_EPOCH = `(SELECT s.id FROM highwater.current_epoch s)`;
 /** Tells a page boundary from a place inside the log; see lsn.ts. */
 const SEGMENT_BYTES = "pg_size_bytes(current_setting('wal_segment_size'))::text";
 
+/** Names a session so that a later process under the same number is not taken for it. */
+const holder = (activity: string): string =>
+  `concat(${activity}.pid, '/', (extract(epoch FROM ${activity}.backend_start) * 1000000)::bigint)`;
+
 /** What a new session of the write pool says of itself. */
-export const ADMISSION = `SELECT pg_is_in_recovery() AS in_recovery, ${SEGMENT_BYTES} AS segment_bytes`;
+export const ADMISSION = `SELECT pg_is_in_recovery() AS in_recovery, ${SEGMENT_BYTES} AS segment_bytes,
+  (SELECT ${holder("a")} FROM pg_stat_get_activity(pg_backend_pid()) a) AS holder`;
 
 /**
  * $1 id, $2 the epoch in which the request arrived. In any other epoch the NULL violates NOT NULL, and nothing commits. An id that may
@@ -166,10 +171,26 @@ export const RETENTION = `SELECT extract(epoch FROM expired_before) * 1000 AS ex
   extract(epoch FROM ceiling) * 1000 AS ceiling_ms, extract(epoch FROM clock_timestamp()) * 1000 AS server_time_ms
 FROM highwater.retention`;
 
+/** $1 process, $2 its name, $3 milliseconds. Rows that no transaction can belong to any more go. */
+export const REGISTER_LIMIT = `WITH gone AS (
+  DELETE FROM highwater.transaction_limit WHERE process <> $1
+    AND seen_at < clock_timestamp() - interval '1 day' - limit_ms * interval '1 millisecond')
+INSERT INTO highwater.transaction_limit (process, name, limit_ms) VALUES ($1, $2, $3)
+ON CONFLICT (process) DO UPDATE SET limit_ms = excluded.limit_ms, seen_at = excluded.seen_at`;
+
 /**
- * $1 the backend that waits. Another process that settles is left alone: it waits for the same culprit, and ends it itself.
- * Should its host be dead, the server's own time limit ends it.
+ * $1 the backend that waits, $2 sessions that are to be ended. Those whose transaction is older than any gateway allows are
+ * ended as well: their gateway is gone, for it would have ended them. By what the server itself says of a session and its own
+ * clock: a session can change its name, but neither when it began nor when its transaction did. Only while it waits for
+ * another's transaction, which has written the same id: who holds another lock is left alone.
  */
+export const END_HOLDERS = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
+WHERE a.pid = ANY (pg_blocking_pids($1))
+  AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = $1 AND NOT l.granted AND l.locktype = 'transactionid')
+  AND (${holder("a")} = ANY ($2::text[]) OR a.xact_start < clock_timestamp()
+    - (SELECT max(limit_ms) FROM highwater.transaction_limit) * interval '1 millisecond')`;
+
+/** $1 the backend that waits for a lock on a private table, to begin an epoch. One that settles is left alone: it ends soon. */
 export const TERMINATE_BLOCKERS = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
 WHERE a.pid = ANY (pg_blocking_pids($1))
   AND NOT (a.usename = current_user AND a.application_name LIKE 'highwater:%:settle')`;

@@ -30,12 +30,29 @@ export interface SessionLease {
   release(how: { readonly keep: boolean; readonly scrub: boolean }): void;
 }
 
+interface Admission {
+  readonly in_recovery: boolean;
+  readonly segment_bytes: string;
+  readonly holder: string;
+}
+
 export interface UseOptions {
   readonly resetAfter: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
 const IDLE_SESSION_MS = 60_000;
+/**
+ * The server ends a session whose gateway is gone, and with it the transaction: at once where the host says so, else within
+ * half a minute. Without them a session of a dead host holds its id and its locks for two hours.
+ */
+const WHILE_CLIENT_LIVES = {
+  client_connection_check_interval: "1000",
+  tcp_keepalives_idle: "10",
+  tcp_keepalives_interval: "5",
+  tcp_keepalives_count: "4",
+  tcp_user_timeout: "30000",
+} as const;
 /** What pg-pool says to those who have waited in vain for a session; it has no code for it. */
 const POOL_TIMEOUT = "timeout exceeded when trying to connect";
 /** SQLSTATE class of "out of connections" and its like. */
@@ -204,6 +221,7 @@ export class WritePool {
         statement_timeout: String(statementTimeoutMs),
         lock_timeout: String(lockTimeoutMs),
         idle_in_transaction_session_timeout: String(2 * statementTimeoutMs),
+        ...WHILE_CLIENT_LIVES,
       }),
     });
     pool.on("error", () => undefined);
@@ -217,7 +235,7 @@ export class WritePool {
   /** First use of a session: it must have been opened on a primary, or PostgreSQL keeps it a reader of the old role. */
   async #admit(client: pg.PoolClient): Promise<Session> {
     try {
-      const { rows } = await client.query<{ in_recovery: boolean; segment_bytes: string }>(ADMISSION);
+      const { rows } = await client.query<Admission>(ADMISSION);
       const [row] = rows;
       const { onReplica = false } = this.#options;
       // One that only reads asks with each snapshot where it is.
@@ -227,6 +245,7 @@ export class WritePool {
         client,
         prepared: new PreparedStatements(),
         segmentBytes: BigInt(row.segment_bytes),
+        holder: row.holder,
         wasCancelled: false,
         isLost: false,
       };

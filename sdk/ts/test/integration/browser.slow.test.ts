@@ -87,7 +87,6 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
         ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", TRACKER_PUBLISH_PATIENCE_MS: "300" },
         ...{ GATEWAY_CORS_ORIGINS: origin, TRACKER_CORS_ORIGINS: origin },
         HIGHWATER_INTERNAL_SECRET: "a secret that all services here know",
-        GATEWAY_SESSION_SECRET: "a secret that all gateways here know",
       },
     });
     const apiKey = await system.createKey({ name: "page", scopes: ["read", "write"] });

@@ -13,7 +13,6 @@ let system: System;
 before(async () => {
   system = await System.start({
     env: {
-      GATEWAY_SESSION_SECRET: "a secret that all gateways here know",
       GATEWAY_IDLE_TIMEOUT_MS: "20000",
     },
   });

@@ -6,9 +6,11 @@ import { type Effect, type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
 
 const MAX_RETIRED_PER_TICK = 1_000;
+const HELD_AGAIN_MS = 1_000;
 
 export function age(state: TrackerState, effects: Effect[]): void {
   settleForgotten(state, effects);
+  askForHeldAgain(state);
   const { config, nowMs } = state;
   for (const [key, sinceMs] of state.finished) {
     if (nowMs - sinceMs < config.keepVerdictMs) break;
@@ -22,7 +24,19 @@ export function age(state: TrackerState, effects: Effect[]): void {
   tidyBook(state);
 }
 
-/** Nobody knows how an intent ended. Its gateway may yet withdraw it, or tell its position; then its id is settled. */
+/** Whoever holds an id is left alone for as long as it may take; how it has ended has to be asked. */
+function askForHeldAgain(state: TrackerState): void {
+  for (const [key, sinceMs] of state.held) {
+    if (state.nowMs - sinceMs < HELD_AGAIN_MS) break;
+    state.held.delete(key);
+    if (state.entries.has(key)) state.unproven.add(key);
+  }
+}
+
+/**
+ * Nobody knows how an intent ended. Its gateway may yet withdraw it, or tell its position. In the epoch that reigns it may
+ * also be under way still: its id is settled only when the deadlines of all who announced it are over.
+ */
 function settleForgotten(state: TrackerState, effects: Effect[]): void {
   const { standing, config, nowMs } = state;
   if (standing.kind !== "reigning") return;
@@ -33,7 +47,7 @@ function settleForgotten(state: TrackerState, effects: Effect[]): void {
     // An epoch that is neither may be the next one: a tombstone of this one would deny what commits there.
     const forgotten = hasEnded(state, entry.attempt)
       ? Math.min(ageMs, nowMs - state.reignSinceMs) >= config.intentGraceMs
-      : entry.attempt === standing.epoch && ageMs >= config.intentPatienceMs;
+      : entry.attempt === standing.epoch && ageMs >= Math.max(config.intentPatienceMs, entry.endsWithinMs);
     if (forgotten) enter(state, entry, { kind: "unproven" }, effects);
   }
 }

@@ -17,6 +17,11 @@ import {
 import { hasReappeared, isOther, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 
+/** Attempts of one id that are told apart. When there are more the id is settled after the last deadline, withdrawn or not. */
+const MAX_ANNOUNCERS = 16;
+/** No attempt has a name like that, so none is taken back. */
+const MANY: readonly string[] = Object.freeze(["* many"]);
+
 type EventOf<K extends TrackerEvent["kind"]> = Extract<TrackerEvent, { kind: K }>;
 
 export function takeAnnouncements(state: TrackerState, event: EventOf<"announced">, effects: Effect[]): void {
@@ -32,6 +37,7 @@ function takeOne(state: TrackerState, item: AnnouncedItem, source: Source | null
   const isWaiting = item.epoch === state.backlog.epoch && state.backlog.has(item.id);
   switch (item.kind) {
     case "intent":
+      if (known?.state.kind === "intent") takeRival(state, item, known, effects);
       if (known === undefined && !isWaiting) takeIntent(state, item, source, effects);
       else learnMore(state, item, known ?? state.backlog.get(item.id), effects);
       return;
@@ -40,8 +46,31 @@ function takeOne(state: TrackerState, item: AnnouncedItem, source: Source | null
         takePosition(state, { ...item, offset: item.offset }, known, source, effects);
       return;
     case "withdrawn":
-      if (known?.state.kind === "intent") drop(state, known, effects);
+      if (known?.state.kind === "intent") withdraw(state, item, known, effects);
   }
+}
+
+/** The same id at another gateway, or once more at the same one: each attempt counts until it is taken back or its time is over. */
+function takeRival(
+  state: TrackerState,
+  { by = "", endsWithinMs = 0 }: AnnouncedItem,
+  known: Entry,
+  effects: Effect[],
+): void {
+  // Sent again: it was announced before.
+  if (known.announcers.includes(by)) return;
+  const isFull = known.announcers.length >= MAX_ANNOUNCERS;
+  known.announcers = isFull ? MANY : [...known.announcers, by];
+  known.endsWithinMs = Math.max(known.endsWithinMs, Math.ceil(state.nowMs - known.atMs) + endsWithinMs);
+  effects.push({ kind: "save", entry: known });
+}
+
+function withdraw(state: TrackerState, { by = "" }: AnnouncedItem, known: Entry, effects: Effect[]): void {
+  const left = known.announcers.filter((announcer) => announcer !== by);
+  if (left.length === known.announcers.length) return;
+  known.announcers = left;
+  if (left.length === 0) drop(state, known, effects);
+  else effects.push({ kind: "save", entry: known });
 }
 
 function takeIntent(
@@ -51,6 +80,9 @@ function takeIntent(
   effects: Effect[],
 ): void {
   const entry = announcedEntry(state, item, source);
+  const { by = "", endsWithinMs = 0 } = item;
+  entry.announcers = [by];
+  entry.endsWithinMs = endsWithinMs;
   watchDelay(state, item);
   enter(state, entry, { kind: "intent" }, effects);
 }

@@ -167,7 +167,7 @@ function oldestAtRisk(state: TrackerState, level: string): number | null {
   const oldest: number[] = [];
   const first = state.backlog.firstAt(level);
   if (first !== undefined) oldest.push(first.atMs);
-  const inDoubt = [state.unproven, state.absent, state.adrift].flatMap((keys) => {
+  const inDoubt = [state.unproven, state.held.keys(), state.absent, state.adrift].flatMap((keys) => {
     for (const key of keys) return [state.entries.get(key)];
     return [];
   });

@@ -117,6 +117,75 @@ test("withdrawn means nothing once there is a position", () => {
   assert.equal(it.stateOf(1, 1), "pending");
 });
 
+const by = (n: number, name: string, endsWithinMs = 0) =>
+  ({ kind: "intent", id: txnId(n), epoch: epochId(1), by: name, endsWithinMs }) as const;
+const takenBack = (n: number, name: string) =>
+  ({ kind: "withdrawn", id: txnId(n), epoch: epochId(1), by: name }) as const;
+
+test("a withdrawal takes back what its own attempt announced, in whatever order the two arrive", () => {
+  for (const [order, isLeft] of [
+    [[by(1, "g1"), by(1, "g2"), takenBack(1, "g1")], true],
+    [[by(1, "g1"), takenBack(1, "g1"), by(1, "g2")], true],
+    [[by(1, "g2"), by(1, "g1"), takenBack(1, "g1")], true],
+    [[by(1, "g2"), takenBack(1, "g1")], true],
+    [[by(1, "g1"), by(1, "g1"), by(1, "g2"), takenBack(1, "g1"), takenBack(1, "g1")], true],
+    [[by(1, "g1"), by(1, "g2"), takenBack(1, "g1"), takenBack(1, "g2")], false],
+    [[by(1, "g1"), by(1, "g1"), takenBack(1, "g1")], false],
+  ] as const) {
+    const it = new Driven();
+    it.reign(first);
+    it.announce(...order);
+    assert.equal(it.stateOf(1, 1), isLeft ? "intent" : undefined, JSON.stringify(order));
+  }
+});
+
+test("with many attempts of one id none is taken back, and the position of one counts", () => {
+  const it = new Driven();
+  it.reign(first);
+  const names = Array.from({ length: 100 }, (_, n) => `g${String(n)}`);
+  it.announce(...names.map((name) => by(1, name)));
+  it.announce(...names.map((name) => takenBack(1, name)));
+  assert.equal(it.stateOf(1, 1), "intent");
+  it.position(1, 1, 80);
+  it.announce(takenBack(1, "g99"));
+  assert.equal(it.stateOf(1, 1), "pending");
+});
+
+test("an intent is settled after the last deadline of those who announced it, however short the patience", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.announce(by(1, "g1", 3_600_000), by(2, "g1", 1_000));
+  it.sleep(91_000);
+  assert.deepEqual(
+    it.reads.map(({ ids }) => ids),
+    [[txnId(2)]],
+  );
+  it.answer(50);
+  it.announce(by(1, "g2", 3_600_000));
+  it.sleep(3_600_000 - 91_000 + 1_000);
+  assert.equal(it.reads.length, 0, "the second sender has as long from its own start");
+  it.sleep(91_000);
+  assert.deepEqual(
+    it.reads.map(({ ids, tombstone }) => [ids, tombstone]),
+    [[[txnId(1)], "aborted"]],
+  );
+});
+
+test("an id that a living attempt holds is asked about again, and not at once", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.intent(1, 1);
+  it.sleep(91_000);
+  it.answer(50, { 1: { kind: "held" } });
+  it.positions(60);
+  assert.equal(it.reads.length, 0);
+  assert.equal(it.stateOf(1, 1), "unproven");
+  it.sleep(1_000);
+  assert.equal(it.reads.length, 1);
+  it.answer(70, { 1: { kind: "commit", epoch: epochId(1) } });
+  assert.equal(it.stateOf(1, 1), "pending");
+});
+
 test("metadata that follows the position is kept for the webhook", () => {
   const it = new Driven();
   it.reign(first);

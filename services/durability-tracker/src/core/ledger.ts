@@ -31,6 +31,8 @@ export function newEntry(
     state: { kind: "unknown" },
     reached: 0,
     atMs: state.nowMs,
+    announcers: [],
+    endsWithinMs: 0,
     metadata: null,
   };
 }
@@ -38,7 +40,10 @@ export function newEntry(
 /** Moves an entry to a state, keeps the indexes true and saves it. */
 export function enter(state: TrackerState, entry: Entry, next: Entry["state"], effects: Effect[]): void {
   // What is told anew of one that is gone is no answer to the question whether its id is settled in this history.
-  if (next.kind !== "gone") state.unproven.delete(entry.key);
+  if (next.kind !== "gone") {
+    state.unproven.delete(entry.key);
+    state.held.delete(entry.key);
+  }
   state.absent.delete(entry.key);
   state.intents.delete(entry.key);
   state.adrift.delete(entry.key);
@@ -90,6 +95,7 @@ function wait(state: TrackerState, entry: Entry, place: Place): void {
 export function drop(state: TrackerState, entry: Entry, effects: Effect[]): void {
   state.entries.delete(entry.key);
   state.unproven.delete(entry.key);
+  state.held.delete(entry.key);
   state.absent.delete(entry.key);
   state.intents.delete(entry.key);
   state.adrift.delete(entry.key);

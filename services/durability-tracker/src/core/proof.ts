@@ -80,6 +80,7 @@ export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read"
     const fact = event.receipts.get(entry.id);
     // An answer of another epoch proves nothing in this one.
     if (!valid || fact === undefined) putBack(state, entry, effects);
+    else if (fact.kind === "held") putAside(state, entry, effects);
     else applyProof(state, entry, fact, { epoch: event.epoch, offset: event.asOf }, effects);
   }
 }
@@ -95,6 +96,13 @@ export function takeNoReceipts(state: TrackerState, request: number, effects: Ef
   }
 }
 
+/** It stays unproven, and is asked about again a little later: see age(). */
+function putAside(state: TrackerState, entry: Entry, effects: Effect[]): void {
+  putBack(state, entry, effects);
+  state.unproven.delete(entry.key);
+  state.held.set(entry.key, state.nowMs);
+}
+
 function putBack(state: TrackerState, entry: Entry, effects: Effect[]): void {
   if (entry.state.kind === "gone") state.unproven.add(entry.key);
   else enter(state, entry, { kind: "unproven" }, effects);
@@ -103,7 +111,7 @@ function putBack(state: TrackerState, entry: Entry, effects: Effect[]): void {
 function applyProof(
   state: TrackerState,
   entry: Entry,
-  fact: ReceiptFact,
+  fact: Exclude<ReceiptFact, { kind: "held" }>,
   asOf: Place,
   effects: Effect[],
 ): void {

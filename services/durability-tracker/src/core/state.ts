@@ -59,6 +59,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     tellsDurable: false,
     waiting: new Map(config.levels.map(({ name }) => [name, new OffsetHeap<Entry>()])),
     unproven: new Set(),
+    held: new Map(),
     absent: new Set(),
     untold: new Set(),
     adrift: new Set(),

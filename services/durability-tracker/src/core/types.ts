@@ -39,7 +39,7 @@ export interface CoreConfig {
   readonly aliveMs: number;
   /** How long a tombstone may wait for the strongest level that the survivors can reach, before the next weaker one. */
   readonly publishPatienceMs: number;
-  /** An id that was announced so long ago and never got a position is settled. Longer than any transaction may run. */
+  /** An id that was announced so long ago, has met its deadline and never got a position is settled. */
   readonly intentPatienceMs: number;
   /** After its epoch ended an id without a position is settled so soon: time for its gateway to withdraw it. */
   readonly intentGraceMs: number;
@@ -128,6 +128,10 @@ export interface Entry {
   /** Levels (bits; see levels.ts) at which it was durable. Terminal. */
   reached: number;
   atMs: number;
+  /** Those who have announced an attempt and not taken it back; of no more interest once it has a position. */
+  announcers: readonly string[];
+  /** After `atMs`: by then every attempt that was announced has ended, or its gateway is gone. */
+  endsWithinMs: number;
   /** Somebody was answered who holds a token that tells another place than its origin. */
   hasOtherTokens: boolean;
   /** Of the gateway that announced it; null when nobody did. */
@@ -205,6 +209,8 @@ export interface TrackerState {
   /** Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped when met. */
   readonly waiting: Map<string, OffsetHeap<Entry>>;
   readonly unproven: Set<string>;
+  /** Entries whose id another attempt held when it was to be settled, and since when; they are asked about again later. */
+  readonly held: Map<string, number>;
   readonly absent: Set<string>;
   /** Entries whose new verdict was found while nobody reigned; told when somebody does. */
   readonly untold: Set<string>;
@@ -230,6 +236,10 @@ export interface AnnouncedItem {
   readonly epoch: EpochId;
   readonly offset?: Offset;
   readonly owner?: bigint;
+  /** Of an intent and of a withdrawal: the attempt. */
+  readonly by?: string;
+  /** Of an intent; 0 when it is left out. */
+  readonly endsWithinMs?: number;
   readonly maxDelayMs?: number;
   /** Of `maxDelayMs`; the strongest when it is left out. */
   readonly level?: string;
@@ -238,7 +248,9 @@ export interface AnnouncedItem {
 
 export type ReceiptFact =
   | { readonly kind: "commit" | "aborted" | "lost"; readonly epoch: EpochId }
-  | { readonly kind: "absent" | "expired" | "out_of_window" };
+  | { readonly kind: "absent" | "expired" | "out_of_window" }
+  /** Another attempt has the id, and may yet commit. */
+  | { readonly kind: "held" };
 
 export type TrackerEvent =
   | {

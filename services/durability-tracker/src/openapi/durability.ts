@@ -226,7 +226,9 @@ const ANNOUNCEMENTS: Operation = {
       given: "service",
       body: {
         gateway: "us-east",
-        announcements: [{ kind: "intent", id: SAMPLE.id, epoch: SAMPLE.epoch }],
+        announcements: [
+          { kind: "intent", id: SAMPLE.id, epoch: SAMPLE.epoch, by: "fC1xq0Zr9nTk.1", endsWithinMs: 63_000 },
+        ],
       },
       status: 204,
     },

@@ -61,13 +61,13 @@ function announcedItem(item: AnnouncementBatch["announcements"][number]): Announ
     id: item.id.toLowerCase() as TxnId,
     epoch: item.epoch.toLowerCase() as EpochId,
   };
-  if (item.kind === "withdrawn") return base;
+  if (item.kind === "withdrawn") return { ...base, by: item.by };
   const owner = item.owner === undefined ? NOBODY : BigInt(item.owner);
   if (item.kind === "position") return { ...base, owner, offset: BigInt(item.offset) as Offset };
-  const { metadata, maxDelayMs, level } = item;
+  const { by, endsWithinMs, metadata, maxDelayMs, level } = item;
   return {
     ...base,
-    owner,
+    ...{ owner, by, endsWithinMs },
     ...(metadata !== undefined && { metadata }),
     ...(maxDelayMs !== undefined && { maxDelayMs }),
     ...(level !== undefined && { level }),

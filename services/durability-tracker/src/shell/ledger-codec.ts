@@ -22,8 +22,9 @@ type PlacedState =
 export function encodeEntry(entry: Entry): string {
   const { key, id, attempt, kind, announced, origin, reached, atMs, source, metadata, hasOtherTokens } =
     entry;
+  const { announcers, endsWithinMs } = entry;
   const body: EntryBody = {
-    ...{ key, id, attempt, kind, announced, reached, atMs, hasOtherTokens },
+    ...{ key, id, attempt, kind, announced, reached, atMs, announcers, endsWithinMs, hasOtherTokens },
     origin: origin === null ? null : savedPlace(origin),
     state: savedState(entry.state),
     owner: entry.owner.owner.toString(),
@@ -52,6 +53,8 @@ function savedState(state: Entry["state"]): EntryBody["state"] {
 
 export function decodeEntry(text: string): SavedEntry {
   const body = JSON.parse(text) as EntryBody;
+  if (!Array.isArray(body.announcers))
+    throw new Error("the ledger is of an earlier build; start the tracker with a new file (TRACKER_LEDGER)");
   return {
     ...body,
     origin: body.origin === null ? null : readPlace(body.origin),

@@ -68,7 +68,7 @@ const RETRY_MS = 100;
 /** Intermediate marks of a reign are saved so often; the last ones are saved when it ends. */
 const SAVE_MARKS_MS = 100;
 
-const SETTLE_PATIENCE_MS = 2_000;
+const SETTLE_PATIENCE_MS = 500;
 
 export class TrackerLoop {
   readonly #config: Config;

@@ -55,11 +55,12 @@ test("kill -9 of a gateway at each step: nothing that it committed is forgotten"
   // An intent that never committed, for its gateway died: it is settled, and nobody ever calls it lost.
   const { epoch } = (await (await fetch(`${system.tracker(EAST).url}/readyz`)).json()) as { epoch: string };
   const never = newId();
+  const intent = { kind: "intent", by: "gone.1", endsWithinMs: 1_000 };
   for (const region of [EAST, WEST, EAST]) {
     const sent = await fetch(`${system.tracker(region).url}/internal/announcements`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ gateway: "gone", announcements: [{ kind: "intent", id: never, epoch }] }),
+      body: JSON.stringify({ gateway: "gone", announcements: [{ ...intent, id: never, epoch }] }),
     });
     assert.equal(sent.status, 204);
   }

@@ -80,7 +80,9 @@ describe("the ledger's file", () => {
     const tracker = await start(newFile());
     const epoch = await epochOf(tracker);
     const batch = manyPositions(epoch, 100);
-    const intents = batch.map(({ id }) => ({ kind: "intent", id, epoch }) as const);
+    const intents = batch.map(
+      ({ id }) => ({ kind: "intent", id, epoch, by: id, endsWithinMs: 1_000 }) as const,
+    );
     for (const sent of [intents, batch, batch, intents, intents, batch])
       assert.ok(await announce(tracker, sent));
     assert.equal(await held(tracker), 100);

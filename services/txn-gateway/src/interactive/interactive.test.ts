@@ -12,6 +12,7 @@ import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { type AcceptedBegin } from "../txn/request.ts";
 
 class ScriptedTransaction implements OpenTransaction {
+  readonly holder = "1/1";
   isOver = false;
   rollbacks = 0;
   finish: () => void = () => assert.fail("nothing runs");
@@ -122,7 +123,9 @@ test("a statement that is done when its cancellation is on its way: the transact
   const client = new AbortController();
   const request = { seq: 1, statements: [{ sql: "SELECT 1" }] };
   const caller = { principal: ANYBODY, signal: client.signal };
-  const call = interactive.statements(id, request, caller);
+  const pinned = interactive.headers.read(interactive.headerOf(id, ANYBODY), ANYBODY);
+  assert.ok(pinned !== null);
+  const call = interactive.statements(pinned, request, caller);
   await settle();
   client.abort();
   transaction.finish();

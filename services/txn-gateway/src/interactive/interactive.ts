@@ -9,7 +9,7 @@ import {
 } from "@highwater/protocol";
 import { type Execution, type Opening } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
-import { refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
+import { lifespanMs, refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
 import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
 import { type Attempt } from "../outcomes.ts";
@@ -35,11 +35,13 @@ import {
 } from "./open.ts";
 import { OpenLimits } from "./open-limits.ts";
 import { openOn } from "./opening.ts";
-import { SessionHeaders } from "./session-header.ts";
+import { type Pinned, SessionHeaders } from "./session-header.ts";
 
 const AT_ONCE: Acknowledgement = { ack: "commit", level: "", maxWaitMs: 0 };
 const AUTHORITY_WAIT_MS = 200;
 const RETRY_MS = 500;
+/** Whatever a key allows: what a dead gateway leaves holds its id for twice as long. */
+const TOTAL_TIMEOUT_MS_MAX = 86_400_000;
 
 export class Interactive {
   readonly headers: SessionHeaders;
@@ -51,9 +53,9 @@ export class Interactive {
   readonly #ending = new Set<Promise<void>>();
 
   constructor(parts: InteractiveParts) {
-    const { config, deps } = parts;
+    const { config, deps, keys } = parts;
     this.#parts = parts;
-    this.headers = new SessionHeaders(config.name, config.sessionSecret);
+    this.headers = new SessionHeaders(config.name, keys);
     this.#limits = new OpenLimits(config);
     this.#ended = new EndedTransactions(deps.clock);
   }
@@ -64,7 +66,18 @@ export class Interactive {
 
   /** True while it is open, and as long as its calls are remembered. */
   isKnown(id: TxnId): boolean {
-    return this.#open.has(id) || this.#ended.get(id) !== undefined;
+    return this.#known(id) !== undefined;
+  }
+
+  /** What the client of an open transaction sends back with its calls. */
+  headerOf(id: TxnId, principal: Principal): string {
+    const known = this.#known(id);
+    if (known === undefined) throw new Error(`the transaction ${id} was answered as open, and is not known`);
+    return this.headers.of(known.begun, principal);
+  }
+
+  #known(id: TxnId): Known | undefined {
+    return this.#open.get(id)?.known ?? this.#ended.get(id)?.entry;
   }
 
   /**
@@ -77,7 +90,7 @@ export class Interactive {
     requireScope(principal, request.readOnly ? "read" : "write");
     const open = this.#open.get(id);
     if (open?.opened != null && open.known.owner === principal.owner) {
-      if (open.beginDigest !== digestOfBegin(request))
+      if (open.known.begun.digest !== digestOfBegin(request))
         throw new HighwaterError("id_reused", { transactionId: id, open: true });
       return { ...this.#active(id, open, { seq: 0, results: open.opened }), hold: open.hold.keep() };
     }
@@ -132,7 +145,7 @@ export class Interactive {
     const { owner, limits } = caller.principal;
     const lifetimeLimits = {
       idleTimeoutMs: limits.idleTimeoutMs ?? config.idleTimeoutMs,
-      totalTimeoutMs: limits.totalTimeoutMs ?? config.totalTimeoutMs,
+      totalTimeoutMs: Math.min(limits.totalTimeoutMs ?? config.totalTimeoutMs, TOTAL_TIMEOUT_MS_MAX),
     };
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
     const digest = readOnly ? 0n : INTERACTIVE;
@@ -174,9 +187,14 @@ export class Interactive {
       const detail = `The limit ${limit.name} is ${String(limit.value)} ms; the transaction was rolled back.`;
       void this.#end(id, open, { how: "expired", detail, limit });
     });
+    const begun = {
+      ...({ id, epoch: attempt.reign.epoch, access: request.readOnly ? "read" : "write" } as const),
+      ...{ digest: digestOfBegin(request), holder: opening.transaction.holder },
+      deadlineMs: primary.serverNowMs() + lifespanMs(opened.limits.totalTimeoutMs, "interactive"),
+    };
     const open: Open = {
-      known: { owner, attempt, calls: new Calls<Done>() },
-      ...{ beginDigest: digestOfBegin(request), isolation: request.isolation, lifetime, leave },
+      known: { owner, begun, attempt, calls: new Calls<Done>() },
+      ...{ isolation: request.isolation, lifetime, leave },
       ...{ metadata: request.metadata, maxDelayMs: request.maxDelayMs },
       transaction: opening.transaction,
       ...{ opened: opening.results, results: [], hold, isCommitting: false },
@@ -203,9 +221,10 @@ export class Interactive {
     };
   }
 
-  async statements(id: TxnId, request: StatementsRequest, caller: Caller): Promise<HeldCallAnswer> {
+  async statements(pinned: Pinned, request: StatementsRequest, caller: Caller): Promise<HeldCallAnswer> {
+    const { id } = pinned;
     this.#refuseResults(id, request, caller);
-    const done = await this.#call(id, request, caller, async (open) => {
+    const done = await this.#call(pinned, request, caller, async (open) => {
       const { statements } = request;
       const hold = this.#parts.memory.hold(open.known.owner);
       try {
@@ -242,15 +261,16 @@ export class Interactive {
   }
 
   /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
-  async commit(id: TxnId, request: AcceptedCommit, caller: Caller): Promise<HeldCallAnswer> {
+  async commit(pinned: Pinned, request: AcceptedCommit, caller: Caller): Promise<HeldCallAnswer> {
     const { metrics, deps } = this.#parts;
+    const { id } = pinned;
     const { ack } = request;
     // Of one that is over, a repeated commit only tells what became of it.
     const open = this.#open.get(id);
     const beganMs = deps.clock.monotonicMs();
     const trace = open === undefined ? null : traceOfCommit(id, open, request, caller);
     try {
-      const answer = await this.#answerCommit(id, request, caller, trace);
+      const answer = await this.#answerCommit(pinned, request, caller, trace);
       if (answer.body.state !== "active") trace?.ended(answer.body.state);
       metrics.transactions.add(ack, answer.body.state);
       const tookMs = deps.clock.monotonicMs() - beganMs;
@@ -275,15 +295,16 @@ export class Interactive {
   }
 
   async #answerCommit(
-    id: TxnId,
+    pinned: Pinned,
     request: AcceptedCommit,
     caller: Caller,
     trace: TransactionTrace | null,
   ): Promise<HeldCallAnswer> {
     const { outcomes } = this.#parts;
+    const { id } = pinned;
     const admitted = this.#admit(id, request, caller);
-    const known = this.#open.get(id)?.known ?? this.#ended.get(id)?.entry;
-    const done = await this.#call(id, request, caller, (open) => {
+    const known = this.#known(id);
+    const done = await this.#call(pinned, request, caller, (open) => {
       open.known.attempt.trace = trace;
       return this.#commit(id, open, request, admitted);
     }).catch((cause: unknown) => {
@@ -325,6 +346,7 @@ export class Interactive {
           metadata: open.metadata,
           maxDelayMs: request.maxDelayMs ?? open.maxDelayMs,
           level: request.level,
+          endsWithinMs: lifespanMs(lifetime.limits.totalTimeoutMs, "one_shot"),
         });
       const committed = await outcomes.conclude(attempt, executing, (until) => held.push(until));
       open.results = committed.results ?? [];
@@ -396,8 +418,9 @@ export class Interactive {
     }
   }
 
-  async rollback(id: TxnId, request: RollbackRequest, caller: Caller): Promise<HeldCallAnswer> {
-    const done = await this.#call(id, request, caller, async (open) => {
+  async rollback(pinned: Pinned, request: RollbackRequest, caller: Caller): Promise<HeldCallAnswer> {
+    const { id } = pinned;
+    const done = await this.#call(pinned, request, caller, async (open) => {
       open.results = [];
       await this.#end(id, open, { how: "rolled_back", detail: "The transaction was rolled back." });
       return { kind: "answered", answer: { status: 200, body: { id, state: "aborted" } }, hold: null };
@@ -407,11 +430,15 @@ export class Interactive {
 
   /**
    * The rollback of a transaction that another gateway has, or had: its id is settled, so that it never commits any more.
-   * Errors: `out_of_sequence`, outcome `applied`, when it has committed; those of a settlement that takes too long.
+   * Errors: `wrong_gateway` for one that only reads, which there is nothing to settle of; `out_of_sequence`, outcome
+   * `applied`, when it has committed; those of a settlement that takes too long.
    */
-  async settle(id: TxnId, { principal }: Caller): Promise<HeldCallAnswer> {
+  async settle(pinned: Pinned, { principal }: Caller): Promise<HeldCallAnswer> {
+    const { id } = pinned;
+    if (pinned.access === "read")
+      throw new HighwaterError("wrong_gateway", { transactionId: id, retryAfterMs: RETRY_MS });
     try {
-      await resolveLate(id, principal.owner, this.#parts);
+      await resolveLate(pinned, principal, this.#parts);
     } catch (cause) {
       if (!(cause instanceof HighwaterError) || cause.code !== "transaction_expired") throw cause;
       return { status: 200, body: { id, state: "aborted" }, hold: null };
@@ -451,19 +478,19 @@ export class Interactive {
   }
 
   async #call(
-    id: TxnId,
+    pinned: Pinned,
     request: { readonly seq: number },
     caller: Caller,
     run: (open: Open) => Promise<Done>,
   ): Promise<Done> {
-    const { owner } = caller.principal;
+    const { id } = pinned;
     const open = this.#open.get(id);
     const ended = open === undefined ? this.#ended.get(id) : undefined;
     const known = open?.known ?? ended?.entry;
-    if (known !== undefined && known.owner !== owner)
+    if (known !== undefined && !isOf(known, pinned, caller.principal))
       throw new HighwaterError("transaction_not_open", { transactionId: id });
     if (known === undefined || ended?.end.how === "unknown") {
-      const committed: Committed = await resolveLate(id, owner, this.#parts);
+      const committed: Committed = await resolveLate(pinned, caller.principal, this.#parts);
       return { kind: "committed", committed, announced: known?.attempt.announced ?? null, hold: null };
     }
     if (open === undefined) {
@@ -545,6 +572,12 @@ async function tracedCall<T>(
     call.ended(storeError(cause));
     throw cause;
   }
+}
+
+/** The header is of this very begin, and not of an earlier one under the id. */
+function isOf({ owner, begun }: Known, pinned: Pinned, principal: Principal): boolean {
+  if (owner !== principal.owner) return false;
+  return begun.epoch === pinned.epoch && begun.digest === pinned.digest && begun.access === pinned.access;
 }
 
 function accessOf({ known }: Open): "read" | "write" {

@@ -1,26 +1,43 @@
 // Calls to a transaction of which this gateway knows nothing any more, or not how it ended: another process of this name may
-// have committed it. "It was rolled back" is said only when its id is settled, so that it can never commit any more.
-import { ERRORS, HighwaterError, type TxnId } from "@highwater/protocol";
+// have committed it. "It was rolled back" is said only when its id is settled, so that it can never commit any more. Only its
+// own principal gets here, with the header of its begin, and settles nothing unless it began a write and may write.
+import { ERRORS, HighwaterError } from "@highwater/protocol";
+import { type Principal, requireScope } from "@highwater/service";
 import { type Committed } from "../txn/answer.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
+import { goneError } from "./ended.ts";
 import { type InteractiveParts } from "./open.ts";
+import { type Pinned } from "./session-header.ts";
 
 const AUTHORITY_WAIT_MS = 200;
 const RETRY_MS = 500;
+const RETRY_MS_MAX = 5_000;
+const FORGOTTEN = "It was open here, has not been for a while, and was rolled back.";
 
 /**
  * The transaction that was committed under the id.
  * Errors: `transaction_expired` when nothing was; `commit_unconfirmed`, `transaction_in_progress`, `primary_unavailable` when
- * that cannot be told now.
+ * that cannot be told now; `forbidden`.
  */
-export async function resolveLate(id: TxnId, owner: bigint, parts: InteractiveParts): Promise<Committed> {
-  const { active, primary, outcomes } = parts;
+export async function resolveLate(
+  pinned: Pinned,
+  principal: Principal,
+  parts: InteractiveParts,
+): Promise<Committed> {
+  const { active, primary, outcomes, deps } = parts;
+  const { id } = pinned;
+  // It could not have committed anything, so there is nothing to settle.
+  if (pinned.access === "read") throw goneError(id, { how: "expired", detail: FORGOTTEN });
+  requireScope(principal, "write");
+  const { owner } = principal;
   const leave = active.begin(id, owner);
   if (leave === null)
     throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
   const held: Promise<unknown>[] = [];
   try {
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
+    // Its client wants it ended, or its gateway's process is gone. No other session is ended for that.
+    deps.store.giveUp(reign.node, id, pinned.holder);
     const attempt = {
       id,
       reign,
@@ -35,17 +52,29 @@ export async function resolveLate(id: TxnId, owner: bigint, parts: InteractivePa
       detail: "How it ended is not known here; its receipt could not be read yet.",
       transactionId: id,
     });
-    return await outcomes.resolve(attempt, (until) => held.push(until), unknown);
+    return await outcomes.resolve(attempt, (until) => held.push(until), unknown, "answer_held");
   } catch (cause) {
     if (!(cause instanceof HighwaterError)) throw cause;
-    // Nobody could be asked: that says nothing of what was done before.
+    // Nothing could be found out now: that says nothing of what was done before.
     if (ERRORS[cause.code].retry === "wait")
-      throw new HighwaterError(cause.code, { ...cause.details, outcome: "unknown" }, { cause });
+      throw new HighwaterError(cause.code, waiting(cause, pinned.deadlineMs - primary.serverNowMs()), {
+        cause,
+      });
     if (cause.code !== "transaction_aborted") throw cause;
-    const detail = "It was open here, has not been for a while, and was rolled back.";
-    throw new HighwaterError("transaction_expired", { detail, transactionId: id, open: false }, { cause });
+    throw new HighwaterError(
+      "transaction_expired",
+      { detail: FORGOTTEN, transactionId: id, open: false },
+      { cause },
+    );
   } finally {
     // An id whose outcome is still being settled is not free for another attempt.
     void Promise.all(held).finally(leave);
   }
+}
+
+/** Who holds the id will have ended at the transaction's deadline; it makes little sense to ask much sooner. */
+function waiting({ code, details }: HighwaterError, leftMs: number): HighwaterError["details"] {
+  if (code !== "transaction_in_progress") return { ...details, outcome: "unknown" };
+  const retryAfterMs = Math.ceil(Math.min(RETRY_MS_MAX, Math.max(RETRY_MS, leftMs)));
+  return { ...details, outcome: "unknown", retryAfterMs };
 }

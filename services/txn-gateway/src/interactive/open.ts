@@ -6,6 +6,7 @@ import {
   type StatementResult,
   type TransactionResponse,
 } from "@highwater/protocol";
+import { type DeploymentKeys } from "@highwater/service";
 import { type OpenTransaction } from "@highwater/store";
 import { type ActiveTransactions } from "../active.ts";
 import { type Announced, type Announcer } from "../announcer.ts";
@@ -22,9 +23,13 @@ import { type Committed } from "../txn/answer.ts";
 import { type AcceptedBegin } from "../txn/request.ts";
 import { type Calls } from "./calls.ts";
 import { type Lifetime } from "./lifetime.ts";
+import { type Begun } from "./session-header.ts";
+
+const DIGEST_DIGITS = 16;
 
 export interface InteractiveParts {
   readonly config: Config;
+  readonly keys: DeploymentKeys;
   readonly deps: Deps;
   readonly primary: Primary;
   readonly announcer: Announcer;
@@ -60,13 +65,13 @@ export type Done =
 /** What outlives the transaction, for calls that come late. */
 export interface Known {
   readonly owner: bigint;
+  readonly begun: Begun;
   readonly attempt: Attempt;
   readonly calls: Calls<Done>;
 }
 
 export interface Open {
   readonly known: Known;
-  readonly beginDigest: string;
   readonly isolation: AcceptedBegin["isolation"];
   readonly metadata: AcceptedBegin["metadata"];
   readonly maxDelayMs: AcceptedBegin["maxDelayMs"];
@@ -85,5 +90,5 @@ export interface Open {
 }
 
 export function digestOfBegin(request: AcceptedBegin): string {
-  return hash("sha256", JSON.stringify(request));
+  return hash("sha256", JSON.stringify(request)).slice(0, DIGEST_DIGITS);
 }

@@ -2,7 +2,7 @@
 import { HighwaterError } from "@highwater/protocol";
 import { type Opening } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
-import { refuseTruncated, withinTime } from "../bounds.ts";
+import { lifespanMs, refuseTruncated, withinTime } from "../bounds.ts";
 import { type Reign } from "../primary.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
@@ -29,6 +29,7 @@ export async function openOn(
     ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest: INTERACTIVE },
     statementTimeoutMs: principal.limits.statementTimeoutMs,
     lockTimeoutMs: principal.limits.lockTimeoutMs,
+    limitMs: lifespanMs(limits.totalTimeoutMs, "interactive"),
     ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
   };
   try {

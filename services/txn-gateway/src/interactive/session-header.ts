@@ -1,54 +1,104 @@
-// The header that pins an interactive transaction to its gateway: `<gateway>.<id>.<mac>`. A proxy routes on its first part;
-// only a gateway that knows the secret can make one, so nobody gets at a transaction by guessing its id; and it is worth
-// nothing to anybody but the transaction's owner.
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { parseTxnId, type TxnId } from "@highwater/protocol";
+// The header that pins an interactive transaction to its gateway: `<gateway>.<begin>.<mac>`. A proxy routes on its first part. The
+// second says which begin it belongs to. The third proves that a gateway of the deployment wrote it for this very principal, so
+// the header is the proof that its caller began the transaction. (docs/decisions/0088-what-proves-a-begin.md)
+import { randomBytes } from "node:crypto";
+import { type EpochId, formatUuid, parseTxnId, type TxnId } from "@highwater/protocol";
+import { type DeploymentKeys, type Principal } from "@highwater/service";
 
 /** Of every answer to a call of an interactive transaction; the client sends it back with the next. */
 export const SESSION_HEADER = "highwater-session";
 
-const MAC_BYTES = 18;
-
-export interface Pinned {
-  readonly gateway: string;
+/** What one begin is known by. */
+export interface Begun {
   readonly id: TxnId;
+  readonly access: "read" | "write";
+  readonly epoch: EpochId;
+  /** Sixteen hexadecimal digits of what the begin asked for. */
+  readonly digest: string;
+  /** The transaction has ended by then, by the database's clock, or its gateway is gone. Whole milliseconds. */
+  readonly deadlineMs: number;
+  /** The database session that has it, as the store names it. */
+  readonly holder: string;
 }
+
+export interface Pinned extends Begun {
+  readonly gateway: string;
+  /** The gateway's process: another one may bear its name later. */
+  readonly boot: string;
+}
+
+const BOOT_BYTES = 8;
+const UUID_BYTES = 16;
+const DIGEST_BYTES = 8;
+const DEADLINE_BYTES = 6;
+/** Everything in front of the holder, which takes what is left. */
+const FIXED_BYTES = BOOT_BYTES + 2 * UUID_BYTES + DIGEST_BYTES + DEADLINE_BYTES + 1;
+const ACCESSES = ["read", "write"] as const;
 
 export class SessionHeaders {
   readonly #gateway: string;
-  readonly #secret: string | Buffer;
+  readonly #keys: DeploymentKeys;
+  readonly #boot = randomBytes(BOOT_BYTES);
 
-  /** `secret` null: one of this process alone, so that a header does not outlive it. */
-  constructor(gateway: string, secret: string | null) {
+  constructor(gateway: string, keys: DeploymentKeys) {
     this.#gateway = gateway;
-    this.#secret = secret ?? randomBytes(32);
+    this.#keys = keys;
   }
 
-  of(id: TxnId, owner: bigint): string {
-    const pinned = `${this.#gateway}.${id}`;
-    return `${pinned}.${this.#mac(pinned, owner).toString("base64url")}`;
+  of(begun: Begun, principal: Principal): string {
+    const pinned = `${this.#gateway}.${encode(this.#boot, begun)}`;
+    const { kid, mac } = this.#keys.sign("session", signedText(pinned, principal));
+    return `${pinned}.${Buffer.concat([Buffer.from([kid]), mac]).toString("base64url")}`;
   }
 
-  /** What the header says, or null when no gateway with this secret wrote it for this owner. */
-  read(header: string, owner: bigint): Pinned | null {
+  /** What the header says, or null when no gateway of the deployment wrote it for this principal. */
+  read(header: string, principal: Principal): Pinned | null {
     const macAt = header.lastIndexOf(".");
     const pinned = header.slice(0, Math.max(0, macAt));
-    const mac = Buffer.from(header.slice(macAt + 1), "base64url");
-    // Characters that are none of the encoding are passed over; with them a header would have other spellings.
-    const expected = this.#mac(pinned, owner);
-    if (mac.length !== expected.length || mac.toString("base64url") !== header.slice(macAt + 1)) return null;
-    if (!timingSafeEqual(mac, expected)) return null;
-    const idAt = pinned.lastIndexOf(".");
-    const id = parseTxnId(pinned.slice(idAt + 1));
-    return id === undefined || idAt < 0 ? null : { gateway: pinned.slice(0, idAt), id };
+    const signature = Buffer.from(header.slice(macAt + 1), "base64url");
+    // The decoder skips characters that are not of the encoding; with them a header would have other spellings.
+    const [kid] = signature;
+    if (kid === undefined || signature.toString("base64url") !== header.slice(macAt + 1)) return null;
+    if (!this.#keys.verify("session", kid, signedText(pinned, principal), signature.subarray(1))) return null;
+    const beginAt = pinned.lastIndexOf(".");
+    const begun = decode(Buffer.from(pinned.slice(beginAt + 1), "base64url"));
+    return begun === null || beginAt < 0 ? null : { gateway: pinned.slice(0, beginAt), ...begun };
   }
 
   isOurs({ gateway }: Pinned): boolean {
     return gateway === this.#gateway;
   }
+}
 
-  #mac(pinned: string, owner: bigint): Buffer {
-    const signed = `${pinned}.${owner.toString(10)}`;
-    return createHmac("sha256", this.#secret).update(signed).digest().subarray(0, MAC_BYTES);
-  }
+/** With another role or another access than at the begin it is another principal. */
+function signedText(pinned: string, { owner, id, role, scopes }: Principal): string {
+  const access = scopes.has("write") ? "write" : "read";
+  return JSON.stringify([pinned, owner.toString(10), id, role, access]);
+}
+
+function encode(boot: Buffer, { id, epoch, digest, deadlineMs, access, holder }: Begun): string {
+  const deadline = Buffer.alloc(DEADLINE_BYTES);
+  deadline.writeUIntBE(Math.ceil(deadlineMs), 0, DEADLINE_BYTES);
+  const parts = [boot, uuidBytes(id), uuidBytes(epoch), Buffer.from(digest, "hex"), deadline];
+  const kind = Buffer.from([ACCESSES.indexOf(access)]);
+  return Buffer.concat([...parts, kind, Buffer.from(holder)]).toString("base64url");
+}
+
+function decode(bytes: Buffer): Omit<Pinned, "gateway"> | null {
+  if (bytes.length < FIXED_BYTES) return null;
+  let at = 0;
+  const take = (length: number): Buffer => bytes.subarray(at, (at += length));
+  const boot = take(BOOT_BYTES).toString("base64url");
+  const id = parseTxnId(formatUuid(take(UUID_BYTES)));
+  const epoch = formatUuid(take(UUID_BYTES)) as EpochId;
+  const digest = take(DIGEST_BYTES).toString("hex");
+  const deadlineMs = take(DEADLINE_BYTES).readUIntBE(0, DEADLINE_BYTES);
+  const access = ACCESSES[take(1).readUInt8(0)];
+  const holder = bytes.subarray(at).toString();
+  if (id === undefined || access === undefined) return null;
+  return { boot, id, epoch, digest, deadlineMs, access, holder };
+}
+
+function uuidBytes(uuid: string): Buffer {
+  return Buffer.from(uuid.replaceAll("-", ""), "hex");
 }

@@ -1,11 +1,11 @@
 // The calls of interactive transactions: begin, statements, commit, rollback.
 import { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { HighwaterError, type TxnId } from "@highwater/protocol";
+import { HighwaterError } from "@highwater/protocol";
 import { callerOf } from "@highwater/service";
 import { type Gateway } from "../gateway.ts";
 import { sendHeld } from "../answers/answer-stream.ts";
 import { type HeldCallAnswer } from "../interactive/open.ts";
-import { SESSION_HEADER } from "../interactive/session-header.ts";
+import { type Pinned, SESSION_HEADER } from "../interactive/session-header.ts";
 import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
 
 type Call = FastifyRequest<{ Params: { id: string } }>;
@@ -16,7 +16,11 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
   const { interactive, rules } = gateway;
 
   /** The transaction that the address and the header name together, and whether it is on this gateway. */
-  const named = (request: Call, reply: FastifyReply, outcome?: "unknown"): { id: TxnId; isHere: boolean } => {
+  const named = (
+    request: Call,
+    reply: FastifyReply,
+    outcome?: "unknown",
+  ): { pin: Pinned; isHere: boolean } => {
     const id = checkId(request.params.id);
     const header = request.headers[SESSION_HEADER];
     if (typeof header !== "string")
@@ -24,17 +28,17 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
         detail: `The header ${SESSION_HEADER} of the transaction's begin is missing.`,
         transactionId: id,
       });
-    const read = interactive.headers.read(header, callerOf(request).principal.owner);
+    const read = interactive.headers.read(header, callerOf(request).principal);
     if (read?.id !== id) throw new HighwaterError("transaction_not_open", { transactionId: id, outcome });
     void reply.header(SESSION_HEADER, header);
-    return { id, isHere: interactive.headers.isOurs(read) };
+    return { pin: read, isHere: interactive.headers.isOurs(read) };
   };
   /** `unknown`: the call may follow a commit. */
-  const pinned = (request: Call, reply: FastifyReply, outcome?: "unknown"): TxnId => {
-    const { id, isHere } = named(request, reply, outcome);
+  const pinned = (request: Call, reply: FastifyReply, outcome?: "unknown"): Pinned => {
+    const { pin, isHere } = named(request, reply, outcome);
     if (!isHere)
-      throw new HighwaterError("wrong_gateway", { transactionId: id, outcome, retryAfterMs: RETRY_MS });
-    return id;
+      throw new HighwaterError("wrong_gateway", { transactionId: pin.id, outcome, retryAfterMs: RETRY_MS });
+    return pin;
   };
   const send = (reply: FastifyReply, { status, ...held }: HeldCallAnswer): FastifyReply =>
     sendHeld(reply.code(status), held, gateway.pace);
@@ -44,28 +48,28 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
     const caller = callerOf(request);
     const answer = await interactive.begin(begin, caller);
     if (answer.body.state === "active")
-      void reply.header(SESSION_HEADER, interactive.headers.of(begin.id, caller.principal.owner));
+      void reply.header(SESSION_HEADER, interactive.headerOf(begin.id, caller.principal));
     return send(reply, answer);
   });
 
   app.post("/v1/transactions/:id/statements", async (request: Call, reply) => {
-    const id = pinned(request, reply);
-    return send(reply, await interactive.statements(id, acceptStatements(request.body), callerOf(request)));
+    const pin = pinned(request, reply);
+    return send(reply, await interactive.statements(pin, acceptStatements(request.body), callerOf(request)));
   });
 
   app.post("/v1/transactions/:id/commit", async (request: Call, reply) => {
-    const id = pinned(request, reply, "unknown");
-    return send(reply, await interactive.commit(id, acceptCommit(request.body, rules), callerOf(request)));
+    const pin = pinned(request, reply, "unknown");
+    return send(reply, await interactive.commit(pin, acceptCommit(request.body, rules), callerOf(request)));
   });
 
   app.post("/v1/transactions/:id/rollback", async (request: Call, reply) => {
-    const { id, isHere } = named(request, reply);
+    const { pin, isHere } = named(request, reply);
     const rollback = acceptRollback(request.body);
     const caller = callerOf(request);
     // Its gateway may be gone, and a COMMIT from there be under way: who wants it undone need not know, for it is settled.
     return send(
       reply,
-      await (isHere ? interactive.rollback(id, rollback, caller) : interactive.settle(id, caller)),
+      await (isHere ? interactive.rollback(pin, rollback, caller) : interactive.settle(pin, caller)),
     );
   });
 }

@@ -19,7 +19,7 @@ export type Settled =
       readonly epoch: EpochId;
       readonly offset: Offset;
     }
-  | { readonly kind: "absent" | "expired" | "out_of_window" };
+  | { readonly kind: "absent" | "held" | "expired" | "out_of_window" };
 
 export function settledAs(id: TxnId, found: ReceiptsAsOf): Settled {
   const receipt = found.receipts.get(id);
@@ -51,6 +51,8 @@ export function refusalOf(kind: Exclude<Settled["kind"], "committed">, id: TxnId
       return new HighwaterError("id_expired", { transactionId: id });
     case "out_of_window":
       return new HighwaterError("id_out_of_window", { transactionId: id });
+    case "held":
+      return new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: 1_000 });
     case "absent":
       // The receipt that refused the request is gone: a failover took it back in between.
       return new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: 100 });

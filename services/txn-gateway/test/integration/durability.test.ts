@@ -49,7 +49,14 @@ describe("announcements", () => {
     for (const peer of [near, far]) {
       await peer.until(() => peer.kindsOf(id).length === 2);
       const [intent, position] = peer.announcements.filter((one) => one.id === id);
-      assert.deepEqual(intent, { kind: "intent", id, epoch: epoch.id, metadata: { order: "7" } });
+      assert.ok(intent?.kind === "intent");
+      const { by, ...rest } = intent;
+      assert.match(by, /^[\w-]{12}\.[0-9a-z]+$/);
+      // The whole time of a transaction, 60 s, and the margin in which it is certainly ended.
+      const endsWithinMs = 63_000;
+      assert.deepEqual(rest, {
+        ...{ kind: "intent", id, epoch: epoch.id, endsWithinMs, metadata: { order: "7" } },
+      });
       assert.deepEqual(position, { kind: "position", id, ...body.position });
       assert.deepEqual([...peer.gateways], [gateway.name]);
     }

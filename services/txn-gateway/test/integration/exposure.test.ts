@@ -165,7 +165,11 @@ it("trackers are told the region, and how long a transaction may stay at risk at
   await (await gateway.open({ id: opened, maxDelayMs: 3_000 })).commit();
   await (await gateway.open({ id: changed, maxDelayMs: 3_000 })).commit({ maxDelayMs: 4_000, level: "disk" });
   const told = (id: string): unknown[] =>
-    tracker.announcements.filter((one) => one.id === id).map(({ id: _id, epoch: _epoch, ...rest }) => rest);
+    tracker.announcements.flatMap((one) => {
+      if (one.id !== id || one.kind !== "intent") return [];
+      const { kind, maxDelayMs, level } = one;
+      return [{ kind, maxDelayMs, level }];
+    });
   await tracker.until(() => [once, opened, changed].every((id) => tracker.positionOf(id) !== undefined));
   assert.deepEqual(told(once)[0], { kind: "intent", maxDelayMs: 2_000, level: "disk" });
   assert.deepEqual(told(opened)[0], { kind: "intent", maxDelayMs: 3_000, level: "global" });

@@ -78,7 +78,7 @@ describe("a database that is down", () => {
 });
 
 describe("a session that is left behind", () => {
-  it("a replay gets past the orphan that holds its id, in bounded time", async () => {
+  it("a replay is refused while it holds the id, and runs when the server has ended it", async () => {
     const id = newId();
     const orphan = new pg.Client({ connectionString: await cluster.connectionString("a") });
     orphan.on("error", () => undefined);
@@ -89,19 +89,19 @@ describe("a session that is left behind", () => {
       [id],
     );
     await orphan.query("INSERT INTO entry VALUES ($1)", [id]);
-    const started = performance.now();
+    // It could be a living transaction: that its client sends the id again says nothing of that.
     const problem = await gateway.refused(insert(id));
     assert.deepEqual(
-      [problem.code, problem.outcome, problem.retry],
-      ["transaction_aborted", "not_applied", "transaction"],
+      [problem.code, problem.status, problem.outcome, problem.retry],
+      ["transaction_in_progress", 409, "unknown", "wait"],
     );
-    assert.ok(performance.now() - started < 5_000, "the statement's time limit and the patience");
-    await assert.rejects(orphan.query("COMMIT"));
-    assert.equal((await gateway.state(id)).state, "aborted");
+    await orphan.query("SELECT 1");
+    await cluster.query("a", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1", [
+      (orphan as unknown as { processID: number }).processID,
+    ]);
+    assert.equal((await gateway.commit(insert(id))).body.state, "committed");
     await noteSent("a", [id]);
-    assert.deepEqual(await receiptsAndData("a"), { receipts: [], data: [] });
-    // Settled for good: the same id never runs any more.
-    assert.equal((await gateway.refused(insert(id))).code, "transaction_aborted");
+    assert.deepEqual(await receiptsAndData("a"), { receipts: [id], data: [id] });
   });
 });
 

@@ -326,7 +326,7 @@ describe("a gateway that ends", () => {
     assert.equal((await gateway.state(open.id)).state, "unknown");
   });
 
-  it("and starts again with its secret: 410 for what was open, the outcome for what was committed", async () => {
+  it("and starts again: 410 for what was open, the outcome for what was committed", async () => {
     const env = { GATEWAY_NAME: "restarted" };
     const first = await bench.start(env);
     const [lost, done] = [
@@ -347,7 +347,7 @@ describe("a gateway that ends", () => {
     assert.equal(replayed.body.position.epoch, body.position.epoch);
     const late = problemOf(await done.send("rollback", { seq: 2 }, { on: second }));
     assert.deepEqual([late.code, late.outcome], ["out_of_sequence", "applied"]);
-    const forgotten = await bench.start({ ...env, GATEWAY_SESSION_SECRET: "another one of this time" });
+    const forgotten = await bench.start({ ...env, HIGHWATER_DEPLOYMENT: "another" });
     const unknown = problemOf(await done.send("commit", { seq: 1 }, { on: forgotten }));
     assert.deepEqual([unknown.code, unknown.outcome], ["transaction_not_open", "unknown"]);
     await second.close();

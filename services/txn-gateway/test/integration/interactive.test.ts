@@ -282,11 +282,8 @@ describe("the header", () => {
     await open.rollback();
   });
 
-  it("of another gateway with the same secret: 421, and the transaction goes on where it is", async () => {
-    const [sister, stranger] = [
-      await bench.start(),
-      await bench.start({ GATEWAY_SESSION_SECRET: "another secret altogether" }),
-    ];
+  it("of another gateway of the deployment: 421, and the transaction goes on where it is", async () => {
+    const [sister, stranger] = [await bench.start(), await bench.start({ HIGHWATER_DEPLOYMENT: "another" })];
     const open = await gateway.open(statementsOf([note(160)]));
     const sent = problemOf(await open.send("commit", { seq: 1 }, { on: sister }));
     assert.deepEqual(

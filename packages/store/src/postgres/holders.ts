@@ -1,0 +1,106 @@
+// Whose session may be ended because it holds an id that is to be settled: those that this process was said to end, and those
+// whose transaction is older than any may be. Owns what is remembered of the former, and the rows that say how old.
+import { randomUUID } from "node:crypto";
+import { type ClientBase } from "pg";
+import { type EpochId, HighwaterError, type TxnId } from "@highwater/protocol";
+import { type Clock } from "../clock.ts";
+import { type Channel } from "./channel.ts";
+import { END_HOLDERS, REGISTER_LIMIT } from "./sql.ts";
+
+/** More than can be in flight at a time; the oldest are forgotten, and end when their time is over. */
+const MAX_GIVEN_UP = 10_000;
+/** A row counts for its limit and a day beyond its last sight, so it has to be seen now and then. */
+const REGISTER_AGAIN_MS = 3_600_000;
+
+/** Sessions that nothing is heard of any more, or that their own client wants ended, by the id that they may hold. */
+export class GivenUp {
+  readonly #holders = new Map<TxnId, readonly string[]>();
+
+  add(id: TxnId, holder: string): void {
+    const known = this.#holders.get(id) ?? [];
+    if (known.includes(holder)) return;
+    this.#holders.delete(id);
+    this.#holders.set(id, [...known, holder]);
+    if (this.#holders.size <= MAX_GIVEN_UP) return;
+    const [oldest] = this.#holders.keys();
+    if (oldest !== undefined) this.#holders.delete(oldest);
+  }
+
+  of(ids: readonly TxnId[]): string[] {
+    if (this.#holders.size === 0) return [];
+    return ids.flatMap((id) => this.#holders.get(id) ?? []);
+  }
+
+  settled(id: TxnId): void {
+    this.#holders.delete(id);
+  }
+}
+
+/** Says on the node how long this process's transactions may take, before the first of them begins there. */
+export class TransactionLimits {
+  readonly #process = randomUUID();
+  readonly #name: string;
+  readonly #clock: Clock;
+  #known: { readonly epoch: EpochId; readonly limitMs: number; readonly atMs: number } | null = null;
+
+  constructor(name: string, clock: Clock) {
+    this.#name = name;
+    this.#clock = clock;
+  }
+
+  /** Null when the node knows already. Errors: `primary_unavailable`; nothing has been applied. */
+  register(channel: Channel, epoch: EpochId, limitMs: number): Promise<void> | null {
+    const known = this.#known?.epoch === epoch ? this.#known : null;
+    if (known !== null && limitMs <= known.limitMs) {
+      if (this.#clock.monotonicMs() - known.atMs < REGISTER_AGAIN_MS) return null;
+      // What it says is true for long enough yet; nothing need wait.
+      this.#known = { ...known, atMs: this.#clock.monotonicMs() };
+      this.#register(channel, known).catch(() => undefined);
+      return null;
+    }
+    return this.#register(channel, { epoch, limitMs: Math.max(limitMs, known?.limitMs ?? 0) });
+  }
+
+  async #register(
+    channel: Channel,
+    limit: { readonly epoch: EpochId; readonly limitMs: number },
+  ): Promise<void> {
+    const values = [this.#process, this.#name, Math.ceil(limit.limitMs)];
+    try {
+      await channel.run((client) => client.query(REGISTER_LIMIT, values));
+    } catch (cause) {
+      throw new HighwaterError("primary_unavailable", { retryAfterMs: 1_000 }, { cause });
+    }
+    const known = this.#known;
+    if (known?.epoch === limit.epoch && known.limitMs > limit.limitMs) return;
+    this.#known = { ...limit, atMs: this.#clock.monotonicMs() };
+  }
+
+  forget(): void {
+    this.#known = null;
+  }
+}
+
+/** While the settling session waits, ends whoever it waits for and who may be ended; again and again, until stopped. */
+export function endHolders(
+  waiting: ClientBase & { processID?: number | null },
+  holders: readonly string[],
+  how: { readonly rescue: Channel; readonly clock: Clock; readonly everyMs: number },
+): () => void {
+  let cancel = (): void => undefined;
+  let stopped = false;
+  const arm = (): void => {
+    if (stopped) return;
+    cancel = how.clock.after(how.everyMs, () => {
+      void how.rescue
+        .run((client) => client.query(END_HOLDERS, [waiting.processID ?? 0, holders]))
+        .catch(() => undefined)
+        .then(arm);
+    });
+  };
+  arm();
+  return () => {
+    stopped = true;
+    cancel();
+  };
+}
