@@ -99,16 +99,22 @@ export async function verdicts(
   tokens: readonly string[],
   options: { level?: string; waitMs?: number } = {},
 ): Promise<TokenVerdict[]> {
-  const { status, body } = await post<VerdictsResponse>(`${tracker}/v1/durability/verdicts`, {
-    tokens,
-    waitMs: 20_000,
-    ...options,
-  });
-  assert.equal(status, 200, JSON.stringify(body));
-  return body.verdicts.map((one) => {
-    assert.ok(!("error" in one), JSON.stringify(one));
-    return one;
-  });
+  const { waitMs = 20_000 } = options;
+  const untilMs = performance.now() + waitMs;
+  for (;;) {
+    const { status, body } = await post<VerdictsResponse>(`${tracker}/v1/durability/verdicts`, {
+      ...{ tokens, ...options },
+      waitMs: Math.max(0, Math.floor(Math.min(waitMs, untilMs - performance.now()))),
+    });
+    assert.equal(status, 200, JSON.stringify(body));
+    const found = body.verdicts.map((one) => {
+      assert.ok(!("error" in one), JSON.stringify(one));
+      return one;
+    });
+    // A tracker that does not see the primary answers early, so that clients ask another one. These ask this one again.
+    const isEarly = body.blind === true && performance.now() < untilMs;
+    if (!isEarly || found.every(({ verdict }) => verdict !== "pending")) return found;
+  }
 }
 
 export async function verdict(

@@ -32,7 +32,7 @@ const REJUDGE_MS = 2;
 const REST = 4;
 
 /** A tracker that does not hear from the primary holds questions no longer: another one may have the answer. */
-const BLIND_WAIT_MS = 200;
+const BLIND_WAIT_MS = 1_000;
 
 interface Question {
   readonly text: string;
@@ -42,6 +42,8 @@ interface Question {
 
 /** A request that waits, and looks again when told to. */
 interface Waiter {
+  /** It ends when the tracker goes blind. */
+  readonly leavesBlind: boolean;
   /** True when nothing of it is pending any more. */
   readonly look: () => boolean;
   readonly settled: () => void;
@@ -86,13 +88,12 @@ export class VerdictDesk {
       return pending.length === 0;
     };
     const isSettled = judgeAll();
-    const askedMs = request.waitMs ?? 0;
-    const waitMs = this.#loop.sight.isBlind ? Math.min(BLIND_WAIT_MS, askedMs) : askedMs;
+    const { waitMs = 0 } = request;
     if (!isSettled && waitMs > 0) {
       const gone = signal === undefined ? this.#stop : AbortSignal.any([signal, this.#stop]);
       const leave = this.#count(principal, pending.length);
       try {
-        await this.#loop.whileInterested(() => this.#wait(judgeAll, waitMs, gone));
+        await this.#loop.whileInterested(() => this.#waitInSight(judgeAll, waitMs, gone));
       } finally {
         leave();
       }
@@ -133,10 +134,26 @@ export class VerdictDesk {
     });
   }
 
-  /** Until none is pending, or the time is over, or nobody waits for the answer any more. */
-  async #wait(look: () => boolean, waitMs: number, gone: AbortSignal): Promise<void> {
+  /**
+   * As #wait(), but ends early while the tracker is blind. Right after a failover every tracker is for a moment, so a question that
+   * finds it blind waits that moment out.
+   */
+  async #waitInSight(look: () => boolean, waitMs: number, gone: AbortSignal): Promise<void> {
+    const clock = this.#clock;
+    const untilMs = clock.monotonicMs() + waitMs;
+    const { sight } = this.#loop;
+    if (sight.isBlind) await this.#wait(look, Math.min(BLIND_WAIT_MS, waitMs), gone, false);
+    const leftMs = untilMs - clock.monotonicMs();
+    if (!sight.isBlind && leftMs > 0 && !gone.aborted && !look()) await this.#wait(look, leftMs, gone, true);
+  }
+
+  /**
+   * Until none is pending, or the time is over, or the caller has gone. `leavesBlind`: or the tracker goes blind, because another one
+   * may have the answer.
+   */
+  async #wait(look: () => boolean, waitMs: number, gone: AbortSignal, leavesBlind: boolean): Promise<void> {
     const over = new AbortController();
-    const waiter = { look, settled: () => over.abort(SETTLED) };
+    const waiter = { look, leavesBlind, settled: () => over.abort(SETTLED) };
     this.#waiters.add(waiter);
     if (!this.#looking) void this.#lookAgain();
     await sleep(this.#clock, waitMs, AbortSignal.any([over.signal, gone]));
@@ -155,8 +172,7 @@ export class VerdictDesk {
       ({ changed } = this.#loop);
       const beganMs = clock.monotonicMs();
       for (const waiter of this.#waiters) {
-        // A caller of a tracker that has just gone blind had better ask another one.
-        if (!waiter.look() && !this.#loop.sight.isBlind) continue;
+        if (!waiter.look() && !(waiter.leavesBlind && this.#loop.sight.isBlind)) continue;
         this.#waiters.delete(waiter);
         waiter.settled();
       }
