@@ -24,7 +24,7 @@ TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' 
 SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
+.PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate adopt infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
 .PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
 
 help: ## List the commands
@@ -129,6 +129,9 @@ dashboards-put: $(STAMP) ## Put the dashboards into a running Grafana (GRAFANA_U
 
 failover-candidate: $(STAMP) ## Whom to promote, and what that would lose (ARGS=--help)
 	@$(NODE) services/durability-tracker/src/cli/failover-candidate/main.ts $(ARGS)
+
+adopt: $(STAMP) ## Go on with a database that lacks the epochs which reigned (ARGS=--help)
+	@$(NODE) services/durability-tracker/src/cli/adopt/main.ts $(ARGS)
 
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
 	@$(NODE) services/txn-gateway/src/cli/keys/main.ts $(ARGS)

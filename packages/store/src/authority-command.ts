@@ -13,7 +13,12 @@ export function isStale(report: NodeReport, reports: readonly NodeReport[], grap
 export function unnamedBy(report: NodeReport, epochs: readonly EpochId[], graph: EpochGraph): EpochId[] {
   const named = new Set<string>(report.command?.overrules);
   const own = new Set(report.epochs.map((record) => record.id));
+  const histories = [...named]
+    .filter((id) => !own.has(id))
+    .map((id) => graph.ancestry(id as EpochId).reverse());
   const isGivenUp = (id: EpochId): boolean => {
+    // With an epoch goes what it had ended itself: an operator is told of the history that reigned, not of what that gave up.
+    if (histories.some((history) => outranks(history, id, graph))) return true;
     // With an epoch goes what followed it by itself, a restart for instance; but not what another command has begun.
     for (const record of graph.ancestry(id)) {
       if (named.has(record.id)) return true;

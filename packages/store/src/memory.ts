@@ -124,6 +124,13 @@ export class MemoryStore implements Store {
     });
   }
 
+  disownEpoch(node: string, epoch: EpochId): Promise<void> {
+    return this.#call(node, "disownEpoch", (on) => {
+      requirePrimary(on);
+      if (on.sentinel?.epoch === epoch) on.sentinel = { ...on.sentinel, isDisowned: true };
+    });
+  }
+
   raiseFinalMarks(node: string, epoch: EpochId, marks: Readonly<Record<string, string>>): Promise<void> {
     return this.#call(node, "raiseFinalMarks", (on) => {
       requirePrimary(on);

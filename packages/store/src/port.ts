@@ -70,6 +70,19 @@ export interface PositionsReport {
   readonly replicas: readonly ReplicaPosition[];
 }
 
+/** An operator's decision to go on with a database that lacks the epochs which reigned. */
+export interface Adoption {
+  /** The epochs that it gives up. */
+  readonly overrules: readonly EpochId[];
+  readonly reason: string;
+  readonly issuedBy: string;
+  /**
+   * `intact`: only tables of the service are gone, so no receipt is no proof of a loss. `restored`: the whole database was put back,
+   * so what has no receipt is absent.
+   */
+  readonly data: "intact" | "restored";
+}
+
 export interface MintRequest {
   /** Lower bound for the new epoch's sequence number: one more than any that the caller has seen. */
   readonly minSeq: number;
@@ -287,6 +300,11 @@ export interface Store {
   positions(node: string, wanted?: Offset | null): Promise<PositionsReport | null>;
   /** Begins the epoch of a primary that has none, or returns the one that somebody else has just begun. */
   mint(node: string, request: MintRequest): Promise<EpochRecord>;
+  /**
+   * Ends the epoch where it is current, as after a restore: the log is no proof of anything that was committed in it, and the
+   * next epoch carries over only what has its receipt. Nothing where another epoch is current. For the primary.
+   */
+  disownEpoch(node: string, epoch: EpochId): Promise<void>;
   /**
    * Raises the final marks in the epoch's record, by level, where they are lower: what others have heard of the epoch before it
    * than whoever began it. Nothing where the node has no such record. For the primary.

@@ -125,6 +125,22 @@ describe(
           await tool("pg_restore", "-d", node.url, file);
         };
       },
+      // Nothing in the database tells; a tracker that finds the log shorter than before does.
+      "an older state of the machine, put under the running server": async () => {
+        const [before] = await cluster.query(
+          node.id,
+          "SELECT array_agg(id::text)::text AS ids FROM highwater.receipt",
+        );
+        return async () => {
+          await cluster.query(
+            node.id,
+            `DELETE FROM highwater.receipt WHERE id <> ALL ('${String(before?.["ids"])}')`,
+          );
+          await store.disownEpoch(node.id, crypto.randomUUID() as EpochId);
+          assert.equal((await store.probe(node.id)).current, epoch, "another epoch was meant");
+          await store.disownEpoch(node.id, epoch);
+        };
+      },
       "a copy made by CREATE DATABASE": async () => {
         await elsewhere(
           "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'app'",

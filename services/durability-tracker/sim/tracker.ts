@@ -121,6 +121,8 @@ export class SimTracker {
         if (epoch !== undefined) this.ledger.saveReigning(epoch as EpochId);
         return;
       }
+      case "disown_epoch":
+        throw new Error(`${effect.node} went back within ${effect.epoch}, and no server of this world does`);
       case "publish_durable":
       case "publish_delayed":
       case "tell_lag":

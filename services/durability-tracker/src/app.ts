@@ -157,6 +157,9 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
       told.delayed++;
       events.onDelayed(published);
     },
+    onPrimaryWentBack: () => {
+      metrics.primaryWentBack.add();
+    },
     onBlind: (isBlind) => {
       stream.publishBlind(loop.state, isBlind);
     },

@@ -161,6 +161,13 @@ const cases: readonly Case[] = [
     expected: /no history/,
   },
   {
+    title: "an empty holder that an operator adopts over what reigned",
+    lease: held("east"),
+    reports: [report("east", [], { ...unminted, command: { id: "c1", overrules: ["e1" as EpochId] } })],
+    known: "e1",
+    expected: { kind: "mint", node: "east", command: "c1", supersedes: ["e1" as EpochId] },
+  },
+  {
     title: "the holder does not answer",
     lease: held("west"),
     reports: [report("east", [e1])],

@@ -1,7 +1,7 @@
 // Who is the primary under a lease? Exactly the node that the lease names, while the lease as it was read is valid; nobody
 // otherwise. What other writable nodes say of themselves counts for nothing. (docs/decisions/0011-authority-from-a-lease.md)
 import { type EpochGraph, type EpochId, outranks } from "@highwater/protocol";
-import { type Authority, strangersTo } from "../authority.ts";
+import { type Authority, obeyed, strangersTo, withoutHistory } from "../authority.ts";
 import { type NodeReport } from "../port.ts";
 import { type LeaseView } from "./view.ts";
 
@@ -24,7 +24,7 @@ export function decideByLease(
   const holder = reports.find((report) => report.node === node);
   if (holder === undefined) return nobody(`${node} holds the lease, and no such node answers`);
   if (holder.role !== "primary") return nobody(`${node} holds the lease, and is not writable`);
-  if (holder.epochs.length === 0) return firstContact(holder, reports, known);
+  if (holder.epochs.length === 0) return firstContact(holder, reports, known, graph);
   if (!holder.prepared) return { kind: "prepare", node };
   const isFollowed = known === null || outranks(holder.epochs, known, graph);
   if (holder.current !== null && isFollowed) return { kind: "primary", node, epoch: holder.current };
@@ -39,9 +39,15 @@ function whyNobodyHolds({ view, failure }: LeaseEvidence): string {
   return view.kind === "unread" ? "the lease has not been read yet" : "the lease has expired";
 }
 
-function firstContact(holder: NodeReport, reports: readonly NodeReport[], known: EpochId | null): Authority {
+function firstContact(
+  holder: NodeReport,
+  reports: readonly NodeReport[],
+  known: EpochId | null,
+  graph: EpochGraph,
+): Authority {
   if (known !== null || reports.some((report) => report.epochs.length > 0))
-    return nobody(`${holder.node} holds the lease and has no history, others have one`);
+    // The only command that counts under a lease: without one the lease would make any empty database the primary.
+    return obeyed([holder], reports, graph) ?? nobody(withoutHistory([holder]));
   return holder.prepared
     ? { kind: "mint", node: holder.node, command: null, supersedes: [] }
     : { kind: "prepare", node: holder.node };

@@ -59,7 +59,7 @@ function nextRecord(
         : { id: previousId, startOffset: parseOffset(previous.record.startOffset) ?? ZERO },
     unrecovered: sentinel !== null && sentinel.epoch === previousId,
     sameServer: sentinel?.incarnation === node.incarnation,
-    isCopy: false,
+    isCopy: sentinel?.isDisowned === true,
     foreignLog: false,
     promoted: previous !== undefined && previous.timeline !== node.timeline,
     switchedAt: node.switches.find((change) => change.timeline === previous?.timeline)?.at ?? null,

@@ -25,6 +25,8 @@ export interface TimelineSwitch {
 export interface Sentinel {
   readonly epoch: EpochId;
   readonly incarnation: string;
+  /** The server went back to an earlier state by itself, so nothing in its log is proof. */
+  readonly isDisowned?: boolean;
 }
 
 /** What a copy of a node's disk holds. */
@@ -104,7 +106,8 @@ export class MemoryNode {
   /** The epoch in which a transaction can commit now. */
   get epoch(): EpochId | null {
     const { sentinel } = this;
-    return sentinel !== null && sentinel.incarnation === this.incarnation ? sentinel.epoch : null;
+    if (sentinel === null || sentinel.isDisowned === true) return null;
+    return sentinel.incarnation === this.incarnation ? sentinel.epoch : null;
   }
 
   /** Appends one atomic record to a primary's log; visible at once, not yet on disk. */

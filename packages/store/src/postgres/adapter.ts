@@ -10,6 +10,7 @@ import {
 } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
 import {
+  type Adoption,
   type Execution,
   type MintRequest,
   type NodeReport,
@@ -25,6 +26,7 @@ import {
   type StoreObserver,
   type TransactionSpec,
 } from "../port.ts";
+import { writeAdoption } from "./adopt.ts";
 import { AskedReplicas } from "./asked-replicas.ts";
 import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
 import { PostgresClient } from "./client.ts";
@@ -46,7 +48,15 @@ import { ReplicaStreams } from "./replica-streams.ts";
 import { type Canceller } from "./session.ts";
 import { SharedWrites } from "./shared-writes.ts";
 import { Shares } from "./shares.ts";
-import { BEFORE_RESTORE, CANCEL, HELP_FLUSH, RAISE_FINAL_MARKS, RETENTION, TERMINATE } from "./sql.ts";
+import {
+  BEFORE_RESTORE,
+  CANCEL,
+  DISOWN_SENTINEL,
+  HELP_FLUSH,
+  RAISE_FINAL_MARKS,
+  RETENTION,
+  TERMINATE,
+} from "./sql.ts";
 import { WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
@@ -234,6 +244,12 @@ export class PostgresStore implements Store {
     });
   }
 
+  /** The id of the command. It is carried out by the first process that begins an epoch there. */
+  async adopt(node: string, adoption: Adoption): Promise<string> {
+    await this.prepare(node);
+    return this.#withFreshSession(node, (client) => writeAdoption(client, node, adoption));
+  }
+
   async probe(node: string): Promise<NodeReport> {
     const { probe, seen } = this.#of(node);
     const report = await probe.run((client) => probeNode(client, node, seen));
@@ -265,6 +281,10 @@ export class PostgresStore implements Store {
       },
       settings,
     );
+  }
+
+  async disownEpoch(node: string, epoch: EpochId): Promise<void> {
+    await this.#withFreshSession(node, (client) => client.query(DISOWN_SENTINEL, [epoch]));
   }
 
   async raiseFinalMarks(

@@ -238,10 +238,11 @@ async function idsFrom(
     previous,
   }: { readonly fork: Fork; readonly request: MintRequest; readonly previous: string | null },
 ): Promise<string> {
-  const { rows } = await client.query<{ inherited: string | null; now_ms: string }>(
-    `SELECT (SELECT e.ids_from FROM highwater.epoch e WHERE e.id = $1)::text AS inherited,
+  const { rows } = await client.query<{ inherited: string; now_ms: string }>(
+    `SELECT greatest((SELECT e.ids_from FROM highwater.epoch e WHERE e.id = $1),
+         (SELECT c.ids_from FROM highwater.authority_command c WHERE c.id = $2), $3)::text AS inherited,
        (extract(epoch FROM clock_timestamp()) * 1000)::text AS now_ms`,
-    [previous],
+    [previous, request.command, uuidFloor(0)],
   );
   const inherited = rows[0]?.inherited ?? uuidFloor(0);
   const everywhere = BigInt(request.everywhere?.[previous ?? ""] ?? 0);

@@ -101,6 +101,9 @@ SELECT e.id, pg_postmaster_start_time(), (SELECT system_identifier FROM pg_contr
   pg_current_xact_id()::xid, e.ids_from
 FROM highwater.epoch e WHERE e.id = $1`;
 
+/** $1 epoch. From now on its row is one that was written elsewhere. */
+export const DISOWN_SENTINEL = "UPDATE highwater.epoch_sentinel SET writer = '0' WHERE id = $1";
+
 /** $1 node, $2 timeline. `fits`: the same process of the same server began it. */
 export const UNFINISHED_EPOCH = `SELECT id::text, seq::text, previous::text, supersedes::text[] AS supersedes,
   node = $1 AND timeline = $2 AND started_at = pg_postmaster_start_time() AS fits
@@ -153,7 +156,8 @@ ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.re
 
 export const WITNESSED = `SELECT max(reached)::text AS reached FROM highwater.witness WHERE epoch = $1`;
 
-export const RECEIPTS = `SELECT id::text, epoch::text, owner::text, digest::text, kind FROM highwater.receipt WHERE id = ANY ($1::uuid[])`;
+/** `kind` as text: its type is another one after the schema was dropped and made anew, and a prepared statement must not notice. */
+export const RECEIPTS = `SELECT id::text, epoch::text, owner::text, digest::text, kind::text FROM highwater.receipt WHERE id = ANY ($1::uuid[])`;
 
 /** $1 ids, $2 epoch, $3 kind. Sorted, so that two trackers with overlapping batches cannot deadlock. */
 export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, epoch, kind)

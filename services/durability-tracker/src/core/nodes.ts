@@ -1,5 +1,5 @@
 // What nodes say, and the marks that follow. The delicate part: whose position may be counted in the current epoch.
-import { type EpochId, maxOffset, type Offset } from "@highwater/protocol";
+import { type EpochId, formatOffset, maxOffset, type Offset } from "@highwater/protocol";
 import { learnPromises } from "./learned.ts";
 import { markOf, type PositionOf } from "./marks.ts";
 import { NOT_SYNCHRONOUS, synchronousSet } from "./synchronous.ts";
@@ -92,11 +92,15 @@ export function takeUnreachable(state: TrackerState, event: EventOf<"node_unreac
 }
 
 /** The reigning primary's word about itself and its replicas. */
-export function takePositions(state: TrackerState, event: EventOf<"positions_reported">): void {
+export function takePositions(
+  state: TrackerState,
+  event: EventOf<"positions_reported">,
+  effects: Effect[],
+): void {
   const { standing } = state;
   if (standing.kind !== "reigning" || event.epoch !== standing.epoch || event.node !== standing.node) return;
   const primary = state.nodes.get(event.node);
-  if (primary === undefined) return;
+  if (primary === undefined || noticeReturn(state, event, effects)) return;
   primary.heardAtMs = event.nowMs;
   primary.alive = true;
   if (!primary.unfit) raise(primary, event.flushed);
@@ -135,6 +139,25 @@ export function takePositions(state: TrackerState, event: EventOf<"positions_rep
   for (const node of state.nodes.values()) if (!shown.has(node.site.id)) node.feed = null;
 }
 
+/**
+ * What a server has on disk never becomes less while it runs. If it does, an older state was put under it, a virtual machine's
+ * snapshot for instance: its epoch's marks say nothing of the log that it writes now. Only of two words of the primary itself, the
+ * later asked after the earlier was heard: those of replicas arrive in any order.
+ */
+function noticeReturn(state: TrackerState, event: EventOf<"positions_reported">, effects: Effect[]): boolean {
+  const { primaryWord: before } = state;
+  const { node, epoch, flushed: now, askedAtMs, nowMs } = event;
+  if (before !== null && askedAtMs <= before.askedAtMs) return false;
+  state.primaryWord = { flushed: now, askedAtMs, heardAtMs: nowMs };
+  if (before === null || now >= before.flushed || askedAtMs < before.heardAtMs) return false;
+  const was = before.flushed;
+  state.wentBack = epoch;
+  const reason = `${node} went back from ${formatOffset(was)} to ${formatOffset(now)} within epoch ${epoch}: an older state was put under the running server; a new epoch is about to begin`;
+  state.standing = { kind: "unsettled", reason, split: false };
+  effects.push({ kind: "disown_epoch", node, epoch, was, now });
+  return true;
+}
+
 function raise(node: NodeState, offset: Offset): void {
   node.position = node.position === null ? offset : maxOffset(node.position, offset);
   node.streamed = node.streamed === null ? offset : maxOffset(node.streamed, offset);
@@ -168,6 +191,7 @@ export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
 /** A new epoch: no position of any earlier one counts in it. */
 export function forgetPositions(state: TrackerState): void {
   state.primaryFlushed = null;
+  state.primaryWord = null;
   state.synchronous = NOT_SYNCHRONOUS;
   for (const node of state.nodes.values()) {
     node.position = null;

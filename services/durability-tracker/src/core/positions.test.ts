@@ -1,7 +1,7 @@
 // Whose position counts in the current epoch. Each test is a way in which a naive reader of positions calls lost data safe.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { count, Driven, epochId, record } from "../../test/support/core.ts";
+import { count, Driven, epochId, off, record } from "../../test/support/core.ts";
 import { markIn } from "./index.ts";
 
 const first = record(1);
@@ -271,4 +271,33 @@ test("a dead stream that is first seen after the replica was cloned anew does no
   it.report("b", [record(1)], { incarnation: "2", isFed: true });
   it.positions(50, { b: ["alive", 20] });
   assert.equal(markIn(it.state, epochId(1), "region"), 20n);
+});
+
+function standing({ state }: Driven): [kind: string, reason: string | null] {
+  const at = state.standing;
+  return [at.kind, at.kind === "unsettled" ? at.reason : null];
+}
+
+test("a primary that has less on disk than before within an epoch ends it, and no mark of it rises again", () => {
+  const it = new Driven();
+  it.reign(record(1));
+  it.confirm(100, { b: ["s1", 90] });
+  assert.equal(it.verdict(1, 1, 95, "region"), "pending");
+  // Asked before the last word was heard: two answers that crossed say nothing.
+  it.positions(99, { b: ["s1", 90] }, { askedAtMs: 0 });
+  assert.deepEqual(standing(it), ["reigning", null]);
+  const effects = it.positions(60, { b: ["s1", 200] });
+  assert.deepEqual(
+    effects.filter(({ kind }) => kind === "disown_epoch"),
+    [{ kind: "disown_epoch", node: "a", epoch: epochId(1), was: off(100), now: off(60) }],
+  );
+  const [kind, reason] = standing(it);
+  assert.equal(kind, "unsettled");
+  assert.match(reason ?? "", /^a went back from 100 to 60 within epoch/);
+  it.reign(record(1));
+  it.confirm(300, { b: ["s1", 300] });
+  assert.equal(it.verdict(1, 1, 95, "region"), "pending", "the log that it writes now is another one");
+  it.reign(record(1), record(2, { fork: 10, limit: null, start: 310 }));
+  assert.deepEqual(standing(it), ["reigning", null]);
+  assert.equal(it.verdict(1, 1, 95, "region"), "pending", "its receipt decides");
 });

@@ -48,6 +48,8 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     ),
     marks: new Map(),
     primaryFlushed: null,
+    primaryWord: null,
+    wentBack: null,
     synchronous: NOT_SYNCHRONOUS,
     backlog: new Backlog(),
     entries: new Map(),

@@ -46,7 +46,7 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       takeUnreachable(state, event);
       return;
     case "positions_reported":
-      takePositions(state, event);
+      takePositions(state, event, effects);
       if (advanceMarks(state, effects)) {
         settleByMarks(state, effects);
         publishProven(state, effects);
@@ -109,6 +109,7 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
     state.standing = { kind: "unsettled", reason: `epoch ${epoch} has no record yet`, split: false };
     return;
   }
+  if (state.wentBack === epoch) return;
   const before = state.ancestry.at(-1)?.id;
   state.standing = { kind: "reigning", epoch, node };
   if (before === epoch) {

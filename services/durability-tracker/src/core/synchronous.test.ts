@@ -22,10 +22,10 @@ const listed = (...nodes: string[]): SynchronousWord => ({
 });
 
 /** Reigns on `a`, with confirmed streams to the others. */
-function reigning(streams: Streams = { b: ["b1", 20], c: ["c1", 30], d: ["d1", 40] }): Driven {
+function reigning(streams: Streams = { b: ["b1", 20], c: ["c1", 30], d: ["d1", 40] }, flushed = 50): Driven {
   const it = new Driven({ levels: LEVELS, exposureLevel: "safe" });
   it.reign(record(1));
-  it.confirm(50, streams);
+  it.confirm(flushed, streams);
   return it;
 }
 
@@ -190,7 +190,7 @@ test("whoever of those that were listed is promoted has everything up to the mar
     fc.property(fc.array(act, { minLength: 5, maxLength: 40 }), (acts) => {
       const has = { b: 20, c: 20, d: 20 };
       let [flushed, sync, wasSync] = [20, "b" as keyof typeof has, "b" as keyof typeof has];
-      const it = reigning({ b: ["b1", 20], c: ["c1", 20], d: ["d1", 20] });
+      const it = reigning({ b: ["b1", 20], c: ["c1", 20], d: ["d1", 20] }, flushed);
       for (const one of acts) {
         let shown = sync;
         if (one === "stale") shown = wasSync;

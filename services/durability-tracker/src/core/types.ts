@@ -191,6 +191,10 @@ export interface TrackerState {
   readonly marks: Map<EpochId, Map<string, Offset>>;
   /** Highest flush position of the primary in the current epoch. */
   primaryFlushed: Offset | null;
+  /** The latest of the reigning primary's words that was asked for. */
+  primaryWord: { readonly flushed: Offset; readonly askedAtMs: number; readonly heardAtMs: number } | null;
+  /** An epoch whose primary went back behind what it had on disk: it never reigns again. */
+  wentBack: EpochId | null;
   /** Belongs to the current epoch, as positions do. Set as a whole: positions of one word are no use with the set of another. */
   synchronous: SynchronousSet;
   /** Most of what waits for marks; all else of the ledger is in `entries`. No attempt is in both. */
@@ -400,6 +404,14 @@ export type Effect =
       readonly epoch: EpochId;
       readonly ids: readonly TxnId[];
       readonly tombstone: "lost" | "aborted";
+    }
+  /** The primary had this on disk, and has only that now: another state was put under the running server. */
+  | {
+      readonly kind: "disown_epoch";
+      readonly node: string;
+      readonly epoch: EpochId;
+      readonly was: Offset;
+      readonly now: Offset;
     }
   | { readonly kind: "help_flush"; readonly node: string; readonly epoch: EpochId }
   | { readonly kind: "save"; readonly entry: Entry }

@@ -56,6 +56,8 @@ export interface LoopListener {
   onPositions(nowMs: number, report: PositionsReport): void;
   onStall(stall: StallEvent, isStalled: boolean): void;
   onBrokenPromise(promise: BrokenPromiseData): void;
+  /** A primary's disk held less than before within an epoch. */
+  onPrimaryWentBack(): void;
   /** The tracker has ceased to hear from the primary, or hears from it again. */
   onBlind(isBlind: boolean): void;
 }
@@ -347,6 +349,10 @@ export class TrackerLoop {
       case "help_flush":
         void this.#helpFlush(effect);
         return false;
+      case "disown_epoch":
+        this.#listener.onPrimaryWentBack();
+        void this.#disownEpoch(effect);
+        return true;
       case "read_receipts":
         void this.#readReceipts(effect);
         return false;
@@ -364,6 +370,22 @@ export class TrackerLoop {
   async #helpFlush(effect: Extract<Effect, { kind: "help_flush" }>): Promise<void> {
     await this.#deps.store.helpFlush(effect.node, effect.epoch).catch(() => undefined);
     this.dispatch({ kind: "flush_helped", nowMs: this.#deps.clock.monotonicMs(), epoch: effect.epoch });
+  }
+
+  /** Until it has worked: in the epoch as it stands transactions go on to commit. */
+  async #disownEpoch({ node, epoch, was, now }: Extract<Effect, { kind: "disown_epoch" }>): Promise<void> {
+    const { store, clock, log } = this.#deps;
+    log.error("primary_went_back", { node, epoch, was: was.toString(), now: now.toString() });
+    while (!this.#stop.signal.aborted) {
+      try {
+        await store.disownEpoch(node, epoch);
+        this.#watcher?.nudge();
+        return;
+      } catch (cause) {
+        log.warn("epoch_not_disowned", { node, epoch, cause: String(cause) });
+        await sleep(clock, RETRY_MS, this.#stop.signal);
+      }
+    }
   }
 
   async #readReceipts(effect: Extract<Effect, { kind: "read_receipts" }>): Promise<void> {

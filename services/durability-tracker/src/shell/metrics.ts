@@ -26,6 +26,7 @@ export interface TrackerMetricsParts {
 
 export class TrackerMetrics extends MetricSet {
   readonly refusals = this.counter(TRACKER.refusals);
+  readonly primaryWentBack = this.counter(TRACKER.primaryWentBack);
   readonly brokenPromises = this.counter(TRACKER.brokenPromises);
   readonly verdicts = this.counter(TRACKER.verdicts);
   readonly #lag = this.histogram(TRACKER.durabilityLag);

@@ -116,6 +116,7 @@ async function withTracker(
     onLag: () => undefined,
     onPositions: () => undefined,
     onStall: () => undefined,
+    onPrimaryWentBack: () => undefined,
     onBlind: () => undefined,
     onBrokenPromise: () => undefined,
   };

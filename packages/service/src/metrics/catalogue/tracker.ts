@@ -145,6 +145,10 @@ export const TRACKER = {
     help: "Promises of a level that a failure has undone, each a range of an epoch's log.",
     question: "Did a failover break what a level had promised?",
   }),
+  primaryWentBack: counter("highwater_primary_went_back_total", {
+    help: "Times that the primary had less on disk than before within an epoch: an older state was put under the running server.",
+    question: "Was a virtual machine's snapshot put back under a running primary?",
+  }),
   delayed: counter("highwater_delayed_total", {
     unit: "transactions",
     help: "Transactions that were not durable in the time that their client has set.",

@@ -1,0 +1,172 @@
+// Goal: a database that has lost Highwater's tables, or was put back to before them, is refused with the way out, and goes on after
+// `adopt`: with true verdicts, and with no id running twice. Method: three regions on real PostgreSQL; the command runs as a
+// process of its own, and what the tables of the application hold is the judge. One system for both tests, in this order.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { System } from "../src/index.ts";
+import {
+  commit,
+  createTable,
+  eventually,
+  keysOn,
+  marksOf,
+  newId,
+  put,
+  send,
+  starve,
+  stateOf,
+  verdict,
+} from "../src/testing.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+const REGIONS = [EAST, WEST, EUROPE] as const;
+const COMMAND = fileURLToPath(
+  new URL("../../../services/durability-tracker/src/cli/adopt/main.ts", import.meta.url),
+);
+const SAFE = { ack: "durable", level: "global", maxWaitMs: 30_000 } as const;
+
+let system: System;
+
+before(async () => {
+  system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: "300" } });
+  await createTable(system, EAST);
+});
+
+after(() => system.close());
+
+async function adopt(...args: readonly string[]): Promise<{ code: number; output: string }> {
+  const endpoints = await system.endpoints(EAST);
+  const env = {
+    ...process.env,
+    HIGHWATER_TOPOLOGY: `@${join(system.cluster.dir, "services", `topology-${EAST}.json`)}`,
+    HIGHWATER_TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
+  };
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, [COMMAND, "--node", EAST, ...args], { env }, (error, stdout, stderr) => {
+      const code = error === null ? 0 : error.code;
+      if (typeof code === "number") resolve({ code, output: stdout + stderr });
+      else reject(new Error(`the command did not end by itself: ${stderr}`, { cause: error }));
+    });
+  });
+}
+
+interface Written {
+  readonly id: string;
+  readonly token: string;
+  readonly key: string;
+}
+
+async function write(key: string, options: Parameters<typeof commit>[2]): Promise<Written> {
+  const id = newId();
+  const { token, state } = await commit(system.gateway(EAST).url, [put(key)], { id, ...options });
+  assert.equal(state, options?.ack === "durable" ? "durable" : "committed");
+  return { id, token, key };
+}
+
+/** Durable everywhere, and committed on the primary alone. */
+async function writeBoth(prefix: string): Promise<{ kept: Written; unseen: Written; pending: Written }> {
+  const kept = await write(`${prefix}-durable`, SAFE);
+  const unseen = await write(`${prefix}-unseen`, SAFE);
+  const feeds = [await starve(system, WEST), await starve(system, EUROPE)];
+  const pending = await write(`${prefix}-pending`, { ack: "commit" });
+  for (const feed of feeds) await feed();
+  return { kept, unseen, pending };
+}
+
+/** Every gateway and every tracker says what is wrong and what to run. */
+async function refusedEverywhere(): Promise<void> {
+  for (const region of REGIONS) {
+    await eventually(`the gateway of ${region} says what to run`, async () => {
+      const { status, body } = await send(system.gateway(region).url, [put(`refused-${newId()}`)]);
+      return status === 503 && /us-east has no history of Highwater.*make adopt/.test(body.detail ?? "");
+    });
+    await eventually(`the tracker of ${region} says what to run`, async () => {
+      const response = await fetch(`${system.tracker(region).url}/readyz`);
+      return response.status === 503 && /make adopt ARGS=/.test(await response.text());
+    });
+  }
+}
+
+/** The same id runs nothing. */
+async function refusedAgain({ id, key }: Written, code = "id_expired"): Promise<void> {
+  const before = await keysOn(system, EAST);
+  const codes = [];
+  for (const region of REGIONS) {
+    const { body } = await send(system.gateway(region).url, [put(`${key}-again`)], { id });
+    codes.push(body.code);
+  }
+  assert.deepEqual(codes, [code, code, code]);
+  assert.deepEqual(await keysOn(system, EAST), before);
+}
+
+async function goesOn(key: string): Promise<void> {
+  for (const region of REGIONS) {
+    const { state } = await commit(system.gateway(region).url, [put(`${key}-${region}`)], SAFE);
+    assert.equal(state, "durable");
+  }
+}
+
+test("after DROP SCHEMA highwater the service says what to run, and after adopt it goes on with the rows that are there", async () => {
+  const { kept, unseen, pending } = await writeBoth("dropped");
+  await system.cluster.query(EAST, "DROP SCHEMA highwater CASCADE");
+  await refusedEverywhere();
+
+  const shown = await adopt();
+  assert.equal(shown.code, 0, shown.output);
+  assert.match(shown.output, /^ADOPTING us-east gives up what follows; nothing is changed yet\n/);
+  assert.match(shown.output, /[1-9][0-9]* pending, .*promised up to disk [0-9]+/);
+  assert.equal((await adopt("--data", "intact")).code, 2, "it asks for a reason");
+  await refusedEverywhere();
+
+  const done = await adopt("--data", "intact", "--reason", "the schema was dropped", "--by", "ops");
+  assert.equal(done.code, 0, done.output);
+  await goesOn("after-drop");
+  const [record] = await system.cluster.query(
+    EAST,
+    "SELECT c.issued_by, c.reason, e.cause FROM highwater.authority_command c JOIN highwater.epoch e ON e.command = c.id",
+  );
+  assert.deepEqual({ ...record }, { issued_by: "ops", reason: "the schema was dropped", cause: "restored" });
+
+  // The rows are there, and nothing can prove it: what was said stays said, and the rest cannot be known.
+  const present = await keysOn(system, EAST);
+  for (const { key } of [kept, unseen, pending]) assert.ok(present.has(key), key);
+  for (const region of REGIONS) {
+    const tracker = system.tracker(region).url;
+    assert.equal((await verdict(tracker, kept.token, { level: "region" })).verdict, "durable");
+    assert.equal((await verdict(tracker, pending.token, { level: "region" })).verdict, "expired");
+  }
+  assert.equal((await stateOf(system.gateway(WEST).url, pending.id)).body.state, "expired");
+  for (const written of [kept, unseen, pending]) await refusedAgain(written);
+
+  const again = await adopt("--data", "intact", "--reason", "once more", "--by", "ops");
+  assert.equal(again.code, 3);
+  assert.match(again.output, /there is nothing to adopt/);
+});
+
+test("after a restore from before Highwater, what adopt gives up is broken or lost, and runs no second time", async () => {
+  const { kept, unseen, pending } = await writeBoth("restored");
+  const { marks } = await marksOf(system.tracker(EAST).url);
+  const schemas = await system.cluster.query(
+    EAST,
+    "SELECT string_agg(nspname, ', ') AS names FROM pg_namespace WHERE nspname LIKE 'highwater%'",
+  );
+  await system.cluster.query(EAST, `DROP SCHEMA ${String(schemas[0]?.["names"])} CASCADE`);
+  await system.cluster.query(EAST, "TRUNCATE kv");
+  await refusedEverywhere();
+  const done = await adopt("--data", "restored", "--reason", "the nightly dump", "--by", "ops");
+  assert.equal(done.code, 0, done.output);
+  await goesOn("after-restore");
+  assert.notEqual((await marksOf(system.tracker(EAST).url)).marks?.epoch, marks?.epoch);
+
+  for (const region of REGIONS) {
+    const tracker = system.tracker(region).url;
+    assert.equal((await verdict(tracker, kept.token, { level: "region" })).verdict, "broken");
+    assert.equal((await verdict(tracker, pending.token, { level: "region" })).verdict, "lost");
+  }
+  // Its receipt is absent, and that proves it here: the gateway settles the id, and to run it under a new one is right.
+  await refusedAgain(unseen, "transaction_aborted");
+  assert.ok(!(await keysOn(system, EAST)).has(unseen.key));
+});
