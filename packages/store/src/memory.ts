@@ -29,6 +29,7 @@ import {
   type Store,
   type StoreNode,
   type TransactionSpec,
+  type Witness,
 } from "./port.ts";
 
 export { MemoryEventLog, MemoryEvents } from "./memory/events.ts";
@@ -100,6 +101,13 @@ export class MemoryStore implements Store {
         command: isPrimary ? history.pendingCommand(node) : null,
         serverTimeMs: this.#world.wallMs(),
       };
+    });
+  }
+
+  witnessOf(node: string, epoch: EpochId): Promise<Witness | null> {
+    return this.#call(node, "witnessOf", (on) => {
+      const reached = on.history.witnessOf(epoch);
+      return reached === null ? null : { reached, seenBy: on.end };
     });
   }
 

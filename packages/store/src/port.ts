@@ -51,6 +51,14 @@ export interface NodeReport {
   readonly serverTimeMs: number;
 }
 
+/** What a node's own tables prove of an epoch's log. */
+export interface Witness {
+  /** The log up to here is in the node's history. */
+  readonly reached: Offset;
+  /** The word itself is in the log at or below. */
+  readonly seenBy: Offset;
+}
+
 export interface ReplicaPosition {
   readonly node: string;
   /** One uninterrupted stream to the replica. */
@@ -292,6 +300,8 @@ export interface Store {
   prepare(node: string): Promise<void>;
   /** Everything a node can say of itself. Rejects when it cannot be asked in time. */
   probe(node: string): Promise<NodeReport>;
+  /** The highest witness of the epoch that the node has replayed; null when it has none. */
+  witnessOf(node: string, epoch: EpochId): Promise<Witness | null>;
   /**
    * The primary's and its replicas' positions; cheap, made to be called hundreds of times a second. Null: no epoch minted.
    * `wanted`: the highest offset that somebody waits for. A replica that has to be asked itself can only prove what was

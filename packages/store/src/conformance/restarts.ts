@@ -59,6 +59,10 @@ async function cleanRestart(bench: Bench): Promise<void> {
   const ended = await current(bench);
   const transactions = [await bench.commit(primary, ended)];
   await store.helpFlush(primary, ended);
+  const witness = await store.witnessOf(primary, ended);
+  assert.ok(witness !== null);
+  assert.ok(witness.reached >= (transactions[0]?.offset ?? 0n) && witness.seenBy > witness.reached);
+  assert.equal(await store.witnessOf(primary, crypto.randomUUID() as EpochId), null);
   transactions.push(await bench.commit(primary, ended));
   const { offset: readAt } = await bench.read(primary, ended, bench.newKey());
   const { incarnation } = await store.probe(primary);

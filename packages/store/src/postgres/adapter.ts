@@ -25,6 +25,7 @@ import {
   type StoreNode,
   type StoreObserver,
   type TransactionSpec,
+  type Witness,
 } from "../port.ts";
 import { writeAdoption } from "./adopt.ts";
 import { AskedReplicas } from "./asked-replicas.ts";
@@ -53,6 +54,7 @@ import {
   CANCEL,
   DISOWN_SENTINEL,
   HELP_FLUSH,
+  NEWEST_WITNESS,
   RAISE_FINAL_MARKS,
   RETENTION,
   TERMINATE,
@@ -255,6 +257,15 @@ export class PostgresStore implements Store {
     const report = await probe.run((client) => probeNode(client, node, seen));
     // Nobody can say where its stream comes from, so that stream must not count in the primary's absence either.
     return this.#asked.includes(node) ? { ...report, upstream: null, isFed: true } : report;
+  }
+
+  async witnessOf(node: string, epoch: EpochId): Promise<Witness | null> {
+    const { rows } = await this.#of(node).lookUp.run((client) =>
+      client.query<{ reached: string | null; seen_by: string }>(NEWEST_WITNESS, [epoch]),
+    );
+    const [row] = rows;
+    if (row?.reached == null) return null;
+    return { reached: parseLsn(row.reached), seenBy: parseLsn(row.seen_by) };
   }
 
   async positions(node: string, wanted: Offset | null = null): Promise<PositionsReport | null> {

@@ -154,6 +154,10 @@ export const HELP_FLUSH = `INSERT INTO highwater.witness (helper, epoch, reached
 SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.current_epoch s WHERE s.id = $2
 ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.reached RETURNING reached::text`;
 
+/** $1 epoch. The end of what is replayed is read behind the snapshot: no witness that it shows lies above. */
+export const NEWEST_WITNESS = `SELECT max(reached)::text AS reached, (CASE WHEN pg_is_in_recovery()
+  THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text AS seen_by FROM highwater.witness WHERE epoch = $1`;
+
 export const WITNESSED = `SELECT max(reached)::text AS reached FROM highwater.witness WHERE epoch = $1`;
 
 /** `kind` as text: its type is another one after the schema was dropped and made anew, and a prepared statement must not notice. */

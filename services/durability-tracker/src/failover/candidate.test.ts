@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type Offset } from "@highwater/protocol";
+import { type Witness } from "@highwater/store";
 import { epochId, record } from "../../test/support/core.ts";
 import { decideCandidate, type Decision } from "./candidate.ts";
 import { FIRST, NODES, primary, replica, situation } from "../../test/support/failover.ts";
@@ -69,6 +71,32 @@ test("a node that is passed over still counts with what it has", () => {
     situation([replica("west", 80), replica("north", 80)], { wishes: { excluded } }),
   );
   assert.deepEqual([equal.chosen?.node, equal.refusal], ["west", null]);
+});
+
+test("a server that was restored on the same epoch's record and went on is no candidate, however far its log goes", () => {
+  const witness = (reached: number, seenBy: number): Witness => ({
+    reached: BigInt(reached) as Offset,
+    seenBy: BigInt(seenBy) as Offset,
+  });
+  const among = (west: Witness | null, applied = 900, seenBy = 82): Decision =>
+    decideCandidate(
+      situation([replica("west", 900, { applied: BigInt(applied) as Offset }), replica("north", 85)], {
+        witnesses: new Map([
+          ["west", west],
+          ["north", witness(80, seenBy)],
+        ]),
+      }),
+    );
+  for (const lacking of [null, witness(40, 900)]) {
+    const decision = among(lacking);
+    assert.deepEqual(standings(decision), { east: "silent", west: "other_history", north: "candidate" });
+    assert.equal(decision.chosen?.node, "north");
+    const west = decision.nodes.find(({ node }) => node === "west");
+    assert.match(west?.reason ?? "", /up to 900, and lacks what north has had by 82/);
+  }
+  // It has the same or a later one, or has not replayed so far yet: then it is merely ahead.
+  assert.equal(among(witness(80, 900)).chosen?.node, "west");
+  assert.equal(among(witness(40, 81), 81).chosen?.node, "west");
 });
 
 test("unfit, strange, empty and lagging nodes are named with the reason, and are not heard", () => {

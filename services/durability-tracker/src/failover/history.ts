@@ -1,7 +1,14 @@
 // Which history is the one to go on with, and which of the nodes that answer are of it. By epoch records alone: a position
 // says nothing of the history that it is a place in.
-import { EpochGraph, type EpochId, type EpochRecord, type Offset, outranks } from "@highwater/protocol";
-import { type NodeReport, type StoreNode } from "@highwater/store";
+import {
+  EpochGraph,
+  type EpochId,
+  type EpochRecord,
+  formatOffset,
+  type Offset,
+  outranks,
+} from "@highwater/protocol";
+import { type NodeReport, type StoreNode, type Witness } from "@highwater/store";
 
 /** What a node is in an election after the current epoch. */
 export const STANDINGS = [
@@ -47,6 +54,8 @@ export interface TrackerMemory {
 export interface Answers {
   readonly nodes: readonly StoreNode[];
   readonly reports: ReadonlyMap<string, NodeReport>;
+  /** Of the newest epoch of each that answers, read after its report; null: it has none. Left out: it did not say. */
+  readonly witnesses: ReadonlyMap<string, Witness | null>;
   /** Why the others do not answer. */
   readonly failures: ReadonlyMap<string, string>;
   readonly trackers: readonly TrackerMemory[];
@@ -87,18 +96,38 @@ export function findNodes(answers: Answers, epoch: EpochRecord, graph: EpochGrap
     const newest = report.epochs.at(-1);
     return {
       ...about,
-      ...standingOf(report, newest, { epoch, ancestors }),
+      ...refuseStranger(answers, report, standingOf(report, newest, { epoch, ancestors })),
       newestSeq: newest?.seq ?? null,
       isFed: report.upstream !== null,
     };
   });
 }
 
+type Standing = Pick<NodeFinding, "standing" | "reason" | "position">;
+
+/**
+ * A server that was restored from an older copy and went on has the epoch's record, and log of its own above that. If it
+ * has replayed beyond another node's witness and lacks that witness, its log is another one, however far it goes.
+ */
+function refuseStranger({ reports, witnesses }: Answers, report: NodeReport, found: Standing): Standing {
+  const own = witnesses.get(report.node);
+  if (found.standing !== "candidate" || own === undefined) return found;
+  const epoch = report.epochs.at(-1)?.id;
+  for (const [other, theirs] of witnesses) {
+    const isOfEpoch = reports.get(other)?.epochs.at(-1)?.id === epoch;
+    if (theirs === null || !isOfEpoch || report.applied < theirs.seenBy) continue;
+    if (own !== null && own.reached >= theirs.reached) continue;
+    const reason = `is of another history: it has replayed up to ${formatOffset(report.applied)}, and lacks what ${other} has had by ${formatOffset(theirs.seenBy)}; it was restored from an older copy`;
+    return { standing: "other_history", reason, position: null };
+  }
+  return found;
+}
+
 function standingOf(
   report: NodeReport,
   newest: EpochRecord | undefined,
   { epoch, ancestors }: { readonly epoch: EpochRecord; readonly ancestors: ReadonlySet<string> },
-): Pick<NodeFinding, "standing" | "reason" | "position"> {
+): Standing {
   if (newest === undefined)
     return { standing: "no_history", reason: "has no epoch: it is new or empty", position: null };
   const [current, newestIs] = [

@@ -61,6 +61,7 @@ export function situation(
     nodes: NODES,
     levels: LEVELS,
     reports: new Map(reports.map((report) => [report.node, report])),
+    witnesses: new Map(reports.map(({ node }) => [node, null])),
     failures: new Map(),
     trackers: [],
     isLease: false,

@@ -1,6 +1,6 @@
 // Asks the nodes and the trackers, all at once, each within its own limit, until what replicas have on disk stands still.
-import { EpochRecord, validate } from "@highwater/protocol";
-import { type Clock, type NodeReport, sleep, type Store } from "@highwater/store";
+import { type EpochId, EpochRecord, validate } from "@highwater/protocol";
+import { type Clock, type NodeReport, sleep, type Store, type Witness } from "@highwater/store";
 import Type from "typebox";
 import { type TrackerMemory } from "../../failover/history.ts";
 import { type TrackerAnswer } from "../../failover/report.ts";
@@ -8,6 +8,7 @@ import { FailoverPreview, type FailoverPreviewRequest } from "../../failover/wir
 
 export interface NodeAnswers {
   readonly reports: ReadonlyMap<string, NodeReport>;
+  readonly witnesses: ReadonlyMap<string, Witness | null>;
   readonly failures: ReadonlyMap<string, string>;
   readonly moving: ReadonlySet<string>;
 }
@@ -42,16 +43,24 @@ function hasMoved(before: NodeReport | undefined, now: NodeReport): boolean {
 
 async function look(store: Store): Promise<Omit<NodeAnswers, "moving">> {
   const reports = new Map<string, NodeReport>();
+  const witnesses = new Map<string, Witness | null>();
   const failures = new Map<string, string>();
   await Promise.all(
     store.nodes.map(({ id }) =>
-      store.probe(id).then(
-        (report) => reports.set(id, report),
-        (cause: unknown) => failures.set(id, messageOf(cause)),
-      ),
+      store
+        .probe(id)
+        .then(async (report) => {
+          const newest = report.epochs.at(-1)?.id as EpochId | undefined;
+          // After the report: what it has replayed by then can be seen now. A node that stops in between says nothing of it.
+          const witness =
+            newest === undefined ? null : await store.witnessOf(id, newest).catch(() => undefined);
+          reports.set(id, report);
+          if (witness !== undefined) witnesses.set(id, witness);
+        })
+        .catch((cause: unknown) => failures.set(id, messageOf(cause))),
     ),
   );
-  return { reports, failures };
+  return { reports, witnesses, failures };
 }
 
 export interface TrackerCaller {

@@ -32,6 +32,7 @@ function storeOf(probe: (node: string, look: number) => NodeReport | null): Stor
   const looks = new Map<string, number>();
   return {
     nodes: NODES,
+    witnessOf: () => Promise.resolve(null),
     probe: (node: string): Promise<NodeReport> => {
       const look = (looks.get(node) ?? 0) + 1;
       looks.set(node, look);
