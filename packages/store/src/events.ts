@@ -18,7 +18,10 @@ export function comparePlaces(a: EventPlace, b: EventPlace): number {
 }
 
 export interface NewEvent {
-  /** What it is about: whoever records the same again, on whichever tracker, records nothing. At most 200 characters. */
+  /**
+   * What it is about. Of those who record the same, on whichever tracker, the first one counts, except where a later one is
+   * better informed: see `whatIsBetter`. At most 200 characters.
+   */
   readonly key: string;
   readonly type: DurabilityEventType;
   /** Whose; null: everybody's. */
@@ -31,10 +34,36 @@ export interface RecordedEvent extends NewEvent, EventPlace {
   readonly atMs: number;
 }
 
+/** What a hook hears of: an event that was recorded just now, and the less informed one that it replaces. */
+export interface FreshEvent extends RecordedEvent {
+  readonly replaced?: RecordedEvent;
+}
+
+/**
+ * What an event says that the recorded one of the same key does not. A tracker that knows a lost transaction by its token alone
+ * may lack its owner and metadata. `owner`: nobody was its owner, so its owner has heard of nothing and gets it at a new place.
+ * `metadata`: its owner may have read it already, so it stays where it is and gets the data. Null: nothing.
+ */
+export function whatIsBetter(recorded: NewEvent, again: NewEvent): "owner" | "metadata" | null {
+  if (recorded.owner === 0n && again.owner !== null && again.owner !== 0n) return "owner";
+  const lacks = recorded.data["metadata"] === undefined && again.data["metadata"] !== undefined;
+  return lacks && recorded.owner === again.owner ? "metadata" : null;
+}
+
+/** One event of each key, the best informed one. */
+export function bestOfKeys(events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> {
+  const best = new Map<string, NewEvent>();
+  for (const event of events) {
+    const other = best.get(event.key);
+    if (other === undefined || whatIsBetter(other, event) !== null) best.set(event.key, event);
+  }
+  return best;
+}
+
 export interface Recording {
-  /** In the order in which they were asked for; those that somebody had recorded before are as that one recorded them. */
+  /** In the order in which they were asked for, as they are recorded now. */
   readonly events: readonly RecordedEvent[];
-  /** How many of them nobody had recorded before. */
+  /** How many of them are at a place that they were not at before. */
   readonly fresh: number;
   /** End of the log in `epoch`, read afterwards: at or below it is everything that was recorded. */
   readonly epoch: EpochId;

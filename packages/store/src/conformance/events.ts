@@ -83,6 +83,7 @@ export function eventConformance(name: string, makeHarness: () => Promise<EventH
     recordingTests(() => bench);
     readingTests(() => bench);
     lifetimeTests(() => bench);
+    supersedingTests(() => bench);
   });
 }
 
@@ -253,5 +254,55 @@ function lifetimeTests(the: () => Bench): void {
     const [, , recorded] = events;
     assert.ok(recorded !== undefined && recorded.n === 1 && recorded.seq > (before.events[0]?.seq ?? 0));
     assert.deepEqual((await bench.read()).slice(-3), events);
+  });
+}
+
+/** Last: what is replaced leaves a gap in the numbers. */
+function supersedingTests(the: () => Bench): void {
+  it("an event that was recorded for no owner goes to its owner, once, at a place above", async () => {
+    const bench = the();
+    const bare = newEvent({ owner: 0n, data: { of: "a token" } });
+    await bench.record([bare]);
+    const from = await bench.end();
+    const owned = { ...bare, owner: 7n, data: { of: "its owner" } };
+    const other = newEvent();
+    const { events, fresh } = await bench.record([bare, owned, other], 1);
+    assert.equal(fresh, 2);
+    assert.deepEqual(
+      events.map(({ owner, data }) => [owner, data]),
+      [
+        [7n, owned.data],
+        [7n, owned.data],
+        [0n, other.data],
+      ],
+    );
+    assert.deepEqual(await bench.read({ after: from, owner: 7n }), [events[0]]);
+    // A tracker that knows less, or the same, or another owner, changes nothing.
+    const before = await bench.read();
+    const others = [{ ...bare, data: { metadata: {} } }, owned, { ...owned, owner: 8n }];
+    for (const again of others) assert.equal((await bench.record([again])).fresh, 0);
+    assert.deepEqual(await bench.read(), before);
+    assert.equal(keys(before).filter((key) => key === bare.key).length, 1);
+  });
+
+  it("an event without metadata gets them where it is, once", async () => {
+    const bench = the();
+    const bare = newEvent({ owner: 7n, data: { id: "x" } });
+    const [place] = (await bench.record([bare])).events;
+    const end = await bench.end();
+    const told = { ...bare, data: { id: "x", metadata: { nul: "a\u0000b" } } };
+    const { events, fresh } = await bench.record([told], 1);
+    assert.equal(fresh, 0);
+    assert.deepEqual(events, [{ ...place, data: told.data }]);
+    await bench.record([bare, { ...told, data: { metadata: { other: "1" } } }]);
+    assert.deepEqual((await bench.read({ owner: 7n })).at(-1), events[0]);
+    assert.deepEqual(await bench.end(), end, "its owner may have read it");
+  });
+
+  it("what belongs to everybody belongs to no owner", async () => {
+    const bench = the();
+    const everybodys = newEvent({ owner: null, type: "epoch.started" });
+    const [first] = (await bench.record([everybodys])).events;
+    assert.deepEqual((await bench.record([{ ...everybodys, owner: 7n }])).events, [first]);
   });
 }

@@ -1,6 +1,7 @@
 // The reference adapter of the events, for tests only: one history, which the test ends, cuts off and holds up as it likes.
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import {
+  bestOfKeys,
   comparePlaces,
   type EventExtent,
   type EventFilter,
@@ -11,6 +12,7 @@ import {
   type NewEvent,
   type RecordedEvent,
   type Recording,
+  whatIsBetter,
 } from "../events.ts";
 
 /** What is on the primary, whoever asks. */
@@ -65,6 +67,19 @@ export class MemoryEventLog {
     return recorded;
   }
 
+  /** Keeps the place. */
+  revise({ seq, n }: EventPlace, data: RecordedEvent["data"]): void {
+    this.#events = this.#events.map((event) =>
+      event.seq === seq && event.n === n ? { ...event, data } : event,
+    );
+    this.#offset += 100n;
+  }
+
+  /** What takes its place gets a new one. */
+  remove({ seq, n }: EventPlace): void {
+    this.#events = this.#events.filter((event) => event.seq !== seq || event.n !== n);
+  }
+
   drop(beforeMs: number): number {
     const kept = this.#events.filter(({ atMs }) => atMs >= beforeMs);
     const dropped = this.#events.filter(({ atMs }) => atMs < beforeMs);
@@ -90,16 +105,20 @@ export class MemoryEvents implements EventStore {
     if (events.length > MAX_EVENTS_PER_RECORDING) throw new RangeError("too many events");
     await this.#log.hold(events);
     this.#check(epoch);
-    const byKey = new Map(this.#log.events.map((event) => [event.key, event]));
+    const log = this.#log;
+    const before = new Map(log.events.map((event) => [event.key, event]));
     let fresh = 0;
-    const recorded = events.map((event) => {
-      const before = byKey.get(event.key);
-      if (before !== undefined) return before;
+    for (const event of bestOfKeys(events).values()) {
+      const old = before.get(event.key);
+      const better = old === undefined ? "owner" : whatIsBetter(old, event);
+      if (old !== undefined && better === "metadata") log.revise(old, event.data);
+      if (better !== "owner") continue;
+      if (old !== undefined) log.remove(old);
+      log.append(event);
       fresh++;
-      const now = this.#log.append(event);
-      byKey.set(event.key, now);
-      return now;
-    });
+    }
+    const now = new Map(log.events.map((event) => [event.key, event]));
+    const recorded = events.map(({ key }) => now.get(key) as RecordedEvent);
     return { events: recorded, fresh, epoch: this.#log.epoch, asOf: this.#log.offset };
   }
 

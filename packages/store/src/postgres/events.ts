@@ -3,14 +3,18 @@ import { type ClientBase } from "pg";
 import { type DurabilityEventType, type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
 import {
+  bestOfKeys,
+  comparePlaces,
   type EventExtent,
   type EventFilter,
   type EventStore,
   FIRST_PLACE,
+  type FreshEvent,
   MAX_EVENTS_PER_RECORDING,
   type NewEvent,
   type RecordedEvent,
   type Recording,
+  whatIsBetter,
 } from "../events.ts";
 import { Channel, sessionSettings } from "./channel.ts";
 import { readLogEnd } from "./log-end.ts";
@@ -42,6 +46,13 @@ const INSERT = `WITH fresh AS (
 )
 SELECT ${COLUMNS}, true AS is_fresh FROM fresh
 UNION ALL SELECT ${COLUMNS}, false FROM highwater.event WHERE key = ANY ($3::text[])`;
+
+/** $1 keys. What is recorded instead gets places of its own. */
+const REMOVE = `DELETE FROM highwater.event WHERE key = ANY ($1::text[])`;
+
+/** $1 keys, $2 data. Each keeps its place. */
+const REVISE = `UPDATE highwater.event SET data = asked.said
+FROM unnest($1::text[], $2::json[]) AS asked (what, said) WHERE key = asked.what RETURNING ${COLUMNS}`;
 
 /** $1 seq and $2 n of the place before, $3 owner or NULL, $4 types or NULL, $5 limit. */
 const READ = `SELECT ${COLUMNS} FROM highwater.event
@@ -79,8 +90,8 @@ export interface PostgresEventsOptions {
   readonly helper: string;
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
-  /** Runs inside the recording transaction, with the rows that it has inserted, in their order; not without any. */
-  readonly onRecorded?: (client: ClientBase, fresh: readonly RecordedEvent[]) => Promise<void>;
+  /** Runs inside the recording transaction, with what it has inserted or revised, in the order of the places; not without any. */
+  readonly onRecorded?: (client: ClientBase, fresh: readonly FreshEvent[]) => Promise<void>;
 }
 
 interface NodeChannels {
@@ -127,47 +138,35 @@ export class PostgresEvents implements EventStore {
   async record(node: string, epoch: EpochId, events: readonly NewEvent[]): Promise<Recording> {
     if (events.length > MAX_EVENTS_PER_RECORDING)
       throw new RangeError(`at most ${String(MAX_EVENTS_PER_RECORDING)} events are recorded at a time`);
-    const byKey = new Map<string, NewEvent>();
-    for (const event of events) if (!byKey.has(event.key)) byKey.set(event.key, event);
+    const byKey = bestOfKeys(events);
     return this.#of(node).record.run(async (client) => {
-      const rows = await locked(client, epoch, ({ seq, n }) => this.#insert(client, { seq, n }, byKey));
+      const { recorded, fresh } = await locked(client, epoch, (from) => this.#insert(client, from, byKey));
       const { end, epoch: now } = await readLogEnd(client);
       if (now === null) throw epochChanged("The node has no epoch.");
-      const recorded = new Map(rows.map((row) => [row.key, recordedEvent(row)]));
       return {
         events: events.map(({ key }) => recorded.get(key) ?? missing(key)),
-        fresh: rows.filter(({ is_fresh }) => is_fresh === true).length,
+        fresh,
         epoch: now,
         asOf: end,
       };
     });
   }
 
-  async #insert(
-    client: ClientBase,
-    from: Counter,
-    byKey: ReadonlyMap<string, NewEvent>,
-  ): Promise<EventRow[]> {
-    const asked = [...byKey.values()];
-    const { rows } = await client.query<EventRow>({
-      name: "record-events",
-      text: INSERT,
-      values: [
-        from.seq,
-        from.n,
-        asked.map(({ key }) => key),
-        asked.map(({ type }) => type),
-        asked.map(({ owner }) => (owner === null ? null : String(owner))),
-        asked.map(({ data }) => asciiJson(data)),
-      ],
-    });
-    const fresh = rows.filter(({ is_fresh }) => is_fresh === true).map(recordedEvent);
-    if (fresh.length > 0)
-      await this.#onRecorded?.(
-        client,
-        fresh.sort((a, b) => a.n - b.n),
-      );
-    return rows;
+  async #insert(client: ClientBase, from: Counter, byKey: ReadonlyMap<string, NewEvent>): Promise<Recorded> {
+    const rows = await insert(client, from, [...byKey.values()]);
+    const recorded = new Map(rows.map((row) => [row.key, recordedEvent(row)]));
+    const told: FreshEvent[] = rows.filter(isFresh).map(({ key }) => recorded.get(key) ?? missing(key));
+    const counted = { seq: from.seq, n: String(BigInt(from.n) + BigInt(told.length)) };
+    const known = rows.filter((row) => !isFresh(row)).map(({ key }) => key);
+    let fresh = told.length;
+    for (const event of await improve(client, counted, { recorded, known, byKey })) {
+      const replaced = recorded.get(event.key) ?? missing(event.key);
+      if (comparePlaces(event, replaced) !== 0) fresh++;
+      told.push({ ...event, replaced });
+      recorded.set(event.key, event);
+    }
+    if (told.length > 0) await this.#onRecorded?.(client, told.sort(comparePlaces));
+    return { recorded, fresh };
   }
 
   async read(node: string, epoch: EpochId, filter: EventFilter): Promise<readonly RecordedEvent[]> {
@@ -235,6 +234,65 @@ interface EventRow extends Counter {
   readonly at_ms: number;
   readonly data: string;
   readonly is_fresh?: boolean;
+}
+
+interface Recorded {
+  readonly recorded: ReadonlyMap<string, RecordedEvent>;
+  readonly fresh: number;
+}
+
+const isFresh = ({ is_fresh }: EventRow): boolean => is_fresh === true;
+
+/** What is recorded under these keys now, also what was before. */
+async function insert(
+  client: ClientBase,
+  from: Counter,
+  events: readonly NewEvent[],
+): Promise<readonly EventRow[]> {
+  const { rows } = await client.query<EventRow>({
+    name: "record-events",
+    text: INSERT,
+    values: [
+      from.seq,
+      from.n,
+      events.map(({ key }) => key),
+      events.map(({ type }) => type),
+      events.map(({ owner }) => (owner === null ? null : String(owner))),
+      events.map(({ data }) => asciiJson(data)),
+    ],
+  });
+  return rows;
+}
+
+/** Replaces those of the `known` keys of which there is more to say now. */
+async function improve(
+  client: ClientBase,
+  from: Counter,
+  {
+    recorded,
+    known,
+    byKey,
+  }: Pick<Recorded, "recorded"> & {
+    readonly known: readonly string[];
+    readonly byKey: ReadonlyMap<string, NewEvent>;
+  },
+): Promise<RecordedEvent[]> {
+  const better = known.map((key) => {
+    const [old, event] = [recorded.get(key) ?? missing(key), byKey.get(key) ?? missing(key)];
+    return { old, event, what: whatIsBetter(old, event) };
+  });
+  const owned = better.filter(({ what }) => what === "owner").map(({ event }) => event);
+  const told = better.filter(({ what }) => what === "metadata").map(({ event }) => event);
+  const rows: EventRow[] = [];
+  if (owned.length > 0) {
+    await client.query(REMOVE, [owned.map(({ key }) => key)]);
+    rows.push(...(await insert(client, from, owned)));
+  }
+  if (told.length > 0) {
+    const values = [told.map(({ key }) => key), told.map(({ data }) => asciiJson(data))];
+    rows.push(...(await client.query<EventRow>(REVISE, values)).rows);
+  }
+  return rows.map(recordedEvent);
 }
 
 /** In a transaction of the epoch, holding the counter. A failure ends the connection, and with it the transaction. */

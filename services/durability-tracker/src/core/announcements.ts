@@ -96,20 +96,18 @@ function announcedEntry(state: TrackerState, item: AnnouncedItem, source: Source
   return entry;
 }
 
-/** Its position was faster than the intent that says the rest. */
+/** Its position, or its client's token, was faster than the intent that says the rest. */
 function learnMore(
   state: TrackerState,
   item: AnnouncedItem,
   known: Entry | Waiting | undefined,
   effects: Effect[],
 ): void {
+  if (known === undefined) return;
   const { metadata } = item;
-  if (known === undefined || known.metadata !== null || metadata === undefined) return;
-  watchDelay(state, item);
-  if ("attempt" in known) {
-    known.metadata = metadata;
-    effects.push({ kind: "save", entry: known });
-  } else {
+  if (known.metadata === null && metadata !== undefined) watchDelay(state, item);
+  if ("attempt" in known) learnWhose(state, known, item, effects);
+  else if (known.metadata === null && metadata !== undefined) {
     state.backlog.learn(item.id, metadata);
     effects.push({ kind: "save_waiting", item: { ...known, metadata } });
   }
@@ -152,8 +150,8 @@ function takePosition(
   if (!known.announced) {
     // Until now only its client's token told of it.
     known.announced = true;
-    known.owner = ownerAccount(state, item.owner ?? 0n);
     known.source = source;
+    learnWhose(state, known, item, effects);
   }
   learnPlace(state, known, place, effects);
 }
@@ -179,7 +177,7 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   if (event.attempt === state.backlog.epoch && state.backlog.has(event.id)) return;
   const known = state.entries.get(entryKey(event.id, event.attempt));
   if (known !== undefined) {
-    learnOwner(state, known, owner, effects);
+    learnWhose(state, known, { owner }, effects);
     if (isOther(known, event.place)) known.hasOtherTokens = true;
     learnPlace(state, known, event.place, effects);
     return;
@@ -196,13 +194,22 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   placeAgain(state, entry, event.place, effects);
 }
 
-/** Told for nobody, by somebody who had heard less: the owner has yet to hear of it. */
-function learnOwner(state: TrackerState, entry: Entry, owner: bigint, effects: Effect[]): void {
-  if (owner === 0n || entry.owner.owner !== 0n) return;
-  const isExposed = entry.isExposed;
-  if (isExposed) expose(state, -1, entry.owner, null);
-  entry.owner = ownerAccount(state, owner);
-  if (isExposed) expose(state, 1, entry.owner, null);
+/** The owner, or the metadata, that the entry lacked. If its loss was published without them, it is published again. */
+function learnWhose(
+  state: TrackerState,
+  entry: Entry,
+  { owner = 0n, metadata = null }: Pick<AnnouncedItem, "owner"> & { readonly metadata?: Entry["metadata"] },
+  effects: Effect[],
+): void {
+  const isOwned = owner !== 0n && entry.owner.owner === 0n;
+  const isDescribed = metadata !== null && entry.metadata === null;
+  if (!isOwned && !isDescribed) return;
+  if (isOwned) {
+    if (entry.isExposed) expose(state, -1, entry.owner, entry.source);
+    entry.owner = ownerAccount(state, owner);
+    if (entry.isExposed) expose(state, 1, entry.owner, entry.source);
+  }
+  if (isDescribed) entry.metadata = metadata;
   effects.push({ kind: "save", entry });
   if (entry.state.kind === "gone") tell(state, entry, effects);
 }

@@ -115,6 +115,27 @@ test("a loss that was told for nobody is told again for its owner, once", () => 
   );
 });
 
+test("a loss that was published from a token alone is published again with what its gateway knows of it", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  it.present(1, 1, 80);
+  it.answer(75);
+  it.positions(80);
+  it.sleep(3_000);
+  const about = { id: txnId(1), epoch: epochId(1), owner: 7n, metadata: { order: "8" } };
+  it.announce({ kind: "intent", ...about });
+  it.announce({ kind: "intent", ...about });
+  it.announce({ kind: "position", ...about, offset: 80n as never });
+  assert.deepEqual(
+    it.published.map(({ owner, metadata }) => ({ owner, metadata })),
+    [
+      { owner: 0n, metadata: null },
+      { owner: 7n, metadata: { order: "8" } },
+    ],
+  );
+});
+
 test("a loss that only a token tells of leaves the first word to a tracker that knows its metadata", () => {
   const it = new Driven();
   it.reign(first);

@@ -1,5 +1,5 @@
 // From recorded events to deliveries and their jobs, in the transaction that records the events.
-import { type RecordedEvent } from "@highwater/store";
+import { type FreshEvent } from "@highwater/store";
 import { type Executor } from "./database.ts";
 import { type Jobs, newJobId } from "./jobs.ts";
 import { type Interest, type Message, messagesFor, webhookTypeOf } from "./message.ts";
@@ -37,7 +37,7 @@ interface InterestRow {
 /** How many messages there are now because of these events. `jobs`: what to enqueue with, asked for only when it is needed. */
 export async function enqueueEvents(
   client: Executor,
-  events: readonly RecordedEvent[],
+  events: readonly FreshEvent[],
   jobs: () => Jobs,
 ): Promise<number> {
   const types = [...new Set(events.map(webhookTypeOf))];

@@ -116,6 +116,16 @@ test("owner, type and filter decide what an endpoint gets", () => {
   assert.equal(ids(interest({ events: ["transaction.durable"] })).length, 0);
 });
 
+test("an event that replaces a less informed one goes to the endpoints that did not get that one", () => {
+  const bare = lost();
+  const told = { ...bare, data: { ...bare.data, metadata: { shop: "a" } }, replaced: bare };
+  assert.deepEqual(messagesFor(interest(), [told]), [], "it has a message of this loss");
+  assert.equal(messagesFor(interest({ filter: { shop: "a" } }), [told]).length, 1);
+  const owned = { ...lost(), replaced: lost({ owner: 0n }) };
+  assert.equal(messagesFor(interest(), [owned]).length, 1);
+  assert.deepEqual(messagesFor(interest({ owner: 0n }), [owned]), []);
+});
+
 test("an event of no transaction goes to everybody who asks for its type, whatever the filter", () => {
   const data = { level: "region", epoch: EPOCH, offset: "5", pending: 3 };
   const stalled = lost({ type: "durability.stalled", owner: null, key: "stalled/x", data });

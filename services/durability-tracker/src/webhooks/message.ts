@@ -2,7 +2,7 @@
 // name an endpoint and a content, so that whoever makes the same message again gives it the same id. Pure.
 import { hash } from "node:crypto";
 import { WEBHOOK_LIMITS, type WebhookEventType } from "@highwater/protocol";
-import { type RecordedEvent } from "@highwater/store";
+import { type FreshEvent, type RecordedEvent } from "@highwater/store";
 
 export interface Interest {
   readonly id: string;
@@ -58,7 +58,9 @@ export function passes(
   );
 }
 
-export function wants(interest: Interest, event: RecordedEvent): boolean {
+export function wants(interest: Interest, event: FreshEvent): boolean {
+  // The endpoint has a message of it already.
+  if (event.replaced !== undefined && wants(interest, event.replaced)) return false;
   if (event.owner !== null && event.owner !== interest.owner) return false;
   if (!interest.events.includes(webhookTypeOf(event))) return false;
   if (!event.type.startsWith("transaction.")) return true;
@@ -66,7 +68,7 @@ export function wants(interest: Interest, event: RecordedEvent): boolean {
 }
 
 /** Everything that the endpoint gets of these events, in their order. */
-export function messagesFor(interest: Interest, events: readonly RecordedEvent[]): Message[] {
+export function messagesFor(interest: Interest, events: readonly FreshEvent[]): Message[] {
   const byType = Map.groupBy(
     events.filter((event) => wants(interest, event)),
     webhookTypeOf,

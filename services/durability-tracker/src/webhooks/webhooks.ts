@@ -2,7 +2,7 @@
 import { type ClientBase } from "pg";
 import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
-import { type Clock, type NewEvent, type RecordedEvent, sleep } from "@highwater/store";
+import { type Clock, type NewEvent, type FreshEvent, sleep } from "@highwater/store";
 import { type Resolve } from "./address.ts";
 import { type Session, WebhookAdmin } from "./admin.ts";
 import { Chores } from "./chores.ts";
@@ -99,7 +99,7 @@ export class Webhooks {
    * The events' own transaction also makes their deliveries. Rejects when there are some to be made and the queue is not open
    * yet: the events are recorded again a little later.
    */
-  readonly onRecorded = async (client: ClientBase, events: readonly RecordedEvent[]): Promise<void> => {
+  readonly onRecorded = async (client: ClientBase, events: readonly FreshEvent[]): Promise<void> => {
     const made = await enqueueEvents(client, events, () => this.#session().jobs);
     if (made === 0) return;
     this.metrics.enqueued(made);
