@@ -278,6 +278,7 @@ export interface Evidence {
   readonly state: "committed" | "durable" | "pending" | "lost";
   /** For `Highwater.promise`: durable when the refusal can no longer be taken back. */
   readonly token: string;
+  /** The end of the log when the statement had been refused: everything that it could see is at or below. */
   readonly position: Position;
   /** At which it is durable, or was waited for. */
   readonly level?: string | undefined;

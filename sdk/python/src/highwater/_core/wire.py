@@ -281,6 +281,7 @@ class Evidence:
     token: str
     """Durable when the refusal can no longer be taken back."""
     position: Position
+    """The end of the log when the statement had been refused: everything that it could see is at or below."""
     level: str | None = None
     """At which it is durable, or was waited for."""
 
