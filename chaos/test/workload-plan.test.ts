@@ -99,7 +99,7 @@ test("what a process had written when it was killed is read, and what it had not
     for (const txn of ["answered", "unknown", "resolved", "silent", "silent read"])
       journal.invoked({ ...invocation, txn, readOnly: txn.endsWith("read") });
     const nothing = { durableAt: null, position: null, shown: null, replayed: false, error: null };
-    journal.note({ kind: "token", txn: "answered", token: "hw1_a", attempt: null });
+    journal.note({ kind: "token", txn: "answered", token: "hw2_a", attempt: null });
     journal.answered({ txn: "answered", outcome: "committed", ...nothing });
     for (const txn of ["unknown", "resolved"]) journal.answered({ txn, outcome: "unknown", ...nothing });
     journal.resolved({ txn: "resolved", outcome: "aborted", position: null });
@@ -109,7 +109,7 @@ test("what a process had written when it was killed is read, and what it had not
     const recorded = await readRecorded(dir);
     assert.deepEqual(recorded.unanswered, ["silent", "silent read"]);
     assert.deepEqual(recorded.unresolved, ["unknown", "silent"]);
-    assert.equal(recorded.tokens.get("answered")?.token, "hw1_a");
+    assert.equal(recorded.tokens.get("answered")?.token, "hw2_a");
     assert.deepEqual(
       recorded.epochs.map(({ id }) => id),
       ["e"],

@@ -1,30 +1,22 @@
 // Valid examples: what the services and their clients say to each other, as seeds of the targets.
 import { readdirSync, readFileSync } from "node:fs";
-import { encodeToken, type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId } from "@highwater/protocol";
+import { testToken } from "../../packages/service/src/testing.ts";
 
 export const ID = "0199c0de-0000-7000-8000-00000000abcd";
 export const EPOCH = "6f1c9c52-8f11-4c2e-9d43-2f6f7a1f0b11";
 export const OTHER_EPOCH = "0b9a4f0e-2f4d-4a57-8d3e-55c1f1ad2c02";
 
-const content = {
-  kind: "write",
-  id: ID as TxnId,
-  epoch: EPOCH as EpochId,
-  attempt: EPOCH as EpochId,
-} as const;
-export const TOKEN = encodeToken({ ...content, offset: 83_886_080n as Offset });
+const content = { id: ID, epoch: EPOCH };
+const attempt = OTHER_EPOCH as EpochId;
+export const TOKEN = testToken({ ...content, offset: 83_886_080n });
 
 export const TOKENS: readonly string[] = [
   TOKEN,
-  encodeToken({ ...content, kind: "read", offset: 0n as Offset }),
-  encodeToken({ ...content, offset: (1n << 96n) as Offset, attempt: OTHER_EPOCH as EpochId }),
-  encodeToken({ ...content, offset: 255n as Offset, owner: -7n }),
-  encodeToken({
-    ...content,
-    offset: (10n ** 64n - 1n) as Offset,
-    attempt: OTHER_EPOCH as EpochId,
-    owner: 9n,
-  }),
+  testToken({ ...content, kind: "read", offset: 0n }),
+  testToken({ ...content, offset: 1n << 96n, attempt }),
+  testToken({ ...content, offset: 255n, owner: 7n, parent: attempt }),
+  testToken({ ...content, offset: 10n ** 64n - 1n, attempt, owner: 9n }),
 ];
 
 const FIXTURES = new URL("../../packages/protocol/fixtures/", import.meta.url);
@@ -56,4 +48,4 @@ export const TOPOLOGY = {
 
 /** Where an operator puts one. What stands anywhere else, in a name for example, nobody can know to be a secret. */
 export const SECRET_IN_PLACE =
-  /(?:"url":"postgresql:\/\/u:|^HIGHWATER_LEASE_ETCD=http:\/\/root:|^(?:HIGHWATER_INTERNAL|GATEWAY_SESSION)_SECRET=|^GATEWAY_ROLE_PASSWORDS=\{"app_orders":"|^\{"app":")secret-of-\w+/gm;
+  /(?:"url":"postgresql:\/\/u:|^HIGHWATER_LEASE_ETCD=http:\/\/root:|^(?:HIGHWATER_INTERNAL|GATEWAY_SESSION)_SECRET=|^GATEWAY_ROLE_PASSWORDS=\{"app_orders":"|^\{"app":"|"secret":")secret-of-\w+/gm;

@@ -3,14 +3,8 @@
 // them against the schemas. Prints its address, and ends with its parent.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import {
-  decodeToken,
-  encodeToken,
-  type EpochId,
-  type EpochRecord,
-  type Marks,
-  type Offset,
-} from "@highwater/protocol";
+import { decodeToken, type EpochId, type EpochRecord, type Marks } from "@highwater/protocol";
+import { testDeploymentKeys, testToken } from "@highwater/service/testing";
 import { newId } from "../gateway/http-client.ts";
 import { PATHS, type ServiceState } from "./protocol.ts";
 
@@ -32,10 +26,9 @@ const marksAt = (reached: number): Marks => ({
 /** Never moves in the answers: what settles a promise is the stream. */
 const FIRST_MARKS = marksAt(offset);
 
-const tokenAt = (id: string, at: number): string =>
-  encodeToken({
-    ...{ kind: "write", id: id as never, epoch: EPOCH, offset: BigInt(at) as Offset, attempt: EPOCH },
-  });
+const KEYS = testDeploymentKeys();
+
+const tokenAt = (id: string, at: number): string => testToken({ id, epoch: EPOCH, offset: BigInt(at) }, KEYS);
 
 const RESULTS = [
   { command: "UPDATE", rowCount: 1, fields: [], rows: [] },

@@ -1,15 +1,14 @@
 // Many transactions at once: really committed, announced as a gateway would, and asked about by their tokens.
 import {
-  encodeToken,
   type EpochId,
   type LIMITS,
   makeUuidV7,
-  type Offset,
   type TokenVerdict,
   type TxnId,
   type VerdictsResponse,
 } from "@highwater/protocol";
 import pg from "pg";
+import { testDeploymentKeys, testToken } from "@highwater/service/testing";
 import { HttpConnection } from "../gateway/http-connection.ts";
 
 export interface Committed {
@@ -82,8 +81,10 @@ export async function announceMany(tracker: string, all: readonly Committed[]): 
   }
 }
 
+const KEYS = testDeploymentKeys();
+
 export function tokenOf({ id, epoch, offset }: Committed): string {
-  return encodeToken({ kind: "write", id, epoch, offset: offset as Offset, attempt: epoch });
+  return testToken({ id, epoch, offset }, KEYS);
 }
 
 /** Of one batch. */

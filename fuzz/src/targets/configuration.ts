@@ -17,8 +17,8 @@ const SHARED: Env = {
   HIGHWATER_TOPOLOGY: JSON.stringify(TOPOLOGY),
   HIGHWATER_DEPLOYMENT: "production",
   HIGHWATER_DEPLOYMENT_KEYS: JSON.stringify([
-    { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: `${SECRET} ${SECRET}` },
-    { kid: 2, validFrom: "2026-02-01T00:00:00Z", secret: `${SECRET}, ${SECRET}` },
+    { kid: 1, validFrom: "2026-01-01T00:00:00Z", secret: `${SECRET}_0123456789abcdef` },
+    { kid: 2, validFrom: "2026-02-01T00:00:00Z", secret: `${SECRET}_fedcba9876543210` },
   ]),
   HIGHWATER_INTERNAL_SECRET: SECRET,
   HIGHWATER_RETENTION_MS: "86400000",

@@ -11,7 +11,7 @@ import {
   type TransactionResponse,
   validate,
 } from "@highwater/protocol";
-import { FakeClock, MemoryLog } from "../../../packages/service/src/testing.ts";
+import { FakeClock, MemoryLog, testDeploymentKeys } from "../../../packages/service/src/testing.ts";
 import {
   changesRows,
   changesSession,
@@ -41,7 +41,7 @@ import { seedOf } from "../random.ts";
 import { EPOCH, fixtures, ID, TOKEN, TOKENS } from "../samples.ts";
 import { pure, type Target } from "../target.ts";
 
-const RULES = { levels: ["disk", "region", "global"], maxWaitMs: 1_000 };
+const RULES = { levels: ["disk", "region", "global"], maxWaitMs: 1_000, tokens: testDeploymentKeys() };
 
 const requests = pure({
   name: "requests",

@@ -1,7 +1,8 @@
 // The routes of both services over real sockets: bodies that are nearly right, headers that are not, and bytes that are no HTTP.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { encodeToken, type EpochId, makeUuidV7, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, makeUuidV7, type TxnId } from "@highwater/protocol";
+import { testToken } from "@highwater/service/testing";
 import { assertAnswer, type HttpAnswer, send } from "../http.ts";
 import { EPOCH, fixtures, ID, OTHER_EPOCH, TOKEN, TOKENS } from "../samples.ts";
 import { type Fuzzed, type Target } from "../target.ts";
@@ -167,7 +168,7 @@ class Names {
     const open = this.#open ?? { id: ID, session: "none", seq: 0 };
     if (text.includes("{{seq}}")) open.seq++;
     const epoch = this.#epoch as EpochId;
-    const token = encodeToken({ kind: "write", id: id(), epoch, attempt: epoch, offset: 5n as Offset });
+    const token = testToken({ id: id(), epoch, offset: 5n });
     return text
       .replaceAll("{{fresh}}", id)
       .replaceAll("{{open}}", open.id)

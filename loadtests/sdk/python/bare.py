@@ -19,7 +19,8 @@ import httpx
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 _TIMEOUT = 60.0
 #: Where the offset begins in the token of a write: flags, id and epoch stand before it.
-_OFFSET_AT = 33
+_OFFSET_AT = 66
+_MAC_BYTES = 16
 
 
 def _request(row: int) -> bytes:
@@ -48,9 +49,9 @@ def _is_committed(response: httpx.Response) -> bool:
 
 
 def _offset_of(token: str) -> int:
-    text = token.removeprefix("hw1_")
+    text = token.removeprefix("hw2_")
     content = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    return int.from_bytes(content[_OFFSET_AT:])
+    return int.from_bytes(content[_OFFSET_AT:-_MAC_BYTES])
 
 
 def _marks_in(text: str) -> tuple[list[int], str]:

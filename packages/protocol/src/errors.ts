@@ -26,7 +26,12 @@ const entry = (status: number, outcome: Outcome, retry: Retry, title: string): E
 export const ERRORS = {
   invalid_request: entry(400, "not_applied", "never", "The request does not match its schema."),
   invalid_id: entry(400, "not_applied", "never", "The transaction id is not a UUIDv7."),
-  invalid_token: entry(400, "not_applied", "never", "The text is not a token of this service."),
+  invalid_token: entry(
+    400,
+    "not_applied",
+    "never",
+    "The text is not a token that this deployment has signed.",
+  ),
   unknown_level: entry(400, "not_applied", "never", "The level is not configured."),
   transaction_control: entry(
     400,

@@ -1,5 +1,6 @@
-// Goal: a token survives the round trip, has one spelling, and nothing else is taken for one.
+// Goal: a token survives the round trip, has one spelling, and nothing else is taken for one; without its MAC it says nothing.
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { test } from "node:test";
 import fc from "fast-check";
 import {
@@ -8,10 +9,13 @@ import {
   type EpochId,
   makeUuidV7,
   type Offset,
+  openToken,
   OwnerText,
   parseOffset,
   parseTxnId,
   type TokenContent,
+  type TokenSigner,
+  type TokenVerifier,
   txnTimestampMs,
   validate,
 } from "./index.ts";
@@ -28,29 +32,87 @@ const contents: fc.Arbitrary<TokenContent> = fc
     epoch: epochs,
     offset: offsets,
     other: fc.option(epochs, { nil: null }),
-    owner: fc.option(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), { nil: 0n }),
+    parent: fc.option(epochs, { nil: null }),
+    owner: fc.option(fc.bigInt({ min: 0n, max: 2n ** 127n }), { nil: 0n }),
   })
-  .map(({ other, owner, ...content }) => ({
-    ...content,
-    attempt: other ?? content.epoch,
-    ...(owner === 0n ? {} : { owner }),
-  }));
+  .map(({ other, ...content }) => ({ ...content, attempt: other ?? content.epoch }));
+
+/** As the services' keys, with a key for every number. */
+class Keys implements TokenSigner, TokenVerifier {
+  readonly signingKid: number;
+  readonly #secret: string;
+
+  constructor(secret: string, signingKid = 1) {
+    this.#secret = secret;
+    this.signingKid = signingKid;
+  }
+
+  tokenMac(kid: number, signed: Uint8Array): Buffer {
+    return createHmac("sha256", `${this.#secret}${String(kid)}`)
+      .update(signed)
+      .digest()
+      .subarray(0, 16);
+  }
+
+  isTokenMac(kid: number, signed: Uint8Array, mac: Uint8Array): boolean {
+    return this.tokenMac(kid, signed).equals(mac);
+  }
+}
+
+const KEYS = new Keys("ours");
+const encode = (content: TokenContent): string => encodeToken(content, KEYS);
+/** A text whose MAC is right, whatever it says. */
+const signed = (bytes: readonly number[]): string => {
+  const body = Buffer.from(bytes);
+  return `hw2_${Buffer.concat([body, KEYS.tokenMac(body[1] ?? 0, body)]).toString("base64url")}`;
+};
 
 test("a token says what was put into it", () => {
   fc.assert(
     fc.property(contents, (content) => {
-      assert.deepEqual(decodeToken(encodeToken(content)), content);
+      assert.deepEqual(openToken(encode(content), KEYS), content);
+      assert.deepEqual(decodeToken(encode(content)), content);
     }),
   );
 });
 
-test("a text that was changed anywhere is another token or none, never the same one", () => {
+test("only the deployment's own MAC opens a token", () => {
+  const kids = fc.integer({ min: 1, max: 255 });
+  fc.assert(
+    fc.property(contents, kids, kids, (content, kid, other) => {
+      const token = encodeToken(content, new Keys("ours", kid));
+      assert.deepEqual(openToken(token, KEYS), content);
+      assert.equal(openToken(token, new Keys("theirs", kid)), undefined);
+      // The number of the key is signed as well.
+      const body = Buffer.from(token.slice(4), "base64url");
+      body[1] = other;
+      if (other !== kid) assert.equal(openToken(`hw2_${body.toString("base64url")}`, KEYS), undefined);
+    }),
+  );
+});
+
+test("a token with any one bit changed is none", () => {
+  fc.assert(
+    fc.property(contents, fc.nat(), (content, at) => {
+      const body = Buffer.from(encode(content).slice(4), "base64url");
+      const bit = at % (8 * body.length);
+      body[bit >> 3] = (body[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      assert.equal(openToken(`hw2_${body.toString("base64url")}`, KEYS), undefined);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("a text that was changed anywhere is no token", () => {
   fc.assert(
     fc.property(contents, fc.nat(), fc.constantFrom(..."Az09-_=. "), (content, at, char) => {
-      const token = encodeToken(content);
+      const token = encode(content);
       const index = at % token.length;
       const changed = token.slice(0, index) + char + token.slice(index + 1);
-      if (changed !== token) assert.notDeepEqual(decodeToken(changed), content);
+      if (changed === token) return;
+      assert.equal(openToken(changed, KEYS), undefined);
+      const claimed = decodeToken(changed);
+      if (claimed !== undefined) assert.ok(changed.length === token.length);
     }),
   );
 });
@@ -60,11 +122,11 @@ test("arbitrary text is no token and does no harm", () => {
     fc.property(
       fc.oneof(
         fc.string(),
-        fc.string().map((text) => `hw1_${text}`),
+        fc.string().map((text) => `hw2_${text}`),
       ),
       (text) => {
-        const content = decodeToken(text);
-        if (content !== undefined) assert.equal(encodeToken(content), text);
+        assert.equal(openToken(text, KEYS), undefined);
+        decodeToken(text);
       },
     ),
   );
@@ -73,17 +135,17 @@ test("arbitrary text is no token and does no harm", () => {
 test("whatever bytes are in it, what is taken for a token is its only spelling", () => {
   // Zeros, because they make flags that say nothing and offsets that begin with nothing.
   const byte = fc.oneof(fc.constant(0), fc.nat(255));
-  const bodies = fc.tuple(fc.nat(9), fc.array(byte, { minLength: 32, maxLength: 90 }), fc.nat(3));
+  const bodies = fc.tuple(fc.nat(5), fc.array(byte, { minLength: 64, maxLength: 110 }), fc.nat(3));
   let tokens = 0;
   fc.assert(
     fc.property(bodies, ([flags, rest, like]) => {
       // The same epoch twice, as no token has it.
-      if (like === 0) rest.splice(32, 16, ...rest.slice(16, 32));
-      const text = `hw1_${Buffer.from([flags, ...rest]).toString("base64url")}`;
-      const content = decodeToken(text);
+      if (like === 0) rest.splice(64, 16, ...rest.slice(16, 32));
+      const text = signed([flags, KEYS.signingKid, ...rest]);
+      const content = openToken(text, KEYS);
       if (content === undefined) return;
       tokens++;
-      assert.equal(encodeToken(content), text);
+      assert.equal(encode(content), text);
     }),
     { numRuns: 2_000 },
   );
@@ -91,10 +153,11 @@ test("whatever bytes are in it, what is taken for a token is its only spelling",
 });
 
 test("an offset that nothing else could carry makes no token", () => {
-  const content = { kind: "write", id: makeUuidV7(1, new Uint8Array(10)) } as const;
+  const id = makeUuidV7(1, new Uint8Array(10));
+  const content = { kind: "write", id, parent: null, owner: 0n } as const;
   const epoch = "6f1c9c52-8f11-4c2e-9d43-2f6f7a1f0b11" as EpochId;
   const at = (offset: bigint): string =>
-    encodeToken({ ...content, epoch, attempt: epoch, offset: offset as Offset });
+    encode({ ...content, epoch, attempt: epoch, offset: offset as Offset });
   assert.equal(decodeToken(at(10n ** 64n - 1n))?.offset, 10n ** 64n - 1n);
   assert.equal(decodeToken(at(10n ** 64n)), undefined);
 });

@@ -6,6 +6,7 @@ export {
   DeploymentKeys,
   type DeploymentKeysOptions,
   MAC_BYTES,
+  makeDeploymentKeys,
   type Purpose,
   type Signature,
 } from "./deployment-keys/deployment-keys.ts";

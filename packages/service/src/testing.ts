@@ -1,4 +1,5 @@
 // For tests: a clock that only the test moves, and a log that remembers.
+import { encodeToken, type EpochId, type Offset, type TokenContent, type TxnId } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 import { DeploymentKeys } from "./deployment-keys/deployment-keys.ts";
 import { type Log } from "./log.ts";
@@ -19,6 +20,27 @@ export function testDeploymentKeys(): DeploymentKeys {
     schedule: [{ ...key, validFromMs: 0 }],
     wallMs: () => 0,
   });
+}
+
+/** What a test says of a token; without more it is of a write in a first epoch, and of no owner. */
+export type TestToken = Partial<Omit<TokenContent, "id" | "epoch" | "offset">> & {
+  readonly id: string;
+  readonly epoch: string;
+  readonly offset: bigint;
+};
+
+/** A token as a gateway of that deployment would sign it. */
+export function testToken({ id, epoch, offset, ...rest }: TestToken, keys = testDeploymentKeys()): string {
+  const place = { id: id as TxnId, epoch: epoch as EpochId, offset: offset as Offset };
+  const content = {
+    kind: "write",
+    parent: null,
+    owner: 0n,
+    attempt: place.epoch,
+    ...place,
+    ...rest,
+  } as const;
+  return encodeToken(content, keys);
 }
 
 interface Timer {

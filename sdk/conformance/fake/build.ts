@@ -2,24 +2,21 @@
 // that no SDK passes on an answer that the service can never give. Epochs are numbers here: 1 is the first.
 import { randomUUID } from "node:crypto";
 import {
-  encodeToken,
   EpochEvent,
-  type EpochId,
   type ErrorEntry,
   ERRORS,
   Marks,
   MarksResponse,
-  type Offset,
   OpenTransactionResponse,
   ProblemBody,
   RollbackResponse,
   TransactionResponse,
   TransactionStateResponse,
   type TSchema,
-  type TxnId,
   validate,
   VerdictsResponse,
 } from "@highwater/protocol";
+import { testToken } from "@highwater/service/testing";
 
 export interface Answer {
   readonly status: number;
@@ -36,14 +33,7 @@ export const epochId = (number: number): string =>
 const madeUpId = (): string => randomUUID().replace(/^(.{14})4/, "$17");
 
 export function token(epoch: number, offset: number, id = madeUpId()): string {
-  const at = epochId(epoch) as EpochId;
-  return encodeToken({
-    kind: "write",
-    id: id as TxnId,
-    epoch: at,
-    offset: BigInt(offset) as Offset,
-    attempt: at,
-  });
+  return testToken({ id, epoch: epochId(epoch), offset: BigInt(offset) });
 }
 
 function checked(schema: TSchema, status: number, body: unknown, headers: Answer["headers"] = {}): Answer {

@@ -2,14 +2,12 @@
 // events of a stream, parameters. Written to the JSON files of this folder by `write.ts`.
 import {
   decodeToken as known,
-  encodeToken,
   type EpochId,
   type ErrorCode,
   ERRORS,
   HighwaterError as ServiceError,
-  type Offset,
-  type TxnId,
 } from "@highwater/protocol";
+import { testToken } from "@highwater/service/testing";
 import { answerError, type HighwaterError } from "../../ts/src/errors.ts";
 import { decodeToken } from "../../ts/src/ids.ts";
 import { decide, resolve, type Situation } from "../../ts/src/retry.ts";
@@ -20,7 +18,11 @@ import { DEFAULT_TUNING } from "../../ts/src/tuning.ts";
 import { type TransactionState } from "../../ts/src/wire.ts";
 
 const ID = "0198c0de-0000-7000-8000-000000000001";
+const PARENT = "0198c0de-0000-4000-8000-00000000000a";
 const [E1, E2] = ["00000000-0000-4000-8000-000000000001", "ffffffff-ffff-4fff-bfff-ffffffffffff"] as const;
+
+const OFFSET_AT = 66;
+const MAC = Buffer.alloc(16, 170);
 
 /** Tokens of every kind that the service writes, and texts that are nearly one. */
 export function tokens(): unknown {
@@ -28,11 +30,10 @@ export function tokens(): unknown {
   const valid = offsets.flatMap((offset, n) =>
     [E1, E2].map((epoch) => {
       const attempt = n % 2 === 0 ? epoch : epoch === E1 ? E2 : E1;
-      const owner = [undefined, 1n, -2n, 2n ** 63n - 1n][n % 4];
-      const token = encodeToken({
-        ...{ kind: n % 3 === 0 ? ("read" as const) : ("write" as const), id: ID as TxnId },
-        ...{ epoch: epoch as EpochId, offset: offset as Offset, attempt: attempt as EpochId },
-        ...(owner === undefined ? {} : { owner }),
+      const owner = [0n, 1n, 2n ** 64n, 2n ** 127n - 1n][n % 4] ?? 0n;
+      const token = testToken({
+        ...{ kind: n % 3 === 0 ? ("read" as const) : ("write" as const), id: ID, owner },
+        ...{ epoch, offset, attempt: attempt as EpochId, parent: n % 2 === 0 ? null : (PARENT as EpochId) },
       });
       return { token, ...decodeToken(token) };
     }),
@@ -40,18 +41,26 @@ export function tokens(): unknown {
   const first = valid[0]?.token ?? "";
   const bytes = Buffer.from(first.slice(4), "base64url");
   const spelled = (change: (copy: Buffer) => Buffer): string =>
-    `hw1_${change(Buffer.from(bytes)).toString("base64url")}`;
+    `hw2_${change(Buffer.from(bytes)).toString("base64url")}`;
   const nearly = [
-    ...["", "hw1_", first.slice(4), `${first}=`, `${first} `, `hw2_${first.slice(4)}`, first.slice(0, 40)],
+    ...["", "hw2_", first.slice(4), `${first}=`, `${first} `, `hw1_${first.slice(4)}`, first.slice(0, 40)],
+    // A byte after the end makes the offset one with a leading zero.
     spelled((copy) => Buffer.concat([copy, Buffer.from([0])])),
-    spelled((copy) => copy.subarray(0, 33)),
-    spelled((copy) => copy.fill(8, 0, 1)),
-    spelled((copy) => Buffer.concat([copy.fill(4, 0, 1).subarray(0, 33), Buffer.alloc(8), Buffer.from([1])])),
+    spelled((copy) => copy.subarray(0, OFFSET_AT)),
+    spelled((copy) => copy.subarray(0, OFFSET_AT + MAC.length)),
+    spelled((copy) => copy.fill(4, 0, 1)),
+    spelled((copy) => copy.fill(16, 0, 1)),
     spelled((copy) =>
-      Buffer.concat([copy.fill(2, 0, 1).subarray(0, 33), copy.subarray(17, 33), Buffer.from([1])]),
+      Buffer.concat([
+        copy.fill(2, 0, 1).subarray(0, OFFSET_AT),
+        copy.subarray(18, 34),
+        Buffer.from([1]),
+        MAC,
+      ]),
     ),
-    spelled((copy) => Buffer.concat([copy.subarray(0, 33), Buffer.alloc(27, 255)])),
-    spelled((copy) => Buffer.concat([copy.subarray(0, 33), Buffer.alloc(28, 1)])),
+    ...[Buffer.alloc(27, 255), Buffer.alloc(28, 1), Buffer.from([0, 1])].map((offset) =>
+      spelled((copy) => Buffer.concat([copy.subarray(0, OFFSET_AT), offset, MAC])),
+    ),
   ];
   return { valid, invalid: nearly.filter((token) => known(token) === undefined) };
 }

@@ -36,20 +36,19 @@ export interface TokenContent {
 }
 
 /**
- * The id and the position that a token carries. The service reads more out of it; a client needs no more to judge it.
+ * The id and the position that a token carries. The service reads more out of it, and checks its signature.
+ * A client needs no more to judge it.
  * Throws `invalid_token`, also for the alternative spellings of a token that base64 and leading zeros would allow.
  */
 export function decodeToken(token: string): TokenContent {
   try {
-    const [, text = ""] = /^hw1_([\w-]{1,156})$/.exec(token) ?? [];
+    const [, text = ""] = /^hw2_([\w-]{1,167})$/.exec(token) ?? [];
     const base64 = text.replaceAll("-", "+").replaceAll("_", "/");
     const binary = atob(base64);
     const hex = hexOf(Array.from(binary, (char) => char.charCodeAt(0)));
-    // Flags, the id, the epoch, another epoch if one is named, an owner if there is one, and the offset.
-    const flags = Number(hex[1]);
-    const other = flags & 2 ? "(?!\\2).{32}" : "";
-    const owner = flags & 4 ? "(?!0{16}).{16}" : "";
-    const layout = new RegExp(`^0[0-7](.{32})(.{32})${other}${owner}(?!00.)(.+)`);
+    // Flags, a key's number, the id, the epoch, its parent, the owner, another epoch if one is named, the offset, and the MAC.
+    const other = Number(hex[1]) & 2 ? "(?!\\2).{32}" : "";
+    const layout = new RegExp(`^0[0-3]..(.{32})(.{32}).{64}${other}(?!00.{33})(.+).{32}$`);
     const [, id = "", epoch = "", digits = ""] = layout.exec(hex) ?? [];
     const offset = String(BigInt(`0x${digits}`));
     // Spare bits of the last digit could be anything, and are zero.

@@ -1,5 +1,5 @@
 // Builders that the tests share: epochs, marks, tokens, and a clock that does not move.
-import { encodeToken, type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { testToken } from "@highwater/service/testing";
 import { newTransactionId } from "../src/index.ts";
 import { type EpochRecord, type Marks, type TokenVerdict, type Verdict } from "../src/wire.ts";
 
@@ -37,8 +37,7 @@ export function epoch(
 
 /** A token as the service would write it. */
 export function token(epochId: string, offset: number | bigint, id = newTransactionId()): string {
-  const at = { epoch: epochId as EpochId, offset: BigInt(offset) as Offset, attempt: epochId as EpochId };
-  return encodeToken({ kind: "write", id: id as TxnId, ...at });
+  return testToken({ id, epoch: epochId, offset: BigInt(offset) });
 }
 
 export function verdictOf(

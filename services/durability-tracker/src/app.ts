@@ -9,6 +9,7 @@ import {
   installCallers,
   isAnonymous,
   makeAuthenticator,
+  makeDeploymentKeys,
   makeServer,
 } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
@@ -175,12 +176,10 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   });
   const { events, webhooks } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
+  const { maxWaitingPerKey } = config;
+  const tokens = makeDeploymentKeys(config, clock);
   const desk = new VerdictDesk({
-    loop,
-    clock,
-    stop: stopping.signal,
-    verdicts: metrics.verdicts,
-    maxWaitingPerKey: config.maxWaitingPerKey,
+    ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens, maxWaitingPerKey },
   });
   metrics.register({
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), told, events },

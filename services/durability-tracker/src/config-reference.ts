@@ -56,6 +56,9 @@ const ABOUT: AboutVariables = {
     "how long a transaction is kept that is durable at some level beyond the primary but not at all",
   ),
   TRACKER_MAX_KEPT: about("above this number the oldest of those leave sooner"),
+  TRACKER_TOKENS_PER_OWNER: about(
+    "transactions of one owner that the ledger takes from tokens alone, when no gateway announced them; others stay `pending`",
+  ),
   TRACKER_EVENTS_KEEP_MS: about("how long events are kept in the store"),
   TRACKER_EVENT_STREAMS: about("streams of events that may be open; more get 503 `overloaded`"),
   TRACKER_EVENT_STREAMS_PER_KEY: about("the same of one credential; more get 429 `concurrency_limited`"),

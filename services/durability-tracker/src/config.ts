@@ -74,6 +74,8 @@ const SETTINGS = {
   keepDurableMs: integer("TRACKER_KEEP_DURABLE_MS", { fallback: HOUR_MS, min: 1_000, max: DAY_MS }),
   /** Above this number the oldest of those leave sooner. */
   maxKept: integer("TRACKER_MAX_KEPT", { fallback: 1_000_000, min: 1_000, max: 100_000_000 }),
+  /** Transactions of one owner that are known by presented tokens alone; the rest stay pending. */
+  tokensPerOwner: integer("TRACKER_TOKENS_PER_OWNER", { fallback: 100_000, min: 0, max: 100_000_000 }),
   eventsKeepMs: integer("TRACKER_EVENTS_KEEP_MS", { fallback: 7 * DAY_MS, min: 1_000, max: 366 * DAY_MS }),
   eventStreams: integer("TRACKER_EVENT_STREAMS", { fallback: 5_000, min: 1, max: 1_000_000 }),
   eventStreamsPerKey: integer("TRACKER_EVENT_STREAMS_PER_KEY", { fallback: 500, min: 1, max: 1_000_000 }),

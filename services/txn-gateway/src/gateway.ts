@@ -3,10 +3,10 @@ import { type EpochId } from "@highwater/protocol";
 import {
   Admission,
   Callers,
-  DeploymentKeys,
   GATEWAY,
   hostOf,
   makeAuthenticator,
+  makeDeploymentKeys,
   registerProcess,
 } from "@highwater/service";
 import { makeAuthorityRule, sleep } from "@highwater/store";
@@ -39,6 +39,7 @@ import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
 import { Transactions } from "./transactions.ts";
 import { type RequestRules } from "./txn/request.ts";
+import { Tokens } from "./txn/tokens.ts";
 
 /** What a tracker knows of the epochs must come before a first look at the nodes: a zombie may be all that answers. */
 const LEARN_FIRST_MS = 2_000;
@@ -65,7 +66,8 @@ export class Gateway {
   readonly #stream: TrackerStream;
   readonly #active: ActiveTransactions;
   readonly #config: Config;
-  readonly #rules: { levels: readonly string[]; readonly maxWaitMs: number };
+  readonly #tokens: Tokens;
+  readonly #rules: RequestRules & { levels: readonly string[] };
   #contactMs: number;
   #watching = false;
   #stopping = false;
@@ -73,7 +75,10 @@ export class Gateway {
   constructor(config: Config, deps: Deps) {
     this.#deps = deps;
     this.#config = config;
-    this.#rules = { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs };
+    const keys = makeDeploymentKeys(config, deps.clock);
+    this.#tokens = new Tokens(keys, (epoch) => this.primary.parentOf(epoch));
+    const { maxWaitMs, topology } = config;
+    this.#rules = { levels: Object.keys(topology.levels), maxWaitMs, tokens: keys };
     this.#contactMs = deps.clock.monotonicMs();
     this.#active = new ActiveTransactions(deps.clock);
     this.#memory = new ResultMemory(config.resultMemoryBytes);
@@ -94,12 +99,10 @@ export class Gateway {
     });
     this.primary = this.#makePrimary(config);
     this.#announcer = new Announcer(deps, {
-      gateway: config.name,
-      region: config.region,
-      trackers: config.trackers,
+      ...{ gateway: config.name, region: config.region, trackers: config.trackers },
       maxPending: config.maxPendingAnnouncements,
       onContact,
-      parentOf: (epoch) => this.primary.recordOf(epoch as EpochId)?.previous ?? null,
+      parentOf: (epoch) => this.primary.parentOf(epoch as EpochId),
     });
     this.#exposure = this.#makeExposure(config);
     const trackers = new TrackerOrder(deps.clock, config.trackers);
@@ -127,16 +130,11 @@ export class Gateway {
     const shared = {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
-      ...{ exposure: this.#exposure, finality, memory: this.#memory },
+      ...{ exposure: this.#exposure, finality, memory: this.#memory, tokens: this.#tokens },
       lookUps: new LookUps(deps.store, this.primary),
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
     };
-    const outcomes = new Outcomes(shared);
-    const keys = new DeploymentKeys({
-      ...{ deployment: config.deployment, schedule: config.deploymentKeys },
-      wallMs: () => deps.clock.wallMs(),
-    });
-    const refusals = new Refusals(shared);
+    const [outcomes, refusals] = [new Outcomes(shared), new Refusals(shared)];
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
     this.transactions = new Transactions({ ...shared, outcomes, refusals, reads: new Reads(shared) });
     this.interactive = new Interactive({ ...shared, keys, outcomes, refusals });
@@ -187,7 +185,7 @@ export class Gateway {
   #endCarriedTraces({ exposure: { level } }: Config): void {
     // The account's traces are those that outcomes.ts has given it.
     const carried = this.#exposure.carriedTraces.filter((trace) => trace instanceof TransactionTrace);
-    void endCarriedTraces(carried, level, this.#verdicts);
+    void endCarriedTraces(carried, level, { verdicts: this.#verdicts, tokens: this.#tokens });
   }
 
   #makeExposure(config: Config): Exposure {

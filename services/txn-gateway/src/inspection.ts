@@ -9,9 +9,10 @@ import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
 import { type Primary } from "./primary.ts";
-import { stateOf, tokenOf } from "./txn/answer.ts";
+import { stateOf } from "./txn/answer.ts";
 import { type Caller } from "./txn/caller.ts";
 import { type Settled } from "./txn/settled.ts";
+import { type Tokens } from "./txn/tokens.ts";
 
 export interface InspectionParts {
   readonly clock: Deps["clock"];
@@ -22,6 +23,7 @@ export interface InspectionParts {
   readonly durability: Durability;
   readonly flush: FlushHelp;
   readonly finality: Finality;
+  readonly tokens: Tokens;
 }
 
 /** Between two reigns a look-up waits at least so long for the next. */
@@ -42,7 +44,7 @@ export class Inspection {
     { level, waitMs }: { readonly level: string; readonly waitMs: number },
     { principal, signal }: Caller,
   ): Promise<TransactionStateResponse> {
-    const { clock, primary, lookUps, marks, durability, flush, finality } = this.#parts;
+    const { clock, primary, lookUps, marks, durability, flush, finality, tokens } = this.#parts;
     const deadlineMs = clock.monotonicMs() + waitMs;
     const leftMs = (): number => Math.max(0, deadlineMs - clock.monotonicMs());
     // Who is an administrator sees everybody's.
@@ -59,7 +61,7 @@ export class Inspection {
     const { epoch, offset, attempt } = settled;
     // The position was read just now: it may lie above what anybody else will bring to disk soon.
     if (epoch === reign.epoch) flush.committed(reign);
-    const token = tokenOf({ kind: "write", id, epoch, offset, attempt, owner: settled.owner });
+    const token = tokens.of({ kind: "write", id, epoch, offset, attempt, owner: settled.owner });
     const fate = await durability.judge({ token, epoch, offset, level }, leftMs(), signal);
     const position = { epoch, offset: formatOffset(offset) };
     return { id, state: stateOf(fate), token, position, level, marks: marks.newest };

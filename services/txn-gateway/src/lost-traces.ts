@@ -2,6 +2,7 @@
 // that a loss ends the trace of its transaction as the error that it is.
 import { type Verdicts } from "./trackers/verdicts.ts";
 import { type TransactionTrace } from "./tracing.ts";
+import { type Tokens } from "./txn/tokens.ts";
 
 /** Longer than the reconciliation of a failover; what is not told by then has no end in its trace. */
 const LIMIT_MS = 600_000;
@@ -11,10 +12,10 @@ const ASKED_MAX = 2_000;
 export async function endCarriedTraces(
   traces: readonly TransactionTrace[],
   level: string,
-  verdicts: Pick<Verdicts, "ask">,
+  { verdicts, tokens }: { readonly verdicts: Pick<Verdicts, "ask">; readonly tokens: Pick<Tokens, "of"> },
 ): Promise<void> {
   const asking = traces.slice(0, ASKED_MAX).map(async (trace) => {
-    const { token } = trace;
+    const token = trace.tokenBy(tokens);
     if (token === null) return;
     const word = await verdicts.ask({ token, level, limitMs: LIMIT_MS });
     if (word === "durable" || word === "lost" || word === "broken" || word === "retried")

@@ -20,10 +20,11 @@ import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
 import { type Primary, type Reign } from "./primary.ts";
 import { type Settler, type WhenHeld } from "./settler.ts";
-import { type Committed, tokenOf, transactionAnswer } from "./txn/answer.ts";
+import { type Committed, transactionAnswer } from "./txn/answer.ts";
 import { type TransactionTrace } from "./tracing.ts";
 import { type Acknowledgement } from "./txn/request.ts";
 import { isSame, provesNothingCommitted, refusalOf, type Settled } from "./txn/settled.ts";
+import { type Tokens } from "./txn/tokens.ts";
 
 export interface OutcomeParts {
   readonly deps: Deps;
@@ -36,6 +37,7 @@ export interface OutcomeParts {
   readonly lookUps: LookUps;
   readonly settler: Settler;
   readonly metrics: Metrics;
+  readonly tokens: Tokens;
 }
 
 /** One run of a transaction in the reign in which it arrived. */
@@ -235,9 +237,9 @@ export class Outcomes {
       readonly trace?: TransactionTrace | null;
     },
   ): Promise<Answer> {
-    const { marks, durability } = this.#parts;
+    const { marks, durability, tokens } = this.#parts;
     const { ack, level, served } = how;
-    const token = tokenOf(committed);
+    const token = tokens.of(committed);
     const answer = (state: "committed" | "durable" | "pending"): Answer => ({
       status: state === "pending" ? 202 : 200,
       body: transactionAnswer(committed, {

@@ -171,6 +171,11 @@ export class Primary {
     return this.#watcher.graph.get(epoch);
   }
 
+  /** The epoch before it; null for the first, and for one of which no record is known. */
+  parentOf(epoch: EpochId): EpochId | null {
+    return (this.recordOf(epoch)?.previous ?? null) as EpochId | null;
+  }
+
   /** True when `epoch` is, as far as is known, an ancestor of `other`. */
   isAncestor(epoch: string, other: string): boolean {
     if (epoch === other) return false;

@@ -71,7 +71,7 @@ export class Reads {
   /** A primary whose epoch is no successor of the token's may lack what the token stands for. */
   #checkAfter(after: TokenContent, reign: Reign, { principal }: Caller): void {
     const { primary } = this.#parts;
-    if ((after.owner ?? 0n) !== principal.owner && !principal.scopes.has("admin"))
+    if (after.owner !== principal.owner && !principal.scopes.has("admin"))
       throw new HighwaterError("forbidden", { detail: "`after` is another owner's token." });
     if (after.epoch === reign.epoch || primary.isAncestor(after.epoch, reign.epoch)) return;
     primary.nudge();

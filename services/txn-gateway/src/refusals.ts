@@ -5,13 +5,14 @@ import { type Durability } from "./durability.ts";
 import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type Reign } from "./primary.ts";
-import { tokenOf } from "./txn/answer.ts";
 import { type Acknowledgement } from "./txn/request.ts";
+import { type Tokens } from "./txn/tokens.ts";
 
 export interface RefusalParts {
   readonly lookUps: LookUps;
   readonly durability: Durability;
   readonly flush: FlushHelp;
+  readonly tokens: Tokens;
 }
 
 /** The transaction that was refused. */
@@ -52,7 +53,7 @@ export class Refusals {
   ): Promise<unknown> {
     if (!(cause instanceof HighwaterError) || !mayRestOnData(cause)) return cause;
     const isSafe = how.ack === "durable";
-    const { lookUps, flush, durability } = this.#parts;
+    const { lookUps, flush, durability, tokens } = this.#parts;
     // Read after the error, so nothing that the statement could see lies above it.
     const end = await lookUps.end(reign).catch(() => null);
     if (end?.epoch !== reign.epoch)
@@ -60,7 +61,7 @@ export class Refusals {
         ? new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: RETRY_MS })
         : cause;
     const { epoch, offset } = end;
-    const token = tokenOf({ kind: "read", id, epoch, offset, attempt: epoch, owner });
+    const token = tokens.of({ kind: "read", id, epoch, offset, attempt: epoch, owner });
     const evidence = { token, position: { epoch, offset: formatOffset(offset) } };
     const withEvidence = (state: "committed" | "durable"): HighwaterError => {
       const level = state === "durable" ? { level: how.level } : {};

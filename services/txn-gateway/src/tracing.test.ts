@@ -3,11 +3,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeToken, type EpochId, type Offset, parseTxnId } from "@highwater/protocol";
 import { type FinishedSpan, Tracer } from "@highwater/service";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { endCarriedTraces } from "./lost-traces.ts";
 import { TransactionTrace } from "./tracing.ts";
+import { Tokens } from "./txn/tokens.ts";
 
 const ID = parseTxnId("01890a5d-ac96-774b-bcce-b302099a8057") ?? assert.fail();
 const EPOCH = "11111111-1111-4111-8111-111111111111" as EpochId;
+const TOKENS = new Tokens(testDeploymentKeys(), () => null);
 const PARENT = (flags: string): string => `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-${flags}`;
 const PLACE = { epoch: EPOCH, offset: 1_234n as Offset, owner: 7n };
 
@@ -111,13 +114,19 @@ test("nobody sampled it and a failover lost it: its trace is told, with the loss
   answer();
   const asked: unknown[] = [];
   await endCarriedTraces([trace], "region", {
-    ask: (question) => {
-      asked.push(question);
-      return Promise.resolve("lost");
+    verdicts: {
+      ask: (question) => {
+        asked.push(question);
+        return Promise.resolve("lost");
+      },
     },
+    tokens: TOKENS,
   });
   const [question] = asked as [{ token: string; level: string }];
-  assert.deepEqual(decodeToken(question.token), { kind: "write", id: ID, attempt: EPOCH, ...PLACE });
+  assert.deepEqual(decodeToken(question.token), {
+    ...{ kind: "write", id: ID, attempt: EPOCH, parent: null },
+    ...PLACE,
+  });
   const [durable] = named("highwater durable");
   assert.equal(durable?.error, "lost");
   assert.equal(durable.context.traceId, "0af7651916cd43dd8448eb211c80319c");
@@ -134,7 +143,10 @@ test("what a tracker says is durable after a failover ends its span without an e
   const { trace, commit, answer, named } = makeTrace("01");
   commit();
   answer();
-  await endCarriedTraces([trace], "region", { ask: () => Promise.resolve("durable") });
+  await endCarriedTraces([trace], "region", {
+    verdicts: { ask: () => Promise.resolve("durable") },
+    tokens: TOKENS,
+  });
   assert.deepEqual(
     named("highwater durable").map(({ error }) => error),
     [null],

@@ -1,6 +1,6 @@
 // What a transaction leaves in a trace: its own span, the database's, and the one from its commit to its durability, which may end
 // long after the request. Numbers only, until something of it is kept.
-import { encodeToken, type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
 import {
   type FinishedSpan,
   type RequestTrace,
@@ -8,6 +8,7 @@ import {
   traceFields,
   type TracePart,
 } from "@highwater/service";
+import { type Tokens } from "./txn/tokens.ts";
 
 export interface Traced {
   readonly id: TxnId;
@@ -103,11 +104,11 @@ export class TransactionTrace implements TracePart {
   }
 
   /** By which a tracker can be asked what became of it; null when it has not committed. */
-  get token(): string | null {
+  tokenBy(tokens: Pick<Tokens, "of">): string | null {
     const { id, readOnly } = this.#traced;
     if (this.#place === null) return null;
     const { epoch, offset, owner } = this.#place;
-    return encodeToken({ kind: readOnly ? "read" : "write", id, epoch, offset, attempt: epoch, owner });
+    return tokens.of({ kind: readOnly ? "read" : "write", id, epoch, offset, attempt: epoch, owner });
   }
 
   get logFields(): Readonly<Record<string, string>> {

@@ -1,7 +1,14 @@
 // The deployment's keys: tags of receipts, and MACs of what services hand out and later get back. Every purpose has keys of its
 // own, derived from the secrets of the schedule, so that a MAC made for one is worth nothing for another.
 import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from "node:crypto";
-import { formatUuid, type TxnId, txnTimestampMs } from "@highwater/protocol";
+import {
+  formatUuid,
+  type TokenSigner,
+  type TokenVerifier,
+  type TxnId,
+  txnTimestampMs,
+} from "@highwater/protocol";
+import { type Clock } from "@highwater/store";
 import { type DeploymentKey, type Schedule } from "./settings.ts";
 
 /** `check`: values by which services find out whether their schedules agree. */
@@ -20,10 +27,19 @@ export interface DeploymentKeysOptions {
   readonly wallMs: () => number;
 }
 
+/** The keys that a service's settings name. */
+export function makeDeploymentKeys(
+  config: { readonly deployment: string; readonly deploymentKeys: Schedule },
+  clock: Clock,
+): DeploymentKeys {
+  const { deployment, deploymentKeys: schedule } = config;
+  return new DeploymentKeys({ deployment, schedule, wallMs: () => clock.wallMs() });
+}
+
 export const MAC_BYTES = 16;
 const KEY_BYTES = 32;
 
-export class DeploymentKeys {
+export class DeploymentKeys implements TokenSigner, TokenVerifier {
   readonly schedule: Schedule;
   readonly #deployment: string;
   readonly #wallMs: () => number;
@@ -66,6 +82,14 @@ export class DeploymentKeys {
     if (mac.length !== MAC_BYTES) return false;
     const expected = this.#mac(purpose, kid, bytes);
     return expected !== undefined && timingSafeEqual(expected, mac);
+  }
+
+  tokenMac(kid: number, signed: Uint8Array): Buffer {
+    return this.sign("token", signed, kid).mac;
+  }
+
+  isTokenMac(kid: number, signed: Uint8Array, mac: Uint8Array): boolean {
+    return this.verify("token", kid, signed, mac);
   }
 
   #mac(purpose: Purpose, kid: number, bytes: Uint8Array | string): Buffer | undefined {

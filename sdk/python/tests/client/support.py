@@ -26,10 +26,11 @@ def new_id() -> str:
 
 
 def token(epoch: str, offset: int, id: str | None = None) -> str:
-    """A token as the service would write it: flags, id, epoch, offset."""
+    """A token as the service would write it: flags, key, id, epoch, parent, owner, offset, MAC."""
     place = offset.to_bytes(max(1, (offset.bit_length() + 7) // 8), "big")
-    parts = b"\x00" + uuids.UUID(id or new_id()).bytes + uuids.UUID(epoch).bytes + place
-    return "hw1_" + base64.urlsafe_b64encode(parts).decode().rstrip("=")
+    ids = uuids.UUID(id or new_id()).bytes + uuids.UUID(epoch).bytes
+    parts = b"\x00\x01" + ids + bytes(32) + place + b"\xaa" * 16
+    return "hw2_" + base64.urlsafe_b64encode(parts).decode().rstrip("=")
 
 
 def marks(epoch: str, **levels: int) -> Json:

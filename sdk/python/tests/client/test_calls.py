@@ -237,7 +237,7 @@ async def test_options_are_checked(world: World) -> None:
     with pytest.raises(InvalidRequestError):
         await hw.transaction(STATEMENT, id="0")
     with pytest.raises(InvalidRequestError):
-        hw.promise("hw1_no")
+        hw.promise("hw2_no")
     with pytest.raises(InvalidRequestError):
         await hw.transaction(sql("SELECT {text}", text="\ud800"))
     assert fake.transactions == []

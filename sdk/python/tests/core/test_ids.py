@@ -44,7 +44,7 @@ def test_property_a_token_gives_its_id_and_position(id: uuid.UUID, epoch: uuid.U
 @given(st.integers(0, 10**64 - 1), st.sampled_from("= \n"))
 def test_property_a_token_has_one_spelling(offset: int, tail: str) -> None:
     right = token("00000000-0000-4000-8000-000000000001", offset)
-    for wrong in (right + tail, right.replace("hw1_", "hw2_"), right[:40]):
+    for wrong in (right + tail, right.replace("hw2_", "hw1_"), right[:40]):
         with pytest.raises(InvalidRequestError) as caught:
             decode_token(wrong)
         assert caught.value.code == "invalid_token"

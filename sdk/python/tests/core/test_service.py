@@ -65,7 +65,7 @@ def test_a_transaction_its_request_and_its_answer() -> None:
     world = World(lambda request, _: committed(request, 10, marks=marks(E1, region=4)))
     service = world.service(headers={"authorization": "Bearer x"})
     manner = MannerOptions(isolation="read committed", read_only=True, max_delay_ms=4.2, metadata={"a": "b"})
-    response = transact(world, service, manner=manner, after="hw1_x", mode="local")
+    response = transact(world, service, manner=manner, after="hw2_x", mode="local")
     (request,) = world.sent
     assert request.body == {
         "id": ID,
@@ -74,7 +74,7 @@ def test_a_transaction_its_request_and_its_answer() -> None:
         "readOnly": True,
         "maxDelayMs": 5,
         "metadata": {"a": "b"},
-        "after": "hw1_x",
+        "after": "hw2_x",
         "mode": "local",
     }
     assert (request.url, request.path, request.timeout, request.probe) == (NEAR, "/v1/transactions", 2, None)

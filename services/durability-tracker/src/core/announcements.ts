@@ -2,7 +2,7 @@
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { addDeadline } from "./delays.ts";
 import { countEntry, expose, ownerAccount, type Source, sourceOf } from "./exposure.ts";
-import { complete, drop, enter, entryKey, isQueued, newEntry, queue } from "./ledger.ts";
+import { complete, countPresented, drop, enter, entryKey, isQueued, newEntry, queue } from "./ledger.ts";
 import { hasAll } from "./levels.ts";
 import { placeAdrift, placeAgain } from "./placing.ts";
 import { reappear, tell } from "./proof.ts";
@@ -149,6 +149,7 @@ function takePosition(
   }
   if (!known.announced) {
     // Until now only its client's token told of it.
+    countPresented(state, known, -1);
     known.announced = true;
     known.source = source;
     learnWhose(state, known, item, effects);
@@ -169,9 +170,12 @@ function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effec
   placeAdrift(state, effects);
 }
 
-/** Somebody holds a token that only a look-up can judge: from now on the ledger holds it too. */
+/**
+ * Somebody holds a token that only a look-up can judge: from now on the ledger holds it too, as far as its owner has room left.
+ * Only tokens that this deployment has signed come here.
+ */
 export function takeToken(state: TrackerState, event: EventOf<"token_presented">, effects: Effect[]): void {
-  const { parent = null, owner = 0n } = event;
+  const { parent = null, owner = 0n, mayEnter = true } = event;
   if (parent !== null) learnParent(state, event.place.epoch, parent, effects);
   // In the backlog only its place matters, and the gateway has told it.
   if (event.attempt === state.backlog.epoch && state.backlog.has(event.id)) return;
@@ -182,6 +186,7 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
     learnPlace(state, known, event.place, effects);
     return;
   }
+  if (!mayEnter || (state.presented.get(owner) ?? 0) >= state.config.tokensPerOwner) return;
   const entry = newEntry(state, {
     id: event.id,
     attempt: event.attempt,
@@ -191,6 +196,7 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   });
   entry.origin = event.place;
   state.entries.set(entry.key, entry);
+  countPresented(state, entry, 1);
   placeAgain(state, entry, event.place, effects);
 }
 
@@ -206,7 +212,9 @@ function learnWhose(
   if (!isOwned && !isDescribed) return;
   if (isOwned) {
     if (entry.isExposed) expose(state, -1, entry.owner, entry.source);
+    countPresented(state, entry, -1);
     entry.owner = ownerAccount(state, owner);
+    countPresented(state, entry, 1);
     if (entry.isExposed) expose(state, 1, entry.owner, entry.source);
   }
   if (isDescribed) entry.metadata = metadata;

@@ -92,8 +92,17 @@ function wait(state: TrackerState, entry: Entry, place: Place): void {
   state.highestPending = maxOffset(state.highestPending, place.offset);
 }
 
+/** Keeps the number of entries true that only tokens have told of. */
+export function countPresented(state: TrackerState, entry: Entry, by: 1 | -1): void {
+  if (entry.announced) return;
+  const { owner } = entry.owner;
+  const count = (state.presented.get(owner) ?? 0) + by;
+  if (count > 0) state.presented.set(owner, count);
+  else state.presented.delete(owner);
+}
+
 export function drop(state: TrackerState, entry: Entry, effects: Effect[]): void {
-  state.entries.delete(entry.key);
+  if (state.entries.delete(entry.key)) countPresented(state, entry, -1);
   state.unproven.delete(entry.key);
   state.held.delete(entry.key);
   state.absent.delete(entry.key);

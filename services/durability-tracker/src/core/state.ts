@@ -9,7 +9,7 @@ import {
 } from "@highwater/protocol";
 import { Backlog } from "./backlog.ts";
 import { expose, ownerAccount, type Source } from "./exposure.ts";
-import { file } from "./ledger.ts";
+import { countPresented, file } from "./ledger.ts";
 import { levelNames, nameLevels } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
@@ -53,6 +53,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     synchronous: NOT_SYNCHRONOUS,
     backlog: new Backlog(),
     entries: new Map(),
+    presented: new Map(),
     exposed: { total: 0, owners: new Map(), sources: new Map() },
     stalls: new Map(),
     late: new Map(),
@@ -153,6 +154,7 @@ function restoreEntry(state: TrackerState, entry: Entry): void {
   entry.atMs = nowMs;
   if (entry.state.kind === "absent") entry.state = { ...entry.state, sinceMs: nowMs };
   state.entries.set(entry.key, entry);
+  countPresented(state, entry, 1);
   file(state, entry);
   // It may have become so while nobody reigned, and then the process died before it could be told.
   if (entry.state.kind === "gone" && (entry.state.reappeared || entry.state.broken !== 0))

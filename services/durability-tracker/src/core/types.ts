@@ -51,6 +51,8 @@ export interface CoreConfig {
   readonly keepVerdictMs: number;
   /** Ids in one look-up. */
   readonly batch: number;
+  /** Attempts of one owner that are known by their tokens alone. */
+  readonly tokensPerOwner: number;
 }
 
 export interface Level {
@@ -200,6 +202,8 @@ export interface TrackerState {
   /** Most of what waits for marks; all else of the ledger is in `entries`. No attempt is in both. */
   readonly backlog: Backlog;
   readonly entries: Map<string, Entry>;
+  /** By owner, how many of the entries were never announced. */
+  readonly presented: Map<bigint, number>;
   readonly exposed: ExposureBook;
   readonly stalls: Map<string, Stall>;
   /** By level: attempts that were durable when their positions came, and are yet to be told of. */
@@ -315,6 +319,8 @@ export type TrackerEvent =
       readonly owner?: bigint;
       /** The epoch before that of its place, as the token says. */
       readonly parent?: EpochId | null;
+      /** False: its holder may only ask, so nothing is kept that was not there before. */
+      readonly mayEnter?: boolean;
     }
   | {
       readonly kind: "receipts_read";

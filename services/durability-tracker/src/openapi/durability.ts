@@ -108,7 +108,7 @@ const VERDICTS: Operation = {
       name: "refused",
       summary: "A text that is no token spoils no other",
       given: "committed",
-      body: { tokens: [SAMPLE.token, "hw1_nonsense"] },
+      body: { tokens: [SAMPLE.token, "hw2_nonsense"] },
       status: 200,
     },
     {

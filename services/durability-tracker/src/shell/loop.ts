@@ -517,5 +517,6 @@ function coreConfig(config: Config): CoreConfig {
     keepDurableMs: config.keepDurableMs,
     keepVerdictMs: config.retentionMs,
     batch: 1_000,
+    tokensPerOwner: config.tokensPerOwner,
   };
 }

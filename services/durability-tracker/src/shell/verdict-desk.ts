@@ -1,12 +1,14 @@
 // Answers what became of the transactions whose tokens somebody holds. Judges by the core, and waits where that was asked for.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import {
-  decodeToken,
   type EpochId,
   type ErrorCode,
   ERRORS,
   HighwaterError,
+  openToken,
   type RefusedToken,
   type TokenVerdict,
+  type TokenVerifier,
   type VerdictsRequest,
   type VerdictsResponse,
 } from "@highwater/protocol";
@@ -24,12 +26,15 @@ export interface VerdictDeskOptions {
   readonly verdicts: Counter;
   /** Tokens of one principal that requests may wait for. */
   readonly maxWaitingPerKey: number;
+  readonly tokens: TokenVerifier;
 }
 
 /** Two looks at what is pending are at least so far apart. */
 const REJUDGE_MS = 2;
 /** After a look the desk rests so many times as long as that took: very many tokens must not keep the marks waiting. */
 const REST = 4;
+/** So many tokens are read and judged in one turn of the event loop: about 5 ms. */
+const SLICE = 500;
 
 /** A tracker that does not hear from the primary holds questions no longer: another one may have the answer. */
 const BLIND_WAIT_MS = 1_000;
@@ -38,6 +43,8 @@ interface Question {
   readonly text: string;
   readonly token: Token & { readonly parent: EpochId | null };
   readonly owner: bigint;
+  /** False: the caller may only read, and a question of its own must not make the ledger grow. */
+  readonly mayEnter: boolean;
 }
 
 /** A request that waits, and looks again when told to. */
@@ -55,13 +62,15 @@ export class VerdictDesk {
   readonly #stop: AbortSignal;
   readonly #verdicts: Counter;
   readonly #maxWaitingPerKey: number;
+  readonly #tokens: TokenVerifier;
   readonly #waiters = new Set<Waiter>();
   /** Tokens that requests wait for, by principal. */
   readonly #waiting = new Map<string, number>();
   #looking = false;
 
-  constructor({ loop, clock, stop, verdicts, maxWaitingPerKey }: VerdictDeskOptions) {
+  constructor({ loop, clock, stop, verdicts, maxWaitingPerKey, tokens }: VerdictDeskOptions) {
     this.#maxWaitingPerKey = maxWaitingPerKey;
+    this.#tokens = tokens;
     this.#verdicts = verdicts;
     this.#loop = loop;
     this.#clock = clock;
@@ -72,24 +81,25 @@ export class VerdictDesk {
   async answer(request: VerdictsRequest, { principal, signal }: Caller): Promise<VerdictsResponse> {
     const level = this.#levelOf(request.level);
     const answers = new Map<string, TokenVerdict | RefusedToken>();
-    const questions: Question[] = [];
-    for (const text of request.tokens) {
-      const read = readToken(text, principal, level);
+    const isPending = (question: Question): boolean => {
+      const judged = this.#judge(question, level);
+      answers.set(question.text, judged);
+      return judged.verdict === "pending";
+    };
+    let pending: Question[] = [];
+    for (const [at, text] of request.tokens.entries()) {
+      // Ten thousand MACs take some 50 ms, in which marks would have to wait.
+      if (at > 0 && at % SLICE === 0) await nextTurn();
+      const read = this.#read(text, principal, level);
       if ("error" in read) answers.set(text, read);
-      else questions.push(read);
+      else if (isPending(read)) pending.push(read);
     }
-    let pending = questions;
     const judgeAll = (): boolean => {
-      pending = pending.filter((question) => {
-        const judged = this.#judge(question, level);
-        answers.set(question.text, judged);
-        return judged.verdict === "pending";
-      });
+      pending = pending.filter(isPending);
       return pending.length === 0;
     };
-    const isSettled = judgeAll();
     const { waitMs = 0 } = request;
-    if (!isSettled && waitMs > 0) {
+    if (pending.length > 0 && waitMs > 0) {
       const gone = signal === undefined ? this.#stop : AbortSignal.any([signal, this.#stop]);
       const leave = this.#count(principal, pending.length);
       try {
@@ -181,13 +191,25 @@ export class VerdictDesk {
     this.#looking = false;
   }
 
-  #judge({ text, token, owner }: Question, level: string): TokenVerdict {
+  #read(text: string, principal: Principal, level: string): Question | RefusedToken {
+    const content = openToken(text, this.#tokens);
+    if (content === undefined) return refused("invalid_token", text, level);
+    const { id, attempt, kind, epoch, offset, parent, owner } = content;
+    // What is another's is not even looked up.
+    if (!mayReadOf(principal, owner)) return refused("forbidden", text, level);
+    const mayEnter = principal.scopes.has("write") || principal.isService === true;
+    const place = { epoch, offset };
+    const token = { id, attempt, kind, place, parent, key: entryKey(id, attempt) };
+    return { text, owner, mayEnter, token };
+  }
+
+  #judge({ text, token, owner, mayEnter }: Question, level: string): TokenVerdict {
     const loop = this.#loop;
     const { id, attempt, kind, place, parent } = token;
     let judged = judge(loop.state, token, level);
     if (judged.needsProof) {
       const nowMs = this.#clock.monotonicMs();
-      const whose = { tokenKind: kind, owner, parent } as const;
+      const whose = { tokenKind: kind, owner, parent, mayEnter } as const;
       loop.dispatch({ kind: "token_presented", nowMs, id, attempt, place, ...whose });
       judged = judge(loop.state, token, level);
     }
@@ -206,16 +228,6 @@ export class VerdictDesk {
 
 /** A reason of its own: the usual one would be made with a stack trace each time. */
 const SETTLED = "settled";
-
-function readToken(text: string, principal: Principal, level: string): Question | RefusedToken {
-  const content = decodeToken(text);
-  if (content === undefined) return refused("invalid_token", text, level);
-  // What is another's is not even looked up.
-  if (!mayReadOf(principal, content.owner ?? 0n)) return refused("forbidden", text, level);
-  const { id, attempt, kind, epoch, offset, owner = 0n } = content;
-  const place = { epoch, offset };
-  return { text, owner, token: { id, attempt, kind, place, parent: null, key: entryKey(id, attempt) } };
-}
 
 function refused(
   code: ErrorCode & RefusedToken["error"]["code"],

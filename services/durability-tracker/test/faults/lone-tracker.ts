@@ -3,15 +3,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { ServiceProcess } from "@highwater/dev-system";
-import {
-  type Announcement,
-  encodeToken,
-  type EpochId,
-  type Offset,
-  type ReplicaIdentity,
-  type Topology,
-  type TxnId,
-} from "@highwater/protocol";
+import { type Announcement, type EpochId, type ReplicaIdentity, type Topology } from "@highwater/protocol";
+import { testToken } from "@highwater/service/testing";
 import { EAST, eventually, newId, WEST } from "./support.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url);
@@ -90,13 +83,7 @@ export function manyPositions(epoch: EpochId, count: number): Announcement[] {
 export function tokenOf(announcement: Announcement): string {
   assert.ok(announcement.kind === "position");
   const { id, epoch, offset } = announcement;
-  return encodeToken({
-    kind: "write",
-    id: id as TxnId,
-    attempt: epoch as EpochId,
-    epoch: epoch as EpochId,
-    offset: BigInt(offset) as Offset,
-  });
+  return testToken({ id, epoch, offset: BigInt(offset) });
 }
 
 /** True when the tracker says that it has them on disk; false when it does not, for whatever reason. */

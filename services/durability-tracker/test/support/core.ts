@@ -46,6 +46,7 @@ export function configOf(over: Partial<CoreConfig> = {}): CoreConfig {
     keepDurableMs: 3_600_000,
     keepVerdictMs: 86_400_000,
     batch: 100,
+    tokensPerOwner: 1_000,
     ...over,
   };
 }
@@ -203,17 +204,11 @@ export class Driven {
     epoch: number,
     offset: number,
     kind: "read" | "write" = "write",
-    says: { readonly owner?: bigint; readonly parent?: EpochId } = {},
+    says: { readonly owner?: bigint; readonly parent?: EpochId; readonly mayEnter?: boolean } = {},
   ): readonly Effect[] {
     const place = { epoch: epochId(epoch), offset: off(offset) };
-    return this.send({
-      kind: "token_presented",
-      id: txnId(n),
-      attempt: epochId(epoch),
-      tokenKind: kind,
-      place,
-      ...says,
-    });
+    const attempt = epochId(epoch);
+    return this.send({ kind: "token_presented", id: txnId(n), attempt, tokenKind: kind, place, ...says });
   }
 
   /** Answers the oldest open look-up; ids that are not named are found settled by a tombstone of the kind asked for. */

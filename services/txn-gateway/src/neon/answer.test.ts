@@ -23,7 +23,7 @@ function response(results: StatementResult[]): TransactionResponse {
   return {
     id: newId(),
     state: "committed",
-    token: "hw1_token",
+    token: "hw2_token",
     position: { epoch: EPOCH_A, offset: "7" },
     results,
     marks: null,
@@ -203,7 +203,7 @@ test("rows that cannot be answered: applied, with the token", () => {
   assert.equal(cut.body.highwater.query, 2);
   for (const { body } of [replay, cut]) {
     assert.deepEqual([body.highwater.outcome, body.highwater.retry], ["applied", "never"]);
-    assert.equal(body.transaction?.token, "hw1_token");
+    assert.equal(body.transaction?.token, "hw2_token");
     assert.equal(body.highwater.transactionId, transaction.id);
   }
 });

@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HighwaterError, parseTxnId } from "@highwater/protocol";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { newId } from "../../test/support/fakes.ts";
 import { authorizationOf, type RequestHeaders } from "./headers.ts";
 import { type Asked, readRequest } from "./request.ts";
 
-const RULES = { rules: { levels: ["disk", "region"], maxWaitMs: 30_000 }, newId: () => newId() };
+const RULES = {
+  rules: { levels: ["disk", "region"], maxWaitMs: 30_000, tokens: testDeploymentKeys() },
+  newId: () => newId(),
+};
 
 function ask(body: unknown, headers: RequestHeaders = {}, mayWrite = true): Asked {
   return readRequest(

@@ -43,7 +43,7 @@ const STRICTER: Readonly<Record<string, Json>> = {
   TransactionId: {
     pattern: "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$",
   },
-  Token: { pattern: "^hw1_[A-Za-z0-9_-]+$" },
+  Token: { pattern: "^hw2_[A-Za-z0-9_-]+$" },
 };
 
 export const SCHEMAS = new Schemas(NAMED, STRICTER);

@@ -11,7 +11,8 @@ const EPOCH = "7d0f3b1e-9c1a-4a57-8a3d-5b0f6f2f9d11";
 export const SAMPLE = {
   id: "01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70",
   otherId: "01980f3e-7a91-7d02-8c35-6e1b0f4a9d28",
-  token: "hw1_AAGYDz5tKnxEmx0_aizo5dcH0PsemcGkpXij1bD28vnREAMAALg",
+  token:
+    "hw2_AAEBmA8-bSp8RJsdP2osjl1wfQ87HpwaSleKPVsPby-dEQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAwAAuGzh8So0P7x31sxV5J4GltY",
   session: "gateway-1.01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70.QxJ8c2mV0bqvYlT3nR5kWzEa",
 } as const;
 

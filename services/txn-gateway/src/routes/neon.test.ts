@@ -7,6 +7,7 @@ import Fastify, { type FastifyInstance } from "fastify";
 import { HighwaterError, type TransactionResponse } from "@highwater/protocol";
 import { EPOCH_A, FakeClock, MemoryLog, newId } from "../../test/support/fakes.ts";
 import { Admission, AnonymousAuthenticator, Callers, realClock } from "@highwater/service";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { type ResultHold, ResultMemory } from "../answers/result-memory.ts";
 import { type NeonError } from "../neon/error.ts";
 import { type Accepted } from "../txn/request.ts";
@@ -33,7 +34,7 @@ function committed(
   const body: TransactionResponse = {
     id: request.id,
     state: "committed",
-    token: "hw1_token",
+    token: "hw2_token",
     position: { epoch: EPOCH_A, offset: "7" },
     results: [{ command: "SELECT", rowCount: 1, fields: [{ name: "n", oid: 23 }], rows: [["1"]] }],
     marks: null,
@@ -49,7 +50,7 @@ function build(parts: Partial<NeonParts>): FastifyInstance {
   neonRoutes(app, {
     run: async (request) => committed(request),
     enter: (authorization, response) => callers.enter(authorization, response),
-    rules: { levels: ["region"], maxWaitMs: 30_000 },
+    rules: { levels: ["region"], maxWaitMs: 30_000, tokens: testDeploymentKeys() },
     newId: () => newId(),
     pace: { clock: realClock, stallMs: 1_000 },
     log,
@@ -82,7 +83,7 @@ test("the body is JSON under any content type, and under none", async () => {
     assert.deepEqual(told.body["rows"], [{ n: 1 }]);
     assert.deepEqual(
       [told.headers["highwater-token"], told.headers["highwater-state"]],
-      ["hw1_token", "committed"],
+      ["hw2_token", "committed"],
     );
   }
 });
@@ -159,8 +160,8 @@ test("a replay and a result over the limit are errors that have the token", asyn
   for (const app of [replay, cut]) {
     const told = await post(app);
     assert.deepEqual([told.status, told.body.highwater.outcome], [400, "applied"]);
-    assert.equal(told.body.transaction?.token, "hw1_token");
-    assert.equal(told.headers["highwater-token"], "hw1_token");
+    assert.equal(told.body.transaction?.token, "hw2_token");
+    assert.equal(told.headers["highwater-token"], "hw2_token");
   }
 });
 

@@ -1,6 +1,5 @@
-// The shapes of the answers: tokens, positions and bodies from what is known of a transaction.
+// The shapes of the answers: positions and bodies from what is known of a transaction.
 import {
-  encodeToken,
   type EpochId,
   formatOffset,
   type Marks,
@@ -25,17 +24,6 @@ export interface Committed {
   readonly isFlushed: boolean;
   /** Null for a replay: the original results are not kept. */
   readonly results: readonly StatementResult[] | null;
-}
-
-export function tokenOf({
-  kind,
-  id,
-  epoch,
-  offset,
-  attempt,
-  owner,
-}: Omit<Committed, "results" | "isFlushed">): string {
-  return encodeToken({ kind, id, epoch, offset, attempt, owner });
 }
 
 export function transactionAnswer(

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HighwaterError } from "@highwater/protocol";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { newId } from "../../test/support/fakes.ts";
 import { acceptBegin, acceptCommit, acceptRequest, defaultLevel } from "./request.ts";
 
-const RULES = { levels: ["disk", "region", "global"], maxWaitMs: 30_000 };
+const RULES = { levels: ["disk", "region", "global"], maxWaitMs: 30_000, tokens: testDeploymentKeys() };
 const statements = [{ sql: "SELECT 1" }];
 
 function refusal(body: unknown): HighwaterError {

@@ -3,15 +3,16 @@ import {
   BatchRequest,
   BeginRequest,
   CommitRequest,
-  decodeToken,
   HighwaterError,
   type Isolation,
+  openToken,
   parseTxnId,
   RollbackRequest,
   type Statement,
   StatementsRequest,
   type Static,
   type TokenContent,
+  type TokenVerifier,
   TransactionRequest,
   type TSchema,
   type TxnId,
@@ -67,6 +68,7 @@ export interface RequestRules {
   /** Weakest first. */
   readonly levels: readonly string[];
   readonly maxWaitMs: number;
+  readonly tokens: TokenVerifier;
 }
 
 const PREFERRED_LEVEL = "region";
@@ -110,7 +112,7 @@ export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
     ...mannerOf(request, request.mode === "primary" || !isPlaced ? "serializable" : "repeatable read"),
     ...acknowledgementOf(request, rules),
     statements: request.statements,
-    place: isPlaced ? { after: tokenOf(request.after), mode: request.mode ?? "local" } : null,
+    place: isPlaced ? { after: tokenOf(request.after, rules), mode: request.mode ?? "local" } : null,
   };
 }
 
@@ -176,10 +178,11 @@ function acknowledgementOf(
   };
 }
 
-function tokenOf(text: string | undefined): TokenContent | null {
+function tokenOf(text: string | undefined, { tokens }: RequestRules): TokenContent | null {
   if (text === undefined) return null;
-  const content = decodeToken(text);
-  if (content === undefined) throw new HighwaterError("invalid_token");
+  const content = openToken(text, tokens);
+  if (content === undefined)
+    throw new HighwaterError("invalid_token", { detail: "`after` is no token of this deployment." });
   return content;
 }
 

@@ -168,7 +168,7 @@ describe("results", () => {
       "UPDATE account SET balance = balance WHERE id <= 3",
     );
     assert.equal(state, "committed");
-    assert.ok(BigInt(position.offset) > 0n && token.startsWith("hw1_"));
+    assert.ok(BigInt(position.offset) > 0n && token.startsWith("hw2_"));
     assert.deepEqual(results, [
       {
         command: "SELECT",

@@ -14,7 +14,7 @@ import requests
 import schemathesis
 
 UUID_V7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
-TOKEN = re.compile(r"hw1_[A-Za-z0-9_-]+")
+TOKEN = re.compile(r"hw2_[A-Za-z0-9_-]+")
 LEVELS = ("disk", "global")
 WAIT_MS_MAX = 50
 MADE_UP_CHARS_MAX = 40

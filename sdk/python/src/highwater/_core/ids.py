@@ -19,14 +19,16 @@ _UUID_V7: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z", re.IGNORECASE | re.ASCII
 )
 _BASE64_URL: Final = re.compile(r"[A-Za-z0-9_-]*\Z", re.ASCII)
-_PREFIX: Final = "hw1_"
-_TOKEN_CHARS_MAX: Final = 160
+_PREFIX: Final = "hw2_"
+_TOKEN_CHARS_MAX: Final = 167
 _OTHER_ATTEMPT: Final = 2
-_OWNED: Final = 4
-_KNOWN_FLAGS: Final = 7
-_ATTEMPT_AT: Final = 33
+_KNOWN_FLAGS: Final = 3
+_ID_AT: Final = 2
+_EPOCH_AT: Final = 18
+_PARENT_AT: Final = 34
+_ATTEMPT_AT: Final = 66
 _UUID_BYTES: Final = 16
-_OWNER_BYTES: Final = 8
+_MAC_BYTES: Final = 16
 _OFFSET_BYTES_MAX: Final = 27
 _OFFSET_LIMIT: Final = 10**64
 
@@ -68,7 +70,8 @@ class TokenContent:
 
 
 def decode_token(token: str) -> TokenContent:
-    """The id and the position that a token carries. The service reads more out of it; a client needs no more.
+    """The id and the position that a token carries. The service reads more out of it, and checks its
+    signature; a client needs no more.
 
     Raises ``invalid_token``, also for the alternative spellings of a token that base64 and leading zeros would allow.
     """
@@ -82,27 +85,24 @@ def decode_token(token: str) -> TokenContent:
 
 
 def _parse_token(data: bytes) -> TokenContent | None:
+    # Flags, a key's number, the id, the epoch, its parent, the owner, another epoch if one is named, the offset, and the MAC.
     flags = data[0] if data else 0xFF
     if flags & ~_KNOWN_FLAGS:
         return None
     other = flags & _OTHER_ATTEMPT != 0
-    owner_at = _ATTEMPT_AT + (_UUID_BYTES if other else 0)
-    offset_at = owner_at + (_OWNER_BYTES if flags & _OWNED else 0)
-    offset = data[offset_at:]
-    if not 1 <= len(offset) <= _OFFSET_BYTES_MAX:
+    offset_at = _ATTEMPT_AT + (_UUID_BYTES if other else 0)
+    offset = data[offset_at:-_MAC_BYTES]
+    if len(data) < offset_at + _MAC_BYTES or not 1 <= len(offset) <= _OFFSET_BYTES_MAX:
         return None
     if len(offset) > 1 and offset[0] == 0:
         return None
-    owner = data[owner_at:offset_at]
-    if owner and not any(owner):
-        return None
-    epoch = data[17:_ATTEMPT_AT]
-    if other and data[_ATTEMPT_AT:owner_at] == epoch:
+    epoch = data[_EPOCH_AT:_PARENT_AT]
+    if other and data[_ATTEMPT_AT:offset_at] == epoch:
         return None
     value = int.from_bytes(offset, "big")
     if value >= _OFFSET_LIMIT:
         return None
-    return TokenContent(_uuid_text(data[1:17]), Position(sys.intern(_uuid_text(epoch)), value))
+    return TokenContent(_uuid_text(data[_ID_AT:_EPOCH_AT]), Position(sys.intern(_uuid_text(epoch)), value))
 
 
 def _from_base64_url(text: str) -> bytes | None:
