@@ -63,10 +63,8 @@ export interface RoleFacts {
   readonly canLogin: boolean;
   /** It has the rights of the role that may write receipts. */
   readonly isApplication: boolean;
-  /** It is a superuser, may become one, or has an attribute or a membership that is worth as much. */
-  readonly isPrivileged: boolean;
-  /** It may read keys, or change what the service keeps, or become the role that owns that. */
-  readonly reachesService: boolean;
+  /** Why requests must not run as it, each as what follows "the role x". None: they may. */
+  readonly faults: readonly string[];
 }
 
 export interface KeyAdmin extends KeyReader {

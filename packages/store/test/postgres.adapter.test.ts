@@ -218,7 +218,6 @@ describe("the PostgreSQL adapter on one server", () => {
         "SELECT set_config('highwater.test', 'left', false)",
         "CREATE TEMP TABLE left_behind (id int)",
         "SELECT pg_advisory_lock(4711)",
-        "PREPARE mine AS SELECT 1",
         "LISTEN something",
       ]);
       // There is one session only, so the next transaction gets the same.
@@ -228,6 +227,12 @@ describe("the PostgreSQL adapter on one server", () => {
       assert.equal(await show("SELECT to_regclass('pg_temp.left_behind')::text"), null);
       assert.equal(await show("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "0");
       assert.equal(await show("SHOW synchronous_commit"), "off");
+      await run(["PREPARE mine AS SELECT 1"]);
+      assert.notEqual(
+        await show("SELECT pg_backend_pid()"),
+        pid,
+        "in which SQL has prepared statements, it ends",
+      );
     });
 
     it("survives what a transaction does to its prepared statements", async () => {
@@ -298,6 +303,7 @@ describe("the PostgreSQL adapter on one server", () => {
       const far = makeStore([{ ...node, url }], "far", { poolSize: 1 });
       others.push(far);
       commitOf(await far.execute(node.id, specOf(epoch, ["SELECT 1"])));
+      await eventually("its session was reset", () => Promise.resolve(far.pools()[0]?.idle === 1));
       await cluster.link("elsewhere", node.region).cut({ direction: "backward" });
       const spec = specOf(epoch, ["INSERT INTO kv VALUES ('unheard', '1')"]);
       const outcome = errorOf(far.execute(node.id, spec));

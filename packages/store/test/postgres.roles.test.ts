@@ -14,6 +14,7 @@ import {
   makeStore,
   MINT,
   nodeSpecs,
+  realClock,
   specOf,
   startTestCluster,
 } from "./postgres-cluster.ts";
@@ -24,12 +25,14 @@ describe("login roles on PostgreSQL", () => {
   let store: PostgresStore;
   let epoch: EpochId;
   const passwords = new Map<string, string>();
+  let skewMs = 0;
 
   before(async () => {
     cluster = await startTestCluster({ nodes: [{ id: "us-east", region: "us-east" }] });
     [node] = (await nodeSpecs(cluster)) as [NodeSpec];
     store = makeStore([node], "one", {
       rolePoolSize: 2,
+      clock: { ...realClock, monotonicMs: () => performance.now() + skewMs },
       roleUrl: (nodeUrl, role) => {
         const url = new URL(nodeUrl);
         url.username = encodeURIComponent(role);
@@ -180,6 +183,77 @@ describe("login roles on PostgreSQL", () => {
     } finally {
       await another.close();
     }
+  });
+
+  const DANGERS: readonly (readonly [give: string, take: string, why: RegExp])[] = [
+    ["ALTER ROLE suspect SUPERUSER", "ALTER ROLE suspect NOSUPERUSER", /is a superuser, or can become one\./],
+    ["ALTER ROLE suspect REPLICATION", "ALTER ROLE suspect NOREPLICATION", /may replicate/],
+    ["ALTER ROLE suspect BYPASSRLS", "ALTER ROLE suspect NOBYPASSRLS", /exempt from row security/],
+    ["ALTER ROLE suspect CREATEROLE", "ALTER ROLE suspect NOCREATEROLE", /may create roles/],
+    ["ALTER ROLE suspect CREATEDB", "ALTER ROLE suspect NOCREATEDB", /may create databases/],
+    ["GRANT pg_monitor TO suspect", "REVOKE pg_monitor FROM suspect", /a member of pg_monitor/],
+    [
+      "GRANT pg_signal_backend TO suspect",
+      "REVOKE pg_signal_backend FROM suspect",
+      /a member of pg_signal_backend/,
+    ],
+    ["GRANT rds_superuser TO suspect", "REVOKE rds_superuser FROM suspect", /a member of rds_superuser/],
+    ["GRANT between TO suspect", "REVOKE between FROM suspect", /is a superuser, or can become one\./],
+    ["ALTER DATABASE spare OWNER TO suspect", "ALTER DATABASE spare OWNER TO postgres", /owns a database/],
+    [
+      "ALTER ROLE suspect SET search_path TO evil, pg_catalog",
+      "ALTER ROLE suspect RESET ALL",
+      /has settings of its own/,
+    ],
+    ["ALTER ROLE suspect SET role TO bank", "ALTER ROLE suspect RESET ALL", /has settings of its own/],
+    [
+      "GRANT USAGE ON SCHEMA highwater_jobs TO suspect",
+      "REVOKE ALL ON SCHEMA highwater_jobs FROM suspect",
+      /what the service keeps/,
+    ],
+    [
+      "GRANT SELECT ON highwater.api_key TO suspect",
+      "REVOKE ALL ON highwater.api_key FROM suspect",
+      /can read keys/,
+    ],
+    [
+      "GRANT DELETE ON highwater.receipt TO suspect",
+      "REVOKE DELETE ON highwater.receipt FROM suspect",
+      /what the service keeps/,
+    ],
+  ];
+
+  it("are vetted when a session is admitted, and once a minute while it is pooled", async () => {
+    await sql("CREATE ROLE suspect LOGIN IN ROLE highwater_app");
+    await sql("CREATE ROLE rds_superuser");
+    await sql("CREATE ROLE between NOINHERIT IN ROLE postgres");
+    await sql("CREATE DATABASE spare");
+    await sql("CREATE SCHEMA IF NOT EXISTS highwater_jobs");
+    await sql("CREATE SCHEMA evil AUTHORIZATION suspect");
+    await sql("CREATE FUNCTION evil.pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'");
+    for (const [give, take, why] of DANGERS) {
+      await run("suspect", "SELECT 1");
+      await sql(give);
+      for (const when of ["pooled", "admitted"]) {
+        if (when === "pooled") skewMs += 61_000;
+        else store.forget(node.id);
+        const refusal = store.execute(node.id, spec("suspect", ["SELECT 1"]));
+        const error = await errorOf(refusal.then(() => [give, when]));
+        assert.deepEqual([error.code, error.outcome, give, when], ["forbidden", "not_applied", give, when]);
+        assert.match(error.message, why);
+      }
+      await sql(take);
+      await run("suspect", "SELECT 1");
+    }
+    await run("suspect", "ALTER ROLE CURRENT_USER SET search_path TO evil, pg_catalog");
+    skewMs += 61_000;
+    const refused = async (): Promise<string> =>
+      (await errorOf(store.execute(node.id, spec("suspect", ["SELECT 1"])))).code;
+    assert.equal(await refused(), "forbidden");
+    // What waits for a session that is forgotten is told to try again.
+    store.forget(node.id);
+    await eventually("a new session is refused as well", async () => (await refused()) === "forbidden");
+    await run("shop", "SELECT 1");
   });
 
   it("without a free connection are told to wait", async () => {

@@ -46,7 +46,7 @@ import { ReadPositions } from "./read-positions.ts";
 import { lookUpReceipts, settleReceipts } from "./receipts.ts";
 import { readOn } from "./replica-read.ts";
 import { ReplicaStreams } from "./replica-streams.ts";
-import { type Canceller } from "./session.ts";
+import { type Canceller, enter } from "./session.ts";
 import { SharedWrites } from "./shared-writes.ts";
 import { Shares } from "./shares.ts";
 import {
@@ -59,7 +59,7 @@ import {
   RETENTION,
   TERMINATE,
 } from "./sql.ts";
-import { WritePool } from "./write-pool.ts";
+import { principalOf, WritePool } from "./write-pool.ts";
 
 export interface PostgresStoreOptions {
   readonly nodes: readonly NodeSpec[];
@@ -198,6 +198,7 @@ export class PostgresStore implements Store {
       url: name === null ? (appUrl ?? url) : roleUrl(url, name),
       name: applicationName(helper),
       role: name,
+      clock: this.#options.clock,
       size: name === null ? poolSize : rolePoolSize,
       queue: poolQueue,
       ...{ connectTimeoutMs, statementTimeoutMs, lockTimeoutMs, onReplica: kind === "reads" },
@@ -336,7 +337,7 @@ export class PostgresStore implements Store {
     signal: AbortSignal | undefined,
   ): Promise<Execution> {
     const { canceller, readPositions } = on;
-    const how = { resetAfter: true, signal };
+    const how = { principal: principalOf(spec), signal };
     return this.#poolOf(on, "writes", spec.role).use(spec.epoch, how, (session) =>
       executeOn(session, spec, { canceller, readPositions, signal }),
     );
@@ -350,7 +351,9 @@ export class PostgresStore implements Store {
     if (registering !== null) await registering;
     const pool = this.#poolOf(on, "writes", spec.role);
     try {
-      return await openOn(await pool.acquire(spec.epoch, signal), spec, { canceller, readPositions }, signal);
+      const lease = await pool.acquire(spec.epoch, signal);
+      enter(lease.session, principalOf(spec));
+      return await openOn(lease, spec, { canceller, readPositions }, signal);
     } catch (cause) {
       if (cause instanceof HighwaterError && cause.code === "epoch_changed") pool.ended(spec.epoch);
       return this.#outOfWindow(node, spec.id, cause);
@@ -383,7 +386,7 @@ export class PostgresStore implements Store {
   async readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading> {
     refuseControl(read.statements);
     const on = this.#of(node);
-    const how = { resetAfter: leavesTraces(read.statements), signal };
+    const how = { principal: principalOf(read), signal };
     const pool = this.#poolOf(on, "reads", read.role);
     return this.#sharesOf(on, "reads", read.role).run(read.principal ?? "", signal, () =>
       pool.use(ANY_EPOCH, how, (session) => readOn(session, read, on.canceller, signal)),

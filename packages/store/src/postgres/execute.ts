@@ -7,6 +7,7 @@ import { type PipelineOutcome } from "./pipeline.ts";
 import { bodyOf, type Head, headOf, type Manner, quiet, type Tail, tailOf } from "./plan.ts";
 import { type ReadPositions } from "./read-positions.ts";
 import { type Canceller, type PipelineRun, rollBack, runPipeline, type Session } from "./session.ts";
+import { DISCARD_ALL } from "./reset.ts";
 import { POSITION } from "./sql.ts";
 import { CANCELLED, endsSession, isStalePlan } from "./sqlstate.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
@@ -35,8 +36,8 @@ export function planOf(spec: TransactionSpec, signal: AbortSignal | undefined): 
   const tail = tailOf(spec);
   const steps = [...head.steps, ...bodyOf(spec.statements, spec), ...tail.steps];
   const { maxBytes, fieldDetails, meter, readOnly } = spec;
-  const run = { steps, maxBytes, fieldDetails, meter, signal, cancelWhenCut: readOnly };
-  return { spec, head, tail, run };
+  const limits = { maxBytes, fieldDetails, meter, leaves: "I" as const };
+  return { spec, head, tail, run: { ...limits, steps, signal, cancelWhenCut: readOnly } };
 }
 
 /**
@@ -191,11 +192,14 @@ export async function withPosition(
 ): Promise<PipelineOutcome> {
   const { error, results } = outcome;
   if (error === null || results.length !== commitAt + 1 || endsSession(error.severity)) return outcome;
-  const reading = { steps: [quiet(POSITION)], maxBytes: 0, fieldDetails: false, signal: undefined };
+  const reading = {
+    ...{ steps: [quiet(POSITION)], maxBytes: 0, fieldDetails: false, signal: undefined },
+    leaves: "I" as const,
+  };
   for (let attempt = 0; attempt < MAX_POSITION_READS && !session.isLost; attempt++) {
     try {
-      await session.client.query("DISCARD ALL");
-      session.prepared.clear();
+      await session.client.query(DISCARD_ALL);
+      session.prepared.forget();
       const again = await runPipeline(session, canceller, reading);
       if (again.error === null) return { ...again, results: [...results, ...again.results] };
     } catch {

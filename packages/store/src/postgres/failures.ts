@@ -2,6 +2,7 @@
 import { type DatabaseError } from "pg";
 import { HighwaterError, type TxnId } from "@highwater/protocol";
 import { type ResultLimits } from "../port.ts";
+import { OutOfStep } from "./pipeline.ts";
 import { codeOf } from "./sqlstate.ts";
 
 /** What the server said of a statement: of the user's own at `statement`, or of one of the service's. */
@@ -67,8 +68,12 @@ export function unconfirmed(id: TxnId, readOnly: boolean, cause: unknown): Highw
   return new HighwaterError(code, { transactionId: id }, { cause });
 }
 
-/** The connection died while no COMMIT had been sent: everything in the transaction is undone. */
-export function sessionLost(id: TxnId | undefined, cause: unknown): HighwaterError {
+/**
+ * The connection died while no COMMIT had been sent: everything in the transaction is undone. Unless something other than our
+ * own statements has ended it before: then only its receipt can tell.
+ */
+export function sessionLost(id: TxnId, cause: unknown): HighwaterError {
+  if (cause instanceof OutOfStep) return unconfirmed(id, false, cause);
   const detail = "The database session was lost, and with it everything that the transaction had done.";
   return new HighwaterError("transaction_aborted", { detail, transactionId: id }, { cause });
 }

@@ -14,6 +14,7 @@ import {
 import { type StoreNode } from "../port.ts";
 import { Channel, sessionSettings } from "./channel.ts";
 import { namingHolders } from "./locks.ts";
+import { roleFaults } from "./role-faults.ts";
 import { scramVerifier } from "./scram.ts";
 
 const COLUMNS = `id, secret_hash, name, owner, role, scopes, limits,
@@ -35,18 +36,10 @@ WHERE id = $1 RETURNING ${COLUMNS}`;
 const EXPIRE = `UPDATE highwater.api_key SET expires_at = to_timestamp($2::float8 / 1000)
 WHERE id = $1 RETURNING ${COLUMNS}`;
 
-/**
- * $1 role. MEMBER, not USAGE, where it is about danger: SET ROLE is open to a member that does not inherit. Roles with these
- * attributes, and members of these predefined roles, can make themselves anything.
- */
+/** $1 role. */
 const ROLE = `SELECT r.rolcanlogin AS can_login,
   coalesce(pg_has_role(r.oid, (SELECT a.oid FROM pg_roles a WHERE a.rolname = 'highwater_app'), 'USAGE'), false) AS is_application,
-  r.rolreplication OR r.rolcreaterole OR EXISTS (SELECT FROM pg_roles s WHERE pg_has_role(r.oid, s.oid, 'MEMBER')
-    AND (s.rolsuper OR s.rolreplication OR s.rolcreaterole OR s.rolname IN
-      ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files'))) AS is_privileged,
-  EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = to_regnamespace('highwater') AND c.relkind IN ('r', 'p')
-    AND (pg_has_role(r.oid, c.relowner, 'MEMBER') OR has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE')
-      OR (c.relname IN ('api_key', 'webhook_endpoint') AND has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE')))) AS reaches_service
+  ARRAY(${roleFaults("$1")}) AS faults
 FROM pg_roles r WHERE r.rolname = $1`;
 
 /** What a change waits for. */
@@ -138,8 +131,7 @@ export class PostgresKeys implements KeyAdmin {
     return {
       canLogin: row.can_login,
       isApplication: row.is_application,
-      isPrivileged: row.is_privileged,
-      reachesService: row.reaches_service,
+      faults: row.faults,
     };
   }
 
@@ -177,8 +169,7 @@ interface KeyRow {
 interface RoleRow {
   can_login: boolean;
   is_application: boolean;
-  is_privileged: boolean;
-  reaches_service: boolean;
+  faults: string[];
 }
 
 function apiKey(row: KeyRow): ApiKey {

@@ -11,8 +11,8 @@ import {
 import { endedAt, type ExecutionParts, withPosition } from "./execute.ts";
 import { failureOf, receiptRefusal, sessionLost, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome, type Step } from "./pipeline.ts";
-import { bodyOf, dropsPrepared, headOf, leavesTraces, refuseControl, tailOf } from "./plan.ts";
-import { rollBack, runPipeline } from "./session.ts";
+import { bodyOf, dropsPrepared, headOf, refuseControl, tailOf } from "./plan.ts";
+import { type PipelineRun, rollBack, runPipeline, runTogether } from "./session.ts";
 import { endsSession, isStalePlan, isTransactionOver } from "./sqlstate.ts";
 import { type SessionLease } from "./write-pool.ts";
 
@@ -36,10 +36,11 @@ class PostgresTransaction implements OpenTransaction {
   readonly #parts: Parts;
   /** What a read-only transaction's first snapshot said of its position. */
   #snapshot: StatementResult | undefined;
-  #leavesTraces = false;
   /** Of the call that runs. */
   #meter: ResultMeter | undefined;
   #hasEnded = false;
+  /** What became of the reset that left with the transaction's end. */
+  #reset: Promise<boolean> | null = null;
   /** The server has said that nothing is open in the session. */
   #isIdle = false;
   /** The last call, from its first word to its last use of the session. */
@@ -175,16 +176,16 @@ class PostgresTransaction implements OpenTransaction {
   ): Promise<PipelineOutcome> {
     const { session } = this.#lease;
     const hasToReplan = dropsPrepared(statements);
-    this.#leavesTraces ||= leavesTraces(statements);
     // Cleared before, each text is sent anew, also behind the statement that drops them all.
     if (hasToReplan) session.prepared.clear();
     const ending = this.#ending.signal;
     try {
-      const outcome = await runPipeline(session, this.#parts.canceller, {
+      const outcome = await this.#sendRun(tail.length > 0, {
         steps: [...head, ...bodyOf(statements, this.#spec), ...tail],
         maxBytes: this.#spec.maxBytes,
         fieldDetails: this.#spec.fieldDetails,
         meter: this.#meter,
+        leaves: tail.length === 0 ? "T" : "I",
         signal: signal === undefined ? ending : AbortSignal.any([signal, ending]),
       });
       this.#isIdle = outcome.status === "I";
@@ -197,6 +198,15 @@ class PostgresTransaction implements OpenTransaction {
     } finally {
       if (hasToReplan) session.prepared.clear();
     }
+  }
+
+  /** The reset of the session leaves in the same write as its last statement. */
+  #sendRun(isLast: boolean, run: PipelineRun): Promise<PipelineOutcome> {
+    const { session } = this.#lease;
+    if (!isLast) return runPipeline(session, this.#parts.canceller, run);
+    const { outcomes, isReset } = runTogether(session, this.#parts.canceller, [run]);
+    this.#reset = isReset;
+    return outcomes[0] as Promise<PipelineOutcome>;
   }
 
   #failure(error: DatabaseError, failed: number, statements: readonly Statement[]): HighwaterError {
@@ -220,8 +230,15 @@ class PostgresTransaction implements OpenTransaction {
     session.client.off("end", this.#onLost);
     // Once cancelled it goes away, and its transaction with it.
     const isWhole = isUsable && !session.isLost && !session.wasCancelled;
-    const keep = isWhole && (this.#isIdle || (await rollBack(session, this.#parts.canceller)));
-    this.#lease.release({ keep, scrub: this.#leavesTraces });
+    // What it answered need not wait for the reset.
+    if (isWhole && this.#isIdle && this.#reset !== null)
+      void this.#reset.then((keep) => {
+        this.#lease.release({ keep, isReset: true });
+      });
+    else {
+      const keep = isWhole && (this.#isIdle || (await rollBack(session, this.#parts.canceller)));
+      this.#lease.release({ keep, isReset: !this.#isIdle });
+    }
   }
 
   /** Others need not wait for the session until somebody calls again. */

@@ -14,6 +14,12 @@ export interface Step {
   readonly maxRows: number;
   /** The rows that are left out are asked for all the same: only then the server tells how many it has changed. */
   readonly countAll: boolean;
+  /** A step of the service's own: the command tag that it must be answered with. It has no name in the session. */
+  readonly tag?: RegExp | string;
+  /** The step has a name in the session all the same, because its planning costs too much; see `RESET` for what that takes. */
+  readonly isNamed?: true;
+  /** It may answer ROLLBACK: it goes back to a savepoint. */
+  readonly mayRollBack?: true;
   /** It is always the same: no parameters, no columns, no limit. */
   readonly isFixed?: true;
 }
@@ -36,10 +42,17 @@ const ROW_BYTES = 64;
 const LARGE_ROW_FACTOR = CHAR_BYTES + 1;
 /** The meter is asked so often, and at the end. */
 const METERED_BYTES = 64 * 1_024;
+/** The session is not in the state that our own statements put it into: what became of the transaction must be looked up. */
+export class OutOfStep extends Error {}
 
 const NOTHING = Buffer.alloc(0);
 const SYNC = serialize.sync();
 const DESCRIBE_PORTAL = serialize.describe({ type: "P", name: "" });
+
+export interface PipelineLimits extends Pick<ResultLimits, "maxBytes" | "fieldDetails" | "meter"> {
+  /** The session's transaction status when no step fails: idle, or in the transaction. */
+  readonly leaves: "I" | "T";
+}
 
 interface Building {
   fields: { name: string; oid: number }[];
@@ -52,7 +65,7 @@ export class Pipeline implements Submittable {
   readonly done: Promise<PipelineOutcome>;
   readonly #steps: readonly Step[];
   readonly #prepared: PreparedStatements;
-  readonly #limits: Pick<ResultLimits, "maxBytes" | "fieldDetails" | "meter">;
+  readonly #limits: PipelineLimits;
   readonly #results: StatementResult[] = [];
   #settle!: { resolve: (outcome: PipelineOutcome) => void; reject: (cause: unknown) => void };
   #current = freshResult();
@@ -69,18 +82,24 @@ export class Pipeline implements Submittable {
   #detach: () => void = () => undefined;
   /** What it writes when its turn comes, where that is not just its own messages. */
   #joined: Buffer | null = null;
+  /** Statements of the service in one simple query, instead of steps. */
+  #script: string | null = null;
+  #outOfStep: string | null = null;
 
-  constructor(
-    steps: readonly Step[],
-    prepared: PreparedStatements,
-    limits: Pick<ResultLimits, "maxBytes" | "fieldDetails" | "meter">,
-  ) {
+  constructor(steps: readonly Step[], prepared: PreparedStatements, limits: PipelineLimits) {
     this.#steps = steps;
     this.#prepared = prepared;
     this.#limits = limits;
     this.done = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
+  }
+
+  /** Several statements of the service in one message. It has no Sync, because it ends like one. */
+  static script(text: string, prepared: PreparedStatements): Pipeline {
+    const pipeline = new Pipeline([], prepared, { maxBytes: 0, fieldDetails: false, leaves: "I" });
+    pipeline.#script = text;
+    return pipeline;
   }
 
   submit(connection: Connection): void {
@@ -93,7 +112,10 @@ export class Pipeline implements Submittable {
       this.#prepared.dropUnconfirmed(this.#unparsed);
       if (this.#unmetered > 0) this.#limits.meter?.note(this.#unmetered);
       const [results, error, isCut] = [this.#results, this.#error, this.#isCut];
-      this.#settle.resolve({ results, error, status: message.status, isCut });
+      const outcome = { results, error, status: message.status, isCut };
+      const outOfStep = this.#outOfStep ?? wrongStatus(this.#limits.leaves, this.#steps[0], outcome);
+      if (outOfStep === null) this.#settle.resolve(outcome);
+      else this.#settle.reject(new OutOfStep(outOfStep));
     };
     // node-postgres forgets a query whose error it has passed on; after a FATAL one only the connection tells of the end.
     const onEnd = (): void => {
@@ -124,17 +146,23 @@ export class Pipeline implements Submittable {
   }
 
   #messages(): Buffer[] {
+    if (this.#script !== null) return [serialize.query(this.#script)];
     const messages: Buffer[] = [];
     for (const evicted of this.#prepared.takeEvicted())
       messages.push(serialize.close({ type: "S", name: evicted }));
     for (const step of this.#steps) {
+      if (step.tag !== undefined && step.isNamed !== true) {
+        this.#unparsed++;
+        this.#prepared.useUnnamed();
+        messages.push(...unnamedMessages(step));
+        continue;
+      }
       const { name, isNew } = this.#prepared.use(step.sql);
       if (isNew) {
         this.#unparsed++;
         messages.push(serialize.parse({ name, text: step.sql }));
       }
-      if (step.isFixed === true) messages.push(fixedMessages(name));
-      else messages.push(...executionOf(name, step));
+      messages.push(...executionOf(name, step));
     }
     messages.push(SYNC);
     return messages;
@@ -208,7 +236,9 @@ export class Pipeline implements Submittable {
   }
 
   handleCommandComplete(message: { text: string }): void {
-    if (this.#steps[this.#results.length]?.describe === false) {
+    const step = this.#steps[this.#results.length];
+    if (step !== undefined) this.#outOfStep ??= wrongTag(step, message.text);
+    if (step?.describe !== true) {
       // The service's own: nobody counts its rows.
       this.#complete(message.text, 0);
       return;
@@ -263,22 +293,46 @@ function executionOf(name: string, step: Step): Buffer[] {
   return step.describe ? [bind, DESCRIBE_PORTAL, execute] : [bind, execute];
 }
 
-/** Names are counted up anew in every session, so the same few come again and again. */
+/** The limits of the keys are among the texts, so there can be many. */
 const FIXED_KEPT = 1_024;
-const fixed = new Map<string, Buffer>();
+const fixed = new Map<string, readonly Buffer[]>();
 
-/** Running a statement that has neither parameters nor a limit. */
-function fixedMessages(name: string): Buffer {
-  let messages = fixed.get(name);
-  if (messages === undefined) {
-    messages = Buffer.concat([
-      serialize.bind({ statement: name }),
-      serialize.execute({ portal: "", rows: 0 }),
-    ]);
-    if (fixed.size >= FIXED_KEPT) fixed.clear();
-    fixed.set(name, messages);
+/** Parsing and running a statement that has no name. */
+function unnamedMessages(step: Step): readonly Buffer[] {
+  const known = step.isFixed === true ? fixed.get(step.sql) : undefined;
+  if (known !== undefined) return known;
+  const messages = [serialize.parse({ name: "", text: step.sql }), ...executionOf("", step)];
+  if (step.isFixed !== true) return messages;
+  if (fixed.size >= FIXED_KEPT) fixed.clear();
+  const one = [Buffer.concat(messages)];
+  fixed.set(step.sql, one);
+  return one;
+}
+
+/** Only our own statements begin and end transactions; EXECUTE answers with the tag of what it has run. */
+const CONTROL_TAGS = new Set(["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "PREPARE TRANSACTION"]);
+
+/** Null when the step did what it was sent for. */
+function wrongTag(step: Step, tag: string): string | null {
+  const { tag: wanted } = step;
+  if (wanted === undefined) {
+    if (!CONTROL_TAGS.has(tag) || step.mayRollBack === true) return null;
+    return `a statement of the request was answered with ${tag}`;
   }
-  return messages;
+  const isRight = typeof wanted === "string" ? wanted === tag : wanted.test(tag);
+  return isRight ? null : `${step.sql.slice(0, 40)} was answered with ${tag}`;
+}
+
+/** Null when the session is as the steps leave it: idle or in the transaction; after an error in a failed one. */
+function wrongStatus(
+  leaves: "I" | "T",
+  first: Step | undefined,
+  { results, error, status }: PipelineOutcome,
+): string | null {
+  if (error === null) return status === leaves ? null : `the session is left in status ${status}`;
+  const hasNotBegun = results.length === 0 && first?.tag === "BEGIN";
+  const isRight = status === "E" || (status === "I" && (leaves === "I" || hasNotBegun));
+  return isRight ? null : `the session is left in status ${status} by an error`;
 }
 
 interface RowField {

@@ -11,9 +11,20 @@ const ISOLATION_SQL: Readonly<Record<Isolation, string>> = {
   "read committed": "READ COMMITTED",
 };
 
+/** What the server answers to a statement of ours by its first word, when it did what it was sent for. */
+const TAGS: Readonly<Record<string, RegExp | string>> = {
+  BEGIN: "BEGIN",
+  SET: "SET",
+  INSERT: "INSERT 0 1",
+  SELECT: /^SELECT [01]$/,
+  COMMIT: "COMMIT",
+};
+
 /** A step of the service's own: its answer is never cut, and nobody wants its columns. */
 export function quiet(sql: string, params: readonly (string | null)[] = []): Step {
-  const step = { sql, params, describe: false, maxRows: 0, countAll: true };
+  const tag = TAGS[sql.split(" ", 1)[0] ?? ""];
+  if (tag === undefined) throw new Error(`no tag is known for ${sql}`);
+  const step = { sql, params, describe: false, maxRows: 0, countAll: true, tag };
   return params.length === 0 ? { ...step, isFixed: true } : step;
 }
 
@@ -40,12 +51,8 @@ export function headOf(spec: Manner): Head {
   const begin = beginOf(isolation, readOnly, deferrable);
   const limits = limitSteps(spec);
   if (!readOnly) {
-    const receipt = quiet(INSERT_RECEIPT, [
-      spec.id,
-      spec.epoch,
-      String(spec.owner ?? 0n),
-      String(spec.digest ?? 0n),
-    ]);
+    const values = [spec.id, spec.epoch, String(spec.owner ?? 0n), String(spec.digest ?? 0n)];
+    const receipt: Step = { ...quiet(INSERT_RECEIPT, values), isNamed: true };
     return { steps: [begin, receipt, ...limits], receipt: RECEIPT_INDEX, snapshot: null };
   }
   // In READ COMMITTED every statement has a snapshot of its own; only what is read behind the last one bounds them all.
@@ -98,13 +105,11 @@ export function tailOf({ readOnly, isolation }: Pick<Manner, "readOnly" | "isola
 }
 
 export function bodyOf(statements: readonly Statement[], limits: ResultLimits): Step[] {
-  return statements.map((statement) => ({
-    sql: statement.sql,
-    params: statement.params === undefined ? [] : statement.params.map(paramText),
-    describe: true,
-    maxRows: limits.maxRows,
-    countAll: factsOf(statement.sql).changesRows,
-  }));
+  return statements.map(({ sql, params }) => {
+    const { changesRows, rollsBack } = factsOf(sql);
+    const step = { sql, params: params?.map(paramText) ?? [], describe: true, countAll: changesRows };
+    return { ...step, maxRows: limits.maxRows, ...(rollsBack ? { mayRollBack: true } : {}) };
+  });
 }
 
 function paramText(value: Param): string | null {

@@ -34,6 +34,11 @@ export class PreparedStatements {
     return { name, isNew: true };
   }
 
+  /** A statement without a name: it is parsed in every use, and no SQL can run, list or replace it. */
+  useUnnamed(): void {
+    this.#unconfirmed.push("");
+  }
+
   #evictOldest(): void {
     if (this.#names.size <= MAX_STATEMENTS) return;
     for (const [sql, name] of this.#names) {
@@ -59,6 +64,13 @@ export class PreparedStatements {
   /** After an error: so many of the oldest that were new, those behind it, were never parsed. */
   dropUnconfirmed(count: number): void {
     for (const sql of this.#unconfirmed.splice(0, count)) this.#names.delete(sql);
+  }
+
+  /** The server has none any more. */
+  forget(): void {
+    this.#names.clear();
+    this.#evicted = [];
+    this.#unconfirmed = [];
   }
 
   /** None may be used again. The server is told to forget them; that it may have done so already is no error. */

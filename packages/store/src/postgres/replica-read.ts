@@ -2,11 +2,11 @@
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import { type ReplicaRead, type ReplicaReading } from "../port.ts";
 import { formatLsn, parseLsn } from "./lsn.ts";
-import { type PipelineOutcome } from "./pipeline.ts";
+import { type PipelineOutcome, type Step } from "./pipeline.ts";
 import { cutStatement } from "./execute.ts";
 import { cutShort, failureOf } from "./failures.ts";
 import { bodyOf, limitSteps, quiet } from "./plan.ts";
-import { type Canceller, rollBack, runPipeline, type Session } from "./session.ts";
+import { type Canceller, type PipelineRun, rollBack, runPipeline, type Session } from "./session.ts";
 import { CANCELLED, endsSession, isStalePlan } from "./sqlstate.ts";
 import { REPLICA_SNAPSHOT } from "./sql.ts";
 
@@ -39,10 +39,10 @@ async function attemptOn(
   canceller: Canceller,
   signal: AbortSignal | undefined,
 ): Promise<ReplicaReading> {
-  const send = async (steps: Parameters<typeof runPipeline>[2]["steps"]): Promise<PipelineOutcome> => {
+  const send = async (steps: PipelineRun["steps"], leaves: "I" | "T"): Promise<PipelineOutcome> => {
     const { maxBytes, fieldDetails, meter } = read;
     try {
-      const run = { steps, maxBytes, fieldDetails, meter, signal, cancelWhenCut: true };
+      const run = { steps, maxBytes, fieldDetails, meter, signal, leaves, cancelWhenCut: true };
       return await runPipeline(session, canceller, run);
     } catch (cause) {
       throw new HighwaterError(
@@ -56,9 +56,9 @@ async function attemptOn(
   const level = isolation === "repeatable read" ? "REPEATABLE READ" : "READ COMMITTED";
   const limits = limitSteps(read);
   const wanted = after === null ? [null, null] : [after.epoch, formatLsn(after.offset)];
-  const check = quiet(REPLICA_SNAPSHOT, wanted);
+  const check: Step = { ...quiet(REPLICA_SNAPSHOT, wanted), isNamed: true };
   const head = [quiet(`BEGIN ISOLATION LEVEL ${level} READ ONLY`), ...limits, check];
-  const opened = await send(head);
+  const opened = await send(head, "T");
   let isOpen = opened.status !== "I";
   try {
     if (isUnprepared(opened.error)) return { kind: "behind" };
@@ -67,7 +67,7 @@ async function attemptOn(
     if (first === null || (after !== null && !first.hasAfter)) return { kind: "behind" };
     // In READ COMMITTED every statement has a snapshot of its own: what the last one showed lies below a last look.
     const body = bodyOf(statements, read);
-    const ended = await send([...body, check, quiet("COMMIT")]);
+    const ended = await send([...body, check, quiet("COMMIT")], "I");
     isOpen = ended.status !== "I";
     if (ended.isCut && ended.error?.code === CANCELLED)
       throw cutShort(read, { id: undefined, statement: cutStatement(ended.results.slice(0, body.length)) });

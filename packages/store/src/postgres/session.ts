@@ -2,10 +2,10 @@
 import { type PoolClient } from "pg";
 import { type TxnId } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
-import { type ResultLimits } from "../port.ts";
 import { destroy } from "./channel.ts";
-import { Pipeline, type PipelineOutcome, type Step } from "./pipeline.ts";
+import { OutOfStep, Pipeline, type PipelineLimits, type PipelineOutcome, type Step } from "./pipeline.ts";
 import { type PreparedStatements } from "./prepared.ts";
+import { DISCARD_ALL, isClean, RESET } from "./reset.ts";
 
 export interface Session {
   readonly client: PoolClient;
@@ -13,6 +13,12 @@ export interface Session {
   readonly segmentBytes: bigint;
   /** Names it among all sessions that the server has ever had. */
   readonly holder: string;
+  /** When its role was last vetted. */
+  vettedMs: number;
+  /** Who uses it, or has last used it; null when it is new. What a request can leave behind reaches nobody else. */
+  principal: string | null;
+  /** Somebody else has used it: the next write begins with the reset between two principals. */
+  mustDiscard: boolean;
   /** The server was asked to cancel something here: the request may yet arrive, so nobody else may use the session. */
   wasCancelled: boolean;
   /** The connection has ended. */
@@ -31,48 +37,117 @@ export interface Canceller {
 /** What was cancelled answers so soon; otherwise the backend is ended and the connection is cut. */
 const CANCEL_PATIENCE_MS = 2_000;
 const CANCEL_AGAIN_MS = 50;
-const ROLLBACK_PATIENCE_MS = 2_000;
+const RESET_PATIENCE_MS = 2_000;
 
-export interface PipelineRun extends Pick<ResultLimits, "maxBytes" | "fieldDetails" | "meter"> {
+export interface PipelineRun extends PipelineLimits {
   readonly steps: readonly Step[];
   readonly signal: AbortSignal | undefined;
   /** Nothing is undone by that: as soon as rows are left out because of their bytes, the rest is not run. */
   readonly cancelWhenCut?: boolean;
 }
 
-/** Sends the steps in one write. Rejects when the connection ends before the answer is complete. */
-export async function runPipeline(
+/** From now on the session is the principal's. */
+export function enter(session: Session, principal: string): void {
+  session.mustDiscard ||= session.principal !== null && session.principal !== principal;
+  session.principal = principal;
+}
+
+/**
+ * Sends the steps in one write. Rejects when the connection ends before the answer is complete, and with OutOfStep when the
+ * session is not in the state that our own statements put it into; the session is lost then.
+ */
+export function runPipeline(
   session: Session,
   canceller: Canceller,
   run: PipelineRun,
 ): Promise<PipelineOutcome> {
-  const pipeline = pipelineOf(session, run);
-  session.client.query(pipeline);
-  return whileCancellable(session, canceller, pipeline, run);
+  const opening = openingOf(session);
+  const pipeline = new Pipeline(run.steps, session.prepared, run);
+  send(session, [...opening, pipeline]);
+  return inStep(session, opening, whileCancellable(session, canceller, pipeline, run));
 }
 
-/** Sends several transactions behind each other in one write. Each is cancelled only while it is its turn. */
+/**
+ * Sends several transactions behind each other in one write, and behind them the reset of the session. Each is cancelled only
+ * while it is its turn.
+ */
 export function runTogether(
   session: Session,
   canceller: Canceller,
   runs: readonly PipelineRun[],
-): readonly Promise<PipelineOutcome>[] {
-  const pipelines = runs.map((run) => pipelineOf(session, run));
-  Pipeline.join(pipelines);
-  for (const pipeline of pipelines) session.client.query(pipeline);
+): { readonly outcomes: readonly Promise<PipelineOutcome>[]; readonly isReset: Promise<boolean> } {
+  const opening = openingOf(session);
+  const pipelines = runs.map((run) => new Pipeline(run.steps, session.prepared, run));
+  const reset = Pipeline.script(RESET, session.prepared);
+  send(session, [...opening, ...pipelines, reset]);
   let before: Promise<unknown> | null = null;
-  return pipelines.map((pipeline, at) => {
+  const outcomes = pipelines.map((pipeline, at) => {
     const run = runs[at];
     const turn = before;
     before = pipeline.done.catch(() => undefined);
-    if (run === undefined) return pipeline.done;
-    if (turn === null) return whileCancellable(session, canceller, pipeline, run);
-    return turn.then(() => whileCancellable(session, canceller, pipeline, run));
+    const cancellable = (): Promise<PipelineOutcome> =>
+      run === undefined ? pipeline.done : whileCancellable(session, canceller, pipeline, run);
+    return inStep(session, opening, turn === null ? cancellable() : turn.then(cancellable));
   });
+  return { outcomes, isReset: resetOf(session, canceller, reset, before) };
 }
 
-function pipelineOf(session: Session, run: PipelineRun): Pipeline {
-  return new Pipeline(run.steps, session.prepared, run);
+/** Takes away what a request has left in the session. False: nobody may use it any more. */
+export function reset(session: Session, timer: Pick<Canceller, "clock">): Promise<boolean> {
+  return runReset(session, timer, RESET);
+}
+
+function runReset(session: Session, timer: Pick<Canceller, "clock">, text: string): Promise<boolean> {
+  const pipeline = Pipeline.script(text, session.prepared);
+  session.client.query(pipeline);
+  return resetOf(session, timer, pipeline, null);
+}
+
+/** Nobody waits without end for a host that may be gone: cut, the server undoes what is open. */
+async function resetOf(
+  { client }: Session,
+  { clock }: Pick<Canceller, "clock">,
+  { done }: Pipeline,
+  before: Promise<unknown> | null,
+): Promise<boolean> {
+  const isDone = done.then(isClean, () => false);
+  await before;
+  const stopCut = clock.after(RESET_PATIENCE_MS, () => {
+    destroy(client);
+  });
+  return isDone.finally(stopCut);
+}
+
+function openingOf(session: Session): Pipeline[] {
+  if (!session.mustDiscard) return [];
+  session.mustDiscard = false;
+  session.prepared.forget();
+  return [Pipeline.script(DISCARD_ALL, session.prepared)];
+}
+
+function send(session: Session, pipelines: readonly Pipeline[]): void {
+  Pipeline.join(pipelines);
+  for (const pipeline of pipelines) session.client.query(pipeline);
+}
+
+async function inStep(
+  session: Session,
+  opening: readonly Pipeline[],
+  running: Promise<PipelineOutcome>,
+): Promise<PipelineOutcome> {
+  try {
+    // It cannot fail in a session that was reset; should it, nobody may rely on what ran behind it.
+    for (const { done } of opening)
+      if ((await done).error !== null) throw new OutOfStep("the session could not be reset");
+    return await running;
+  } catch (cause) {
+    running.catch(() => undefined);
+    if (cause instanceof OutOfStep) {
+      session.isLost = true;
+      destroy(session.client);
+    }
+    throw cause;
+  }
 }
 
 async function whileCancellable(
@@ -128,18 +203,7 @@ function cutIfPatienceEnds({ client }: Session, canceller: Canceller): () => voi
   });
 }
 
-/** Ends what is open in the session. False when that failed: nobody may use the session any more. */
-export async function rollBack({ client }: Session, { clock }: Pick<Canceller, "clock">): Promise<boolean> {
-  // Cut, the server undoes it all the same; and nobody need wait for a host that is gone.
-  const stopCut = clock.after(ROLLBACK_PATIENCE_MS, () => {
-    destroy(client);
-  });
-  try {
-    await client.query("ROLLBACK");
-    return true;
-  } catch {
-    return false;
-  } finally {
-    stopCut();
-  }
+/** Ends what is open in the session, and resets it. False when that failed: nobody may use the session any more. */
+export function rollBack(session: Session, timer: Pick<Canceller, "clock">): Promise<boolean> {
+  return runReset(session, timer, `ROLLBACK; ${RESET}`);
 }

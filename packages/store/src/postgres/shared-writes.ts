@@ -15,9 +15,9 @@ import {
 } from "./execute.ts";
 import { Pace } from "./pace.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
-import { rollBack, runTogether, type Session } from "./session.ts";
+import { enter, rollBack, runTogether, type Session } from "./session.ts";
 import { CANCELLED } from "./sqlstate.ts";
-import { cancelledFor, type WritePool } from "./write-pool.ts";
+import { cancelledFor, principalOf, type WritePool } from "./write-pool.ts";
 
 export interface SharedWritesOptions {
   readonly pool: WritePool;
@@ -155,10 +155,10 @@ export class SharedWrites {
       while (keep && !lease.session.isLost && this.#queue[0]?.spec.epoch === epoch) {
         keep = await this.#serveBatch(lease.session);
         // Others want the session too: an interactive transaction, or one that leaves traces.
-        if (pool.isWaitedFor) break;
+        if (pool.isWaitedFor || pool.mustVet(lease.session)) break;
       }
     } finally {
-      lease.release({ keep, scrub: false });
+      lease.release({ keep, isReset: true });
       this.#servers--;
       this.#callServers();
     }
@@ -182,7 +182,8 @@ export class SharedWrites {
     let lastMs = clock.monotonicMs();
     const observer = this.#options.observer();
     if (observer !== null) for (const { sinceMs } of batch) observer.onWaited(lastMs - sinceMs);
-    const running = runTogether(
+    enter(session, principalOf(batch[0]?.spec));
+    const { outcomes: running, isReset } = runTogether(
       session,
       parts.canceller,
       planned.map(({ run }) => run),
@@ -204,7 +205,7 @@ export class SharedWrites {
       lastMs = nowMs;
       await served.take(waiting, planned[at] as Planned, outcome);
     }
-    const isUsable = await served.end();
+    const isUsable = await served.end(isReset);
     // They come first: those behind them came later.
     this.#queue.unshift(...served.unserved);
     return isUsable;
@@ -220,7 +221,9 @@ export class SharedWrites {
     const batch = [first];
     if (this.#mayShare(first))
       for (const other of others) {
-        if (other.spec.epoch !== first.spec.epoch || !this.#mayShare(other)) break;
+        const isAlike =
+          other.spec.epoch === first.spec.epoch && principalOf(other.spec) === principalOf(first.spec);
+        if (!isAlike || !this.#mayShare(other)) break;
         batch.push(other);
       }
     this.#queue.splice(0, batch.length);
@@ -296,11 +299,14 @@ class Served {
   }
 
   /** True when the session may be used again. */
-  async end(): Promise<boolean> {
-    if (this.#needsRollback && !this.#isBroken)
-      this.#isBroken = !(await rollBack(this.#session, this.#options.parts.canceller));
+  async end(isReset: Promise<boolean>): Promise<boolean> {
+    const { canceller } = this.#options.parts;
+    // In a failed transaction the reset has failed as well.
+    const mustRollBack = this.#needsRollback && !this.#isBroken;
+    if (mustRollBack) this.#isBroken = !(await rollBack(this.#session, canceller));
     for (const refuse of this.#refusals) refuse();
-    return !this.#isBroken && !this.#session.isLost && !this.#session.wasCancelled;
+    if (this.#isBroken || this.#session.isLost || this.#session.wasCancelled) return false;
+    return mustRollBack || isReset;
   }
 }
 

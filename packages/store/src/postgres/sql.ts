@@ -1,5 +1,6 @@
 // Every SQL text that the adapter sends, with what each is for. Functions and operators are named with their schema where
 // they run on a connection that user statements share: a changed search_path must not change their meaning.
+import { roleFaults } from "./role-faults.ts";
 
 /**
  * The epoch of this very server process in this very database, or NULL when it has none. The view says when the sentinel's row
@@ -14,9 +15,14 @@ const SEGMENT_BYTES = "pg_size_bytes(current_setting('wal_segment_size'))::text"
 const holder = (activity: string): string =>
   `concat(${activity}.pid, '/', (extract(epoch FROM ${activity}.backend_start) * 1000000)::bigint)`;
 
-/** What a new session of the write pool says of itself. */
-export const ADMISSION = `SELECT pg_is_in_recovery() AS in_recovery, ${SEGMENT_BYTES} AS segment_bytes,
-  (SELECT ${holder("a")} FROM pg_stat_get_activity(pg_backend_pid()) a) AS holder`;
+/**
+ * What a session of the write pool says of itself. The role may have a search path of its own, so a transaction with ours is
+ * around it.
+ */
+export const ADMISSION = `BEGIN READ ONLY; SET LOCAL search_path TO pg_catalog, pg_temp;
+SELECT pg_is_in_recovery()::text, ${SEGMENT_BYTES}, session_user::text,
+  (SELECT ${holder("a")} FROM pg_stat_get_activity(pg_backend_pid()) a);
+${roleFaults("session_user")}; COMMIT`;
 
 /**
  * $1 id, $2 the epoch in which the request arrived. In any other epoch the NULL violates NOT NULL, and nothing commits. An id that may
@@ -32,15 +38,14 @@ export const COMMIT_EARLY = "SET LOCAL synchronous_commit TO off";
 export const COMMIT = "COMMIT";
 
 /** Read after COMMIT on the same connection: an upper bound of the commit record's place. */
-export const POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text, ${SENTINEL_EPOCH}::pg_catalog.text`;
+export const POSITION = "SELECT pg_catalog.pg_current_wal_insert_lsn(), highwater.sentinel_epoch()";
 
 /**
  * What a snapshot can show lies below: the log's end is read after the snapshot was taken, within one statement. Two equal
  * snapshots show the same transactions.
  */
-export const SNAPSHOT_POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn()::pg_catalog.text,
-  ${SENTINEL_EPOCH}::pg_catalog.text, pg_catalog.pg_current_snapshot()::pg_catalog.text,
-  pg_catalog.pg_current_wal_flush_lsn()::pg_catalog.text`;
+export const SNAPSHOT_POSITION = `SELECT pg_catalog.pg_current_wal_insert_lsn(), highwater.sentinel_epoch(),
+  pg_catalog.pg_current_snapshot(), pg_catalog.pg_current_wal_flush_lsn()`;
 
 /**
  * $1 epoch, $2 offset that have to be in the snapshot, or NULL. The function is the migration's; so are the reasons. The last

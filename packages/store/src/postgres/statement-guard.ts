@@ -101,6 +101,8 @@ export interface StatementFacts {
   readonly refusal: Refusal;
   readonly changesSession: boolean;
   readonly changesRows: boolean;
+  /** It goes back to a savepoint: of all that begins with ROLLBACK, nothing else is let through. */
+  readonly rollsBack: boolean;
 }
 
 const FACTS_KEPT = 1_024;
@@ -112,7 +114,11 @@ const known = new Map<string, StatementFacts>();
 export function factsOf(sql: string): StatementFacts {
   const found = known.get(sql);
   if (found !== undefined) return found;
-  const facts = { refusal: refusal(sql), changesSession: changesSession(sql), changesRows: changesRows(sql) };
+  const rollsBack = leadingWords(sql, 1)[0] === "ROLLBACK";
+  const facts = {
+    ...{ refusal: refusal(sql), changesSession: changesSession(sql) },
+    ...{ changesRows: changesRows(sql), rollsBack },
+  };
   if (sql.length > KEPT_CHARS) return facts;
   if (known.size >= FACTS_KEPT) known.clear();
   known.set(sql, facts);

@@ -3,9 +3,11 @@
 import pg from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { destroy, startupOptions } from "./channel.ts";
+import { type Clock } from "../clock.ts";
 import { PostgresClient } from "./client.ts";
+import { Pipeline } from "./pipeline.ts";
 import { PreparedStatements } from "./prepared.ts";
-import { type Session } from "./session.ts";
+import { enter, reset, type Session } from "./session.ts";
 import { ADMISSION } from "./sql.ts";
 
 export interface WritePoolOptions {
@@ -19,6 +21,7 @@ export interface WritePoolOptions {
   readonly connectTimeoutMs: number;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
+  readonly clock: Clock;
   /** Sessions of a node in recovery will do: nothing is written in them. */
   readonly onReplica?: boolean;
 }
@@ -26,18 +29,17 @@ export interface WritePoolOptions {
 /** A session that one transaction has to itself. It must be released, once. */
 export interface SessionLease {
   readonly session: Session;
-  /** `keep`: the session is in a known state and idle. `scrub`: what it was used for may have left traces in it. */
-  release(how: { readonly keep: boolean; readonly scrub: boolean }): void;
+  /** `keep`: the session is in a known state and idle. `isReset`: it keeps nothing of what it was used for. */
+  release(how: { readonly keep: boolean; readonly isReset: boolean }): void;
 }
 
-interface Admission {
-  readonly in_recovery: boolean;
-  readonly segment_bytes: string;
-  readonly holder: string;
+interface Admission extends Pick<Session, "segmentBytes" | "holder" | "vettedMs"> {
+  readonly inRecovery: boolean;
 }
 
 export interface UseOptions {
-  readonly resetAfter: boolean;
+  /** Whose transaction it is; see `principalOf`. */
+  readonly principal: string;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -53,6 +55,10 @@ const WHILE_CLIENT_LIVES = {
   tcp_keepalives_count: "4",
   tcp_user_timeout: "30000",
 } as const;
+/** What a role is may change while its sessions are pooled: so old the last look may be. */
+const VETTED_MS = 60_000;
+/** The place of its first answer among those of ADMISSION. */
+const ADMISSION_AT = 2;
 /** What pg-pool says to those who have waited in vain for a session; it has no code for it. */
 const POOL_TIMEOUT = "timeout exceeded when trying to connect";
 /** SQLSTATE class of "out of connections" and its like. */
@@ -83,6 +89,7 @@ export class WritePool {
    */
   async use<T>(epoch: EpochId, how: UseOptions, work: (session: Session) => Promise<T>): Promise<T> {
     const lease = await this.acquire(epoch, how.signal);
+    enter(lease.session, how.principal);
     let keep = false;
     try {
       const result = await work(lease.session);
@@ -95,7 +102,7 @@ export class WritePool {
       }
       throw cause;
     } finally {
-      lease.release({ keep, scrub: how.resetAfter });
+      lease.release({ keep, isReset: false });
     }
   }
 
@@ -106,6 +113,7 @@ export class WritePool {
     let session: Session;
     try {
       session = this.#sessions.get(client) ?? (await this.#admit(client));
+      if (this.mustVet(session)) session.vettedMs = (await this.#vet(client)).vettedMs;
     } catch (cause) {
       this.#inUse.delete(client);
       client.release(true);
@@ -113,13 +121,18 @@ export class WritePool {
     }
     return {
       session,
-      release: ({ keep, scrub }) => {
+      release: ({ keep, isReset }) => {
         this.#inUse.delete(client);
         if (!keep || session.isLost || session.wasCancelled) client.release(true);
-        else if (scrub) void this.#scrub(client);
-        else client.release();
+        else if (isReset) client.release();
+        else void this.#resetAndRelease(session);
       },
     };
+  }
+
+  /** Its role was vetted too long ago: a session that is always busy has to come back for it. */
+  mustVet({ vettedMs }: Session): boolean {
+    return this.#options.clock.monotonicMs() - vettedMs > VETTED_MS;
   }
 
   /** Somebody waits for a session. */
@@ -234,40 +247,46 @@ export class WritePool {
 
   /** First use of a session: it must have been opened on a primary, or PostgreSQL keeps it a reader of the old role. */
   async #admit(client: pg.PoolClient): Promise<Session> {
-    try {
-      const { rows } = await client.query<Admission>(ADMISSION);
-      const [row] = rows;
-      const { onReplica = false } = this.#options;
-      // One that only reads asks with each snapshot where it is.
-      if (row === undefined || (row.in_recovery && !onReplica))
-        throw new Error("the node is still a replica");
-      const session: Session = {
-        client,
-        prepared: new PreparedStatements(),
-        segmentBytes: BigInt(row.segment_bytes),
-        holder: row.holder,
-        wasCancelled: false,
-        isLost: false,
-      };
-      client.on("end", () => {
-        session.isLost = true;
-      });
-      this.#sessions.set(client, session);
-      return session;
-    } catch (cause) {
-      throw new HighwaterError("primary_unavailable", { retryAfterMs: 1_000 }, { cause });
-    }
+    const { onReplica = false } = this.#options;
+    const { inRecovery, ...known } = await this.#vet(client);
+    // One that only reads asks with each snapshot where it is.
+    if (inRecovery && !onReplica) throw unusable(new Error("the node is still a replica"));
+    const session: Session = {
+      client,
+      ...{ ...known, prepared: new PreparedStatements() },
+      ...{ principal: null, mustDiscard: false, wasCancelled: false, isLost: false },
+    };
+    client.on("end", () => {
+      session.isLost = true;
+    });
+    this.#sessions.set(client, session);
+    return session;
   }
 
-  /** Off the caller's path: gives the session back to others only as good as new. */
-  async #scrub(client: pg.PoolClient): Promise<void> {
-    try {
-      await client.query("DISCARD ALL");
-      this.#sessions.get(client)?.prepared.clear();
-      client.release();
-    } catch {
-      client.release(true);
-    }
+  /** Errors: `forbidden` when requests must not run as the role; the service's own role is the operator's choice. */
+  async #vet(client: pg.PoolClient): Promise<Admission> {
+    // What the answer says may be as old as the question.
+    const vettedMs = this.#options.clock.monotonicMs();
+    const { role } = this.#options;
+    const vetting = Pipeline.script(ADMISSION, new PreparedStatements());
+    client.query(vetting);
+    const { results, error } = await vetting.done.catch((cause: unknown) => {
+      throw unusable(cause);
+    });
+    const [inRecovery, segmentBytes, user, holder] = results[ADMISSION_AT]?.rows[0] ?? [];
+    if (error !== null || segmentBytes == null || holder == null) throw unusable(error);
+    const faults = results[ADMISSION_AT + 1]?.rows.map(([fault]) => String(fault)) ?? [];
+    if (role !== null && user !== role) faults.push(`is logged in as ${String(user)}`);
+    if (role !== null && faults.length > 0)
+      throw new HighwaterError("forbidden", {
+        detail: `No request runs as the role ${role}: it ${faults.join("; it ")}. Take that from the role, or give the key another one.`,
+      });
+    return { inRecovery: inRecovery === "true", segmentBytes: BigInt(segmentBytes), holder, vettedMs };
+  }
+
+  /** Off the caller's path: gives the session back only when it keeps nothing of what it was used for. */
+  async #resetAndRelease(session: Session): Promise<void> {
+    session.client.release(!(await reset(session, this.#options)));
   }
 
   /** Ends every session; work in flight fails as if the connection had died. */
@@ -293,6 +312,15 @@ export class WritePool {
     this.#closed = true;
     this.reset();
   }
+}
+
+/** Whose transaction it is: requests of one principal may share a session's prepared statements, and those of two may not. */
+export function principalOf(spec: { readonly principal?: string } | undefined): string {
+  return spec?.principal ?? "";
+}
+
+function unusable(cause: unknown): HighwaterError {
+  return new HighwaterError("primary_unavailable", { retryAfterMs: 1_000 }, { cause });
 }
 
 export function cancelledFor(reason: unknown): HighwaterError {

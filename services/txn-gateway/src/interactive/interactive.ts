@@ -468,7 +468,9 @@ export class Interactive {
       if (ended?.entry === open.known) throw goneError(id, ended.end);
       if (transaction.isOver || bounds.signal.aborted) {
         const detail = why instanceof Error ? why.message : "A statement failed.";
-        await this.#end(id, open, { how: "aborted", detail });
+        // It may have ended by other means than its end: its receipt tells.
+        const how = why instanceof HighwaterError && why.outcome === "unknown" ? "unknown" : "aborted";
+        await this.#end(id, open, { how, detail });
       }
       throw withOpen(why, this.#open.has(id));
     } finally {

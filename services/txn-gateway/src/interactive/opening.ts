@@ -1,5 +1,6 @@
 // The opening of an interactive transaction on the database, within the time and for as long as its client is there.
 import { HighwaterError } from "@highwater/protocol";
+import { sessionPrincipal } from "@highwater/service";
 import { type Opening } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
 import { lifespanMs, refuseTruncated, withinTime } from "../bounds.ts";
@@ -27,6 +28,7 @@ export async function openOn(
   const spec = {
     ...{ id: request.id, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
     ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest: INTERACTIVE },
+    principal: sessionPrincipal(principal),
     statementTimeoutMs: principal.limits.statementTimeoutMs,
     lockTimeoutMs: principal.limits.lockTimeoutMs,
     limitMs: lifespanMs(limits.totalTimeoutMs, "interactive"),

@@ -147,9 +147,7 @@ async function requireRole(command: CreateCommand, node: string, deps: KeysDeps)
 export function roleFaults(facts: RoleFacts): string[] {
   const faults: string[] = [];
   if (!facts.canLogin) faults.push("cannot log in (ALTER ROLE … LOGIN)");
-  if (facts.isPrivileged) faults.push("is a superuser, or can become one: a key must not be worth that much");
-  else if (facts.reachesService)
-    faults.push("can read keys, or change what the service keeps in the database");
+  faults.push(...facts.faults);
   if (!facts.isApplication) faults.push("lacks the rights of highwater_app (GRANT highwater_app TO …)");
   return faults;
 }
