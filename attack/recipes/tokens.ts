@@ -21,10 +21,12 @@ async function traces(target: Target): Promise<Traces> {
   };
 }
 
-/** A token of the first version: flags, id, epoch, owner, offset; nothing in it is secret. */
+/** Flags, a key's number, id, epoch, no parent, no owner, an offset, and a MAC of zeros: all but the MAC is known to everybody. */
 function unsigned(id: string, epoch: string): string {
   const uuids = `${id}${epoch}`.replaceAll("-", "");
-  return `hw1_${Buffer.from(`00${uuids}0de0b6b3a7640000`, "hex").toString("base64url")}`;
+  const none = "00".repeat(16);
+  const hex = `0001${uuids}${none}${none}0de0b6b3a7640000${none}`;
+  return `hw2_${Buffer.from(hex, "hex").toString("base64url")}`;
 }
 
 /** A real token whose id or offset is another. */
