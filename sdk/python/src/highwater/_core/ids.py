@@ -85,7 +85,7 @@ def decode_token(token: str) -> TokenContent:
 
 
 def _parse_token(data: bytes) -> TokenContent | None:
-    # Flags, a key's number, the id, the epoch, its parent, the owner, another epoch if one is named, the offset, the MAC.
+    # Flags, a key's number, the id, the epoch, its parent, the owner, another epoch if one is named, the offset, a MAC.
     flags = data[0] if data else 0xFF
     if flags & ~_KNOWN_FLAGS:
         return None
