@@ -191,23 +191,19 @@ export class Service {
 
   /** One request for verdicts; at most 10,000 tokens. A tracker that is blind leaves what is open to the next one. */
   async verdicts(request: VerdictsRequest, options: CallOptions): Promise<VerdictsResponse> {
-    const { trackers, monotonicMs, totalMs } = this.deps;
-    const heldMs = request.waitMs ?? 0;
-    const untilMs = monotonicMs() + (options.timeout ?? totalMs + heldMs);
+    const { trackers, monotonicMs } = this.deps;
     for (let asked = 1; ; asked++) {
       let url = "";
       const call: Call<VerdictsResponse> = {
-        ...{ pool: trackers, path: "/v1/durability/verdicts", body: request, heldMs },
+        ...{ pool: trackers, path: "/v1/durability/verdicts", body: request },
+        heldMs: request.waitMs ?? 0,
         accepts: isVerdictsResponse,
         onAnswer: (pin) => (url = pin.url),
       };
-      const answer = await this.read(call, { ...options, timeout: Math.max(0, untilMs - monotonicMs()) });
+      const answer = await this.read(call, options);
       if (!answer.blind) return answer;
       trackers.failed(url, monotonicMs());
-      const isOpen = answer.verdicts.some(
-        (each) => !("error" in each) && /^(pending|unknown)$/.test(each.verdict),
-      );
-      if (!isOpen || asked >= trackers.size || !trackers.hasAwake(monotonicMs())) return answer;
+      if (asked >= trackers.size || !trackers.hasAwake(monotonicMs())) return answer;
     }
   }
 
