@@ -87,7 +87,7 @@ export interface EventExtent {
 }
 
 /** Events in one recording. */
-export const MAX_EVENTS_PER_RECORDING = 1_000;
+export const MAX_EVENTS_PER_RECORDING = 5_000;
 
 /**
  * Every call is answered by the primary that is in the given epoch, or by nobody.

@@ -30,9 +30,13 @@ const LOCK_COUNTER = `INSERT INTO highwater.event_counter AS c (seq, n) VALUES (
 ON CONFLICT (only_row) DO UPDATE SET seq = excluded.seq, n = CASE WHEN c.seq = excluded.seq THEN c.n ELSE 0 END
 WHERE excluded.seq >= c.seq RETURNING c.seq::text, c.n::text`;
 
-const COLUMNS = `seq::text, n::text, key, type, owner::text, (extract(epoch FROM at) * 1000)::float8 AS at_ms, data::text`;
+const PLACED = `seq::text, n::text, key, type, owner::text, (extract(epoch FROM at) * 1000)::float8 AS at_ms`;
+const COLUMNS = `${PLACED}, data::text`;
 
-/** $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data. All who record wait for the counter: no races here. */
+/**
+ * $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data. All who record wait for the counter: no races here.
+ * The data of what is fresh do not come back: they are what was asked for.
+ */
 const INSERT = `WITH fresh AS (
   INSERT INTO highwater.event (seq, n, key, type, owner, at, data)
   SELECT $1::bigint, $2::bigint + row_number() OVER (ORDER BY asked.place), asked.key, asked.type, asked.owner,
@@ -44,7 +48,7 @@ const INSERT = `WITH fresh AS (
 ), counted AS (
   UPDATE highwater.event_counter SET n = $2::bigint + (SELECT count(*) FROM fresh)
 )
-SELECT ${COLUMNS}, true AS is_fresh FROM fresh
+SELECT ${PLACED}, NULL AS data, true AS is_fresh FROM fresh
 UNION ALL SELECT ${COLUMNS}, false FROM highwater.event WHERE key = ANY ($3::text[])`;
 
 /** $1 keys. What is recorded instead gets places of its own. */
@@ -153,13 +157,14 @@ export class PostgresEvents implements EventStore {
   }
 
   async #insert(client: ClientBase, from: Counter, byKey: ReadonlyMap<string, NewEvent>): Promise<Recorded> {
-    const rows = await insert(client, from, [...byKey.values()]);
-    const recorded = new Map(rows.map((row) => [row.key, recordedEvent(row)]));
-    const told: FreshEvent[] = rows.filter(isFresh).map(({ key }) => recorded.get(key) ?? missing(key));
+    const inserted = await insert(client, from, [...byKey.values()]);
+    const recorded = new Map([...inserted].map(([key, { event }]) => [key, event]));
+    const of = (isFresh: boolean): RecordedEvent[] =>
+      [...inserted.values()].filter((each) => each.isFresh === isFresh).map(({ event }) => event);
+    const told: FreshEvent[] = of(true);
     const counted = { seq: from.seq, n: String(BigInt(from.n) + BigInt(told.length)) };
-    const known = rows.filter((row) => !isFresh(row)).map(({ key }) => key);
     let fresh = told.length;
-    for (const event of await improve(client, counted, { recorded, known, byKey })) {
+    for (const event of await improve(client, counted, { known: of(false), byKey })) {
       const replaced = recorded.get(event.key) ?? missing(event.key);
       if (comparePlaces(event, replaced) !== 0) fresh++;
       told.push({ ...event, replaced });
@@ -232,7 +237,8 @@ interface EventRow extends Counter {
   readonly type: DurabilityEventType;
   readonly owner: string | null;
   readonly at_ms: number;
-  readonly data: string;
+  /** Null: as it was asked for. */
+  readonly data: string | null;
   readonly is_fresh?: boolean;
 }
 
@@ -241,14 +247,17 @@ interface Recorded {
   readonly fresh: number;
 }
 
-const isFresh = ({ is_fresh }: EventRow): boolean => is_fresh === true;
+interface InsertedEvent {
+  readonly event: RecordedEvent;
+  readonly isFresh: boolean;
+}
 
 /** What is recorded under these keys now, also what was before. */
 async function insert(
   client: ClientBase,
   from: Counter,
   events: readonly NewEvent[],
-): Promise<readonly EventRow[]> {
+): Promise<ReadonlyMap<string, InsertedEvent>> {
   const { rows } = await client.query<EventRow>({
     name: "record-events",
     text: INSERT,
@@ -261,38 +270,41 @@ async function insert(
       events.map(({ data }) => asciiJson(data)),
     ],
   });
-  return rows;
+  const asked = new Map(events.map((event) => [event.key, event.data]));
+  return new Map(
+    rows.map((row) => {
+      const isFresh = row.is_fresh === true;
+      const event = isFresh ? placedEvent(row, asked.get(row.key) ?? missing(row.key)) : recordedEvent(row);
+      return [row.key, { event, isFresh }];
+    }),
+  );
 }
 
-/** Replaces those of the `known` keys of which there is more to say now. */
+/** Replaces those of the known events of which there is more to say now. */
 async function improve(
   client: ClientBase,
   from: Counter,
   {
-    recorded,
     known,
     byKey,
-  }: Pick<Recorded, "recorded"> & {
-    readonly known: readonly string[];
-    readonly byKey: ReadonlyMap<string, NewEvent>;
-  },
+  }: { readonly known: readonly RecordedEvent[]; readonly byKey: ReadonlyMap<string, NewEvent> },
 ): Promise<RecordedEvent[]> {
-  const better = known.map((key) => {
-    const [old, event] = [recorded.get(key) ?? missing(key), byKey.get(key) ?? missing(key)];
-    return { old, event, what: whatIsBetter(old, event) };
+  const better = known.map((old) => {
+    const event = byKey.get(old.key) ?? missing(old.key);
+    return { event, what: whatIsBetter(old, event) };
   });
   const owned = better.filter(({ what }) => what === "owner").map(({ event }) => event);
   const told = better.filter(({ what }) => what === "metadata").map(({ event }) => event);
-  const rows: EventRow[] = [];
+  const improved: RecordedEvent[] = [];
   if (owned.length > 0) {
     await client.query(REMOVE, [owned.map(({ key }) => key)]);
-    rows.push(...(await insert(client, from, owned)));
+    for (const { event } of (await insert(client, from, owned)).values()) improved.push(event);
   }
   if (told.length > 0) {
     const values = [told.map(({ key }) => key), told.map(({ data }) => asciiJson(data))];
-    rows.push(...(await client.query<EventRow>(REVISE, values)).rows);
+    improved.push(...(await client.query<EventRow>(REVISE, values)).rows.map(recordedEvent));
   }
-  return rows.map(recordedEvent);
+  return improved;
 }
 
 /** In a transaction of the epoch, holding the counter. A failure ends the connection, and with it the transaction. */
@@ -345,6 +357,10 @@ function asciiJson(data: Readonly<Record<string, unknown>>): string {
 }
 
 function recordedEvent(row: EventRow): RecordedEvent {
+  return placedEvent(row, JSON.parse(row.data ?? missing(row.key)) as RecordedEvent["data"]);
+}
+
+function placedEvent(row: EventRow, data: RecordedEvent["data"]): RecordedEvent {
   return {
     seq: Number(row.seq),
     n: Number(row.n),
@@ -352,6 +368,6 @@ function recordedEvent(row: EventRow): RecordedEvent {
     type: row.type,
     owner: row.owner === null ? null : BigInt(row.owner),
     atMs: Math.floor(row.at_ms),
-    data: JSON.parse(row.data) as Readonly<Record<string, unknown>>,
+    data,
   };
 }

@@ -53,7 +53,7 @@ interface Unsafe {
 /** Of what waits, so much is in memory; the rest is on disk alone. */
 const AHEAD_EVENTS = 10_000;
 const AHEAD_BYTES = 8 * 1024 * 1024;
-const BATCH_BYTES = 1024 * 1024;
+const BATCH_BYTES = 4 * 1024 * 1024;
 const RETRY_MS = 100;
 const RETRY_MS_MAX = 5_000;
 /** Whatever else happens, one looks so often whether something can be done. */
