@@ -5,11 +5,8 @@ export interface Recipe {
   /** Of docs/security.md. */
   readonly item: string;
   readonly title: string;
+  /** It is known to achieve something, and docs/security.md says so. */
+  readonly isOpen?: true;
   /** What the attack achieved; null when it was refused or is harmless. */
   run(target: Target): Promise<string | null>;
-}
-
-/** The first of these that is not null. */
-export function firstOf(...hits: readonly (string | null)[]): string | null {
-  return hits.find((hit) => hit !== null) ?? null;
 }

@@ -32,6 +32,7 @@ export const ROLES: readonly Recipe[] = [
   },
   {
     item: "10",
+    isOpen: true,
     title: "a read key floods the server's log, writes log records, or ends sessions of its role",
     run: async (target) => {
       for (const sql of [

@@ -2,6 +2,7 @@
 import { described, newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 
+const ATTACK_MS = 3_000;
 const INSERT = (id: string): string => `INSERT INTO crane.orders VALUES ('${id}', 'one order')`;
 
 export const SETTLING: readonly Recipe[] = [
@@ -23,9 +24,11 @@ export const SETTLING: readonly Recipe[] = [
     title: "a write key of another tenant uses an open id elsewhere",
     run: async ({ writer, other }) => {
       const open = await other.begin({ statements: [{ sql: INSERT(newId()) }] });
-      await writer.run(["SELECT 1"], { id: open.id }, 1);
-      await writer.begin({ id: open.id }, 2);
+      // They may wait for the id, and longer than an open transaction may idle.
+      const attempts = [writer.run(["SELECT 1"], { id: open.id }, 1), writer.begin({ id: open.id }, 2)];
+      await new Promise((resolve) => setTimeout(resolve, ATTACK_MS));
       const committed = await other.call(open, "commit", { seq: 1 });
+      await Promise.all(attempts);
       return committed.status === 200 ? null : `the victim's commit: ${described(committed)}`;
     },
   },
@@ -49,9 +52,12 @@ export const SETTLING: readonly Recipe[] = [
     title: "a second sender of an id does not end the original",
     run: async ({ writer }) => {
       const open = await writer.begin({ statements: [{ sql: "SELECT pg_sleep(0.1)" }] });
-      const second = await writer.run(["SELECT 2"], { id: open.id }, 1);
-      if (second.status === 200) return `the second sender was answered ${described(second)}`;
+      const sending = writer.run(["SELECT 2"], { id: open.id }, 1);
+      await new Promise((resolve) => setTimeout(resolve, ATTACK_MS));
       const committed = await writer.call(open, "commit", { seq: 1 });
+      const second = await sending;
+      if (second.status === 200 && second.body["replayed"] !== true)
+        return `the second sender was answered ${described(second)}`;
       return committed.status === 200 ? null : `the original's commit: ${described(committed)}`;
     },
   },
