@@ -20,13 +20,13 @@ export interface Committed {
 /** Both the announcements of one batch and the tokens of one request. */
 const BATCH: typeof LIMITS.tokensPerRequest = 10_000;
 
-const PROCEDURE = `CREATE OR REPLACE PROCEDURE bench_commit(ids uuid[], INOUT epoch uuid, INOUT offsets bigint[]) LANGUAGE plpgsql AS $$
-DECLARE one uuid;
+const PROCEDURE = `CREATE OR REPLACE PROCEDURE bench_commit(ids uuid[], tags uuid[], INOUT epoch uuid, INOUT offsets bigint[]) LANGUAGE plpgsql AS $$
+DECLARE n int;
 BEGIN
   SELECT s.id INTO epoch FROM highwater.epoch_sentinel s;
   offsets := '{}';
-  FOREACH one IN ARRAY ids LOOP
-    INSERT INTO highwater.receipt (id, epoch) VALUES (one, bench_commit.epoch);
+  FOR n IN 1 .. cardinality(ids) LOOP
+    INSERT INTO highwater.receipt (id, tag, epoch, digest) VALUES (ids[n], tags[n], bench_commit.epoch, 1);
     COMMIT;
     offsets := offsets || (pg_current_wal_insert_lsn() - '0/0')::bigint;
   END LOOP;
@@ -44,14 +44,15 @@ export function newIds(count: number): TxnId[] {
  */
 export async function commitMany(url: string, count: number): Promise<Committed[]> {
   const ids = newIds(count);
+  const keys = testDeploymentKeys();
   const server = new pg.Client({ connectionString: url });
   await server.connect();
   try {
     await server.query("SET synchronous_commit = off");
     await server.query(PROCEDURE);
     const { rows } = await server.query<{ epoch: EpochId; offsets: string[] }>(
-      "CALL bench_commit($1::uuid[], NULL, NULL)",
-      [ids],
+      "CALL bench_commit($1::uuid[], $2::uuid[], NULL, NULL)",
+      [ids, ids.map((id) => keys.receiptTag(0n, id))],
     );
     const [row] = rows;
     if (row?.offsets.length !== count) throw new Error("not every transaction has committed");

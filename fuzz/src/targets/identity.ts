@@ -117,12 +117,12 @@ const claims = pure({
       if (made === null) continue;
       assert.equal(made.role, "app_orders");
       assert.match(made.id, /^[\w.@|:/#?~-]{1,200}$/, "it may stand in a log");
-      assert.equal(BigInt.asIntN(64, made.owner), made.owner);
+      assert.equal(BigInt.asUintN(128, made.owner), made.owner);
     }
   },
 });
 
-const OWNERS = [0n, -5n, 77n];
+const OWNERS = [0n, 5n, 2n ** 128n - 1n];
 const HEADERS = new SessionHeaders("gateway-1", testDeploymentKeys());
 const BEGUN: Begun = {
   ...{ id: ID as TxnId, access: "write", epoch: EPOCH as EpochId, digest: "0123456789abcdef" },

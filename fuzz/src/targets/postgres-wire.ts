@@ -14,8 +14,10 @@ const CALL_MS = 400;
 export function callsOf(store: PostgresStore, epoch: string): (() => Promise<unknown>)[] {
   const common = { epoch: epoch as EpochId, isolation: "serializable", readOnly: false } as const;
   const id = () => makeUuidV7(Date.now(), new Uint8Array(10));
+  const key = () => ({ id: id(), tag: id() });
   const spec = {
     ...common,
+    digest: 1n,
     maxRows: 10,
     maxBytes: 10_000,
     statements: [{ sql: "SELECT 1, 'a'", params: [] }],
@@ -23,12 +25,12 @@ export function callsOf(store: PostgresStore, epoch: string): (() => Promise<unk
   return [
     () => store.probe(NODE),
     () => store.positions(NODE),
-    () => store.execute(NODE, { ...spec, id: id() }),
+    () => store.execute(NODE, { ...spec, ...key() }),
     async () => {
-      const opening = await store.begin(NODE, { ...spec, id: id() });
+      const opening = await store.begin(NODE, { ...spec, ...key() });
       if (opening.kind === "open") await opening.transaction.rollback();
     },
-    () => store.lookUp(NODE, [id()]),
+    () => store.lookUp(NODE, [key()]),
     () => store.helpFlush(NODE, epoch as EpochId),
   ];
 }

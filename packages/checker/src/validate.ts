@@ -158,7 +158,9 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     inserted: values,
     transfers: listOf(object({ txn: text, from: count, to: count, amount: integer })),
     receipts: listOf(object({ txn: text, kind: oneOf("commit", "aborted", "lost"), epoch: text })),
-    epochs: listOf(object({ id: text, seq: integer, previous: nullOr(text), node: text, reigned: flag, commanded: flag })),
+    epochs: listOf(
+      object({ id: text, seq: integer, previous: nullOr(text), node: text, reigned: flag, commanded: flag }),
+    ),
   }),
 };
 

@@ -13,6 +13,17 @@ const DECIMAL = /^(0|[1-9][0-9]{0,63})$/;
 
 export const ZERO = 0n as Offset;
 
+/** A transaction as its owner names it. Every owner chooses its ids itself, so two owners may choose the same. */
+export interface OwnedId {
+  readonly id: TxnId;
+  readonly owner: bigint;
+}
+
+/** The same as one text. Where nobody is authenticated, it is the id. */
+export function ownedName({ id, owner }: OwnedId): string {
+  return owner === 0n ? id : `${id}/${owner.toString(10)}`;
+}
+
 /** The id in canonical lower case, or undefined when the text is not a UUIDv7. */
 export function parseTxnId(text: string): TxnId | undefined {
   return UUID_V7.test(text) ? (text.toLowerCase() as TxnId) : undefined;

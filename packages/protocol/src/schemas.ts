@@ -146,10 +146,8 @@ const Seq = Type.Integer({
 const Statements = Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements });
 const SomeStatements = Type.Array(Statement, { maxItems: LIMITS.statements });
 
-/** A signed 64-bit tag of whose transaction it is; 0 where nobody is authenticated. */
-export const OwnerText = Type.String({
-  pattern: `^(0|-?(${numbersUpTo("9223372036854775807")})|-9223372036854775808)$`,
-});
+/** An unsigned 128-bit tag of whose transaction it is; 0 where nobody is authenticated. */
+export const OwnerText = Type.String({ pattern: `^(0|${numbersUpTo(String(2n ** 128n - 1n))})$` });
 
 /** As a pattern: the whole numbers from 1 to the limit, which has more than one digit. */
 function numbersUpTo(limit: string): string {
@@ -501,7 +499,7 @@ export const Announcement = Type.Union([
       by: AttemptName,
       /** So long after this was said the attempt has ended, or its gateway is gone. Until then its id is not settled. */
       endsWithinMs: Type.Integer({ minimum: 1, maximum: LIMITS.endsWithinMs }),
-      /** As in the receipt. Absent: nobody's. */
+      /** Absent: nobody's. */
       owner: Type.Optional(OwnerText),
       /** After so long without being durable at the level it is told as delayed. */
       maxDelayMs: Type.Optional(MaxDelayMs),
@@ -520,7 +518,16 @@ export const Announcement = Type.Union([
     },
     closed,
   ),
-  Type.Object({ kind: Type.Literal("withdrawn"), id: Uuid, epoch: Uuid, by: AttemptName }, closed),
+  Type.Object(
+    {
+      kind: Type.Literal("withdrawn"),
+      id: Uuid,
+      epoch: Uuid,
+      by: AttemptName,
+      owner: Type.Optional(OwnerText),
+    },
+    closed,
+  ),
 ]);
 export type Announcement = Static<typeof Announcement>;
 

@@ -18,7 +18,7 @@ export interface TokenContent {
    * later, by a look-up in a successor's history; a receipt of any other epoch belongs to another attempt.
    */
   readonly attempt: EpochId;
-  /** Whose transaction it is: the tag that its receipt has; 0 where nobody is authenticated. */
+  /** Whose transaction it is, as an unsigned tag of 128 bits; 0 where nobody is authenticated. */
   readonly owner: bigint;
 }
 
@@ -67,7 +67,7 @@ export function encodeToken(content: TokenContent, signer: TokenSigner): string 
   const offset = content.offset.toString(16);
   // As one text, because a token is made for every transaction, and a buffer for each part costs ten times as much.
   const uuids = `${id}${epoch}${parent ?? NO_PARENT}`.replaceAll("-", "");
-  const whose = BigInt.asUintN(128, owner).toString(16).padStart(32, "0");
+  const whose = owner.toString(16).padStart(32, "0");
   const hex =
     byte(flags) +
     byte(kid) +
@@ -128,10 +128,6 @@ function contentOf(signed: Buffer): TokenContent | undefined {
     offset: offset as Offset,
     parent: parent === NO_PARENT ? null : (parent as EpochId),
     attempt,
-    owner: tagOf(BigInt(`0x${hex.slice(2 * OWNER_AT, 2 * ATTEMPT_AT)}`)),
+    owner: BigInt(`0x${hex.slice(2 * OWNER_AT, 2 * ATTEMPT_AT)}`),
   };
 }
-
-/** Tags of 64 bits are signed; a tag of 128 bits is as high as a negative one of them once in 2^65. */
-const LOWEST_SIGNED = 2n ** 128n - 2n ** 63n;
-const tagOf = (owner: bigint): bigint => (owner >= LOWEST_SIGNED ? BigInt.asIntN(64, owner) : owner);

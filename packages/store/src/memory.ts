@@ -8,7 +8,7 @@ import {
   type TxnId,
   txnTimestampMs,
 } from "@highwater/protocol";
-import { type Change } from "./memory/history.ts";
+import { type Change, receiptName } from "./memory/history.ts";
 import { mintEpoch } from "./memory/mint.ts";
 import { type MemoryNode } from "./memory/node.ts";
 import { MemoryTransaction } from "./memory/open-transaction.ts";
@@ -21,11 +21,13 @@ import {
   type Opening,
   type PoolReport,
   type PositionsReport,
+  type ReceiptKey,
   type ReceiptsAsOf,
   type ReceiptState,
   type ReplicaRead,
   type ReplicaReading,
   type RetentionReport,
+  type SettleRequest,
   type Store,
   type StoreNode,
   type TransactionSpec,
@@ -51,7 +53,7 @@ export class MemoryStore implements Store {
   readonly #helper: string;
   /** How often the sessions to a node were dropped: none survives that. */
   readonly #sessions = new Map<string, number>();
-  readonly #givenUp = new Map<TxnId, string>();
+  readonly #givenUp = new Map<string, string>();
 
   constructor(options: MemoryStoreOptions) {
     this.#world = options.world;
@@ -175,9 +177,9 @@ export class MemoryStore implements Store {
     const { changes, results } = run(on.history.rows, spec);
     const commit = (): Execution => {
       if (!spec.readOnly) {
-        const { epoch, owner = 0n, digest = 0n } = spec;
-        const receipt = { kind: "commit", epoch, owner, digest } as const;
-        on.append([...changes, { kind: "receipt", id: spec.id, receipt }]);
+        const { epoch, digest } = spec;
+        const receipt = { kind: "commit", epoch, digest } as const;
+        on.append([...changes, { kind: "receipt", key: spec, receipt }]);
         this.#world.afterCommit(on.spec.id);
       }
       return { kind: "committed", offset: on.end, exact: false, results };
@@ -185,20 +187,20 @@ export class MemoryStore implements Store {
     if (!isSlow(spec.statements)) return commit();
     const wait = new Promise<Execution>((resolve, reject) => {
       const beganMs = this.#world.wallMs();
-      on.open.set(spec.id, { helper: this.#helper, beganMs, commit, client: { resolve, reject } });
+      on.open.set(receiptName(spec), { helper: this.#helper, beganMs, commit, client: { resolve, reject } });
     });
     return { wait };
   }
 
   /** What the receipt's insert would answer, in the order in which a server checks it; null when it goes in. */
   #admitReceipt(on: MemoryNode, spec: TransactionSpec): Execution | null {
-    const state = stateOf(on, spec.id);
+    const state = stateOf(on, spec);
     if (state.kind === "expired") throw new HighwaterError("id_expired", { transactionId: spec.id });
     if (state.kind === "out_of_window")
       throw new HighwaterError("id_out_of_window", { transactionId: spec.id });
     if (on.epoch !== spec.epoch) throw new HighwaterError("epoch_changed", { transactionId: spec.id });
     if (state.kind !== "absent") return { kind: "already_settled" };
-    if (on.open.has(spec.id))
+    if (on.open.has(receiptName(spec)))
       throw new HighwaterError("transaction_in_progress", { transactionId: spec.id, retryAfterMs: 1_000 });
     return null;
   }
@@ -253,46 +255,46 @@ export class MemoryStore implements Store {
     });
   }
 
-  lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf> {
-    return this.#call(node, "lookUp", (on) => asOf(on, ids));
+  lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf> {
+    return this.#call(node, "lookUp", (on) => asOf(on, keys));
   }
 
-  settle(
-    node: string,
-    request: { epoch: EpochId; ids: readonly TxnId[]; tombstone: "aborted" | "lost"; patienceMs: number },
-  ): Promise<ReceiptsAsOf> {
+  settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf> {
     return this.#call(node, "settle", (on) => {
       requirePrimary(on);
-      const absent = new Set(request.ids.filter((id) => stateOf(on, id).kind === "absent"));
-      const held = new Set<TxnId>();
-      if (absent.size > 0) {
+      const absent = request.keys.filter((key) => stateOf(on, key).kind === "absent");
+      const held = new Set<string>();
+      if (absent.length > 0) {
         if (on.epoch !== request.epoch) throw new HighwaterError("epoch_changed");
         // It cannot wait here, so patience is at its end at once.
-        for (const id of absent)
-          if (this.#isLeftAlone(on, id)) held.add(id);
-          else terminate(on, id);
-        const receipt = { kind: request.tombstone, epoch: request.epoch, owner: 0n, digest: 0n };
-        const settled = [...absent].filter((id) => !held.has(id));
-        on.append(settled.map((id): Change => ({ kind: "receipt", id, receipt })));
+        for (const key of absent)
+          if (this.#isLeftAlone(on, key)) held.add(receiptName(key));
+          else terminate(on, key);
+        const receipt = { kind: request.tombstone, epoch: request.epoch, digest: 0n };
+        const settled = absent.filter((key) => !held.has(receiptName(key)));
+        on.append(settled.map((key): Change => ({ kind: "receipt", key, receipt })));
         on.flush();
       }
-      const found = asOf(on, request.ids);
-      const states = new Map(found.receipts);
-      for (const id of held) states.set(id, { kind: "held" });
-      return { ...found, receipts: states };
+      const found = asOf(on, request.keys);
+      const receipts = found.receipts.map((state, at): ReceiptState => {
+        const key = request.keys[at];
+        return key !== undefined && held.has(receiptName(key)) ? { kind: "held" } : state;
+      });
+      return { ...found, receipts };
     });
   }
 
-  #isLeftAlone(on: MemoryNode, id: TxnId): boolean {
-    const open = on.open.get(id);
+  #isLeftAlone(on: MemoryNode, key: ReceiptKey): boolean {
+    const name = receiptName(key);
+    const open = on.open.get(name);
     if (open === undefined) return false;
     if (open.client === null && open.helper === this.#helper) return false;
-    if (this.#givenUp.get(id) === open.helper) return false;
+    if (this.#givenUp.get(name) === open.helper) return false;
     return on.limitMs === 0 || this.#world.wallMs() - open.beganMs <= on.limitMs;
   }
 
-  giveUp(_node: string, id: TxnId, holder: string): void {
-    this.#givenUp.set(id, holder);
+  giveUp(_node: string, key: ReceiptKey, holder: string): void {
+    this.#givenUp.set(receiptName(key), holder);
   }
 
   maintain(node: string, request: { expireBeforeMs: number | null }): Promise<RetentionReport> {
@@ -369,23 +371,24 @@ function requirePrimary(node: MemoryNode): void {
   if (node.role !== "primary") throw new Error(`node ${node.spec.id} is a replica`);
 }
 
-function terminate(node: MemoryNode, id: TxnId): void {
-  node.open.get(id)?.client?.reject(new Error("terminated by another process"));
-  node.open.delete(id);
+function terminate(node: MemoryNode, key: ReceiptKey): void {
+  const name = receiptName(key);
+  node.open.get(name)?.client?.reject(new Error("terminated by another process"));
+  node.open.delete(name);
 }
 
-function stateOf(node: MemoryNode, id: TxnId): ReceiptState {
+function stateOf(node: MemoryNode, key: ReceiptKey): ReceiptState {
   const { receipts, window } = node.history;
-  const receipt = receipts.get(id);
-  if (receipt !== undefined) return receipt;
-  const atMs = txnTimestampMs(id);
+  const found = receipts.get(receiptName(key));
+  if (found !== undefined) return { kind: found.kind, epoch: found.epoch, digest: found.digest };
+  const atMs = txnTimestampMs(key.id);
   if (atMs < window.expiredBeforeMs) return { kind: "expired" };
   return { kind: atMs < window.ceilingMs ? "absent" : "out_of_window" };
 }
 
-function asOf(node: MemoryNode, ids: readonly TxnId[]): ReceiptsAsOf {
+function asOf(node: MemoryNode, keys: readonly ReceiptKey[]): ReceiptsAsOf {
   requirePrimary(node);
   if (node.epoch === null) throw new HighwaterError("epoch_changed", { detail: "The node has no epoch." });
-  const receipts = new Map(ids.map((id): [TxnId, ReceiptState] => [id, stateOf(node, id)]));
+  const receipts = keys.map((key) => stateOf(node, key));
   return { receipts, epoch: node.epoch, asOf: node.end };
 }

@@ -147,8 +147,16 @@ export interface FieldDetails {
   readonly typeModifier: number;
 }
 
-export interface TransactionSpec extends ResultLimits {
+/**
+ * What a receipt is found by. The tag is a UUID that only the deployment can compute, from the transaction's owner and id: a row
+ * under the same id with another tag is another transaction's, or forged. A tag appears in no log, error or answer.
+ */
+export interface ReceiptKey {
   readonly id: TxnId;
+  readonly tag: string;
+}
+
+export interface TransactionSpec extends ResultLimits, ReceiptKey {
   /** The epoch in which the request arrived; it runs in this one or not at all. */
   readonly epoch: EpochId;
   readonly statements: readonly Statement[];
@@ -160,9 +168,8 @@ export interface TransactionSpec extends ResultLimits {
   readonly role?: string | null;
   /** Names the owner, key, role and access that it runs for. Sessions keep nothing from one principal to another. */
   readonly principal?: string;
-  /** Whose transaction it is, and a digest of what it runs: both are kept in the receipt. Signed 64-bit; 0 when absent. */
-  readonly owner?: bigint;
-  readonly digest?: bigint;
+  /** A digest of what it runs, kept in the receipt. Signed 64-bit, and 0 only for a read, which writes no receipt. */
+  readonly digest: bigint;
   /** The service's own when null or absent. */
   readonly statementTimeoutMs?: number | null;
   readonly lockTimeoutMs?: number | null;
@@ -183,7 +190,7 @@ export type Execution =
       readonly isFlushed?: boolean;
       readonly results: readonly StatementResult[];
     }
-  /** A receipt with this id exists: nothing was run, the original outcome counts. */
+  /** A receipt with this id and tag exists: nothing was run, the original outcome counts. */
   | { readonly kind: "already_settled" };
 
 /**
@@ -246,7 +253,6 @@ export interface Receipt {
   readonly kind: "commit" | "aborted" | "lost";
   readonly epoch: EpochId;
   /** As the transaction said; 0 for a tombstone. */
-  readonly owner: bigint;
   readonly digest: bigint;
 }
 
@@ -262,10 +268,19 @@ export type ReceiptState =
   | { readonly kind: "out_of_window" };
 
 export interface ReceiptsAsOf {
-  readonly receipts: ReadonlyMap<TxnId, ReceiptState>;
+  /** One for each key that was asked for, in their order. */
+  readonly receipts: readonly ReceiptState[];
   /** End of the log in `epoch`, read after the receipts on the same connection. */
   readonly epoch: EpochId;
   readonly asOf: Offset;
+}
+
+/** Only for transactions that were announced, or that a valid token names: the store keeps what is written here. */
+export interface SettleRequest {
+  readonly epoch: EpochId;
+  readonly keys: readonly ReceiptKey[];
+  readonly tombstone: "aborted" | "lost";
+  readonly patienceMs: number;
 }
 
 export interface RetentionReport {
@@ -335,24 +350,16 @@ export interface Store {
   readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading>;
   /** Brings everything committed so far to the primary's disk and wakes the streams to the replicas. */
   helpFlush(node: string, epoch: EpochId): Promise<void>;
-  lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf>;
+  lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf>;
   /**
-   * Looks the ids up and writes a tombstone for each absent one, so that it can never commit again; durable on the
-   * primary when this resolves. It waits for those who hold ids for `patienceMs` or somewhat longer. A session is ended for
-   * holding an id only if it was given up, or if its transaction is older than the limit of any gateway (`limitMs`); an id of
+   * Looks the keys up and writes a tombstone for each absent one, so that it can never commit again; durable on the
+   * primary when this resolves. It waits for those who hold keys for `patienceMs` or somewhat longer. A session is ended for
+   * holding a key only if it was given up, or if its transaction is older than the limit of any gateway (`limitMs`); a key of
    * which a living transaction is the holder is `held`.
    */
-  settle(
-    node: string,
-    request: {
-      readonly epoch: EpochId;
-      readonly ids: readonly TxnId[];
-      readonly tombstone: "aborted" | "lost";
-      readonly patienceMs: number;
-    },
-  ): Promise<ReceiptsAsOf>;
-  /** The session that this names (`OpenTransaction.holder`) may be ended if it is found to hold the id when that is settled. */
-  giveUp(node: string, id: TxnId, holder: string): void;
+  settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf>;
+  /** The session that this names (`OpenTransaction.holder`) may be ended if it is found to hold the key when that is settled. */
+  giveUp(node: string, key: ReceiptKey, holder: string): void;
   /** Makes room for the receipts of the next ids, and drops those of ids older than `expireBeforeMs` if given. */
   maintain(node: string, request: { readonly expireBeforeMs: number | null }): Promise<RetentionReport>;
   /** How busy the sessions are in which transactions run, of those that have been opened so far. */

@@ -13,6 +13,7 @@ import {
 } from "@highwater/protocol";
 import { type Clock } from "../src/clock.ts";
 import { type Execution, type TransactionSpec } from "../src/port.ts";
+import { keyOf } from "../src/conformance/bench.ts";
 import { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
 
 /** One retention is one hour: a partition of receipts is a quarter of it. */
@@ -26,6 +27,11 @@ const QUIET_SETTINGS = {
   wal_writer_delay: "10s",
 };
 const NO_DELAY = { "us-east/us-west": 0, "us-east/eu-west": 0, "us-west/eu-west": 0 };
+
+export { keyOf };
+
+/** Begins a receipt of the transaction's own, as a client of the database would: $1 id, $2 tag, $3 epoch. */
+export const INSERT_RECEIPT = "INSERT INTO highwater.receipt (id, tag, epoch, digest) VALUES ($1, $2, $3, 7)";
 
 export const realClock: Clock = {
   monotonicMs: () => performance.now(),
@@ -75,8 +81,9 @@ export function specOf(
   more: Partial<TransactionSpec> = {},
 ): TransactionSpec {
   return {
-    id: newId(),
+    ...keyOf(more.id ?? newId()),
     epoch,
+    digest: 7n,
     statements: statements.map((statement) =>
       typeof statement === "string" ? { sql: statement } : statement,
     ),

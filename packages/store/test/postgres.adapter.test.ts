@@ -13,12 +13,14 @@ import {
   type Statement,
   type TxnId,
 } from "@highwater/protocol";
-import { type TransactionSpec } from "../src/port.ts";
+import { type ReceiptKey, type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
 import {
   commitOf,
   connect,
   errorOf,
+  INSERT_RECEIPT,
+  keyOf,
   makeStore,
   MINT,
   newId,
@@ -73,7 +75,7 @@ describe("the PostgreSQL adapter on one server", () => {
     commitOf(await store.execute(node.id, specOf(epoch, statements, more)));
 
   const kindOf = async (id: TxnId): Promise<string | undefined> =>
-    (await store.lookUp(node.id, [id])).receipts.get(id)?.kind;
+    (await store.lookUp(node.id, [keyOf(id)])).receipts[0]?.kind;
 
   describe("results", () => {
     it("come as text with the types of the columns", async () => {
@@ -195,8 +197,8 @@ describe("the PostgreSQL adapter on one server", () => {
         const { offset } = await run(["SET synchronous_commit TO on", "INSERT INTO kv VALUES ('sync', '1')"]);
         await store.helpFlush(node.id, epoch);
         assert.ok(((await store.positions(node.id))?.flushed ?? 0n) >= offset);
-        const ids = [newId()];
-        await store.settle(node.id, { epoch, ids, tombstone: "aborted", patienceMs: 100 });
+        const keys = [keyOf(newId())];
+        await store.settle(node.id, { epoch, keys, tombstone: "aborted", patienceMs: 100 });
         await store.maintain(node.id, { expireBeforeMs: null });
         await store.prepare(node.id);
         assert.equal((await store.mint(node.id, MINT)).id, epoch);
@@ -294,8 +296,8 @@ describe("the PostgreSQL adapter on one server", () => {
       await sql("SELECT pg_terminate_backend($1)", [(await committing())[0]?.["pid"]]);
       const error = await outcome;
       assert.deepEqual([error.code, error.outcome], ["commit_unconfirmed", "unknown"]);
-      const settle = { epoch, ids: [spec.id], tombstone: "aborted", patienceMs: 100 } as const;
-      assert.equal((await store.settle(node.id, settle)).receipts.get(spec.id)?.kind, "aborted");
+      const settle = { epoch, keys: [spec], tombstone: "aborted", patienceMs: 100 } as const;
+      assert.equal((await store.settle(node.id, settle)).receipts[0]?.kind, "aborted");
     });
 
     it("after COMMIT leaves it unknown too, and there is a receipt", async () => {
@@ -331,21 +333,21 @@ describe("the PostgreSQL adapter on one server", () => {
 
   describe("an id that somebody holds", () => {
     /** A session of a gateway that nothing is heard of any more: the server has not noticed. */
-    async function orphanOf(id: TxnId): Promise<{ readonly ended: Promise<void> }> {
+    async function orphanOf(key: ReceiptKey): Promise<{ readonly ended: Promise<void> }> {
       const orphan = await connect(node.url);
       await orphan.query("BEGIN ISOLATION LEVEL READ COMMITTED");
-      await orphan.query("INSERT INTO highwater.receipt (id, epoch) VALUES ($1, $2)", [id, epoch]);
+      await orphan.query(INSERT_RECEIPT, [key.id, key.tag, epoch]);
       return { ended: new Promise<void>((resolve) => orphan.once("end", resolve)) };
     }
 
     it("is settled when the time of all gateways is over, and its orphaned session with it", async () => {
-      const [id, others] = [newId(), [newId(), newId()] as const];
-      const { ended } = await orphanOf(id);
+      const key = keyOf(newId());
+      const { ended } = await orphanOf(key);
       const settle = { epoch, tombstone: "aborted", patienceMs: 100 } as const;
-      const ids = [others[0], id, others[1]];
+      const keys = [keyOf(newId()), key, keyOf(newId())];
       const states = async (by = store): Promise<unknown[]> => {
-        const { receipts } = await by.settle(node.id, { ...settle, ids });
-        return ids.map((each) => receipts.get(each)?.kind);
+        const { receipts } = await by.settle(node.id, { ...settle, keys });
+        return receipts.map(({ kind }) => kind);
       };
       // No gateway has said how long its transactions may take, so this one may take any time.
       assert.deepEqual(await states(), ["aborted", "held", "aborted"]);
@@ -361,44 +363,44 @@ describe("the PostgreSQL adapter on one server", () => {
     });
 
     it("is held as well by a lock on the table, whose session is nobody's to end", async () => {
-      const [id, operator] = [newId(), await connect(node.url)];
+      const [key, operator] = [keyOf(newId()), await connect(node.url)];
       await sql("INSERT INTO highwater.transaction_limit VALUES ($1, 'short', 1)", [newId()]);
       await operator.query("BEGIN");
       await operator.query("LOCK TABLE highwater.receipt IN SHARE MODE");
-      const settle = { epoch, ids: [id], tombstone: "aborted", patienceMs: 100 } as const;
-      assert.equal((await store.settle(node.id, settle)).receipts.get(id)?.kind, "held");
+      const settle = { epoch, keys: [key], tombstone: "aborted", patienceMs: 100 } as const;
+      assert.equal((await store.settle(node.id, settle)).receipts[0]?.kind, "held");
       await operator.query("ROLLBACK");
       await operator.end();
-      assert.equal((await store.settle(node.id, settle)).receipts.get(id)?.kind, "aborted");
+      assert.equal((await store.settle(node.id, settle)).receipts[0]?.kind, "aborted");
       await sql("DELETE FROM highwater.transaction_limit");
     });
 
     it("waits for a transaction that ends in time", async () => {
       const slow = await connect(node.url);
-      const id = newId();
+      const key = keyOf(newId());
       await slow.query("BEGIN ISOLATION LEVEL READ COMMITTED");
-      await slow.query("INSERT INTO highwater.receipt (id, epoch) VALUES ($1, $2)", [id, epoch]);
-      const settling = store.settle(node.id, { epoch, ids: [id], tombstone: "lost", patienceMs: 10_000 });
+      await slow.query(INSERT_RECEIPT, [key.id, key.tag, epoch]);
+      const settling = store.settle(node.id, { epoch, keys: [key], tombstone: "lost", patienceMs: 10_000 });
       await eventually(
         "it waits",
         async () => (await sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0,
       );
       await slow.query("COMMIT");
       await slow.end();
-      assert.equal((await settling).receipts.get(id)?.kind, "commit");
+      assert.equal((await settling).receipts[0]?.kind, "commit");
     });
 
     it("is in progress to those who would run it", async () => {
       const holder = await connect(node.url);
-      const id = newId();
+      const key = keyOf(newId());
       await holder.query("BEGIN ISOLATION LEVEL READ COMMITTED");
-      await holder.query("INSERT INTO highwater.receipt (id, epoch) VALUES ($1, $2)", [id, epoch]);
+      await holder.query(INSERT_RECEIPT, [key.id, key.tag, epoch]);
       const hurried = another("hurried", { statementTimeoutMs: 100 });
-      const error = await errorOf(hurried.execute(node.id, specOf(epoch, ["SELECT 1"], { id })));
+      const error = await errorOf(hurried.execute(node.id, specOf(epoch, ["SELECT 1"], { id: key.id })));
       assert.deepEqual([error.code, error.outcome], ["transaction_in_progress", "unknown"]);
       await holder.query("ROLLBACK");
       await holder.end();
-      commitOf(await hurried.execute(node.id, specOf(epoch, ["SELECT 1"], { id })));
+      commitOf(await hurried.execute(node.id, specOf(epoch, ["SELECT 1"], { id: key.id })));
     });
   });
 
@@ -424,6 +426,8 @@ describe("the PostgreSQL adapter on one server", () => {
 
     it("can be reached without another write when the log ends with a page", async () => {
       const client = await connect(node.url);
+      // The first look tidies pages of the catalog, which is written to the log.
+      await Promise.all([store.lookUp(node.id, []), store.positions(node.id), store.probe(node.id)]);
       const behindHeader = await fillPage(client);
       const { offset } = await run(["SELECT 1"], { readOnly: true });
       const { asOf } = await store.lookUp(node.id, []);
@@ -503,7 +507,7 @@ describe("the PostgreSQL adapter on one server", () => {
         "id_expired",
       );
       const forbidden = [
-        `INSERT INTO highwater.receipt (id, epoch, kind) VALUES ('${newId()}', '${epoch}', 'lost')`,
+        `INSERT INTO highwater.receipt (id, tag, epoch, digest, kind) VALUES ('${newId()}', '${newId()}', '${epoch}', 7, 'lost')`,
         "DELETE FROM highwater.receipt",
         "UPDATE highwater.receipt SET kind = 'lost'",
         "SELECT * FROM highwater.receipt",

@@ -5,7 +5,7 @@ import { eventually } from "@highwater/dev-process";
 import { type EpochId, HighwaterError, type NodeSpec, type TxnId } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { commitOf, errorOf, specOf, OneServer } from "./postgres-cluster.ts";
+import { commitOf, errorOf, keyOf, OneServer, specOf } from "./postgres-cluster.ts";
 
 describe("cancellation on PostgreSQL", () => {
   let server: OneServer;
@@ -23,7 +23,7 @@ describe("cancellation on PostgreSQL", () => {
   after(() => server.close());
 
   const kindOf = async (id: TxnId): Promise<string | undefined> =>
-    (await store.lookUp(node.id, [id])).receipts.get(id)?.kind;
+    (await store.lookUp(node.id, [keyOf(id)])).receipts[0]?.kind;
 
   const sleepers = async (): Promise<number[]> =>
     (await sql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).map(({ pid }) =>
@@ -83,8 +83,8 @@ describe("cancellation on PostgreSQL", () => {
     stop.abort();
     assert.equal((await outcome).code, "commit_unconfirmed", "COMMIT was on its way");
     await eventually("it is over", async () => (await sleepers()).length === 0);
-    const settling = { epoch, ids: [spec.id], tombstone: "aborted", patienceMs: 100 } as const;
-    assert.equal((await store.settle(node.id, settling)).receipts.get(spec.id)?.kind, "aborted");
+    const settling = { epoch, keys: [spec], tombstone: "aborted", patienceMs: 100 } as const;
+    assert.equal((await store.settle(node.id, settling)).receipts[0]?.kind, "aborted");
     commitOf(await store.execute(node.id, specOf(epoch, ["SELECT 1"])));
   });
 
@@ -268,9 +268,14 @@ describe("cancellation on PostgreSQL", () => {
             await round(i, lane, Math.random() < 0.5 ? 60_000 : Math.random() * 6);
         }),
       );
-      const settling = { epoch, ids: unknown, tombstone: "aborted", patienceMs: 100 } as const;
+      const settling = {
+        epoch,
+        keys: unknown.map((id) => keyOf(id)),
+        tombstone: "aborted",
+        patienceMs: 100,
+      } as const;
       const { receipts } = await racing.settle(node.id, settling);
-      const settled = [...receipts.values()].filter(({ kind }) => kind === "commit").length;
+      const settled = receipts.filter(({ kind }) => kind === "commit").length;
       const [row] = await sql("SELECT sum(n)::int AS sum FROM counter");
       assert.equal(row?.["sum"], committed + settled);
       assert.ok(committed > 0 && undone > 0, `committed ${String(committed)}, undone ${String(undone)}`);

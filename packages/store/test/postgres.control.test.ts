@@ -10,7 +10,16 @@ import { OutOfStep, type Step } from "../src/postgres/pipeline.ts";
 import { quiet } from "../src/postgres/plan.ts";
 import { PreparedStatements } from "../src/postgres/prepared.ts";
 import { runPipeline, type Session } from "../src/postgres/session.ts";
-import { commitOf, connect, errorOf, newId, OneServer, realClock, specOf } from "./postgres-cluster.ts";
+import {
+  commitOf,
+  connect,
+  errorOf,
+  keyOf,
+  newId,
+  OneServer,
+  realClock,
+  specOf,
+} from "./postgres-cluster.ts";
 
 const NAMES = "SELECT name, statement FROM pg_prepared_statements";
 const READER = { readOnly: true, principal: "reader" } as const;
@@ -65,7 +74,7 @@ describe("the service's own statements", () => {
       .results[0]?.rows[0]?.[0];
 
   const kindOf = async (id: TxnId): Promise<string | undefined> =>
-    (await store.lookUp(node.id, [id])).receipts.get(id)?.kind;
+    (await store.lookUp(node.id, [keyOf(id)])).receipts[0]?.kind;
 
   const isThere = async (key: string): Promise<boolean> =>
     (await sql("SELECT FROM kv WHERE key = $1", [key])).length > 0;
@@ -149,7 +158,8 @@ describe("the service's own statements", () => {
 
   it("and a replaced receipt's insert: the transaction is not called committed", async () => {
     const session = await rawSession();
-    const receipt = "INSERT INTO highwater.receipt (id, epoch) SELECT gen_random_uuid(), NULL WHERE false";
+    const receipt =
+      "INSERT INTO highwater.receipt (id, tag, epoch, digest) SELECT gen_random_uuid(), gen_random_uuid(), NULL, 7 WHERE false";
     const insert: Step = { ...quiet(receipt), isNamed: true };
     const steps = [quiet("BEGIN"), insert, quiet("COMMIT")];
     await assert.rejects(run(session, steps, "I"), OutOfStep);

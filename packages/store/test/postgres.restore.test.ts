@@ -15,8 +15,10 @@ import {
   commitOf,
   connect,
   errorOf,
+  keyOf,
   makeStore,
   MINT,
+  newId,
   nodeSpecs,
   specOf,
   startTestCluster,
@@ -164,7 +166,7 @@ describe(
         store.forget(node.id);
         for (const { spec } of [kept, gone])
           assert.equal(
-            (await errorOf(store.execute(node.id, { ...spec, id: specOf(epoch, []).id }))).code,
+            (await errorOf(store.execute(node.id, { ...spec, ...keyOf(newId()) }))).code,
             "epoch_changed",
           );
 
@@ -173,9 +175,9 @@ describe(
         assert.ok((parseOffset(record.forkOffset) ?? 0n) < kept.offset, "nothing is carried over unseen");
         const ended = epoch;
         epoch = record.id as EpochId;
-        const { receipts } = await store.lookUp(node.id, [kept.spec.id, gone.spec.id]);
+        const { receipts } = await store.lookUp(node.id, [kept.spec, gone.spec]);
         assert.deepEqual(
-          [receipts.get(kept.spec.id), receipts.get(gone.spec.id)?.kind].map((each) =>
+          [receipts[0], receipts[1]?.kind].map((each) =>
             typeof each === "object" && "epoch" in each ? each.epoch : each,
           ),
           [ended, "absent"],

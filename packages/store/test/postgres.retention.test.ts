@@ -5,7 +5,17 @@ import type pg from "pg";
 import { eventually } from "@highwater/dev-process";
 import { type TxnId } from "@highwater/protocol";
 import { uuidFloor } from "../src/postgres/prepare.ts";
-import { commitOf, connect, errorOf, newId, OneServer, RETENTION_MS, specOf } from "./postgres-cluster.ts";
+import {
+  commitOf,
+  connect,
+  errorOf,
+  INSERT_RECEIPT,
+  keyOf,
+  newId,
+  OneServer,
+  RETENTION_MS,
+  specOf,
+} from "./postgres-cluster.ts";
 
 describe("the retention of receipts on PostgreSQL", () => {
   let server: OneServer;
@@ -17,7 +27,7 @@ describe("the retention of receipts on PostgreSQL", () => {
   after(() => server.close());
 
   const kindOf = async (id: TxnId): Promise<string | undefined> =>
-    (await server.store.lookUp(server.node.id, [id])).receipts.get(id)?.kind;
+    (await server.store.lookUp(server.node.id, [keyOf(id)])).receipts[0]?.kind;
 
   const partitions = async (): Promise<string[]> =>
     (
@@ -76,7 +86,7 @@ describe("the retention of receipts on PostgreSQL", () => {
   const openReceipt = async (): Promise<pg.Client> => {
     const long = await connect(server.node.url);
     await long.query("BEGIN");
-    await long.query("INSERT INTO highwater.receipt (id, epoch) VALUES ($1, $2)", [newId(), server.epoch]);
+    await long.query(INSERT_RECEIPT, [newId(), newId(), server.epoch]);
     return long;
   };
 

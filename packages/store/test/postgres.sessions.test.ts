@@ -6,7 +6,7 @@ import { eventually } from "@highwater/dev-process";
 import { type EpochId, type NodeSpec, type Statement, type TxnId } from "@highwater/protocol";
 import { type OpenTransaction, type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { commitOf, connect, errorOf, specOf, OneServer } from "./postgres-cluster.ts";
+import { commitOf, connect, errorOf, keyOf, OneServer, specOf } from "./postgres-cluster.ts";
 
 describe("interactive transactions on PostgreSQL", () => {
   let server: OneServer;
@@ -46,7 +46,7 @@ describe("interactive transactions on PostgreSQL", () => {
     (await sql("SELECT value FROM kv WHERE key = $1", [key]))[0]?.["value"];
 
   const kindOf = async (id: TxnId): Promise<string | undefined> =>
-    (await store.lookUp(node.id, [id])).receipts.get(id)?.kind;
+    (await store.lookUp(node.id, [keyOf(id)])).receipts[0]?.kind;
 
   const isGone = async (pid: number): Promise<boolean> =>
     (await sql("SELECT FROM pg_stat_activity WHERE pid = $1", [pid])).length === 0;
@@ -272,9 +272,14 @@ describe("interactive transactions on PostgreSQL", () => {
       const error = await committing;
       assert.deepEqual([error.code, error.outcome], ["commit_unconfirmed", "unknown"]);
       assert.equal(transaction.isOver, true);
-      const settling = { epoch, ids: [transaction.id], tombstone: "aborted", patienceMs: 100 } as const;
+      const settling = {
+        epoch,
+        keys: [keyOf(transaction.id)],
+        tombstone: "aborted",
+        patienceMs: 100,
+      } as const;
       const { receipts } = await single.settle(node.id, settling);
-      assert.equal(receipts.get(transaction.id)?.kind, "aborted");
+      assert.equal(receipts[0]?.kind, "aborted");
       assert.deepEqual(await sql("SELECT FROM lingering"), []);
       await checkWhole(single, 1);
     });
@@ -289,8 +294,13 @@ describe("interactive transactions on PostgreSQL", () => {
       far.forget(node.id);
       assert.equal((await committing).code, "commit_unconfirmed");
       await server.cluster.link("elsewhere", node.region).heal();
-      const settling = { epoch, ids: [transaction.id], tombstone: "aborted", patienceMs: 100 } as const;
-      assert.equal((await far.settle(node.id, settling)).receipts.get(transaction.id)?.kind, "commit");
+      const settling = {
+        epoch,
+        keys: [keyOf(transaction.id)],
+        tombstone: "aborted",
+        patienceMs: 100,
+      } as const;
+      assert.equal((await far.settle(node.id, settling)).receipts[0]?.kind, "commit");
       await checkWhole(far, 1);
     });
 

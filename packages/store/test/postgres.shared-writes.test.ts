@@ -6,7 +6,7 @@ import { eventually } from "@highwater/dev-process";
 import { type EpochId, type HighwaterError, type NodeSpec, type TxnId } from "@highwater/protocol";
 import { type Execution } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
-import { connect, newId, OneServer, specOf } from "./postgres-cluster.ts";
+import { connect, keyOf, newId, OneServer, specOf } from "./postgres-cluster.ts";
 
 const POOL = 4;
 const MANY = 200;
@@ -131,11 +131,16 @@ it("their server process dies: what nobody can know is said to be unknown, and s
     const outcome = outcomes[at];
     return outcome?.status === "rejected" && (outcome.reason as HighwaterError).outcome === "unknown";
   });
-  const request = { epoch, ids: unknown, tombstone: "aborted", patienceMs: 100 } as const;
+  const request = {
+    epoch,
+    keys: unknown.map((id) => keyOf(id)),
+    tombstone: "aborted",
+    patienceMs: 100,
+  } as const;
   const { receipts } = await store.settle(node.id, request);
   const committed =
     outcomes.filter((outcome) => outcome.status === "fulfilled").length +
-    unknown.filter((id) => receipts.get(id)?.kind === "commit").length;
+    receipts.filter(({ kind }) => kind === "commit").length;
   const [row] = await sql("SELECT n FROM counter WHERE id = 3");
   assert.equal(row?.["n"], committed);
   // And the pool is whole again.

@@ -6,7 +6,7 @@ import { after, before, describe, it } from "node:test";
 import pg from "pg";
 import { HighwaterError, type EpochId } from "@highwater/protocol";
 import { PostgresClient } from "../src/postgres/client.ts";
-import { makeStore, newId } from "./postgres-cluster.ts";
+import { keyOf, makeStore, newId } from "./postgres-cluster.ts";
 
 const NODE = "east";
 const READY = "R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x01Z\0\0\0\x05I";
@@ -53,9 +53,10 @@ describe("a server that does not speak the protocol", () => {
         callTimeoutMs: 2_000,
       });
       await assert.rejects(store.probe(NODE));
-      await assert.rejects(store.lookUp(NODE, [newId()]));
+      await assert.rejects(store.lookUp(NODE, [keyOf(newId())]));
       const transaction = store.execute(NODE, {
-        ...{ id: newId(), epoch: newId() as string as EpochId, isolation: "serializable", readOnly: false },
+        ...keyOf(newId()),
+        ...{ digest: 7n, epoch: newId() as string as EpochId, isolation: "serializable", readOnly: false },
         ...{ statements: [{ sql: "SELECT 1" }], maxRows: 1, maxBytes: 1_000 },
       });
       await assert.rejects(transaction, (cause) => cause instanceof HighwaterError);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { type EpochId, type Offset, type TxnId, type Verdict } from "@highwater/protocol";
 import {
   type CoreConfig,
+  entryKey,
   exposure,
   judge,
   type Judgement,
@@ -149,7 +150,7 @@ export class Checker implements Witness {
    * What a webhook says binds like an answer to whoever asks. It cannot know what a client has read off the marks while
    * the ledger did not know the place that its token tells (SPEC, R7): then both were said, and only `broken` is left.
    */
-  #noteTold(tracker: SimTracker, { id, attempt, verdicts }: Published): void {
+  #noteTold(tracker: SimTracker, { id, owner, attempt, verdicts }: Published): void {
     for (const token of this.#truth.tokens) {
       if (token.txn.id !== id || token.txn.attempt !== attempt) continue;
       const { place } = token;
@@ -157,7 +158,7 @@ export class Checker implements Witness {
         const key = keyOf(token, level);
         const before = tracker.told.get(key)?.verdict ?? verdict;
         if (!tracker.told.has(key)) this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
-        const origin = tracker.state.entries.get(`${id}/${attempt}`)?.origin;
+        const origin = tracker.state.entries.get(entryKey({ id, owner }, attempt))?.origin;
         const isPlaced = origin?.epoch === place.epoch && origin.offset === place.offset;
         const what = `${tracker.name}: ${tell(token, level)}: ${before} -> ${verdict} as published`;
         if (verdict !== before && isPlaced) checkChange(tracker, before, verdict, "", what);
@@ -172,7 +173,7 @@ export class Checker implements Witness {
   #judge(tracker: SimTracker, { txn, place }: Token, level: string): Judgement {
     const { id, attempt, kind } = txn;
     const parent = this.#truth.parentOf(place.epoch);
-    const token = { id, attempt, kind, place, parent };
+    const token = { id, owner: ownerOf(txn.request), attempt, kind, place, parent };
     const judged = judge(tracker.state, token, level);
     // Whoever answers with what only the ledger knows tells the core so.
     if (judged.verdict !== "durable" || !judged.needsProof) return judged;
@@ -323,7 +324,9 @@ export class Checker implements Witness {
 
   #hasTold(tracker: SimTracker, { txn }: Token): boolean {
     if (txn.kind === "read" || tracker.isTorn) return false;
-    const held = tracker.state.entries.get(`${txn.id}/${txn.attempt}`);
+    const held = tracker.state.entries.get(
+      entryKey({ id: txn.id, owner: ownerOf(txn.request) }, txn.attempt),
+    );
     return held?.state.kind === "gone" && !held.state.reappeared && held.state.broken === 0;
   }
 
@@ -414,7 +417,9 @@ function checkBook(tracker: SimTracker): void {
   const bit = levelBits.get(config.exposureLevel) ?? 0;
   let total = 0;
   for (const item of backlog) {
-    assert.ok(!entries.has(`${item.id}/${String(backlog.epoch)}`), `${item.id} is held twice`);
+    const of = { id: item.id, owner: item.owner.owner };
+    const isHeld = backlog.epoch !== null && entries.has(entryKey(of, backlog.epoch));
+    assert.ok(!isHeld, `${item.id} is held twice`);
     if (!backlog.hasReached(item, config.exposureLevel)) total++;
   }
   for (const { state: at, announced, kind, reached } of entries.values())

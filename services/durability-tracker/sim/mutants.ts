@@ -162,9 +162,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a loss that a token tells of is nobody's",
     patch: {
       file: core("announcements"),
-      find: `  const { parent = null, owner = 0n } = event;`,
-      replace: `  const { parent = null } = event;
-  const owner = 0n;`,
+      find: `    owner: event.owner,`,
+      replace: `    owner: 0n,`,
     },
   },
   {

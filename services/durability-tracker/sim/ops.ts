@@ -140,8 +140,9 @@ export function present(play: Play, at: SimTracker, { txn, place }: Token): void
   const { id, attempt, kind } = txn;
   const level = play.config.levels.at(-1)?.name ?? "";
   const parent = play.world.truth.parentOf(place.epoch);
-  if (!judge(at.state, { id, attempt, kind, place, parent }, level).needsProof) return;
-  const says = { tokenKind: kind, place, parent, owner: ownerOf(txn.request) };
+  const owner = ownerOf(txn.request);
+  if (!judge(at.state, { id, owner, attempt, kind, place, parent }, level).needsProof) return;
+  const says = { tokenKind: kind, place, parent, owner };
   at.send({ kind: "token_presented", nowMs: play.clock(at), id, attempt, ...says });
 }
 

@@ -1,6 +1,6 @@
 // One run of the simulation: a world, its gateways and its trackers, and everything that lies between them. Each operation has
 // a seed of its own, so that taking one out of a script changes nothing of the others.
-import { type EpochId, type TxnId } from "@highwater/protocol";
+import { type EpochId, type TxnId, ownedName } from "@highwater/protocol";
 import { type Authority, type NodeReport } from "@highwater/store/rules";
 import {
   type AnnouncedItem,
@@ -309,7 +309,8 @@ export class Play {
   answerRead(tracker: SimTracker): void {
     const read = tracker.reads.shift();
     if (read === undefined) return;
-    const { request, epoch, ids, tombstone } = read;
+    const { request, epoch, of, tombstone } = read;
+    const ids = of.map(({ id }) => id);
     const node = this.reach(`t${String(tracker.n)}`, read.node);
     const receipts = node === null ? null : this.world.settle(node, { epoch, ids, tombstone });
     if (node === null || receipts === null) {
@@ -320,7 +321,20 @@ export class Play {
       () =>
         `${tracker.name} reads on ${node.id}: ${[...receipts].map(([id, { kind, epoch: of }]) => `${short(id)} ${kind} of ${short(of)}`).join(", ")}`,
     );
-    const event: TrackerEvent = { kind: "receipts_read", nowMs: 0, request, epoch, asOf: node.end, receipts };
+    const found = new Map(
+      of.flatMap((owned) => {
+        const receipt = receipts.get(owned.id);
+        return receipt === undefined ? [] : [[ownedName(owned), receipt] as const];
+      }),
+    );
+    const event: TrackerEvent = {
+      kind: "receipts_read",
+      nowMs: 0,
+      request,
+      epoch,
+      asOf: node.end,
+      receipts: found,
+    };
     this.transmit(tracker, { kind: "event", event });
   }
 

@@ -19,6 +19,7 @@ test("an answer that only the ledger could give is not forgotten before the toke
   const again = {
     kind: "token_presented",
     id: txnId(1),
+    owner: 0n,
     attempt: epochId(1),
     tokenKind: "write",
     place,

@@ -131,55 +131,59 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const metrics = new TrackerMetrics();
   const told = new Told(log, clock, metrics.brokenPromises);
   const stopping = new AbortController();
-  const loop = new TrackerLoop(config, deps, {
-    onMarks: () => {
-      stream.publishMarks(loop.state);
-      events.onMarks();
+  const keys = makeDeploymentKeys(config, clock);
+  const loop = new TrackerLoop(
+    config,
+    { ...deps, deploymentKeys: keys },
+    {
+      onMarks: () => {
+        stream.publishMarks(loop.state);
+        events.onMarks();
+      },
+      onEpochs: () => {
+        metrics.noteEpoch(loop.state.ancestry.at(-1));
+        stream.publishEpochs(loop.state);
+        events.onEpochs();
+      },
+      onVerdict: (published) => {
+        told.verdict(published);
+        events.onVerdict(published);
+      },
+      onDurable: (level, items) => {
+        events.onDurable(level, items);
+      },
+      onLag: (level, count, lagsMs) => {
+        metrics.noteLag(level, count, lagsMs);
+      },
+      onPositions: (nowMs, report) => {
+        metrics.notePositions(nowMs, report, loop.state);
+      },
+      onDelayed: (published) => {
+        told.delayed++;
+        events.onDelayed(published);
+      },
+      onPrimaryWentBack: () => {
+        metrics.primaryWentBack.add();
+      },
+      onBlind: (isBlind) => {
+        stream.publishBlind(loop.state, isBlind);
+      },
+      onStall: (stall, isStalled) => {
+        told.stall(stall, isStalled, whyNotSynchronous(loop.state, stall.level));
+        stream.publishStall(loop.state, stall, isStalled);
+        events.onStall(stall, isStalled);
+      },
+      onBrokenPromise: (promise) => {
+        told.brokenPromise(promise);
+        events.onBrokenPromise(promise);
+      },
     },
-    onEpochs: () => {
-      metrics.noteEpoch(loop.state.ancestry.at(-1));
-      stream.publishEpochs(loop.state);
-      events.onEpochs();
-    },
-    onVerdict: (published) => {
-      told.verdict(published);
-      events.onVerdict(published);
-    },
-    onDurable: (level, items) => {
-      events.onDurable(level, items);
-    },
-    onLag: (level, count, lagsMs) => {
-      metrics.noteLag(level, count, lagsMs);
-    },
-    onPositions: (nowMs, report) => {
-      metrics.notePositions(nowMs, report, loop.state);
-    },
-    onDelayed: (published) => {
-      told.delayed++;
-      events.onDelayed(published);
-    },
-    onPrimaryWentBack: () => {
-      metrics.primaryWentBack.add();
-    },
-    onBlind: (isBlind) => {
-      stream.publishBlind(loop.state, isBlind);
-    },
-    onStall: (stall, isStalled) => {
-      told.stall(stall, isStalled, whyNotSynchronous(loop.state, stall.level));
-      stream.publishStall(loop.state, stall, isStalled);
-      events.onStall(stall, isStalled);
-    },
-    onBrokenPromise: (promise) => {
-      told.brokenPromise(promise);
-      events.onBrokenPromise(promise);
-    },
-  });
+  );
   const { events, webhooks } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
   const { maxWaitingPerKey } = config;
-  const tokens = makeDeploymentKeys(config, clock);
   const desk = new VerdictDesk({
-    ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens, maxWaitingPerKey },
+    ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens: keys, maxWaitingPerKey },
   });
   metrics.register({
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), told, events },

@@ -1,9 +1,8 @@
-// The ids whose transactions are under way here: one id never runs twice at a time on one gateway, and none for ever.
-import { type TxnId } from "@highwater/protocol";
+// The transactions under way here, by owner and id: one never runs twice at a time on one gateway, and none for ever.
+import { type OwnedId, ownedName } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 
 interface Entry {
-  readonly owner: bigint;
   readonly ended: Promise<void>;
   readonly end: () => void;
 }
@@ -17,7 +16,8 @@ const SWEEP_MS = 500;
 
 export class ActiveTransactions {
   readonly #clock: Clock;
-  readonly #entries = new Map<TxnId, Entry>();
+  /** By `ownedName`. */
+  readonly #entries = new Map<string, Entry>();
   /** By owner; those of whom none is under way are not in it. */
   readonly #owners = new Map<bigint, number>();
   readonly #deadlines = new Set<Deadline>();
@@ -35,29 +35,30 @@ export class ActiveTransactions {
     return this.#owners.get(owner) ?? 0;
   }
 
-  /** The function that ends it, or null when the id is under way already. */
-  begin(id: TxnId, owner: bigint): (() => void) | null {
-    if (this.#entries.has(id)) return null;
+  /** The function that ends it, or null when it is under way already. */
+  begin(of: OwnedId): (() => void) | null {
+    const { owner } = of;
+    const name = ownedName(of);
+    if (this.#entries.has(name)) return null;
     let resolve = (): void => undefined;
     const ended = new Promise<void>((done) => {
       resolve = done;
     });
     const end = (): void => {
-      if (!this.#entries.delete(id)) return;
+      if (!this.#entries.delete(name)) return;
       const left = this.countOf(owner) - 1;
       if (left > 0) this.#owners.set(owner, left);
       else this.#owners.delete(owner);
       resolve();
     };
     this.#owners.set(owner, this.countOf(owner) + 1);
-    this.#entries.set(id, { owner, ended, end });
+    this.#entries.set(name, { ended, end });
     return end;
   }
 
-  /** Resolves when the id is no longer under way; null when it is not, for this owner (null: for anybody). */
-  ended(id: TxnId, owner: bigint | null): Promise<void> | null {
-    const entry = this.#entries.get(id);
-    return entry === undefined || (owner !== null && entry.owner !== owner) ? null : entry.ended;
+  /** Resolves when it is no longer under way; null when it is not. */
+  ended(of: OwnedId): Promise<void> | null {
+    return this.#entries.get(ownedName(of))?.ended ?? null;
   }
 
   /** Calls `expire` about `limitMs` from now unless it is called off. One timer serves all. */

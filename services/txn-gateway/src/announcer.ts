@@ -34,7 +34,7 @@ export interface Intent extends Wishes {
 export interface Announceable {
   readonly id: TxnId;
   readonly reign: { readonly epoch: EpochId };
-  /** As in the receipt; 0 where nobody is authenticated. */
+  /** 0 where nobody is authenticated. */
   readonly owner: bigint;
 }
 
@@ -82,7 +82,7 @@ export class Announced {
 
   /** The attempt has certainly not committed, and no other attempt had before it. Another attempt's announcement stays. */
   withdraw(): void {
-    this.#send({ kind: "withdrawn", id: this.#id, epoch: this.#epoch, by: this.#by });
+    this.#send({ kind: "withdrawn", id: this.#id, epoch: this.#epoch, by: this.#by, ...this.#whose });
   }
 
   #send(announcement: Announcement): void {

@@ -130,14 +130,14 @@ export class Gateway {
     const shared = {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
-      ...{ exposure: this.#exposure, finality, memory: this.#memory, tokens: this.#tokens },
+      ...{ exposure: this.#exposure, finality, memory: this.#memory, tokens: this.#tokens, keys },
       lookUps: new LookUps(deps.store, this.primary),
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
     };
     const [outcomes, refusals] = [new Outcomes(shared), new Refusals(shared)];
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
     this.transactions = new Transactions({ ...shared, outcomes, refusals, reads: new Reads(shared) });
-    this.interactive = new Interactive({ ...shared, keys, outcomes, refusals });
+    this.interactive = new Interactive({ ...shared, outcomes, refusals });
     this.callers = this.#makeCallers(config);
     this.#registerMetrics();
   }

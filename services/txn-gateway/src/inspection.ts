@@ -1,5 +1,6 @@
-// What became of an id: by its receipt, by a tracker's verdict, and by the marks.
-import { formatOffset, type TransactionStateResponse, type TxnId } from "@highwater/protocol";
+// What became of an owner's transaction under an id: by its receipt, by a tracker's verdict, and by the marks.
+import { formatOffset, type OwnedId, type TransactionStateResponse, type TxnId } from "@highwater/protocol";
+import { type DeploymentKeys } from "@highwater/service";
 import { sleep } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
 import { type Deps } from "./deps.ts";
@@ -10,12 +11,12 @@ import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
 import { type Primary } from "./primary.ts";
 import { stateOf } from "./txn/answer.ts";
-import { type Caller } from "./txn/caller.ts";
 import { type Settled } from "./txn/settled.ts";
 import { type Tokens } from "./txn/tokens.ts";
 
 export interface InspectionParts {
   readonly clock: Deps["clock"];
+  readonly keys: Pick<DeploymentKeys, "receiptTag">;
   readonly active: ActiveTransactions;
   readonly primary: Primary;
   readonly lookUps: LookUps;
@@ -41,42 +42,40 @@ export class Inspection {
   /** With `waitMs`: as soon as it is durable or lost, or when the time is over. */
   async state(
     id: TxnId,
-    { level, waitMs }: { readonly level: string; readonly waitMs: number },
-    { principal, signal }: Caller,
+    { owner, level, waitMs }: { readonly owner: bigint; readonly level: string; readonly waitMs: number },
+    signal: AbortSignal | undefined,
   ): Promise<TransactionStateResponse> {
-    const { clock, primary, lookUps, marks, durability, flush, finality, tokens } = this.#parts;
+    const { clock, keys, primary, lookUps, marks, durability, flush, finality, tokens } = this.#parts;
     const deadlineMs = clock.monotonicMs() + waitMs;
     const leftMs = (): number => Math.max(0, deadlineMs - clock.monotonicMs());
-    // Who is an administrator sees everybody's.
-    const owner = principal.scopes.has("admin") ? null : principal.owner;
-    if (!(await this.#isOver(id, owner, waitMs))) return { id, state: "active", marks: marks.newest };
+    if (!(await this.#isOver({ id, owner }, waitMs))) return { id, state: "active", marks: marks.newest };
     const reign = primary.reign ?? (await primary.await(Math.max(AUTHORITY_WAIT_MS, leftMs())));
-    const settled = await lookUps.find(reign, id, "primary_unavailable");
+    const tag = keys.receiptTag(owner, id);
+    const settled = await lookUps.find(reign, { id, tag }, "primary_unavailable");
     // Nobody may run it anew yet: a failover could still undo that it was settled.
     if ((await finality.await(settled, Math.max(FINALITY_WAIT_MS, leftMs()), signal)) !== "reached")
       return { id, state: "active", marks: marks.newest };
     if (settled.kind !== "committed")
       return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
-    if (owner !== null && settled.owner !== owner) return { id, state: "unknown", marks: marks.newest };
     const { epoch, offset, attempt } = settled;
     // The position was read just now: it may lie above what anybody else will bring to disk soon.
     if (epoch === reign.epoch) flush.committed(reign);
-    const token = tokens.of({ kind: "write", id, epoch, offset, attempt, owner: settled.owner });
+    const token = tokens.of({ kind: "write", id, epoch, offset, attempt, owner });
     const fate = await durability.judge({ token, epoch, offset, level }, leftMs(), signal);
     const position = { epoch, offset: formatOffset(offset) };
     return { id, state: stateOf(fate), token, position, level, marks: marks.newest };
   }
 
-  /** False when the id is still under way here at the end of the time. */
-  async #isOver(id: TxnId, owner: bigint | null, waitMs: number): Promise<boolean> {
+  /** False when it is still under way here at the end of the time. */
+  async #isOver(of: OwnedId, waitMs: number): Promise<boolean> {
     const { active, clock } = this.#parts;
-    const ended = active.ended(id, owner);
+    const ended = active.ended(of);
     if (ended === null) return true;
     if (waitMs === 0) return false;
     const over = new AbortController();
     await Promise.race([ended, sleep(clock, waitMs, over.signal)]);
     over.abort();
-    return active.ended(id, owner) === null;
+    return active.ended(of) === null;
   }
 }
 

@@ -1,10 +1,10 @@
-// Looking ids up on the primary, many at a time.
-import { type EpochId, type ErrorCode, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
-import { type ReceiptsAsOf } from "@highwater/store";
+// Looking receipts up on the primary, many at a time.
+import { type EpochId, type ErrorCode, HighwaterError, type Offset } from "@highwater/protocol";
+import { type ReceiptKey, type ReceiptsAsOf } from "@highwater/store";
 import { Batcher } from "./batcher.ts";
 import { type Deps } from "./deps.ts";
 import { type Primary, type Reign } from "./primary.ts";
-import { type Settled, settledAs } from "./txn/settled.ts";
+import { type Settled, settledOf } from "./txn/settled.ts";
 
 const BATCH_MAX = 1_000;
 const RETRY_MS = 500;
@@ -17,7 +17,7 @@ export interface LogEnd {
 export class LookUps {
   readonly #store: Deps["store"];
   readonly #primary: Primary;
-  readonly #batchers = new Map<string, Batcher<TxnId, Settled>>();
+  readonly #batchers = new Map<string, Batcher<ReceiptKey, Settled>>();
   readonly #ends: Batcher<string, LogEnd>;
 
   constructor(store: Deps["store"], primary: Primary) {
@@ -36,23 +36,23 @@ export class LookUps {
   }
 
   /** Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
-  async find(reign: Reign, id: TxnId, onFailure: ErrorCode): Promise<Settled> {
+  async find(reign: Reign, key: ReceiptKey, onFailure: ErrorCode): Promise<Settled> {
     try {
-      return await this.#batcherOf(reign.node).ask(id);
+      return await this.#batcherOf(reign.node).ask(key);
     } catch (cause) {
       this.#primary.nudge();
       if (cause instanceof HighwaterError) throw cause;
-      throw new HighwaterError(onFailure, { transactionId: id, retryAfterMs: RETRY_MS }, { cause });
+      throw new HighwaterError(onFailure, { transactionId: key.id, retryAfterMs: RETRY_MS }, { cause });
     }
   }
 
-  #batcherOf(node: string): Batcher<TxnId, Settled> {
+  #batcherOf(node: string): Batcher<ReceiptKey, Settled> {
     let batcher = this.#batchers.get(node);
     if (batcher === undefined) {
-      batcher = new Batcher<TxnId, Settled>(async (ids) => {
-        const found = await this.#store.lookUp(node, ids);
-        return (id) => settledAs(id, found);
-      }, BATCH_MAX);
+      batcher = new Batcher<ReceiptKey, Settled>(
+        async (keys) => settledOf(keys, await this.#store.lookUp(node, keys)),
+        BATCH_MAX,
+      );
       this.#batchers.set(node, batcher);
     }
     return batcher;

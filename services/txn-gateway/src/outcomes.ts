@@ -23,7 +23,7 @@ import { type Settler, type WhenHeld } from "./settler.ts";
 import { type Committed, transactionAnswer } from "./txn/answer.ts";
 import { type TransactionTrace } from "./tracing.ts";
 import { type Acknowledgement } from "./txn/request.ts";
-import { isSame, provesNothingCommitted, refusalOf, type Settled } from "./txn/settled.ts";
+import { provesNothingCommitted, refusalOf, type Settled } from "./txn/settled.ts";
 import { type Tokens } from "./txn/tokens.ts";
 
 export interface OutcomeParts {
@@ -43,6 +43,8 @@ export interface OutcomeParts {
 /** One run of a transaction in the reign in which it arrived. */
 export interface Attempt {
   readonly id: TxnId;
+  /** Of its receipt. */
+  readonly tag: string;
   readonly reign: Reign;
   readonly readOnly: boolean;
   readonly owner: bigint;
@@ -132,7 +134,7 @@ export class Outcomes {
   async replay(attempt: Attempt): Promise<Committed> {
     // It is counted where it was committed.
     this.#release(attempt);
-    const settled = await this.#parts.lookUps.find(attempt.reign, attempt.id, "commit_unconfirmed");
+    const settled = await this.#parts.lookUps.find(attempt.reign, attempt, "commit_unconfirmed");
     if ((await this.#parts.finality.await(settled, SETTLE_ANSWER_MS)) !== "reached")
       throw new HighwaterError("commit_unconfirmed", {
         detail: "The id is settled, and not yet where a failover could not undo that.",
@@ -172,7 +174,7 @@ export class Outcomes {
     const { settler, metrics, deps } = this.#parts;
     const beganMs = deps.clock.monotonicMs();
     metrics.settling++;
-    const settled = await settler.settle(attempt.id, attempt.reign.epoch, { whenHeld });
+    const settled = await settler.settle(attempt, attempt.reign.epoch, { whenHeld });
     metrics.settling--;
     const resolution = settled?.kind ?? "unsettled";
     metrics.unknownOutcomes.add(resolution);
@@ -188,7 +190,7 @@ export class Outcomes {
     if (attempt.exposed === null) return;
     const { settler, metrics } = this.#parts;
     metrics.settling++;
-    const settled = await settler.settle(attempt.id, attempt.reign.epoch, {
+    const settled = await settler.settle(attempt, attempt.reign.epoch, {
       limitMs: Number.POSITIVE_INFINITY,
     });
     metrics.settling--;
@@ -217,13 +219,13 @@ export class Outcomes {
   }
 
   #fromReceipt(attempt: Attempt, settled: Settled): Committed {
-    const { id } = attempt;
+    const { id, owner } = attempt;
     if (settled.kind !== "committed") throw refusalOf(settled.kind, id);
-    if (!isSame(settled, attempt)) throw new HighwaterError("id_reused", { transactionId: id });
+    if (settled.digest !== attempt.digest) throw new HighwaterError("id_reused", { transactionId: id });
     const { reign } = this.#parts.primary;
     // The position was read after the receipt; nothing need be there yet that would bring it to disk.
     if (reign?.epoch === settled.epoch) this.#parts.flush.committed(reign);
-    const { epoch, offset, owner, attempt: run } = settled;
+    const { epoch, offset, attempt: run } = settled;
     return { kind: "write", id, epoch, offset, attempt: run, owner, isFlushed: false, results: null };
   }
 

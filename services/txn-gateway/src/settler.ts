@@ -1,12 +1,12 @@
 // Unknown outcomes are resolved, never guessed: when a connection dies during COMMIT, the id is settled on the primary.
 // Either its receipt is there, or a tombstone is from now on, and then it can never commit.
-import { type EpochId, type TxnId } from "@highwater/protocol";
-import { sleep } from "@highwater/store";
+import { type EpochId } from "@highwater/protocol";
+import { type ReceiptKey, sleep } from "@highwater/store";
 import { Batcher } from "./batcher.ts";
 import { type Deps } from "./deps.ts";
 import { type Finality } from "./finality.ts";
 import { type Primary, type Reign } from "./primary.ts";
-import { type Settled, settledAs } from "./txn/settled.ts";
+import { type Settled, settledOf } from "./txn/settled.ts";
 
 /** How long another session that holds the id is waited for before it is said to hold it. */
 const PATIENCE_MS = 500;
@@ -29,8 +29,10 @@ export class Settler {
   readonly #primary: Primary;
   readonly #finality: Finality;
   readonly #stop = new AbortController();
-  #current: { readonly reign: Reign; readonly batchers: Map<Tombstone, Batcher<TxnId, Settled>> } | null =
-    null;
+  #current: {
+    readonly reign: Reign;
+    readonly batchers: Map<Tombstone, Batcher<ReceiptKey, Settled>>;
+  } | null = null;
 
   constructor(deps: Pick<Deps, "clock" | "store" | "log">, primary: Primary, finality: Finality) {
     this.#deps = deps;
@@ -44,7 +46,7 @@ export class Settler {
 
   /** Final, also after a failover that keeps what is not at risk. Null when no primary could settle it in time; the id's announcement then leaves it to the trackers. */
   async settle(
-    id: TxnId,
+    key: ReceiptKey,
     attempt: EpochId,
     how: { readonly limitMs?: number; readonly whenHeld?: WhenHeld } = {},
   ): Promise<Settled | null> {
@@ -57,14 +59,14 @@ export class Settler {
         const leftMs = (): number => Math.min(LIMIT_MS, Math.max(0, deadlineMs - clock.monotonicMs()));
         const reign = await this.#primary.await(leftMs());
         const tombstone = reign.epoch === attempt ? "aborted" : "lost";
-        const settled = await this.#batcherOf(reign, tombstone).ask(id);
+        const settled = await this.#batcherOf(reign, tombstone).ask(key);
         if (settled.kind === "held" && whenHeld === "answer_held") return settled;
         // Neither a receipt nor a tombstone: not settled.
         const isSettled = settled.kind !== "absent" && settled.kind !== "held";
         if (isSettled && (await this.#finality.await(settled, leftMs(), this.#stop.signal)) === "reached")
           return settled;
       } catch (cause) {
-        if (failures++ === 0) log.warn("outcome_not_settled_yet", { transactionId: id, cause });
+        if (failures++ === 0) log.warn("outcome_not_settled_yet", { transactionId: key.id, cause });
       }
       if (this.#stop.signal.aborted || clock.monotonicMs() >= deadlineMs) return null;
       this.#primary.nudge();
@@ -72,16 +74,15 @@ export class Settler {
     }
   }
 
-  #batcherOf(reign: Reign, tombstone: Tombstone): Batcher<TxnId, Settled> {
+  #batcherOf(reign: Reign, tombstone: Tombstone): Batcher<ReceiptKey, Settled> {
     const { node, epoch } = reign;
     if (this.#current?.reign.epoch !== epoch) this.#current = { reign, batchers: new Map() };
     const { batchers } = this.#current;
     let batcher = batchers.get(tombstone);
     if (batcher === undefined) {
-      batcher = new Batcher<TxnId, Settled>(async (ids) => {
-        const request = { epoch, ids, tombstone, patienceMs: PATIENCE_MS } as const;
-        const found = await this.#deps.store.settle(node, request);
-        return (id) => settledAs(id, found);
+      batcher = new Batcher<ReceiptKey, Settled>(async (keys) => {
+        const request = { epoch, keys, tombstone, patienceMs: PATIENCE_MS } as const;
+        return settledOf(keys, await this.#deps.store.settle(node, request));
       }, BATCH_MAX);
       batchers.set(tombstone, batcher);
     }

@@ -27,6 +27,7 @@ import { type Answer } from "./transactions.ts";
 import { ANYBODY } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { type Caller } from "./txn/caller.ts";
+import { digestOf } from "./txn/digest.ts";
 import { type Accepted } from "./txn/request.ts";
 
 const TRACKER = "http://tracker:1";
@@ -123,8 +124,8 @@ const accepted = (id: TxnId, overrides: Partial<Accepted> = {}): Accepted => ({
   ...overrides,
 });
 
-const receipt = (id: TxnId, state: ReceiptState, epoch = EPOCH_A): ReceiptsAsOf => ({
-  receipts: new Map([[id, state]]),
+const receipt = (state: ReceiptState, epoch = EPOCH_A): ReceiptsAsOf => ({
+  receipts: [state],
   epoch: epoch as EpochId,
   asOf: 70n as Offset,
 });
@@ -135,11 +136,13 @@ const makeSafe = async ({ gateway }: Made): Promise<void> => {
   await settle();
 };
 
+/** Of the body that `accepted` makes. */
+const DIGEST = digestOf({ isolation: "serializable", statements: [{ sql: "SELECT 1" }] });
+
 const commitIn = (epoch: string): ReceiptState => ({
   kind: "commit",
   epoch: epoch as EpochId,
-  owner: 0n,
-  digest: 0n,
+  digest: DIGEST,
 });
 const committed: Execution = { kind: "committed", offset: 50n as Offset, exact: false, results: [] };
 
@@ -221,7 +224,7 @@ test("a replay of a commit of this epoch announces the position that was looked 
   const made = await begin();
   made.executions[0]?.resolve({ kind: "already_settled" });
   await settle();
-  made.lookUps[0]?.resolve(receipt(made.id, commitIn(EPOCH_A)));
+  made.lookUps[0]?.resolve(receipt(commitIn(EPOCH_A)));
   await settle();
   assert.equal(made.found.answer?.body.replayed, true);
   assert.equal(made.found.answer.body.results, null);
@@ -232,7 +235,7 @@ test("a replay of a commit of an earlier epoch announces nothing more; its token
   const made = await begin();
   made.executions[0]?.resolve({ kind: "already_settled" });
   await settle();
-  made.lookUps[0]?.resolve(receipt(made.id, commitIn(EPOCH_B), EPOCH_A));
+  made.lookUps[0]?.resolve(receipt(commitIn(EPOCH_B), EPOCH_A));
   await settle();
   const token = decodeToken(made.found.answer?.body.token ?? "");
   assert.deepEqual([token?.epoch, token?.attempt, token?.offset], [EPOCH_A, EPOCH_B, 70n]);
@@ -250,7 +253,7 @@ test("a replay of an aborted id withdraws, of a lost one does not; of an expired
     const made = await begin();
     made.executions[0]?.resolve({ kind: "already_settled" });
     await settle();
-    made.lookUps[0]?.resolve(receipt(made.id, { ...commitIn(EPOCH_A), kind } as ReceiptState));
+    made.lookUps[0]?.resolve(receipt({ ...commitIn(EPOCH_A), kind } as ReceiptState));
     await settle();
     if (["aborted", "lost"].includes(kind))
       assert.equal(made.found.code, undefined, "a failover could undo it");
@@ -296,7 +299,7 @@ test("an unknown outcome is settled: as committed, or with a tombstone", async (
     made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
     await settle();
     assert.equal(made.settles[0]?.epoch, EPOCH_A);
-    made.settles[0].resolve(receipt(made.id, { ...commitIn(EPOCH_A), kind } as ReceiptState));
+    made.settles[0].resolve(receipt({ ...commitIn(EPOCH_A), kind } as ReceiptState));
     await settle();
     if (kind !== "commit") assert.equal(made.found.code, undefined, "a failover could undo it");
     await makeSafe(made);
@@ -311,7 +314,7 @@ test("a tombstone that its epoch did not make safe is made again in the next, an
   made.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
   await settle();
   const tombstone = { ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState;
-  made.settles[0]?.resolve(receipt(made.id, tombstone));
+  made.settles[0]?.resolve(receipt(tombstone));
   await settle();
   made.primaries.epoch = EPOCH_B;
   made.gateway.marks.endEpoch(EPOCH_A);
@@ -320,7 +323,7 @@ test("a tombstone that its epoch did not make safe is made again in the next, an
   await made.clock.advance(1_000);
   assert.equal(made.settles[2]?.epoch, EPOCH_B);
   // The successor does not have it: a copy of the request has committed there meanwhile.
-  made.settles[2].resolve(receipt(made.id, commitIn(EPOCH_B), EPOCH_B));
+  made.settles[2].resolve(receipt(commitIn(EPOCH_B), EPOCH_B));
   await settle();
   assert.equal(made.found.answer?.body.replayed, true);
   assert.deepEqual(await announced(made, made.id), ["intent"]);
@@ -330,7 +333,7 @@ test("a replay of an id whose tombstone does not become safe in time is told to 
   const made = await begin();
   made.executions[0]?.resolve({ kind: "already_settled" });
   await settle();
-  made.lookUps[0]?.resolve(receipt(made.id, { ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState));
+  made.lookUps[0]?.resolve(receipt({ ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState));
   await made.clock.advance(11_000);
   assert.equal(made.found.code, "commit_unconfirmed");
   assert.deepEqual(await announced(made, made.id), ["intent"]);
@@ -346,7 +349,7 @@ test("settled in a later epoch: the attempt is told apart, and its position is l
   made.primaries.epoch = EPOCH_B;
   await made.clock.advance(1_000);
   assert.equal(made.settles[1]?.epoch, EPOCH_B);
-  made.settles[1].resolve(receipt(made.id, commitIn(EPOCH_A), EPOCH_B));
+  made.settles[1].resolve(receipt(commitIn(EPOCH_A), EPOCH_B));
   await settle();
   const token = decodeToken(made.found.answer?.body.token ?? "");
   assert.deepEqual([token?.epoch, token?.attempt], [EPOCH_B, EPOCH_A]);
@@ -368,9 +371,7 @@ test("without a primary the client is told after ten seconds; the settling goes 
   assert.equal(again.code, "transaction_in_progress");
   made.primaries.epoch = EPOCH_A;
   await made.clock.advance(1_000);
-  made.settles
-    .at(-1)
-    ?.resolve(receipt(made.id, { kind: "aborted", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n }));
+  made.settles.at(-1)?.resolve(receipt({ kind: "aborted", epoch: EPOCH_A as EpochId, digest: 0n }));
   await settle();
   await makeSafe(made);
   assert.deepEqual(await announced(made, made.id), ["intent", "withdrawn"]);
@@ -388,12 +389,7 @@ test("an unknown outcome of a crowd is settled in one call", async () => {
   for (const execution of made.executions) execution.reject(new HighwaterError("commit_unconfirmed"));
   await settle();
   assert.equal(made.settles.length, 1);
-  const receipts = new Map(
-    ids.map((id): [TxnId, ReceiptState] => [
-      id,
-      { kind: "aborted", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n },
-    ]),
-  );
+  const receipts = ids.map(() => ({ kind: "aborted", epoch: EPOCH_A as EpochId, digest: 0n }) as const);
   made.settles[0]?.resolve({ receipts, epoch: EPOCH_A as EpochId, asOf: 70n as Offset });
   await settle();
   await makeSafe(made);
@@ -459,7 +455,7 @@ test("committed, it is exposed until its mark; a read, a replay and what was abo
   aborted.executions[0]?.reject(new HighwaterError("commit_unconfirmed"));
   await settle();
   assert.equal(exposed(aborted).reserved, 1, "nobody knows yet");
-  aborted.settles[0]?.resolve(receipt(aborted.id, { ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState));
+  aborted.settles[0]?.resolve(receipt({ ...commitIn(EPOCH_A), kind: "aborted" } as ReceiptState));
   await settle();
   assert.equal(exposed(aborted).reserved, 1, "a failover could undo it");
   await makeSafe(aborted);
@@ -477,7 +473,7 @@ test("an outcome that nobody can settle stays exposed until somebody can; settle
   made.primaries.epoch = EPOCH_B;
   await made.clock.advance(1_000);
   assert.equal(made.settles.at(-1)?.epoch, EPOCH_B);
-  made.settles.at(-1)?.resolve(receipt(made.id, commitIn(EPOCH_A), EPOCH_B));
+  made.settles.at(-1)?.resolve(receipt(commitIn(EPOCH_A), EPOCH_B));
   await settle();
   assert.deepEqual(exposed(made), { reserved: 0, pending: 1 });
   made.gateway.marks.advance({ epoch: EPOCH_A, seq: 1, levels: { disk: "999" } });
@@ -496,7 +492,7 @@ test("a fault of the service's own says nothing of what the database has done", 
   made.executions[0]?.reject(new TypeError("a bug"));
   await failed;
   assert.equal(exposed(made).reserved, 1);
-  made.settles[0]?.resolve(receipt(id, commitIn(EPOCH_A)));
+  made.settles[0]?.resolve(receipt(commitIn(EPOCH_A)));
   await settle();
   assert.deepEqual(exposed(made), { reserved: 0, pending: 1 });
 });

@@ -9,7 +9,13 @@ import { lifespanMs, refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { type Exposure, UNCOUNTED } from "./exposure/exposure.ts";
-import { NOBODY, requireScope, type RequestTrace, sessionPrincipal } from "@highwater/service";
+import {
+  type DeploymentKeys,
+  NOBODY,
+  type RequestTrace,
+  requireScope,
+  sessionPrincipal,
+} from "@highwater/service";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
 import { type Answer, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";
@@ -33,6 +39,8 @@ export interface HeldAnswer extends Answer {
 export interface TransactionParts {
   readonly config: Config;
   readonly deps: Deps;
+  /** Of receipts. */
+  readonly keys: Pick<DeploymentKeys, "receiptTag">;
   readonly primary: Primary;
   readonly announcer: Announcer;
   readonly exposure: Exposure;
@@ -159,7 +167,7 @@ export class Transactions {
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });
-    const end = active.begin(id, owner);
+    const end = active.begin({ id, owner });
     if (end === null)
       throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
     const held: Promise<unknown>[] = [];
@@ -171,7 +179,8 @@ export class Transactions {
       const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack);
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);
-      const attempt: Attempt = { id, reign, readOnly, owner, digest, announced: null, exposed, trace };
+      const tag = this.#parts.keys.receiptTag(owner, id);
+      const attempt: Attempt = { id, tag, reign, readOnly, owner, digest, announced: null, exposed, trace };
       try {
         const committed = await outcomes.conclude(attempt, this.#execute(run, attempt), holdId);
         return { committed, attempt };
@@ -186,12 +195,12 @@ export class Transactions {
 
   async #execute({ request, caller, hold }: Run, attempt: Attempt): Promise<Execution> {
     const { deps, announcer, config, active, metrics } = this.#parts;
-    const { id, reign, owner, digest } = attempt;
+    const { id, tag, reign, digest } = attempt;
     const { limits, role } = caller.principal;
     const limitMs = lifespanMs(config.totalTimeoutMs, "one_shot");
     const spec: TransactionSpec = {
-      ...{ id, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
-      ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest },
+      ...{ id, tag, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
+      ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, digest },
       principal: sessionPrincipal(caller.principal),
       ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
       ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold, limitMs },

@@ -1,20 +1,19 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import { HighwaterError } from "@highwater/protocol";
+import { HighwaterError, OwnerText, validate } from "@highwater/protocol";
 import { ANYBODY, AnonymousAuthenticator } from "./anonymous.ts";
 import { BearerAuthenticator } from "./bearer.ts";
 import { type Authenticator, bearerOf, NOBODY, ownerTag, type Principal, requireScope } from "./principal.ts";
 
 const hasCode = (code: string) => (cause: unknown) => cause instanceof HighwaterError && cause.code === code;
 
-test("an owner's tag is the first 64 bits of the name's SHA-256, signed", () => {
+test("an owner's tag is the first 128 bits of the name's SHA-256", () => {
   for (const name of ["orders", "k7m2", "naïve", ""]) {
-    const expected = BigInt.asIntN(
-      64,
-      BigInt(`0x${createHash("sha256").update(name).digest("hex").slice(0, 16)}`),
-    );
+    const digest = createHash("sha256").update(name).digest();
+    const expected = (digest.readBigUInt64BE(0) << 64n) | digest.readBigUInt64BE(8);
     assert.equal(ownerTag(name), expected);
+    assert.ok(validate(OwnerText, String(expected)).ok);
   }
   assert.ok(ownerTag("orders") !== ownerTag("order") && ownerTag("orders") !== NOBODY);
 });

@@ -8,7 +8,7 @@ export { DEFAULT_LIMITS, type KeyLimits, type Scope, SCOPES } from "@highwater/s
 export interface Principal {
   /** What logs and metrics may show. Unique: the limits count by it. */
   readonly id: string;
-  /** Receipts and tokens carry it; all keys of one owner have the same. NOBODY only where nobody is authenticated. */
+  /** Tokens carry it, and receipts' tags are made of it; all keys of one owner have the same. NOBODY only where nobody is authenticated. */
   readonly owner: bigint;
   /** The database's login role; null: the service's own. */
   readonly role: string | null;
@@ -34,10 +34,11 @@ export interface Authenticator {
 
 export const NOBODY = 0n;
 
-/** Signed 64 bits of the owner's name: a stranger's tag is the same by chance once in 2^64. */
+const TAG_DIGITS = 32;
+
+/** 128 bits of a digest of the owner's name: to find a name with a stranger's tag takes 2^127 tries, and NOBODY's never comes up. */
 export function ownerTag(owner: string): bigint {
-  const tag = hash("sha256", owner, "buffer").readBigInt64BE(0);
-  return tag === NOBODY ? 1n : tag;
+  return BigInt(`0x${hash("sha256", owner).slice(0, TAG_DIGITS)}`);
 }
 
 /** Each scope stands for itself; `admin` does not include the others. */

@@ -10,20 +10,29 @@ import {
   parseOffset,
   type Statement,
   type TxnId,
+  uuidOfHex,
 } from "@highwater/protocol";
+import { hash } from "node:crypto";
 import { type Authority, decideAuthority } from "../authority.ts";
 import { type ConformanceHarness, type MakeHarness } from "../conformance.ts";
-import { type Execution, type MintRequest, type Store, type TransactionSpec } from "../port.ts";
+import {
+  type Execution,
+  type MintRequest,
+  type ReceiptKey,
+  type Store,
+  type TransactionSpec,
+} from "../port.ts";
 
 /** A transaction as its client remembers it. */
-export interface Committed {
-  readonly id: TxnId;
+export interface Committed extends ReceiptKey {
   readonly epoch: EpochId;
   readonly offset: Offset;
   readonly key: string;
 }
 
 export const PATIENCE_MS = 100;
+/** Of transactions whose bodies do not matter. */
+export const DIGEST = 7n;
 const WIDE_OPEN = { maxRows: 1_000, maxBytes: 1_000_000 };
 
 export class Bench {
@@ -77,8 +86,9 @@ export class Bench {
     statements: readonly Statement[],
     more: Partial<TransactionSpec> = {},
   ): TransactionSpec {
-    const id = this.harness.newId();
-    return { id, epoch, statements, isolation: "read committed", readOnly: false, ...WIDE_OPEN, ...more };
+    const key = keyOf(more.id ?? this.harness.newId());
+    const plain = { isolation: "read committed", readOnly: false, digest: DIGEST, ...WIDE_OPEN } as const;
+    return { ...key, epoch, statements, ...plain, ...more };
   }
 
   newKey(): string {
@@ -89,7 +99,7 @@ export class Bench {
     const key = this.newKey();
     const spec = this.spec(epoch, [this.harness.statements.put(key, "1")], more);
     const { offset } = committed(await this.store.execute(node, spec));
-    return { id: spec.id, epoch, offset, key };
+    return { id: spec.id, tag: spec.tag, epoch, offset, key };
   }
 
   /** A read-only transaction: the value and the position. */
@@ -101,8 +111,8 @@ export class Bench {
 
   /** The transaction's own receipt, written in its own epoch, is in the node's history. */
   async isPresent(node: string, transaction: Committed): Promise<boolean> {
-    const { receipts } = await this.store.lookUp(node, [transaction.id]);
-    const state = receipts.get(transaction.id);
+    const { receipts } = await this.store.lookUp(node, [transaction]);
+    const [state] = receipts;
     const isPresent = state?.kind === "commit" && state.epoch === transaction.epoch;
     const { epoch } = await this.store.lookUp(node, []);
     const { value } = await this.read(node, epoch, transaction.key);
@@ -144,6 +154,11 @@ export class Bench {
     const { node, command, supersedes } = authority;
     return this.mint(node, { command, supersedes });
   }
+}
+
+/** What an owner's receipts are found by. */
+export function keyOf(id: TxnId, owner = ""): ReceiptKey {
+  return { id, tag: uuidOfHex(hash("sha256", `${owner}/${id}`), 0) };
 }
 
 export function committed(execution: Execution): Extract<Execution, { kind: "committed" }> {

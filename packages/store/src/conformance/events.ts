@@ -177,7 +177,7 @@ function readingTests(the: () => Bench): void {
     const bench = the();
     const from = await bench.end();
     const mine = newEvent({ owner: 42n });
-    const theirs = newEvent({ owner: -42n, type: "transaction.broken" });
+    const theirs = newEvent({ owner: 2n ** 128n - 1n, type: "transaction.broken" });
     const everybodys = newEvent({ owner: null, type: "epoch.started" });
     const alsoMine = newEvent({ owner: 42n, type: "transaction.delayed" });
     await bench.record([mine, theirs, everybodys, alsoMine]);

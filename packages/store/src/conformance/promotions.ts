@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type MakeHarness } from "../conformance.ts";
-import { Bench, offsetOf, PATIENCE_MS, refusedWith } from "./bench.ts";
+import { Bench, DIGEST, offsetOf, PATIENCE_MS, refusedWith } from "./bench.ts";
 
 export function promotionTests(makeHarness: MakeHarness): void {
   describe("promotions", () => {
@@ -46,10 +46,12 @@ async function promotion(bench: Bench): Promise<void> {
   assert.ok(offsetOf(record.forkLimit) < lost.offset, "the log was left before it");
   assert.deepEqual(await bench.authority(ended), { kind: "primary", node: heir, epoch });
 
-  const request = { epoch, ids: [kept.id, lost.id], tombstone: "lost", patienceMs: PATIENCE_MS } as const;
+  const request = { epoch, keys: [kept, lost], tombstone: "lost", patienceMs: PATIENCE_MS } as const;
   const { receipts } = await store.settle(heir, request);
-  assert.deepEqual(receipts.get(kept.id), { kind: "commit", epoch: ended, owner: 0n, digest: 0n });
-  assert.deepEqual(receipts.get(lost.id), { kind: "lost", epoch, owner: 0n, digest: 0n });
+  assert.deepEqual(receipts, [
+    { kind: "commit", epoch: ended, digest: DIGEST },
+    { kind: "lost", epoch, digest: 0n },
+  ]);
   const retried = bench.spec(epoch, [harness.statements.put(lost.key, "2")], { id: lost.id });
   assert.equal((await store.execute(heir, retried)).kind, "already_settled", "a lost id never commits again");
   await refusedWith(bench.commit(heir, ended), "epoch_changed");

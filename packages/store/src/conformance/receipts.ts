@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, txnTimestampMs } from "@highwater/protocol";
 import { type MakeHarness } from "../conformance.ts";
-import { type ReceiptState } from "../port.ts";
-import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
+import { type ReceiptKey, type ReceiptState } from "../port.ts";
+import { Bench, committed, DIGEST, keyOf, PATIENCE_MS, refusedWith } from "./bench.ts";
 
 /** Longer than the patience and a retry take together. */
 const LIMIT_MS = 2_000;
@@ -23,6 +23,7 @@ export function receiptTests(makeHarness: MakeHarness): void {
     it("settles an absent id for good", () => settleAbsent(bench, epoch));
     it("leaves a commit alone", () => settleCommitted(bench, epoch));
     it("makes two that settle at once agree", () => settleTogether(bench, epoch));
+    it("keeps the same id of two owners apart", () => twoOwners(bench, epoch));
     it("settles nothing in an epoch that is not the current one", () => settleElsewhere(bench, epoch));
     it("leaves a living transaction its id, and ends it when its time is over", () =>
       settleHeld(bench, epoch));
@@ -34,86 +35,110 @@ export function receiptTests(makeHarness: MakeHarness): void {
 async function everyState(bench: Bench, epoch: EpochId): Promise<void> {
   const { store, harness, primary } = bench;
   const commit = await bench.commit(primary, epoch);
-  const [aborted, lost, absent] = [harness.newId(), harness.newId(), harness.newId()];
-  const expired = harness.newId(100 * harness.retentionMs);
-  const early = harness.newId(-100 * harness.retentionMs);
+  const newKey = (ageMs = 0): ReceiptKey => keyOf(harness.newId(ageMs));
+  const [aborted, lost, absent] = [newKey(), newKey(), newKey()];
+  const expired = newKey(100 * harness.retentionMs);
+  const early = newKey(-100 * harness.retentionMs);
   const settle = { epoch, patienceMs: PATIENCE_MS };
-  await store.settle(primary, { ...settle, ids: [aborted], tombstone: "aborted" });
-  await store.settle(primary, { ...settle, ids: [lost], tombstone: "lost" });
+  await store.settle(primary, { ...settle, keys: [aborted], tombstone: "aborted" });
+  await store.settle(primary, { ...settle, keys: [lost], tombstone: "lost" });
 
-  const ids = [commit.id, aborted, lost, absent, expired, early];
-  const found = await harness.otherStore.lookUp(primary, ids);
-  assert.deepEqual(
-    ids.map((id) => found.receipts.get(id)),
-    [
-      { kind: "commit", epoch, owner: 0n, digest: 0n },
-      { kind: "aborted", epoch, owner: 0n, digest: 0n },
-      { kind: "lost", epoch, owner: 0n, digest: 0n },
-      { kind: "absent" },
-      { kind: "expired" },
-      { kind: "out_of_window" },
-    ],
-  );
+  const keys = [commit, aborted, lost, absent, expired, early];
+  const found = await harness.otherStore.lookUp(primary, keys);
+  assert.deepEqual(found.receipts, [
+    { kind: "commit", epoch, digest: DIGEST },
+    { kind: "aborted", epoch, digest: 0n },
+    { kind: "lost", epoch, digest: 0n },
+    { kind: "absent" },
+    { kind: "expired" },
+    { kind: "out_of_window" },
+  ]);
   assert.equal(found.epoch, epoch);
   assert.ok(found.asOf >= commit.offset);
-  const settled = await store.settle(primary, { ...settle, ids: [expired, early], tombstone: "lost" });
+  const settled = await store.settle(primary, { ...settle, keys: [expired, early], tombstone: "lost" });
   assert.deepEqual(
-    [...settled.receipts.values()].map(({ kind }) => kind),
+    settled.receipts.map(({ kind }) => kind),
     ["expired", "out_of_window"],
   );
-  const old = await refusedWith(bench.commit(primary, epoch, { id: expired }), "id_expired");
+  const old = await refusedWith(bench.commit(primary, epoch, { id: expired.id }), "id_expired");
   assert.equal(old.outcome, "unknown", "its receipt may have been dropped");
-  await refusedWith(bench.commit(primary, epoch, { id: early }), "id_out_of_window");
+  await refusedWith(bench.commit(primary, epoch, { id: early.id }), "id_out_of_window");
 }
 
 async function settleAbsent(bench: Bench, epoch: EpochId): Promise<void> {
   const { store, harness, primary } = bench;
   const key = bench.newKey();
   const spec = bench.spec(epoch, [harness.statements.put(key, "1")]);
-  const request = { epoch, ids: [spec.id], patienceMs: PATIENCE_MS };
+  const request = { epoch, keys: [spec], patienceMs: PATIENCE_MS };
   const settled = await store.settle(primary, { ...request, tombstone: "lost" });
-  assert.deepEqual(settled.receipts.get(spec.id), { kind: "lost", epoch, owner: 0n, digest: 0n });
+  assert.deepEqual(settled.receipts[0], { kind: "lost", epoch, digest: 0n });
   const flushed = (await store.positions(primary))?.flushed ?? 0n;
   assert.ok(flushed >= settled.asOf, "a tombstone is durable on the primary when it is reported");
   assert.deepEqual(await store.execute(primary, spec), { kind: "already_settled" });
   assert.equal((await bench.read(primary, epoch, key)).value, null);
   const again = await store.settle(primary, { ...request, tombstone: "aborted" });
-  assert.deepEqual(
-    again.receipts.get(spec.id),
-    { kind: "lost", epoch, owner: 0n, digest: 0n },
-    "the first word stands",
-  );
+  assert.deepEqual(again.receipts[0], { kind: "lost", epoch, digest: 0n }, "the first word stands");
 }
 
 async function settleCommitted(bench: Bench, epoch: EpochId): Promise<void> {
   const { store, primary } = bench;
   const transaction = await bench.commit(primary, epoch);
-  const request = { epoch, ids: [transaction.id], tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
+  const request = { epoch, keys: [transaction], tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
   const { receipts, asOf } = await store.settle(primary, request);
-  assert.deepEqual(receipts.get(transaction.id), { kind: "commit", epoch, owner: 0n, digest: 0n });
+  assert.deepEqual(receipts[0], { kind: "commit", epoch, digest: DIGEST });
   assert.ok(asOf >= transaction.offset);
   assert.ok(await bench.isPresent(primary, transaction));
 }
 
 async function settleTogether(bench: Bench, epoch: EpochId): Promise<void> {
   const { store, harness, primary } = bench;
-  const ids = Array.from({ length: 20 }, () => harness.newId());
+  const keys = Array.from({ length: 20 }, () => keyOf(harness.newId()));
   const request = { epoch, patienceMs: 10 * PATIENCE_MS };
   const [mine, theirs] = await Promise.all([
-    store.settle(primary, { ...request, ids, tombstone: "aborted" }),
-    harness.otherStore.settle(primary, { ...request, ids: [...ids].reverse(), tombstone: "lost" }),
+    store.settle(primary, { ...request, keys, tombstone: "aborted" }),
+    harness.otherStore.settle(primary, { ...request, keys: [...keys].reverse(), tombstone: "lost" }),
   ]);
-  for (const id of ids) assert.deepEqual(mine.receipts.get(id), theirs.receipts.get(id));
+  assert.deepEqual(mine.receipts, [...theirs.receipts].reverse());
+}
+
+async function twoOwners(bench: Bench, epoch: EpochId): Promise<void> {
+  const { store, harness, primary } = bench;
+  const { put, slow } = harness.statements;
+  const id = harness.newId();
+  const [mine, theirs, nobodys] = ["mine", "theirs", "nobody's"].map((owner) => keyOf(id, owner));
+  assert.ok(mine !== undefined && theirs !== undefined && nobodys !== undefined);
+  const key = bench.newKey();
+  const held = bench.spec(epoch, [put(bench.newKey(), "1"), slow], theirs);
+  const outcome = refusedWith(store.execute(primary, held), "commit_unconfirmed");
+  await harness.untilSlowRuns(primary);
+  committed(await harness.otherStore.execute(primary, bench.spec(epoch, [put(key, "1")], mine)));
+  const settle = { epoch, tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
+  const none = await harness.otherStore.settle(primary, { ...settle, keys: [nobodys, mine] });
+  assert.deepEqual(none.receipts, [
+    { kind: "aborted", epoch, digest: 0n },
+    { kind: "commit", epoch, digest: DIGEST },
+  ]);
+  const before = await store.lookUp(primary, [theirs, mine]);
+  assert.deepEqual(before.receipts[0], { kind: "absent" }, "settling the others did not end it");
+  store.forget(primary);
+  await outcome;
+  await store.settle(primary, { ...settle, keys: [theirs] });
+  const after = await store.lookUp(primary, [theirs, mine, nobodys]);
+  assert.deepEqual(
+    after.receipts.map(({ kind }) => kind),
+    ["aborted", "commit", "aborted"],
+  );
+  assert.deepEqual(await store.execute(primary, bench.spec(epoch, [], mine)), { kind: "already_settled" });
 }
 
 async function settleElsewhere(bench: Bench, epoch: EpochId): Promise<void> {
   const { store, harness, primary } = bench;
-  const id = harness.newId();
+  const key = keyOf(harness.newId());
   const stranger = harness.newId() as string as EpochId;
-  const request = { ids: [id], tombstone: "lost", patienceMs: PATIENCE_MS } as const;
+  const request = { keys: [key], tombstone: "lost", patienceMs: PATIENCE_MS } as const;
   await refusedWith(store.settle(primary, { ...request, epoch: stranger }), "epoch_changed");
-  assert.equal((await store.lookUp(primary, [id])).receipts.get(id)?.kind, "absent");
-  await bench.commit(primary, epoch, { id });
+  assert.equal((await store.lookUp(primary, [key])).receipts[0]?.kind, "absent");
+  await bench.commit(primary, epoch, { id: key.id });
 }
 
 async function settleHeld(bench: Bench, epoch: EpochId): Promise<void> {
@@ -123,20 +148,20 @@ async function settleHeld(bench: Bench, epoch: EpochId): Promise<void> {
   const spec = bench.spec(epoch, statements, { limitMs: LIMIT_MS });
   const outcome = refusedWith(store.execute(primary, spec), "commit_unconfirmed");
   await harness.untilSlowRuns(primary);
-  const others = [harness.newId(), harness.newId()] as const;
-  const ids = [others[0], spec.id, others[1]];
-  const request = { epoch, ids, tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
+  const others = [keyOf(harness.newId()), keyOf(harness.newId())] as const;
+  const keys = [others[0], spec, others[1]];
+  const request = { epoch, keys, tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
   const settle = async (): Promise<ReceiptState | undefined> => {
     const { receipts } = await harness.otherStore.settle(primary, request);
-    for (const other of others) assert.equal(receipts.get(other)?.kind, "aborted");
-    return receipts.get(spec.id);
+    for (const at of [0, 2]) assert.equal(receipts[at]?.kind, "aborted");
+    return receipts[1];
   };
   assert.deepEqual(await settle(), { kind: "held" }, "its time is not over");
   const refused = await refusedWith(bench.commit(primary, epoch, { id: spec.id }), "transaction_in_progress");
   assert.equal(refused.outcome, "unknown");
   let settled = await settle();
   while (settled?.kind === "held") settled = await settle();
-  assert.deepEqual(settled, { kind: "aborted", epoch, owner: 0n, digest: 0n });
+  assert.deepEqual(settled, { kind: "aborted", epoch, digest: 0n });
   await outcome;
   assert.equal((await bench.read(primary, epoch, key)).value, null);
 }
@@ -154,16 +179,19 @@ async function settleGivenUp(bench: Bench, epoch: EpochId): Promise<void> {
   await outcomes[0];
   const request = {
     epoch,
-    ids: [mine.id, theirs.id],
+    keys: [mine, theirs],
     tombstone: "aborted",
     patienceMs: PATIENCE_MS,
   } as const;
   const { receipts } = await store.settle(primary, request);
-  assert.deepEqual([receipts.get(mine.id)?.kind, receipts.get(theirs.id)?.kind], ["aborted", "held"]);
+  assert.deepEqual(
+    receipts.map(({ kind }) => kind),
+    ["aborted", "held"],
+  );
   harness.otherStore.forget(primary);
   await outcomes[1];
   const last = await harness.otherStore.settle(primary, request);
-  assert.equal(last.receipts.get(theirs.id)?.kind, "aborted");
+  assert.equal(last.receipts[1]?.kind, "aborted");
 }
 
 async function expire(bench: Bench, epoch: EpochId): Promise<void> {
@@ -181,12 +209,12 @@ async function expire(bench: Bench, epoch: EpochId): Promise<void> {
   assert.ok(
     after.expiredBeforeMs > txnTimestampMs(old.id) && after.expiredBeforeMs <= request.expireBeforeMs,
   );
-  const ids = [kept.id, old.id];
-  const kinds = [...(await store.lookUp(primary, ids)).receipts.values()].map(({ kind }) => kind);
+  const keys = [kept, old];
+  const kinds = (await store.lookUp(primary, keys)).receipts.map(({ kind }) => kind);
   assert.deepEqual(kinds, ["commit", "expired"]);
-  const settle = { epoch, ids, tombstone: "lost", patienceMs: PATIENCE_MS } as const;
+  const settle = { epoch, keys, tombstone: "lost", patienceMs: PATIENCE_MS } as const;
   const settled = await store.settle(primary, settle);
-  assert.equal(settled.receipts.get(old.id)?.kind, "expired", "what has expired is not settled anew");
+  assert.equal(settled.receipts[1]?.kind, "expired", "what has expired is not settled anew");
   await refusedWith(bench.commit(primary, epoch, { id: old.id }), "id_expired");
   assert.equal(
     (await store.maintain(primary, { expireBeforeMs: null })).expiredBeforeMs,

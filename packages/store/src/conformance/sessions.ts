@@ -56,7 +56,7 @@ async function open(
 async function checkFree(bench: Bench, spec: TransactionSpec, keys: readonly string[]): Promise<void> {
   const { store, primary } = bench;
   for (const key of keys) assert.equal((await bench.read(primary, spec.epoch, key)).value, null, key);
-  assert.equal((await store.lookUp(primary, [spec.id])).receipts.get(spec.id)?.kind, "absent");
+  assert.equal((await store.lookUp(primary, [spec])).receipts[0]?.kind, "absent");
   const again = { ...spec, statements: [bench.harness.statements.put(bench.newKey(), "1")] };
   committed(await store.execute(primary, again));
 }
@@ -65,7 +65,7 @@ async function commitsAtOnce(bench: Bench, epoch: EpochId): Promise<void> {
   const { store, harness, primary } = bench;
   const { put, get } = harness.statements;
   const keys = [bench.newKey(), bench.newKey(), bench.newKey(), bench.newKey()] as const;
-  const spec = bench.spec(epoch, [put(keys[0], "a")], { owner: -7n, digest: 2n ** 62n });
+  const spec = bench.spec(epoch, [put(keys[0], "a")], { digest: -(2n ** 62n) });
   const transaction = await open(bench, spec);
   const [, seen] = await transaction.run([put(keys[1], "b"), get(keys[0])]);
   assert.deepEqual(seen?.rows, [["a"]], "it sees what it has written in an earlier call");
@@ -78,8 +78,8 @@ async function commitsAtOnce(bench: Bench, epoch: EpochId): Promise<void> {
   assert.equal(transaction.isOver, true);
   for (const [index, key] of keys.entries())
     assert.equal((await bench.read(primary, epoch, key)).value, "abcd"[index]);
-  const receipt = { kind: "commit", epoch, owner: -7n, digest: 2n ** 62n };
-  assert.deepEqual((await store.lookUp(primary, [spec.id])).receipts.get(spec.id), receipt);
+  const receipt = { kind: "commit", epoch, digest: -(2n ** 62n) };
+  assert.deepEqual((await store.lookUp(primary, [spec])).receipts[0], receipt);
 }
 
 async function rollsBack(bench: Bench, epoch: EpochId): Promise<void> {
@@ -101,7 +101,7 @@ async function usedId(bench: Bench, epoch: EpochId): Promise<void> {
   for (const process of [store, harness.otherStore])
     assert.deepEqual(await process.begin(primary, again), { kind: "already_settled" });
   const aborted = bench.spec(epoch, [harness.statements.put(key, "3")]);
-  const settling = { epoch, ids: [aborted.id], tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
+  const settling = { epoch, keys: [aborted], tombstone: "aborted", patienceMs: PATIENCE_MS } as const;
   await store.settle(primary, settling);
   assert.deepEqual(await store.begin(primary, aborted), { kind: "already_settled" });
   assert.equal((await bench.read(primary, epoch, key)).value, "1");
@@ -120,7 +120,7 @@ async function twoUnderOneId(bench: Bench, epoch: EpochId): Promise<void> {
   if (opening.kind === "open")
     assert.deepEqual(await opening.transaction.commit([]), { kind: "already_settled" });
   assert.equal((await bench.read(primary, epoch, key)).value, "first");
-  assert.equal((await store.lookUp(primary, [spec.id])).receipts.get(spec.id)?.kind, "commit");
+  assert.equal((await store.lookUp(primary, [spec])).receipts[0]?.kind, "commit");
 }
 
 async function failing(bench: Bench, epoch: EpochId): Promise<void> {
@@ -250,10 +250,9 @@ async function endedEpoch(bench: Bench, end: (node: string) => Promise<void>): P
   await refusedWith(reader.commit([]), "primary_unavailable", ...ENDED_UNDER_IT);
   for (const transaction of [committing, running, silent, reader]) assert.equal(transaction?.isOver, true);
   for (const key of keys) assert.equal((await bench.read(primary, epoch, key)).value, null);
-  const ids = specs.map((spec) => spec.id);
-  const { receipts } = await store.lookUp(primary, ids);
+  const { receipts } = await store.lookUp(primary, specs);
   assert.deepEqual(
-    [...receipts.values()],
+    receipts,
     Array.from(keys, () => ({ kind: "absent" })),
   );
   assert.ok(await bench.isPresent(primary, before));

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { type EpochId, type EpochRecord, makeUuidV7, type Offset, parseOffset } from "@highwater/protocol";
+import { keyOf } from "../conformance/bench.ts";
 import { type MemorySnapshot, MemoryStore, MemoryWorld } from "../memory.ts";
 import { type MintRequest } from "../port.ts";
 import { type LogRecord } from "./history.ts";
@@ -71,8 +72,9 @@ class Run {
     const unique = new Uint8Array(10);
     new DataView(unique.buffer).setUint32(6, ++this.#ids);
     const execution = await this.store.execute(id, {
-      id: makeUuidV7(NOW_MS, unique),
+      ...keyOf(makeUuidV7(NOW_MS, unique)),
       epoch: current,
+      digest: 7n,
       statements: [{ sql: readOnly ? "get k" : `put k ${"v".repeat(this.#ids % 50)}` }],
       isolation: "serializable",
       readOnly,

@@ -7,12 +7,12 @@ import {
   txnTimestampMs,
   ZERO,
 } from "@highwater/protocol";
-import { type OperatorCommand, type Receipt } from "../port.ts";
+import { type OperatorCommand, type Receipt, type ReceiptKey } from "../port.ts";
 
 export type Change =
   | { readonly kind: "prepared" }
   | { readonly kind: "put"; readonly key: string; readonly value: string }
-  | { readonly kind: "receipt"; readonly id: TxnId; readonly receipt: Receipt }
+  | { readonly kind: "receipt"; readonly key: ReceiptKey; readonly receipt: Receipt }
   | { readonly kind: "epoch"; readonly record: EpochRecord; readonly timeline: number }
   | {
       readonly kind: "marks_raised";
@@ -58,6 +58,11 @@ export function sizeOf(changes: readonly Change[]): number {
   }, HEADER_BYTES);
 }
 
+/** The primary key of a receipt as one text. */
+export function receiptName({ id, tag }: ReceiptKey): string {
+  return `${id}/${tag}`;
+}
+
 export interface StoredEpoch {
   readonly record: EpochRecord;
   readonly timeline: number;
@@ -67,7 +72,8 @@ export interface StoredEpoch {
 export class History {
   prepared = false;
   readonly rows = new Map<string, string>();
-  readonly receipts = new Map<TxnId, Receipt>();
+  /** By `receiptName`. */
+  readonly receipts = new Map<string, Receipt & { readonly id: TxnId }>();
   readonly epochs: StoredEpoch[] = [];
   readonly witnesses = new Map<string, { readonly epoch: EpochId; readonly reached: Offset }>();
   /** Operator's commands that nobody has carried out, oldest first. */
@@ -93,7 +99,7 @@ export class History {
         this.rows.set(change.key, change.value);
         return;
       case "receipt":
-        this.receipts.set(change.id, change.receipt);
+        this.receipts.set(receiptName(change.key), { ...change.receipt, id: change.key.id });
         return;
       case "epoch":
         this.epochs.push({ record: change.record, timeline: change.timeline });
@@ -112,8 +118,8 @@ export class History {
         return;
       case "window":
         this.window = { expiredBeforeMs: change.expiredBeforeMs, ceilingMs: change.ceilingMs };
-        for (const id of this.receipts.keys())
-          if (txnTimestampMs(id) < change.expiredBeforeMs) this.receipts.delete(id);
+        for (const [name, { id }] of this.receipts)
+          if (txnTimestampMs(id) < change.expiredBeforeMs) this.receipts.delete(name);
         return;
     }
   }

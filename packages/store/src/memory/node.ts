@@ -1,6 +1,6 @@
 // One server of the memory world: a log, how much of it is on disk, the tables as far as they are replayed, and the sentinel
 // that only a server which has not recovered since can show. Knows no other node; the world moves records between them.
-import { type EpochId, type Offset, type TxnId, ZERO } from "@highwater/protocol";
+import { type EpochId, type Offset, ZERO } from "@highwater/protocol";
 import { type Execution, type StoreNode } from "../port.ts";
 import { type Change, History, type LogRecord, sizeOf } from "./history.ts";
 
@@ -61,7 +61,8 @@ export class MemoryNode {
   /** Bytes of a stream that came from another history were written up to here; they are not a log. */
   junkEnd: Offset = ZERO;
   unfit: string | null = null;
-  readonly open = new Map<TxnId, OpenTransaction>();
+  /** By `receiptName`. */
+  readonly open = new Map<string, OpenTransaction>();
   /** How long any transaction may take, as far as anybody has said. */
   limitMs = 0;
   #log: LogRecord[] = [];

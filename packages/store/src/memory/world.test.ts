@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { type EpochId, HighwaterError, makeUuidV7, type TxnId } from "@highwater/protocol";
+import { keyOf } from "../conformance/bench.ts";
 import { MemoryStore, MemoryWorld } from "../memory.ts";
 import { type TransactionSpec } from "../port.ts";
 
@@ -32,8 +33,9 @@ describe("the memory world", () => {
   }
 
   const specOf = (sql: string, more: Partial<TransactionSpec> = {}): TransactionSpec => ({
-    id: newId(),
+    ...keyOf(more.id ?? newId()),
     epoch,
+    digest: 7n,
     statements: [{ sql }],
     isolation: "serializable",
     readOnly: false,
@@ -195,11 +197,11 @@ describe("the memory world", () => {
     await assert.rejects(outcome, { code: "commit_unconfirmed" });
     const again = specOf("put late 2", { id: spec.id });
     await assert.rejects(store.execute("a", again), { code: "transaction_in_progress" });
-    world.finish("a", spec.id);
-    assert.equal((await store.lookUp("a", [spec.id])).receipts.get(spec.id)?.kind, "commit");
+    world.finish("a", spec);
+    assert.equal((await store.lookUp("a", [spec])).receipts[0]?.kind, "commit");
     const waiting = specOf("slow");
     const answer = store.execute("a", waiting);
-    world.finish("a", waiting.id);
+    world.finish("a", waiting);
     assert.equal((await answer).kind, "committed");
   });
 
@@ -209,7 +211,7 @@ describe("the memory world", () => {
     await assert.rejects(store.execute("a", spec), { code: "primary_unavailable", outcome: "not_applied" });
     world.fate = ({ verb }) => (verb === "execute" ? "answer_lost" : "answered");
     await assert.rejects(store.execute("a", spec), { code: "commit_unconfirmed", outcome: "unknown" });
-    assert.equal((await store.lookUp("a", [spec.id])).receipts.get(spec.id)?.kind, "commit");
+    assert.equal((await store.lookUp("a", [spec])).receipts[0]?.kind, "commit");
     world.fate = ({ node }) => (node === "a" ? "unreachable" : "answered");
     await assert.rejects(store.probe("a"), { code: "ECONNREFUSED" });
     await store.probe("b");

@@ -2,8 +2,9 @@
 // Nothing moves by itself: the caller flushes, replicates, replays, cuts and crashes. Deterministic, without a timer.
 // The physics are PostgreSQL's where they decide a verdict: offsets are reused after a crash, a timeline is a mere number, a
 // replica of another history goes on to report positions, and a copy of a cleanly stopped node starts without a recovery.
-import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
-import { type StoreNode } from "../port.ts";
+import { type EpochId, type Offset } from "@highwater/protocol";
+import { type ReceiptKey, type StoreNode } from "../port.ts";
+import { receiptName } from "./history.ts";
 import { MemoryNode, type MemorySnapshot } from "./node.ts";
 
 /** What becomes of one call of a store: it arrives and is answered; never arrives; or is carried out and the answer is lost. */
@@ -153,11 +154,12 @@ export class MemoryWorld {
   // Transactions that hold their id.
 
   /** Lets a transaction that waits run to its end; its client hears of it if it is still there. */
-  finish(id: string, transaction: TxnId): void {
+  finish(id: string, transaction: ReceiptKey): void {
     const node = this.#running(id);
-    const open = node.open.get(transaction);
-    if (open === undefined) throw new Error(`no transaction ${transaction} waits on ${id}`);
-    node.open.delete(transaction);
+    const name = receiptName(transaction);
+    const open = node.open.get(name);
+    if (open === undefined) throw new Error(`no transaction ${transaction.id} waits on ${id}`);
+    node.open.delete(name);
     const execution = open.commit();
     open.client?.resolve(execution);
   }

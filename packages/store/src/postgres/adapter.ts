@@ -6,7 +6,6 @@ import {
   HighwaterError,
   type NodeSpec,
   type Offset,
-  type TxnId,
 } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
 import {
@@ -17,10 +16,12 @@ import {
   type Opening,
   type PoolReport,
   type PositionsReport,
+  type ReceiptKey,
   type ReceiptsAsOf,
   type ReplicaRead,
   type ReplicaReading,
   type RetentionReport,
+  type SettleRequest,
   type Store,
   type StoreNode,
   type StoreObserver,
@@ -172,8 +173,8 @@ export class PostgresStore implements Store {
         clock,
         cancelBackend: (processId) => rescue.run((client) => client.query(CANCEL, [processId])),
         terminateBackend: (processId) => rescue.run((client) => client.query(TERMINATE, [processId])),
-        giveUp: (id, holder) => {
-          givenUp.add(id, holder);
+        giveUp: (key, holder) => {
+          givenUp.add(key, holder);
         },
       },
       givenUp,
@@ -327,7 +328,7 @@ export class PostgresStore implements Store {
         leavesTraces(statements) ? this.#executeAlone(on, spec, signal) : shared.execute(spec, signal),
       );
     } catch (cause) {
-      return this.#outOfWindow(node, spec.id, cause);
+      return this.#outOfWindow(node, spec, cause);
     }
   }
 
@@ -356,7 +357,7 @@ export class PostgresStore implements Store {
       return await openOn(lease, spec, { canceller, readPositions }, signal);
     } catch (cause) {
       if (cause instanceof HighwaterError && cause.code === "epoch_changed") pool.ended(spec.epoch);
-      return this.#outOfWindow(node, spec.id, cause);
+      return this.#outOfWindow(node, spec, cause);
     }
   }
 
@@ -370,17 +371,21 @@ export class PostgresStore implements Store {
    * A receipt that was dropped may have been there, and so may one that a restore gave up: such an id is of unknown outcome, and
    * must not be told to run anew.
    */
-  async #outOfWindow(node: string, id: TxnId, cause: unknown): Promise<{ readonly kind: "already_settled" }> {
+  async #outOfWindow(
+    node: string,
+    key: ReceiptKey,
+    cause: unknown,
+  ): Promise<{ readonly kind: "already_settled" }> {
     if (!(cause instanceof HighwaterError) || cause.code !== "id_out_of_window") throw cause;
-    const { receipts } = await this.lookUp(node, [id]);
-    const kind = receipts.get(id)?.kind;
+    const { receipts } = await this.lookUp(node, [key]);
+    const kind = receipts[0]?.kind;
     if (kind === "commit" || kind === "aborted" || kind === "lost") return { kind: "already_settled" };
-    if (kind === "expired") throw new HighwaterError("id_expired", { transactionId: id }, { cause });
-    const { rows } = await this.#of(node).lookUp.run((client) => client.query(BEFORE_RESTORE, [id]));
+    if (kind === "expired") throw new HighwaterError("id_expired", { transactionId: key.id }, { cause });
+    const { rows } = await this.#of(node).lookUp.run((client) => client.query(BEFORE_RESTORE, [key.id]));
     if (rows.length === 0) throw cause;
     const detail =
       "The id is older than the restore of the database, which may have undone its transaction. Ask for the verdict with the transaction's token; use a new id only if it may run again.";
-    throw new HighwaterError("id_expired", { transactionId: id, detail }, { cause });
+    throw new HighwaterError("id_expired", { transactionId: key.id, detail }, { cause });
   }
 
   async readReplica(node: string, read: ReplicaRead, signal?: AbortSignal): Promise<ReplicaReading> {
@@ -407,21 +412,18 @@ export class PostgresStore implements Store {
     return parseLsn(rows[0].reached);
   }
 
-  lookUp(node: string, ids: readonly TxnId[]): Promise<ReceiptsAsOf> {
-    return this.#of(node).lookUp.run((client) => lookUpReceipts(client, ids));
+  lookUp(node: string, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf> {
+    return this.#of(node).lookUp.run((client) => lookUpReceipts(client, keys));
   }
 
-  async settle(
-    node: string,
-    request: { epoch: EpochId; ids: readonly TxnId[]; tombstone: "aborted" | "lost"; patienceMs: number },
-  ): Promise<ReceiptsAsOf> {
+  async settle(node: string, request: SettleRequest): Promise<ReceiptsAsOf> {
     const { settle, rescue, givenUp } = this.#of(node);
     const parts = { rescue, clock: this.#options.clock, givenUp };
     return settle.run((client) => settleReceipts(client, parts, request));
   }
 
-  giveUp(node: string, id: TxnId, holder: string): void {
-    this.#of(node).givenUp.add(id, holder);
+  giveUp(node: string, key: ReceiptKey, holder: string): void {
+    this.#of(node).givenUp.add(key, holder);
   }
 
   maintain(node: string, request: { expireBeforeMs: number | null }): Promise<RetentionReport> {

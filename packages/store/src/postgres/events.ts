@@ -41,7 +41,7 @@ const INSERT = `WITH fresh AS (
   INSERT INTO highwater.event (seq, n, key, type, owner, at, data)
   SELECT $1::bigint, $2::bigint + row_number() OVER (ORDER BY asked.place), asked.key, asked.type, asked.owner,
     clock.now, asked.data
-  FROM unnest($3::text[], $4::text[], $5::bigint[], $6::json[]) WITH ORDINALITY AS asked (key, type, owner, data, place),
+  FROM unnest($3::text[], $4::text[], $5::numeric[], $6::json[]) WITH ORDINALITY AS asked (key, type, owner, data, place),
     (SELECT clock_timestamp() AS now) AS clock
   WHERE NOT EXISTS (SELECT FROM highwater.event e WHERE e.key = asked.key)
   RETURNING *
@@ -60,7 +60,7 @@ FROM unnest($1::text[], $2::json[]) AS asked (what, said) WHERE key = asked.what
 
 /** $1 seq and $2 n of the place before, $3 owner or NULL, $4 types or NULL, $5 limit. */
 const READ = `SELECT ${COLUMNS} FROM highwater.event
-WHERE (event.seq, event.n) > ($1::bigint, $2::bigint) AND ($3::bigint IS NULL OR owner IS NULL OR owner = $3::bigint)
+WHERE (event.seq, event.n) > ($1::bigint, $2::bigint) AND ($3::numeric IS NULL OR owner IS NULL OR owner = $3::numeric)
   AND ($4::text[] IS NULL OR type = ANY ($4::text[]))
 ORDER BY event.seq, event.n LIMIT $5`;
 

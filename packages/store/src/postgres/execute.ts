@@ -77,7 +77,7 @@ export async function outcomeOf(
   try {
     return await running;
   } catch (cause) {
-    if (!spec.readOnly) canceller.giveUp(spec.id, session.holder);
+    if (!spec.readOnly) canceller.giveUp(spec, session.holder);
     throw unconfirmed(spec.id, spec.readOnly, cause);
   }
 }

@@ -37,11 +37,18 @@ export function cutShort(
   });
 }
 
-/** The receipt could not be written. Null: one with this id exists. */
-export function receiptRefusal(error: DatabaseError, id: TxnId): HighwaterError | null {
+/** The function of the server that checks policies of row level security. */
+const POLICY_CHECK = "ExecWithCheckOptions";
+
+/** The receipt could not be written. Null: one with this key exists. */
+export function receiptRefusal(refused: DatabaseError, id: TxnId): HighwaterError | null {
+  const error = withoutRow(refused);
   switch (error.code) {
     case "23505":
       return null;
+    case "42501":
+      if (error.routine !== POLICY_CHECK) return failureOf(error, { id, statement: undefined });
+      return new HighwaterError("epoch_changed", { transactionId: id }, { cause: error });
     case "23502":
     case "25006":
       return new HighwaterError("epoch_changed", { transactionId: id }, { cause: error });
@@ -60,6 +67,12 @@ export function receiptRefusal(error: DatabaseError, id: TxnId): HighwaterError 
     default:
       return failureOf(error, { id, statement: undefined });
   }
+}
+
+/** The receipt's tag may be in the detail, which some ways in relay. */
+function withoutRow(error: DatabaseError): DatabaseError {
+  error.detail = undefined;
+  return error;
 }
 
 /** The connection died, or was ended, with the COMMIT on its way: nobody can tell from here how far the server came. */

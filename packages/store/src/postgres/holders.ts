@@ -2,8 +2,9 @@
 // whose transaction is older than any may be. Owns what is remembered of the former, and the rows that say how old.
 import { randomUUID } from "node:crypto";
 import { type ClientBase } from "pg";
-import { type EpochId, HighwaterError, type TxnId } from "@highwater/protocol";
+import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
+import { type ReceiptKey } from "../port.ts";
 import { type Channel } from "./channel.ts";
 import { END_HOLDERS, REGISTER_LIMIT } from "./sql.ts";
 
@@ -14,26 +15,32 @@ const REGISTER_AGAIN_MS = 3_600_000;
 
 /** Sessions that nothing is heard of any more, or that their own client wants ended, by the id that they may hold. */
 export class GivenUp {
-  readonly #holders = new Map<TxnId, readonly string[]>();
+  /** By id and tag. */
+  readonly #holders = new Map<string, readonly string[]>();
 
-  add(id: TxnId, holder: string): void {
-    const known = this.#holders.get(id) ?? [];
+  add(key: ReceiptKey, holder: string): void {
+    const name = nameOf(key);
+    const known = this.#holders.get(name) ?? [];
     if (known.includes(holder)) return;
-    this.#holders.delete(id);
-    this.#holders.set(id, [...known, holder]);
+    this.#holders.delete(name);
+    this.#holders.set(name, [...known, holder]);
     if (this.#holders.size <= MAX_GIVEN_UP) return;
     const [oldest] = this.#holders.keys();
     if (oldest !== undefined) this.#holders.delete(oldest);
   }
 
-  of(ids: readonly TxnId[]): string[] {
+  of(keys: readonly ReceiptKey[]): string[] {
     if (this.#holders.size === 0) return [];
-    return ids.flatMap((id) => this.#holders.get(id) ?? []);
+    return keys.flatMap((key) => this.#holders.get(nameOf(key)) ?? []);
   }
 
-  settled(id: TxnId): void {
-    this.#holders.delete(id);
+  settled(key: ReceiptKey): void {
+    this.#holders.delete(nameOf(key));
   }
+}
+
+function nameOf({ id, tag }: ReceiptKey): string {
+  return `${id}/${tag}`;
 }
 
 /** Says on the node how long this process's transactions may take, before the first of them begins there. */

@@ -191,8 +191,8 @@ class PostgresTransaction implements OpenTransaction {
       this.#isIdle = outcome.status === "I";
       return outcome;
     } catch (cause) {
-      const { id, readOnly } = this.#spec;
-      if (!readOnly) this.#parts.canceller.giveUp(id, session.holder);
+      const { id, tag, readOnly } = this.#spec;
+      if (!readOnly) this.#parts.canceller.giveUp({ id, tag }, session.holder);
       await this.#end(false);
       throw cause;
     } finally {

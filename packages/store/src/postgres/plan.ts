@@ -51,7 +51,7 @@ export function headOf(spec: Manner): Head {
   const begin = beginOf(isolation, readOnly, deferrable);
   const limits = limitSteps(spec);
   if (!readOnly) {
-    const values = [spec.id, spec.epoch, String(spec.owner ?? 0n), String(spec.digest ?? 0n)];
+    const values = [spec.id, spec.tag, spec.epoch, String(spec.digest)];
     const receipt: Step = { ...quiet(INSERT_RECEIPT, values), isNamed: true };
     return { steps: [begin, receipt, ...limits], receipt: RECEIPT_INDEX, snapshot: null };
   }

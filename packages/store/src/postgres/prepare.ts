@@ -227,6 +227,10 @@ async function addPartitions(
     const name = `highwater.receipt_${hex12(from)}_${hex12(to)}`;
     // CREATE … PARTITION OF would lock every writer out; ATTACH does not.
     await client.query(`CREATE TABLE ${name} (LIKE highwater.receipt INCLUDING ALL)`);
+    // LIKE copies no row level security. Without a policy it lets nobody write here past the parent's, whatever the database's
+    // default privileges grant.
+    await client.query(`ALTER TABLE ${name} ENABLE ROW LEVEL SECURITY`);
+    await client.query(`REVOKE ALL ON ${name} FROM PUBLIC, highwater_app`);
     await client.query(
       `ALTER TABLE highwater.receipt ATTACH PARTITION ${name} FOR VALUES FROM ('${uuidFloor(from)}') TO ('${uuidFloor(to)}')`,
     );

@@ -1,36 +1,38 @@
-// Looking receipts up, and settling ids that have none with a tombstone.
+// Looking receipts up, and settling keys that have none with a tombstone.
 import { type ClientBase } from "pg";
-import { type EpochId, HighwaterError, type TxnId, txnTimestampMs } from "@highwater/protocol";
+import { type EpochId, HighwaterError, txnTimestampMs } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
-import { type Receipt, type ReceiptsAsOf, type ReceiptState } from "../port.ts";
+import {
+  type Receipt,
+  type ReceiptKey,
+  type ReceiptsAsOf,
+  type ReceiptState,
+  type SettleRequest,
+} from "../port.ts";
 import { type Channel } from "./channel.ts";
 import { type LogEnd, readLogEnd } from "./log-end.ts";
 import { endHolders, type GivenUp } from "./holders.ts";
 import { INSERT_TOMBSTONES, RECEIPTS, RETENTION } from "./sql.ts";
 
-interface SettleRequest {
-  readonly epoch: EpochId;
-  readonly ids: readonly TxnId[];
-  readonly tombstone: "aborted" | "lost";
-  readonly patienceMs: number;
-}
-
 interface ReceiptRow {
-  readonly id: TxnId;
+  /** Place of its key among those that were asked for, from 1. */
+  readonly n: number;
   readonly epoch: EpochId;
   readonly kind: Receipt["kind"];
-  readonly owner: string;
   readonly digest: string;
 }
+
+/** Receipts by the place of their keys. */
+type Found = ReadonlyMap<number, Receipt>;
 
 interface Window {
   readonly expiredBeforeMs: number;
   readonly ceilingMs: number;
 }
 
-export async function lookUpReceipts(client: ClientBase, ids: readonly TxnId[]): Promise<ReceiptsAsOf> {
-  const { window, found, end } = await readAll(client, ids);
-  return asOf(end, classify(ids, found, window));
+export async function lookUpReceipts(client: ClientBase, keys: readonly ReceiptKey[]): Promise<ReceiptsAsOf> {
+  const { window, found, end } = await readAll(client, keys);
+  return asOf(end, classify(keys, found, window));
 }
 
 export interface SettleParts {
@@ -50,54 +52,58 @@ const LOCK_TIMEOUT = "55P03";
 
 /**
  * READ COMMITTED throughout: after the insert met a rival, the read sees who won.
- * An id that a living transaction holds is answered as `held`, and does not keep the others from being settled.
+ * A key that a living transaction holds is answered as `held`, and does not keep the others from being settled.
  */
 export async function settleReceipts(
   client: ClientBase & { processID?: number | null },
   parts: SettleParts,
   request: SettleRequest,
 ): Promise<ReceiptsAsOf> {
-  const { window, found, end } = await readAll(client, request.ids);
-  const before = classify(request.ids, found, window);
-  const absent = request.ids.filter((id) => before.get(id)?.kind === "absent");
-  let held: ReadonlySet<TxnId> = new Set();
-  if (absent.length > 0)
-    try {
-      held = await insertTombstones(client, parts, { ...request, ids: absent });
-    } catch (cause) {
-      if ((cause as { code?: string }).code === "23502")
-        throw new HighwaterError("epoch_changed", {}, { cause });
-      throw cause;
-    }
-  for (const id of request.ids) if (!held.has(id)) parts.givenUp.settled(id);
+  const { keys } = request;
+  const { window, found, end } = await readAll(client, keys);
+  const before = classify(keys, found, window);
+  const absent = keys.filter((_, at) => before[at]?.kind === "absent");
+  const none: ReadonlySet<ReceiptKey> = new Set();
+  const held = absent.length > 0 ? await insertTombstones(client, parts, { ...request, keys: absent }) : none;
+  for (const key of keys) if (!held.has(key)) parts.givenUp.settled(key);
   if (absent.length === 0) return asOf(end, before);
   const [settled, after] = await Promise.all([readReceipts(client, absent), readLogEnd(client)]);
-  const states = new Map([...before, ...classify(absent, settled, window)]);
-  for (const id of held) if (states.get(id)?.kind === "absent") states.set(id, { kind: "held" });
-  return asOf(after, states);
+  const states = classify(absent, settled, window);
+  const now = absent.map((key, at): ReceiptState => {
+    const state = states[at];
+    if (state !== undefined && state.kind !== "absent") return state;
+    // The node is in another epoch, where nothing was written.
+    if (!held.has(key)) throw new HighwaterError("epoch_changed");
+    return { kind: "held" };
+  });
+  const rest = now.values();
+  return asOf(
+    after,
+    before.map((state) => (state.kind === "absent" ? (rest.next().value ?? state) : state)),
+  );
 }
 
 /** All in one statement; when somebody holds one of them, one by one. Answers those that are held. */
 async function insertTombstones(
   client: ClientBase,
   { rescue, clock, givenUp }: SettleParts,
-  { ids, epoch, tombstone, patienceMs }: SettleRequest,
-): Promise<ReadonlySet<TxnId>> {
-  const insert = (some: readonly TxnId[]): Promise<unknown> =>
-    client.query(INSERT_TOMBSTONES, [some, epoch, tombstone]);
+  { keys, epoch, tombstone, patienceMs }: SettleRequest,
+): Promise<ReadonlySet<ReceiptKey>> {
+  const insert = (some: readonly ReceiptKey[]): Promise<unknown> =>
+    client.query(INSERT_TOMBSTONES, [...columnsOf(some), epoch, tombstone]);
   const everyMs = Math.ceil(Math.min(HELD_MS, patienceMs) / LOOKS);
-  const stop = endHolders(client, givenUp.of(ids), { rescue, clock, everyMs });
+  const stop = endHolders(client, givenUp.of(keys), { rescue, clock, everyMs });
   try {
-    const inserting = insertWithin(client, patienceMs, () => insert(ids));
+    const inserting = insertWithin(client, patienceMs, () => insert(keys));
     if (!(await isHeld(inserting))) return new Set();
-    const held = new Set<TxnId>();
+    const held = new Set<ReceiptKey>();
     const untilMs = clock.monotonicMs() + ONE_BY_ONE_MS;
-    for (let at = 0; at < ids.length; at += ONE_BY_ONE) {
-      const some = ids.slice(at, at + ONE_BY_ONE);
-      if (clock.monotonicMs() > untilMs) for (const id of some) held.add(id);
+    for (let at = 0; at < keys.length; at += ONE_BY_ONE) {
+      const some = keys.slice(at, at + ONE_BY_ONE);
+      if (clock.monotonicMs() > untilMs) for (const key of some) held.add(key);
       else
         await insertWithin(client, HELD_MS, () =>
-          Promise.all(some.map(async (id) => ((await isHeld(insert([id]))) ? held.add(id) : held))),
+          Promise.all(some.map(async (key) => ((await isHeld(insert([key]))) ? held.add(key) : held))),
         );
     }
     return held;
@@ -131,10 +137,10 @@ async function isHeld(inserting: Promise<unknown>): Promise<boolean> {
  */
 async function readAll(
   client: ClientBase,
-  ids: readonly TxnId[],
-): Promise<{ found: ReadonlyMap<TxnId, Receipt>; window: Window; end: LogEnd }> {
+  keys: readonly ReceiptKey[],
+): Promise<{ found: Found; window: Window; end: LogEnd }> {
   const [found, window, end] = await Promise.all([
-    readReceipts(client, ids),
+    readReceipts(client, keys),
     readWindow(client),
     readLogEnd(client),
   ]);
@@ -151,33 +157,30 @@ async function readWindow(client: ClientBase): Promise<Window> {
   return { expiredBeforeMs: Number(row.expired_before_ms), ceilingMs: Number(row.ceiling_ms) };
 }
 
-async function readReceipts(client: ClientBase, ids: readonly TxnId[]): Promise<Map<TxnId, Receipt>> {
-  const { rows } = await client.query<ReceiptRow>({ name: "receipts", text: RECEIPTS, values: [ids] });
-  return new Map(
-    rows.map(({ id, kind, epoch, owner, digest }) => [
-      id,
-      { kind, epoch, owner: BigInt(owner), digest: BigInt(digest) },
-    ]),
-  );
+function columnsOf(keys: readonly ReceiptKey[]): [ids: string[], tags: string[]] {
+  return [keys.map(({ id }) => id), keys.map(({ tag }) => tag)];
 }
 
-function classify(
-  ids: readonly TxnId[],
-  found: ReadonlyMap<TxnId, Receipt>,
-  window: Window,
-): Map<TxnId, ReceiptState> {
-  return new Map(
-    ids.map((id): [TxnId, ReceiptState] => {
-      const receipt = found.get(id);
-      if (receipt !== undefined) return [id, receipt];
-      const at = txnTimestampMs(id);
-      if (at < window.expiredBeforeMs) return [id, { kind: "expired" }];
-      return [id, { kind: at < window.ceilingMs ? "absent" : "out_of_window" }];
-    }),
-  );
+async function readReceipts(client: ClientBase, keys: readonly ReceiptKey[]): Promise<Found> {
+  const { rows } = await client.query<ReceiptRow>({
+    name: "receipts",
+    text: RECEIPTS,
+    values: columnsOf(keys),
+  });
+  return new Map(rows.map(({ n, kind, epoch, digest }) => [n - 1, { kind, epoch, digest: BigInt(digest) }]));
 }
 
-function asOf({ end, epoch }: LogEnd, receipts: ReadonlyMap<TxnId, ReceiptState>): ReceiptsAsOf {
+function classify(keys: readonly ReceiptKey[], found: Found, window: Window): ReceiptState[] {
+  return keys.map(({ id }, at): ReceiptState => {
+    const receipt = found.get(at);
+    if (receipt !== undefined) return receipt;
+    const atMs = txnTimestampMs(id);
+    if (atMs < window.expiredBeforeMs) return { kind: "expired" };
+    return { kind: atMs < window.ceilingMs ? "absent" : "out_of_window" };
+  });
+}
+
+function asOf({ end, epoch }: LogEnd, receipts: readonly ReceiptState[]): ReceiptsAsOf {
   if (epoch === null) throw new HighwaterError("epoch_changed", { detail: "The node has no epoch." });
   return { receipts, epoch, asOf: end };
 }

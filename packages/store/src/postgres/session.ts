@@ -1,7 +1,7 @@
 // One database session as transactions use it: a connection, its prepared statements, and how to cancel what it runs.
 import { type PoolClient } from "pg";
-import { type TxnId } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
+import { type ReceiptKey } from "../port.ts";
 import { destroy } from "./channel.ts";
 import { OutOfStep, Pipeline, type PipelineLimits, type PipelineOutcome, type Step } from "./pipeline.ts";
 import { type PreparedStatements } from "./prepared.ts";
@@ -31,7 +31,7 @@ export interface Canceller {
   cancelBackend(processId: number): Promise<unknown>;
   terminateBackend(processId: number): Promise<unknown>;
   /** Nothing is heard of the session any more; it may hold the id yet. */
-  giveUp(id: TxnId, holder: string): void;
+  giveUp(key: ReceiptKey, holder: string): void;
 }
 
 /** What was cancelled answers so soon; otherwise the backend is ended and the connection is cut. */

@@ -25,12 +25,13 @@ SELECT pg_is_in_recovery()::text, ${SEGMENT_BYTES}, session_user::text,
 ${roleFaults("session_user")}; COMMIT`;
 
 /**
- * $1 id, $2 the epoch in which the request arrived. In any other epoch the NULL violates NOT NULL, and nothing commits. An id that may
- * have committed in what a restore gave up becomes NULL itself: no partition takes it.
+ * $1 id, $2 tag, $3 the epoch in which the request arrived, $4 digest. In any other epoch the NULL is refused, by the policy of row
+ * level security or by NOT NULL, and nothing commits. An id that may have committed in what a restore gave up becomes NULL itself: no
+ * partition takes it.
  */
-export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, epoch, owner, digest)
-SELECT CASE WHEN s.ids_from OPERATOR(pg_catalog.>) asked.id THEN NULL ELSE asked.id END, s.id, asked.owner, asked.digest
-FROM (VALUES ($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.int8, $4::pg_catalog.int8)) asked (id, epoch, owner, digest)
+export const INSERT_RECEIPT = `INSERT INTO highwater.receipt (id, tag, epoch, digest)
+SELECT CASE WHEN s.ids_from OPERATOR(pg_catalog.>) asked.id THEN NULL ELSE asked.id END, asked.tag, s.id, asked.digest
+FROM (VALUES ($1::pg_catalog.uuid, $2::pg_catalog.uuid, $3::pg_catalog.uuid, $4::pg_catalog.int8)) asked (id, tag, epoch, digest)
 LEFT JOIN highwater.current_epoch s ON s.id OPERATOR(pg_catalog.=) asked.epoch`;
 
 /** User code may have changed it; no lock may outlive the commit point. */
@@ -165,14 +166,24 @@ export const NEWEST_WITNESS = `SELECT max(reached)::text AS reached, (CASE WHEN 
 
 export const WITNESSED = `SELECT max(reached)::text AS reached FROM highwater.witness WHERE epoch = $1`;
 
-/** `kind` as text: its type is another one after the schema was dropped and made anew, and a prepared statement must not notice. */
-export const RECEIPTS = `SELECT id::text, epoch::text, owner::text, digest::text, kind::text FROM highwater.receipt WHERE id = ANY ($1::uuid[])`;
+/**
+ * $1 ids, $2 their tags. A row for each receipt that is there, `n` its key's place in the arrays. LIMIT has the planner probe the
+ * primary key once for each key: rows that SQL has written under the same id with other tags are never read. `kind` as text: its type is
+ * another one after the schema was dropped and made anew, and a prepared statement must not notice.
+ */
+export const RECEIPTS = `SELECT k.n::int AS n, r.epoch::text, r.digest::text, r.kind::text
+FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS k (id, tag, n)
+CROSS JOIN LATERAL (SELECT r.epoch, r.digest, r.kind FROM highwater.receipt r WHERE r.id = k.id AND r.tag = k.tag LIMIT 1) r`;
 
-/** $1 ids, $2 epoch, $3 kind. Sorted, so that two trackers with overlapping batches cannot deadlock. */
-export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, epoch, kind)
-SELECT t.id, (SELECT s.id FROM highwater.current_epoch s WHERE s.id = $2),
-  $3::highwater.receipt_kind
-FROM unnest($1::uuid[]) AS t (id) ORDER BY t.id ON CONFLICT (id) DO NOTHING`;
+/**
+ * $1 ids, $2 their tags, $3 epoch, $4 kind. Sorted, so that two trackers with overlapping batches cannot deadlock. In any other epoch
+ * it writes nothing: an error would have the server log the row, and the tag with it.
+ */
+export const INSERT_TOMBSTONES = `INSERT INTO highwater.receipt (id, tag, epoch, digest, kind)
+SELECT k.id, k.tag, s.id, 0, $4::highwater.receipt_kind
+FROM unnest($1::uuid[], $2::uuid[]) AS k (id, tag), highwater.current_epoch s
+WHERE s.id = $3
+ORDER BY k.id, k.tag ON CONFLICT (id, tag) DO NOTHING`;
 
 export const LOG_END = `SELECT pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes,
   ${SENTINEL_EPOCH}::text AS epoch`;

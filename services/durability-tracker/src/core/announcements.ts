@@ -1,7 +1,7 @@
 // What gateways announce and what clients present: from words about an attempt to an entry of the ledger.
-import { type EpochId, type Offset } from "@highwater/protocol";
+import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
 import { addDeadline } from "./delays.ts";
-import { countEntry, expose, ownerAccount, type Source, sourceOf } from "./exposure.ts";
+import { countEntry, ownerAccount, type Source, sourceOf } from "./exposure.ts";
 import { complete, countPresented, drop, enter, entryKey, isQueued, newEntry, queue } from "./ledger.ts";
 import { hasAll } from "./levels.ts";
 import { placeAdrift, placeAgain } from "./placing.ts";
@@ -33,13 +33,14 @@ export function takeAnnouncements(state: TrackerState, event: EventOf<"announced
 }
 
 function takeOne(state: TrackerState, item: AnnouncedItem, source: Source | null, effects: Effect[]): void {
-  const known = state.entries.get(entryKey(item.id, item.epoch));
-  const isWaiting = item.epoch === state.backlog.epoch && state.backlog.has(item.id);
+  const of = ownedOf(item);
+  const known = state.entries.get(entryKey(of, item.epoch));
+  const isWaiting = item.epoch === state.backlog.epoch && state.backlog.has(of);
   switch (item.kind) {
     case "intent":
       if (known?.state.kind === "intent") takeRival(state, item, known, effects);
       if (known === undefined && !isWaiting) takeIntent(state, item, source, effects);
-      else learnMore(state, item, known ?? state.backlog.get(item.id), effects);
+      else learnMore(state, item, known ?? state.backlog.get(of), effects);
       return;
     case "position":
       if (item.offset !== undefined && !isWaiting)
@@ -73,6 +74,10 @@ function withdraw(state: TrackerState, { by = "" }: AnnouncedItem, known: Entry,
   else effects.push({ kind: "save", entry: known });
 }
 
+function ownedOf({ id, owner = 0n }: Pick<AnnouncedItem, "id" | "owner">): OwnedId {
+  return { id, owner };
+}
+
 function takeIntent(
   state: TrackerState,
   item: AnnouncedItem,
@@ -88,9 +93,8 @@ function takeIntent(
 }
 
 function announcedEntry(state: TrackerState, item: AnnouncedItem, source: Source | null): Entry {
-  const { id, epoch: attempt } = item;
-  const owner = ownerAccount(state, item.owner ?? 0n);
-  const entry = newEntry(state, { id, attempt, kind: "write", announced: true, owner, source });
+  const about = { attempt: item.epoch, kind: "write", announced: true, source } as const;
+  const entry = newEntry(state, { ...ownedOf(item), ...about });
   entry.metadata = item.metadata ?? null;
   state.entries.set(entry.key, entry);
   return entry;
@@ -106,9 +110,9 @@ function learnMore(
   if (known === undefined) return;
   const { metadata } = item;
   if (known.metadata === null && metadata !== undefined) watchDelay(state, item);
-  if ("attempt" in known) learnWhose(state, known, item, effects);
+  if ("attempt" in known) learnMetadata(state, known, metadata, effects);
   else if (known.metadata === null && metadata !== undefined) {
-    state.backlog.learn(item.id, metadata);
+    state.backlog.learn(ownedOf(item), metadata);
     effects.push({ kind: "save_waiting", item: { ...known, metadata } });
   }
 }
@@ -152,15 +156,17 @@ function takePosition(
     countPresented(state, known, -1);
     known.announced = true;
     known.source = source;
-    learnWhose(state, known, item, effects);
+    learnMetadata(state, known, item.metadata, effects);
   }
   learnPlace(state, known, place, effects);
 }
 
-function watchDelay(state: TrackerState, { id, epoch, maxDelayMs, level = "" }: AnnouncedItem): void {
+function watchDelay(state: TrackerState, item: AnnouncedItem): void {
+  const { epoch, maxDelayMs, level = "" } = item;
   if (maxDelayMs === undefined) return;
   const atMs = Math.floor(state.nowMs) + maxDelayMs;
-  addDeadline(state, { key: entryKey(id, epoch), id, attempt: epoch, level, atMs });
+  const of = ownedOf(item);
+  addDeadline(state, { ...of, key: entryKey(of, epoch), attempt: epoch, level, atMs });
 }
 
 /** The epoch's own record may be on no node that survives. What it followed says which history has left it behind. */
@@ -175,13 +181,12 @@ function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effec
  * Only tokens that this deployment has signed come here.
  */
 export function takeToken(state: TrackerState, event: EventOf<"token_presented">, effects: Effect[]): void {
-  const { parent = null, owner = 0n, mayEnter = true } = event;
+  const { parent = null, owner, mayEnter = true } = event;
   if (parent !== null) learnParent(state, event.place.epoch, parent, effects);
   // In the backlog only its place matters, and the gateway has told it.
-  if (event.attempt === state.backlog.epoch && state.backlog.has(event.id)) return;
-  const known = state.entries.get(entryKey(event.id, event.attempt));
+  if (event.attempt === state.backlog.epoch && state.backlog.has(event)) return;
+  const known = state.entries.get(entryKey(event, event.attempt));
   if (known !== undefined) {
-    learnWhose(state, known, { owner }, effects);
     if (isOther(known, event.place)) known.hasOtherTokens = true;
     learnPlace(state, known, event.place, effects);
     return;
@@ -189,10 +194,10 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   if (!mayEnter || (state.presented.get(owner) ?? 0) >= state.config.tokensPerOwner) return;
   const entry = newEntry(state, {
     id: event.id,
+    owner: event.owner,
     attempt: event.attempt,
     kind: event.tokenKind,
     announced: false,
-    owner: ownerAccount(state, owner),
   });
   entry.origin = event.place;
   state.entries.set(entry.key, entry);
@@ -200,24 +205,15 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
   placeAgain(state, entry, event.place, effects);
 }
 
-/** The owner, or the metadata, that the entry lacked. If its loss was published without them, it is published again. */
-function learnWhose(
+/** The metadata that the entry lacked. If its loss was published without them, it is published again. */
+function learnMetadata(
   state: TrackerState,
   entry: Entry,
-  { owner = 0n, metadata = null }: Pick<AnnouncedItem, "owner"> & { readonly metadata?: Entry["metadata"] },
+  metadata: Entry["metadata"] | undefined,
   effects: Effect[],
 ): void {
-  const isOwned = owner !== 0n && entry.owner.owner === 0n;
-  const isDescribed = metadata !== null && entry.metadata === null;
-  if (!isOwned && !isDescribed) return;
-  if (isOwned) {
-    if (entry.isExposed) expose(state, -1, entry.owner, entry.source);
-    countPresented(state, entry, -1);
-    entry.owner = ownerAccount(state, owner);
-    countPresented(state, entry, 1);
-    if (entry.isExposed) expose(state, 1, entry.owner, entry.source);
-  }
-  if (isDescribed) entry.metadata = metadata;
+  if (metadata == null || entry.metadata !== null) return;
+  entry.metadata = metadata;
   effects.push({ kind: "save", entry });
   if (entry.state.kind === "gone") tell(state, entry, effects);
 }

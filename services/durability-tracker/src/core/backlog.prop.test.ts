@@ -119,8 +119,9 @@ test("the backlog holds what a list would hold, and its marks pass what they sho
             waiting.map(({ offset }) => offset).sort((a, b) => (a < b ? -1 : 1))[0],
           );
         }
-        for (const item of plain.items) assert.deepEqual(backlog.get(item.id), item);
-        assert.ok(!backlog.has(txnId(999)));
+        for (const item of plain.items)
+          assert.deepEqual(backlog.get({ id: item.id, owner: item.owner.owner }), item);
+        assert.ok(!backlog.has({ id: txnId(999), owner: 0n }));
       }
     }),
     { seed: 20_261_121, numRuns: 1_000 },

@@ -1,7 +1,7 @@
 // The common case of the ledger, made small: attempts that a gateway has announced, that committed in the epoch which reigns
 // or did last, and that wait for its marks and for nothing else. In the order of their offsets, so that a mark settles a
 // prefix; everything else of an attempt is an Entry. (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
-import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./exposure.ts";
 import { type Waiting, WaitingTable } from "./waiting-table.ts";
 
@@ -34,12 +34,12 @@ export class Backlog {
     return this.size === 0 ? null : this.#offsetAt(this.#end - 1);
   }
 
-  has(id: TxnId): boolean {
-    return this.#table.find(id) !== undefined;
+  has(of: OwnedId): boolean {
+    return this.#table.find(of) !== undefined;
   }
 
-  get(id: TxnId): Waiting | undefined {
-    const slot = this.#table.find(id);
+  get(of: OwnedId): Waiting | undefined {
+    const slot = this.#table.find(of);
     return slot === undefined ? undefined : this.#table.get(slot);
   }
 
@@ -92,8 +92,8 @@ export class Backlog {
       if (cursor.mark !== null && item.offset <= cursor.mark) cursor.at++;
   }
 
-  learn(id: TxnId, metadata: NonNullable<Waiting["metadata"]>): void {
-    const slot = this.#table.find(id);
+  learn(of: OwnedId, metadata: NonNullable<Waiting["metadata"]>): void {
+    const slot = this.#table.find(of);
     if (slot !== undefined) this.#table.setMetadata(slot, metadata);
   }
 

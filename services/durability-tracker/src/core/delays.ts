@@ -20,11 +20,17 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
   const now = BigInt(Math.floor(state.nowMs)) as Offset;
   for (let due = deadlines.popUpTo(now); due !== undefined; due = deadlines.popUpTo(now)) {
     if (!isWaiting(state, due)) continue;
-    const { id, attempt } = due;
-    const waiting = attempt === state.backlog.epoch ? state.backlog.get(id) : undefined;
+    const { id, owner, attempt } = due;
+    const waiting = attempt === state.backlog.epoch ? state.backlog.get(due) : undefined;
     const entry = state.entries.get(due.key);
     const place = waiting === undefined ? entry?.origin : { epoch: attempt, offset: waiting.offset };
-    const about = { id, attempt, kind: "write", place: place ?? { epoch: attempt, offset: ZERO } } as const;
+    const about = {
+      id,
+      owner,
+      attempt,
+      kind: "write",
+      place: place ?? { epoch: attempt, offset: ZERO },
+    } as const;
     const verdicts = Object.fromEntries(
       levelNames(state).map((name) => [name, judge(state, about, name).verdict]),
     );
@@ -35,7 +41,7 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
         attempt,
         kind: "write",
         origin: place ?? null,
-        owner: (waiting ?? entry)?.owner.owner ?? 0n,
+        owner,
         verdicts,
         rule: "R4 waiting",
         settledAt: "",
@@ -46,10 +52,11 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
   }
 }
 
-function isWaiting(state: TrackerState, { id, attempt, key, level }: Deadline): boolean {
+function isWaiting(state: TrackerState, deadline: Deadline): boolean {
+  const { attempt, key, level } = deadline;
   const levels = levelNames(state);
   const name = levels.includes(level) ? level : (levels.at(-1) ?? "");
-  const waiting = attempt === state.backlog.epoch ? state.backlog.get(id) : undefined;
+  const waiting = attempt === state.backlog.epoch ? state.backlog.get(deadline) : undefined;
   if (waiting !== undefined) return !state.backlog.hasReached(waiting, name);
   const entry = state.entries.get(key);
   if (entry === undefined || ["gone", "expired", "unknown"].includes(entry.state.kind)) return false;

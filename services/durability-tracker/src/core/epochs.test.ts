@@ -57,7 +57,7 @@ test("beyond the fork offset the receipt decides", () => {
   it.position(1, 1, 51);
   it.position(2, 1, 80);
   it.reign(first, promoted);
-  assert.deepEqual(it.reads[0]?.ids.length, 2);
+  assert.deepEqual(it.reads[0]?.of.length, 2);
   assert.equal(it.reads[0]?.tombstone, "lost");
   it.answer(75, { 1: { kind: "commit", epoch: epochId(1) } });
   it.positions(74);
@@ -185,7 +185,7 @@ test("an answer that was given in another epoch than it was asked for proves not
     request: read?.request ?? 0,
     epoch: epochId(3),
     asOf: 75n as never,
-    receipts: new Map((read?.ids ?? []).map((id) => [id, { kind: "lost", epoch: epochId(3) } as const])),
+    receipts: new Map((read?.of ?? []).map((of) => [of.id, { kind: "lost", epoch: epochId(3) } as const])),
   });
   assert.equal(it.stateOf(1, 1), "asked");
   assert.equal(it.reads.length, 1, "it is asked again");

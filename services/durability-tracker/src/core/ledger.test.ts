@@ -88,7 +88,7 @@ test("after its epoch's end an intent has its grace, and then it is looked up", 
   it.announce({ kind: "withdrawn", id: txnId(1), epoch: epochId(1) });
   assert.equal(it.stateOf(1, 1), undefined);
   it.sleep(1_500);
-  assert.deepEqual(it.reads[0]?.ids, [txnId(2)]);
+  assert.deepEqual(it.reads[0]?.of, [{ id: txnId(2), owner: 0n }]);
   assert.equal(it.reads[0]?.tombstone, "lost");
   it.intent(3, 1);
   it.sleep(1_000);
@@ -157,7 +157,7 @@ test("an intent is settled after the last deadline of those who announced it, ho
   it.announce(by(1, "g1", 3_600_000), by(2, "g1", 1_000));
   it.sleep(91_000);
   assert.deepEqual(
-    it.reads.map(({ ids }) => ids),
+    it.reads.map(({ of }) => of.map(({ id }) => id)),
     [[txnId(2)]],
   );
   it.answer(50);
@@ -166,7 +166,7 @@ test("an intent is settled after the last deadline of those who announced it, ho
   assert.equal(it.reads.length, 0, "the second sender has as long from its own start");
   it.sleep(91_000);
   assert.deepEqual(
-    it.reads.map(({ ids, tombstone }) => [ids, tombstone]),
+    it.reads.map(({ of, tombstone }) => [of.map(({ id }) => id), tombstone]),
     [[[txnId(1)], "aborted"]],
   );
 });
@@ -331,7 +331,7 @@ test("receipts are asked for in batches, each id once, and again when they could
   for (let n = 1; n <= 5; n++) it.position(n, 1, 80 + n);
   const effects = it.reign(first, second);
   assert.equal(count(effects, "read_receipts"), 3);
-  const ids = it.reads.flatMap((read) => read.ids);
+  const ids = it.reads.flatMap((read) => read.of.map(({ id }) => id));
   assert.equal(new Set(ids).size, 5);
   const [read] = it.reads.splice(0, 1);
   const again = it.send({ kind: "receipts_unread", request: read?.request ?? 0 });
@@ -366,7 +366,11 @@ test("an id that nobody has heard of is pending by its token, and nothing is kep
   const it = new Driven();
   it.reign(first);
   const place = { epoch: epochId(1), offset: 80n as never };
-  const judged = judge(it.state, { id: txnId(1), attempt: epochId(1), kind: "write", place }, "disk");
+  const judged = judge(
+    it.state,
+    { id: txnId(1), owner: 0n, attempt: epochId(1), kind: "write", place },
+    "disk",
+  );
   assert.equal(judged.verdict, "pending");
   assert.equal(judged.needsProof, false);
   assert.equal(heldCount(it.state), 0);

@@ -1,6 +1,6 @@
 // The ledger: attempts that are announced or asked about, and the indexes that find them. Moving an entry from one state to
 // another happens here and nowhere else; where to, is decided in placing.ts and proof.ts.
-import { type EpochId, maxOffset, type TxnId } from "@highwater/protocol";
+import { type EpochId, maxOffset, type OwnedId, type TxnId } from "@highwater/protocol";
 import { countEntry, expose, listed, ownerAccount, type OwnerAccount, type Source } from "./exposure.ts";
 import { noteLate, tellLate, tellPassed } from "./lags.ts";
 import { hasAll, levelBit } from "./levels.ts";
@@ -10,20 +10,19 @@ import { type BecameDurable, type Effect, type Entry, type Place, type TrackerSt
 import { carry, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 
-export function entryKey(id: TxnId, attempt: EpochId): string {
-  return `${id}/${attempt}`;
+export function entryKey({ id, owner }: OwnedId, attempt: EpochId): string {
+  return owner === 0n ? `${id}/${attempt}` : `${id}/${attempt}/${owner.toString(10)}`;
 }
 
 export function newEntry(
   state: TrackerState,
-  about: Pick<Entry, "id" | "attempt" | "kind" | "announced"> & Partial<Pick<Entry, "owner" | "source">>,
+  about: Pick<Entry, "attempt" | "kind" | "announced"> & OwnedId & Partial<Pick<Entry, "source">>,
 ): Entry {
-  const key = entryKey(about.id, about.attempt);
-  const { owner = ownerAccount(state, 0n), source = null, ...rest } = about;
+  const { owner, source = null, ...rest } = about;
   return {
     ...rest,
-    key,
-    owner,
+    key: entryKey(about, about.attempt),
+    owner: ownerAccount(state, owner),
     source,
     isExposed: false,
     hasOtherTokens: false,
@@ -152,7 +151,8 @@ export function unqueueAll(state: TrackerState): Entry[] {
 
 function entryOf(state: TrackerState, attempt: EpochId, item: Waiting): Entry {
   const { id, offset, atMs, owner, source, metadata } = item;
-  const entry = newEntry(state, { id, attempt, kind: "write", announced: true, owner, source });
+  const about = { id, attempt, kind: "write", announced: true, owner: owner.owner, source } as const;
+  const entry = newEntry(state, about);
   const place = { epoch: attempt, offset };
   entry.origin = place;
   entry.atMs = atMs;

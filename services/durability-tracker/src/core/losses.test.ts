@@ -7,8 +7,8 @@ const first = record(1);
 /** Node b took over; above 50 nothing is proven. */
 const second = record(2, { node: "b", cause: "promotion", fork: 50, start: 60 });
 const LEVELS = ["disk", "zone", "region", "global"];
-const verdicts = (it: Driven, n = 1, epoch = 1): string[] =>
-  LEVELS.map((level) => it.verdict(n, epoch, 80, level));
+const verdicts = (it: Driven, n = 1, epoch = 1, owner = 0n): string[] =>
+  LEVELS.map((level) => it.verdict(n, epoch, 80, level, "write", owner));
 
 /** One transaction whose receipt the successor lacks; the tombstone is on the new primary's disk alone. */
 function provenOn(it: Driven, ...epochs: Parameters<Driven["reign"]>): Driven {
@@ -109,6 +109,9 @@ test("a loss that was told for nobody is told again for its owner, once", () => 
   it.sleep(3_000);
   it.present(1, 1, 80, "write", { owner: 7n });
   it.present(1, 1, 80, "write", { owner: 7n });
+  it.answer(85);
+  it.positions(90);
+  it.sleep(3_000);
   assert.deepEqual(
     it.published.map(({ owner }) => owner),
     [0n, 7n],
@@ -119,7 +122,7 @@ test("a loss that was published from a token alone is published again with what 
   const it = new Driven();
   it.reign(first);
   it.reign(first, second);
-  it.present(1, 1, 80);
+  it.present(1, 1, 80, "write", { owner: 7n });
   it.answer(75);
   it.positions(80);
   it.sleep(3_000);
@@ -130,7 +133,7 @@ test("a loss that was published from a token alone is published again with what 
   assert.deepEqual(
     it.published.map(({ owner, metadata }) => ({ owner, metadata })),
     [
-      { owner: 0n, metadata: null },
+      { owner: 7n, metadata: null },
       { owner: 7n, metadata: { order: "8" } },
     ],
   );
@@ -182,11 +185,11 @@ test("announcements of an epoch that no survivor has seen are settled by its par
     owner: 7n,
   } as const;
   it.announce(item);
-  assert.equal(it.stateOf(1, unseen), "pending");
+  assert.equal(it.stateOf(1, unseen, 7n), "pending");
   it.send({ kind: "announced", items: [], parents: { [epochId(unseen)]: epochId(1) } });
   it.answer(75);
   it.positions(80);
-  assert.deepEqual(verdicts(it, 1, unseen), ["lost", "lost", "lost", "lost"]);
+  assert.deepEqual(verdicts(it, 1, unseen, 7n), ["lost", "lost", "lost", "lost"]);
 });
 
 test("an epoch that follows the one that reigns is newer, and stays pending", () => {

@@ -21,7 +21,7 @@ function settleAll(it: Driven): void {
   it.sleep(10_000);
 }
 
-const idsAsked = (it: Driven): string[] => it.reads.flatMap(({ ids }) => ids);
+const idsAsked = (it: Driven): string[] => it.reads.flatMap(({ of }) => of.map(({ id }) => id));
 
 test("a token of a caller that may only read makes no entry and no look-up, and stays pending", () => {
   const it = afterCrash();
@@ -55,9 +55,9 @@ test("an owner's tokens fill its own share of the ledger and no other's", () => 
   assert.equal(it.state.entries.size, LIMIT + 1);
   it.sleep(1);
   assert.deepEqual(idsAsked(it), [1, 2, 3, 200].map(txnId));
-  assert.equal(it.verdict(50, 1, 80, "disk"), "pending");
+  assert.equal(it.verdict(50, 1, 80, "disk", "write", 7n), "pending");
   settleAll(it);
-  assert.equal(it.verdict(1, 1, 80, "disk"), "lost");
+  assert.equal(it.verdict(1, 1, 80, "disk", "write", 7n), "lost");
   assert.deepEqual(
     it.published.map(({ owner }) => owner),
     [7n, 7n, 7n, 8n],

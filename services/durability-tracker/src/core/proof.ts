@@ -1,5 +1,5 @@
 // What only receipts can prove: asks for them, weighs the answers, and tells of losses once the proof itself is safe.
-import { type EpochId, type Verdict } from "@highwater/protocol";
+import { type EpochId, type OwnedId, ownedName, type Verdict } from "@highwater/protocol";
 import { drop, enter } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
@@ -54,15 +54,20 @@ function ask(
   const request = state.nextRequest++;
   state.asked.set(request, { epoch: standing.epoch, keys: entries.map((entry) => entry.key) });
   for (const entry of entries) if (entry.state.kind !== "gone") entry.state = { kind: "asked", request };
-  const ids = [...new Set(entries.map((entry) => entry.id))];
+  // One receipt answers for all attempts of a transaction.
+  const of = new Map(entries.map(ownedOf).map((owned) => [ownedName(owned), owned]));
   effects.push({
     kind: "read_receipts",
     request,
     node: standing.node,
     epoch: standing.epoch,
-    ids,
+    of: [...of.values()],
     tombstone,
   });
+}
+
+function ownedOf({ id, owner }: Entry): OwnedId {
+  return { id, owner: owner.owner };
 }
 
 export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read">, effects: Effect[]): void {
@@ -77,7 +82,7 @@ export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read"
     const mine =
       entry.state.kind === "gone" || (entry.state.kind === "asked" && entry.state.request === event.request);
     if (!mine) continue;
-    const fact = event.receipts.get(entry.id);
+    const fact = event.receipts.get(ownedName(ownedOf(entry)));
     // An answer of another epoch proves nothing in this one.
     if (!valid || fact === undefined) putBack(state, entry, effects);
     else if (fact.kind === "held") putAside(state, entry, effects);

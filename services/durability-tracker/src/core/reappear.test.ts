@@ -120,8 +120,8 @@ test("a place that is learned does not end the watch over an id that is gone", (
   it.present(1, 1, 80);
   assert.equal(it.published.length, 7, "a broken promise");
   while (it.reads.length > 0) {
-    const ids = it.reads.map((read) => read.ids[0]);
-    if (ids.includes(unread?.ids[0] ?? ("" as never))) return;
+    const ids = it.reads.map((read) => read.of[0]?.id);
+    if (ids.includes(unread?.of[0]?.id ?? ("" as never))) return;
     it.answer(95);
   }
   assert.fail("it was never settled in the third epoch");

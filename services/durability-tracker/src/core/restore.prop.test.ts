@@ -58,13 +58,13 @@ const entry: fc.Arbitrary<SavedEntry> = fc
     announcers: fc.array(fc.string({ maxLength: 8 }), { maxLength: 3 }),
     endsWithinMs: fc.nat(),
     hasOtherTokens: fc.boolean(),
-    owner: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+    owner: fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }),
     source: fc.option(fc.record({ gateway: fc.string(), region: fc.string() }, plain)),
     metadata: fc.option(
       fc.dictionary(fc.string({ maxLength: 8 }), fc.string({ maxLength: 8 }), { noNullPrototype: true }),
     ),
   })
-  .map((made) => ({ ...made, key: entryKey(made.id, made.attempt) }));
+  .map((made) => ({ ...made, key: entryKey(made, made.attempt) }));
 
 test("an entry is read back as it was written", () => {
   fc.assert(
@@ -123,7 +123,7 @@ test("a question that was open is written as one that was never asked", () => {
   it.reign(record(1));
   it.position(1, 1, 80);
   it.reign(record(1), record(2, { node: "b", fork: 50, start: 60 }));
-  const held = it.state.entries.get(entryKey(txnId(1), epochId(1)));
+  const held = it.state.entries.get(entryKey({ id: txnId(1), owner: 0n }, epochId(1)));
   assert.equal(held?.state.kind, "asked");
   assert.deepEqual(held && decodeEntry(encodeEntry(held)).state, { kind: "unproven" });
 });
@@ -142,7 +142,9 @@ function saved(it: Driven): Restored {
 const keysOf = (from: TrackerState): string[] =>
   [
     ...from.entries.keys(),
-    ...[...from.backlog].map(({ id }) => entryKey(id, from.backlog.epoch ?? epochId(0))),
+    ...[...from.backlog].map(({ id, owner }) =>
+      entryKey({ id, owner: owner.owner }, from.backlog.epoch ?? epochId(0)),
+    ),
   ].sort();
 
 test("the effects leave everything on disk that the ledger holds, and a restart changes no verdict", () => {
@@ -188,6 +190,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
           for (const level of LEVELS) {
             const token: Parameters<typeof judge>[1] = {
               id: held.id,
+              owner: held.owner.owner,
               attempt: held.attempt,
               kind: held.kind,
               place: held.origin,

@@ -6,6 +6,7 @@ import {
   type EpochRecord,
   type LevelRule,
   type Offset,
+  type OwnedId,
   type TokenKind,
   type TxnId,
   type Verdict,
@@ -136,8 +137,8 @@ export interface Entry {
   endsWithinMs: number;
   /** Somebody was answered who holds a token that tells another place than its origin. */
   hasOtherTokens: boolean;
-  /** Of the gateway that announced it; null when nobody did. */
   owner: OwnerAccount;
+  /** The gateway that announced it; null when nobody did. */
   source: Source | null;
   /** It is counted in the book of what is at risk. */
   isExposed: boolean;
@@ -145,9 +146,8 @@ export interface Entry {
 }
 
 /** Somebody wants to hear of it if it is not durable at the level by then. */
-export interface Deadline {
+export interface Deadline extends OwnedId {
   readonly key: string;
-  readonly id: TxnId;
   readonly attempt: EpochId;
   readonly level: string;
   readonly atMs: number;
@@ -312,11 +312,10 @@ export type TrackerEvent =
       readonly kind: "token_presented";
       readonly nowMs: number;
       readonly id: TxnId;
+      readonly owner: bigint;
       readonly attempt: EpochId;
       readonly tokenKind: TokenKind;
       readonly place: Place;
-      /** Whose transaction it is, as the token says. */
-      readonly owner?: bigint;
       /** The epoch before that of its place, as the token says. */
       readonly parent?: EpochId | null;
       /** False: its holder may only ask, so nothing is kept that was not there before. */
@@ -328,7 +327,8 @@ export type TrackerEvent =
       readonly request: number;
       readonly epoch: EpochId;
       readonly asOf: Offset;
-      readonly receipts: ReadonlyMap<TxnId, ReceiptFact>;
+      /** By `ownedName`. */
+      readonly receipts: ReadonlyMap<string, ReceiptFact>;
     }
   | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
   /** Another tracker has told them as broken: see words.ts. */
@@ -408,7 +408,7 @@ export type Effect =
       readonly request: number;
       readonly node: string;
       readonly epoch: EpochId;
-      readonly ids: readonly TxnId[];
+      readonly of: readonly OwnedId[];
       readonly tombstone: "lost" | "aborted";
     }
   /** The primary had this on disk, and has only that now: another state was put under the running server. */

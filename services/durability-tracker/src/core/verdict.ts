@@ -5,9 +5,9 @@ import {
   type LevelRule,
   type Offset,
   outranks,
+  type OwnedId,
   parseOffset,
   type TokenKind,
-  type TxnId,
   type Verdict,
 } from "@highwater/protocol";
 import { entryKey } from "./ledger.ts";
@@ -29,8 +29,7 @@ export interface Judgement {
 
 const plain = { retriedIn: null, settledAt: null, needsProof: false } as const;
 
-export interface Token {
-  readonly id: TxnId;
+export interface Token extends OwnedId {
   readonly attempt: EpochId;
   readonly kind: TokenKind;
   readonly place: Place;
@@ -42,7 +41,7 @@ export interface Token {
 
 /** The verdict of a token that the ledger may or may not hold. */
 export function judge(state: TrackerState, token: Token, level: string): Judgement {
-  const held = state.entries.get(token.key ?? entryKey(token.id, token.attempt));
+  const held = state.entries.get(token.key ?? entryKey(token, token.attempt));
   // What was told as lost binds, even if nobody ever learned where it had committed.
   if (held !== undefined && (held.origin !== null || held.state.kind === "gone")) {
     if (tellsMore(state, held, token.place)) {

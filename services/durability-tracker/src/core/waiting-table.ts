@@ -1,6 +1,6 @@
-// The attempts of the backlog by number ("slot") and by id, in columns: some fifty bytes for each instead of two hundred as
+// The attempts of the backlog by number ("slot") and by owner and id, in columns: some fifty bytes for each instead of two hundred as
 // objects, so that a million of them are no burden. Knows nothing of their order.
-import { type Offset, type TxnId } from "@highwater/protocol";
+import { type Offset, type OwnedId, type TxnId } from "@highwater/protocol";
 import { type OwnerAccount, type Source } from "./exposure.ts";
 
 export interface Waiting {
@@ -81,7 +81,7 @@ export class WaitingTable {
     return this.#used - this.#free.length;
   }
 
-  /** The slot of an id that it does not hold yet. */
+  /** The slot of one that it does not hold yet. */
   add(item: Waiting): number {
     let slot = this.#free.pop();
     if (slot === undefined) {
@@ -100,14 +100,15 @@ export class WaitingTable {
     return slot;
   }
 
-  find(id: TxnId): number | undefined {
+  find({ id, owner }: OwnedId): number | undefined {
     if (this.size === 0) return undefined;
     const words = wordsOf(id);
     const mask = this.#index.length - 1;
     for (let at = hashOf(words, 0) & mask; ; at = (at + 1) & mask) {
       const slot = (this.#index[at] ?? 0) - 1;
       if (slot < 0) return undefined;
-      if (words.every((word, n) => this.#ids[slot * WORDS + n] === word)) return slot;
+      const isSame = words.every((word, n) => this.#ids[slot * WORDS + n] === word);
+      if (isSame && this.owner(slot).owner === owner) return slot;
     }
   }
 

@@ -1,6 +1,5 @@
 // What another tracker has told as broken, as the log of events has it: it was said to everybody, so it binds this one as well,
 // whether it holds the attempt or not. Owns what follows from such a word.
-import { ownerAccount } from "./exposure.ts";
 import { enter, entryKey, newEntry } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { tell } from "./proof.ts";
@@ -14,7 +13,7 @@ export function takeWords(state: TrackerState, words: readonly Published[], effe
 function takeWord(state: TrackerState, word: Published, effects: Effect[]): void {
   // Only of an epoch that has ended can anything be lost; this tracker may not have heard yet that it has.
   if (word.attempt === state.backlog.epoch) return;
-  const entry = state.entries.get(entryKey(word.id, word.attempt)) ?? entryOf(state, word);
+  const entry = state.entries.get(entryKey(word, word.attempt)) ?? entryOf(state, word);
   const isBack = word.rule === "R8 reappeared";
   const bits = bitsOf(state, word, "broken");
   const durable = bitsOf(state, word, "durable");
@@ -37,8 +36,7 @@ function takeWord(state: TrackerState, word: Published, effects: Effect[]): void
 
 function entryOf(state: TrackerState, word: Published): Entry {
   const { id, attempt, kind, origin, owner, metadata } = word;
-  const about = { id, attempt, kind, announced: false, owner: ownerAccount(state, owner) };
-  const entry = newEntry(state, about);
+  const entry = newEntry(state, { id, attempt, kind, announced: false, owner });
   entry.origin = origin;
   entry.metadata = metadata;
   // Its token alone was enough to read off the marks that it is durable.

@@ -405,7 +405,7 @@ describe("durable transactions", () => {
       store.events.map(({ type }) => type),
       ["transaction.durable", "transaction.lost"],
     );
-    assert.match(store.events[0]?.key ?? "", /^durable\/[0-9a-f-]{36}\/[0-9a-f-]{36}\/region$/);
+    assert.match(store.events[0]?.key ?? "", /^durable\/[0-9a-f-]{36}\/[0-9a-f-]{36}\/7\/region$/);
     assert.equal(client.told.filter(({ event }) => event === "transaction.durable").length, 2);
     await client[Symbol.asyncDispose]();
     tracker.events.recordDurable(null);

@@ -11,7 +11,7 @@ import {
   type TxnId,
 } from "@highwater/protocol";
 import { type NewEvent } from "@highwater/store";
-import { type BecameDurable, type Place, type Published } from "../core/index.ts";
+import { type BecameDurable, entryKey, type Place, type Published } from "../core/index.ts";
 
 const BACK = "R8 reappeared";
 
@@ -40,7 +40,8 @@ function transactionEvent(
     ...(retriedIn === null ? {} : { retriedIn }),
     ...(metadata === null ? {} : { metadata: { ...metadata } }),
   };
-  return { key: `${keyWord(type, rule, verdicts)}/${id}/${attempt}`, type, owner, data };
+  const key = `${keyWord(type, rule, verdicts)}/${entryKey({ id, owner }, attempt)}`;
+  return { key, type, owner, data };
 }
 
 function positionOf(origin: Place | null): Pick<TransactionEventData, "position"> {
@@ -92,7 +93,7 @@ export function durableData(
 
 export function durableEvent(level: string, item: BecameDurable): NewEvent {
   const { id, attempt, owner } = item;
-  const key = `durable/${id}/${attempt}/${levelInKey(level)}`;
+  const key = `durable/${entryKey({ id, owner }, attempt)}/${levelInKey(level)}`;
   return { key, type: "transaction.durable", owner, data: durableData(level, item) };
 }
 

@@ -61,8 +61,8 @@ function announcedItem(item: AnnouncementBatch["announcements"][number]): Announ
     id: item.id.toLowerCase() as TxnId,
     epoch: item.epoch.toLowerCase() as EpochId,
   };
-  if (item.kind === "withdrawn") return { ...base, by: item.by };
   const owner = item.owner === undefined ? NOBODY : BigInt(item.owner);
+  if (item.kind === "withdrawn") return { ...base, owner, by: item.by };
   if (item.kind === "position") return { ...base, owner, offset: BigInt(item.offset) as Offset };
   const { by, endsWithinMs, metadata, maxDelayMs, level } = item;
   return {

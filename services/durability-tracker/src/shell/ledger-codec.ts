@@ -1,5 +1,5 @@
 // Entries as the ledger's file has them: JSON, in which offsets are texts and accounts are names.
-import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, type Offset, ownedName, type TxnId } from "@highwater/protocol";
 import { type Entry, type Place, type SavedEntry, type SavedWaiting, type Waiting } from "../core/index.ts";
 
 interface SavedPlace {
@@ -79,7 +79,8 @@ export function encodeWaiting({ id, offset, owner, source, metadata }: Waiting):
   body: string;
 } {
   const body = [owner.owner.toString(), source?.gateway ?? null, source?.region ?? null, metadata];
-  return { key: `${sortable(offset)}/${id}`, body: JSON.stringify(body) };
+  const name = ownedName({ id, owner: owner.owner });
+  return { key: `${sortable(offset)}/${name}`, body: JSON.stringify(body) };
 }
 
 type WaitingBody = [string, string | null, string | null, SavedWaiting["metadata"]];
@@ -88,7 +89,7 @@ export function decodeWaiting(key: string, body: string): SavedWaiting {
   const slash = key.indexOf("/");
   const [owner, gateway, region, metadata] = JSON.parse(body) as WaitingBody;
   return {
-    id: key.slice(slash + 1) as TxnId,
+    id: key.slice(slash + 1, slash + 1 + UUID_CHARS) as TxnId,
     offset: BigInt(key.slice(LENGTH_DIGITS, slash)) as Offset,
     owner: BigInt(owner),
     source: gateway === null || region === null ? null : { gateway, region },
@@ -97,6 +98,7 @@ export function decodeWaiting(key: string, body: string): SavedWaiting {
 }
 
 const LENGTH_DIGITS = 2;
+const UUID_CHARS = 36;
 
 /** An offset as a text that sorts like the number: with the number of its digits, at most 64, in front. */
 export function sortable(offset: Offset): string {

@@ -35,8 +35,8 @@ export interface KeptRow {
 const PART = 10_000;
 /** Behind every key of the same offset. */
 const AFTER_KEYS = "0";
-/** Rows begin with their sum. In files of version 0 they did not. */
-const VERSION = 1;
+/** Rows begin with their sum since version 1, and keys name owners by tags of 128 bits since version 2. */
+const VERSION = 2;
 const SUM_CHARS = 8;
 
 const schemaOf = (table: string): string =>
@@ -95,24 +95,10 @@ export class LedgerDatabase {
     if (state?.["quick_check"] !== "ok")
       throw new Error(`the file is damaged: ${String(state?.["quick_check"])}`);
     const version = database.prepare("PRAGMA user_version").get()?.["user_version"];
-    if (version === 0) this.#addSums();
-    else if (version !== VERSION) throw new Error(`the file is of version ${String(version)}`);
-  }
-
-  /** From version 0. */
-  #addSums(): void {
-    this.#transact(() => {
-      for (const table of ALL_TABLES) {
-        const change = this.#database.prepare(`UPDATE ${table} SET body = ? WHERE key = ?`);
-        for (const { key, body } of this.#database.prepare(`SELECT key, body FROM ${table}`).all()) {
-          const row = { key: String(key), body: String(body) };
-          // Nothing of version 0 looks like that: the version is what is damaged.
-          if (unsummed(table, row) !== null) throw new Error("the file has no version, or is damaged");
-          change.run(summed(table, row), row.key);
-        }
-      }
-      this.#database.exec(`PRAGMA user_version = ${String(VERSION)}`);
-    });
+    if (version !== VERSION)
+      throw new Error(
+        `the file is of version ${String(version)}, and this tracker reads version ${String(VERSION)}: start it on an empty data folder, once every transaction that the file holds is durable`,
+      );
   }
 
   /** The next rows by key, a bounded number of them; none when there are no more. Throws when one is damaged. */

@@ -1,7 +1,7 @@
 // The ledger on local disk: what the core must find again after a kill. Batches itself: one write in flight, the next
 // takes everything since. Nothing here judges.
 import { Worker } from "node:worker_threads";
-import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, type EpochRecord, type Offset, ownedName } from "@highwater/protocol";
 import { type Entry, type Restored, type SavedWaiting, type Waiting } from "../core/index.ts";
 import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting, sortable } from "./ledger-codec.ts";
 import type { LedgerBatch, LedgerRow, Table } from "./ledger-database.ts";
@@ -21,7 +21,8 @@ interface Batch {
   /** Everything of the backlog that was at or below it has left. */
   through: Offset | null;
   readonly rows: Map<string, Pending>;
-  readonly waiting: Map<TxnId, Waiting>;
+  /** By `ownedName`. */
+  readonly waiting: Map<string, Waiting>;
 }
 
 /** Of an epoch, in the key of a row that says which epoch it followed. */
@@ -142,12 +143,12 @@ export class LedgerFile {
   }
 
   saveWaiting(item: Waiting): void {
-    this.#next.waiting.set(item.id, item);
+    this.#next.waiting.set(ownedName({ id: item.id, owner: item.owner.owner }), item);
   }
 
   forgetWaiting(through: Offset): void {
     const { waiting } = this.#next;
-    for (const [id, { offset }] of waiting) if (offset <= through) waiting.delete(id);
+    for (const [name, { offset }] of waiting) if (offset <= through) waiting.delete(name);
     if (this.#next.through === null || through > this.#next.through) this.#next.through = through;
   }
 

@@ -1,6 +1,12 @@
 // Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
-import { type BrokenPromiseData, type EpochId, type Offset, type StallEvent } from "@highwater/protocol";
-import { type Log } from "@highwater/service";
+import {
+  type BrokenPromiseData,
+  type EpochId,
+  type Offset,
+  ownedName,
+  type StallEvent,
+} from "@highwater/protocol";
+import { type DeploymentKeys, type Log } from "@highwater/service";
 import {
   type Authority,
   AuthorityWatcher,
@@ -39,6 +45,7 @@ export interface LoopDeps {
   readonly clock: Clock;
   readonly ledger: LedgerFile;
   readonly log: Log;
+  readonly deploymentKeys: DeploymentKeys;
 }
 
 /** What the outside can hear. */
@@ -389,11 +396,13 @@ export class TrackerLoop {
   }
 
   async #readReceipts(effect: Extract<Effect, { kind: "read_receipts" }>): Promise<void> {
-    const { store, clock, log } = this.#deps;
+    const { store, clock, log, deploymentKeys } = this.#deps;
+    const { of } = effect;
+    const names = of.map(ownedName);
     try {
       const found = await store.settle(effect.node, {
         epoch: effect.epoch,
-        ids: effect.ids,
+        keys: of.map(({ id, owner }) => ({ id, tag: deploymentKeys.receiptTag(owner, id) })),
         tombstone: effect.tombstone,
         patienceMs: SETTLE_PATIENCE_MS,
       });
@@ -403,12 +412,12 @@ export class TrackerLoop {
         request: effect.request,
         epoch: found.epoch,
         asOf: found.asOf,
-        receipts: found.receipts,
+        receipts: new Map(found.receipts.map((receipt, at) => [names[at] ?? "", receipt])),
       });
     } catch (cause) {
       log.warn("receipts could not be read", {
         node: effect.node,
-        ids: effect.ids.length,
+        ids: of.length,
         cause: String(cause),
       });
       this.#watcher?.nudge();

@@ -42,7 +42,6 @@ const BLIND_WAIT_MS = 1_000;
 interface Question {
   readonly text: string;
   readonly token: Token & { readonly parent: EpochId | null };
-  readonly owner: bigint;
   /** False: the caller may only read, and a question of its own must not make the ledger grow. */
   readonly mayEnter: boolean;
 }
@@ -199,13 +198,13 @@ export class VerdictDesk {
     if (!mayReadOf(principal, owner)) return refused("forbidden", text, level);
     const mayEnter = principal.scopes.has("write") || principal.isService === true;
     const place = { epoch, offset };
-    const token = { id, attempt, kind, place, parent, key: entryKey(id, attempt) };
-    return { text, owner, mayEnter, token };
+    const token = { id, owner, attempt, kind, place, parent, key: entryKey({ id, owner }, attempt) };
+    return { text, mayEnter, token };
   }
 
-  #judge({ text, token, owner, mayEnter }: Question, level: string): TokenVerdict {
+  #judge({ text, token, mayEnter }: Question, level: string): TokenVerdict {
     const loop = this.#loop;
-    const { id, attempt, kind, place, parent } = token;
+    const { id, owner, attempt, kind, place, parent } = token;
     let judged = judge(loop.state, token, level);
     if (judged.needsProof) {
       const nowMs = this.#clock.monotonicMs();

@@ -9,7 +9,7 @@ import { type Interest, type Message, messagesFor, webhookTypeOf } from "./messa
  * to the endpoints.
  */
 const INTERESTED = `SELECT e.id, e.owner::text, e.events, e.filter, e.disabled_at IS NOT NULL AS is_disabled
-FROM highwater.webhook_endpoint e WHERE e.events && $1::text[] AND (e.owner = ANY ($2::bigint[]) OR $3::boolean)
+FROM highwater.webhook_endpoint e WHERE e.events && $1::text[] AND (e.owner = ANY ($2::numeric[]) OR $3::boolean)
 ORDER BY e.id FOR KEY SHARE`;
 
 /** $1 ids, $2 endpoints, $3 types, $4 bodies, $5 jobs; no job: held. Whoever comes second inserts nothing. */

@@ -3,6 +3,8 @@
 // Method: a proxy stops the gateway's announcements at the step, and the process is killed there.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type TxnId } from "@highwater/protocol";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { EAST, eventually, FaultySystem, isIntentOf, isPositionOf, newId, WEST } from "./support.ts";
 
 /** Long enough for a commit, short enough for a test: after it an id without a position is looked up. */
@@ -71,9 +73,11 @@ test("kill -9 of a gateway at each step: nothing that it committed is forgotten"
     return rows[0]?.["kind"] === "aborted";
   });
   const late = await system.cluster
-    .query(EAST, "INSERT INTO highwater.receipt (id, epoch) SELECT $1, id FROM highwater.epoch_sentinel", [
-      never,
-    ])
+    .query(
+      EAST,
+      "INSERT INTO highwater.receipt (id, tag, epoch, digest) SELECT $1, $2, id, 7 FROM highwater.epoch_sentinel",
+      [never, testDeploymentKeys().receiptTag(0n, never as TxnId)],
+    )
     .then(
       () => "committed",
       () => "refused",

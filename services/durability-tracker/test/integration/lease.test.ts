@@ -10,7 +10,7 @@ import { Etcd, type HeldKey } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { type EpochId, type LevelRule, makeUuidV7, type Offset } from "@highwater/protocol";
 import { realClock as clock } from "@highwater/service";
-import { TEST_DEPLOYMENT } from "@highwater/service/testing";
+import { TEST_DEPLOYMENT, testDeploymentKeys } from "@highwater/service/testing";
 import { type PositionsReport } from "@highwater/store";
 import { MemoryStore, MemoryWorld } from "@highwater/store/memory";
 import { loadConfig, type LoadedConfig } from "../../src/config.ts";
@@ -120,7 +120,8 @@ async function withTracker(
     onBlind: () => undefined,
     onBrokenPromise: () => undefined,
   };
-  const loop = new TrackerLoop(config, { store, clock, ledger, log: silent }, listener);
+  const deploymentKeys = testDeploymentKeys();
+  const loop = new TrackerLoop(config, { store, clock, ledger, log: silent, deploymentKeys }, listener);
   const key = `/service/${scope}/leader`;
   let held: HeldKey = await etcd.hold(key, "east", TTL_S);
   try {
@@ -130,8 +131,11 @@ async function withTracker(
       reigning: () => (loop.state.standing.kind === "reigning" ? loop.state.standing : null),
       mark: (epoch, level) => markIn(loop.state, epoch, level) ?? (0n as Offset),
       commit: async (node, inEpoch) => {
+        const id = makeUuidV7(Date.now(), randomBytes(10));
         const done = await writer.execute(node, {
-          id: makeUuidV7(Date.now(), randomBytes(10)),
+          id,
+          tag: deploymentKeys.receiptTag(0n, id),
+          digest: 1n,
           epoch: inEpoch,
           statements: [{ sql: "put $1 $2", params: ["key", String(Math.random())] }],
           isolation: "read committed",

@@ -1,10 +1,11 @@
 // Builders for the core's tests: a small topology, epoch records, and a tracker that is driven by hand.
-import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, type EpochRecord, type Offset, ownedName, type TxnId } from "@highwater/protocol";
 import {
   type AnnouncedItem,
   type Candidates,
   type CoreConfig,
   type Effect,
+  entryKey,
   initialState,
   judge,
   type Judgement,
@@ -208,7 +209,15 @@ export class Driven {
   ): readonly Effect[] {
     const place = { epoch: epochId(epoch), offset: off(offset) };
     const attempt = epochId(epoch);
-    return this.send({ kind: "token_presented", id: txnId(n), attempt, tokenKind: kind, place, ...says });
+    return this.send({
+      kind: "token_presented",
+      id: txnId(n),
+      owner: 0n,
+      attempt,
+      tokenKind: kind,
+      place,
+      ...says,
+    });
   }
 
   /** Answers the oldest open look-up; ids that are not named are found settled by a tombstone of the kind asked for. */
@@ -222,7 +231,7 @@ export class Driven {
       epoch: read.epoch,
       asOf: off(asOf),
       receipts: new Map(
-        read.ids.map((id) => [id, told.get(id) ?? { kind: read.tombstone, epoch: read.epoch }]),
+        read.of.map((of) => [ownedName(of), told.get(of.id) ?? { kind: read.tombstone, epoch: read.epoch }]),
       ),
     });
   }
@@ -233,19 +242,28 @@ export class Driven {
     offset: number,
     level: string,
     kind: "read" | "write" = "write",
+    owner = 0n,
   ): Judgement {
     const place = { epoch: epochId(epoch), offset: off(offset) };
-    return judge(this.state, { id: txnId(n), attempt: epochId(epoch), kind, place }, level);
+    return judge(this.state, { id: txnId(n), owner, attempt: epochId(epoch), kind, place }, level);
   }
 
-  verdict(n: number, epoch: number, offset: number, level: string, kind: "read" | "write" = "write"): string {
-    return this.judge(n, epoch, offset, level, kind).verdict;
+  verdict(
+    n: number,
+    epoch: number,
+    offset: number,
+    level: string,
+    kind: "read" | "write" = "write",
+    owner = 0n,
+  ): string {
+    return this.judge(n, epoch, offset, level, kind, owner).verdict;
   }
 
-  stateOf(n: number, epoch: number): string | undefined {
+  stateOf(n: number, epoch: number, owner = 0n): string | undefined {
+    const of = { id: txnId(n), owner };
     const { backlog, entries } = this.state;
-    if (backlog.epoch === epochId(epoch) && backlog.get(txnId(n)) !== undefined) return "pending";
-    return entries.get(`${txnId(n)}/${epochId(epoch)}`)?.state.kind;
+    if (backlog.epoch === epochId(epoch) && backlog.has(of)) return "pending";
+    return entries.get(entryKey(of, epochId(epoch)))?.state.kind;
   }
 }
 

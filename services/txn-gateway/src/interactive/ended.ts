@@ -1,5 +1,11 @@
 // What is remembered of interactive transactions that have ended: how, and the calls that may yet be repeated.
-import { HighwaterError, type StatementResult, type TxnId } from "@highwater/protocol";
+import {
+  HighwaterError,
+  type OwnedId,
+  ownedName,
+  type StatementResult,
+  type TxnId,
+} from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 
 export interface End {
@@ -27,7 +33,8 @@ const CELL_BYTES = 16;
 
 export class EndedTransactions<T> {
   readonly #clock: Clock;
-  readonly #ended = new Map<TxnId, Ended<T>>();
+  /** By `ownedName`. */
+  readonly #ended = new Map<string, Ended<T>>();
   #bytes = 0;
 
   constructor(clock: Clock) {
@@ -39,11 +46,12 @@ export class EndedTransactions<T> {
   }
 
   /** `results`: those of the answer that is kept. */
-  add(id: TxnId, entry: T, end: End, results: readonly StatementResult[]): void {
+  add(of: OwnedId, entry: T, end: End, results: readonly StatementResult[]): void {
+    const name = ownedName(of);
     const nowMs = this.#clock.monotonicMs();
     const bytes = bytesOf(results);
-    this.#delete(id);
-    this.#ended.set(id, { entry, end, atMs: nowMs, bytes });
+    this.#delete(name);
+    this.#ended.set(name, { entry, end, atMs: nowMs, bytes });
     this.#bytes += bytes;
     for (const [oldest, { atMs }] of this.#ended) {
       const isFull = this.#ended.size > KEPT_MAX || this.#bytes > KEPT_BYTES_MAX;
@@ -52,16 +60,21 @@ export class EndedTransactions<T> {
     }
   }
 
-  get(id: TxnId): { readonly entry: T; readonly end: End } | undefined {
-    const ended = this.#ended.get(id);
+  /** Some owner's is remembered under the id. */
+  isKnown(id: TxnId): boolean {
+    return [...this.#ended.keys()].some((name) => name.startsWith(id));
+  }
+
+  get(of: OwnedId): { readonly entry: T; readonly end: End } | undefined {
+    const ended = this.#ended.get(ownedName(of));
     return ended !== undefined && this.#clock.monotonicMs() - ended.atMs < KEEP_MS ? ended : undefined;
   }
 
-  #delete(id: TxnId): void {
-    const ended = this.#ended.get(id);
+  #delete(name: string): void {
+    const ended = this.#ended.get(name);
     if (ended === undefined) return;
     this.#bytes -= ended.bytes;
-    this.#ended.delete(id);
+    this.#ended.delete(name);
   }
 }
 

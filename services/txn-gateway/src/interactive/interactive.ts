@@ -2,6 +2,8 @@
 // Owns that none is left behind with its session; how a commit ends is in outcomes.ts.
 import {
   HighwaterError,
+  type OwnedId,
+  ownedName,
   type RollbackRequest,
   type StatementResult,
   type StatementsRequest,
@@ -47,7 +49,8 @@ export class Interactive {
   readonly headers: SessionHeaders;
   readonly #parts: InteractiveParts;
   readonly #limits: OpenLimits;
-  readonly #open = new Map<TxnId, Open>();
+  /** By `ownedName`. */
+  readonly #open = new Map<string, Open>();
   readonly #ended: EndedTransactions<Known>;
   /** Ends that give their sessions back only now. */
   readonly #ending = new Set<Promise<void>>();
@@ -64,20 +67,20 @@ export class Interactive {
     return this.#open.size;
   }
 
-  /** True while it is open, and as long as its calls are remembered. */
+  /** True while somebody's is open, and as long as its calls are remembered. Looks through all: for a shutdown. */
   isKnown(id: TxnId): boolean {
-    return this.#known(id) !== undefined;
+    return [...this.#open.values()].some(({ known }) => known.attempt.id === id) || this.#ended.isKnown(id);
   }
 
   /** What the client of an open transaction sends back with its calls. */
   headerOf(id: TxnId, principal: Principal): string {
-    const known = this.#known(id);
+    const known = this.#known({ id, owner: principal.owner });
     if (known === undefined) throw new Error(`the transaction ${id} was answered as open, and is not known`);
     return this.headers.of(known.begun, principal);
   }
 
-  #known(id: TxnId): Known | undefined {
-    return this.#open.get(id)?.known ?? this.#ended.get(id)?.entry;
+  #known(of: OwnedId): Known | undefined {
+    return this.#open.get(ownedName(of))?.known ?? this.#ended.get(of)?.entry;
   }
 
   /**
@@ -88,8 +91,8 @@ export class Interactive {
     const { id } = request;
     const { principal } = caller;
     requireScope(principal, request.readOnly ? "read" : "write");
-    const open = this.#open.get(id);
-    if (open?.opened != null && open.known.owner === principal.owner) {
+    const open = this.#open.get(ownedName({ id, owner: principal.owner }));
+    if (open?.opened != null) {
       if (open.known.begun.digest !== digestOfBegin(request))
         throw new HighwaterError("id_reused", { transactionId: id, open: true });
       return { ...this.#active(id, open, { seq: 0, results: open.opened }), hold: open.hold.keep() };
@@ -116,7 +119,7 @@ export class Interactive {
 
   /** The id, and a place among the open ones. */
   #enter(id: TxnId, principal: Principal): () => void {
-    const freeId = this.#parts.active.begin(id, principal.owner);
+    const freeId = this.#parts.active.begin({ id, owner: principal.owner });
     if (freeId === null)
       throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
     try {
@@ -140,7 +143,7 @@ export class Interactive {
     caller: Caller,
     { leave, hold }: { readonly leave: () => void; readonly hold: ResultHold },
   ): Promise<HeldCallAnswer> {
-    const { primary, outcomes, config } = this.#parts;
+    const { primary, outcomes, config, keys } = this.#parts;
     const { id, readOnly } = request;
     const { owner, limits } = caller.principal;
     const lifetimeLimits = {
@@ -151,6 +154,7 @@ export class Interactive {
     const digest = readOnly ? 0n : INTERACTIVE;
     const attempt: Attempt = {
       id,
+      tag: keys.receiptTag(owner, id),
       reign,
       readOnly,
       owner,
@@ -182,10 +186,10 @@ export class Interactive {
   }): HeldCallAnswer {
     const { deps, primary } = this.#parts;
     const { attempt, request, opening, leave, hold } = opened;
-    const { id, owner } = attempt;
+    const { id } = attempt;
     const lifetime = new Lifetime(deps.clock, opened.limits, (limit) => {
       const detail = `The limit ${limit.name} is ${String(limit.value)} ms; the transaction was rolled back.`;
-      void this.#end(id, open, { how: "expired", detail, limit });
+      void this.#end(open, { how: "expired", detail, limit });
     });
     const begun = {
       ...({ id, epoch: attempt.reign.epoch, access: request.readOnly ? "read" : "write" } as const),
@@ -193,13 +197,13 @@ export class Interactive {
       deadlineMs: primary.serverNowMs() + lifespanMs(opened.limits.totalTimeoutMs, "interactive"),
     };
     const open: Open = {
-      known: { owner, begun, attempt, calls: new Calls<Done>() },
+      known: { begun, attempt, calls: new Calls<Done>() },
       ...{ isolation: request.isolation, lifetime, leave },
       ...{ metadata: request.metadata, maxDelayMs: request.maxDelayMs },
       transaction: opening.transaction,
       ...{ opened: opening.results, results: [], hold, isCommitting: false },
     };
-    this.#open.set(id, open);
+    this.#open.set(ownedName(attempt), open);
     // Kept before it may end below.
     const kept = hold.keep();
     // The reign may have ended while it was being opened.
@@ -226,7 +230,7 @@ export class Interactive {
     this.#refuseResults(id, request, caller);
     const done = await this.#call(pinned, request, caller, async (open) => {
       const { statements } = request;
-      const hold = this.#parts.memory.hold(open.known.owner);
+      const hold = this.#parts.memory.hold(open.known.attempt.owner);
       try {
         const results = await this.#whileBusy(id, open, caller, ({ signal }) =>
           tracedCall(caller, { name: "EXECUTE", id, statements: statements.length }, () =>
@@ -236,7 +240,7 @@ export class Interactive {
         refuseTruncated(results, this.#parts.config, { hold, transactionId: id, open: true });
         open.results = results;
         // It may have been ended meanwhile.
-        if (this.#open.get(id) === open) {
+        if (this.#isOpen(open)) {
           open.hold.release();
           open.hold = hold.keep();
         }
@@ -251,10 +255,10 @@ export class Interactive {
 
   /** The call has not been made when this throws, and may come again under its number. */
   #refuseResults(id: TxnId, { seq }: StatementsRequest, { principal }: Caller): void {
-    const known = this.#open.get(id)?.known;
-    if (known?.owner !== principal.owner || !known.calls.wouldRun(seq)) return;
+    const { owner } = principal;
+    if (this.#open.get(ownedName({ id, owner }))?.known.calls.wouldRun(seq) !== true) return;
     try {
-      this.#parts.memory.refuse(known.owner);
+      this.#parts.memory.refuse(owner);
     } catch (cause) {
       throw withOpen(cause, true);
     }
@@ -266,7 +270,7 @@ export class Interactive {
     const { id } = pinned;
     const { ack } = request;
     // Of one that is over, a repeated commit only tells what became of it.
-    const open = this.#open.get(id);
+    const open = this.#open.get(ownedName({ id, owner: caller.principal.owner }));
     const beganMs = deps.clock.monotonicMs();
     const trace = open === undefined ? null : traceOfCommit(id, open, request, caller);
     try {
@@ -303,12 +307,12 @@ export class Interactive {
     const { outcomes } = this.#parts;
     const { id } = pinned;
     const admitted = this.#admit(id, request, caller);
-    const known = this.#known(id);
+    const known = this.#known({ id, owner: caller.principal.owner });
     const done = await this.#call(pinned, request, caller, (open) => {
       open.known.attempt.trace = trace;
       return this.#commit(id, open, request, admitted);
     }).catch((cause: unknown) => {
-      if (known?.owner !== caller.principal.owner) throw cause;
+      if (known === undefined) throw cause;
       return this.#refused(cause, known.attempt, { ...request, signal: caller.signal });
     });
     if (done.kind === "answered") return answered(id, done);
@@ -335,7 +339,7 @@ export class Interactive {
     attempt.exposed = exposed;
     if (admitted.slow !== null) await admitted.slow;
     const bounds = withinTime(active, lifetime.limits.totalTimeoutMs, undefined);
-    const hold = memory.hold(open.known.owner);
+    const hold = memory.hold(open.known.attempt.owner);
     try {
       const executing = this.#timed(open, transaction.commit(request.statements, bounds.signal, hold));
       // As for a one-shot transaction: what is refused without being sent is not announced, everything else is, at once.
@@ -350,12 +354,12 @@ export class Interactive {
         });
       const committed = await outcomes.conclude(attempt, executing, (until) => held.push(until));
       open.results = committed.results ?? [];
-      await this.#end(id, open, { how: "committed", detail: "The transaction has committed." });
+      await this.#end(open, { how: "committed", detail: "The transaction has committed." });
       if (attempt.readOnly) refuseTruncated(open.results, config, { hold, transactionId: id, open: false });
       return { kind: "committed", committed, announced: attempt.announced, hold };
     } catch (cause) {
       if (!isSent && exposed !== null) exposure.release(exposed);
-      throw await this.#notCommitted(id, open, bounds.reasonFor(cause), held);
+      throw await this.#notCommitted(open, bounds.reasonFor(cause), held);
     } finally {
       // What is kept of it from here on is counted with the ended ones.
       hold.release();
@@ -381,20 +385,15 @@ export class Interactive {
   }
 
   /** The error to answer. */
-  async #notCommitted(
-    id: TxnId,
-    open: Open,
-    why: unknown,
-    held: readonly Promise<unknown>[],
-  ): Promise<unknown> {
+  async #notCommitted(open: Open, why: unknown, held: readonly Promise<unknown>[]): Promise<unknown> {
     open.isCommitting = false;
     if (!open.transaction.isOver) open.lifetime.idle();
     else {
       const how = why instanceof HighwaterError && why.outcome === "not_applied" ? "aborted" : "unknown";
       const detail = why instanceof Error ? why.message : "The commit failed.";
-      await this.#end(id, open, { how, detail }, Promise.all(held));
+      await this.#end(open, { how, detail }, Promise.all(held));
     }
-    return withOpen(why, this.#open.has(id));
+    return withOpen(why, this.#isOpen(open));
   }
 
   /**
@@ -403,8 +402,9 @@ export class Interactive {
    */
   #admit(id: TxnId, { seq, ack }: AcceptedCommit, { principal }: Caller): Admitted {
     const { exposure, marks, config } = this.#parts;
-    const known = this.#open.get(id)?.known;
-    if (known?.owner !== principal.owner || !known.calls.wouldRun(seq)) return UNCOUNTED;
+    const { owner } = principal;
+    const known = this.#open.get(ownedName({ id, owner }))?.known;
+    if (known?.calls.wouldRun(seq) !== true) return UNCOUNTED;
     const value = config.maxWaiting;
     if (ack === "durable" && marks.waiting >= value)
       throw new HighwaterError("overloaded", {
@@ -412,7 +412,7 @@ export class Interactive {
         ...{ limit: { name: "maxWaiting", value }, retryAfterMs: RETRY_MS, open: true },
       });
     try {
-      return known.attempt.readOnly ? UNCOUNTED : exposure.admit(known.owner, ack);
+      return known.attempt.readOnly ? UNCOUNTED : exposure.admit(owner, ack);
     } catch (cause) {
       throw withOpen(cause, true);
     }
@@ -422,7 +422,7 @@ export class Interactive {
     const { id } = pinned;
     const done = await this.#call(pinned, request, caller, async (open) => {
       open.results = [];
-      await this.#end(id, open, { how: "rolled_back", detail: "The transaction was rolled back." });
+      await this.#end(open, { how: "rolled_back", detail: "The transaction was rolled back." });
       return { kind: "answered", answer: { status: 200, body: { id, state: "aborted" } }, hold: null };
     });
     return answered(id, done);
@@ -463,16 +463,16 @@ export class Interactive {
       return result;
     } catch (cause) {
       const why = bounds.reasonFor(cause);
-      const ended = this.#ended.get(id);
+      const ended = this.#ended.get(open.known.attempt);
       // It was ended from outside while this ran, and that is why this failed.
       if (ended?.entry === open.known) throw goneError(id, ended.end);
       if (transaction.isOver || bounds.signal.aborted) {
         const detail = why instanceof Error ? why.message : "A statement failed.";
         // It may have ended by other means than its end: its receipt tells.
         const how = why instanceof HighwaterError && why.outcome === "unknown" ? "unknown" : "aborted";
-        await this.#end(id, open, { how, detail });
+        await this.#end(open, { how, detail });
       }
-      throw withOpen(why, this.#open.has(id));
+      throw withOpen(why, this.#isOpen(open));
     } finally {
       bounds.end();
       lifetime.idle();
@@ -486,10 +486,11 @@ export class Interactive {
     run: (open: Open) => Promise<Done>,
   ): Promise<Done> {
     const { id } = pinned;
-    const open = this.#open.get(id);
-    const ended = open === undefined ? this.#ended.get(id) : undefined;
+    const { owner } = caller.principal;
+    const open = this.#open.get(ownedName({ id, owner }));
+    const ended = open === undefined ? this.#ended.get({ id, owner }) : undefined;
     const known = open?.known ?? ended?.entry;
-    if (known !== undefined && !isOf(known, pinned, caller.principal))
+    if (known !== undefined && !isOf(known, pinned))
       throw new HighwaterError("transaction_not_open", { transactionId: id });
     if (known === undefined || ended?.end.how === "unknown") {
       const committed: Committed = await resolveLate(pinned, caller.principal, this.#parts);
@@ -505,11 +506,16 @@ export class Interactive {
     });
   }
 
+  #isOpen(open: Open): boolean {
+    return this.#open.get(ownedName(open.known.attempt)) === open;
+  }
+
   /** Takes it off the table at once; its session, its id and its place are free when the database has let go of them. */
-  #end(id: TxnId, open: Open, end: End, until: Promise<unknown> = Promise.resolve()): Promise<void> {
-    if (this.#open.get(id) !== open) return Promise.resolve();
-    this.#open.delete(id);
-    this.#ended.add(id, open.known, end, open.results);
+  #end(open: Open, end: End, until: Promise<unknown> = Promise.resolve()): Promise<void> {
+    if (!this.#isOpen(open)) return Promise.resolve();
+    const { attempt } = open.known;
+    this.#open.delete(ownedName(attempt));
+    this.#ended.add(attempt, open.known, end, open.results);
     open.hold.release();
     open.lifetime.stop();
     this.#parts.metrics.openEnds.add(end.how);
@@ -523,17 +529,17 @@ export class Interactive {
 
   /** Another reign has begun: what was open in the old one is gone with its sessions. */
   failedOver(reign: Reign): void {
-    for (const [id, open] of this.#open) {
+    for (const open of this.#open.values()) {
       if (open.known.attempt.reign.epoch === reign.epoch || open.isCommitting) continue;
-      void this.#end(id, open, { how: "aborted", detail: "The store failed over; everything was undone." });
+      void this.#end(open, { how: "aborted", detail: "The store failed over; everything was undone." });
     }
   }
 
   /** Rolls back whatever is open, as at a shutdown, but nothing that is committing. */
   async stop(): Promise<void> {
-    for (const [id, open] of this.#open) {
+    for (const open of this.#open.values()) {
       if (open.isCommitting) continue;
-      void this.#end(id, open, { how: "aborted", detail: "The gateway was shut down." });
+      void this.#end(open, { how: "aborted", detail: "The gateway was shut down." });
     }
     await Promise.all(this.#ending);
   }
@@ -577,8 +583,7 @@ async function tracedCall<T>(
 }
 
 /** The header is of this very begin, and not of an earlier one under the id. */
-function isOf({ owner, begun }: Known, pinned: Pinned, principal: Principal): boolean {
-  if (owner !== principal.owner) return false;
+function isOf({ begun }: Known, pinned: Pinned): boolean {
   return begun.epoch === pinned.epoch && begun.digest === pinned.digest && begun.access === pinned.access;
 }
 

@@ -24,22 +24,24 @@ export async function resolveLate(
   principal: Principal,
   parts: InteractiveParts,
 ): Promise<Committed> {
-  const { active, primary, outcomes, deps } = parts;
+  const { active, primary, outcomes, deps, keys } = parts;
   const { id } = pinned;
   // It could not have committed anything, so there is nothing to settle.
   if (pinned.access === "read") throw goneError(id, { how: "expired", detail: FORGOTTEN });
   requireScope(principal, "write");
   const { owner } = principal;
-  const leave = active.begin(id, owner);
+  const leave = active.begin({ id, owner });
   if (leave === null)
     throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
   const held: Promise<unknown>[] = [];
   try {
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
     // Its client wants it ended, or its gateway's process is gone. No other session is ended for that.
-    deps.store.giveUp(reign.node, id, pinned.holder);
+    const tag = keys.receiptTag(owner, id);
+    deps.store.giveUp(reign.node, { id, tag }, pinned.holder);
     const attempt = {
       id,
+      tag,
       reign,
       readOnly: false,
       owner,

@@ -64,7 +64,6 @@ export type Done =
 
 /** What outlives the transaction, for calls that come late. */
 export interface Known {
-  readonly owner: bigint;
   readonly begun: Begun;
   readonly attempt: Attempt;
   readonly calls: Calls<Done>;

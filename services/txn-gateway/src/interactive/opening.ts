@@ -22,12 +22,19 @@ export async function openOn(
     ...parts
   }: InteractiveParts & { readonly limits: LifetimeLimits; readonly hold: ResultHold },
 ): Promise<Opening> {
-  const { deps, config, active, primary } = parts;
+  const { deps, config, active, primary, keys } = parts;
   const { role, owner } = principal;
+  const tag = keys.receiptTag(owner, request.id);
   const bounds = withinTime(active, limits.totalTimeoutMs, signal);
   const spec = {
-    ...{ id: request.id, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
-    ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, owner, digest: INTERACTIVE },
+    ...{
+      id: request.id,
+      tag,
+      epoch: reign.epoch,
+      statements: request.statements,
+      isolation: request.isolation,
+    },
+    ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, digest: INTERACTIVE },
     principal: sessionPrincipal(principal),
     statementTimeoutMs: principal.limits.statementTimeoutMs,
     lockTimeoutMs: principal.limits.lockTimeoutMs,

@@ -5,6 +5,7 @@ import {
   IdText,
   LevelName,
   LIMITS,
+  OwnerText,
   TransactionRequest,
   TransactionResponse,
   TransactionStateResponse,
@@ -110,7 +111,7 @@ const getTransaction: Operation = {
   tag: "transactions",
   summary: "What became of a transaction",
   description:
-    "By its receipt, a tracker's verdict and the marks. Who lost an answer asks here. An id of another owner is `unknown`, unless the credential has the scope `admin`.",
+    "By its receipt, a tracker's verdict and the marks. Who lost an answer asks here. Every owner has ids of its own: what another owner has run under the same id is `unknown`. A credential with the scope `admin` may name another owner.",
   security: ["bearer"],
   parameters: [
     ID_IN_PATH,
@@ -128,6 +129,14 @@ const getTransaction: Operation = {
       required: false,
       description: "`region` unless given, or the strongest level where there is no `region`.",
       schema: LevelName,
+    },
+    {
+      name: "owner",
+      in: "query",
+      required: false,
+      description:
+        "The owner whose transaction it is, by its tag, as the exposure's `byOwner` has it; the caller's own unless given. Another one needs the scope `admin`.",
+      schema: OwnerText,
     },
   ],
   successes: {

@@ -1,7 +1,7 @@
 // One-shot transactions and what became of an id: read the request, call, answer.
 import { type FastifyInstance, type onRequestHookHandler } from "fastify";
-import { HighwaterError, LIMITS } from "@highwater/protocol";
-import { callerOf } from "@highwater/service";
+import { HighwaterError, LIMITS, OwnerText, validate } from "@highwater/protocol";
+import { callerOf, requireScope } from "@highwater/service";
 import { sendHeld } from "../answers/answer-stream.ts";
 import { type Gateway } from "../gateway.ts";
 import { acceptRequest, checkId, checkLevel } from "../txn/request.ts";
@@ -22,10 +22,13 @@ export function transactionRoutes(app: FastifyInstance, gateway: Gateway): void 
   app.get<{ Params: { id: string }; Querystring: Record<string, unknown> }>(
     "/v1/transactions/:id",
     async (request) => {
-      const { wait, level } = readQuery(request.query);
+      const { wait, level, owner } = readQuery(request.query);
+      const { principal, signal } = callerOf(request);
+      // One owner's ids say nothing to another: who asks for another's needs the right to see everybody's.
+      if (owner !== undefined && owner !== principal.owner) requireScope(principal, "admin");
       const id = checkId(request.params.id);
-      const asked = { level: checkLevel(level, rules.levels), waitMs: wait };
-      return gateway.inspection.state(id, asked, callerOf(request));
+      const asked = { owner: owner ?? principal.owner, level: checkLevel(level, rules.levels), waitMs: wait };
+      return gateway.inspection.state(id, asked, signal);
     },
   );
 }
@@ -34,20 +37,28 @@ interface StateQuery {
   /** Milliseconds. */
   readonly wait: number;
   readonly level: string | undefined;
+  readonly owner: bigint | undefined;
 }
 
 /** `wait` in seconds, fractions allowed. */
 function readQuery(query: Readonly<Record<string, unknown>>): StateQuery {
-  const { wait, level, ...unknown } = query;
+  const { wait, level, owner, ...unknown } = query;
   const waitMs = wait === undefined ? 0 : parseSeconds(wait);
   const faults = [
     ...Object.keys(unknown).map((key) => `?${key}: is not a known parameter`),
     ...(waitMs === undefined ? [`?wait: must be seconds from 0 to ${String(LIMITS.waitMs / 1_000)}`] : []),
     ...(level === undefined || typeof level === "string" ? [] : ["?level: must be given once"]),
+    ...(owner === undefined || validate(OwnerText, owner).ok
+      ? []
+      : ["?owner: must be an owner's tag, a decimal number of at most 128 bits"]),
   ];
   if (faults.length > 0 || waitMs === undefined)
     throw new HighwaterError("invalid_request", { detail: faults.join("; "), fields: faults });
-  return { wait: waitMs, level: level as string | undefined };
+  return {
+    wait: waitMs,
+    level: level as string | undefined,
+    owner: owner === undefined ? undefined : BigInt(owner as string),
+  };
 }
 
 function parseSeconds(text: unknown): number | undefined {

@@ -3,27 +3,29 @@ import { test } from "node:test";
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import { type ReceiptState } from "@highwater/store";
 import { EPOCH_A, EPOCH_B, newId } from "../../test/support/fakes.ts";
-import { provesNothingCommitted, refusalOf, settledAs } from "./settled.ts";
+import { provesNothingCommitted, refusalOf, settledOf } from "./settled.ts";
 
 const id = newId();
-const found = (state: ReceiptState) => ({
-  receipts: new Map([[id, state]]),
-  epoch: EPOCH_B as EpochId,
-  asOf: 7n as Offset,
-});
+const keys = [
+  { id, tag: EPOCH_A },
+  { id, tag: EPOCH_B },
+] as const;
+/** What is found under the second key; there is nothing under the first. */
+const settled = (state: ReceiptState) => {
+  const receipts = [{ kind: "absent" }, state] as const;
+  const settledAs = settledOf(keys, { receipts, epoch: EPOCH_B as EpochId, asOf: 7n as Offset });
+  assert.equal(settledAs(keys[0]).kind, "absent");
+  return settledAs(keys[1]);
+};
 
 test("a receipt of a commit names its attempt, and a position that was read after it", () => {
-  assert.deepEqual(
-    settledAs(id, found({ kind: "commit", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n })),
-    {
-      kind: "committed",
-      attempt: EPOCH_A,
-      epoch: EPOCH_B,
-      offset: 7n,
-      owner: 0n,
-      digest: 0n,
-    },
-  );
+  assert.deepEqual(settled({ kind: "commit", epoch: EPOCH_A as EpochId, digest: 3n }), {
+    kind: "committed",
+    attempt: EPOCH_A,
+    epoch: EPOCH_B,
+    offset: 7n,
+    digest: 3n,
+  });
 });
 
 test("each other state has its own refusal", () => {
@@ -37,11 +39,8 @@ test("each other state has its own refusal", () => {
     "id_out_of_window",
     "epoch_changed",
   ]);
-  assert.equal(
-    settledAs(id, found({ kind: "aborted", epoch: EPOCH_A as EpochId, owner: 0n, digest: 0n })).kind,
-    "aborted",
-  );
-  assert.equal(settledAs(newId(), found({ kind: "absent" })).kind, "absent");
+  assert.equal(settled({ kind: "aborted", epoch: EPOCH_A as EpochId, digest: 0n }).kind, "aborted");
+  assert.equal(settled({ kind: "absent" }).kind, "absent");
 });
 
 test("an intent is withdrawn only for a failure behind the attempt's own receipt", () => {

@@ -1,6 +1,6 @@
-// What an id's receipt means for its transaction, and what to tell a client when it did not commit.
+// What a receipt means for its transaction, and what to tell a client when it did not commit.
 import { type EpochId, HighwaterError, type Offset, type TxnId } from "@highwater/protocol";
-import { type ReceiptsAsOf } from "@highwater/store";
+import { type ReceiptKey, type ReceiptsAsOf, type ReceiptState } from "@highwater/store";
 
 export type Settled =
   | {
@@ -10,7 +10,6 @@ export type Settled =
       /** An upper bound, read after the receipt was; `epoch` differs from `attempt` after a failover. */
       readonly epoch: EpochId;
       readonly offset: Offset;
-      readonly owner: bigint;
       readonly digest: bigint;
     }
   | {
@@ -21,23 +20,19 @@ export type Settled =
     }
   | { readonly kind: "absent" | "held" | "expired" | "out_of_window" };
 
-export function settledAs(id: TxnId, found: ReceiptsAsOf): Settled {
-  const receipt = found.receipts.get(id);
+/** The answer to each of the keys that were asked for. */
+export function settledOf(keys: readonly ReceiptKey[], found: ReceiptsAsOf): (key: ReceiptKey) => Settled {
+  const states = new Map(keys.map((key, at) => [key, found.receipts[at]]));
+  return (key) => settledAs(states.get(key), found);
+}
+
+function settledAs(receipt: ReceiptState | undefined, found: ReceiptsAsOf): Settled {
   if (receipt === undefined) return { kind: "absent" };
   if (receipt.kind === "aborted" || receipt.kind === "lost")
     return { kind: receipt.kind, epoch: found.epoch, offset: found.asOf };
   if (receipt.kind !== "commit") return { kind: receipt.kind };
-  const { epoch: attempt, owner, digest } = receipt;
-  return { kind: "committed", attempt, epoch: found.epoch, offset: found.asOf, owner, digest };
-}
-
-/** Whether a committed transaction is the one that is asked for: the same owner's, and the same body where both are known. */
-export function isSame(
-  committed: { readonly owner: bigint; readonly digest: bigint },
-  asked: { readonly owner: bigint; readonly digest: bigint },
-): boolean {
-  if (committed.owner !== asked.owner) return false;
-  return committed.digest === 0n || asked.digest === 0n || committed.digest === asked.digest;
+  const { epoch: attempt, digest } = receipt;
+  return { kind: "committed", attempt, epoch: found.epoch, offset: found.asOf, digest };
 }
 
 /** The answer to a request under an id that is settled, and not as committed. */

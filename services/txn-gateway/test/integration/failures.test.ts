@@ -1,6 +1,7 @@
 // Databases that are down, die, hang or fail over, and sessions that are left behind: no outcome is ever guessed.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { type Problem, type TransactionResponse } from "@highwater/protocol";
@@ -85,8 +86,8 @@ describe("a session that is left behind", () => {
     await orphan.connect();
     await orphan.query("BEGIN");
     await orphan.query(
-      "INSERT INTO highwater.receipt (id, epoch) VALUES ($1, (SELECT id FROM highwater.epoch_sentinel))",
-      [id],
+      "INSERT INTO highwater.receipt (id, tag, epoch, digest) SELECT $1, $2, s.id, 7 FROM highwater.epoch_sentinel s",
+      [id, testDeploymentKeys().receiptTag(0n, id)],
     );
     await orphan.query("INSERT INTO entry VALUES ($1)", [id]);
     // It could be a living transaction: that its client sends the id again says nothing of that.

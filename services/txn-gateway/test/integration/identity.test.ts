@@ -4,17 +4,22 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
-import { decodeToken, type Problem, type TransactionResponse } from "@highwater/protocol";
+import { decodeToken, type Problem, type TransactionResponse, type TxnId } from "@highwater/protocol";
 import { DEFAULT_LIMITS, type KeyLimits, PostgresKeys, type Scope } from "@highwater/store";
 import { hashSecret, makeKeyText } from "@highwater/service";
-import { ownerTag } from "@highwater/service";
+import { DeploymentKeys, ownerTag } from "@highwater/service";
 import { realClock } from "@highwater/service";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import { newId } from "../support/fakes.ts";
 import { TestGateway } from "../support/gateway.ts";
 
 const KEY_REFRESH_MS = 50;
+/** Somebody else's idea of the deployment's key. */
+const FORGED = { kid: 1, validFromMs: 0, secret: "a secret of another deployment, 32 characters" };
 let cluster: Cluster;
 let gateway: TestGateway;
+/** Two more beside it, for what has to hold across gateways. */
+let others: TestGateway[] = [];
 let store: PostgresKeys;
 
 interface KeyOptions {
@@ -46,8 +51,9 @@ class Client {
     path: string,
     body: unknown,
     headers: Record<string, string> = {},
+    at = gateway,
   ): Promise<{ status: number; headers: Headers; body: T }> {
-    const response = await fetch(`${gateway.url}${path}`, {
+    const response = await fetch(`${at.url}${path}`, {
       method: "POST",
       headers: { "content-type": "application/json", authorization: `Bearer ${this.text}`, ...headers },
       body: JSON.stringify(body),
@@ -86,18 +92,19 @@ before(async () => {
     nodes: [{ id: "a", region: "us-east", zone: "a", url }],
     ...{ clock: realClock, helper: "identity-test", connectTimeoutMs: 2_000, callTimeoutMs: 5_000 },
   });
-  gateway = await TestGateway.start(cluster, {
-    env: {
-      GATEWAY_AUTH: "keys",
-      GATEWAY_KEY_REFRESH_MS: String(KEY_REFRESH_MS),
-      GATEWAY_ROLE_POOL_SIZE: "4",
-    },
-  });
-  await gateway.ready();
+  const env = {
+    GATEWAY_AUTH: "keys",
+    GATEWAY_KEY_REFRESH_MS: String(KEY_REFRESH_MS),
+    GATEWAY_ROLE_POOL_SIZE: "4",
+    GATEWAY_SESSION_SECRET: "the same at all three gateways",
+  };
+  const start = (): Promise<TestGateway> => TestGateway.start(cluster, { env });
+  [gateway, ...others] = (await Promise.all([start(), start(), start()])) as [TestGateway, ...TestGateway[]];
+  for (const each of [gateway, ...others]) await each.ready();
 });
 
 after(async () => {
-  await gateway.close();
+  for (const each of [gateway, ...others]) await each.close();
   store.close();
   await cluster.close();
 });
@@ -163,14 +170,27 @@ describe("what a key can see", () => {
     assert.equal(decodeToken(body.token)?.owner, ownerTag(shop.id));
     assert.equal((await shop.get(`/v1/transactions/${id}`)).body["state"], "committed");
     assert.equal((await bank.get(`/v1/transactions/${id}`)).body["state"], "unknown");
-    const reused = await bank.post("/v1/transactions", { id, statements: [{ sql: "SELECT 1" }] });
+    const reused = await shop.post("/v1/transactions", { id, statements: [{ sql: "SELECT 1" }] });
     assert.deepEqual([reused.status, reused.body.code], [422, "id_reused"]);
     const read = { id: newId(), readOnly: true, after: body.token, statements: [{ sql: "SELECT 1" }] };
     const after = await bank.post("/v1/transactions", read);
     assert.deepEqual([after.status, after.body.code], [403, "forbidden"]);
     assert.equal((await shop.post("/v1/transactions", { ...read, id: newId() })).status, 200);
     const admin = await Client.make({ role: "shop", scopes: ["admin"] });
-    assert.equal((await admin.get(`/v1/transactions/${id}`)).body["state"], "committed");
+    assert.equal(
+      (await admin.get(`/v1/transactions/${id}`)).body["state"],
+      "unknown",
+      "it has none of its own",
+    );
+    const ofShop = `/v1/transactions/${id}?owner=${String(ownerTag(shop.id))}`;
+    assert.equal((await admin.get(ofShop)).body["state"], "committed");
+    assert.equal((await shop.get(ofShop)).body["state"], "committed");
+    assert.deepEqual(
+      [(await bank.get(ofShop)).status, (await bank.get(ofShop)).body["code"]],
+      [403, "forbidden"],
+    );
+    for (const bad of ["-1", "x", String(2n ** 128n), "1&owner=2"])
+      assert.equal((await admin.get(`/v1/transactions/${id}?owner=${bad}`)).status, 400, bad);
   });
 
   it("another's open transaction neither, even with its header", async () => {
@@ -193,6 +213,94 @@ describe("what a key can see", () => {
     const next = await Client.make({ role: "shop", owner: "team-shop" });
     const { body } = await old.run("INSERT INTO goods VALUES ('salt')");
     assert.equal((await next.get(`/v1/transactions/${body.id}`)).body["state"], "committed");
+  });
+});
+
+describe("an id that two owners use", () => {
+  const tagged: [owner: string, id: TxnId][] = [];
+  const goods = (name: string) => [{ sql: `INSERT INTO goods VALUES ('${name}')` }];
+  const money = (amount: number) => [{ sql: `INSERT INTO money VALUES (${String(amount)})` }];
+  const countOf = async (table: string, condition: string): Promise<unknown> =>
+    (await cluster.query("a", `SELECT count(*)::int AS n FROM ${table} WHERE ${condition}`))[0]?.["n"];
+
+  async function twoOwners(): Promise<{ shop: Client; bank: Client; id: TxnId }> {
+    const [shop, bank] = [await Client.make({ role: "shop" }), await Client.make({ role: "bank" })];
+    const id = newId();
+    tagged.push([shop.id, id], [bank.id, id]);
+    return { shop, bank, id };
+  }
+
+  it("is two transactions, at one gateway and at three", async () => {
+    const { shop, bank, id } = await twoOwners();
+    const ofShop = { id, statements: goods("twice") };
+    const ofBank = { id, statements: money(7_001) };
+    const first = await Promise.all([
+      shop.post("/v1/transactions", ofShop),
+      bank.post("/v1/transactions", ofBank),
+    ]);
+    for (const { status, body } of first) assert.deepEqual([status, body.replayed], [200, undefined]);
+    for (const at of [gateway, ...others])
+      for (const [client, body] of [
+        [shop, ofShop],
+        [bank, ofBank],
+      ] as const) {
+        const again = await client.post("/v1/transactions", body, {}, at);
+        assert.deepEqual([again.status, again.body.replayed], [200, true]);
+        const other = { id, statements: [{ sql: "SELECT 1" }] };
+        assert.equal((await client.post("/v1/transactions", other, {}, at)).body.code, "id_reused");
+      }
+    assert.deepEqual(
+      [await countOf("goods", "name = 'twice'"), await countOf("money", "amount = 7001")],
+      [1, 1],
+    );
+  });
+
+  it("and that one of them has open, neither blocks, ends nor settles the other's", async () => {
+    const { shop, id } = await twoOwners();
+    const begun = await shop.post("/v1/transactions/begin", { id, statements: goods("open") });
+    const sessionOf = ({ headers }: { headers: Headers }) => ({
+      "highwater-session": headers.get("highwater-session") ?? "",
+    });
+    for (const at of [gateway, ...others])
+      for (const readOnly of [false, true]) {
+        const scopes: Scope[] = readOnly ? ["read"] : ["read", "write"];
+        const stranger = await Client.make({ role: "bank", scopes });
+        tagged.push([stranger.id, id]);
+        const own = await stranger.post("/v1/transactions/begin", { id, readOnly }, {}, at);
+        assert.equal(own.status, 200, JSON.stringify(own.body));
+        // The rollback at a gateway that does not have it settles the stranger's own id.
+        const elsewhere = at === gateway ? others[0] : gateway;
+        const path = `/v1/transactions/${id}/rollback`;
+        const settled = await stranger.post(path, { seq: 1 }, sessionOf(own), elsewhere);
+        assert.ok(settled.status < 500 || settled.status === 503, JSON.stringify(settled.body));
+        await stranger.post(path, { seq: 1 }, sessionOf(own), at);
+      }
+    const calls = `/v1/transactions/${id}`;
+    const call = { seq: 1, statements: goods("still") };
+    assert.equal((await shop.post(`${calls}/statements`, call, sessionOf(begun))).status, 200);
+    const done = await shop.post(`${calls}/commit`, { seq: 2 }, sessionOf(begun));
+    assert.deepEqual([done.status, done.body.state], [200, "committed"]);
+    assert.equal(await countOf("goods", "name IN ('open', 'still')"), 2);
+  });
+
+  it("and for which one of them has forged a receipt, runs and is not answered as a repetition", async () => {
+    const { shop, bank, id } = await twoOwners();
+    const tag = new DeploymentKeys({ deployment: "development", schedule: [FORGED], wallMs: Date.now });
+    for (const forged of [newId(), tag.receiptTag(ownerTag(shop.id), id)]) {
+      const sql = `INSERT INTO highwater.receipt (id, tag, epoch, digest) SELECT '${id}', '${forged}', s.id, 0 FROM highwater.epoch_sentinel s`;
+      assert.equal((await bank.run(sql)).status, 200);
+    }
+    const ran = await shop.post("/v1/transactions", { id, statements: goods("forged") });
+    assert.deepEqual([ran.status, ran.body.replayed], [200, undefined]);
+    assert.equal(await countOf("goods", "name = 'forged'"), 1);
+    assert.equal((await shop.get(`/v1/transactions/${id}`)).body["state"], "committed");
+  });
+
+  it("has tags that no gateway has logged", () => {
+    const keys = testDeploymentKeys();
+    const log = [gateway, ...others].flatMap(({ logLines }) => logLines).join("");
+    assert.ok(tagged.length >= 10);
+    for (const [owner, id] of tagged) assert.ok(!log.includes(keys.receiptTag(ownerTag(owner), id)));
   });
 });
 
