@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
-import { type EpochId, HighwaterError } from "@highwater/protocol";
+import { type EpochId, type HighwaterError } from "@highwater/protocol";
 import { type TransactionSpec } from "../src/port.ts";
 import { uuidFloor } from "../src/postgres/prepare.ts";
 import { RECEIPTS } from "../src/postgres/sql.ts";

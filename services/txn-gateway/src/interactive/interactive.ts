@@ -153,15 +153,8 @@ export class Interactive {
     const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
     const digest = readOnly ? 0n : INTERACTIVE;
     const attempt: Attempt = {
-      id,
-      tag: keys.receiptTag(owner, id),
-      reign,
-      readOnly,
-      owner,
-      digest,
-      announced: null,
-      exposed: null,
-      trace: null,
+      ...{ id, tag: keys.receiptTag(owner, id), reign, readOnly, owner, digest },
+      ...{ announced: null, exposed: null, trace: null },
     };
     const opening = await tracedCall(
       caller,
