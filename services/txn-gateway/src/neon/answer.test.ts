@@ -153,7 +153,7 @@ test("a statement's error has everything the server said", () => {
   );
   assert.deepEqual(body.highwater, {
     ...{ code: "constraint_violation", outcome: "not_applied", retry: "never", transactionId: id, query: 1 },
-    ...{ retryAfterMs: null, fields: null, limit: null },
+    ...{ retryAfterMs: null, fields: null, limit: null, evidence: null },
   });
 });
 
