@@ -15,7 +15,10 @@ export async function readFinalState(
     const [row] = await target.query(node, FINAL_QUERIES[what]);
     return JSON.parse(String(row?.["data"])) as T;
   };
-  const own = await read<{ id: EpochId; seq: number; previous: EpochId | null; node: string; commanded: boolean }[]>("epochs");
+  const own =
+    await read<{ id: EpochId; seq: number; previous: EpochId | null; node: string; commanded: boolean }[]>(
+      "epochs",
+    );
   const reigned = new Set(own.map(({ id }) => id));
   const others = heard.filter(({ id }) => !reigned.has(id));
   return {

@@ -125,7 +125,14 @@ class Generator {
   #begin(node: string, before: Branch | null, kept: number): Branch {
     const id = `epoch-${String(this.#epochs.length + 1)}`;
     this.#epochs.push({
-      ...{ id, seq: this.#epochs.length + 1, previous: before?.epoch ?? null, node, reigned: false, commanded: true },
+      ...{
+        id,
+        seq: this.#epochs.length + 1,
+        previous: before?.epoch ?? null,
+        node,
+        reigned: false,
+        commanded: true,
+      },
     });
     return new Branch(id, node, before, kept);
   }

@@ -99,7 +99,7 @@ before(async () => {
     GATEWAY_SESSION_SECRET: "the same at all three gateways",
   };
   const start = (): Promise<TestGateway> => TestGateway.start(cluster, { env });
-  [gateway, ...others] = (await Promise.all([start(), start(), start()]));
+  [gateway, ...others] = await Promise.all([start(), start(), start()]);
   for (const each of [gateway, ...others]) await each.ready();
 });
 
