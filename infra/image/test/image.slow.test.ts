@@ -10,6 +10,7 @@ import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const DOCKERFILE = readFileSync(join(ROOT, "infra/image/Dockerfile"), "utf8");
@@ -126,6 +127,7 @@ function environment(prefix: "GATEWAY" | "TRACKER"): Record<string, string> {
     [`${prefix}_HOST`]: "127.0.0.1",
     [`${prefix}_PORT`]: "0",
     HIGHWATER_TOPOLOGY: JSON.stringify(topology),
+    ...TEST_DEPLOYMENT,
   };
 }
 

@@ -186,9 +186,14 @@ async function recoveryEnd(client: ClientBase): Promise<Offset | null> {
 /** Where this history left the timeline, by the history file; null when the file cannot be read or does not say. */
 async function switchPoint(client: ClientBase, from: number, current: number): Promise<Offset | null> {
   const file = `pg_wal/${current.toString(16).toUpperCase().padStart(8, "0")}.history`;
+  // A role without the right is refused, and a refusal must not end the transaction that begins the epoch.
+  await client.query("SAVEPOINT history");
   const { rows } = await client
     .query<{ history: string | null }>("SELECT pg_read_file($1, 0, 1048576, true) AS history", [file])
-    .catch(() => ({ rows: [] as { history: string | null }[] }));
+    .catch(async () => {
+      await client.query("ROLLBACK TO SAVEPOINT history");
+      return { rows: [] as { history: string | null }[] };
+    });
   for (const line of (rows[0]?.history ?? "").split("\n")) {
     const match = /^(\d+)\s+([0-9A-F]+\/[0-9A-F]+)/i.exec(line);
     if (match?.[2] !== undefined && Number(match[1]) === from) return parseLsn(match[2]);
