@@ -33,7 +33,7 @@ import { AskedReplicas } from "./asked-replicas.ts";
 import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
 import { PostgresClient } from "./client.ts";
 import { executeOn } from "./execute.ts";
-import { rescueFrom } from "./locks.ts";
+import { rescue } from "./locks.ts";
 import { readLogEnd } from "./log-end.ts";
 import { GivenUp, TransactionLimits } from "./holders.ts";
 import { parseLsn } from "./lsn.ts";
@@ -59,6 +59,7 @@ import {
   RAISE_FINAL_MARKS,
   RETENTION,
   TERMINATE,
+  TERMINATE_BLOCKERS,
 } from "./sql.ts";
 import { principalOf, WritePool } from "./write-pool.ts";
 
@@ -279,13 +280,12 @@ export class PostgresStore implements Store {
 
   /** Whatever session is in the way of the next epoch is ended: only the service's own and its owner's can be. */
   mint(node: string, request: MintRequest): Promise<EpochRecord> {
-    const { rescue } = this.#of(node);
-    const { clock } = this.#options;
+    const how = { on: this.#of(node).rescue, clock: this.#options.clock, everyMs: MINT_PATIENCE_MS };
     const settings = { lock_timeout: String(MINT_LOCK_TIMEOUT_MS) };
     return this.#withFreshSession(
       node,
       async (client) => {
-        const stopRescue = rescueFrom(client.processID ?? 0, rescue, clock, MINT_PATIENCE_MS);
+        const stopRescue = rescue(client, TERMINATE_BLOCKERS, [], how);
         try {
           return await mintEpoch(client, node, request);
         } finally {

@@ -1,12 +1,11 @@
 // Whose session may be ended because it holds an id that is to be settled: those that this process was said to end, and those
 // whose transaction is older than any may be. Owns what is remembered of the former, and the rows that say how old.
 import { randomUUID } from "node:crypto";
-import { type ClientBase } from "pg";
 import { type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Clock } from "../clock.ts";
 import { type ReceiptKey } from "../port.ts";
 import { type Channel } from "./channel.ts";
-import { END_HOLDERS, REGISTER_LIMIT } from "./sql.ts";
+import { REGISTER_LIMIT } from "./sql.ts";
 
 /** More than can be in flight at a time; the oldest are forgotten, and end when their time is over. */
 const MAX_GIVEN_UP = 10_000;
@@ -86,28 +85,4 @@ export class TransactionLimits {
   forget(): void {
     this.#known = null;
   }
-}
-
-/** While the settling session waits, ends whoever it waits for and who may be ended; again and again, until stopped. */
-export function endHolders(
-  waiting: ClientBase & { processID?: number | null },
-  holders: readonly string[],
-  how: { readonly rescue: Channel; readonly clock: Clock; readonly everyMs: number },
-): () => void {
-  let cancel = (): void => undefined;
-  let stopped = false;
-  const arm = (): void => {
-    if (stopped) return;
-    cancel = how.clock.after(how.everyMs, () => {
-      void how.rescue
-        .run((client) => client.query(END_HOLDERS, [waiting.processID ?? 0, holders]))
-        .catch(() => undefined)
-        .then(arm);
-    });
-  };
-  arm();
-  return () => {
-    stopped = true;
-    cancel();
-  };
 }

@@ -3,7 +3,6 @@
 import { type ClientBase } from "pg";
 import { type Clock } from "../clock.ts";
 import { type Channel } from "./channel.ts";
-import { TERMINATE_BLOCKERS } from "./sql.ts";
 
 const LOCK_NOT_AVAILABLE = "55P03";
 
@@ -47,15 +46,20 @@ export async function namingHolders<T>(
   }
 }
 
-/** While the backend `waiting` waits for a lock, ends whoever holds it, every `patienceMs`, until stopped. */
-export function rescueFrom(waiting: number, rescue: Channel, clock: Clock, patienceMs: number): () => void {
+/** While `waiting` waits for locks, runs every `everyMs` what ends those that hold them: `sql` with its backend and `values`. */
+export function rescue(
+  waiting: ClientBase & { readonly processID?: number | null },
+  sql: string,
+  values: readonly unknown[],
+  how: { readonly on: Channel; readonly clock: Clock; readonly everyMs: number },
+): () => void {
   let cancel = (): void => undefined;
   let stopped = false;
   const arm = (): void => {
     if (stopped) return;
-    cancel = clock.after(patienceMs, () => {
-      void rescue
-        .run((client) => client.query(TERMINATE_BLOCKERS, [waiting]))
+    cancel = how.clock.after(how.everyMs, () => {
+      void how.on
+        .run((client) => client.query(sql, [waiting.processID ?? 0, ...values]))
         .catch(() => undefined)
         .then(arm);
     });

@@ -11,8 +11,9 @@ import {
 } from "../port.ts";
 import { type Channel } from "./channel.ts";
 import { type LogEnd, readLogEnd } from "./log-end.ts";
-import { endHolders, type GivenUp } from "./holders.ts";
-import { INSERT_TOMBSTONES, RECEIPTS, RETENTION } from "./sql.ts";
+import { type GivenUp } from "./holders.ts";
+import { rescue } from "./locks.ts";
+import { END_HOLDERS, INSERT_TOMBSTONES, RECEIPTS, RETENTION } from "./sql.ts";
 
 interface ReceiptRow {
   /** Place of its key among those that were asked for, from 1. */
@@ -86,21 +87,25 @@ export async function settleReceipts(
 /** All in one statement; when somebody holds one of them, one by one. Answers those that are held. */
 async function insertTombstones(
   client: ClientBase,
-  { rescue, clock, givenUp }: SettleParts,
+  parts: SettleParts,
   { keys, epoch, tombstone, patienceMs }: SettleRequest,
 ): Promise<ReadonlySet<ReceiptKey>> {
   const insert = (some: readonly ReceiptKey[]): Promise<unknown> =>
     client.query(INSERT_TOMBSTONES, [...columnsOf(some), epoch, tombstone]);
   const everyMs = Math.ceil(Math.min(HELD_MS, patienceMs) / LOOKS);
-  const stop = endHolders(client, givenUp.of(keys), { rescue, clock, everyMs });
+  const stop = rescue(client, END_HOLDERS, [parts.givenUp.of(keys)], {
+    on: parts.rescue,
+    clock: parts.clock,
+    everyMs,
+  });
   try {
     const inserting = insertWithin(client, patienceMs, () => insert(keys));
     if (!(await isHeld(inserting))) return new Set();
     const held = new Set<ReceiptKey>();
-    const untilMs = clock.monotonicMs() + ONE_BY_ONE_MS;
+    const untilMs = parts.clock.monotonicMs() + ONE_BY_ONE_MS;
     for (let at = 0; at < keys.length; at += ONE_BY_ONE) {
       const some = keys.slice(at, at + ONE_BY_ONE);
-      if (clock.monotonicMs() > untilMs) for (const key of some) held.add(key);
+      if (parts.clock.monotonicMs() > untilMs) for (const key of some) held.add(key);
       else
         await insertWithin(client, HELD_MS, () =>
           Promise.all(some.map(async (key) => ((await isHeld(insert([key]))) ? held.add(key) : held))),
