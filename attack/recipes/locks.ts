@@ -5,6 +5,7 @@ import { type Recipe } from "../recipe.ts";
 const KEYS_OF_OLD = [7_240_519_001, 7_240_519_002, 7_240_519_003];
 const REVOKE_LIMIT_MS = 15_000;
 const EPOCH_LIMIT_MS = 10_000;
+const HELD_MS = 500;
 
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T | "too late"> {
   let timer: NodeJS.Timeout | undefined;
@@ -18,6 +19,8 @@ async function within<T>(limitMs: number, work: Promise<T>): Promise<T | "too la
 
 /** Everything of the service's that a role could try to lock. A refusal is what should happen. */
 async function grabAll(client: Client): Promise<void> {
+  // What another of the attackers holds already is as good.
+  await client.query(`SET lock_timeout TO ${String(HELD_MS)}`);
   for (const key of KEYS_OF_OLD)
     await client.query(`SELECT pg_advisory_lock(${String(key)})`).catch(() => undefined);
   await client.query("BEGIN").catch(() => undefined);
@@ -79,8 +82,8 @@ export const LOCKS: readonly Recipe[] = [
         for (const { id } of system.cluster.nodes)
           for (const role of ["reader", "writer"] as const) {
             const client = await target.psql(role, id);
-            await grabAll(client);
             holders.push(client);
+            await grabAll(client);
           }
         await system.cluster.kill(primary);
         await system.cluster.promote(replica);

@@ -22,7 +22,7 @@ import { COMMITTED, OPEN, RESULT, SAMPLE, UPDATE } from "./sample.ts";
 import { ENDINGS, ID_IN_PATH } from "./transactions.ts";
 
 const SESSION = "Highwater-Session";
-const SessionText = Type.String({ minLength: 1, maxLength: 128 });
+const SessionText = Type.String({ minLength: 1, maxLength: 512 });
 
 const SESSION_TO_SEND: Parameter = {
   name: SESSION,
