@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 // The command `make patroni-rows`: every measured case on one real cluster, a table, and last one line of JSON.
 import { parseArgs } from "node:util";
-import { faultOf, type Outcome, playRow, ROW_LEVELS, type Row, ROWS } from "./rows.ts";
+import { faultOf, type Outcome, playRow, ROW_SYSTEM, type Row, ROWS } from "./rows.ts";
 import { PatroniSystem } from "./system.ts";
 
 const { values } = parseArgs({ options: { only: { type: "string" } } });
 const only = values.only === undefined || values.only === "" ? undefined : values.only.split(",");
 const isAsked = ({ settings, deed }: Row): boolean => only?.includes(`${settings}/${deed}`) ?? true;
 
-const system = await PatroniSystem.start({ settings: "recommended", levels: ROW_LEVELS, served: ["east"] });
+const system = await PatroniSystem.start({ settings: "recommended", ...ROW_SYSTEM });
 const outcomes: Outcome[] = [];
 let failed = 0;
 try {

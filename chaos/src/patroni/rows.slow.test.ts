@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { PatroniCluster } from "@highwater/dev-cluster";
-import { faultOf, playRow, ROW_LEVELS, ROWS } from "./rows.ts";
+import { faultOf, playRow, ROW_SYSTEM, ROWS } from "./rows.ts";
 import { PatroniSystem } from "./system.ts";
 
 const missing = await PatroniCluster.missing();
@@ -15,7 +15,7 @@ test(
     const row = ROWS.find(({ settings, deed }) => settings === "quorum" && deed === "standby_first");
     assert.ok(row !== undefined);
     const { settings } = row;
-    const system = await PatroniSystem.start({ settings, levels: ROW_LEVELS, served: ["east"] });
+    const system = await PatroniSystem.start({ settings, ...ROW_SYSTEM });
     try {
       const outcome = await playRow(system, row);
       assert.equal(faultOf(outcome), null, JSON.stringify(outcome));

@@ -39,11 +39,18 @@ export const ROWS: readonly Row[] = [
   { settings: "recommended", deed: "leader_without_patroni", expected: "nobody" },
 ];
 
-/** `any` counts whichever replica has it, `safe` only those that the manager may promote. */
-export const ROW_LEVELS = {
-  disk: { primary: true },
-  any: { replicas: 1, outside: "region" },
-  safe: { synchronous: 1 },
+/**
+ * `any` counts whichever replica has it, `safe` only those that the manager may promote. Losses are told at `any`: no mark of
+ * `safe` comes while the manager's settings promise nothing, and that is how some of the rows end.
+ */
+export const ROW_SYSTEM = {
+  levels: {
+    disk: { primary: true },
+    any: { replicas: 1, outside: "region" },
+    safe: { synchronous: 1 },
+  },
+  exposureLevel: "any",
+  served: ["east"],
 } as const;
 
 export interface Outcome extends Row {

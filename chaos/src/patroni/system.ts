@@ -32,6 +32,8 @@ export const ANY_REPLICA_LEVELS: Levels = {
 export interface PatroniSystemOptions {
   readonly settings: PatroniSettings;
   readonly levels: Levels;
+  /** What trackers and gateways take for safe. Default: theirs. */
+  readonly exposureLevel?: string;
   /** Regions that have services. Default: all. */
   readonly served?: readonly string[];
 }
@@ -148,6 +150,7 @@ export class PatroniSystem {
     }));
     const prefix = which.toUpperCase();
     const trackers = [region, ...this.regions.filter((other) => other !== region)];
+    const { levels, exposureLevel } = this.#options;
     const own: Record<string, string> =
       which === "tracker"
         ? {
@@ -166,10 +169,11 @@ export class PatroniSystem {
         [`${prefix}_NAME`]: region,
         [`${prefix}_REGION`]: region,
         [`${prefix}_PORT`]: String(port),
-        HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels: this.#options.levels }),
+        HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels }),
         HIGHWATER_AUTHORITY: "lease",
         HIGHWATER_LEASE_ETCD: etcd.url,
         HIGHWATER_LEASE_SCOPE: SCOPE,
+        ...(exposureLevel === undefined ? {} : { [`${prefix}_EXPOSURE_LEVEL`]: exposureLevel }),
         ...own,
       },
     });

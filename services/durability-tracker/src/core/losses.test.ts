@@ -61,6 +61,14 @@ test("a command that confirms an epoch after it has begun releases its losses as
   assert.equal(it.published[0]?.settledAt, "disk");
 });
 
+test("a weaker exposure level releases the losses that waited for the stronger one", () => {
+  const it = provenOn(new Driven({ exposureLevel: "region" }), second);
+  assert.equal(it.published.length, 0);
+  it.send({ kind: "configured", levels: it.state.config.levels, exposureLevel: "disk" });
+  wait(it, 60_000);
+  assert.equal(it.published[0]?.settledAt, "disk");
+});
+
 test("a command before the histories parted releases nothing", () => {
   const it = new Driven({ exposureLevel: "region" });
   const chosen = { ...first, commanded: true };
