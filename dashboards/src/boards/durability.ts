@@ -126,21 +126,27 @@ const verdicts = [
       { expr: max(increase("highwater_broken_total", STEP)), legend: "broken" },
       { expr: max(increase("highwater_delayed_total", STEP)), legend: "delayed" },
     ],
-    ...{ unit: "short", width: 8, isBars: true, decimals: 0 },
+    ...{ unit: "short", width: 12, isBars: true, decimals: 0 },
     colors: { lost: "red", broken: "dark-red", delayed: "orange" },
   }),
   graph({
     title: "Verdicts that were asked for",
     says: "Tokens that trackers judged, by answer. Clients that listen to marks ask seldom.",
     queries: [{ expr: sum(rate("highwater_verdicts_total"), "verdict"), legend: "{{verdict}}" }],
-    ...{ unit: "ops", width: 8 },
+    ...{ unit: "ops", width: 12 },
     colors: { durable: "green", pending: "blue", lost: "red", broken: "dark-red" },
   }),
   graph({
     title: "In doubt",
     says: "Attempts whose verdict no mark alone can give. Some after a failover; back at zero when all is settled.",
     queries: [{ expr: max("highwater_in_doubt_transactions", "state"), legend: "{{state}}" }],
-    ...{ unit: "short", width: 8 },
+    ...{ unit: "short", width: 12 },
+  }),
+  graph({
+    title: "Age of the oldest loss that waits",
+    says: "Proven, and told to nobody: the proof has not reached the exposure level, and no operator's command releases it. The line is the alert's bound.",
+    queries: [{ expr: max("highwater_waiting_losses_oldest_seconds", "level"), legend: "{{level}}" }],
+    ...{ unit: "s", width: 12, hasLines: true, steps: ["green", [BOUNDS.waitingLossSeconds, "red"]] },
   }),
 ];
 

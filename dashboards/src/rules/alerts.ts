@@ -7,6 +7,7 @@ const jobs = Object.values(JOBS).join("|");
 const {
   exposureShare,
   exposureAgeSeconds,
+  waitingLossSeconds,
   replicationLagSeconds,
   eventLoopShare,
   poolQueueShare,
@@ -28,6 +29,20 @@ export const promiseAlerts: readonly Alert[] = [
     severity: "page",
     summary: '{{ printf "%.0f" $value }} transactions were lost in ten minutes',
     says: "Committed, not durable, and gone after a failure. Each was told to whoever holds its token, by event and by webhook.",
+  },
+  {
+    name: "HighwaterLossesWait",
+    expr: `${max("highwater_waiting_losses", "level")} and ${max("highwater_waiting_losses_oldest_seconds", "level")} > ${String(waitingLossSeconds)}`,
+    severity: "page",
+    summary: '{{ printf "%.0f" $value }} lost transactions wait for level {{ $labels.level }} to be told',
+    says: "The history that reigns lacks them, and the proof has not reached the exposure level. Their verdict is pending until the level is in reach again or an operator decides.",
+  },
+  {
+    name: "HighwaterPrimaryWentBack",
+    expr: `${max(increase("highwater_primary_went_back_total", "10m"))} > 0`,
+    severity: "page",
+    summary: "An older state was put under the running primary",
+    says: "It had less on disk than before within one epoch. That epoch is disowned and a new one begins; replicas may have what the primary lacks.",
   },
   {
     name: "HighwaterSplitBrain",

@@ -46,6 +46,52 @@ export const promiseCases: Readonly<Record<string, Cases>> = {
       },
     ],
   },
+  HighwaterLossesWait: {
+    fires: [
+      {
+        series: {
+          [`highwater_waiting_losses{level="region",${TRACKER}}`]: "0x2 20x20",
+          [`highwater_waiting_losses_oldest_seconds{level="region",${TRACKER}}`]: "0x2 0+30x20",
+        },
+        ...{ at: "6m", labels: { severity: "page", level: "region" } },
+        summary: "20 lost transactions wait for level region to be told",
+      },
+    ],
+    silent: [
+      {
+        why: "a failover whose losses are told when the replicas follow the new primary",
+        series: {
+          [`highwater_waiting_losses{level="region",${TRACKER}}`]: "0x4 20x3 0x20",
+          [`highwater_waiting_losses_oldest_seconds{level="region",${TRACKER}}`]: "0x4 0+30x3 0x20",
+        },
+        at: ["3m", "5m"],
+      },
+    ],
+  },
+  HighwaterPrimaryWentBack: {
+    fires: [
+      {
+        series: {
+          [`highwater_primary_went_back_total{${TRACKER}}`]: "0x4 1x20",
+          [`highwater_primary_went_back_total{${TRACKER_2}}`]: "0x4 1x20",
+        },
+        ...{ at: "4m", labels: { severity: "page" } },
+        summary: "An older state was put under the running primary",
+      },
+    ],
+    silent: [
+      {
+        why: "it happened long ago",
+        series: { [`highwater_primary_went_back_total{${TRACKER}}`]: "0x4 1x60" },
+        at: ["1m", "20m"],
+      },
+      {
+        why: "a tracker was restarted, and counts from 0 again",
+        series: { [`highwater_primary_went_back_total{${TRACKER}}`]: RESTARTED },
+        at: ["4m", "8m"],
+      },
+    ],
+  },
   HighwaterSplitBrain: {
     fires: [
       {

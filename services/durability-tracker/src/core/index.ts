@@ -16,4 +16,5 @@ export { entryKey, forEachPending, heldCount, type Pending, pendingAt, wantsPosi
 export { type Waiting } from "./waiting-table.ts";
 export { exposure, type Exposure } from "./exposure.ts";
 export { levelNames } from "./levels.ts";
+export { waitingLosses } from "./proof.ts";
 export { asksForCandidates, whyNotSynchronous } from "./synchronous.ts";

@@ -1,6 +1,7 @@
 // Goal: a loss is told when no failover can take it back, to its owner, and of every epoch that was left behind.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { waitingLosses } from "./proof.ts";
 import { Driven, epochId, off, record, txnId } from "../../test/support/core.ts";
 
 const first = record(1);
@@ -47,6 +48,25 @@ test("new transactions of the only node that is left commit and become durable w
   it.positions(95);
   assert.equal(it.verdict(2, 2, 90, "disk"), "durable");
   assert.equal(it.verdict(1, 1, 80, "disk"), "pending");
+});
+
+test("a loss that waits for the exposure level is counted with its age, until it is told", () => {
+  const it = provenOn(new Driven({ exposureLevel: "region" }), second);
+  const [before, fromMs] = [waitingLosses(it.state), it.state.nowMs];
+  wait(it, 60_000);
+  assert.deepEqual(waitingLosses(it.state), {
+    count: 1,
+    oldestMs: before.oldestMs + it.state.nowMs - fromMs,
+  });
+  it.confirm(85, { c: ["s1", 80] });
+  assert.deepEqual(waitingLosses(it.state), { count: 0, oldestMs: 0 });
+});
+
+test("a loss that an operator's command releases waits no more", () => {
+  const it = provenOn(new Driven({ exposureLevel: "region" }), second);
+  assert.equal(waitingLosses(it.state).count, 1);
+  it.report("b", [first, { ...second, commanded: true }], { role: "primary" });
+  assert.equal(waitingLosses(it.state).count, 0);
 });
 
 test("an operator's command for the history releases its losses, at what the survivors can reach", () => {

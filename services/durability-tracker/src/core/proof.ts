@@ -202,12 +202,33 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
     const given = Math.floor((state.nowMs - sinceMs) / config.publishPatienceMs);
     const levels = levelsFor(entry);
     const level = levels[Math.max(0, levels.length - 1 - given)];
-    const mark = level === undefined ? null : markIn(state, standing.epoch, level);
-    if (level === undefined || mark === null || mark < asOf.offset) continue;
+    if (level === undefined || !hasReached(state, level, asOf)) continue;
     const broken = brokenBits(state, entry);
     enter(state, entry, { kind: "gone", settledAt: level, retriedIn, reappeared: false, broken }, effects);
     publish(state, entry, effects);
   }
+}
+
+function hasReached(state: TrackerState, level: string, { epoch, offset }: Place): boolean {
+  const mark = markIn(state, epoch, level);
+  return mark !== null && mark >= offset;
+}
+
+/** Proven losses whose proof has not reached the weakest level at which it may be told, and how long the oldest has waited. */
+export function waitingLosses(state: TrackerState): { readonly count: number; readonly oldestMs: number } {
+  const levelsFor = finalLevels(state);
+  let count = 0;
+  let oldestMs = 0;
+  for (const key of state.absent) {
+    const entry = state.entries.get(key);
+    if (entry?.state.kind !== "absent") continue;
+    const { asOf, sinceMs } = entry.state;
+    const [weakest] = levelsFor(entry);
+    if (weakest !== undefined && hasReached(state, weakest, asOf)) continue;
+    count++;
+    oldestMs = Math.max(oldestMs, state.nowMs - sinceMs);
+  }
+  return { count, oldestMs };
 }
 
 /**

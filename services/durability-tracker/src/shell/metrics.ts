@@ -9,6 +9,7 @@ import {
   levelNames,
   pendingAt,
   type TrackerState,
+  waitingLosses,
 } from "../core/index.ts";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { FlushHistory } from "./flush-history.ts";
@@ -173,6 +174,11 @@ export class TrackerMetrics extends MetricSet {
       };
       return Object.entries(sizes).map(([name, value]) => ({ labels: { state: name }, value }));
     });
+    const labels = (): { level: string } => ({ level: state().config.exposureLevel });
+    this.read(TRACKER.waitingLosses, () => [{ labels: labels(), value: waitingLosses(state()).count }]);
+    this.read(TRACKER.waitingLossesOldest, () => [
+      { labels: labels(), value: waitingLosses(state()).oldestMs / 1_000 },
+    ]);
   }
 }
 

@@ -165,6 +165,18 @@ export const TRACKER = {
     help: "Attempts without a verdict that no mark alone can give: announced only; to be looked up; found absent and not told yet; of an epoch that does not reign here.",
     question: "After a failure: is the reconciliation getting on?",
   }),
+  waitingLosses: gauge("highwater_waiting_losses", {
+    labels: { level: "the exposure level" },
+    unit: "transactions",
+    help: "Proven losses that are told to nobody yet, because the proof has not reached the exposure level and no operator's command releases them.",
+    question: "Do losses wait for a replica, or for an operator?",
+  }),
+  waitingLossesOldest: gauge("highwater_waiting_losses_oldest_seconds", {
+    labels: { level: "the exposure level" },
+    unit: "seconds",
+    help: "How long the oldest of them has waited since this tracker proved it; 0 when none waits.",
+    question: "For how long have clients had no verdict on a transaction that is lost?",
+  }),
   ledgerEntries: gauge("highwater_ledger_entries", {
     help: "Attempts in the ledger.",
     question: "How much does the tracker hold?",
