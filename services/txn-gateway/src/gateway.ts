@@ -23,6 +23,7 @@ import { Finality } from "./finality.ts";
 import { FlushHelp } from "./flush.ts";
 import { Inspection } from "./inspection.ts";
 import { Interactive } from "./interactive/interactive.ts";
+import { KnownPositions } from "./known-positions.ts";
 import { LookUps } from "./look-ups.ts";
 import { endCarriedTraces } from "./lost-traces.ts";
 import { MarkBoard } from "./marks.ts";
@@ -127,11 +128,12 @@ export class Gateway {
         this.#watch();
       },
     });
+    const known = new KnownPositions();
     const shared = {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
       ...{ exposure: this.#exposure, finality, memory: this.#memory, tokens: this.#tokens, keys },
-      lookUps: new LookUps(deps.store, this.primary),
+      ...{ known, lookUps: new LookUps(deps.store, this.primary, known) },
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
     };
     const [outcomes, refusals] = [new Outcomes(shared), new Refusals(shared)];

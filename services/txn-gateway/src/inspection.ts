@@ -29,8 +29,11 @@ export interface InspectionParts {
 
 /** Between two reigns a look-up waits at least so long for the next. */
 const AUTHORITY_WAIT_MS = 200;
-/** So long at least a look-up waits for a tombstone to be safe: each new one would have to wait for a later position. */
-const FINALITY_WAIT_MS = 2_000;
+/**
+ * So long at least a look-up waits for a tombstone to be safe, since each new one would have to wait for a later position; and for the
+ * mark of a position that it has just read, above which the log goes on.
+ */
+const LEAST_WAIT_MS = 2_000;
 
 export class Inspection {
   readonly #parts: InspectionParts;
@@ -53,15 +56,18 @@ export class Inspection {
     const tag = keys.receiptTag(owner, id);
     const settled = await lookUps.find(reign, { id, tag }, "primary_unavailable");
     // Nobody may run it anew yet: a failover could still undo that it was settled.
-    if ((await finality.await(settled, Math.max(FINALITY_WAIT_MS, leftMs()), signal)) !== "reached")
+    if ((await finality.await(settled, Math.max(LEAST_WAIT_MS, leftMs()), signal)) !== "reached")
       return { id, state: "active", marks: marks.newest };
     if (settled.kind !== "committed")
       return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
-    const { epoch, offset, attempt } = settled;
-    // The position was read just now: it may lie above what anybody else will bring to disk soon.
+    const { epoch, offset, attempt, isFirst } = settled;
+    // A position that was read just now may lie above what anybody else will bring to disk soon.
     if (epoch === reign.epoch) flush.committed(reign);
     const token = tokens.of({ kind: "write", id, epoch, offset, attempt, owner });
-    const fate = await durability.judge({ token, epoch, offset, level }, leftMs(), signal);
+    // Without a mark to wait for nothing is heard of the level.
+    const leastMs = isFirst && marks.of(epoch, level) !== undefined ? LEAST_WAIT_MS : 0;
+    const limitMs = Math.max(leftMs(), leastMs);
+    const fate = await durability.judge({ token, epoch, offset, level }, limitMs, signal);
     const position = { epoch, offset: formatOffset(offset) };
     return { id, state: stateOf(fate), token, position, level, marks: marks.newest };
   }

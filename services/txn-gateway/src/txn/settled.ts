@@ -10,6 +10,8 @@ export type Settled =
       /** An upper bound, read after the receipt was; `epoch` differs from `attempt` after a failover. */
       readonly epoch: EpochId;
       readonly offset: Offset;
+      /** No earlier position of it is known here: marks may have passed its commit for long, and not this offset. */
+      readonly isFirst: boolean;
       readonly digest: bigint;
     }
   | {
@@ -32,7 +34,7 @@ function settledAs(receipt: ReceiptState | undefined, found: ReceiptsAsOf): Sett
     return { kind: receipt.kind, epoch: found.epoch, offset: found.asOf };
   if (receipt.kind !== "commit") return { kind: receipt.kind };
   const { epoch: attempt, digest } = receipt;
-  return { kind: "committed", attempt, epoch: found.epoch, offset: found.asOf, digest };
+  return { kind: "committed", attempt, epoch: found.epoch, offset: found.asOf, isFirst: true, digest };
 }
 
 /** The answer to a request under an id that is settled, and not as committed. */

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { eventually } from "@highwater/dev-process";
 import { decodeToken, type EpochRecord, type Marks, type TransactionResponse } from "@highwater/protocol";
 import { readEpoch } from "../support/cluster.ts";
 import { newId } from "../support/fakes.ts";
@@ -228,6 +229,33 @@ describe("the state of a transaction", () => {
       assert.ok(expected.includes((await gateway.state(id, "?level=global")).state), verdict);
     }
     far.verdict = near.verdict = () => "pending";
+  });
+
+  it("of another gateway's commit the first look waits for the mark, and the next ones go by what it read", async () => {
+    const other = await TestGateway.start(cluster);
+    await other.ready();
+    const id = newId();
+    await other.commit({ id, ...insert });
+    await other.close();
+    const disk = (offset: bigint): Marks => ({
+      ...{ epoch: epoch.id, seq: epoch.seq },
+      levels: { disk: offset.toString() },
+    });
+    near.sendMarks(disk(1n));
+    const mark = 'highwater_gateway_mark_bytes{level="disk"}';
+    await eventually("the mark is heard", async () => (await gateway.metric(mark)) === 1 || undefined);
+    const looking = gateway.state(id, "?level=disk");
+    let isOver = false;
+    void looking.finally(() => (isOver = true));
+    while (!isOver) {
+      const [row] = await cluster.query("a", "SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS here");
+      near.sendMarks(disk(BigInt(String(row?.["here"]))));
+    }
+    const first = await looking;
+    assert.equal(first.state, "durable");
+    await gateway.commit(insert);
+    const again = await gateway.state(id, "?level=disk");
+    assert.deepEqual([again.state, again.position], ["durable", first.position]);
   });
 
   it("a long poll ends with the mark, or with its time", async () => {

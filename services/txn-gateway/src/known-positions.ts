@@ -1,0 +1,43 @@
+// Where a commit stands in the log, as this gateway first learned it: when it committed the transaction, or when it first looked the
+// receipt up. A receipt does not say where it is. A position that is read anew for every question rises with the log, and on a busy
+// log no mark ever reaches it. Owns no verdict.
+import { type EpochId, type Offset } from "@highwater/protocol";
+import { type ReceiptKey } from "@highwater/store";
+import { type Settled } from "./txn/settled.ts";
+
+interface Known {
+  /** The epoch that the receipt names. */
+  readonly attempt: EpochId;
+  /** Of the offset, an upper bound of the commit's place. */
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+}
+
+/** Some 200 bytes each. Of older ones the position is read again, once. */
+const KEPT_MAX = 50_000;
+
+export class KnownPositions {
+  /** By tag, which only one owner's id has; oldest first. */
+  readonly #known = new Map<string, Known>();
+
+  note({ tag }: Pick<ReceiptKey, "tag">, known: Known): void {
+    // At the end, also when it replaces one of an earlier epoch.
+    this.#known.delete(tag);
+    this.#known.set(tag, known);
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= KEPT_MAX) break;
+      this.#known.delete(oldest);
+    }
+  }
+
+  /** What was found, at the lowest position that is known of the same attempt in the same epoch. */
+  lowest(key: Pick<ReceiptKey, "tag">, found: Settled): Settled {
+    if (found.kind !== "committed") return found;
+    const { attempt, epoch } = found;
+    const known = this.#known.get(key.tag);
+    if (known?.attempt === attempt && known.epoch === epoch)
+      return { ...found, offset: known.offset, isFirst: false };
+    this.note(key, { attempt, epoch, offset: found.offset });
+    return found;
+  }
+}
