@@ -127,6 +127,13 @@ test("announcements are for gateways, whatever a key may do", async () => {
   );
 });
 
+test("verdicts by id are for gateways, whatever a key may do", async () => {
+  const question = { of: [{ id: newId() }], level: "region" };
+  assert.equal(await statusOf("/internal/losses", null, question), "401 unauthenticated");
+  assert.equal(await statusOf("/internal/losses", alicesOther, question), "403 forbidden");
+  assert.equal(await statusOf("/internal/losses", internalCredential(SECRET), question), "200");
+});
+
 test("a token is judged for its owner; one that is not spoils no other", async () => {
   const { token } = await client.transaction(insert("mine"));
   const content = decodeToken(token);

@@ -3,9 +3,19 @@
 // what only some disks had, and every gateway's word is held against every surviving tracker's. One system for all tests.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import type { TransactionStateResponse } from "@highwater/protocol";
+import { decodeToken, type TransactionStateResponse } from "@highwater/protocol";
 import { System } from "../src/index.ts";
-import { commit, createTable, eventually, put, send, verdict } from "../src/testing.ts";
+import {
+  commit,
+  createTable,
+  epochAfter,
+  eventually,
+  marksOf,
+  put,
+  send,
+  starve,
+  verdict,
+} from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 
@@ -54,4 +64,38 @@ it("a durable transaction is durable at every gateway, also while the log grows"
   } finally {
     await rest();
   }
+});
+
+it("after a failover a gateway says of a lost id what trackers say of its token, at every level", async () => {
+  const { cluster } = system;
+  await starve(system, WEST);
+  const { id, token, position } = await commit(system.gateway(EAST).url, [put("promised")]);
+  for (const region of [WEST, EUROPE])
+    assert.equal(
+      (await verdict(system.tracker(region).url, token)).verdict,
+      "durable",
+      "on the disks of two regions",
+    );
+  const { marks } = await marksOf(system.tracker(WEST).url);
+  await system.killRegion(EAST);
+  await cluster.promote(WEST);
+  await epochAfter(system.tracker(WEST).url, marks?.epoch ?? "");
+  // It had more than the node that took over, and cannot follow it.
+  await cluster.rejoin(EUROPE);
+  const words: Record<string, string> = {};
+  for (const level of ["disk", "region", "global"]) {
+    for (const tracker of [WEST, EUROPE]) {
+      const word = (await verdict(system.tracker(tracker).url, token, { level })).verdict;
+      assert.equal(word, (words[level] ??= word), `${tracker}, ${level}`);
+    }
+    for (const gateway of [WEST, EUROPE]) {
+      const told = await eventually("it is told", async () => {
+        const state = await stateAt(gateway, id, level);
+        return state.state === "active" ? undefined : state;
+      });
+      assert.deepEqual([told.state, told.position], [words[level], position], `${gateway}, ${level}`);
+      assert.equal(decodeToken(told.token ?? "")?.offset, decodeToken(token)?.offset);
+    }
+  }
+  assert.deepEqual(words, { disk: "durable", region: "broken", global: "lost" });
 });

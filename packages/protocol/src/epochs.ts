@@ -69,6 +69,11 @@ export class EpochGraph {
     return chain;
   }
 
+  /** Those that are known by name only. */
+  unseen(): EpochId[] {
+    return [...this.#parents.keys()].filter((id) => !this.#records.has(id));
+  }
+
   ids(): EpochId[] {
     return [...this.#records.keys()];
   }

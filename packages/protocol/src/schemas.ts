@@ -24,6 +24,7 @@ export const LIMITS = {
   metadataNameChars: 64,
   tokensPerRequest: 10_000,
   announcementsPerBatch: 10_000,
+  lossesPerRequest: 500,
   waitMs: 60_000,
   maxDelayMs: 86_400_000,
   /** An interactive transaction has its limit, at most a day, twice. */
@@ -454,6 +455,42 @@ export const VerdictsResponse = Type.Object(
   closed,
 );
 export type VerdictsResponse = Static<typeof VerdictsResponse>;
+
+/** What a gateway asks of ids under which it found the tombstone of a loss: that says neither which attempt was lost, nor how far it had come. */
+export const LossesRequest = Type.Object(
+  {
+    of: Type.Array(Type.Object({ id: Uuid, owner: Type.Optional(OwnerText) }, closed), {
+      minItems: 1,
+      maxItems: LIMITS.lossesPerRequest,
+    }),
+    level: LevelName,
+  },
+  closed,
+);
+export type LossesRequest = Static<typeof LossesRequest>;
+
+export const Loss = Type.Object(
+  {
+    /** The epoch in which the attempt committed. */
+    attempt: Uuid,
+    verdict: Verdict,
+    /** Where the attempt committed. */
+    position: Position,
+  },
+  closed,
+);
+export type Loss = Static<typeof Loss>;
+
+export const LossesResponse = Type.Object(
+  {
+    losses: Type.Array(Type.Union([Loss, Type.Null()]), {
+      description: "One for each id, in their order. Null: the tracker's ledger holds no attempt of it.",
+    }),
+    blind: Blind,
+  },
+  closed,
+);
+export type LossesResponse = Static<typeof LossesResponse>;
 
 export const MarksResponse = Type.Object(
   {

@@ -23,7 +23,6 @@ import { Finality } from "./finality.ts";
 import { FlushHelp } from "./flush.ts";
 import { Inspection } from "./inspection.ts";
 import { Interactive } from "./interactive/interactive.ts";
-import { KnownPositions } from "./known-positions.ts";
 import { LookUps } from "./look-ups.ts";
 import { endCarriedTraces } from "./lost-traces.ts";
 import { MarkBoard } from "./marks.ts";
@@ -35,6 +34,7 @@ import { Reads } from "./reads.ts";
 import { Refusals } from "./refusals.ts";
 import { Settler } from "./settler.ts";
 import { TransactionTrace } from "./tracing.ts";
+import { Losses } from "./trackers/losses.ts";
 import { TrackerOrder } from "./trackers/order.ts";
 import { TrackerStream } from "./trackers/stream.ts";
 import { Verdicts } from "./trackers/verdicts.ts";
@@ -128,13 +128,13 @@ export class Gateway {
         this.#watch();
       },
     });
-    const known = new KnownPositions();
     const shared = {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
       ...{ exposure: this.#exposure, finality, memory: this.#memory, tokens: this.#tokens, keys },
-      ...{ known, lookUps: new LookUps(deps.store, this.primary, known) },
+      lookUps: new LookUps(deps.store, this.primary),
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
+      losses: new Losses(deps, trackers),
     };
     const [outcomes, refusals] = [new Outcomes(shared), new Refusals(shared)];
     this.inspection = new Inspection({ ...shared, clock: deps.clock });

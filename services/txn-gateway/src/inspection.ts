@@ -1,5 +1,12 @@
 // What became of an owner's transaction under an id: by its receipt, by a tracker's verdict, and by the marks.
-import { formatOffset, type OwnedId, type TransactionStateResponse, type TxnId } from "@highwater/protocol";
+import {
+  type EpochId,
+  formatOffset,
+  type Offset,
+  type OwnedId,
+  type TransactionStateResponse,
+  type TxnId,
+} from "@highwater/protocol";
 import { type DeploymentKeys } from "@highwater/service";
 import { sleep } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
@@ -10,6 +17,7 @@ import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
 import { type Primary } from "./primary.ts";
+import { type Losses } from "./trackers/losses.ts";
 import { stateOf } from "./txn/answer.ts";
 import { type Settled } from "./txn/settled.ts";
 import { type Tokens } from "./txn/tokens.ts";
@@ -24,14 +32,15 @@ export interface InspectionParts {
   readonly durability: Durability;
   readonly flush: FlushHelp;
   readonly finality: Finality;
+  readonly losses: Losses;
   readonly tokens: Tokens;
 }
 
 /** Between two reigns a look-up waits at least so long for the next. */
 const AUTHORITY_WAIT_MS = 200;
 /**
- * So long at least a look-up waits for a tombstone to be safe, since each new one would have to wait for a later position; and for the
- * mark of a position that it has just read, above which the log goes on.
+ * So long at least a look-up waits for a tombstone to be safe, since each new one would have to wait for a later position; for trackers
+ * to tell of a loss; and for the mark of a position that it has just read, above which the log goes on.
  */
 const LEAST_WAIT_MS = 2_000;
 
@@ -58,6 +67,8 @@ export class Inspection {
     // Nobody may run it anew yet: a failover could still undo that it was settled.
     if ((await finality.await(settled, Math.max(LEAST_WAIT_MS, leftMs()), signal)) !== "reached")
       return { id, state: "active", marks: marks.newest };
+    if (settled.kind === "lost")
+      return this.#ofLost({ id, owner, level }, Math.max(LEAST_WAIT_MS, leftMs()), signal);
     if (settled.kind !== "committed")
       return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
     const { epoch, offset, attempt, isFirst } = settled;
@@ -70,6 +81,33 @@ export class Inspection {
     const fate = await durability.judge({ token, epoch, offset, level }, limitMs, signal);
     const position = { epoch, offset: formatOffset(offset) };
     return { id, state: stateOf(fate), token, position, level, marks: marks.newest };
+  }
+
+  /** As the trackers say, which know how durable it had been; what none of them holds is lost at every level. */
+  async #ofLost(
+    { id, owner, level }: OwnedId & { readonly level: string },
+    limitMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<TransactionStateResponse> {
+    const { losses, marks, tokens } = this.#parts;
+    const loss = await losses.ask({ id, owner }, { level, limitMs }, signal);
+    const { newest } = marks;
+    switch (loss?.verdict) {
+      // Not told yet: it may have been durable at the level, or a promise of it may be broken.
+      case "pending":
+        return { id, state: "active", marks: newest };
+      case "lost":
+      case "durable":
+      case "broken": {
+        const { verdict: state, attempt, position } = loss;
+        const epoch = position.epoch as EpochId;
+        const offset = BigInt(position.offset) as Offset;
+        const token = tokens.of({ kind: "write", id, epoch, offset, attempt: attempt as EpochId, owner });
+        return { id, state, token, position, level, marks: newest };
+      }
+      default:
+        return { id, state: "lost", marks: newest };
+    }
   }
 
   /** False when it is still under way here at the end of the time. */

@@ -3,7 +3,7 @@ import { type EpochId, type ErrorCode, HighwaterError, type Offset } from "@high
 import { type ReceiptKey, type ReceiptsAsOf } from "@highwater/store";
 import { Batcher } from "./batcher.ts";
 import { type Deps } from "./deps.ts";
-import { type KnownPositions } from "./known-positions.ts";
+import { KnownPositions } from "./known-positions.ts";
 import { type Primary, type Reign } from "./primary.ts";
 import { type Settled, settledOf } from "./txn/settled.ts";
 
@@ -16,16 +16,15 @@ export interface LogEnd {
 }
 
 export class LookUps {
+  readonly known = new KnownPositions();
   readonly #store: Deps["store"];
   readonly #primary: Primary;
-  readonly #known: KnownPositions;
   readonly #batchers = new Map<string, Batcher<ReceiptKey, Settled>>();
   readonly #ends: Batcher<string, LogEnd>;
 
-  constructor(store: Deps["store"], primary: Primary, known: KnownPositions) {
+  constructor(store: Deps["store"], primary: Primary) {
     this.#store = store;
     this.#primary = primary;
-    this.#known = known;
     this.#ends = new Batcher<string, LogEnd>(async (nodes) => {
       const found = await Promise.all(nodes.map((node) => store.lookUp(node, [])));
       const ends = new Map(nodes.map((node, at) => [node, found[at]]));
@@ -41,7 +40,7 @@ export class LookUps {
   /** A commit with the lowest position that is known of it. Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
   async find(reign: Reign, key: ReceiptKey, onFailure: ErrorCode): Promise<Settled> {
     try {
-      return this.#known.lowest(key, await this.#batcherOf(reign.node).ask(key));
+      return this.known.lowest(key, await this.#batcherOf(reign.node).ask(key));
     } catch (cause) {
       this.#primary.nudge();
       if (cause instanceof HighwaterError) throw cause;

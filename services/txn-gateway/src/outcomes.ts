@@ -15,7 +15,6 @@ import { type Durability } from "./durability.ts";
 import { type Exposed, type Exposure } from "./exposure/exposure.ts";
 import { type Finality } from "./finality.ts";
 import { type FlushHelp } from "./flush.ts";
-import { type KnownPositions } from "./known-positions.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
@@ -35,7 +34,6 @@ export interface OutcomeParts {
   readonly exposure: Exposure;
   readonly flush: FlushHelp;
   readonly finality: Finality;
-  readonly known: KnownPositions;
   readonly lookUps: LookUps;
   readonly settler: Settler;
   readonly metrics: Metrics;
@@ -120,7 +118,7 @@ export class Outcomes {
     if (attempt.exposed !== null) this.#parts.exposure.commit(attempt.exposed, epoch, offset);
     if (!readOnly) {
       this.#parts.flush.committed(reign);
-      this.#parts.known.note(attempt, { attempt: epoch, epoch, offset });
+      this.#parts.lookUps.known.note(attempt, { attempt: epoch, epoch, offset });
     }
     const isFlushed = readOnly && execution.isFlushed === true;
     return {

@@ -11,6 +11,7 @@ export {
 } from "./state.ts";
 export { step } from "./step.ts";
 export { judge, judgeEntry, type Judgement, knownMark, reachedBits, type Token } from "./verdict.ts";
+export { judgeHeld } from "./held.ts";
 export { markIn, reachableLevels } from "./marks.ts";
 export { entryKey, forEachPending, heldCount, type Pending, pendingAt, wantsPositions } from "./ledger.ts";
 export { type Waiting } from "./waiting-table.ts";

@@ -198,6 +198,7 @@ test("SPEC.md names tests that exist", () => {
     "service",
     "synchronous",
     "losses",
+    "held",
     "presented",
   ].map((name) => `${name}.test.ts`);
   const sources = [

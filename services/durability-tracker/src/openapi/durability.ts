@@ -9,6 +9,8 @@ import {
   EventPage,
   ExposureReport,
   LevelName,
+  LossesRequest,
+  LossesResponse,
   MarksResponse,
   VerdictsRequest,
   VerdictsResponse,
@@ -235,10 +237,35 @@ const ANNOUNCEMENTS: Operation = {
   ],
 };
 
+const LOSSES: Operation = {
+  ...shared,
+  tag: "gateways",
+  security: ["service"],
+  method: "post",
+  path: "/internal/losses",
+  id: "losses",
+  summary: "Verdicts by id",
+  description:
+    "What the ledger holds of ids under which a gateway found the tombstone of a loss, for `GET /v1/transactions/{id}`. For gateways only, which prove themselves by HIGHWATER_INTERNAL_SECRET; a proxy must not show it to the public.",
+  request: LossesRequest,
+  successes: { 200: { description: "By id.", schema: LossesResponse } },
+  errors: [...CALLER_ERRORS, ...BODY_ERRORS, "unknown_level"],
+  examples: [
+    {
+      name: "ask",
+      summary: "Of one id that it has never heard of",
+      given: "service",
+      body: { of: [{ id: SAMPLE.id }], level: "region" },
+      status: 200,
+    },
+  ],
+};
+
 export const DURABILITY_OPERATIONS: readonly Operation[] = [
   ...MARKS_OPERATIONS,
   VERDICTS,
   EVENTS,
   FAILOVER,
   ANNOUNCEMENTS,
+  LOSSES,
 ];

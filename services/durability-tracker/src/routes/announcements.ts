@@ -1,16 +1,20 @@
-// What gateways announce: taken in, and acknowledged when it is on local disk.
-import { type FastifyInstance } from "fastify";
+// What gateways announce: taken in, and acknowledged when it is on local disk. And what they ask of ids whose tokens they lack.
+import { type FastifyInstance, type FastifyRequest } from "fastify";
 import {
   AnnouncementBatch,
   type EpochId,
   HighwaterError,
+  LossesRequest,
+  type LossesResponse,
   type Offset,
+  type Static,
+  type TSchema,
   type TxnId,
   validate,
 } from "@highwater/protocol";
 import { callerOf, NOBODY } from "@highwater/service";
 import { type Clock } from "@highwater/store";
-import { type AnnouncedItem } from "../core/index.ts";
+import { type AnnouncedItem, judgeHeld, levelNames } from "../core/index.ts";
 import { type LedgerFile } from "../shell/ledger-file.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
 
@@ -28,18 +32,22 @@ export function announcementRoutes(
   scope: FastifyInstance,
   { loop, clock, ledger, onlyServices }: AnnouncementParts,
 ): void {
-  scope.post("/internal/announcements", async (request, reply) => {
+  const bodyOf = <S extends TSchema>(request: FastifyRequest, schema: S): Static<S> => {
     if (onlyServices && callerOf(request).principal.isService !== true)
       throw new HighwaterError("forbidden", {
-        detail: "Only gateways announce, by HIGHWATER_INTERNAL_SECRET.",
+        detail: "Only gateways may call this, by HIGHWATER_INTERNAL_SECRET.",
       });
-    const checked = validate(AnnouncementBatch, request.body);
-    if (!checked.ok)
-      throw new HighwaterError("invalid_request", {
-        detail: checked.faults.join("; "),
-        fields: checked.faults,
-      });
-    const { gateway, region = UNKNOWN_REGION, announcements, parents = {} } = checked.value;
+    const checked = validate(schema, request.body);
+    if (checked.ok) return checked.value;
+    throw new HighwaterError("invalid_request", {
+      detail: checked.faults.join("; "),
+      fields: checked.faults,
+    });
+  };
+
+  scope.post("/internal/announcements", async (request, reply) => {
+    const batch = bodyOf(request, AnnouncementBatch);
+    const { gateway, region = UNKNOWN_REGION, announcements, parents = {} } = batch;
     loop.dispatch({
       ...{ kind: "announced", nowMs: clock.monotonicMs(), from: { gateway, region } },
       items: announcements.map(announcedItem),
@@ -47,6 +55,30 @@ export function announcementRoutes(
     });
     await ledger.flush();
     return reply.code(204).send();
+  });
+
+  scope.post("/internal/losses", (request): LossesResponse => {
+    const { of, level } = bodyOf(request, LossesRequest);
+    const names = levelNames(loop.state);
+    if (!names.includes(level))
+      throw new HighwaterError("unknown_level", {
+        detail: `Level ${level} is not configured; there are ${names.join(", ")}.`,
+      });
+    const ids = of.map(({ id, owner }) => ({
+      id: id.toLowerCase() as TxnId,
+      owner: owner === undefined ? NOBODY : BigInt(owner),
+    }));
+    return {
+      losses: judgeHeld(loop.state, ids, level).map(
+        (held) =>
+          held && {
+            attempt: held.attempt,
+            verdict: held.judgement.verdict,
+            position: { epoch: held.origin.epoch, offset: held.origin.offset.toString() },
+          },
+      ),
+      ...(loop.sight.isBlind ? { blind: true as const } : {}),
+    };
   });
 }
 

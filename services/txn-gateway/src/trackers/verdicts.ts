@@ -1,9 +1,10 @@
 // Asking a tracker what became of transactions: of those whose epoch is over, and of those that are looked up by id.
 // A failover ends all waits at once, so questions travel together; each level has one for now and one that waits.
-import { LIMITS, type Verdict, VerdictsResponse, validate } from "@highwater/protocol";
+import { LIMITS, type Verdict, VerdictsResponse } from "@highwater/protocol";
 import { sleep } from "@highwater/store";
 import { Batcher } from "../batcher.ts";
 import { type Deps } from "../deps.ts";
+import { askTracker } from "./ask-tracker.ts";
 import { type TrackerOrder } from "./order.ts";
 
 export interface VerdictQuestion {
@@ -17,8 +18,6 @@ export interface VerdictQuestion {
 /** How long a tracker may wait for verdicts that are still pending. Short: who asks meanwhile waits for the next batch. */
 const WAIT_MS = 500;
 const OPEN: ReadonlySet<Word> = new Set<Word>([null, "pending", "unknown"]);
-/** For the way there and back; then the next tracker is asked. */
-const GRACE_MS = 2_000;
 const PAUSE_MS = 200;
 
 /**
@@ -90,8 +89,12 @@ export class Verdicts {
     const words = new Map<string, Word>();
     let open = tokens;
     for (const tracker of this.#trackers.inOrder()) {
-      const answer = await this.#askOne(tracker, JSON.stringify({ tokens: open, level, waitMs }), waitMs);
+      const question = { tokens: open, level, waitMs };
+      const url = `${tracker}/v1/durability/verdicts`;
+      const asked = { question, schema: VerdictsResponse, heldMs: waitMs };
+      const answer = await askTracker(this.#deps.transport, url, asked);
       if (answer === null) continue;
+      this.#onContact();
       this.#trackers.note(tracker, answer.blind === true);
       for (const each of answer.verdicts) words.set(each.token, wordOf(each));
       if (answer.blind !== true) break;
@@ -100,21 +103,6 @@ export class Verdicts {
       if (open.length === 0) break;
     }
     return (token) => words.get(token) ?? null;
-  }
-
-  /** Null: no answer, or none that can be read. */
-  async #askOne(tracker: string, body: string, waitMs: number): Promise<VerdictsResponse | null> {
-    try {
-      const url = `${tracker}/v1/durability/verdicts`;
-      const answer = await this.#deps.transport.post(url, body, waitMs + GRACE_MS);
-      if (answer.status !== 200) return null;
-      const checked = validate(VerdictsResponse, JSON.parse(answer.body));
-      if (!checked.ok) return null;
-      this.#onContact();
-      return checked.value;
-    } catch {
-      return null;
-    }
   }
 }
 

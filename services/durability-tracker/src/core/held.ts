@@ -1,0 +1,33 @@
+// What the ledger holds under an id, for those who know neither the attempt nor its place: a tombstone tells neither.
+import { type EpochId, type OwnedId } from "@highwater/protocol";
+import { entryKey } from "./ledger.ts";
+import { type Entry, type Place, type TrackerState } from "./types.ts";
+import { judgeEntry, type Judgement } from "./verdict.ts";
+
+export interface Held {
+  readonly attempt: EpochId;
+  /** Where it committed. */
+  readonly origin: Place;
+  readonly judgement: Judgement;
+}
+
+/** Of each id the newest attempt that is known to have committed, judged as its token would be; null where none is held. */
+export function judgeHeld(
+  state: TrackerState,
+  ids: readonly OwnedId[],
+  level: string,
+): readonly (Held | null)[] {
+  const records = state.epochs.records().sort((one, other) => other.seq - one.seq);
+  const attempts = [...state.epochs.unseen(), ...records.map(({ id }) => id as EpochId)];
+  return ids.map((of) => {
+    for (const attempt of attempts) {
+      const entry = state.entries.get(entryKey(of, attempt));
+      if (entry?.origin != null) return held(state, entry, entry.origin, level);
+    }
+    return null;
+  });
+}
+
+function held(state: TrackerState, entry: Entry, origin: Place, level: string): Held {
+  return { attempt: entry.attempt, origin, judgement: judgeEntry(state, entry, level) };
+}

@@ -1,0 +1,22 @@
+// One question to one tracker, and its answer, checked.
+import { type Static, type TSchema, validate } from "@highwater/protocol";
+import { type Deps } from "../deps.ts";
+
+/** For the way there and back; then the next tracker is asked. */
+const GRACE_MS = 2_000;
+
+/** Null: no answer, or none that can be read. */
+export async function askTracker<S extends TSchema>(
+  transport: Deps["transport"],
+  url: string,
+  { question, schema, heldMs }: { readonly question: unknown; readonly schema: S; readonly heldMs: number },
+): Promise<Static<S> | null> {
+  try {
+    const answer = await transport.post(url, JSON.stringify(question), heldMs + GRACE_MS);
+    if (answer.status !== 200) return null;
+    const checked = validate(schema, JSON.parse(answer.body));
+    return checked.ok ? checked.value : null;
+  } catch {
+    return null;
+  }
+}
