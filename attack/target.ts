@@ -122,7 +122,7 @@ async function createRoles({ cluster }: System): Promise<void> {
   const [primary] = cluster.nodes;
   const password = (text: string): string => `'${text.replaceAll("'", "''")}'`;
   const statements = [
-    `CREATE ROLE ${READER.role} LOGIN IN ROLE highwater_app PASSWORD ${password(READER.password)}`,
+    `CREATE ROLE ${READER.role} LOGIN IN ROLE highwater_read PASSWORD ${password(READER.password)}`,
     ...[WRITER, OTHER].map(
       (login) => `CREATE ROLE ${login.role} LOGIN IN ROLE highwater_app PASSWORD ${password(login.password)}`,
     ),

@@ -32,9 +32,10 @@ export const ROLES: readonly Recipe[] = [
   },
   {
     item: "10",
-    isOpen: true,
     title: "a read key floods the server's log, writes log records, or ends sessions of its role",
     run: async (target) => {
+      const served = await target.reader.read(["SELECT count(*) FROM acme.orders"]);
+      if (served.status !== 200) return `the read key is not served at all: ${described(served)}`;
       for (const sql of [
         "SELECT pg_logical_emit_message(false, 'a', repeat('x', 1000))",
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = CURRENT_USER AND pid <> pg_backend_pid()",
@@ -47,6 +48,51 @@ export const ROLES: readonly Recipe[] = [
         if (answer.status === 200) return `${sql} was run`;
       }
       return null;
+    },
+  },
+  {
+    item: "12",
+    title: "the login role of a read key writes in a session that is not READ ONLY",
+    run: async (target) => {
+      const session = await target.psql("reader");
+      try {
+        for (const sql of [
+          "INSERT INTO acme.orders VALUES ('psql', 'written by a reader')",
+          "CREATE TABLE public.mine (id int)",
+          "CREATE TABLE acme.mine (id int)",
+          "CREATE TEMPORARY TABLE mine (id int)",
+          "INSERT INTO highwater.receipt (id, tag, epoch, digest) SELECT gen_random_uuid(), gen_random_uuid(), id, 0 FROM highwater.current_epoch",
+          "SET ROLE highwater_app",
+          "SELECT lo_from_bytea(0, 'x')",
+          "SELECT pg_logical_emit_message(true, 'a', 'x')",
+          "SELECT pg_advisory_lock(1)",
+        ]) {
+          const isRun = await session.query(sql).then(
+            () => true,
+            () => false,
+          );
+          if (isRun) return `${sql} was run`;
+        }
+        return null;
+      } finally {
+        await session.end();
+      }
+    },
+  },
+  {
+    item: "12",
+    title: "a read key whose role was given the right to write since the key was made",
+    run: async (target) => {
+      await target.look("GRANT highwater_app TO acme_read");
+      try {
+        await target.look(
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'acme_read'",
+        );
+        const answer = await target.reader.read(["SELECT 1"]);
+        return answer.status === 200 ? "a read key is served as a role that may write" : null;
+      } finally {
+        await target.look("REVOKE highwater_app FROM acme_read");
+      }
     },
   },
   {

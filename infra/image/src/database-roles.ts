@@ -3,6 +3,7 @@
 // primary: once at first, and again for a new role or another password; nothing else of what is there is changed. It also carries
 // out what else the master is to do, since nobody has another way to the database. Exit codes: 0 done, 1 not done, 2 wrong environment.
 import pg from "pg";
+import { OTHERS, PROTECT } from "../../../packages/store/src/postgres/reader-roles.ts";
 import { isHashablePassword, scramVerifier } from "../../../packages/store/src/postgres/scram.ts";
 import { parseRolePasswords } from "../../../services/txn-gateway/src/identity/role-url.ts";
 
@@ -26,6 +27,7 @@ export function statementsFor({ service, password, database, applications }: Rol
   return [
     // What the roles of API keys are members of; the schema's own migration grants it what it may do.
     create("highwater_app", "NOLOGIN"),
+    create("highwater_read", "NOLOGIN"),
     create(service, "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"),
     ...(password === null
       ? []
@@ -40,7 +42,9 @@ export function statementsFor({ service, password, database, applications }: Rol
     ...Object.entries(applications).flatMap(([application, its]) => [
       create(application, "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"),
       `ALTER ROLE ${pg.escapeIdentifier(application)} PASSWORD ${pg.escapeLiteral(scramVerifier(its))}`,
-      `GRANT highwater_app TO ${pg.escapeIdentifier(application)}`,
+      // An operator has made it a role of keys that only read, and so it stays.
+      `DO $$ BEGIN IF NOT pg_has_role(${pg.escapeLiteral(application)}, 'highwater_read', 'MEMBER') THEN
+         GRANT highwater_app TO ${pg.escapeIdentifier(application)}; END IF; END $$`,
     ]),
   ];
 }
@@ -73,7 +77,7 @@ function readOrder(env: Readonly<Record<string, string | undefined>>): Order | s
   if (!URL.canParse(url) || !SERVICE.test(service))
     return "DATABASE_ROLES_URL must be the master user's connection string (its password comes by PGPASSWORD)";
   const { username, pathname } = new URL(url);
-  const taken = [decodeURIComponent(username), service, "highwater_app"];
+  const taken = [decodeURIComponent(username), service, "highwater_app", "highwater_read", OTHERS];
   const applications = readApplications(env["DATABASE_ROLES_APPLICATIONS"] ?? "{}", taken);
   if (typeof applications === "string") return applications;
   const database = decodeURIComponent(pathname.slice(1));
@@ -98,8 +102,12 @@ async function main(env: Readonly<Record<string, string | undefined>>): Promise<
     await client.query("BEGIN");
     for (const statement of statementsFor(roles)) await client.query(statement);
     if (sql !== "") await client.query(sql);
+    await client.query(PROTECT);
+    await client.query(
+      `DO $$ BEGIN IF to_regrole('${OTHERS}') IS NOT NULL THEN GRANT ${OTHERS} TO ${pg.escapeIdentifier(roles.service)}; END IF; END $$`,
+    );
     await client.query("COMMIT");
-    const there = [roles.service, ...Object.keys(roles.applications), "highwater_app"];
+    const there = [roles.service, ...Object.keys(roles.applications), "highwater_app", "highwater_read"];
     console.log(`there are ${there.join(", ")}${sql === "" ? "" : "; the statements are carried out"}`);
     return 0;
   } catch (cause) {

@@ -110,6 +110,18 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
     );
   });
 
+  it("stay roles of keys that only read once the operator has made them so", async () => {
+    const turn = "REVOKE highwater_app FROM app_billing; GRANT highwater_read TO app_billing";
+    await setUp({ DATABASE_ROLES_APPLICATIONS: APPLICATIONS, DATABASE_ROLES_SQL: turn });
+    await setUp({ DATABASE_ROLES_APPLICATIONS: APPLICATIONS });
+    const [primary] = cluster.nodes;
+    const [row] = await cluster.query(
+      primary?.id ?? "",
+      "SELECT pg_has_role('app_billing', 'highwater_app', 'MEMBER') AS writes, pg_has_role('app_billing', 'highwater_read', 'MEMBER') AS reads",
+    );
+    assert.deepEqual({ ...row }, { writes: false, reads: true });
+  });
+
   it("are made whole or not at all, and never in place of the services' own", async () => {
     const broken = setUp({
       DATABASE_ROLES_APPLICATIONS: '{"app_late":"a password"}',
@@ -123,6 +135,7 @@ describe("the roles that the set-up makes", { timeout: 5 * LIMIT_MS }, () => {
       [`{"${MASTER}":"x"}`, /cannot be a role of API keys/],
       [`{"${SERVICE}":"x"}`, /cannot be a role of API keys/],
       ['{"highwater_app":"x"}', /cannot be a role of API keys/],
+      ['{"highwater_read":"x"}', /cannot be a role of API keys/],
       [JSON.stringify({ app_orders: "two\nlines" }), /one line of printable ASCII/],
       ["[]", /as a JSON object/],
       ["{", /as a JSON object/],

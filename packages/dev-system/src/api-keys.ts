@@ -9,15 +9,21 @@ export interface KeyOptions {
   readonly name: string;
   /** Keys of one owner see each other's transactions; the key's own id unless given. */
   readonly owner?: string;
-  /** The database's login role that its transactions run as; the dev system's application role when absent. */
+  /** The database's login role that its transactions run as; when absent one of the owner's own, which `ownRole` makes. */
   readonly role?: string;
   /** Of read, write, admin. */
   readonly scopes: readonly string[];
 }
 
+/** A login role belongs to one owner, and to keys that write or to keys that do not. */
+export function ownRole({ name, owner = name, scopes }: KeyOptions): { name: string; writes: boolean } {
+  const writes = scopes.includes("write");
+  return { name: `app_${owner}_${writes ? "write" : "read"}`, writes };
+}
+
 /** The key's text. */
-export async function createKey(topologyFile: string, appRole: string, options: KeyOptions): Promise<string> {
-  const { name, owner, role = appRole, scopes } = options;
+export async function createKey(topologyFile: string, options: KeyOptions): Promise<string> {
+  const { name, owner, role = ownRole(options).name, scopes } = options;
   const args = [
     ...["create", "--json", "--name", name, "--role", role, "--scopes", scopes.join(",")],
     ...(owner === undefined ? [] : ["--owner", owner]),

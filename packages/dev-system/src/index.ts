@@ -4,7 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
 import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
-import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
+import { createKey, type KeyOptions, ownRole, revokeKey } from "./api-keys.ts";
 import { type EdgeChanges, edgeNode, RegionEdge } from "./edge.ts";
 import { type ServiceOptions, ServiceProcess } from "./service-process.ts";
 
@@ -183,8 +183,9 @@ export class System implements AsyncDisposable {
   }
 
   /** A new API key, for a system whose services are started with `GATEWAY_AUTH` and `TRACKER_AUTH`. */
-  createKey(options: KeyOptions): Promise<string> {
-    return createKey(this.topologyFile(this.regions[0] ?? ""), APP_ROLE, options);
+  async createKey(options: KeyOptions): Promise<string> {
+    if (options.role === undefined) await this.#createOwnRole(options);
+    return createKey(this.topologyFile(this.regions[0] ?? ""), options);
   }
 
   revokeKey(key: string): Promise<void> {
@@ -295,12 +296,27 @@ export class System implements AsyncDisposable {
   async #createRole(): Promise<void> {
     const [primary] = this.cluster.nodes;
     if (primary === undefined) throw new Error("the cluster has no node");
-    const sql = `CREATE ROLE highwater_app NOLOGIN; CREATE ROLE ${APP_ROLE} LOGIN IN ROLE highwater_app;
+    const sql = `CREATE ROLE highwater_app NOLOGIN; CREATE ROLE highwater_read NOLOGIN; CREATE ROLE ${APP_ROLE} LOGIN IN ROLE highwater_app;
       GRANT ALL ON SCHEMA public TO ${APP_ROLE}; GRANT ALL ON DATABASE app TO ${APP_ROLE}`;
     for (const statement of sql.split(";")) await this.cluster.query(primary.id, statement);
     if (this.#options.hasTrackerRoles !== true) return;
     for (const region of this.regions)
       await this.cluster.query(primary.id, `CREATE ROLE ${trackerRole(region)} SUPERUSER LOGIN`);
+  }
+
+  /** What one owner writes all others may use: the roles of this system differ in who they are, and in whether they may write. */
+  async #createOwnRole(options: KeyOptions): Promise<void> {
+    const { name, writes } = ownRole(options);
+    const create = writes
+      ? `CREATE ROLE "${name}" LOGIN IN ROLE ${APP_ROLE};
+         ALTER DEFAULT PRIVILEGES FOR ROLE "${name}" GRANT ALL ON TABLES TO ${APP_ROLE};
+         ALTER DEFAULT PRIVILEGES FOR ROLE "${name}" GRANT SELECT ON TABLES TO highwater_read;`
+      : `CREATE ROLE "${name}" LOGIN IN ROLE highwater_read;`;
+    const [primary] = this.cluster.nodes;
+    await this.cluster.query(
+      primary?.id ?? "",
+      `DO $$ BEGIN ${create} EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`,
+    );
   }
 
   async #topologyFile(region: string, isTracker = false): Promise<string> {

@@ -58,12 +58,23 @@ export interface KeyReader {
   close(): void;
 }
 
+/** What a key's transactions may do. A login role has one of the two, and PostgreSQL holds it to that. */
+export type RoleAccess = "read" | "write";
+
+export function accessOf(scopes: readonly Scope[]): RoleAccess {
+  return scopes.includes("write") ? "write" : "read";
+}
+
+/** Whose keys a login role is for. */
+export interface RoleClaim {
+  readonly owner: string;
+  readonly access: RoleAccess;
+}
+
 /** What a database says of one of its roles, as far as it matters to a key. */
 export interface RoleFacts {
   readonly canLogin: boolean;
-  /** It has the rights of the role that may write receipts. */
-  readonly isApplication: boolean;
-  /** Why requests must not run as it, each as what follows "the role x". None: they may. */
+  /** Why requests of keys with the access must not run as it, each as what follows "the role x". None: they may. */
   readonly faults: readonly string[];
 }
 
@@ -75,7 +86,11 @@ export interface KeyAdmin extends KeyReader {
   revokeKey(node: string, id: string): Promise<ApiKey | null>;
   expireKey(node: string, id: string, expiresAtMs: number): Promise<ApiKey | null>;
   /** Null: there is no such role. */
-  readRole(node: string, role: string): Promise<RoleFacts | null>;
-  /** A login role with the rights of an application and no other. The password is hashed before it is sent. */
-  createRole(node: string, role: string, password: string | null): Promise<void>;
+  readRole(node: string, role: string, access: RoleAccess): Promise<RoleFacts | null>;
+  /** A login role with the rights that the access needs, and no other. The password is hashed before it is sent. */
+  createRole(node: string, role: string, access: RoleAccess, password: string | null): Promise<void>;
+  /** Records whose keys the role is for, once and for all. Whose it is then: somebody else may have been first. */
+  claimRole(node: string, role: string, claim: RoleClaim): Promise<RoleClaim>;
+  /** Takes from PUBLIC what roles that only read must not have, if it can. What the role still has of that. */
+  protect(node: string, role: string): Promise<readonly string[]>;
 }

@@ -307,6 +307,8 @@ export interface PoolReport {
 export interface StoreObserver {
   /** A one-shot transaction has waited for a session for so long, and goes on its way now. */
   onWaited(waitedMs: number): void;
+  /** A role that only reads has rights that it should not have, which only an operator can take away. */
+  onUnprotected(node: string, role: string, rights: readonly string[]): void;
 }
 
 export interface Store {

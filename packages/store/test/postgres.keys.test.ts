@@ -161,9 +161,15 @@ describe("changes", () => {
   });
 });
 
+async function facts(role: string, access: "read" | "write" = "write"): Promise<string> {
+  const read = await keys.readRole(PRIMARY, role, access);
+  if (read === null) return "absent";
+  return [read.canLogin ? "canLogin" : "", ...read.faults].join("; ");
+}
+
 describe("an application's role", () => {
   it("cannot read, change or add keys", async () => {
-    await keys.createRole(PRIMARY, "app_plain", null);
+    await keys.createRole(PRIMARY, "app_plain", "write", null);
     const client = await connect(await cluster.connectionString(PRIMARY, { user: "app_plain" }));
     const denied = (cause: { code?: string }): boolean => cause.code === "42501";
     for (const sql of [
@@ -182,7 +188,7 @@ describe("an application's role", () => {
     // For sessions that begin from now on.
     await query("ALTER DATABASE app SET log_statement = 'all'");
     const logged = await openKeys();
-    await logged.createRole(PRIMARY, 'App "Quoted"', password);
+    await logged.createRole(PRIMARY, 'App "Quoted"', "write", password);
     logged.close();
     await query("ALTER DATABASE app RESET log_statement");
     const log = readFileSync(`${cluster.dir}/logs/${PRIMARY}.log`, "utf8");
@@ -215,18 +221,13 @@ describe("an application's role", () => {
     await query("CREATE ROLE reader LOGIN IN ROLE highwater_app, pg_read_all_data");
     await query("CREATE ROLE forger LOGIN IN ROLE highwater_app");
     await query("GRANT DELETE ON highwater.receipt TO forger");
-    const facts = async (role: string): Promise<string> => {
-      const read = await keys.readRole(PRIMARY, role);
-      if (read === null) return "absent";
-      const { faults, ...known } = read;
-      const facts = Object.entries(known).flatMap(([fact, holds]) => (holds ? [fact] : []));
-      return [facts.join(" "), ...faults].join("; ");
-    };
-    const good = "canLogin isApplication";
+    const good = "canLogin";
+    const lacks = (role: string): string =>
+      `lacks the rights of highwater_app (GRANT highwater_app TO ${role})`;
     assert.equal(await facts("nobody_at_all"), "absent");
-    assert.equal(await facts("app_plain"), "canLogin isApplication");
-    assert.equal(await facts("cannot_login"), "isApplication");
-    assert.equal(await facts("no_member"), "canLogin");
+    assert.equal(await facts("app_plain"), "canLogin");
+    assert.equal(await facts("cannot_login"), "");
+    assert.equal(await facts("no_member"), `canLogin; ${lacks("no_member")}`);
     assert.equal(await facts("boss"), `${good}; is a superuser, or can become one`);
     assert.match(await facts("hidden_boss"), /is a superuser, or can become one/);
     assert.match(await facts("copier"), /; (?:may replicate|is a member of pg_)/);
@@ -234,14 +235,135 @@ describe("an application's role", () => {
     const reaches = "can read keys, or change what the service keeps in the database";
     assert.equal(await facts("reader"), `${good}; is a member of pg_read_all_data; ${reaches}`);
     assert.equal(await facts("forger"), `${good}; ${reaches}`);
-    assert.equal(await facts("no_inherit"), "canLogin", "the rights must be there without SET ROLE");
+    assert.equal(
+      await facts("no_inherit"),
+      `canLogin; ${lacks("no_inherit")}`,
+      "the rights must be there without SET ROLE",
+    );
   });
 
   it("is not half made when it exists already", async () => {
     await query("CREATE ROLE taken LOGIN");
-    const again = keys.createRole(PRIMARY, "taken", null);
+    const again = keys.createRole(PRIMARY, "taken", "write", null);
     await assert.rejects(again, (cause: { code?: string }) => cause.code === "42710");
-    assert.equal((await keys.readRole(PRIMARY, "taken"))?.isApplication, false);
+    assert.match(await facts("taken"), /lacks the rights of highwater_app/);
+  });
+});
+
+describe("a role of keys that only read", () => {
+  const asReader = async (name: string): Promise<pg.Client> =>
+    connect(await cluster.connectionString(PRIMARY, { user: name }));
+
+  it("is told from one that may write, create, or become such a role", async () => {
+    await query("CREATE TABLE ledger (id int, note text)");
+    await query("CREATE SEQUENCE numbers");
+    await keys.createRole(PRIMARY, "reader_plain", "read", null);
+    await query("GRANT SELECT ON ledger, numbers TO reader_plain");
+    assert.equal(await facts("reader_plain", "read"), "canLogin");
+    assert.match(
+      await facts("app_plain", "read"),
+      /lacks the rights of highwater_read .*; .*a member of highwater_app/,
+    );
+    const dangers: readonly (readonly [give: string, take: string, why: RegExp])[] = [
+      [
+        "GRANT highwater_app TO suspect",
+        "REVOKE highwater_app FROM suspect",
+        /a member of highwater_app \(REVOKE/,
+      ],
+      ["GRANT between TO suspect", "REVOKE between FROM suspect", /a member of highwater_app/],
+      [
+        "REVOKE highwater_read FROM suspect",
+        "GRANT highwater_read TO suspect",
+        /lacks the rights of highwater_read/,
+      ],
+      ["GRANT INSERT ON ledger TO suspect", "REVOKE ALL ON ledger FROM suspect", /may write public\.ledger/],
+      [
+        "GRANT UPDATE (note) ON ledger TO suspect",
+        "REVOKE ALL (note) ON ledger FROM suspect",
+        /may write public\.ledger/,
+      ],
+      ["GRANT DELETE ON ledger TO PUBLIC", "REVOKE ALL ON ledger FROM PUBLIC", /may write public\.ledger/],
+      [
+        "GRANT USAGE ON SEQUENCE numbers TO suspect",
+        "REVOKE ALL ON SEQUENCE numbers FROM suspect",
+        /may write public\.numbers/,
+      ],
+      [
+        "ALTER TABLE ledger OWNER TO suspect",
+        "ALTER TABLE ledger OWNER TO postgres",
+        /may write public\.ledger/,
+      ],
+      [
+        "GRANT CREATE ON SCHEMA public TO suspect",
+        "REVOKE CREATE ON SCHEMA public FROM suspect",
+        /create in the schema public/,
+      ],
+      [
+        "GRANT CREATE ON DATABASE app TO suspect",
+        "REVOKE CREATE ON DATABASE app FROM suspect",
+        /may create schemas/,
+      ],
+    ];
+    await query("CREATE ROLE suspect LOGIN IN ROLE highwater_read");
+    await query("CREATE ROLE between NOINHERIT IN ROLE highwater_app");
+    for (const [give, take, why] of dangers) {
+      assert.equal(await facts("suspect", "read"), "canLogin", give);
+      await query(give);
+      assert.match(await facts("suspect", "read"), why, give);
+      await query(take);
+    }
+  });
+
+  it("belongs to the owner and the access that were recorded first", async () => {
+    const first = { owner: "shop", access: "read" } as const;
+    const claims = await Promise.all([
+      keys.claimRole(PRIMARY, "reader_plain", first),
+      keys.claimRole(PRIMARY, "reader_plain", first),
+    ]);
+    assert.deepEqual(claims, [first, first]);
+    for (const other of [
+      { owner: "bank", access: "read" },
+      { owner: "shop", access: "write" },
+    ] as const)
+      assert.deepEqual(await keys.claimRole(PRIMARY, "reader_plain", other), first);
+  });
+
+  it("cannot use what PUBLIC has lost, and roles that were there still can", async () => {
+    await query("CREATE ROLE bystander LOGIN");
+    await query("CREATE FUNCTION public.as_owner() RETURNS int SECURITY DEFINER LANGUAGE sql AS 'SELECT 1'");
+    const held = [
+      "SELECT pg_advisory_lock(1)",
+      "SELECT pg_try_advisory_xact_lock_shared(1, 2)",
+      "SELECT lo_create(0)",
+      "SELECT lo_from_bytea(0, 'x')",
+      "SELECT pg_logical_emit_message(false, 'a', 'x')",
+      "SELECT pg_current_xact_id()",
+      "SELECT txid_current()",
+      "SELECT pg_cancel_backend(0)",
+      "SELECT pg_terminate_backend(0)",
+      "CREATE TEMPORARY TABLE mine (id int)",
+    ];
+    assert.deepEqual(
+      await Promise.all([keys.protect(PRIMARY, "reader_plain"), keys.protect(PRIMARY, "reader_plain")]),
+      [["SECURITY DEFINER public.as_owner()"], ["SECURITY DEFINER public.as_owner()"]],
+    );
+    await query("DROP FUNCTION public.as_owner()");
+    assert.deepEqual(await keys.protect(PRIMARY, "reader_plain"), []);
+    const denied = (cause: { code?: string }): boolean => cause.code === "42501";
+    const reader = await asReader("reader_plain");
+    for (const sql of held) await assert.rejects(reader.query(sql), denied, sql);
+    const { rows } = await reader.query(
+      "SELECT highwater.sentinel_epoch(), highwater.leave_session() AS dirty",
+    );
+    assert.equal((rows[0] as { dirty: boolean }).dirty, false);
+    await reader.end();
+    for (const name of ["bystander", "app_plain"]) {
+      const other = await asReader(name);
+      for (const sql of held) await other.query(sql);
+      await other.end();
+    }
+    await query("GRANT highwater_read TO bystander");
+    assert.match(await facts("bystander", "read"), /a member of highwater_others \(REVOKE/);
   });
 });
 

@@ -254,6 +254,47 @@ describe("login roles on PostgreSQL", () => {
     await run("shop", "SELECT 1");
   });
 
+  it("of keys that only read are vetted for that too, and read", async () => {
+    await sql("CREATE ROLE viewer LOGIN IN ROLE highwater_read");
+    await sql("GRANT SELECT ON kv TO viewer");
+    await sql("INSERT INTO highwater.login_role VALUES ('viewer', 'shop', 'read')");
+    const read = (more: Partial<TransactionSpec> = {}) =>
+      store.execute(node.id, spec("viewer", ["SELECT count(*) FROM kv"], { readOnly: true, ...more }));
+    const isolations = ["serializable", "repeatable read", "read committed"] as const;
+    for (const isolation of isolations) commitOf(await read({ isolation }));
+    const opening = await store.begin(node.id, spec("viewer", [WHO], { readOnly: true }));
+    assert.ok(opening.kind === "open");
+    await opening.transaction.rollback();
+    const write = await errorOf(store.execute(node.id, spec("viewer", ["SELECT 1"])));
+    assert.deepEqual([write.code, write.details.sqlstate], ["statement_failed", "42501"]);
+    const unprotected: string[][] = [];
+    store.observe({
+      onWaited: () => undefined,
+      onUnprotected: (at, role, rights) => {
+        assert.deepEqual([at, role], [node.id, "viewer"]);
+        unprotected.push([...rights]);
+      },
+    });
+    for (const [give, take, why] of [
+      ["GRANT highwater_app TO viewer", "REVOKE highwater_app FROM viewer", /a member of highwater_app/],
+      ["GRANT INSERT ON kv TO viewer", "REVOKE INSERT ON kv FROM viewer", /may write public\.kv/],
+    ] as const) {
+      commitOf(await read());
+      await sql(give);
+      for (const when of ["pooled", "admitted"]) {
+        if (when === "pooled") skewMs += 61_000;
+        else store.forget(node.id);
+        const error = await errorOf(read().then(() => [give, when]));
+        assert.deepEqual([error.code, error.outcome, give, when], ["forbidden", "not_applied", give, when]);
+        assert.match(error.message, why);
+      }
+      await sql(take);
+      commitOf(await read());
+    }
+    // Nobody has taken them from PUBLIC here.
+    assert.ok(unprotected.at(-1)?.includes("lo_create") && unprotected.at(-1)?.includes("pg_advisory_lock"));
+  });
+
   it("without a free connection are told to wait", async () => {
     await sql("CREATE ROLE narrow LOGIN CONNECTION LIMIT 1 IN ROLE highwater_app");
     const opening = await store.begin(node.id, spec("narrow", ["SELECT 1"]));

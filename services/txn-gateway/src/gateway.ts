@@ -288,7 +288,7 @@ export class Gateway {
     const { name, region } = this.#config;
     registerProcess(metrics, { service: "txn-gateway", name, region });
     registerExposureGauges(metrics, this.#exposure);
-    registerPoolGauges(metrics, this.#config, this.#deps.store);
+    registerPoolGauges(metrics, this.#config, this.#deps.store, this.#deps.log);
     metrics.read(GATEWAY.announcementQueue, () =>
       this.#announcer.queueLengths().map(({ tracker, length }) => ({ labels: { tracker }, value: length })),
     );

@@ -45,6 +45,7 @@ import { PositionsReader } from "./positions.ts";
 import { type LastSeen, probeNode } from "./probe.ts";
 import { ReadPositions } from "./read-positions.ts";
 import { lookUpReceipts, settleReceipts } from "./receipts.ts";
+import { vetLogin } from "./reader-roles.ts";
 import { readOn } from "./replica-read.ts";
 import { ReplicaStreams } from "./replica-streams.ts";
 import { type Canceller, enter } from "./session.ts";
@@ -204,9 +205,16 @@ export class PostgresStore implements Store {
       size: name === null ? poolSize : rolePoolSize,
       queue: poolQueue,
       ...{ connectTimeoutMs, statementTimeoutMs, lockTimeoutMs, onReplica: kind === "reads" },
+      faultsOf: (login) => this.#faultsOf(node, login),
     });
     node[kind].set(name, pool);
     return pool;
+  }
+
+  async #faultsOf({ lookUp, spec }: NodeConnections, role: string): Promise<readonly string[]> {
+    const { faults, unprotected } = await lookUp.run((client) => vetLogin(client, role));
+    if (unprotected.length > 0) this.#observer?.onUnprotected(spec.id, role, unprotected);
+    return faults;
   }
 
   #sharedOf(node: NodeConnections, role: string | null | undefined): SharedWrites {

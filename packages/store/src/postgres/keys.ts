@@ -8,12 +8,15 @@ import {
   type KeyAdmin,
   type KeyLimits,
   type NewApiKey,
+  type RoleAccess,
+  type RoleClaim,
   type RoleFacts,
   type Scope,
 } from "../keys.ts";
 import { type StoreNode } from "../port.ts";
 import { Channel, sessionSettings } from "./channel.ts";
 import { namingHolders } from "./locks.ts";
+import { accessFaults, PROTECT, vetLogin } from "./reader-roles.ts";
 import { roleFaults } from "./role-faults.ts";
 import { scramVerifier } from "./scram.ts";
 
@@ -36,11 +39,16 @@ WHERE id = $1 RETURNING ${COLUMNS}`;
 const EXPIRE = `UPDATE highwater.api_key SET expires_at = to_timestamp($2::float8 / 1000)
 WHERE id = $1 RETURNING ${COLUMNS}`;
 
-/** $1 role. */
+/** $1 role, $2 access. */
 const ROLE = `SELECT r.rolcanlogin AS can_login,
-  coalesce(pg_has_role(r.oid, (SELECT a.oid FROM pg_roles a WHERE a.rolname = 'highwater_app'), 'USAGE'), false) AS is_application,
-  ARRAY(${roleFaults("$1")}) AS faults
+  ARRAY(${roleFaults("$1")}) || ARRAY(${accessFaults("$1", "$2::text")}) AS faults
 FROM pg_roles r WHERE r.rolname = $1`;
+
+/** $1 role, $2 owner, $3 access. The first word stands. */
+const CLAIM = `INSERT INTO highwater.login_role AS l (role, owner, access) VALUES ($1, $2, $3)
+ON CONFLICT (role) DO UPDATE SET role = l.role RETURNING owner, access`;
+
+const GROUPS: Readonly<Record<RoleAccess, string>> = { read: "highwater_read", write: "highwater_app" };
 
 /** What a change waits for. */
 const LOCKED = ["highwater.key_turn", "highwater.api_key"];
@@ -76,16 +84,20 @@ export class PostgresKeys implements KeyAdmin {
     );
   }
 
+  #channelOf(node: string): Channel {
+    const channel = this.#channels.get(node);
+    if (channel === undefined) throw new Error(`node ${node} is not configured`);
+    return channel;
+  }
+
   async #query<Row extends pg.QueryResultRow>(
     node: string,
     text: string,
     values: readonly unknown[] = [],
   ): Promise<Row[]> {
-    const channel = this.#channels.get(node);
-    if (channel === undefined) throw new Error(`node ${node} is not configured`);
     const ask = (client: pg.Client) =>
       namingHolders(client, LOCKED, () => client.query<Row>(text, [...values]));
-    return (await channel.run(ask)).rows;
+    return (await this.#channelOf(node).run(ask)).rows;
   }
 
   async hasKeys(node: string): Promise<boolean> {
@@ -125,25 +137,32 @@ export class PostgresKeys implements KeyAdmin {
     return row === undefined ? null : apiKey(row);
   }
 
-  async readRole(node: string, role: string): Promise<RoleFacts | null> {
-    const [row] = await this.#query<RoleRow>(node, ROLE, [role]);
-    if (row === undefined) return null;
-    return {
-      canLogin: row.can_login,
-      isApplication: row.is_application,
-      faults: row.faults,
-    };
+  async readRole(node: string, role: string, access: RoleAccess): Promise<RoleFacts | null> {
+    const [row] = await this.#query<RoleRow>(node, ROLE, [role, access]);
+    return row === undefined ? null : { canLogin: row.can_login, faults: row.faults };
   }
 
-  async createRole(node: string, role: string, password: string | null): Promise<void> {
+  async claimRole(node: string, role: string, { owner, access }: RoleClaim): Promise<RoleClaim> {
+    const [row] = await this.#query<RoleClaim>(node, CLAIM, [role, owner, access]);
+    if (row === undefined) throw new Error("the login role was not recorded");
+    return row;
+  }
+
+  protect(node: string, role: string): Promise<readonly string[]> {
+    return this.#channelOf(node).run(async (client) => {
+      // One message, so one transaction. Two at once would change the same rows.
+      await client.query(`LOCK TABLE highwater.login_role IN SHARE ROW EXCLUSIVE MODE; ${PROTECT}`);
+      return (await vetLogin(client, role)).unprotected;
+    });
+  }
+
+  async createRole(node: string, role: string, access: RoleAccess, password: string | null): Promise<void> {
     // One message, so one transaction: there is never a role that only half exists. A server that logs statements gets to
     // see no more of the password than it stores.
     const secret = password === null ? "" : ` PASSWORD ${pg.escapeLiteral(scramVerifier(password))}`;
     const name = pg.escapeIdentifier(role);
-    const channel = this.#channels.get(node);
-    if (channel === undefined) throw new Error(`node ${node} is not configured`);
-    await channel.run((client) =>
-      client.query(`CREATE ROLE ${name} LOGIN${secret}; GRANT highwater_app TO ${name}`),
+    await this.#channelOf(node).run((client) =>
+      client.query(`CREATE ROLE ${name} LOGIN${secret}; GRANT ${GROUPS[access]} TO ${name}`),
     );
   }
 
@@ -168,7 +187,6 @@ interface KeyRow {
 
 interface RoleRow {
   can_login: boolean;
-  is_application: boolean;
   faults: string[];
 }
 

@@ -24,6 +24,8 @@ export interface WritePoolOptions {
   readonly clock: Clock;
   /** Sessions of a node in recovery will do: nothing is written in them. */
   readonly onReplica?: boolean;
+  /** What the service's own connection says against the role. Absent: nothing. */
+  readonly faultsOf?: (role: string) => Promise<readonly string[]>;
 }
 
 /** A session that one transaction has to itself. It must be released, once. */
@@ -267,7 +269,9 @@ export class WritePool {
   async #vet(client: pg.PoolClient): Promise<Admission> {
     // What the answer says may be as old as the question.
     const vettedMs = this.#options.clock.monotonicMs();
-    const { role } = this.#options;
+    const { role, faultsOf } = this.#options;
+    const recorded = role === null ? undefined : faultsOf?.(role);
+    recorded?.catch(() => undefined);
     const vetting = Pipeline.script(ADMISSION, new PreparedStatements());
     client.query(vetting);
     const { results, error } = await vetting.done.catch((cause: unknown) => {
@@ -276,6 +280,11 @@ export class WritePool {
     const [inRecovery, segmentBytes, user, holder] = results[ADMISSION_AT]?.rows[0] ?? [];
     if (error !== null || segmentBytes == null || holder == null) throw unusable(error);
     const faults = results[ADMISSION_AT + 1]?.rows.map(([fault]) => String(fault)) ?? [];
+    faults.push(
+      ...((await recorded?.catch((cause: unknown) => {
+        throw unusable(cause);
+      })) ?? []),
+    );
     if (role !== null && user !== role) faults.push(`is logged in as ${String(user)}`);
     if (role !== null && faults.length > 0)
       throw new HighwaterError("forbidden", {

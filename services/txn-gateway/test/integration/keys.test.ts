@@ -18,6 +18,8 @@ import { roleUrl } from "../../src/identity/role-url.ts";
 import { realClock } from "@highwater/service";
 import { MemoryLog } from "../support/fakes.ts";
 
+/** The owner of the role app_orders: its first key's id. */
+let ordersOwner = "";
 const MAIN = new URL("../../src/cli/keys/main.ts", import.meta.url);
 let cluster: Cluster;
 let nodes: readonly NodeSpec[];
@@ -82,6 +84,9 @@ async function create(line: string, stdin = ""): Promise<string> {
 
 const idOf = (key: string): string => key.slice(4, 12);
 
+/** A further key of the role app_orders. */
+const ofOrders = (name: string): string => `--name ${name} --role app_orders --owner ${ordersOwner}`;
+
 async function outcome(key: string): Promise<Principal | string> {
   try {
     return await ring.authenticate(`Bearer ${key}`);
@@ -114,6 +119,7 @@ describe("the command keys", () => {
 
   it("creates a key that a gateway knows at once, and a list that shows no secret", async () => {
     const key = await create("--name orders --role app_orders --create-role --rate 200 --concurrency 50");
+    ordersOwner = idOf(key);
     const principal = await outcome(key);
     assert.ok(typeof principal === "object");
     assert.equal(principal.id, idOf(key));
@@ -136,7 +142,7 @@ describe("the command keys", () => {
   });
 
   it("revokes: within a refresh the key is refused, and it stays so", async () => {
-    const key = await create("--name old --role app_orders");
+    const key = await create(ofOrders("old"));
     assert.equal(typeof (await outcome(key)), "object");
     const { code, stdout, stderr } = await keys(`revoke ${idOf(key)}`);
     assert.equal(code, 0);
@@ -148,20 +154,20 @@ describe("the command keys", () => {
   });
 
   it("expires a key, and creates one that expires by itself", async () => {
-    const key = await create("--name brief --role app_orders");
+    const key = await create(ofOrders("brief"));
     assert.equal(typeof (await outcome(key)), "object");
     assert.equal((await keys(`expire ${idOf(key)} --at 2020-01-01`)).code, 0);
     await eventually("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
     await assert.rejects(ring.authenticate(`Bearer ${key}`), /has expired/);
     assert.equal((await keys(`expire ${idOf(key)} --in 1h`)).code, 0);
     await eventually("it is good again", async () => typeof (await outcome(key)) === "object");
-    const fleeting = await create("--name fleeting --role app_orders --expires 1500ms");
+    const fleeting = await create(`${ofOrders("fleeting")} --expires 1500ms`);
     await eventually("its time is over", async () => (await outcome(fleeting)) === "unauthenticated");
   });
 
   it("gives a key and its successor one owner", async () => {
-    const first = await create("--name one --role app_orders");
-    const second = await create(`--name two --role app_orders --owner ${idOf(first)}`);
+    const first = await create("--name one --role app_heirs --create-role");
+    const second = await create(`--name two --role app_heirs --owner ${idOf(first)}`);
     const [a, b] = [await outcome(first), await outcome(second)];
     assert.ok(typeof a === "object" && typeof b === "object");
     assert.equal(a.owner, b.owner);
@@ -192,6 +198,14 @@ describe("the command keys", () => {
       ["create --name x --role nobody_here", 2, /the role nobody_here does not exist/],
       ["create --name x --role boss", 2, /is a superuser/],
       ["create --name x --role outsider", 2, /lacks the rights of highwater_app/],
+      ["create --name x --role outsider --scopes read", 2, /lacks the rights of highwater_read/],
+      ["create --name x --role app_orders --scopes read,admin", 2, /a member of highwater_app/],
+      [
+        "create --name x --role app_orders --owner bank",
+        2,
+        new RegExp(`belongs to the owner ${ordersOwner}, for keys that may write, .* owner bank`),
+      ],
+      ["create --name x --role app_orders", 2, /belongs to the owner/],
       ["create --name x --role app_orders --create-role --password-stdin", 2, /exists already/],
       ["create --name x --role app_orders --expires 2020-01-01", 2, /not in the future/],
       ["create --name x --role pg_forbidden --create-role", 1, /statement_failed/],
@@ -208,6 +222,33 @@ describe("the command keys", () => {
     }
     assert.equal((await keys("list --json")).stdout, before);
     assert.match((await keys("--help")).stdout, /^Usage: keys create/);
+  });
+
+  it("makes a role that only reads for a key that only reads, and takes from PUBLIC what it must not have", async () => {
+    const { code, stderr } = await keys(
+      "create --name r --role shop_read --owner shop --create-role --scopes read",
+    );
+    assert.equal(code, 0, stderr);
+    assert.doesNotMatch(stderr, /unprotected/);
+    const client = new pg.Client({ connectionString: roleUrl(nodes[0]?.url ?? "", "shop_read", undefined) });
+    await client.connect();
+    const denied = (cause: { code?: string }): boolean => cause.code === "42501";
+    await assert.rejects(client.query("SELECT lo_create(0)"), denied);
+    await assert.rejects(client.query("CREATE TEMPORARY TABLE t (id int)"), denied);
+    await client.end();
+    await cluster.query(
+      "a",
+      "CREATE FUNCTION public.as_boss() RETURNS int SECURITY DEFINER LANGUAGE sql AS 'SELECT 1'",
+    );
+    const again = await keys("create --name again --role shop_read --owner shop --scopes read");
+    assert.match(again.stderr, /unprotected: \[SECURITY DEFINER public\.as_boss\(\)\]/);
+    await cluster.query("a", "DROP FUNCTION public.as_boss()");
+    // Whatever the role is given later: it stays one for keys that only read.
+    await cluster.query("a", "REVOKE highwater_read FROM shop_read");
+    await cluster.query("a", "GRANT highwater_app TO shop_read");
+    const turned = await keys("create --name w --role shop_read --owner shop");
+    assert.match(turned.stderr, /for keys that only read, .* one of keys that may write/);
+    assert.equal(turned.code, 2);
   });
 
   it("takes a role's password from standard input or a file, and tells nobody", async () => {
@@ -254,7 +295,7 @@ describe("a key's role", () => {
 
 describe("a failover", () => {
   it("takes the keys along, and the command follows", async () => {
-    const key = await create("--name survivor --role app_orders");
+    const key = await create(ofOrders("survivor"));
     await cluster.kill("a");
     assert.equal(
       typeof (await outcome(key)),

@@ -39,9 +39,11 @@ export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    pr
 
 create:
   --name NAME              what it is for
-  --role ROLE              the database's login role that its transactions run as
+  --role ROLE              the database's login role that its transactions run as:
+                           one owner's, and either for keys with the scope write or for keys without it
   --fingerprint ID:SHA256  of a key that keys generate made elsewhere: nothing secret is printed
-  --create-role            create the role if it does not exist: LOGIN, with the rights of highwater_app and no other
+  --create-role            create the role if it does not exist: LOGIN, with the rights of highwater_app, or of
+                           highwater_read for a key without the scope write, and no other
   --password-stdin         the new role's password is on standard input
   --password-file FILE     or in a file; without either it has none
   --scopes LIST            of ${SCOPES.join(", ")}, separated by commas (default read,write)

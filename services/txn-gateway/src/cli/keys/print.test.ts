@@ -41,12 +41,8 @@ test("the list is aligned, complete, and without what is secret", () => {
 });
 
 test("a role that a key must not have is told why", () => {
-  const good = { canLogin: true, isApplication: true, faults: [] };
+  const good = { canLogin: true, faults: [] };
   assert.deepEqual(roleFaults(good), []);
-  for (const bad of [
-    { canLogin: false },
-    { isApplication: false },
-    { faults: ["is a superuser, or can become one"] },
-  ])
+  for (const bad of [{ canLogin: false }, { faults: ["is a superuser, or can become one"] }])
     assert.equal(roleFaults({ ...good, ...bad }).length, 1, JSON.stringify(bad));
 });

@@ -1,6 +1,7 @@
 // Carries a command out: what is checked before, what is written, and what the operator is told.
 import { HighwaterError } from "@highwater/protocol";
 import {
+  accessOf,
   type ApiKey,
   type AuthorityRule,
   type Clock,
@@ -80,6 +81,7 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
   const made = makeKeyText();
   const { id, secretHash } = command.fingerprint ?? { id: made.id, secretHash: hashSecret(made.secret) };
   const owner = command.owner ?? id;
+  await claimRole(command, owner, primary.node, deps);
   const key = await deps.keys.insertKey(primary.node, {
     ...{ id, secretHash, name, owner, role, scopes, limits, expiresAtMs },
   });
@@ -130,13 +132,13 @@ async function tellReplication(what: string, primary: Primary, deps: KeysDeps): 
 
 async function requireRole(command: CreateCommand, node: string, deps: KeysDeps): Promise<void> {
   const { role } = command;
-  let facts = await deps.keys.readRole(node, role);
+  const access = accessOf(command.scopes);
+  let facts = await deps.keys.readRole(node, role, access);
   if (facts === null && command.createRole) {
-    await deps.keys.createRole(node, role, readPassword(command, deps));
-    facts = await deps.keys.readRole(node, role);
-    deps.note(
-      `The role ${role} was created. It may write receipts, and nothing else until you grant it more.`,
-    );
+    await deps.keys.createRole(node, role, access, readPassword(command, deps));
+    facts = await deps.keys.readRole(node, role, access);
+    const may = access === "write" ? "write receipts, and nothing else" : "read no table";
+    deps.note(`The role ${role} was created. It may ${may} until you grant it more.`);
   } else if (facts !== null && command.password.kind !== "none")
     throw badInput([`the role ${role} exists already, and its password is not changed here`]);
   if (facts === null) throw badInput([`the role ${role} does not exist (--create-role creates it)`]);
@@ -148,8 +150,30 @@ export function roleFaults(facts: RoleFacts): string[] {
   const faults: string[] = [];
   if (!facts.canLogin) faults.push("cannot log in (ALTER ROLE … LOGIN)");
   faults.push(...facts.faults);
-  if (!facts.isApplication) faults.push("lacks the rights of highwater_app (GRANT highwater_app TO …)");
   return faults;
+}
+
+const KINDS = { read: "keys that only read", write: "keys that may write" } as const;
+
+/** A role is one owner's, and for one kind of keys: what its sessions may do, and what they leave behind, is nobody else's. */
+async function claimRole(
+  { role, scopes }: CreateCommand,
+  owner: string,
+  node: string,
+  { keys, note }: KeysDeps,
+): Promise<void> {
+  const access = accessOf(scopes);
+  const claim = await keys.claimRole(node, role, { owner, access });
+  if (claim.owner !== owner || claim.access !== access)
+    throw badInput([
+      `the role ${role} belongs to the owner ${claim.owner}, for ${KINDS[claim.access]}, and this key is for the owner ${owner}, one of ${KINDS[access]}: --owner ${claim.owner} makes another key of that owner; another owner, or another kind of key, needs a role of its own`,
+    ]);
+  if (access === "write") return;
+  const unprotected = await keys.protect(node, role);
+  if (unprotected.length > 0)
+    note(
+      `WARNING: the role ${role} only reads, but the database lets it use more. unprotected: [${unprotected.join(", ")}]. Read how to take that away in docs/reference/keys.md.`,
+    );
 }
 
 function readPassword({ password }: CreateCommand, deps: KeysDeps): string | null {
