@@ -46,26 +46,27 @@ export const LOCKS: readonly Recipe[] = [
     item: "1",
     title: "a key blocks its own revocation by advisory locks",
     run: async (target) => {
-      const { reader, system } = target;
+      // A read key can take none of them.
+      const { writer, system } = target;
       const victim = await system.createKey({
         name: "to be revoked",
         owner: "acme",
         role: "acme_write",
         scopes: ["read", "write"],
       });
-      const open = await reader.begin({ readOnly: true });
+      const open = await writer.begin({});
       const statements = KEYS_OF_OLD.flatMap((key) => [
         `SELECT pg_advisory_xact_lock_shared(${String(key)})`,
         `SELECT U&"pg_advisory\\005flock"(${String(key)})`,
       ]);
       for (const [at, sql] of statements.entries())
-        await reader.call(open, "statements", { seq: at + 1, statements: ["SAVEPOINT s", sql, "RELEASE s"] });
+        await writer.call(open, "statements", { seq: at + 1, statements: ["SAVEPOINT s", sql, "RELEASE s"] });
       const id = /^hwk_([a-z0-9]+)_/.exec(victim)?.[1] ?? "";
       const revoked = await within(
         REVOKE_LIMIT_MS,
         target.keysCommand("revoke", id).catch((cause: unknown) => String(cause)),
       );
-      await reader.call(open, "rollback", { seq: statements.length + 1 });
+      await writer.call(open, "rollback", { seq: statements.length + 1 });
       return revoked === "too late" || /error|fail/i.test(revoked)
         ? `the revocation: ${revoked.slice(0, 200)}`
         : null;
