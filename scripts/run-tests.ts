@@ -28,6 +28,8 @@ const MARK = "HIGHWATER_TEST_RUN";
 /** Processes that were told to end may need a moment. */
 const GRACE_MS = 10_000;
 const POLL_MS = 100;
+/** No test takes a third of it; one that hangs must not take all the time that the others have. */
+const TEST_LIMIT_MS = 900_000;
 /** More than the folders of all clusters that run at once have ever needed. */
 const MEMORY_BYTES = 8 * 2 ** 30;
 const MEMORY_FOLDER = "/dev/shm";
@@ -76,6 +78,7 @@ const stream = run({
   // Node 24.21 can spin for ever while it ends by itself, in its clean-up of handles (seen once in a file whose tests had all
   // passed). What a test leaves running is looked for below, by process and folder.
   forceExit: true,
+  timeout: TEST_LIMIT_MS,
   signal: ending.signal,
   execArgv: [
     `--import=${new URL("test-flush.ts", import.meta.url).href}`,

@@ -55,8 +55,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a witness says more than it has seen",
     patch: {
       file: store("postgres/sql"),
-      find: "SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.epoch_sentinel s",
-      replace: "SELECT $1, s.id, pg_current_wal_insert_lsn() + 400000 FROM highwater.epoch_sentinel s",
+      find: "SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.current_epoch s",
+      replace: "SELECT $1, s.id, pg_current_wal_insert_lsn() + 400000 FROM highwater.current_epoch s",
     },
     faults: ["lose_unflushed", "lose_primary"],
   },
@@ -64,20 +64,20 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a connection that dies during COMMIT is a failure",
     patch: {
       file: gateway("outcomes"),
-      find: 'if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause);',
+      find: 'if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause, "wait_for_held");',
       replace:
         'if (cause.outcome === "unknown") throw new HighwaterError("statement_failed", { transactionId: attempt.id });',
     },
     faults: ["kill_primary", "crash_backend"],
   },
   {
-    name: "a used id runs again",
+    name: "a receipt is of one attempt instead of an id",
     patch: {
-      file: store("postgres/sql"),
-      find: "    AND s.id OPERATOR(pg_catalog.=) $2), $3, $4)`;",
-      replace: "    AND s.id OPERATOR(pg_catalog.=) $2), $3, $4) ON CONFLICT DO NOTHING`;",
+      file: store("postgres/plan"),
+      find: "const values = [spec.id, spec.tag, spec.epoch, String(spec.digest)];",
+      replace: "const values = [spec.id, crypto.randomUUID(), spec.epoch, String(spec.digest)];",
     },
-    faults: ["kill_gateway", "cut_link"],
+    faults: ["kill_gateway", "kill_primary"],
   },
   {
     name: "a broken promise is not noticed",
@@ -89,14 +89,12 @@ export const MUTANTS: readonly Mutant[] = [
     faults: ["older_primary", "promote_laggard"],
   },
   {
-    name: "a transaction commits in an epoch that has ended",
+    name: "a promoted replica is taken to have all of the old log",
     patch: {
-      file: store("postgres/sql"),
-      find: `VALUES ($1, (SELECT s.id FROM highwater.epoch_sentinel s
-  WHERE s.started_at OPERATOR(pg_catalog.=) pg_catalog.pg_postmaster_start_time()
-    AND s.id OPERATOR(pg_catalog.=) $2), $3, $4)`,
-      replace: "VALUES ($1, $2, $3, $4)",
+      file: store("fork"),
+      find: 'return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };',
+      replace: 'return { cause: "promotion", fork: (end + 100_000_000n) as Offset, limit: null };',
     },
-    faults: ["kill_primary", "zombie_primary"],
+    faults: ["lose_primary", "lose_region"],
   },
 ];
