@@ -68,7 +68,7 @@ export const MUTANTS: readonly Mutant[] = [
       replace:
         'if (cause.outcome === "unknown") throw new HighwaterError("statement_failed", { transactionId: attempt.id });',
     },
-    faults: ["kill_primary", "crash_backend"],
+    faults: ["cut_link", "kill_backend"],
   },
   {
     name: "a receipt is of one attempt instead of an id",
