@@ -61,16 +61,6 @@ export const MUTANTS: readonly Mutant[] = [
     faults: ["lose_unflushed", "lose_primary"],
   },
   {
-    name: "a connection that dies during COMMIT is a failure",
-    patch: {
-      file: gateway("outcomes"),
-      find: 'if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause, "wait_for_held");',
-      replace:
-        'if (cause.outcome === "unknown") throw new HighwaterError("statement_failed", { transactionId: attempt.id });',
-    },
-    faults: ["cut_link", "kill_backend"],
-  },
-  {
     name: "a receipt is of one attempt instead of an id",
     patch: {
       file: store("postgres/plan"),
