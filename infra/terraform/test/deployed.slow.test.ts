@@ -28,7 +28,6 @@ const SECRETS = {
   service: {
     PGPASSWORD: "service-0123456789abcdef0123456789abcdef",
     HIGHWATER_INTERNAL_SECRET: "internal-0123456789abcdef0123456789abcdef",
-    GATEWAY_SESSION_SECRET: "session-0123456789abcdef0123456789abcdef",
   },
   deployment: JSON.parse(TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT_KEYS) as unknown[],
   gateways: { [APP_ROLE]: "app-0123456789abcdef0123456789abcdef" },

@@ -2,7 +2,7 @@
 # the master's back from its secret, so that both have the same even when an apply breaks off between the two.
 
 ephemeral "aws_secretsmanager_random_password" "this" {
-  for_each = toset(["master", "service", "internal", "session", "deployment"])
+  for_each = toset(["master", "service", "internal", "deployment"])
 
   password_length     = 40
   exclude_punctuation = true
@@ -21,7 +21,6 @@ module "secrets" {
   master_password      = ephemeral.aws_secretsmanager_random_password.this["master"].random_password
   service_password     = ephemeral.aws_secretsmanager_random_password.this["service"].random_password
   internal_secret      = ephemeral.aws_secretsmanager_random_password.this["internal"].random_password
-  session_secret       = ephemeral.aws_secretsmanager_random_password.this["session"].random_password
   deployment_secret    = ephemeral.aws_secretsmanager_random_password.this["deployment"].random_password
   recovery_window_days = var.protected ? 30 : 0
 }

@@ -3,7 +3,7 @@
 locals {
   secrets = {
     master     = "Password of the database's master user; read by the set-up of roles only"
-    service    = "What gateways and trackers share: PGPASSWORD, HIGHWATER_INTERNAL_SECRET, GATEWAY_SESSION_SECRET"
+    service    = "What gateways and trackers share: PGPASSWORD, HIGHWATER_INTERNAL_SECRET"
     gateways   = "GATEWAY_ROLE_PASSWORDS: passwords of the login roles of API keys, by role, as JSON"
     deployment = "HIGHWATER_DEPLOYMENT_KEYS: schedule of the keys that sign tokens and tag receipts, as JSON"
   }
@@ -38,7 +38,6 @@ resource "aws_secretsmanager_secret_version" "service" {
   secret_string_wo = jsonencode({
     PGPASSWORD                = var.service_password
     HIGHWATER_INTERNAL_SECRET = var.internal_secret
-    GATEWAY_SESSION_SECRET    = var.session_secret
   })
   secret_string_wo_version = var.values_version
 }

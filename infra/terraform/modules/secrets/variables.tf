@@ -75,18 +75,6 @@ variable "internal_secret" {
   }
 }
 
-variable "session_secret" {
-  description = "Signs the header that pins an open transaction to its gateway: `GATEWAY_SESSION_SECRET`."
-  type        = string
-  sensitive   = true
-  ephemeral   = true
-
-  validation {
-    condition     = length(var.session_secret) >= 16
-    error_message = "Must have at least 16 characters."
-  }
-}
-
 variable "deployment_secret" {
   description = "Of the first key that signs tokens and tags receipts: `HIGHWATER_DEPLOYMENT_KEYS`. It is written once; `values_version` does not write it anew."
   type        = string

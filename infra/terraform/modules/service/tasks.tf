@@ -42,10 +42,7 @@ locals {
     { HIGHWATER_DEPLOYMENT_KEYS = var.secret_arns.deployment },
   )
   secrets = {
-    gateway = merge(local.shared_secrets, {
-      GATEWAY_SESSION_SECRET = "${var.secret_arns.service}:GATEWAY_SESSION_SECRET::"
-      GATEWAY_ROLE_PASSWORDS = var.secret_arns.gateways
-    })
+    gateway = merge(local.shared_secrets, { GATEWAY_ROLE_PASSWORDS = var.secret_arns.gateways })
     tracker = local.shared_secrets
   }
 

@@ -96,7 +96,6 @@ before(async () => {
     GATEWAY_AUTH: "keys",
     GATEWAY_KEY_REFRESH_MS: String(KEY_REFRESH_MS),
     GATEWAY_ROLE_POOL_SIZE: "4",
-    GATEWAY_SESSION_SECRET: "the same at all three gateways",
   };
   const start = (): Promise<TestGateway> => TestGateway.start(cluster, { env });
   [gateway, ...others] = await Promise.all([start(), start(), start()]);

@@ -11,7 +11,6 @@ variables {
   master_password      = "0123456789abcdef"
   service_password     = "0123456789abcdef"
   internal_secret      = "0123456789abcdef"
-  session_secret       = "0123456789abcdef"
   deployment_secret    = "0123456789abcdef0123456789abcdef"
 }
 
