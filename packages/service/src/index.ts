@@ -112,6 +112,7 @@ export { makeServer, type ServerOptions } from "./server.ts";
 export {
   hostOf,
   integer,
+  isLoopback,
   listOf,
   name,
   origins,

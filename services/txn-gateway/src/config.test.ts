@@ -100,3 +100,20 @@ test("secrets appear neither in the description nor in a fault", () => {
 test("each variable is named once", () => {
   assert.equal(new Set(VARIABLES).size, VARIABLES.length);
 });
+
+test("a gateway that others reach without a credential runs their SQL as an application's role, or does not start", () => {
+  const open = { ...GOOD, GATEWAY_HOST: "0.0.0.0", GATEWAY_AUTH: "none" };
+  const withAppUrl = (appUrl: (id: string) => string | undefined): string => {
+    const { nodes, levels } = JSON.parse(TOPOLOGY) as { nodes: { id: string }[]; levels: object };
+    return JSON.stringify({ levels, nodes: nodes.map((node) => ({ ...node, appUrl: appUrl(node.id) })) });
+  };
+  assert.match(faultsOf(open).join(), /^HIGHWATER_TOPOLOGY has no appUrl .* for a, b: GATEWAY_AUTH is none/);
+  const one = withAppUrl((id) => (id === "a" ? "postgresql://app@a/app" : undefined));
+  assert.match(faultsOf({ ...open, HIGHWATER_TOPOLOGY: one }).join(), / for b: /);
+  const same = withAppUrl((id) => `postgresql://svc@${id}/app`);
+  assert.match(faultsOf({ ...open, HIGHWATER_TOPOLOGY: same }).join(), / for a, b: /);
+  const good = withAppUrl((id) => `postgresql://app@${id}/app`);
+  assert.equal(load({ ...open, HIGHWATER_TOPOLOGY: good }).host, "0.0.0.0");
+  assert.equal(load({ ...open, GATEWAY_HOST: "127.0.0.1" }).host, "127.0.0.1");
+  assert.equal(load({ ...open, GATEWAY_AUTH: "keys" }).identity.keys, true);
+});

@@ -1,4 +1,5 @@
 // The environment as a frozen Config: every variable of the gateway, in one table.
+import { type Topology } from "@highwater/protocol";
 import {
   DEPLOYMENT_SETTINGS,
   describeSchedule,
@@ -8,6 +9,8 @@ import {
   identityVariables,
   type IdentitySettings,
   integer,
+  isAnonymous,
+  isLoopback,
   type Loaded,
   name,
   origins,
@@ -181,6 +184,8 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const identity = readIdentity(env, { prefix: "GATEWAY", host: values.host });
   const exposure = readExposure(env, readFile, values.topology);
   faults.push(...authority.faults, ...identity.faults, ...exposure.faults);
+  if (faults.length === 0 && isAnonymous(identity.settings) && !isLoopback(values.host))
+    faults.push(...openFaults(values.topology));
   const { maxResultBytes, resultMemoryBytes } = values;
   const leastBytes = RESULT_MEMORY_FACTOR * maxResultBytes;
   if (faults.length === 0 && resultMemoryBytes < leastBytes)
@@ -191,6 +196,17 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const shared = { authority: authority.settings, identity: identity.settings };
   const config = { ...values, ...shared, exposure: exposure.settings };
   return { ok: true, config: Object.freeze(config) };
+}
+
+/** Without authentication requests run as the role of `appUrl`, and without that as the service's own, which may change every table of it. */
+function openFaults({ nodes }: Topology): string[] {
+  const userOf = (url: string): string => (URL.canParse(url) ? new URL(url).username : "");
+  const bare = nodes.filter(({ url, appUrl }) => appUrl === undefined || userOf(appUrl) === userOf(url));
+  if (bare.length === 0) return [];
+  const names = bare.map(({ id }) => id).join(", ");
+  return [
+    `HIGHWATER_TOPOLOGY has no appUrl of another role than the service's own for ${names}: GATEWAY_AUTH is none and GATEWAY_HOST is not loopback, so all who can connect would run SQL as that role. Set appUrl, or GATEWAY_AUTH to keys or jwt`,
+  ];
 }
 
 /** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
