@@ -10,6 +10,7 @@ export {
   type Purpose,
   type Signature,
 } from "./deployment-keys/deployment-keys.ts";
+export { ScheduleCheck } from "./deployment-keys/schedule-check.ts";
 export {
   DEPLOYMENT_SETTINGS,
   type DeploymentKey,

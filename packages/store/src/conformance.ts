@@ -4,6 +4,7 @@ import { describe } from "node:test";
 import { type EpochId, type Statement, type TxnId } from "@highwater/protocol";
 import { authorityTests } from "./conformance/authority.ts";
 import { copyTests } from "./conformance/copies.ts";
+import { keyCheckTests } from "./conformance/key-checks.ts";
 import { promotionTests } from "./conformance/promotions.ts";
 import { receiptTests } from "./conformance/receipts.ts";
 import { replicaReadTests } from "./conformance/replica-reads.ts";
@@ -77,6 +78,7 @@ export function storeConformance(name: string, makeHarness: MakeHarness): void {
     restartTests(makeHarness);
     promotionTests(makeHarness);
     copyTests(makeHarness);
+    keyCheckTests(makeHarness);
     authorityTests(makeHarness);
   });
 }

@@ -16,6 +16,7 @@ import { isSlow, run } from "./memory/statements.ts";
 import { type MemoryWorld } from "./memory/world.ts";
 import {
   type Execution,
+  type KeyCheck,
   type MintRequest,
   type NodeReport,
   type Opening,
@@ -146,6 +147,18 @@ export class MemoryStore implements Store {
       requirePrimary(on);
       on.append([{ kind: "marks_raised", epoch, marks }]);
       on.flush();
+    });
+  }
+
+  keyChecks(node: string): Promise<readonly KeyCheck[]> {
+    return this.#call(node, "keyChecks", () => [...this.#world.keyChecks.values()]);
+  }
+
+  addKeyChecks(node: string, checks: readonly KeyCheck[]): Promise<void> {
+    return this.#call(node, "addKeyChecks", (on) => {
+      requirePrimary(on);
+      const { keyChecks } = this.#world;
+      for (const check of checks) if (!keyChecks.has(check.kid)) keyChecks.set(check.kid, check);
     });
   }
 

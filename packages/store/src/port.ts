@@ -293,6 +293,14 @@ export interface RetentionReport {
   readonly serverTimeMs: number;
 }
 
+/** What the store keeps of a key of the deployment. */
+export interface KeyCheck {
+  readonly kid: number;
+  readonly validFromMs: number;
+  /** A MAC by the key, as 32 hexadecimal digits. */
+  readonly value: string;
+}
+
 /** The sessions of all login roles together. */
 export interface PoolReport {
   readonly node: string;
@@ -364,6 +372,10 @@ export interface Store {
   giveUp(node: string, key: ReceiptKey, holder: string): void;
   /** Makes room for the receipts of the next ids, and drops those of ids older than `expireBeforeMs` if given. */
   maintain(node: string, request: { readonly expireBeforeMs: number | null }): Promise<RetentionReport>;
+  /** Of every key that a service of the deployment has published. For the primary. */
+  keyChecks(node: string): Promise<readonly KeyCheck[]>;
+  /** Adds those of keys that have none yet. For the primary. */
+  addKeyChecks(node: string, checks: readonly KeyCheck[]): Promise<void>;
   /** How busy the sessions are in which transactions run, of those that have been opened so far. */
   pools(): readonly PoolReport[];
   /** From now on the observer is told; there is one at most. */

@@ -4,6 +4,7 @@ import { HighwaterError, UNSERVED_HEADER } from "@highwater/protocol";
 import {
   Admission,
   Callers,
+  type DeploymentKeys,
   type Family,
   InternalAuthenticator,
   installCallers,
@@ -11,6 +12,7 @@ import {
   makeAuthenticator,
   makeDeploymentKeys,
   makeServer,
+  ScheduleCheck,
 } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
 import { type Config, exposureFaults, exposureLevelOf, leaseFaults } from "./config.ts";
@@ -60,12 +62,13 @@ interface Parts {
   readonly webhooks: Webhooks;
   readonly metrics: TrackerMetrics;
   readonly callers: Callers;
+  readonly schedule: ScheduleCheck;
   readonly stopping: AbortController;
 }
 
 export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
   const parts = makeParts(config, deps);
-  const { loop, stream, callers, events, webhooks, metrics, stopping } = parts;
+  const { loop, stream, callers, events, webhooks, metrics, schedule, stopping } = parts;
   let isStarted = false;
   const app = makeServer({
     ...{ bodyLimitBytes: config.bodyLimitBytes, log: deps.log, corsOrigins: config.corsOrigins },
@@ -89,6 +92,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       callers.start();
       await events.start();
       await loop.start();
+      schedule.start();
       webhooks.start();
       isStarted = true;
       followLevels(config, deps, parts);
@@ -114,6 +118,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       stopping.abort();
       deps.topologyFile?.stop();
       loop.stop();
+      schedule.stop();
       callers.stop();
       stream.close();
       await webhooks.close();
@@ -185,12 +190,27 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const desk = new VerdictDesk({
     ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens: keys, maxWaitingPerKey },
   });
+  const schedule = makeSchedule(keys, deps, loop);
   metrics.register({
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), told, events },
     ...{ isBlind: () => loop.sight.isBlind },
     ...{ streams: () => stream.size, identity: { name: config.name, region: config.region } },
   });
-  return { loop, stream, desk, told, events, webhooks, metrics, callers, stopping };
+  return { loop, stream, desk, told, events, webhooks, metrics, callers, schedule, stopping };
+}
+
+function makeSchedule(
+  keys: DeploymentKeys,
+  { store, clock, log }: TrackerDeps,
+  loop: TrackerLoop,
+): ScheduleCheck {
+  return new ScheduleCheck({
+    ...{ keys, store, clock, log },
+    primary: () => {
+      const { standing } = loop.state;
+      return standing.kind === "reigning" ? standing.node : null;
+    },
+  });
 }
 
 /** Events and webhooks: what is recorded of the first is enqueued for the second in the same transaction. */
@@ -260,6 +280,7 @@ function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, part
   healthRoutes(app, {
     loop,
     isStopping: () => stopping.signal.aborted,
+    scheduleFault: () => parts.schedule.fault,
     metrics: () => metrics.render() + webhooks.metrics.render(),
   });
 }

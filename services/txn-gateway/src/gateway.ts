@@ -6,7 +6,9 @@ import {
   GATEWAY,
   hostOf,
   makeAuthenticator,
+  type DeploymentKeys,
   makeDeploymentKeys,
+  ScheduleCheck,
   registerProcess,
 } from "@highwater/service";
 import { makeAuthorityRule, sleep } from "@highwater/store";
@@ -68,6 +70,7 @@ export class Gateway {
   readonly #active: ActiveTransactions;
   readonly #config: Config;
   readonly #tokens: Tokens;
+  readonly #schedule: ScheduleCheck;
   readonly #rules: RequestRules & { levels: readonly string[] };
   #contactMs: number;
   #watching = false;
@@ -78,8 +81,8 @@ export class Gateway {
     this.#config = config;
     const keys = makeDeploymentKeys(config, deps.clock);
     this.#tokens = new Tokens(keys, (epoch) => this.primary.parentOf(epoch));
-    const { maxWaitMs, topology } = config;
-    this.#rules = { levels: Object.keys(topology.levels), maxWaitMs, tokens: keys };
+    this.#schedule = this.#makeSchedule(keys);
+    this.#rules = { levels: Object.keys(config.topology.levels), maxWaitMs: config.maxWaitMs, tokens: keys };
     this.#contactMs = deps.clock.monotonicMs();
     this.#active = new ActiveTransactions(deps.clock);
     this.#memory = new ResultMemory(config.resultMemoryBytes);
@@ -153,6 +156,14 @@ export class Gateway {
     });
   }
 
+  #makeSchedule(keys: DeploymentKeys): ScheduleCheck {
+    const { store, clock, log } = this.#deps;
+    return new ScheduleCheck({
+      ...{ keys, store, clock, log },
+      primary: () => this.primary.reign?.node ?? null,
+    });
+  }
+
   #makeCallers(config: Config): Callers {
     const { clock } = this.#deps;
     const authenticator = makeAuthenticator(config.identity, this.#deps, () => this.primary.reign);
@@ -207,6 +218,7 @@ export class Gateway {
 
   start(): void {
     this.callers.start();
+    this.#schedule.start();
     this.#deps.topologyFile?.start({
       metrics: this.metrics,
       faultsOf: ({ levels }) =>
@@ -233,6 +245,11 @@ export class Gateway {
   /** No tracker was found that hears from the primary: nothing can be answered as durable. */
   get isBlind(): boolean {
     return this.#stream.isBlind;
+  }
+
+  /** Why it must not work with its keys; null while they are those of the other services. */
+  get scheduleFault(): string | null {
+    return this.#schedule.fault;
   }
 
   get isStopping(): boolean {
@@ -264,6 +281,7 @@ export class Gateway {
     await this.interactive.stop();
     this.#deps.topologyFile?.stop();
     this.callers.stop();
+    this.#schedule.stop();
     this.#stream.stop();
     this.#flush.stop();
     this.primary.stop();
@@ -299,7 +317,7 @@ export class Gateway {
     metrics.read(GATEWAY.durabilityWaits, () => marks.waiting);
     metrics.read(GATEWAY.unknownOutcomesOpen, () => metrics.settling);
     metrics.read(GATEWAY.splitBrain, () => (primary.authority.kind === "split" ? 1 : 0));
-    metrics.read(GATEWAY.ready, () => (primary.reign === null ? 0 : 1));
+    metrics.read(GATEWAY.ready, () => (primary.reign === null || this.scheduleFault !== null ? 0 : 1));
     metrics.read(GATEWAY.epoch, () =>
       primary.reign === null ? 0 : (primary.recordOf(primary.reign.epoch)?.seq ?? 0),
     );

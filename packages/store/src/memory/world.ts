@@ -3,7 +3,7 @@
 // The physics are PostgreSQL's where they decide a verdict: offsets are reused after a crash, a timeline is a mere number, a
 // replica of another history goes on to report positions, and a copy of a cleanly stopped node starts without a recovery.
 import { type EpochId, type Offset } from "@highwater/protocol";
-import { type ReceiptKey, type StoreNode } from "../port.ts";
+import { type KeyCheck, type ReceiptKey, type StoreNode } from "../port.ts";
 import { receiptName } from "./history.ts";
 import { MemoryNode, type MemorySnapshot } from "./node.ts";
 
@@ -33,6 +33,8 @@ export class MemoryWorld {
   fate: (call: Call) => Fate = () => "answered";
   /** Called between a COMMIT and the reading of its position: whatever it does to the node's log is above the commit. */
   afterCommit: (node: string) => void = () => undefined;
+  /** By kid. In no history: keys of a deployment change once in months. */
+  readonly keyChecks = new Map<number, KeyCheck>();
   readonly #nodes = new Map<string, MemoryNode>();
   readonly #synchronous = new Map<string, ReadonlySet<string>>();
   #names = 0;

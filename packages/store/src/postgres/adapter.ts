@@ -11,6 +11,7 @@ import { type Clock } from "../clock.ts";
 import {
   type Adoption,
   type Execution,
+  type KeyCheck,
   type MintRequest,
   type NodeReport,
   type Opening,
@@ -52,10 +53,12 @@ import { type Canceller, enter } from "./session.ts";
 import { SharedWrites } from "./shared-writes.ts";
 import { Shares } from "./shares.ts";
 import {
+  ADD_KEY_CHECKS,
   BEFORE_RESTORE,
   CANCEL,
   DISOWN_SENTINEL,
   HELP_FLUSH,
+  KEY_CHECKS,
   NEWEST_WITNESS,
   RAISE_FINAL_MARKS,
   RETENTION,
@@ -439,6 +442,22 @@ export class PostgresStore implements Store {
       await maintainPartitions(client, this.#retention(), request.expireBeforeMs);
       return readRetention(client);
     });
+  }
+
+  async keyChecks(node: string): Promise<readonly KeyCheck[]> {
+    const { rows } = await this.#of(node).lookUp.run((client) =>
+      client.query<{ kid: number; valid_from_ms: string; value: string }>(KEY_CHECKS),
+    );
+    return rows.map(({ kid, valid_from_ms, value }) => ({ kid, validFromMs: Number(valid_from_ms), value }));
+  }
+
+  async addKeyChecks(node: string, checks: readonly KeyCheck[]): Promise<void> {
+    const columns = [
+      checks.map(({ kid }) => kid),
+      checks.map(({ validFromMs }) => validFromMs),
+      checks.map(({ value }) => value),
+    ];
+    await this.#of(node).lookUp.run((client) => client.query(ADD_KEY_CHECKS, columns));
   }
 
   pools(): PoolReport[] {

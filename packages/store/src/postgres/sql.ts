@@ -110,6 +110,14 @@ FROM highwater.epoch e WHERE e.id = $1`;
 /** $1 epoch. From now on its row is one that was written elsewhere. */
 export const DISOWN_SENTINEL = "UPDATE highwater.epoch_sentinel SET writer = '0' WHERE id = $1";
 
+export const KEY_CHECKS = `SELECT kid, floor(extract(epoch FROM valid_from) * 1000)::text AS valid_from_ms,
+  encode(check_value, 'hex') AS value FROM highwater.deployment_key`;
+
+/** $1 kids, $2 milliseconds since 1970, $3 values. */
+export const ADD_KEY_CHECKS = `INSERT INTO highwater.deployment_key (kid, valid_from, check_value)
+SELECT g.kid, to_timestamp(g.ms / 1000), decode(g.value, 'hex')
+FROM unnest($1::smallint[], $2::float8[], $3::text[]) AS g (kid, ms, value) ON CONFLICT (kid) DO NOTHING`;
+
 /** $1 node, $2 timeline. `fits`: the same process of the same server began it. */
 export const UNFINISHED_EPOCH = `SELECT id::text, seq::text, previous::text, supersedes::text[] AS supersedes,
   node = $1 AND timeline = $2 AND started_at = pg_postmaster_start_time() AS fits

@@ -7,10 +7,15 @@ import { type TrackerLoop } from "../shell/loop.ts";
 export interface HealthParts {
   readonly loop: TrackerLoop;
   readonly isStopping: () => boolean;
+  /** Why it must not work with its keys; null while they are those of the other services. */
+  readonly scheduleFault: () => string | null;
   readonly metrics: () => string;
 }
 
-export function healthRoutes(app: FastifyInstance, { loop, isStopping, metrics }: HealthParts): void {
+export function healthRoutes(
+  app: FastifyInstance,
+  { loop, isStopping, scheduleFault, metrics }: HealthParts,
+): void {
   app.get("/healthz", () => ({ status: "ok" }));
 
   app.get("/readyz", () => {
@@ -20,6 +25,9 @@ export function healthRoutes(app: FastifyInstance, { loop, isStopping, metrics }
       throw new HighwaterError("primary_unavailable", {
         detail: `${standing.node} has not answered for ${String(Math.round(loop.sight.unansweredMs))} ms; check this tracker's way to it, and its role.`,
       });
+    const fault = scheduleFault();
+    if (standing.kind === "reigning" && fault !== null)
+      throw new HighwaterError("primary_unavailable", { detail: fault });
     if (standing.kind === "reigning")
       return { status: "ready", primary: standing.node, epoch: standing.epoch, ...waiting(loop.state) };
     throw new HighwaterError(standing.split ? "split_brain" : "primary_unavailable", {

@@ -11,6 +11,8 @@ export function healthRoutes(app: FastifyInstance, gateway: Gateway): void {
       throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
     const { reign } = gateway.primary;
     if (reign === null) throw gateway.primary.refusal();
+    if (gateway.scheduleFault !== null)
+      throw new HighwaterError("primary_unavailable", { detail: gateway.scheduleFault });
     if (gateway.isBlind)
       throw new HighwaterError("marks_unavailable", {
         detail:

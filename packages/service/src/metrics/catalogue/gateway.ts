@@ -11,7 +11,7 @@ const TRACKER = "host and port of a tracker";
 
 export const GATEWAY = {
   ready: gauge("highwater_gateway_ready", {
-    help: "1 while there is an authoritative primary.",
+    help: "1 while there is an authoritative primary, and the deployment keys are those of the other services.",
     question: "Can this gateway commit?",
   }),
   splitBrain: gauge("highwater_gateway_split_brain", {
