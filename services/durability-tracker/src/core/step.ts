@@ -19,6 +19,7 @@ import { placeAdrift, repositionAll } from "./placing.ts";
 import { noticeBrokenPromises } from "./promises.ts";
 import { askForProof, publishProven, takeNoReceipts, takeReceipts } from "./proof.ts";
 import { noticeStalls } from "./stalls.ts";
+import { takeWitnesses } from "./survivors.ts";
 import { type Effect, type Step, type TrackerEvent, type TrackerState } from "./types.ts";
 import { takeWords } from "./words.ts";
 
@@ -77,6 +78,9 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       return;
     case "told_elsewhere":
       takeWords(state, event.words, effects);
+      return;
+    case "witnesses_read":
+      takeWitnesses(state, event, effects);
       return;
     case "flush_helped":
       // The help of an earlier reign may be hanging on a dead node; its end says nothing of the one in flight now.

@@ -77,6 +77,8 @@ const happen: Record<EventKind, (it: Driven) => void> = {
         }),
   receipts_unread: (it) => it.send({ kind: "receipts_unread", request: it.reads.shift()?.request ?? 999 }),
   told_elsewhere: (it) => it.tellElsewhere(1, 1, { verdicts: { disk: "broken" } }),
+  witnesses_read: (it) =>
+    it.send({ kind: "witnesses_read", epoch: epochId(1), reached: new Map([["c", off(90)]]) }),
   flush_helped: (it) => it.send({ kind: "flush_helped" }),
   configured: (it) => {
     const { levels, exposureLevel } = it.state.config;
@@ -99,6 +101,7 @@ const same = (state: EntryStateKind): Record<EventKind, Expected> => ({
   receipts_read: state,
   receipts_unread: state,
   told_elsewhere: "gone",
+  witnesses_read: state,
   flush_helped: state,
   configured: state,
   durable_wanted: state,
@@ -120,6 +123,7 @@ const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
     receipts_read: "intent",
     receipts_unread: "intent",
     told_elsewhere: "intent",
+    witnesses_read: "intent",
     flush_helped: "intent",
     configured: "intent",
     durable_wanted: "intent",
@@ -138,6 +142,7 @@ const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
     receipts_read: "pending",
     receipts_unread: "pending",
     told_elsewhere: "pending",
+    witnesses_read: "pending",
     flush_helped: "pending",
     configured: "pending",
     durable_wanted: "pending",
@@ -199,6 +204,7 @@ test("SPEC.md names tests that exist", () => {
     "synchronous",
     "losses",
     "held",
+    "survivors",
     "presented",
   ].map((name) => `${name}.test.ts`);
   const sources = [

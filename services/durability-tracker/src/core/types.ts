@@ -333,6 +333,13 @@ export type TrackerEvent =
   | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
   /** Another tracker has told them as broken: see words.ts. */
   | { readonly kind: "told_elsewhere"; readonly nowMs: number; readonly words: readonly Published[] }
+  /** Of an ended epoch, by replicas that have followed none since: up to where each has its log. */
+  | {
+      readonly kind: "witnesses_read";
+      readonly nowMs: number;
+      readonly epoch: EpochId;
+      readonly reached: ReadonlyMap<string, Offset>;
+    }
   /** `epoch`: of the help that has ended; when it is left out, the help that is in flight. */
   | { readonly kind: "flush_helped"; readonly nowMs: number; readonly epoch?: EpochId }
   /** Other levels, or other rules for them. A level whose rule has changed keeps its mark: it was true of the rule before. */

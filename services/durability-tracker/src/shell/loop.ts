@@ -39,6 +39,7 @@ import { type LedgerFile } from "./ledger-file.ts";
 import { saveEffect, saveMarks } from "./saving.ts";
 import { SharedMarks } from "./shared-marks.ts";
 import { Sight } from "./sight.ts";
+import { Survivors } from "./survivors.ts";
 
 export interface LoopDeps {
   readonly store: Store;
@@ -94,6 +95,7 @@ export class TrackerLoop {
   /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
   readonly #acting = new Set<string>();
   readonly #shared: SharedMarks;
+  readonly #survivors: Survivors;
   readonly sight: Sight;
   readonly #newcomers = new Map<string, string>();
   #marksSavedAtMs = 0;
@@ -106,6 +108,12 @@ export class TrackerLoop {
     this.#deps = deps;
     const { store, clock, log } = deps;
     this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.nudge() });
+    this.#survivors = new Survivors({
+      ...{ store, clock },
+      onRead: (epoch, reached) => {
+        this.dispatch({ kind: "witnesses_read", nowMs: clock.monotonicMs(), epoch, reached });
+      },
+    });
     this.#listener = listener;
     this.sight = new Sight(clock, (isBlind) => {
       log[isBlind ? "warn" : "info"](isBlind ? "primary_out_of_sight" : "primary_in_sight", {
@@ -213,6 +221,7 @@ export class TrackerLoop {
     const { standing } = this.#state;
     if (standing.kind === "reigning" && standing.node === report.node && report.current === standing.epoch)
       this.#shared.share(report, this.#state);
+    this.#survivors.look(report, this.#state);
   }
 
   #followAuthority(authority: Authority): void {
@@ -364,6 +373,10 @@ export class TrackerLoop {
         void this.#readReceipts(effect);
         return false;
       case "save_marks":
+        if (effect.epoch !== this.#reigning()) {
+          saveEffect(ledger, this.#state, effect);
+          return false;
+        }
         // With every mark that lets something go they are saved anyway.
         this.#hasUnsavedMarks = true;
         if (this.#deps.clock.monotonicMs() - this.#marksSavedAtMs >= SAVE_MARKS_MS) this.#saveMarks();

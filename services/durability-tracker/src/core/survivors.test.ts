@@ -1,0 +1,68 @@
+// Goal: what only a dead tracker had told is learned from the log of a replica that did not follow the next epoch.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Driven, epochId, off, record } from "../../test/support/core.ts";
+
+const first = record(1);
+const second = record(2, { node: "b", cause: "promotion", fork: 50, start: 60 });
+const LEVELS = ["disk", "zone", "region", "global"];
+const verdicts = (it: Driven): string[] => LEVELS.map((level) => it.verdict(1, 1, 80, level));
+
+/** Nothing was ever heard of any disk in the first epoch. */
+function deaf(): Driven {
+  const it = new Driven();
+  it.reign(first);
+  it.position(1, 1, 80);
+  for (const node of ["c", "d"]) {
+    it.report(node, [first]);
+    it.send({ kind: "node_unreachable", node });
+  }
+  return it;
+}
+
+function read(it: Driven, epoch: number, reached: Record<string, number>): void {
+  const offsets = Object.entries(reached).map(([node, offset]) => [node, off(offset)] as const);
+  it.send({ kind: "witnesses_read", epoch: epochId(epoch), reached: new Map(offsets) });
+}
+
+test("a promise that only a survivor's log tells of is broken, also after its loss was told", () => {
+  const before = deaf();
+  before.reign(first, second);
+  read(before, 1, { c: 85 });
+  before.answer(75);
+  before.positions(80);
+  // Of a disk that promises nothing about what happened nothing is learned.
+  assert.deepEqual(verdicts(before), ["lost", "broken", "broken", "lost"]);
+
+  const after = deaf();
+  after.reign(first, second);
+  after.answer(75);
+  after.positions(80);
+  assert.deepEqual(verdicts(after), ["lost", "lost", "lost", "lost"]);
+  read(after, 1, { c: 79 });
+  assert.deepEqual(verdicts(after), ["lost", "lost", "lost", "lost"], "it lacks the transaction");
+  read(after, 1, { c: 85 });
+  assert.deepEqual(verdicts(after), ["lost", "broken", "broken", "lost"]);
+  assert.deepEqual(
+    after.published.map(({ verdicts: told }) => told["region"]),
+    ["lost", "broken"],
+  );
+  assert.equal(after.effects.filter(({ kind }) => kind === "save_marks").length > 0, true);
+});
+
+test("of an epoch that has not ended no survivor tells anything", () => {
+  const it = deaf();
+  read(it, 1, { c: 85 });
+  read(it, 7, { c: 85 });
+  assert.deepEqual(verdicts(it), ["pending", "pending", "pending", "pending"]);
+});
+
+test("survivors in too few regions prove nothing for a level that asks for more", () => {
+  const it = deaf();
+  it.reign(first, second);
+  // In the region of the primary, and in another zone of it.
+  read(it, 1, { d: 85 });
+  it.answer(75);
+  it.positions(80);
+  assert.deepEqual(verdicts(it), ["lost", "broken", "lost", "lost"]);
+});

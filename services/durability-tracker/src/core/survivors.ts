@@ -1,0 +1,39 @@
+// What survivors of an ended epoch prove of its marks: a replica that did not follow the next one still has the old log, and the
+// witnesses' rows in it say up to where. A promise that only a dead tracker had told is learned so.
+import { type EpochId, type Offset } from "@highwater/protocol";
+import { learnPromises } from "./learned.ts";
+import { markIn, markOf, type PositionOf } from "./marks.ts";
+import { NOT_SYNCHRONOUS } from "./synchronous.ts";
+import { type Effect, type TrackerState } from "./types.ts";
+import { hasEnded } from "./verdict.ts";
+
+/** `reached`: by node, up to where it has the epoch's log on disk. */
+export function takeWitnesses(
+  state: TrackerState,
+  { epoch, reached }: { readonly epoch: EpochId; readonly reached: ReadonlyMap<string, Offset> },
+  effects: Effect[],
+): void {
+  const primary = state.nodes.get(state.epochs.get(epoch)?.node ?? "")?.site;
+  // While an epoch lives, streams that are confirmed say more.
+  if (primary === undefined || !hasEnded(state, epoch)) return;
+  // A primary sends nothing that it has not flushed itself.
+  const sent = [...reached.values()].reduce<Offset | null>(
+    (most, offset) => (most === null || offset > most ? offset : most),
+    null,
+  );
+  const positionOf: PositionOf = ({ site }) =>
+    site.id === primary.id ? sent : (reached.get(site.id) ?? null);
+  const marks = state.marks.get(epoch) ?? new Map<string, Offset>();
+  let isRaised = false;
+  for (const { name, rule } of state.config.levels) {
+    const mark = markOf(rule, state.nodes.values(), primary, positionOf, NOT_SYNCHRONOUS);
+    if (mark === null || mark <= (markIn(state, epoch, name) ?? -1n)) continue;
+    marks.set(name, mark);
+    isRaised = true;
+  }
+  if (!isRaised) return;
+  state.marks.set(epoch, marks);
+  effects.push({ kind: "save_marks", epoch });
+  const successors = state.epochs.records().filter(({ previous }) => previous === epoch);
+  learnPromises(state, successors, effects);
+}
