@@ -138,7 +138,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a loss is told before its tombstone is safe",
     patch: {
       file: core("proof"),
-      find: `if (level === undefined || mark === null || mark < asOf.offset) continue;`,
+      find: `if (level === undefined || !hasReached(state, level, asOf)) continue;`,
       replace: `if (level === undefined) continue;`,
     },
   },

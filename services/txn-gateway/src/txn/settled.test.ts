@@ -24,6 +24,7 @@ test("a receipt of a commit names its attempt, and a position that was read afte
     attempt: EPOCH_A,
     epoch: EPOCH_B,
     offset: 7n,
+    isFirst: true,
     digest: 3n,
   });
 });

@@ -347,7 +347,7 @@ describe("a gateway that ends", () => {
     assert.equal(replayed.body.position.epoch, body.position.epoch);
     const late = problemOf(await done.send("rollback", { seq: 2 }, { on: second }));
     assert.deepEqual([late.code, late.outcome], ["out_of_sequence", "applied"]);
-    const forgotten = await bench.start({ ...env, HIGHWATER_DEPLOYMENT: "another" });
+    const forgotten = await bench.stranger(env);
     const unknown = problemOf(await done.send("commit", { seq: 1 }, { on: forgotten }));
     assert.deepEqual([unknown.code, unknown.outcome], ["transaction_not_open", "unknown"]);
     await second.close();

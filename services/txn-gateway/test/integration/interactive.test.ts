@@ -283,7 +283,7 @@ describe("the header", () => {
   });
 
   it("of another gateway of the deployment: 421, and the transaction goes on where it is", async () => {
-    const [sister, stranger] = [await bench.start(), await bench.start({ HIGHWATER_DEPLOYMENT: "another" })];
+    const [sister, stranger] = [await bench.start(), await bench.stranger()];
     const open = await gateway.open(statementsOf([note(160)]));
     const sent = problemOf(await open.send("commit", { seq: 1 }, { on: sister }));
     assert.deepEqual(

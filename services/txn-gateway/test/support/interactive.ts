@@ -38,6 +38,17 @@ export class Bench {
     return startPatient(this.cluster, env, options);
   }
 
+  /** A gateway of another deployment on the same database. It is never ready; this one has found out why. */
+  async stranger(env: GatewayOptions["env"] = {}): Promise<TestGateway> {
+    const started = await TestGateway.start(this.cluster, {
+      env: { ...PATIENT, ...env, HIGHWATER_DEPLOYMENT: "another" },
+    });
+    await eventually("it knows the primary, and that its keys differ", () =>
+      Promise.resolve(started.logLines.some((line) => line.includes("deployment_keys_differ"))),
+    );
+    return started;
+  }
+
   async close(): Promise<void> {
     await this.gateway.close();
     await this.cluster.close();
