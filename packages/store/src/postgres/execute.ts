@@ -4,11 +4,10 @@ import { type EpochId, HighwaterError, type Offset, type StatementResult } from 
 import { type Execution, type TransactionSpec } from "../port.ts";
 import { cutShort, failureOf, receiptRefusal, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
-import { bodyOf, type Head, headOf, type Manner, quiet, type Tail, tailOf } from "./plan.ts";
+import { bodyOf, type Head, headOf, type Manner, POSITION_STEP, type Tail, tailOf } from "./plan.ts";
 import { type ReadPositions } from "./read-positions.ts";
 import { type Canceller, type PipelineRun, rollBack, runPipeline, type Session } from "./session.ts";
 import { DISCARD_ALL } from "./reset.ts";
-import { POSITION } from "./sql.ts";
 import { CANCELLED, endsSession, isStalePlan } from "./sqlstate.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 
@@ -23,6 +22,11 @@ export interface ExecutionParts {
   readonly signal: AbortSignal | undefined;
 }
 
+/** The position, in a message of its own. */
+export const READ_POSITION: PipelineRun = {
+  ...{ steps: [POSITION_STEP], maxBytes: 0, fieldDetails: false, signal: undefined, leaves: "I" },
+};
+
 /** A transaction and everything that is sent for it. */
 export interface Planned {
   readonly spec: TransactionSpec;
@@ -31,9 +35,14 @@ export interface Planned {
   readonly run: PipelineRun;
 }
 
-export function planOf(spec: TransactionSpec, signal: AbortSignal | undefined): Planned {
+/** `sharesPosition`: what is sent does not read the position of a write; see `withShared`. */
+export function planOf(
+  spec: TransactionSpec,
+  signal: AbortSignal | undefined,
+  sharesPosition = false,
+): Planned {
   const head = headOf(spec);
-  const tail = tailOf(spec);
+  const tail = tailOf(spec, sharesPosition);
   const steps = [...head.steps, ...bodyOf(spec.statements, spec), ...tail.steps];
   const { maxBytes, fieldDetails, meter, readOnly } = spec;
   const limits = { maxBytes, fieldDetails, meter, leaves: "I" as const };
@@ -117,6 +126,18 @@ export function cutStatement(results: readonly StatementResult[]): number {
   return found < 0 ? results.length : found;
 }
 
+/** The outcome of a write whose position was read behind it and others: as if it had been read behind it alone. */
+export async function withShared(
+  { spec, head, tail }: Planned,
+  own: PipelineOutcome,
+  read: Promise<PipelineOutcome>,
+): Promise<PipelineOutcome> {
+  const isCommitted = own.results.length === head.steps.length + spec.statements.length + tail.steps.length;
+  if (spec.readOnly || own.error !== null || !isCommitted) return own;
+  const { results, error, status } = await read;
+  return { ...own, results: [...own.results, ...results], error, status };
+}
+
 function isUndone(session: Session, error: DatabaseError, isBeforeCommit: boolean): boolean {
   if (!isBeforeCommit || endsSession(error.severity)) return false;
   if (error.code === undefined || !isStalePlan(error.code, error.routine)) return false;
@@ -181,8 +202,9 @@ export function endedAt(
 }
 
 /**
- * When COMMIT was answered and only the position behind it was refused (a cancellation came late, or the transaction has left
- * its session with a role that may not ask), the position is read again, in a session without its traces.
+ * When COMMIT was answered and only the position behind it was refused, the position is read again: behind the end of another
+ * transaction that has failed in between, or, when a cancellation came late or the transaction has left its session with a role that may
+ * not ask, in a session without its traces.
  */
 export async function withPosition(
   session: Session,
@@ -192,15 +214,14 @@ export async function withPosition(
 ): Promise<PipelineOutcome> {
   const { error, results } = outcome;
   if (error === null || results.length !== commitAt + 1 || endsSession(error.severity)) return outcome;
-  const reading = {
-    ...{ steps: [quiet(POSITION)], maxBytes: 0, fieldDetails: false, signal: undefined },
-    leaves: "I" as const,
-  };
   for (let attempt = 0; attempt < MAX_POSITION_READS && !session.isLost; attempt++) {
     try {
-      await session.client.query(DISCARD_ALL);
-      session.prepared.forget();
-      const again = await runPipeline(session, canceller, reading);
+      if (attempt === 0 && outcome.status === "E") await session.client.query("ROLLBACK");
+      else {
+        await session.client.query(DISCARD_ALL);
+        session.prepared.forget();
+      }
+      const again = await runPipeline(session, canceller, READ_POSITION);
       if (again.error === null) return { ...again, results: [...results, ...again.results] };
     } catch {
       // The same cancellation may have come in between; a connection that has ended says so above.

@@ -28,7 +28,8 @@ export function quiet(sql: string, params: readonly (string | null)[] = []): Ste
   return params.length === 0 ? { ...step, isFixed: true } : step;
 }
 
-const COMMIT_STEPS: readonly Step[] = [quiet(COMMIT_EARLY), quiet(COMMIT), quiet(POSITION)];
+const COMMIT_STEPS: readonly Step[] = [quiet(COMMIT_EARLY), quiet(COMMIT)];
+export const POSITION_STEP = quiet(POSITION);
 const END_STEPS: readonly Step[] = [quiet(COMMIT)];
 const SNAPSHOT_STEP = quiet(SNAPSHOT_POSITION);
 /** Only before its first snapshot can a transaction that reads be turned into one that writes, and writes no receipt. */
@@ -89,18 +90,23 @@ export function limitSteps(limits: {
 
 export interface Tail {
   readonly steps: readonly Step[];
-  /** Index in `steps` of COMMIT, and of the step that reads the position, if any. */
+  /** Index among the results of COMMIT, and of the step that reads the position, if any. */
   readonly commit: number;
   readonly position: number | null;
 }
 
-const WRITE_TAIL: Tail = { steps: COMMIT_STEPS, commit: 1, position: 2 };
+const WRITE_TAIL: Tail = { steps: [...COMMIT_STEPS, POSITION_STEP], commit: 1, position: 2 };
+/** The position comes as well, from a step that several transactions share. */
+const SHARED_WRITE_TAIL: Tail = { ...WRITE_TAIL, steps: COMMIT_STEPS };
 const READ_TAIL: Tail = { steps: END_STEPS, commit: 0, position: null };
 const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, position: 1 };
 
-/** What comes behind the last statement. */
-export function tailOf({ readOnly, isolation }: Pick<Manner, "readOnly" | "isolation">): Tail {
-  if (!readOnly) return WRITE_TAIL;
+/** What comes behind the last statement. `sharesPosition`: the position of a write is read behind later ones. */
+export function tailOf(
+  { readOnly, isolation }: Pick<Manner, "readOnly" | "isolation">,
+  sharesPosition = false,
+): Tail {
+  if (!readOnly) return sharesPosition ? SHARED_WRITE_TAIL : WRITE_TAIL;
   return isolation === "read committed" ? LATE_READ_TAIL : READ_TAIL;
 }
 

@@ -11,11 +11,13 @@ import {
   outcomeOf,
   type Planned,
   planOf,
+  READ_POSITION,
   replannedTooOften,
+  withShared,
 } from "./execute.ts";
 import { Pace } from "./pace.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
-import { enter, rollBack, runTogether, type Session } from "./session.ts";
+import { type Canceller, enter, type PipelineRun, rollBack, runTogether, type Session } from "./session.ts";
 import { CANCELLED } from "./sqlstate.ts";
 import { cancelledFor, principalOf, type WritePool } from "./write-pool.ts";
 
@@ -42,6 +44,11 @@ interface Waiting {
 
 /** More would gain little, and whoever is last waits for all of them. */
 const TOGETHER_MAX = 16;
+/**
+ * Of those, so many share one reading of the position behind them: it costs the server a third of a small transaction. Who comes first
+ * of them is answered when the last has ended.
+ */
+const ONE_POSITION = 4;
 /**
  * So many sessions, each with several quick transactions on their way, keep a database as busy as one process can; over more
  * of them the same transactions only get in each other's way, and each write carries less.
@@ -178,32 +185,31 @@ export class SharedWrites {
   async #serveBatch(session: Session): Promise<boolean> {
     const batch = this.#take();
     const { parts, clock } = this.#options;
-    const planned = batch.map(({ spec, signal }) => planOf(spec, signal));
+    const sharesPosition = batch.length > 1 && batch.some(({ spec }) => !spec.readOnly);
+    const planned = batch.map(({ spec, signal }) => planOf(spec, signal, sharesPosition));
     let lastMs = clock.monotonicMs();
     const observer = this.#options.observer();
     if (observer !== null) for (const { sinceMs } of batch) observer.onWaited(lastMs - sinceMs);
     enter(session, principalOf(batch[0]?.spec));
-    const { outcomes: running, isReset } = runTogether(
-      session,
-      parts.canceller,
-      planned.map(({ run }) => run),
-    );
+    const { answers, isReset } = sendTogether(session, parts.canceller, { planned, sharesPosition });
     // None of them may reject unheard while an earlier one is looked at.
-    const outcomes = running.map((one, at) =>
-      outcomeOf(session, planned[at] as Planned, one, parts.canceller).catch(asError),
-    );
+    const heard = answers.map(({ own, whole }, at) => ({
+      ended: own.then(
+        ({ error }) => ({ atMs: clock.monotonicMs(), isClean: error === null }),
+        () => ({ atMs: clock.monotonicMs(), isClean: false }),
+      ),
+      outcome: outcomeOf(session, planned[at] as Planned, whole, parts.canceller).catch(asError),
+    }));
     const served = new Served(session, this.#options);
-    for (const [at, waiting] of batch.entries()) {
-      const outcome = await outcomes[at];
-      if (outcome === undefined) continue;
-      const nowMs = clock.monotonicMs();
-      const isClean = !(outcome instanceof Error) && outcome.error === null;
-      if (isClean && at === 0) this.#wayMs = Math.min(this.#wayMs, nowMs - lastMs);
+    for (const [at, { ended, outcome }] of heard.entries()) {
+      const waiting = batch[at] as Waiting;
+      const { atMs, isClean } = await ended;
+      if (isClean && at === 0) this.#wayMs = Math.min(this.#wayMs, atMs - lastMs);
       // Only the first one's time has the way there and back in it, which is no fault of its statements.
-      const tookMs = nowMs - lastMs - (at === 0 ? this.#wayMs : 0);
+      const tookMs = atMs - lastMs - (at === 0 ? this.#wayMs : 0);
       this.#pace.note(waiting.spec.statements, isClean ? tookMs : null);
-      lastMs = nowMs;
-      await served.take(waiting, planned[at] as Planned, outcome);
+      lastMs = atMs;
+      await served.take(waiting, planned[at] as Planned, await outcome);
     }
     const isUsable = await served.end(isReset);
     // They come first: those behind them came later.
@@ -233,6 +239,39 @@ export class SharedWrites {
   #mayShare({ spec, replans }: Waiting): boolean {
     return replans === 0 && spec.deferrable !== true && this.#pace.isQuick(spec.statements);
   }
+}
+
+interface Answer {
+  /** As the server answers the transaction itself. */
+  readonly own: Promise<PipelineOutcome>;
+  /** With the position behind it. */
+  readonly whole: Promise<PipelineOutcome>;
+}
+
+/** All in one write. With `sharesPosition` a reading of the position is behind each `ONE_POSITION` of them, and behind the last. */
+function sendTogether(
+  session: Session,
+  canceller: Canceller,
+  { planned, sharesPosition }: { readonly planned: readonly Planned[]; readonly sharesPosition: boolean },
+): { readonly answers: readonly Answer[]; readonly isReset: Promise<boolean> } {
+  const runs: PipelineRun[] = [];
+  const places: { readonly own: number; read: number }[] = [];
+  for (const [at, { run }] of planned.entries()) {
+    places.push({ own: runs.push(run) - 1, read: -1 });
+    const isLast = at + 1 === planned.length || (at + 1) % ONE_POSITION === 0;
+    if (!sharesPosition || !isLast) continue;
+    const read = runs.push(READ_POSITION) - 1;
+    for (const place of places) if (place.read < 0) place.read = read;
+  }
+  const { outcomes, isReset } = runTogether(session, canceller, runs);
+  for (const outcome of outcomes) outcome.catch(() => undefined);
+  const answers = places.map((place, at) => {
+    const own = outcomes[place.own] as Promise<PipelineOutcome>;
+    const read = outcomes[place.read];
+    const one = planned[at] as Planned;
+    return { own, whole: read === undefined ? own : own.then((outcome) => withShared(one, outcome, read)) };
+  });
+  return { answers, isReset };
 }
 
 /** What becomes of those of one write, one after the other. */
