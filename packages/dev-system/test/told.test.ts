@@ -70,6 +70,9 @@ test("a promise that a promotion has broken is told with its range, and each tra
   const before = (await marksOf(system.tracker(EAST).url)).marks?.epoch ?? "";
   await system.killRegion(EAST);
   await cluster.kill(WEST);
+  // What is on its way to it would arrive when the link is whole again.
+  await cluster.kill(EUROPE);
+  await cluster.start(EUROPE);
   await cluster.healAll();
   await cluster.promote(EUROPE);
   const tracker = system.tracker(WEST).url;
