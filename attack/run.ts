@@ -1,10 +1,10 @@
 // Runs every recipe, one after the other, and asks after each whether the other tenant can still work.
+import { eventually } from "@highwater/dev-process";
 import { type Recipe } from "./recipe.ts";
 import { RECIPES } from "./recipes/index.ts";
 import { type Target } from "./target.ts";
 
 const AFTERWARDS_MS = 15_000;
-const PAUSE_MS = 500;
 
 export interface Outcome {
   readonly item: string;
@@ -48,17 +48,12 @@ async function hitOf(target: Target, recipe: Recipe): Promise<string | null> {
 
 /** Whatever was tried: another tenant's safe transaction commits, at once or after the failover that was part of it. */
 async function afterwards({ other }: Target): Promise<string | null> {
-  const untilMs = performance.now() + AFTERWARDS_MS;
-  for (;;)
-    try {
-      await other.mustCommit(
-        "SELECT 1",
-        "INSERT INTO crane.orders VALUES (gen_random_uuid()::text, 'afterwards')",
-      );
-      return null;
-    } catch (cause) {
-      if (performance.now() > untilMs)
-        return `another tenant cannot work afterwards: ${cause instanceof Error ? cause.message : String(cause)}`;
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-    }
+  const commits = (): Promise<unknown> =>
+    other.mustCommit("SELECT 1", "INSERT INTO crane.orders VALUES (gen_random_uuid()::text, 'afterwards')");
+  try {
+    await eventually("another tenant's transaction commits", commits, AFTERWARDS_MS);
+    return null;
+  } catch (cause) {
+    return `another tenant cannot work afterwards: ${String((cause as Error).cause)}`;
+  }
 }

@@ -24,10 +24,9 @@ export class KnownPositions {
     // At the end, also when it replaces one of an earlier epoch.
     this.#known.delete(tag);
     this.#known.set(tag, known);
-    for (const oldest of this.#known.keys()) {
-      if (this.#known.size <= KEPT_MAX) break;
-      this.#known.delete(oldest);
-    }
+    if (this.#known.size <= KEPT_MAX) return;
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined) this.#known.delete(oldest);
   }
 
   /** What was found, at the lowest position that is known of the same attempt in the same epoch. */

@@ -34,7 +34,7 @@ import { AskedReplicas } from "./asked-replicas.ts";
 import { Channel, destroy, sessionSettings, startupOptions } from "./channel.ts";
 import { PostgresClient } from "./client.ts";
 import { executeOn } from "./execute.ts";
-import { rescue } from "./locks.ts";
+import { rescueBy } from "./locks.ts";
 import { readLogEnd } from "./log-end.ts";
 import { GivenUp, TransactionLimits } from "./holders.ts";
 import { parseLsn } from "./lsn.ts";
@@ -291,12 +291,13 @@ export class PostgresStore implements Store {
 
   /** Whatever session is in the way of the next epoch is ended: only the service's own and its owner's can be. */
   mint(node: string, request: MintRequest): Promise<EpochRecord> {
-    const how = { on: this.#of(node).rescue, clock: this.#options.clock, everyMs: MINT_PATIENCE_MS };
+    const { rescue } = this.#of(node);
+    const how = { rescue, clock: this.#options.clock, everyMs: MINT_PATIENCE_MS };
     const settings = { lock_timeout: String(MINT_LOCK_TIMEOUT_MS) };
     return this.#withFreshSession(
       node,
       async (client) => {
-        const stopRescue = rescue(client, TERMINATE_BLOCKERS, [], how);
+        const stopRescue = rescueBy(client, TERMINATE_BLOCKERS, [], how);
         try {
           return await mintEpoch(client, node, request);
         } finally {

@@ -46,19 +46,19 @@ export async function namingHolders<T>(
   }
 }
 
-/** While `waiting` waits for locks, runs every `everyMs` what ends those that hold them: `sql` with its backend and `values`. */
-export function rescue(
+/** Ends those that hold what `waiting` waits for: runs `sql`, with its backend and `values`, every `everyMs` until it is stopped. */
+export function rescueBy(
   waiting: ClientBase & { readonly processID?: number | null },
   sql: string,
   values: readonly unknown[],
-  how: { readonly on: Channel; readonly clock: Clock; readonly everyMs: number },
+  { rescue, clock, everyMs }: { readonly rescue: Channel; readonly clock: Clock; readonly everyMs: number },
 ): () => void {
   let cancel = (): void => undefined;
   let stopped = false;
   const arm = (): void => {
     if (stopped) return;
-    cancel = how.clock.after(how.everyMs, () => {
-      void how.on
+    cancel = clock.after(everyMs, () => {
+      void rescue
         .run((client) => client.query(sql, [waiting.processID ?? 0, ...values]))
         .catch(() => undefined)
         .then(arm);

@@ -69,6 +69,8 @@ const UNPROTECTED = `SELECT what FROM pg_roles r JOIN highwater.login_role l ON 
     AND has_schema_privilege(r.oid, n.oid, 'USAGE')
 ) have WHERE r.rolname = $1 ORDER BY what`;
 
+const VET_LOGIN = `SELECT ARRAY(${RECORDED_FAULTS}) AS faults, ARRAY(${UNPROTECTED}) AS unprotected`;
+
 /**
  * Takes from PUBLIC, in this database, what a role that only reads must not have. Applications get it, and every login role that is
  * there and does not read for keys keeps it: nothing that works stops. A role that is made later gets it by a grant. Only a
@@ -118,14 +120,8 @@ export interface Vetted {
 /** What speaks against running requests as the role, by the access that keys were made with. On a connection of the service's own. */
 export async function vetLogin(client: pg.Client, role: string): Promise<Vetted> {
   try {
-    const [faults, unprotected] = await Promise.all([
-      client.query<{ fault: string }>(RECORDED_FAULTS, [role]),
-      client.query<{ what: string }>(UNPROTECTED, [role]),
-    ]);
-    return {
-      faults: faults.rows.map(({ fault }) => fault),
-      unprotected: unprotected.rows.map(({ what }) => what),
-    };
+    const { rows } = await client.query<Vetted>(VET_LOGIN, [role]);
+    return rows[0] ?? { faults: [], unprotected: [] };
   } catch (cause) {
     if (UNPREPARED.has(String((cause as { code?: unknown }).code))) return { faults: [], unprotected: [] };
     throw cause;

@@ -12,7 +12,7 @@ import {
 import { type Channel } from "./channel.ts";
 import { type LogEnd, readLogEnd } from "./log-end.ts";
 import { type GivenUp } from "./holders.ts";
-import { rescue } from "./locks.ts";
+import { rescueBy } from "./locks.ts";
 import { END_HOLDERS, INSERT_TOMBSTONES, RECEIPTS, RETENTION } from "./sql.ts";
 
 interface ReceiptRow {
@@ -87,25 +87,21 @@ export async function settleReceipts(
 /** All in one statement; when somebody holds one of them, one by one. Answers those that are held. */
 async function insertTombstones(
   client: ClientBase,
-  parts: SettleParts,
+  { rescue, clock, givenUp }: SettleParts,
   { keys, epoch, tombstone, patienceMs }: SettleRequest,
 ): Promise<ReadonlySet<ReceiptKey>> {
   const insert = (some: readonly ReceiptKey[]): Promise<unknown> =>
     client.query(INSERT_TOMBSTONES, [...columnsOf(some), epoch, tombstone]);
   const everyMs = Math.ceil(Math.min(HELD_MS, patienceMs) / LOOKS);
-  const stop = rescue(client, END_HOLDERS, [parts.givenUp.of(keys)], {
-    on: parts.rescue,
-    clock: parts.clock,
-    everyMs,
-  });
+  const stop = rescueBy(client, END_HOLDERS, [givenUp.of(keys)], { rescue, clock, everyMs });
   try {
     const inserting = insertWithin(client, patienceMs, () => insert(keys));
     if (!(await isHeld(inserting))) return new Set();
     const held = new Set<ReceiptKey>();
-    const untilMs = parts.clock.monotonicMs() + ONE_BY_ONE_MS;
+    const untilMs = clock.monotonicMs() + ONE_BY_ONE_MS;
     for (let at = 0; at < keys.length; at += ONE_BY_ONE) {
       const some = keys.slice(at, at + ONE_BY_ONE);
-      if (parts.clock.monotonicMs() > untilMs) for (const key of some) held.add(key);
+      if (clock.monotonicMs() > untilMs) for (const key of some) held.add(key);
       else
         await insertWithin(client, HELD_MS, () =>
           Promise.all(some.map(async (key) => ((await isHeld(insert([key]))) ? held.add(key) : held))),

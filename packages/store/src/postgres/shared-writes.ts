@@ -17,7 +17,7 @@ import {
 } from "./execute.ts";
 import { Pace } from "./pace.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
-import { type Canceller, enter, type PipelineRun, rollBack, runTogether, type Session } from "./session.ts";
+import { type Canceller, enter, rollBack, runTogether, type Session } from "./session.ts";
 import { CANCELLED } from "./sqlstate.ts";
 import { cancelledFor, principalOf, type WritePool } from "./write-pool.ts";
 
@@ -45,8 +45,8 @@ interface Waiting {
 /** More would gain little, and whoever is last waits for all of them. */
 const TOGETHER_MAX = 16;
 /**
- * Of those, so many share one reading of the position behind them: it costs the server a third of a small transaction. Who comes first
- * of them is answered when the last has ended.
+ * So many of them share one reading of the position, which costs the server a third of a small transaction. The first of them is
+ * answered when the last has ended.
  */
 const ONE_POSITION = 4;
 /**
@@ -254,21 +254,17 @@ function sendTogether(
   canceller: Canceller,
   { planned, sharesPosition }: { readonly planned: readonly Planned[]; readonly sharesPosition: boolean },
 ): { readonly answers: readonly Answer[]; readonly isReset: Promise<boolean> } {
-  const runs: PipelineRun[] = [];
-  const places: { readonly own: number; read: number }[] = [];
-  for (const [at, { run }] of planned.entries()) {
-    places.push({ own: runs.push(run) - 1, read: -1 });
+  const runs = planned.flatMap(({ run }, at) => {
     const isLast = at + 1 === planned.length || (at + 1) % ONE_POSITION === 0;
-    if (!sharesPosition || !isLast) continue;
-    const read = runs.push(READ_POSITION) - 1;
-    for (const place of places) if (place.read < 0) place.read = read;
-  }
+    return sharesPosition && isLast ? [run, READ_POSITION] : [run];
+  });
   const { outcomes, isReset } = runTogether(session, canceller, runs);
+  // A reading that no transaction asks for may fail as well.
   for (const outcome of outcomes) outcome.catch(() => undefined);
-  const answers = places.map((place, at) => {
-    const own = outcomes[place.own] as Promise<PipelineOutcome>;
-    const read = outcomes[place.read];
-    const one = planned[at] as Planned;
+  const answers = planned.map((one) => {
+    const at = runs.indexOf(one.run);
+    const own = outcomes[at] as Promise<PipelineOutcome>;
+    const read = outcomes[runs.indexOf(READ_POSITION, at)];
     return { own, whole: read === undefined ? own : own.then((outcome) => withShared(one, outcome, read)) };
   });
   return { answers, isReset };
