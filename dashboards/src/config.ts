@@ -34,7 +34,7 @@ export const BOUNDS = {
   /** Of a limit of exposure; from 0.8 on gateways delay fast commits. */
   exposureShare: 0.8,
   exposureAgeSeconds: 30,
-  /** Of a proven loss that is not told: longer than replicas take to follow a new primary. */
+  /** How long a proven loss may stay unreported: longer than replicas take to follow a new primary. */
   waitingLossSeconds: 120,
   replicationLagSeconds: 10,
   eventLoopShare: 0.9,

@@ -40,7 +40,7 @@ export const ROWS: readonly Row[] = [
 ];
 
 /**
- * `any` counts whichever replica has it, `safe` only those that the manager may promote. Losses are told at `any`: no mark of
+ * `any` counts every replica, `safe` only those that the manager may promote. Trackers report losses at `any`: no mark of
  * `safe` comes while the manager's settings promise nothing, and that is how some of the rows end.
  */
 export const ROW_SYSTEM = {

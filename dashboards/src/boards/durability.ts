@@ -144,7 +144,7 @@ const verdicts = [
   }),
   graph({
     title: "Age of the oldest loss that waits",
-    says: "Proven, and told to nobody: the proof has not reached the exposure level, and no operator's command releases it. The line is the alert's bound.",
+    says: "Proven and not reported: the proof has not reached the exposure level, and no operator's command releases it. The line is the alert's bound.",
     queries: [{ expr: max("highwater_waiting_losses_oldest_seconds", "level"), legend: "{{level}}" }],
     ...{ unit: "s", width: 12, hasLines: true, steps: ["green", [BOUNDS.waitingLossSeconds, "red"]] },
   }),

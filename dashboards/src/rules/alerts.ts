@@ -34,7 +34,7 @@ export const promiseAlerts: readonly Alert[] = [
     name: "HighwaterLossesWait",
     expr: `${max("highwater_waiting_losses", "level")} and ${max("highwater_waiting_losses_oldest_seconds", "level")} > ${String(waitingLossSeconds)}`,
     severity: "page",
-    summary: '{{ printf "%.0f" $value }} lost transactions wait for level {{ $labels.level }} to be told',
+    summary: '{{ printf "%.0f" $value }} losses wait for level {{ $labels.level }} to be reported',
     says: "The history that reigns lacks them, and the proof has not reached the exposure level. Their verdict is pending until the level is in reach again or an operator decides.",
   },
   {

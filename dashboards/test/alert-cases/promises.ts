@@ -54,12 +54,12 @@ export const promiseCases: Readonly<Record<string, Cases>> = {
           [`highwater_waiting_losses_oldest_seconds{level="region",${TRACKER}}`]: "0x2 0+30x20",
         },
         ...{ at: "6m", labels: { severity: "page", level: "region" } },
-        summary: "20 lost transactions wait for level region to be told",
+        summary: "20 losses wait for level region to be reported",
       },
     ],
     silent: [
       {
-        why: "a failover whose losses are told when the replicas follow the new primary",
+        why: "a failover whose losses are reported when the replicas follow the new primary",
         series: {
           [`highwater_waiting_losses{level="region",${TRACKER}}`]: "0x4 20x3 0x20",
           [`highwater_waiting_losses_oldest_seconds{level="region",${TRACKER}}`]: "0x4 0+30x3 0x20",

@@ -1,4 +1,4 @@
-// Goal: what one tracker alone told as durable, and died with its region, is broken to the others, and not lost.
+// Goal: a tracker alone says durable and dies with its region; the others then say broken, and not lost.
 // Method: the whole product. The other trackers are cut off from the primary. One replica in another region has the transaction; the
 // tracker of the primary's region says so and is killed with its region; a replica that lacks the transaction is promoted, and the
 // surviving trackers are asked.

@@ -89,7 +89,7 @@ export interface KeyAdmin extends KeyReader {
   readRole(node: string, role: string, access: RoleAccess): Promise<RoleFacts | null>;
   /** A login role with the rights that the access needs, and no other. The password is hashed before it is sent. */
   createRole(node: string, role: string, access: RoleAccess, password: string | null): Promise<void>;
-  /** Records whose keys the role is for, once and for all. Whose it is then: somebody else may have been first. */
+  /** Records whose keys the role is for, once and for all. Resolves with what is recorded: another claim may have been first. */
   claimRole(node: string, role: string, claim: RoleClaim): Promise<RoleClaim>;
   /** Takes from PUBLIC what roles that only read must not have, if it can. What the role still has of that. */
   protect(node: string, role: string): Promise<readonly string[]>;

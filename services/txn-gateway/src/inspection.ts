@@ -93,7 +93,7 @@ export class Inspection {
     const loss = await losses.ask({ id, owner }, { level, limitMs }, signal);
     const { newest } = marks;
     switch (loss?.verdict) {
-      // Not told yet: it may have been durable at the level, or a promise of it may be broken.
+      // Not published yet: it may have been durable at the level, or a promise of it may be broken.
       case "pending":
         return { id, state: "active", marks: newest };
       case "lost":

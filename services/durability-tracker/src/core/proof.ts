@@ -214,7 +214,7 @@ function hasReached(state: TrackerState, level: string, { epoch, offset }: Place
   return mark !== null && mark >= offset;
 }
 
-/** Proven losses whose proof has not reached the weakest level at which it may be told, and how long the oldest has waited. */
+/** Proven losses whose proof has not reached the weakest level at which it may be published, and how long the oldest has waited. */
 export function waitingLosses(state: TrackerState): { readonly count: number; readonly oldestMs: number } {
   const levelsFor = finalLevels(state);
   let count = 0;

@@ -168,7 +168,7 @@ export const TRACKER = {
   waitingLosses: gauge("highwater_waiting_losses", {
     labels: { level: "the exposure level" },
     unit: "transactions",
-    help: "Proven losses that are told to nobody yet, because the proof has not reached the exposure level and no operator's command releases them.",
+    help: "Proven losses that are not reported yet, because the proof has not reached the exposure level and no operator's command releases them.",
     question: "Do losses wait for a replica, or for an operator?",
   }),
   waitingLossesOldest: gauge("highwater_waiting_losses_oldest_seconds", {
