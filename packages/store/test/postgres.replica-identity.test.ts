@@ -176,7 +176,10 @@ describe("which stream is whose", () => {
     await eventually("both count", async () => (await named(store)).length === 2);
     const offset = await commit(store, "by-address");
     await store.helpFlush(primary, epoch);
-    await eventually("both pass", async () => (await seen(store)).every(({ flushed }) => flushed >= offset));
+    await eventually("both pass", async () => {
+      const replicas = await seen(store);
+      return replicas.length === 2 && replicas.every(({ flushed }) => flushed >= offset);
+    });
   });
 
   it("what only stores the log neither counts nor disturbs; a second server under one slot's address does", async () => {
@@ -232,14 +235,17 @@ describe("which stream is whose", () => {
 
   describe("a replica that is asked", () => {
     const asking = (): PostgresStore => storeThatKnows({ [one]: { ask: true }, [two]: { ask: true } });
+    // A report has only the replicas that have answered, so the first one is empty.
+    const bothHave = (store: PostgresStore, offset: Offset): Promise<unknown> =>
+      eventually("both have it", async () => {
+        const replicas = await seen(store, offset);
+        return replicas.length === 2 && replicas.every(({ flushed }) => flushed >= offset);
+      });
 
     it("proves what it has, without anybody's help but the one who waits", async () => {
       const store = asking();
       const offset = await commit(store, "asked");
-      await eventually("both have it", async () => {
-        const replicas = await seen(store, offset);
-        return replicas.length === 2 && replicas.every(({ flushed }) => flushed >= offset);
-      });
+      await bothHave(store, offset);
       const [{ end } = {}] = await cluster.query(
         primary,
         "SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS end",
@@ -297,9 +303,7 @@ describe("which stream is whose", () => {
     it("of another history proves only what both have", async () => {
       const store = asking();
       const shared = await commit(store, "shared");
-      await eventually("both have it", async () =>
-        (await seen(store, shared)).every(({ flushed }) => flushed >= shared),
-      );
+      await bothHave(store, shared);
       // What one has, two has as well: a replica that is past the point at which another was promoted can't follow it.
       await cluster.query(one, "ALTER SYSTEM SET primary_conninfo TO ''");
       await cluster.query(one, "SELECT pg_reload_conf()");
