@@ -1,7 +1,6 @@
 // The folder in which programs of the documentation run as they would in a project of their own, and their processes.
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -71,7 +70,7 @@ export class Workshop implements AsyncDisposable {
       ...{ module: "nodenext", target: "es2024", lib: ["es2024", "esnext.disposable"], types: ["node"] },
     };
     await writeFile(join(this.folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
-    const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+    const compiler = join(ROOT, "node_modules/.bin/tsc");
     const { status, output } = await this.#spawn(process.execPath, [compiler, "-p", "."], this.folder);
     return status === 0 ? "" : output;
   }

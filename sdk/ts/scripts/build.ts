@@ -4,7 +4,6 @@
 // Usage: node scripts/build.ts [DIRECTORY]; then `npm pack` or `npm publish` there.
 import { execFileSync } from "node:child_process";
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build as bundle, type BuildOptions, type Plugin } from "esbuild";
@@ -95,7 +94,7 @@ export async function build(directory: string): Promise<void> {
   const out = resolve(directory);
   const source = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
   await clear(out, source.name);
-  const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+  const compiler = join(ROOT, "../../node_modules/.bin/tsc");
   const config = join(ROOT, "tsconfig.build.json");
   const declarations = [compiler, "-p", config, "--outDir", out, "--emitDeclarationOnly"];
   execFileSync(process.execPath, declarations, { stdio: "inherit" });

@@ -100,7 +100,7 @@ test("the examples of its README type-check against it", async () => {
     types: [],
   };
   await writeFile(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
-  const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+  const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc6");
   try {
     execFileSync(process.execPath, [compiler, "-p", "."], {
       cwd: project,
