@@ -1,5 +1,5 @@
-// The tests of the Python SDK on the real system, which one fixture starts for all of them.
+// The tests of the Python SDK on the real system, which one fixture starts for all of them, without its failovers.
 import { test } from "node:test";
 import { pytest } from "./python.ts";
 
-test("pytest: the tests on the real system", (context) => pytest(context, "real"));
+test("pytest: the tests on the real system", (context) => pytest(context, "real and not failover"));

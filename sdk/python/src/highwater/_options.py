@@ -147,9 +147,13 @@ class Cancellation:
 
     Example:
         cancellation = Cancellation()
-        threading.Timer(60, cancellation.cancel).start()
-        tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), cancel=cancellation)
-        tx.durable(cancel=cancellation)
+        timer = threading.Timer(60, cancellation.cancel)
+        timer.start()
+        try:
+            tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"), cancel=cancellation)
+            tx.durable(cancel=cancellation)
+        finally:
+            timer.cancel()
     """
 
     def __init__(self) -> None:

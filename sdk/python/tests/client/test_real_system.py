@@ -86,6 +86,7 @@ async def worlds() -> AsyncIterator[list[World]]:
         await world.close()
 
 
+@pytest.mark.failover
 async def test_what_a_failover_loses_is_told_and_what_it_keeps_goes_on(worlds: list[World], system: System) -> None:
     clients = [client_of(world, system) for world in worlds]
     held, failed = asyncio.Event(), asyncio.Event()

@@ -214,6 +214,7 @@ def test_transact_reruns_conflicts_and_each_takes_effect_once(engine: Engine) ->
         assert session.scalars(select(Customer.name).order_by(Customer.name)).all() == ["once", "shared"]
 
 
+@pytest.mark.failover
 def test_transact_runs_what_was_lost_again(engine: Engine, system: System) -> None:
     ids: list[str] = []
 
@@ -263,6 +264,7 @@ def test_a_stream_fetches_some_rows_at_a_time(engine: Engine) -> None:
         assert names.all() == []
 
 
+@pytest.mark.failover
 def test_what_a_failover_takes_is_told(engine: Engine, system: System) -> None:
     heard: list[str] = []
     told = threading.Event()
