@@ -118,7 +118,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a missing receipt is a loss without the end of an epoch",
-    series: 20,
+    series: 49,
     patch: {
       file: core("placing"),
       find: `  else if (!hasEnded(state, place.epoch)) {`,
@@ -168,6 +168,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "an epoch that no survivor has seen stays pending",
+    series: 31,
     patch: {
       file: core("verdict"),
       find: `  return outranks(state.ancestry, epoch, state.epochs) || isLeftBehind(state, epoch);`,
@@ -185,12 +186,12 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what reappears is not told",
+    series: 42,
     patch: {
       file: core("proof"),
       find: `    if (present) reappear(state, entry, effects);`,
       replace: ``,
     },
-    series: 24,
   },
   {
     name: "a restart forgets at which levels it was durable",
