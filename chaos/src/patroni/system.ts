@@ -4,7 +4,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Etcd, PatroniCluster, type PatroniSettings } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
-import { ServiceProcess } from "@highwater/dev-system";
+import { APP_ROLE, SERVICE_ROLE, ServiceProcess, systemRoles } from "@highwater/dev-system";
 import { type Endpoint } from "../parts.ts";
 
 const START_LIMIT_MS = 90_000;
@@ -64,6 +64,7 @@ export class PatroniSystem {
       const system = new PatroniSystem(etcd, patroni, options);
       try {
         await mkdir(system.logs);
+        for (const sql of systemRoles([])) await patroni.query((await patroni.leader()) ?? "", sql);
         await Promise.all(system.regions.map((region) => system.#start(region, "tracker")));
         await Promise.all(system.regions.map((region) => system.#start(region, "gateway")));
         await system.ready();
@@ -146,7 +147,8 @@ export class PatroniSystem {
       id,
       region: id,
       zone: `${id}-a`,
-      url: patroni.connectionString(id),
+      url: patroni.connectionString(id, SERVICE_ROLE),
+      appUrl: patroni.connectionString(id, APP_ROLE),
     }));
     const prefix = which.toUpperCase();
     const trackers = [region, ...this.regions.filter((other) => other !== region)];

@@ -3,8 +3,15 @@
 // primary: once at first, and again for a new role or another password; nothing else of what is there is changed. It also carries
 // out what else the master is to do, since nobody has another way to the database. Exit codes: 0 done, 1 not done, 2 wrong environment.
 import pg from "pg";
-import { OTHERS, PROTECT } from "../../../packages/store/src/postgres/reader-roles.ts";
+import { OTHERS } from "../../../packages/store/src/postgres/reader-roles.ts";
 import { isHashablePassword, scramVerifier } from "../../../packages/store/src/postgres/scram.ts";
+import {
+  createRole,
+  KEY_GROUPS,
+  LOGIN_WITHOUT_POWERS,
+  protectStatements,
+  serviceRoleStatements,
+} from "../../../packages/store/src/postgres/service-role.ts";
 import { parseRolePasswords } from "../../../services/txn-gateway/src/identity/role-url.ts";
 
 const SERVICE = /^[a-z_][a-z0-9_]{0,62}$/;
@@ -20,28 +27,15 @@ export interface Roles {
 
 /** Every statement, in its order. No statement holds the password: servers log what changes roles. */
 export function statementsFor({ service, password, database, applications }: Roles): string[] {
-  const [role, name] = [pg.escapeIdentifier(service), pg.escapeIdentifier(database)];
-  const create = (what: string, options: string): string =>
-    `DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = ${pg.escapeLiteral(what)}) THEN
-       CREATE ROLE ${pg.escapeIdentifier(what)} ${options}; END IF; END $$`;
+  const setPassword = (role: string, text: string): string =>
+    `ALTER ROLE ${pg.escapeIdentifier(role)} PASSWORD ${pg.escapeLiteral(scramVerifier(text))}`;
   return [
-    // What the roles of API keys are members of; the schema's own migration grants it what it may do.
-    create("highwater_app", "NOLOGIN"),
-    create("highwater_read", "NOLOGIN"),
-    create(service, "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"),
-    ...(password === null
-      ? []
-      : [`ALTER ROLE ${role} PASSWORD ${pg.escapeLiteral(scramVerifier(password))}`]),
-    // Where the streams of replicas stand, and when their processes and the receivers began: hidden from others.
-    `GRANT pg_monitor TO ${role}`,
-    // A backend whose gateway is gone holds the row of its receipt; settling the outcome ends it.
-    `GRANT pg_signal_backend TO ${role}`,
-    // It makes the schema highwater, and owns nothing else.
-    `GRANT CONNECT, CREATE ON DATABASE ${name} TO ${role}`,
+    ...serviceRoleStatements(service, database),
+    ...(password === null ? [] : [setPassword(service, password)]),
     `REVOKE CREATE ON SCHEMA public FROM PUBLIC`,
     ...Object.entries(applications).flatMap(([application, its]) => [
-      create(application, "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"),
-      `ALTER ROLE ${pg.escapeIdentifier(application)} PASSWORD ${pg.escapeLiteral(scramVerifier(its))}`,
+      createRole(application, LOGIN_WITHOUT_POWERS),
+      setPassword(application, its),
       // An operator has made it a role of keys that only read, and so it stays.
       `DO $$ BEGIN IF NOT pg_has_role(${pg.escapeLiteral(application)}, 'highwater_read', 'MEMBER') THEN
          GRANT highwater_app TO ${pg.escapeIdentifier(application)}; END IF; END $$`,
@@ -77,7 +71,7 @@ function readOrder(env: Readonly<Record<string, string | undefined>>): Order | s
   if (!URL.canParse(url) || !SERVICE.test(service))
     return "DATABASE_ROLES_URL must be the master user's connection string (its password comes by PGPASSWORD)";
   const { username, pathname } = new URL(url);
-  const taken = [decodeURIComponent(username), service, "highwater_app", "highwater_read", OTHERS];
+  const taken = [decodeURIComponent(username), service, ...KEY_GROUPS, OTHERS];
   const applications = readApplications(env["DATABASE_ROLES_APPLICATIONS"] ?? "{}", taken);
   if (typeof applications === "string") return applications;
   const database = decodeURIComponent(pathname.slice(1));
@@ -102,12 +96,9 @@ async function main(env: Readonly<Record<string, string | undefined>>): Promise<
     await client.query("BEGIN");
     for (const statement of statementsFor(roles)) await client.query(statement);
     if (sql !== "") await client.query(sql);
-    await client.query(PROTECT);
-    await client.query(
-      `DO $$ BEGIN IF to_regrole('${OTHERS}') IS NOT NULL THEN GRANT ${OTHERS} TO ${pg.escapeIdentifier(roles.service)}; END IF; END $$`,
-    );
+    for (const statement of protectStatements(roles.service)) await client.query(statement);
     await client.query("COMMIT");
-    const there = [roles.service, ...Object.keys(roles.applications), "highwater_app", "highwater_read"];
+    const there = [roles.service, ...Object.keys(roles.applications), ...KEY_GROUPS];
     console.log(`there are ${there.join(", ")}${sql === "" ? "" : "; the statements are carried out"}`);
     return 0;
   } catch (cause) {

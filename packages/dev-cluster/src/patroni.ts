@@ -287,8 +287,8 @@ export class PatroniCluster implements AsyncDisposable {
     await this.settled();
   }
 
-  connectionString(id: string): string {
-    return `postgresql://postgres@127.0.0.1:${this.#member(id).port}/app`;
+  connectionString(id: string, user = "postgres"): string {
+    return `postgresql://${user}@127.0.0.1:${this.#member(id).port}/app`;
   }
 
   /** As the superuser. */

@@ -4,8 +4,10 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
 import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
-import { createKey, type KeyOptions, ownRole, revokeKey } from "./api-keys.ts";
+import { protectStatements } from "@highwater/store";
+import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
 import { type EdgeChanges, edgeNode, RegionEdge } from "./edge.ts";
+import { APP_ROLE, ownRoleStatement, SERVICE_ROLE, systemRoles } from "./roles.ts";
 import { type ServiceOptions, ServiceProcess } from "./service-process.ts";
 
 export { type Cluster } from "@highwater/dev-cluster";
@@ -13,6 +15,7 @@ export { type KeyOptions } from "./api-keys.ts";
 export { programFile } from "./bundle.ts";
 export { type EdgeChanges, RegionEdge } from "./edge.ts";
 export { type Reign, reigns } from "./reigns.ts";
+export { APP_ROLE, SERVICE_ROLE, systemRoles } from "./roles.ts";
 export { ServiceProcess } from "./service-process.ts";
 
 export interface SystemOptions {
@@ -26,7 +29,7 @@ export interface SystemOptions {
   readonly hasTrackerLinks?: boolean;
   /** The same of gateways, from gatewayLocation(). */
   readonly hasGatewayLinks?: boolean;
-  /** Trackers log in as superusers of their own, so that one can be refused alone: trackerRole(). */
+  /** Trackers log in with roles of their own, which become the services' role, so that one can be refused alone: trackerRole(). */
   readonly hasTrackerRoles?: boolean;
 }
 
@@ -57,8 +60,6 @@ interface Region {
   edge?: { now: RegionEdge; readonly changes: EdgeChanges };
 }
 
-/** The login role of applications; its rights on the service's own tables are those of any application. */
-const APP_ROLE = "app";
 /** A machine that is busy with other things starts slowly. */
 const START_TIMEOUT_MS = 60_000;
 const READY_TIMEOUT_MS = 30_000;
@@ -74,7 +75,7 @@ export class System implements AsyncDisposable {
   /** All that were started, those included that are gone. */
   readonly #processes: ServiceProcess[] = [];
   readonly #relays = new Map<string, Promise<string>>();
-  /** The same for all gateways, so that one can settle what another has left. */
+  #administered: Promise<void> = Promise.resolve();
 
   private constructor(cluster: Cluster, options: SystemOptions) {
     this.cluster = cluster;
@@ -87,7 +88,9 @@ export class System implements AsyncDisposable {
     const cluster = await startCluster(options.cluster);
     const system = new System(cluster, options);
     try {
-      await system.#createRole();
+      await system.#administer(
+        systemRoles(options.hasTrackerRoles === true ? system.regions.map(trackerRole) : []),
+      );
       await mkdir(join(cluster.dir, "services"), { recursive: true });
       const trackers = await allStarted(system.regions.map((region, at) => system.#startTracker(region, at)));
       const gateways = await allStarted(
@@ -184,7 +187,9 @@ export class System implements AsyncDisposable {
 
   /** A new API key, for a system whose services are started with `GATEWAY_AUTH` and `TRACKER_AUTH`. */
   async createKey(options: KeyOptions): Promise<string> {
-    if (options.role === undefined) await this.#createOwnRole(options);
+    if (options.role === undefined) await this.#administer([ownRoleStatement(options)]);
+    // A reader's role is there now, and only a superuser can take from PUBLIC what it must not have.
+    if (!options.scopes.includes("write")) await this.#administer(protectStatements(SERVICE_ROLE));
     return createKey(this.topologyFile(this.regions[0] ?? ""), options);
   }
 
@@ -293,30 +298,14 @@ export class System implements AsyncDisposable {
     return this.close();
   }
 
-  async #createRole(): Promise<void> {
+  /** As the superuser, on the first primary. One after the other: two that change the rights of a function at once fail. */
+  #administer(statements: readonly string[]): Promise<void> {
     const [primary] = this.cluster.nodes;
-    if (primary === undefined) throw new Error("the cluster has no node");
-    const sql = `CREATE ROLE highwater_app NOLOGIN; CREATE ROLE highwater_read NOLOGIN; CREATE ROLE ${APP_ROLE} LOGIN IN ROLE highwater_app;
-      GRANT ALL ON SCHEMA public TO ${APP_ROLE}; GRANT ALL ON DATABASE app TO ${APP_ROLE}`;
-    for (const statement of sql.split(";")) await this.cluster.query(primary.id, statement);
-    if (this.#options.hasTrackerRoles !== true) return;
-    for (const region of this.regions)
-      await this.cluster.query(primary.id, `CREATE ROLE ${trackerRole(region)} SUPERUSER LOGIN`);
-  }
-
-  /** What one owner writes all others may use: the roles of this system differ in who they are, and in whether they may write. */
-  async #createOwnRole(options: KeyOptions): Promise<void> {
-    const { name, writes } = ownRole(options);
-    const create = writes
-      ? `CREATE ROLE "${name}" LOGIN IN ROLE ${APP_ROLE};
-         ALTER DEFAULT PRIVILEGES FOR ROLE "${name}" GRANT ALL ON TABLES TO ${APP_ROLE};
-         ALTER DEFAULT PRIVILEGES FOR ROLE "${name}" GRANT SELECT ON TABLES TO highwater_read;`
-      : `CREATE ROLE "${name}" LOGIN IN ROLE highwater_read;`;
-    const [primary] = this.cluster.nodes;
-    await this.cluster.query(
-      primary?.id ?? "",
-      `DO $$ BEGIN ${create} EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`,
-    );
+    const turn = this.#administered.then(async () => {
+      for (const statement of statements) await this.cluster.query(primary?.id ?? "", statement);
+    });
+    this.#administered = turn.catch(() => undefined);
+    return turn;
   }
 
   async #topologyFile(region: string, isTracker = false): Promise<string> {
@@ -326,13 +315,13 @@ export class System implements AsyncDisposable {
     const reach = (url: string): Promise<string> =>
       hasOwnLink ? this.#overLink(location, region, url) : Promise.resolve(url);
     const hasOwnRole = isTracker && hasTrackerRoles === true;
-    const user = hasOwnRole ? { user: trackerRole(region) } : {};
+    const user = hasOwnRole ? trackerRole(region) : SERVICE_ROLE;
     const nodes = await Promise.all(
       this.cluster.nodes.map(async (node) => ({
         id: node.id,
         region: node.region,
         zone: node.zone,
-        url: await reach(await this.cluster.connectionString(node.id, { from: region, ...user })),
+        url: await reach(await this.cluster.connectionString(node.id, { from: region, user })),
         appUrl: await reach(await this.cluster.connectionString(node.id, { from: region, user: APP_ROLE })),
       })),
     );

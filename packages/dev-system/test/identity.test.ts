@@ -8,7 +8,7 @@ import { decodeToken, type Topology, type VerdictsResponse } from "@highwater/pr
 import { Highwater, sql } from "@highwater/sdk";
 import { internalCredential } from "@highwater/service";
 import { testToken } from "@highwater/service/testing";
-import { System } from "../src/index.ts";
+import { SERVICE_ROLE, System } from "../src/index.ts";
 import { eventually, newId } from "../src/testing.ts";
 
 const [EAST, WEST] = ["us-east", "us-west"] as const;
@@ -51,6 +51,24 @@ before(async () => {
 after(async () => {
   await client.close();
   await system.close();
+});
+
+test("gateways and trackers log in as no superuser, on any node", async () => {
+  for (const { id } of system.cluster.nodes) {
+    const sessions = await system.cluster.query(
+      id,
+      `SELECT DISTINCT r.rolname::text AS role, r.rolsuper AS is_superuser FROM pg_stat_activity a JOIN pg_roles r ON r.oid = a.usesysid
+       WHERE a.application_name LIKE 'highwater:%' ORDER BY 1`,
+    );
+    assert.ok(
+      sessions.some(({ role }) => role === SERVICE_ROLE),
+      JSON.stringify(sessions),
+    );
+    assert.deepEqual(
+      sessions.filter(({ is_superuser }) => is_superuser),
+      [],
+    );
+  }
 });
 
 interface Answered {

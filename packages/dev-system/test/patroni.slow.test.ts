@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Etcd, PatroniCluster } from "@highwater/dev-cluster";
-import { ServiceProcess } from "../src/index.ts";
+import { APP_ROLE, SERVICE_ROLE, ServiceProcess, systemRoles } from "../src/index.ts";
 import { commit, eventually, marksOf, put, send, verdict, verdicts } from "../src/testing.ts";
 
 const MEMBERS = ["east", "west", "north"];
@@ -16,7 +16,12 @@ async function startServices(
   etcd: Etcd,
   patroni: PatroniCluster,
 ): Promise<{ tracker: ServiceProcess; gateway: ServiceProcess }> {
-  const nodes = MEMBERS.map((id) => ({ id, region: id, zone: `${id}-a`, url: patroni.connectionString(id) }));
+  for (const sql of systemRoles([])) await patroni.query((await patroni.leader()) ?? "", sql);
+  const nodes = MEMBERS.map((id) => ({
+    ...{ id, region: id, zone: `${id}-a` },
+    url: patroni.connectionString(id, SERVICE_ROLE),
+    appUrl: patroni.connectionString(id, APP_ROLE),
+  }));
   const levels = { disk: { primary: true }, safe: { synchronous: 1 }, global: { regions: "all" } };
   const env = {
     HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels }),

@@ -19,3 +19,4 @@ export { PostgresClient } from "./postgres/client.ts";
 export { PostgresEvents, type PostgresEventsOptions } from "./postgres/events.ts";
 export { PostgresKeys, type PostgresKeysOptions } from "./postgres/keys.ts";
 export { isHashablePassword } from "./postgres/scram.ts";
+export { protectStatements, serviceRoleStatements } from "./postgres/service-role.ts";

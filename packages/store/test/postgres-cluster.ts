@@ -14,6 +14,7 @@ import {
 import { type Clock } from "../src/clock.ts";
 import { type Execution, type TransactionSpec } from "../src/port.ts";
 import { keyOf } from "../src/conformance/bench.ts";
+import { serviceRoleStatements } from "../src/postgres/service-role.ts";
 import { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
 
 /** One retention is one hour: a partition of receipts is a quarter of it. */
@@ -48,18 +49,34 @@ export function newId(ageMs = 0): TxnId {
   return makeUuidV7(Date.now() - ageMs, randomBytes(10));
 }
 
+/** What stores log in as: the role of gateways and trackers. */
+export const SERVICE_ROLE = "highwater_service";
+
+/** Requests without an application's role run as the services', so it may use what tests make as the superuser. */
+export const SET_UP = [
+  ...serviceRoleStatements(SERVICE_ROLE, "app"),
+  `GRANT ALL ON SCHEMA public TO ${SERVICE_ROLE}`,
+  `ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO ${SERVICE_ROLE}`,
+  `ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO ${SERVICE_ROLE}`,
+];
+
 export async function startTestCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const { settings, ...others } = options;
-  return startCluster({ roundTripMs: NO_DELAY, settings: { ...QUIET_SETTINGS, ...settings }, ...others });
+  const cluster = await startCluster({
+    ...{ roundTripMs: NO_DELAY, settings: { ...QUIET_SETTINGS, ...settings } },
+    ...others,
+  });
+  for (const sql of SET_UP) await cluster.query(cluster.nodes[0]?.id ?? "", sql);
+  return cluster;
 }
 
-export async function nodeSpecs(cluster: Cluster): Promise<NodeSpec[]> {
+export async function nodeSpecs(cluster: Cluster, user = SERVICE_ROLE): Promise<NodeSpec[]> {
   return Promise.all(
     cluster.nodes.map(async ({ id, region, zone }) => ({
       id,
       region,
       zone,
-      url: await cluster.connectionString(id),
+      url: await cluster.connectionString(id, { user }),
     })),
   );
 }

@@ -8,7 +8,15 @@ import { type Cluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { type ApiKey, DEFAULT_LIMITS, type NewApiKey } from "../src/keys.ts";
 import { PostgresKeys } from "../src/postgres/keys.ts";
-import { connect, makeStore, MINT, nodeSpecs, realClock, startTestCluster } from "./postgres-cluster.ts";
+import {
+  connect,
+  makeStore,
+  MINT,
+  nodeSpecs,
+  realClock,
+  SERVICE_ROLE,
+  startTestCluster,
+} from "./postgres-cluster.ts";
 
 const PRIMARY = "us-east";
 const REPLICA = "us-west";
@@ -37,10 +45,15 @@ after(async () => {
   await cluster.close();
 });
 
+/** As an administrator gives the command: the services' role may make no roles, and take nothing from PUBLIC. */
 async function openKeys(): Promise<PostgresKeys> {
   const limits = { connectTimeoutMs: 2_000, callTimeoutMs: 5_000 };
+  const nodes = (await nodeSpecs(cluster)).map((node) => ({
+    ...node,
+    url: node.url.replace(`${SERVICE_ROLE}@`, "postgres@"),
+  }));
   return new PostgresKeys({
-    nodes: await nodeSpecs(cluster),
+    nodes,
     clock: realClock,
     helper: "keys-test",
     ...limits,

@@ -18,6 +18,7 @@ import {
   MINT,
   nodeSpecs,
   realClock,
+  SERVICE_ROLE,
   specOf,
   startTestCluster,
 } from "./postgres-cluster.ts";
@@ -157,7 +158,9 @@ describe("locks on PostgreSQL", () => {
   it("that a stopped process of the service holds are taken from it, and the next epoch begins", async () => {
     for (const table of ["highwater.epoch", "highwater.epoch_sentinel"]) {
       await cluster.crashBackend(EAST);
-      const holder = await eventually("the server is back", () => session(EAST).catch(() => undefined));
+      const holder = await eventually("the server is back", () =>
+        session(EAST, SERVICE_ROLE).catch(() => undefined),
+      );
       await holder.query("BEGIN");
       await holder.query(`LOCK TABLE ${table} IN EXCLUSIVE MODE`);
       store.forget(EAST);
@@ -169,9 +172,35 @@ describe("locks on PostgreSQL", () => {
     }
   });
 
+  it("are left with a superuser, whom the service cannot end, and taken from all others", async () => {
+    await cluster.crashBackend(EAST);
+    const superuser = await eventually("the server is back", () => session(EAST).catch(() => undefined));
+    const other = await session(EAST, SERVICE_ROLE);
+    for (const holder of [superuser, other]) {
+      await holder.query("BEGIN");
+      await holder.query("LOCK TABLE highwater.epoch IN SHARE MODE");
+    }
+    store.forget(EAST);
+    const minting = store.mint(EAST, MINT);
+    minting.catch(() => undefined);
+    await eventually("the other's session has ended", () =>
+      other.query("SELECT 1").then(
+        () => false,
+        () => true,
+      ),
+    );
+    await superuser.query("ROLLBACK");
+    // It may have waited in vain once.
+    const record = await minting.catch(() => store.mint(EAST, MINT));
+    assert.deepEqual([record.cause, record.previous], ["crash_recovery", epoch]);
+    epoch = record.id as EpochId;
+  });
+
   it("keep nobody from the epoch that another process began and did not finish", async () => {
     await cluster.crashBackend(EAST);
-    const holder = await eventually("the server is back", () => session(EAST).catch(() => undefined));
+    const holder = await eventually("the server is back", () =>
+      session(EAST, SERVICE_ROLE).catch(() => undefined),
+    );
     await holder.query("BEGIN");
     await holder.query("LOCK TABLE highwater.epoch_sentinel IN SHARE MODE");
     store.forget(EAST);

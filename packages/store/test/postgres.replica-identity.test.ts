@@ -187,7 +187,7 @@ describe("which stream is whose", () => {
     const byAddress = storeThatKnows({ [one]: { slot: "slot_one" }, [two]: { slot: "slot_two" } });
     const bySlot = storeThatKnows({ [one]: { slot: "slot_spare" } });
     const byName = storeThatKnows({ [one]: { applicationName: "archive" } });
-    const url = specs[0]?.url ?? "";
+    const url = await cluster.connectionString(primary);
     const stranger = { url, startAt: String(lsn), flushed: FAR_AHEAD };
     const storing = await startStranger({
       ...stranger,

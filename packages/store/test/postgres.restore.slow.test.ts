@@ -20,6 +20,7 @@ import {
   MINT,
   newId,
   nodeSpecs,
+  SET_UP,
   specOf,
   startTestCluster,
 } from "./postgres-cluster.ts";
@@ -46,6 +47,8 @@ describe(
   () => {
     let cluster: Cluster;
     let node: NodeSpec;
+    /** Of the superuser, who restores. */
+    let adminUrl: string;
     let store: PostgresStore;
     let epoch: EpochId;
 
@@ -55,6 +58,7 @@ describe(
         pgBinDir: binDir ?? "",
       });
       [node] = (await nodeSpecs(cluster)) as [NodeSpec];
+      adminUrl = await cluster.connectionString(node.id);
       store = makeStore([node], "one");
       await store.prepare(node.id);
       epoch = (await store.mint(node.id, MINT)).id as EpochId;
@@ -69,7 +73,7 @@ describe(
     const tool = (name: string, ...args: string[]) => run(path.join(binDir ?? "", name), args);
     const dump = async (...args: string[]): Promise<string> => {
       const file = path.join(cluster.dir, "dump");
-      await tool("pg_dump", "-Fc", "-f", file, ...args, node.url);
+      await tool("pg_dump", "-Fc", "-f", file, ...args, adminUrl);
       return file;
     };
     const put = async (): Promise<{ spec: TransactionSpec; offset: bigint }> => {
@@ -80,7 +84,7 @@ describe(
     };
     /** On the database beside it: nobody may be connected to the one that is dropped. */
     const elsewhere = async (...texts: string[]): Promise<void> => {
-      const url = new URL(node.url);
+      const url = new URL(adminUrl);
       url.pathname = "/postgres";
       const client = await connect(url.href);
       try {
@@ -97,7 +101,7 @@ describe(
         return async () => {
           await cluster.query(node.id, "DROP SCHEMA highwater, public CASCADE");
           await cluster.query(node.id, "CREATE SCHEMA public");
-          await tool("pg_restore", "--single-transaction", "-d", node.url, file);
+          await tool("pg_restore", "--single-transaction", "-d", adminUrl, file);
         };
       },
       "data alone, into the tables that are there": async () => {
@@ -115,7 +119,7 @@ describe(
             "--disable-triggers",
             "--single-transaction",
             "-d",
-            node.url,
+            adminUrl,
             file,
           );
         };
@@ -124,7 +128,8 @@ describe(
         const file = await dump();
         return async () => {
           await elsewhere("DROP DATABASE app (FORCE)", "CREATE DATABASE app");
-          await tool("pg_restore", "-d", node.url, file);
+          for (const sql of SET_UP) await cluster.query(node.id, sql);
+          await tool("pg_restore", "-d", adminUrl, file);
         };
       },
       // Nothing in the database tells; a tracker that finds the log shorter than before does.
@@ -160,6 +165,7 @@ describe(
         const unrelated = await connect(node.url);
         await unrelated.end();
         await restore();
+        await store.prepare(node.id);
         const report = await store.probe(node.id).catch(() => store.probe(node.id));
         assert.deepEqual([report.current, report.epochs.at(-1)?.id], [null, epoch]);
         assert.equal(await store.positions(node.id).catch(() => store.positions(node.id)), null);

@@ -16,6 +16,7 @@ import {
   MINT,
   nodeSpecs,
   realClock,
+  SERVICE_ROLE,
   specOf,
   startTestCluster,
 } from "./postgres-cluster.ts";
@@ -75,7 +76,7 @@ describe("login roles on PostgreSQL", () => {
   it("run a transaction as themselves, and the service's own is another", async () => {
     assert.deepEqual(await run("shop", WHO), ["shop/shop"]);
     assert.deepEqual(await run("bank", WHO), ["bank/bank"]);
-    assert.deepEqual(await run(null, WHO), ["postgres/postgres"]);
+    assert.deepEqual(await run(null, WHO), [`${SERVICE_ROLE}/${SERVICE_ROLE}`]);
     const opening = await store.begin(node.id, spec("shop", [WHO]));
     assert.ok(opening.kind === "open");
     assert.deepEqual(opening.results[0]?.rows, [["shop/shop"]]);
@@ -173,7 +174,8 @@ describe("login roles on PostgreSQL", () => {
   it("log in with their password", async () => {
     passwords.set("guarded", "right");
     const another = makeStore([node], "two", {
-      roleUrl: (nodeUrl, role) => nodeUrl.replace("postgres@", `${role}:${passwords.get(role) ?? ""}@`),
+      roleUrl: (nodeUrl, role) =>
+        nodeUrl.replace(`${SERVICE_ROLE}@`, `${role}:${passwords.get(role) ?? ""}@`),
     });
     try {
       const { results } = commitOf(await another.execute(node.id, spec("guarded", [WHO])));

@@ -183,22 +183,18 @@ async function recoveryEnd(client: ClientBase): Promise<Offset | null> {
   return rows[0] === undefined ? null : parseLsn(rows[0].redo);
 }
 
-/** Where this history left the timeline, by the history file; null when the file cannot be read or does not say. */
+/**
+ * Where the promotion of this very server left the previous epoch's timeline; null when the server does not say. A server remembers
+ * how far it replayed until its shared memory is made anew, by a restart or a crash. Then nothing was received in it either, and how
+ * far a crash recovery went says nothing of a promotion. A later timeline may have left another one than the previous epoch's. (The
+ * timeline's history file would say more, and nobody but a superuser may let a role read it without all other files.)
+ */
 async function switchPoint(client: ClientBase, from: number, current: number): Promise<Offset | null> {
-  const file = `pg_wal/${current.toString(16).toUpperCase().padStart(8, "0")}.history`;
-  // A role without the right is refused, and a refusal must not end the transaction that begins the epoch.
-  await client.query("SAVEPOINT history");
-  const { rows } = await client
-    .query<{ history: string | null }>("SELECT pg_read_file($1, 0, 1048576, true) AS history", [file])
-    .catch(async () => {
-      await client.query("ROLLBACK TO SAVEPOINT history");
-      return { rows: [] as { history: string | null }[] };
-    });
-  for (const line of (rows[0]?.history ?? "").split("\n")) {
-    const match = /^(\d+)\s+([0-9A-F]+\/[0-9A-F]+)/i.exec(line);
-    if (match?.[2] !== undefined && Number(match[1]) === from) return parseLsn(match[2]);
-  }
-  return null;
+  if (current !== from + 1) return null;
+  const { rows } = await client.query<{ replayed: string | null }>(
+    "SELECT pg_last_wal_replay_lsn()::text AS replayed WHERE pg_last_wal_receive_lsn() IS NOT NULL",
+  );
+  return rows[0]?.replayed == null ? null : parseLsn(rows[0].replayed);
 }
 
 /** The id of the record, which does not count before `openEpoch` has said where it is. */

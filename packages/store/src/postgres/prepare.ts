@@ -26,7 +26,9 @@ async function migrateOnce(client: ClientBase): Promise<void> {
   await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
     await client.query("SET LOCAL synchronous_commit TO local");
-    await client.query("CREATE SCHEMA IF NOT EXISTS highwater");
+    // Even with IF NOT EXISTS it takes the right to create, which a copy of a database does not bring along.
+    const schema = await client.query("SELECT FROM pg_namespace WHERE nspname = 'highwater'");
+    if (schema.rowCount === 0) await client.query("CREATE SCHEMA highwater");
     await client.query(
       "CREATE TABLE IF NOT EXISTS highwater.migration (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
     );

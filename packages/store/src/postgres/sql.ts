@@ -210,6 +210,9 @@ export const REGISTER_LIMIT = `WITH gone AS (
 INSERT INTO highwater.transaction_limit (process, name, limit_ms) VALUES ($1, $2, $3)
 ON CONFLICT (process) DO UPDATE SET limit_ms = excluded.limit_ms, seen_at = excluded.seen_at`;
 
+/** Only a superuser can end a superuser's session, and to try would be an error that spares the others, too. */
+const CAN_BE_ENDED = `(NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = a.usesysid) OR current_setting('is_superuser')::boolean)`;
+
 /**
  * $1 the backend that waits, $2 sessions that are to be ended. Those whose transaction is older than any gateway allows are
  * ended as well: their gateway is gone, for it would have ended them. By what the server itself says of a session and its own
@@ -217,14 +220,14 @@ ON CONFLICT (process) DO UPDATE SET limit_ms = excluded.limit_ms, seen_at = excl
  * another's transaction, which has written the same id: who holds another lock is left alone.
  */
 export const END_HOLDERS = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
-WHERE a.pid = ANY (pg_blocking_pids($1))
+WHERE a.pid = ANY (pg_blocking_pids($1)) AND ${CAN_BE_ENDED}
   AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = $1 AND NOT l.granted AND l.locktype = 'transactionid')
   AND (${holder("a")} = ANY ($2::text[]) OR a.xact_start < clock_timestamp()
     - (SELECT max(limit_ms) FROM highwater.transaction_limit) * interval '1 millisecond')`;
 
 /** $1 the backend that waits for a lock on a private table, to begin an epoch. One that settles is left alone: it ends soon. */
 export const TERMINATE_BLOCKERS = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a
-WHERE a.pid = ANY (pg_blocking_pids($1))
+WHERE a.pid = ANY (pg_blocking_pids($1)) AND ${CAN_BE_ENDED}
   AND NOT (a.usename = current_user AND a.application_name LIKE 'highwater:%:settle')`;
 
 /** $1 the backend whose statement is to end. */

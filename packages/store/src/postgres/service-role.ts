@@ -1,0 +1,44 @@
+// The database role of gateways and trackers, with the rights that they need and no others. The set-up of a deployment, the dev
+// system and the tests all make it from this list. (docs/guide/durability-levels.md, docs/decisions/0105-…)
+import pg from "pg";
+import { OTHERS, PROTECT } from "./reader-roles.ts";
+
+/** Groups of the login roles of API keys. The migrations grant them what such roles may do. */
+export const KEY_GROUPS = ["highwater_app", "highwater_read"] as const;
+
+/** Does nothing to a role that is there. */
+export function createRole(role: string, options: string): string {
+  return `DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = ${pg.escapeLiteral(role)}) THEN
+       CREATE ROLE ${pg.escapeIdentifier(role)} ${options}; END IF; END $$`;
+}
+
+export const LOGIN_WITHOUT_POWERS = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE";
+
+/**
+ * Makes the groups and the role, and grants the role its rights. To be run once on the primary, by a superuser, or by a role that may
+ * make roles, grant the two predefined ones, and owns the database. Again without harm.
+ */
+export function serviceRoleStatements(service: string, database: string): string[] {
+  const role = pg.escapeIdentifier(service);
+  return [
+    ...KEY_GROUPS.map((group) => createRole(group, "NOLOGIN")),
+    createRole(service, LOGIN_WITHOUT_POWERS),
+    // Where the streams of replicas stand, and when their processes and the receivers began: hidden from others.
+    `GRANT pg_monitor TO ${role}`,
+    // A session whose gateway is gone holds the row of its receipt, and one with a lock on a private table stops the next epoch.
+    `GRANT pg_signal_backend TO ${role}`,
+    // It makes the schemas highwater and highwater_jobs, and owns nothing else.
+    `GRANT CONNECT, CREATE ON DATABASE ${pg.escapeIdentifier(database)} TO ${role}`,
+  ];
+}
+
+/**
+ * What only a superuser can do, once a role of keys that only read is there, and again for every further one: it takes from PUBLIC
+ * what such a role must not have, and leaves it to the service. Run by another role it changes nothing.
+ */
+export function protectStatements(service: string): string[] {
+  return [
+    PROTECT,
+    `DO $$ BEGIN IF to_regrole('${OTHERS}') IS NOT NULL THEN GRANT ${OTHERS} TO ${pg.escapeIdentifier(service)}; END IF; END $$`,
+  ];
+}
