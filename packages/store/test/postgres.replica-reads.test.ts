@@ -15,6 +15,7 @@ import {
   makeStore,
   MINT,
   nodeSpecs,
+  SERVICE_ROLE,
   specOf,
   startTestCluster,
 } from "./postgres-cluster.ts";
@@ -42,7 +43,7 @@ describe("reads on a replica of PostgreSQL", () => {
     [primary, replica] = (await nodeSpecs(cluster)) as [NodeSpec, NodeSpec];
     store = makeStore([primary, replica], "one", {
       poolSize: 2,
-      roleUrl: (nodeUrl, role) => nodeUrl.replace("postgres@", `${role}@`),
+      roleUrl: (nodeUrl, role) => nodeUrl.replace(`${SERVICE_ROLE}@`, `${role}@`),
     });
     await store.prepare(primary.id);
     epoch = (await store.mint(primary.id, MINT)).id as EpochId;
@@ -204,7 +205,7 @@ describe("reads on a replica of PostgreSQL", () => {
       const names = Array.from({ length: TABLES }, (_, i) => `dropped_${String(round)}_${String(i)}`);
       await sql(names.map((name) => `CREATE TABLE ${name} (id int)`).join("; "));
       await reach();
-      const writer = await connect(primary.url);
+      const writer = await connect(await cluster.connectionString(primary.id));
       await writer.query("BEGIN");
       await writer.query("INSERT INTO kv VALUES ($1, '1')", [key]);
       await writer.query(`DROP TABLE ${names.join(", ")}`);
