@@ -56,7 +56,7 @@ const gatewaySeeds = [
 const trackerSeeds = [
   "GET /v1/durability/marks\n\n",
   "GET /v1/durability/exposure\n\n",
-  "GET /v1/durability/stream?exposure=true\nlast-event-id: 1.7\naccept: text/event-stream\n\n",
+  "GET /v1/durability/stream?exposure=true\nlast-event-id: 1.7.00000000\naccept: text/event-stream\n\n",
   "GET /v1/durability/events?types=transaction.lost&durable=true&level=disk&metadata.a=b\nlast-event-id: 1.7\n\n",
   "GET /v1/durability/events?format=json&after=0.0&limit=10\n\n",
   json("POST /v1/durability/verdicts", { tokens: ["{{token}}", ...TOKENS], level: "disk", waitMs: 50 }),

@@ -17,10 +17,14 @@ export const DURABILITY_EVENT_TYPES = [
 ] as const;
 export type DurabilityEventType = (typeof DURABILITY_EVENT_TYPES)[number];
 
-/** Number of the epoch in which it was recorded, and its own number there: the same on every tracker, and only ever rising. */
+/**
+ * Number of the epoch in which it was recorded, its own number there, and the epoch: two nodes that were promoted side by side
+ * give their epochs the same number.
+ */
 export const EventId = Type.String({
-  pattern: "^[1-9][0-9]{0,15}\\.[1-9][0-9]{0,15}$",
-  description: "`{epoch number}.{n}`: the same on every tracker, and only ever rising.",
+  pattern: "^[1-9][0-9]{0,15}\\.[1-9][0-9]{0,15}\\.[0-9a-f]{8}$",
+  description:
+    "`{epoch number}.{n}.{first 8 digits of the epoch's id}`: the same on every tracker. The two numbers only ever rise in one history.",
 });
 
 /** `data` of the events of one transaction: `transaction.*`. */

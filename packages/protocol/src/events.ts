@@ -11,9 +11,9 @@ export const EVENT_LIMITS = {
   metadataFilters: 16,
 } as const;
 
-/** A place between events. `0.0`: before the oldest that is kept. */
+/** A place between the events of one history. `0.0`: before the oldest that is kept. */
 export const EventCursor = Type.String({
-  pattern: "^(0|[1-9][0-9]{0,15})\\.(0|[1-9][0-9]{0,15})$",
+  pattern: "^(0\\.0|[1-9][0-9]{0,15}\\.(0|[1-9][0-9]{0,15})\\.[0-9a-f]{8})$",
   description:
     "The id of an event, or a cursor that an answer gave; `0.0`: from the oldest event that is kept.",
 });

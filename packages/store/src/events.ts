@@ -9,10 +9,16 @@ export interface EventPlace {
   readonly n: number;
 }
 
-/** Below every event. */
-export const FIRST_PLACE: EventPlace = Object.freeze({ seq: 0, n: 0 });
+/** Names its history as well: nodes that were promoted side by side give their epochs the same number. */
+export interface HistoryPlace extends EventPlace {
+  /** The epoch with that number; null: below every event. */
+  readonly epoch: EpochId | null;
+}
 
-/** Negative when `a` comes before `b`. */
+/** Below every event. */
+export const FIRST_PLACE: HistoryPlace = Object.freeze({ epoch: null, seq: 0, n: 0 });
+
+/** Negative when `a` comes before `b`. Both are of one history. */
 export function comparePlaces(a: EventPlace, b: EventPlace): number {
   return a.seq === b.seq ? a.n - b.n : a.seq - b.seq;
 }
@@ -29,8 +35,9 @@ export interface NewEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-export interface RecordedEvent extends NewEvent, EventPlace {
-  /** By the server's clock. */
+export interface RecordedEvent extends NewEvent, HistoryPlace {
+  readonly epoch: EpochId;
+  /** By the server's clock or the recorder's, whichever is later: neither makes it expire early. */
   readonly atMs: number;
 }
 
@@ -81,7 +88,7 @@ export interface EventFilter {
 
 export interface EventExtent {
   /** The newest event's place; `FIRST_PLACE` before there is one. */
-  readonly end: EventPlace;
+  readonly end: HistoryPlace;
   /** Events at or below may have been dropped. */
   readonly expiredTo: EventPlace;
 }
@@ -102,7 +109,7 @@ export interface EventStore {
   /** In the order of their places. Every later call finds later places only: an event never appears below one that was read. */
   read(node: string, epoch: EpochId, filter: EventFilter): Promise<readonly RecordedEvent[]>;
   extent(node: string, epoch: EpochId): Promise<EventExtent>;
-  /** Drops events that are older than that by the server's clock, a bounded number at a time; says how many. */
-  expire(node: string, epoch: EpochId, keepMs: number): Promise<number>;
+  /** Drops events of before that time, a bounded number at once; says how many. Milliseconds since 1970, by no clock of the store. */
+  expire(node: string, epoch: EpochId, beforeMs: number): Promise<number>;
   close(): void;
 }

@@ -16,6 +16,7 @@ eventConformance("memory", () => {
       log.nowMs += ms;
       return Promise.resolve();
     },
+    nowMs: () => log.nowMs,
     close: () => Promise.resolve(),
   });
 });

@@ -49,6 +49,7 @@ eventConformance("PostgreSQL", async () => {
     age: async (ms) => {
       await server.sql("UPDATE highwater.event SET at = at - $1::float8 * interval '1 ms'", [ms]);
     },
+    nowMs: () => Date.now(),
     close: async () => {
       for (const store of stores) store.close();
       await server.close();
@@ -160,6 +161,20 @@ describe("a recording", () => {
     await client.end();
     await late;
     await server.sql("UPDATE highwater.event_counter SET seq = seq - 1, n = 100000");
+  });
+
+  it("is dated by the later of two clocks: whichever is behind, it does not expire early", async () => {
+    const DAY_MS = 86_400_000;
+    const at = async (name: string, offMs: number): Promise<number> => {
+      const clock = { ...realClock, wallMs: () => Date.now() + offMs };
+      const [event] = (await openOne(name, { clock }).record(server.node.id, server.epoch, [newEvent()]))
+        .events;
+      return event?.atMs ?? 0;
+    };
+    const beforeMs = Date.now();
+    assert.ok((await at("clock-ahead", DAY_MS)) >= beforeMs + DAY_MS - 1);
+    const behind = await at("clock-behind", -DAY_MS);
+    assert.ok(behind >= beforeMs - 1_000 && behind < beforeMs + DAY_MS / 2);
   });
 
   it("is nothing that an application's role may do, or read", async () => {

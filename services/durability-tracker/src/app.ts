@@ -28,6 +28,7 @@ import { eventRoutes } from "./routes/events.ts";
 import { registerWebhookRoutes } from "./routes/webhooks.ts";
 import { TrackerLoop } from "./shell/loop.ts";
 import { TrackerMetrics } from "./shell/metrics.ts";
+import { makeExpiryTime, type ReadExpiryTime } from "./shell/expiry-clock.ts";
 import { runRetention } from "./shell/retention.ts";
 import { MarkStream } from "./shell/stream.ts";
 import { Told } from "./shell/told.ts";
@@ -63,6 +64,7 @@ interface Parts {
   readonly metrics: TrackerMetrics;
   readonly callers: Callers;
   readonly schedule: ScheduleCheck;
+  readonly readTime: ReadExpiryTime;
   readonly stopping: AbortController;
 }
 
@@ -111,7 +113,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
       void runRetention({
         ...{ store: deps.store, clock: deps.clock, log: deps.log },
         ...{ retentionMs: config.retentionMs, everyMs: config.maintainMs, signal: stopping.signal },
-        state: () => loop.state,
+        ...{ state: () => loop.state, readTime: parts.readTime },
       });
     },
     close: async () => {
@@ -184,7 +186,8 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
       },
     },
   );
-  const { events, webhooks } = makeEvents(config, deps, loop);
+  const readTime = makeExpiryTime(deps);
+  const { events, webhooks } = makeEvents(config, deps, { loop, readTime });
   const callers = makeCallers(config, deps, { loop, metrics });
   const { maxWaitingPerKey } = config;
   const desk = new VerdictDesk({
@@ -196,7 +199,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     ...{ isBlind: () => loop.sight.isBlind },
     ...{ streams: () => stream.size, identity: { name: config.name, region: config.region } },
   });
-  return { loop, stream, desk, told, events, webhooks, metrics, callers, schedule, stopping };
+  return { loop, stream, desk, told, events, webhooks, metrics, callers, schedule, readTime, stopping };
 }
 
 function makeSchedule(
@@ -217,7 +220,7 @@ function makeSchedule(
 function makeEvents(
   config: Config,
   deps: TrackerDeps,
-  loop: TrackerLoop,
+  { loop, readTime }: Pick<Parts, "loop" | "readTime">,
 ): { readonly events: DurabilityEvents; readonly webhooks: Webhooks } {
   const { clock, log, store, random, resolve } = deps;
   const webhooks = new Webhooks(config, {
@@ -228,6 +231,7 @@ function makeEvents(
       return standing.kind === "reigning" ? standing : null;
     },
     prepare: (node) => store.prepare(node),
+    readTime,
     recordEvent: async ({ node, epoch }, event) => {
       await recorded.record(node, epoch, [event]);
     },
@@ -240,6 +244,7 @@ function makeEvents(
     {
       ...{ events: recorded, outbox: ledgerOutbox(deps.ledger), store, clock, log, random },
       state: () => loop.state,
+      readTime,
       wantDurable: (wanted) => {
         loop.dispatch({ kind: "durable_wanted", nowMs: clock.monotonicMs(), wanted });
       },

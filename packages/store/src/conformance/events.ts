@@ -24,6 +24,8 @@ export interface EventHarness {
   nextEpoch(): Promise<EpochId>;
   /** Everything that was recorded so far gets older than this. */
   age(ms: number): Promise<void>;
+  /** The time of those who record. */
+  nowMs(): number;
   close(): Promise<void>;
 }
 
@@ -107,7 +109,8 @@ function recordingTests(the: () => Bench): void {
       asked,
     );
     assert.deepEqual(await bench.read(), events);
-    assert.deepEqual(await bench.end(), { seq: events[2]?.seq, n: 3 });
+    assert.deepEqual(await bench.end(), { epoch: bench.epoch, seq: events[2]?.seq, n: 3 });
+    for (const event of events) assert.equal(event.epoch, bench.epoch);
   });
 
   it("are recorded once: whoever does it again gets the first one's", async () => {
@@ -228,13 +231,13 @@ function lifetimeTests(the: () => Bench): void {
     await bench.harness.age(60_000);
     const kept = await bench.record([newEvent()]);
     const expire = (keepMs: number) =>
-      bench.harness.stores[0].expire(bench.harness.node, bench.epoch, keepMs);
+      bench.harness.stores[0].expire(bench.harness.node, bench.epoch, bench.harness.nowMs() - keepMs);
     assert.equal(await expire(120_000), 0);
     while ((await expire(30_000)) > 0);
     assert.deepEqual(await bench.read(), kept.events);
     const { end: newest, expiredTo } = await bench.harness.stores[1].extent(bench.harness.node, bench.epoch);
     assert.deepEqual(expiredTo, { seq: last.seq, n: last.n });
-    assert.deepEqual(newest, { seq: last.seq, n: last.n + 1 });
+    assert.deepEqual(newest, { epoch: bench.epoch, seq: last.seq, n: last.n + 1 });
   });
 
   it("the next epoch goes on above, with what was recorded before; nobody acts in an ended one", async () => {

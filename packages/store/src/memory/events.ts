@@ -8,6 +8,7 @@ import {
   type EventPlace,
   type EventStore,
   FIRST_PLACE,
+  type HistoryPlace,
   MAX_EVENTS_PER_RECORDING,
   type NewEvent,
   type RecordedEvent,
@@ -25,7 +26,7 @@ export class MemoryEventLog {
   #events: RecordedEvent[] = [];
   #end = FIRST_PLACE;
   #offset = 0n;
-  #expiredTo = FIRST_PLACE;
+  #expiredTo: EventPlace = FIRST_PLACE;
 
   constructor(epoch: EpochId) {
     this.epoch = epoch;
@@ -35,7 +36,7 @@ export class MemoryEventLog {
     return this.#events;
   }
 
-  get end(): EventPlace {
+  get end(): HistoryPlace {
     return this.#end;
   }
 
@@ -53,15 +54,16 @@ export class MemoryEventLog {
     this.seq++;
     this.#events = this.#events.slice(0, this.#events.length - lost);
     const last = this.#events.at(-1);
-    if (lost > 0) this.#end = last === undefined ? FIRST_PLACE : { seq: last.seq, n: last.n };
+    if (lost > 0) this.#end = last === undefined ? FIRST_PLACE : placeOf(last);
   }
 
   append(event: NewEvent): RecordedEvent {
     const n = this.#end.seq === this.seq ? this.#end.n + 1 : 1;
-    this.#end = { seq: this.seq, n };
+    const place = { epoch: this.epoch, seq: this.seq, n };
+    this.#end = place;
     // As a store would keep it: nothing of the caller's object.
     const data = JSON.parse(JSON.stringify(event.data)) as RecordedEvent["data"];
-    const recorded = { ...event, data, ...this.#end, atMs: this.nowMs };
+    const recorded = { ...event, data, ...place, atMs: this.nowMs };
     this.#events.push(recorded);
     this.#offset += 100n;
     return recorded;
@@ -88,6 +90,10 @@ export class MemoryEventLog {
     this.#events = kept;
     return dropped.length;
   }
+}
+
+function placeOf({ epoch, seq, n }: HistoryPlace): HistoryPlace {
+  return { epoch, seq, n };
 }
 
 export class MemoryEvents implements EventStore {
@@ -142,9 +148,9 @@ export class MemoryEvents implements EventStore {
     return Promise.resolve({ end: this.#log.end, expiredTo: this.#log.expiredTo });
   }
 
-  async expire(_node: string, epoch: EpochId, keepMs: number): Promise<number> {
+  async expire(_node: string, epoch: EpochId, beforeMs: number): Promise<number> {
     this.#check(epoch);
-    return Promise.resolve(this.#log.drop(this.#log.nowMs - keepMs));
+    return Promise.resolve(this.#log.drop(beforeMs));
   }
 
   close(): void {

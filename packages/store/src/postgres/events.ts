@@ -30,11 +30,14 @@ const LOCK_COUNTER = `INSERT INTO highwater.event_counter AS c (seq, n) VALUES (
 ON CONFLICT (only_row) DO UPDATE SET seq = excluded.seq, n = CASE WHEN c.seq = excluded.seq THEN c.n ELSE 0 END
 WHERE excluded.seq >= c.seq RETURNING c.seq::text, c.n::text`;
 
-const PLACED = `seq::text, n::text, key, type, owner::text, (extract(epoch FROM at) * 1000)::float8 AS at_ms`;
-const COLUMNS = `${PLACED}, data::text`;
+/** Of a row of `table`, with the id of its epoch in this history. */
+const placed = (table: string): string =>
+  `seq::text, n::text, (SELECT e.id::text FROM highwater.epoch e WHERE e.seq = ${table}.seq) AS epoch,
+  key, type, owner::text, (extract(epoch FROM at) * 1000)::float8 AS at_ms`;
+const COLUMNS = `${placed("event")}, data::text`;
 
 /**
- * $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data. All who record wait for the counter: no races here.
+ * $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data, $7 the recorder's time. All who record wait for the counter: no races here.
  * The data of what is fresh do not come back: they are what was asked for.
  */
 const INSERT = `WITH fresh AS (
@@ -42,13 +45,13 @@ const INSERT = `WITH fresh AS (
   SELECT $1::bigint, $2::bigint + row_number() OVER (ORDER BY asked.place), asked.key, asked.type, asked.owner,
     clock.now, asked.data
   FROM unnest($3::text[], $4::text[], $5::numeric[], $6::json[]) WITH ORDINALITY AS asked (key, type, owner, data, place),
-    (SELECT clock_timestamp() AS now) AS clock
+    (SELECT greatest(clock_timestamp(), to_timestamp($7::float8 / 1000)) AS now) AS clock
   WHERE NOT EXISTS (SELECT FROM highwater.event e WHERE e.key = asked.key)
   RETURNING *
 ), counted AS (
   UPDATE highwater.event_counter SET n = $2::bigint + (SELECT count(*) FROM fresh)
 )
-SELECT ${PLACED}, NULL AS data, true AS is_fresh FROM fresh
+SELECT ${placed("fresh")}, NULL AS data, true AS is_fresh FROM fresh
 UNION ALL SELECT ${COLUMNS}, false FROM highwater.event WHERE key = ANY ($3::text[])`;
 
 /** $1 keys. What is recorded instead gets places of its own. */
@@ -64,12 +67,13 @@ WHERE (event.seq, event.n) > ($1::bigint, $2::bigint) AND ($3::numeric IS NULL O
   AND ($4::text[] IS NULL OR type = ANY ($4::text[]))
 ORDER BY event.seq, event.n LIMIT $5`;
 
-const EXTENT = `SELECT seq::text, n::text, expired_seq::text, expired_n::text FROM highwater.event_counter`;
+const EXTENT = `SELECT c.seq::text, c.n::text, e.id::text AS epoch, c.expired_seq::text, c.expired_n::text
+FROM highwater.event_counter c LEFT JOIN highwater.epoch e ON e.seq = c.seq`;
 
-/** $1 milliseconds to keep, $2 limit. The counter is locked: nobody records one of them anew meanwhile. */
+/** $1 milliseconds since 1970, $2 limit. The counter is locked: nobody records one of them anew meanwhile. */
 const EXPIRE = `WITH dropped AS (
   DELETE FROM highwater.event WHERE (event.seq, event.n) IN (
-    SELECT old.seq, old.n FROM highwater.event old WHERE old.at < clock_timestamp() - $1::float8 * interval '1 millisecond'
+    SELECT old.seq, old.n FROM highwater.event old WHERE old.at < to_timestamp($1::float8 / 1000)
     ORDER BY old.at LIMIT $2)
   RETURNING event.seq, event.n
 ), newest AS (
@@ -106,9 +110,11 @@ interface NodeChannels {
 export class PostgresEvents implements EventStore {
   readonly #channels: ReadonlyMap<string, NodeChannels>;
   readonly #onRecorded: PostgresEventsOptions["onRecorded"];
+  readonly #clock: Clock;
 
   constructor({ nodes, clock, helper, connectTimeoutMs, callTimeoutMs, onRecorded }: PostgresEventsOptions) {
     this.#onRecorded = onRecorded;
+    this.#clock = clock;
     const channel = (url: string, purpose: string, limitMs: number): Channel =>
       new Channel({
         url,
@@ -144,7 +150,9 @@ export class PostgresEvents implements EventStore {
       throw new RangeError(`at most ${String(MAX_EVENTS_PER_RECORDING)} events are recorded at a time`);
     const byKey = bestOfKeys(events);
     return this.#of(node).record.run(async (client) => {
-      const { recorded, fresh } = await locked(client, epoch, (from) => this.#insert(client, from, byKey));
+      const { recorded, fresh } = await locked(client, epoch, (counter) =>
+        this.#insert(client, { ...counter, nowMs: this.#clock.wallMs() }, byKey),
+      );
       const { end, epoch: now } = await readLogEnd(client);
       if (now === null) throw epochChanged("The node has no epoch.");
       return {
@@ -156,13 +164,13 @@ export class PostgresEvents implements EventStore {
     });
   }
 
-  async #insert(client: ClientBase, from: Counter, byKey: ReadonlyMap<string, NewEvent>): Promise<Recorded> {
+  async #insert(client: ClientBase, from: Start, byKey: ReadonlyMap<string, NewEvent>): Promise<Recorded> {
     const inserted = await insert(client, from, [...byKey.values()]);
     const recorded = new Map([...inserted].map(([key, { event }]) => [key, event]));
     const of = (isFresh: boolean): RecordedEvent[] =>
       [...inserted.values()].filter((each) => each.isFresh === isFresh).map(({ event }) => event);
     const told: FreshEvent[] = of(true);
-    const counted = { seq: from.seq, n: String(BigInt(from.n) + BigInt(told.length)) };
+    const counted = { ...from, n: String(BigInt(from.n) + BigInt(told.length)) };
     let fresh = told.length;
     for (const event of await improve(client, counted, { known: of(false), byKey })) {
       const replaced = recorded.get(event.key) ?? missing(event.key);
@@ -199,16 +207,16 @@ export class PostgresEvents implements EventStore {
       const [row] = rows;
       if (row === undefined) return { end: FIRST_PLACE, expiredTo: FIRST_PLACE };
       return {
-        end: { seq: Number(row.seq), n: Number(row.n) },
+        end: { epoch: row.epoch, seq: Number(row.seq), n: Number(row.n) },
         expiredTo: { seq: Number(row.expired_seq), n: Number(row.expired_n) },
       };
     });
   }
 
-  async expire(node: string, epoch: EpochId, keepMs: number): Promise<number> {
+  async expire(node: string, epoch: EpochId, beforeMs: number): Promise<number> {
     return this.#of(node).record.run((client) =>
       locked(client, epoch, async () => {
-        const { rows } = await client.query<{ dropped: number }>(EXPIRE, [keepMs, EXPIRE_BATCH]);
+        const { rows } = await client.query<{ dropped: number }>(EXPIRE, [beforeMs, EXPIRE_BATCH]);
         return rows[0]?.dropped ?? 0;
       }),
     );
@@ -227,12 +235,18 @@ interface Counter {
   readonly n: string;
 }
 
+interface Start extends Counter {
+  readonly nowMs: number;
+}
+
 interface ExtentRow extends Counter {
+  readonly epoch: EpochId;
   readonly expired_seq: string;
   readonly expired_n: string;
 }
 
 interface EventRow extends Counter {
+  readonly epoch: EpochId;
   readonly key: string;
   readonly type: DurabilityEventType;
   readonly owner: string | null;
@@ -255,7 +269,7 @@ interface InsertedEvent {
 /** What is recorded under these keys now, also what was before. */
 async function insert(
   client: ClientBase,
-  from: Counter,
+  from: Start,
   events: readonly NewEvent[],
 ): Promise<ReadonlyMap<string, InsertedEvent>> {
   const { rows } = await client.query<EventRow>({
@@ -268,6 +282,7 @@ async function insert(
       events.map(({ type }) => type),
       events.map(({ owner }) => (owner === null ? null : String(owner))),
       events.map(({ data }) => asciiJson(data)),
+      from.nowMs,
     ],
   });
   const asked = new Map(events.map((event) => [event.key, event.data]));
@@ -283,7 +298,7 @@ async function insert(
 /** Replaces those of the known events of which there is more to say now. */
 async function improve(
   client: ClientBase,
-  from: Counter,
+  from: Start,
   {
     known,
     byKey,
@@ -364,6 +379,7 @@ function placedEvent(row: EventRow, data: RecordedEvent["data"]): RecordedEvent 
   return {
     seq: Number(row.seq),
     n: Number(row.n),
+    epoch: row.epoch,
     key: row.key,
     type: row.type,
     owner: row.owner === null ? null : BigInt(row.owner),

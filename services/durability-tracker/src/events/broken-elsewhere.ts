@@ -1,26 +1,20 @@
 // Reads what any tracker has recorded as broken, so that this one says the same: a client may ask another tracker than the one
 // that told it. Owns how far it has read; what follows from a word is the core's.
-import { type EpochRecord } from "@highwater/protocol";
+import { type EpochGraph } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
-import {
-  type Clock,
-  comparePlaces,
-  type EventPlace,
-  type EventStore,
-  FIRST_PLACE,
-  sleep,
-} from "@highwater/store";
+import { type Clock, comparePlaces, type EventStore, sleep } from "@highwater/store";
 import { type Published } from "../core/index.ts";
 import { type Reign } from "./event-log.ts";
 import { brokenWord } from "./new-events.ts";
+import { readOn } from "./reading-on.ts";
+import { type Cursor, cursorAt, FIRST_CURSOR } from "./wire.ts";
 
 export interface BrokenElsewhereDeps {
   readonly events: EventStore;
   readonly clock: Clock;
   readonly log: Log;
   readonly reign: () => Reign | null;
-  /** The reigning epoch and those before it, oldest first. */
-  readonly ancestry: () => readonly EpochRecord[];
+  readonly epochs: () => EpochGraph;
   readonly onWords: (words: readonly Published[]) => void;
 }
 
@@ -31,10 +25,8 @@ export class BrokenElsewhere {
   readonly #deps: BrokenElsewhereDeps;
   readonly #stop = new AbortController();
   #wake = new AbortController();
-  /** Everything at or below has been read in this history. */
-  #readTo: EventPlace = FIRST_PLACE;
-  /** The history in which that is true. */
-  #history: ReadonlySet<string> = new Set();
+  /** Everything at or below has been read. */
+  #readTo: Cursor = FIRST_CURSOR;
 
   constructor(deps: BrokenElsewhereDeps) {
     this.#deps = deps;
@@ -77,24 +69,15 @@ export class BrokenElsewhere {
 
   /** True when there is more at once. */
   async #read({ node, epoch }: Reign): Promise<boolean> {
-    const { events, onWords } = this.#deps;
-    this.#follow();
+    const { events, onWords, epochs } = this.#deps;
+    // What was read of a history that was given up says nothing of the one that reigns.
+    const { from } = readOn(this.#readTo, epochs(), epoch);
     const { end } = await events.extent(node, epoch);
-    if (comparePlaces(end, this.#readTo) <= 0) return false;
-    const filter = { after: this.#readTo, owner: null, types: ["transaction.broken"], limit: PAGE } as const;
+    if (comparePlaces(end, from) <= 0) return false;
+    const filter = { after: from, owner: null, types: ["transaction.broken"], limit: PAGE } as const;
     const found = await events.read(node, epoch, filter);
     if (found.length > 0) onWords(found.map(brokenWord));
-    const last = found.length < PAGE ? end : (found.at(-1) ?? end);
-    if (comparePlaces(last, this.#readTo) > 0) this.#readTo = last;
+    this.#readTo = cursorAt(found.length < PAGE ? end : (found.at(-1) ?? end));
     return found.length === PAGE;
-  }
-
-  /** What was read of a history that was given up says nothing of the one that reigns: read on from where they part. */
-  #follow(): void {
-    const ancestry = this.#deps.ancestry();
-    const common = ancestry.findLast(({ id }) => this.#history.has(id));
-    const parted: EventPlace = { seq: common?.seq ?? 0, n: 0 };
-    if (common?.id !== ancestry.at(-1)?.id && comparePlaces(parted, this.#readTo) < 0) this.#readTo = parted;
-    this.#history = new Set(ancestry.map(({ id }) => id));
   }
 }

@@ -3,163 +3,11 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as connectSocket } from "node:net";
-import { after, describe, it } from "node:test";
-import Fastify, { type FastifyInstance } from "fastify";
-import {
-  type DurabilityEventType,
-  type EpochId,
-  type EpochRecord,
-  type Offset,
-  type TxnId,
-} from "@highwater/protocol";
-import {
-  Admission,
-  Callers,
-  DEFAULT_LIMITS,
-  installCallers,
-  installErrorHandling,
-  type Principal,
-  realClock,
-} from "@highwater/service";
-import { MemoryLog } from "@highwater/service/testing";
-import { type NewEvent } from "@highwater/store";
-import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
-import { type Published, type TrackerState } from "../core/index.ts";
-import { eventRoutes } from "../routes/events.ts";
-import { DurabilityEvents, EVENT_DEFAULTS, type EventSettings } from "./durability-events.ts";
-import { MemoryOutbox } from "./memory-outbox.ts";
-import { SseClient } from "./sse-client.ts";
-
-const EPOCH = "00000000-0000-4000-8000-000000000001" as EpochId;
-const NEXT = "00000000-0000-4000-8000-000000000002" as EpochId;
-const LEVELS = [{ name: "disk" }, { name: "region" }];
-const principalOf = (id: string, owner: bigint): Principal => ({
-  ...{ id, owner, role: null, limits: DEFAULT_LIMITS },
-  scopes: new Set(id === "writer" ? ["write"] : ["read"]),
-});
-const PRINCIPALS = new Map([
-  ["Bearer seven", principalOf("seven", 7n)],
-  ["Bearer eight", principalOf("eight", -8n)],
-  ["Bearer writer", principalOf("writer", 7n)],
-  ["Bearer service", { ...principalOf("service", 0n), isEveryOwner: true as const }],
-]);
-
-const record = (id: EpochId, seq: number): EpochRecord => ({
-  ...{ id, seq, previous: seq === 1 ? null : EPOCH, node: "east", cause: "promotion", startOffset: "0" },
-  ...{
-    startedAt: new Date().toISOString(),
-    forkOffset: "0",
-    forkLimit: null,
-    supersedes: [],
-    commanded: false,
-  },
-  finalMarks: {},
-});
-
-const open: Tracker[] = [];
-after(async () => {
-  for (const tracker of open) await tracker.close();
-});
-
-/** The events part of a tracker behind real HTTP. */
-class Tracker {
-  readonly events: DurabilityEvents;
-  readonly outbox = new MemoryOutbox();
-  readonly app: FastifyInstance = Fastify({ forceCloseConnections: true });
-  readonly log = new MemoryLog();
-  readonly wishes: boolean[] = [];
-  url = "";
-  state: TrackerState;
-
-  private constructor(store: MemoryEventLog, settings: Partial<EventSettings>) {
-    this.state = {
-      config: { levels: LEVELS },
-      standing: { kind: "reigning", epoch: EPOCH, node: "east" },
-      ancestry: [],
-      marks: new Map([[EPOCH, new Map([["region", 0n as Offset]])]]),
-      asked: new Map(),
-      unproven: new Set(),
-    } as unknown as TrackerState;
-    this.events = new DurabilityEvents(
-      {
-        events: new MemoryEvents(store),
-        ...{ outbox: this.outbox, clock: realClock, log: this.log, random: Math.random },
-        store: { prepare: () => Promise.resolve() },
-        state: () => this.state,
-        wantDurable: (wanted) => this.wishes.push(wanted),
-      },
-      { ...EVENT_DEFAULTS, keepMs: 3_600_000, ...settings },
-    );
-  }
-
-  static async start(store: MemoryEventLog, settings: Partial<EventSettings> = {}): Promise<Tracker> {
-    const tracker = new Tracker(store, settings);
-    open.push(tracker);
-    const callers = new Callers({
-      authenticator: {
-        authenticate: (authorization) =>
-          Promise.resolve(PRINCIPALS.get(authorization ?? "") ?? principalOf("none", 0n)),
-        start: () => undefined,
-        stop: () => undefined,
-      },
-      admission: new Admission({
-        clock: realClock,
-        defaults: { ratePerSecond: 1e6, burst: 1e6, concurrency: 1e6 },
-      }),
-      clock: realClock,
-      onRefused: () => undefined,
-    });
-    installErrorHandling(tracker.app, tracker.log);
-    void tracker.app.register((scope, _options, done) => {
-      installCallers(scope, callers, "stream");
-      eventRoutes(scope, { events: tracker.events, levels: () => LEVELS.map(({ name }) => name) });
-      done();
-    });
-    tracker.url = `${await tracker.app.listen({ host: "127.0.0.1", port: 0 })}/v1/durability/events`;
-    await tracker.events.start();
-    return tracker;
-  }
-
-  listen(query = "", headers: Record<string, string> = {}): Promise<SseClient> {
-    return SseClient.open(`${this.url}${query}`, { authorization: "Bearer seven", ...headers });
-  }
-
-  async get(query: string, who = "seven"): Promise<{ status: number; body: Record<string, unknown> }> {
-    const response = await fetch(`${this.url}${query}`, { headers: { authorization: `Bearer ${who}` } });
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-  }
-
-  reignOf(epoch: EpochId | null): void {
-    this.state.standing =
-      epoch === null
-        ? { kind: "unsettled", reason: "nobody", split: false }
-        : { kind: "reigning", epoch, node: "east" };
-    this.events.onMarks();
-  }
-
-  async close(): Promise<void> {
-    await this.events.close();
-    await this.app.close();
-  }
-}
-
-let made = 0;
-const published = (more: Partial<Published> = {}): Published => ({
-  id: `0190a000-0000-7000-8000-${String(++made).padStart(12, "0")}` as TxnId,
-  attempt: EPOCH,
-  kind: "write",
-  origin: null,
-  owner: 7n,
-  verdicts: { disk: "lost", region: "lost" },
-  rule: "R6 absent",
-  settledAt: "region",
-  retriedIn: null,
-  metadata: { order: String(made) },
-  ...more,
-});
-const stored = (owner: bigint | null, type: DurabilityEventType = "transaction.lost"): NewEvent => ({
-  ...{ key: `k/${String(++made)}`, type, owner, data: { number: made } },
-});
+import { describe, it } from "node:test";
+import { type EpochId, type Offset } from "@highwater/protocol";
+import { MemoryEventLog } from "@highwater/store/memory";
+import { EPOCH, NEXT, published, record, stored, Tracker } from "../../test/support/events.ts";
+import { type SseClient } from "./sse-client.ts";
 
 describe("a stream", () => {
   it("tells every tracker's listeners the same, under the same ids, whoever has recorded it", async () => {
@@ -178,7 +26,7 @@ describe("a stream", () => {
     await first.until("all are told", () => first.told.length === 4);
     await second.until("all are told", () => second.told.length === 4);
     assert.deepEqual(first.told, second.told);
-    assert.deepEqual(first.ids, ["1.1", "1.2", "1.3", "1.4"]);
+    assert.deepEqual(first.ids, ["1.1.e1000000", "1.2.e1000000", "1.3.e1000000", "1.4.e1000000"]);
     assert.deepEqual(
       new Set(first.told.map(({ event }) => event)),
       new Set(["transaction.lost", "transaction.broken", "transaction.delayed"]),
@@ -189,7 +37,7 @@ describe("a stream", () => {
     >;
     const { id, attempt, verdicts, rule, metadata } = mine;
     assert.deepEqual(delayed["data"], { id, attempt, verdicts, rule, retriedIn: NEXT, metadata });
-    assert.equal(delayed["id"], "1.4");
+    assert.equal(delayed["id"], "1.4.e1000000");
     assert.ok(!Number.isNaN(Date.parse(String(delayed["at"]))));
   });
 
@@ -199,14 +47,16 @@ describe("a stream", () => {
     for (let at = 0; at < 700; at++) store.append(stored(7n));
     await using now = await tracker.listen();
     await now.begun();
-    assert.deepEqual(now.heard, [{ id: "1.700", event: "begin", data: { after: "1.700", missed: false } }]);
+    assert.deepEqual(now.heard, [
+      { id: "1.700.e1000000", event: "begin", data: { after: "1.700.e1000000", missed: false } },
+    ]);
     await using all = await tracker.listen("?after=0.0");
     await all.until("all are told", () => all.told.length === 700);
     store.append(stored(7n));
     await now.until("the next is told", () => now.told.length === 1);
-    const resumed = await tracker.listen("?after=0.0", { "last-event-id": "1.350" });
+    const resumed = await tracker.listen("?after=0.0", { "last-event-id": "1.350.e1000000" });
     await resumed.until("the rest is told", () => resumed.told.length === 351);
-    assert.deepEqual([resumed.ids[0], resumed.lastId], ["1.351", "1.701"]);
+    assert.deepEqual([resumed.ids[0], resumed.lastId], ["1.351.e1000000", "1.701.e1000000"]);
     // Away for a while: what happened meanwhile is told first, then what happens.
     await resumed[Symbol.asyncDispose]();
     for (let at = 0; at < 300; at++) store.append(stored(7n));
@@ -215,7 +65,7 @@ describe("a stream", () => {
     await back.until("all are told", () => back.told.length === 301);
     assert.deepEqual(
       back.ids,
-      Array.from({ length: 301 }, (_, at) => `1.${String(702 + at)}`),
+      Array.from({ length: 301 }, (_, at) => `1.${String(702 + at)}.e1000000`),
     );
     await all.until("everything was told once", () => all.told.length === 1_002);
     assert.equal(new Set(all.ids).size, 1_002);
@@ -245,7 +95,7 @@ describe("a stream", () => {
       await client.until("all are told", () => client.told.length >= 2_020);
       assert.deepEqual(
         client.ids,
-        store.events.map(({ n }) => `1.${String(n)}`),
+        store.events.map(({ n }) => `1.${String(n)}.e1000000`),
       );
       await client[Symbol.asyncDispose]();
     }
@@ -267,13 +117,18 @@ describe("a stream", () => {
       stored(null, "epoch.started"),
     ])
       store.append(event);
-    await service.until("all are told", () => service.lastId === "1.5");
+    await service.until("all are told", () => service.lastId === "1.5.e1000000");
     await epochs.until("its own", () => epochs.told.length === 1);
     await seven.until("its own", () => seven.told.length === 2);
     await eight.until("its own", () => eight.told.length === 2);
     assert.deepEqual(
       [seven.ids, eight.ids, service.ids, epochs.ids],
-      [["1.1", "1.5"], ["1.2", "1.5"], ["1.1", "1.2", "1.3", "1.5"], ["1.5"]],
+      [
+        ["1.1.e1000000", "1.5.e1000000"],
+        ["1.2.e1000000", "1.5.e1000000"],
+        ["1.1.e1000000", "1.2.e1000000", "1.3.e1000000", "1.5.e1000000"],
+        ["1.5.e1000000"],
+      ],
     );
   });
 
@@ -290,7 +145,7 @@ describe("a stream", () => {
     tracker.reignOf(NEXT);
     for (const client of [early, late]) {
       await client.until("both are told", () => client.told.length === 2);
-      assert.deepEqual(client.ids, ["1.1", "2.1"]);
+      assert.deepEqual(client.ids, ["1.1.e1000000", "2.1.e2000000"]);
     }
   });
 
@@ -306,8 +161,8 @@ describe("a stream", () => {
       await client.until("the last is told", () => client.told.length === 1);
       return client.heard[0]?.data;
     };
-    assert.deepEqual(await missedOf("1.4"), { after: "1.4", missed: true });
-    assert.deepEqual(await missedOf("1.5"), { after: "1.5", missed: false });
+    assert.deepEqual(await missedOf("1.4.e1000000"), { after: "1.4.e1000000", missed: true });
+    assert.deepEqual(await missedOf("1.5.e1000000"), { after: "1.5.e1000000", missed: false });
     assert.deepEqual(await missedOf("0.0"), { after: "0.0", missed: false });
   });
 
@@ -429,9 +284,9 @@ describe("a page", () => {
     }
     assert.deepEqual(
       ids,
-      Array.from({ length: 13 }, (_, at) => `1.${String(2 * at + 1)}`),
+      Array.from({ length: 13 }, (_, at) => `1.${String(2 * at + 1)}.e1000000`),
     );
-    assert.equal(next, "1.25");
+    assert.equal(next, "1.25.e1000000");
     const { body } = await tracker.get(`?format=json&after=${next}`);
     assert.deepEqual(body, { events: [], next, more: false, missed: false });
   });

@@ -10,6 +10,7 @@ import {
 import { type Log } from "@highwater/service";
 import { type Clock, comparePlaces, type EventStore, sleep, type Store } from "@highwater/store";
 import { type BecameDurable, markIn, type Published, type TrackerState } from "../core/index.ts";
+import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
 import { EventLog, type Reign } from "./event-log.ts";
 import { EventFeed } from "./feed.ts";
@@ -23,8 +24,8 @@ import {
 } from "./new-events.ts";
 import { type OutboxStore } from "./outbox-store.ts";
 import { type EventsQuery } from "./query.ts";
-import { EventStream, isMissed } from "./stream.ts";
-import { formatPlace, wireEvent, type WireEvent } from "./wire.ts";
+import { EventStream } from "./stream.ts";
+import { cursorAt, formatCursor, wireEvent, type WireEvent } from "./wire.ts";
 
 /** Who listens, and to whose events; `owner` null: to every owner's. */
 export interface Viewer {
@@ -52,6 +53,7 @@ export interface DurabilityEventsDeps {
   /** Evenly distributed in [0, 1). */
   readonly random: () => number;
   readonly state: () => TrackerState;
+  readonly readTime: ReadExpiryTime;
   /** The core says what becomes durable only while somebody wants to hear of it. */
   readonly wantDurable: (wanted: boolean) => void;
   /** Somebody has recorded them as broken, perhaps this tracker itself. */
@@ -96,6 +98,7 @@ export class DurabilityEvents {
     this.#feed = new EventFeed({
       ...{ events, clock, log },
       reign: () => this.#reign(),
+      epochs: () => deps.state().epochs,
       onDurableWanted: (wanted) => {
         this.#streamsWantDurable = wanted;
         this.#tellWishes();
@@ -104,7 +107,7 @@ export class DurabilityEvents {
     this.#elsewhere = new BrokenElsewhere({
       ...{ events, clock, log },
       reign: () => this.#reign(),
-      ancestry: () => deps.state().ancestry,
+      epochs: () => deps.state().epochs,
       onWords: (words) => deps.onBroken?.(words),
     });
     this.#log = new EventLog({
@@ -240,19 +243,19 @@ export class DurabilityEvents {
   async page({ owner }: Viewer, query: EventsQuery): Promise<Page> {
     const { types, limit } = query;
     try {
-      const { end, expiredTo } = await this.#feed.extent();
-      const after = query.after ?? end;
-      const found = await this.#feed.read({ after, owner, types, limit: limit + 1 });
+      const { reign, from, end, missed } = await this.#feed.begin(query.after);
+      const found = await this.#feed.read(reign, { after: from, owner, types, limit: limit + 1 });
       const events = found.slice(0, limit);
-      const last = events.at(-1) ?? after;
+      const newest = events.at(-1);
+      const last = newest === undefined ? from : cursorAt(newest);
       const more = found.length > limit;
       // There was nothing else up to the end: whoever asks again needs not look at it again.
       const next = more || comparePlaces(end, last) < 0 ? last : end;
       return {
         events: events.map(wireEvent),
-        next: formatPlace(next),
+        next: formatCursor(next),
         more,
-        missed: isMissed(after, expiredTo),
+        missed,
       };
     } catch (cause) {
       if (cause instanceof HighwaterError && cause.code === "primary_unavailable") throw cause;
@@ -274,14 +277,15 @@ export class DurabilityEvents {
   }
 
   async #expire(): Promise<void> {
-    const { clock, events, log } = this.#deps;
+    const { clock, events, log, readTime } = this.#deps;
     const { keepMs, expireEveryMs } = this.#settings;
     while (!this.#stop.signal.aborted) {
       await sleep(clock, expireEveryMs, this.#stop.signal);
       try {
-        for (let isMore = true; isMore && !this.#stop.signal.aborted;) {
+        const timeMs = await readTime();
+        for (let isMore = timeMs !== null; isMore && !this.#stop.signal.aborted;) {
           const now = this.#reign();
-          isMore = now !== null && (await events.expire(now.node, now.epoch, keepMs)) > 0;
+          isMore = now !== null && (await events.expire(now.node, now.epoch, (timeMs ?? 0) - keepMs)) > 0;
         }
       } catch (cause) {
         log.warn("events_not_expired", { cause });

@@ -1,19 +1,19 @@
 // What is told live: one look at the store for all who listen, so that every tracker tells the same under the same ids, also
 // what a tracker has recorded that is dead by now. Owns who listens; how it is written to them is theirs.
-import { type DurabilityEventType, type EpochId, HighwaterError } from "@highwater/protocol";
+import { type DurabilityEventType, type EpochGraph, type EpochId, HighwaterError } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import {
   type Clock,
   comparePlaces,
-  type EventExtent,
   type EventFilter,
-  type EventPlace,
   type EventStore,
   type RecordedEvent,
   sleep,
 } from "@highwater/store";
 import { type BecameDurable } from "../core/index.ts";
 import { type Reign } from "./event-log.ts";
+import { isMissed, type ReadingOn, readOn } from "./reading-on.ts";
+import { type Cursor, cursorAt } from "./wire.ts";
 
 export interface DurableFilter {
   readonly level: string;
@@ -28,6 +28,8 @@ export interface Listener {
   /** Null: does not want to hear of what has become durable. */
   readonly durable: DurableFilter | null;
   onEvents(events: readonly RecordedEvent[]): void;
+  /** The feed goes on in another history than the listener has read. It has left, and can join again where it reads on. */
+  onParted(): void;
   onDurable(item: BecameDurable, level: string): void;
 }
 
@@ -36,6 +38,7 @@ export interface FeedDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly reign: () => Reign | null;
+  readonly epochs: () => EpochGraph;
   /** Whether anybody listens to what becomes durable. */
   readonly onDurableWanted: (wanted: boolean) => void;
 }
@@ -43,16 +46,29 @@ export interface FeedDeps {
 /** While somebody listens the store is asked so often, besides after each recording of this tracker's own. */
 const POLL_MS = 250;
 const PAGE = 1_000;
+/** A client may come from a tracker that heard of a new epoch sooner. */
+const UNKNOWN_EPOCH_MS = 3_000;
+const UNKNOWN_EPOCH_LOOK_MS = 100;
+
+/** Where a reader begins, as of one reign. */
+export interface Beginning {
+  readonly reign: Reign;
+  readonly from: Cursor;
+  readonly end: Cursor;
+  /** Events between what the reader has read and `from` may have been dropped. */
+  readonly missed: boolean;
+}
 
 export class EventFeed {
   readonly #deps: FeedDeps;
   /** And what each had read when it joined: that may be more than the feed had. */
-  readonly #listeners = new Map<Listener, EventPlace>();
+  readonly #listeners = new Map<Listener, Cursor>();
   readonly #durable = new Set<Listener>();
   readonly #stop = new AbortController();
   #wake = new AbortController();
-  /** Everything at or below has been handed to those who listen. */
-  #head: EventPlace | null = null;
+  /** Everything at or below has been handed to those who listen, in the history of `#epoch`. */
+  #head: Cursor | null = null;
+  #epoch: EpochId | null = null;
   #polling = false;
 
   constructor(deps: FeedDeps) {
@@ -63,14 +79,16 @@ export class EventFeed {
     return this.#listeners.size;
   }
 
-  /** Null while nobody has listened. */
-  get head(): EventPlace | null {
-    return this.#head;
+  /** Null while nobody has listened in that epoch. */
+  headIn(epoch: EpochId): Cursor | null {
+    return this.#epoch === epoch ? this.#head : null;
   }
 
-  /** Whether somebody who has read up to there can join. */
-  isRead(upTo: EventPlace): boolean {
-    return this.#listeners.size === 0 || this.#head === null || comparePlaces(upTo, this.#head) >= 0;
+  /** Whether somebody who has read up to there in that epoch can join: `later` when the feed has not followed into it yet. */
+  canJoin(upTo: Cursor, epoch: EpochId): "now" | "later" | "read_more" {
+    if (this.#listeners.size === 0 || this.#head === null) return "now";
+    if (this.#epoch !== epoch) return "later";
+    return comparePlaces(upTo, this.#head) >= 0 ? "now" : "read_more";
   }
 
   stop(): void {
@@ -85,12 +103,12 @@ export class EventFeed {
   }
 
   /**
-   * From now on the listener hears of everything later than `from`, which must not be below the feed's head.
+   * From now on the listener hears of everything later than `from`, which must not be below the feed's head in that epoch.
    * The returned function ends it.
    */
-  join(listener: Listener, from: EventPlace): () => void {
-    if (!this.isRead(from)) throw new Error("a listener must have read up to the head");
-    if (this.#listeners.size === 0) this.#head = from;
+  join(listener: Listener, from: Cursor, epoch: EpochId): () => void {
+    if (this.canJoin(from, epoch) !== "now") throw new Error("a listener must have read up to the head");
+    if (this.#listeners.size === 0) [this.#head, this.#epoch] = [from, epoch];
     this.#listeners.set(listener, from);
     if (!this.#polling) void this.#poll();
     return () => {
@@ -107,15 +125,35 @@ export class EventFeed {
     };
   }
 
-  /** Errors: HighwaterError `primary_unavailable`, `epoch_changed`, or what the store throws. */
-  read(filter: EventFilter): Promise<readonly RecordedEvent[]> {
-    const { node, epoch } = this.#reign();
-    return this.#deps.events.read(node, epoch, filter);
+  /**
+   * Where somebody who has read up to the cursor reads on. An epoch that is not known here is waited for a little.
+   * Errors: HighwaterError `primary_unavailable`.
+   */
+  async readOn(cursor: Cursor): Promise<ReadingOn & { readonly reign: Reign }> {
+    const { clock, epochs } = this.#deps;
+    const untilMs = clock.monotonicMs() + UNKNOWN_EPOCH_MS;
+    for (;;) {
+      const reign = this.#reign();
+      const reading = readOn(cursor, epochs(), reign.epoch);
+      const isOver = clock.monotonicMs() >= untilMs || this.#stop.signal.aborted;
+      if (reading.found !== "unknown" || isOver) return { ...reading, reign };
+      await sleep(clock, UNKNOWN_EPOCH_LOOK_MS, this.#stop.signal);
+    }
   }
 
-  extent(): Promise<EventExtent> {
-    const { node, epoch } = this.#reign();
-    return this.#deps.events.extent(node, epoch);
+  /** Null: at the end. Errors: HighwaterError `primary_unavailable`, `epoch_changed`, or what the store throws. */
+  async begin(after: Cursor | null): Promise<Beginning> {
+    const reading = after === null ? null : await this.readOn(after);
+    const reign = reading?.reign ?? this.#reign();
+    const extent = await this.#deps.events.extent(reign.node, reign.epoch);
+    const end = cursorAt(extent.end);
+    const missed = reading !== null && isMissed(reading, extent.expiredTo);
+    return { reign, from: reading?.from ?? end, end, missed };
+  }
+
+  /** Errors: as `begin`. */
+  read({ node, epoch }: Reign, filter: EventFilter): Promise<readonly RecordedEvent[]> {
+    return this.#deps.events.read(node, epoch, filter);
   }
 
   durable(level: string, items: readonly BecameDurable[]): void {
@@ -160,8 +198,9 @@ export class EventFeed {
 
   /** True when there is more at once. */
   async #handOut({ node, epoch }: Reign): Promise<boolean> {
+    this.#follow(epoch);
     const after = this.#head;
-    if (after === null) return false;
+    if (after === null || this.#listeners.size === 0) return false;
     const events = await this.#deps.events.read(node, epoch, {
       after,
       owner: null,
@@ -169,8 +208,9 @@ export class EventFeed {
       limit: PAGE,
     });
     // Everybody left meanwhile, and somebody else came, who has read to another place.
-    if (this.#head !== after) return true;
-    this.#head = events.at(-1) ?? after;
+    if (this.#head !== after || this.#epoch !== epoch) return true;
+    const last = events.at(-1);
+    if (last !== undefined) this.#head = cursorAt(last);
     for (const [listener, from] of events.length === 0 ? [] : [...this.#listeners]) {
       const { owner, types } = listener;
       const theirs = events.filter(
@@ -182,5 +222,19 @@ export class EventFeed {
       if (theirs.length > 0) listener.onEvents(theirs);
     }
     return events.length === PAGE;
+  }
+
+  /** Those who have read what this history does not have read on by themselves. */
+  #follow(epoch: EpochId): void {
+    const head = this.#head;
+    if (this.#epoch === epoch || head === null) return;
+    this.#epoch = epoch;
+    const isHere = (place: Cursor): boolean => readOn(place, this.#deps.epochs(), epoch).found === "here";
+    if (!isHere(head)) this.#head = null;
+    for (const [listener, from] of [...this.#listeners]) {
+      if (isHere(comparePlaces(head, from) > 0 ? head : from)) continue;
+      this.#listeners.delete(listener);
+      listener.onParted();
+    }
   }
 }

@@ -31,7 +31,7 @@ describe("a request for events", () => {
   });
 
   it("asks for a page by name or by what it accepts, and then from the oldest on", () => {
-    const oldest = { seq: 0, n: 0 };
+    const oldest = { epoch: "", seq: 0, n: 0 };
     assert.deepEqual([read({ format: "json" }).format, read({ format: "json" }).after], ["page", oldest]);
     assert.equal(read({}, { accept: "application/json" }).format, "page");
     assert.equal(read({}, { accept: "text/event-stream, application/json" }).format, "stream");
@@ -44,10 +44,18 @@ describe("a request for events", () => {
   });
 
   it("goes on where the header says, else where the address says", () => {
-    assert.deepEqual(read({ after: "3.17" }).after, { seq: 3, n: 17 });
-    assert.deepEqual(read({ after: "0.0" }).after, { seq: 0, n: 0 });
-    assert.deepEqual(read({ after: "3.17" }, { lastEventId: "4.1" }).after, { seq: 4, n: 1 });
-    assert.deepEqual(read({ after: "3.17" }, { lastEventId: "" }).after, { seq: 3, n: 17 });
+    assert.deepEqual(read({ after: "3.17.0b1c2d3e" }).after, { epoch: "0b1c2d3e", seq: 3, n: 17 });
+    assert.deepEqual(read({ after: "0.0" }).after, { epoch: "", seq: 0, n: 0 });
+    assert.deepEqual(read({ after: "3.17.0b1c2d3e" }, { lastEventId: "4.1.deadbeef" }).after, {
+      epoch: "deadbeef",
+      seq: 4,
+      n: 1,
+    });
+    assert.deepEqual(read({ after: "3.17.0b1c2d3e" }, { lastEventId: "" }).after, {
+      epoch: "0b1c2d3e",
+      seq: 3,
+      n: 17,
+    });
   });
 
   it("chooses types", () => {
@@ -77,20 +85,26 @@ describe("a request for events", () => {
     );
     assert.match(faultsOf({ types: "transaction.durable" })[0] ?? "", /durable=true/);
     assert.equal(faultsOf({ level: "disk", "metadata.a": "1" }).length, 2);
-    assert.equal(faultsOf({ after: ["1.1", "1.2"] }).length, 1);
+    assert.equal(faultsOf({ after: ["1.1.deadbeef", "1.2.deadbeef"] }).length, 1);
     assert.equal(faultsOf({ durable: "true", "metadata.a": ["1", "2"] }).length, 1);
     assert.equal(faultsOf({ durable: "true", format: "json" }).length, 1);
     assert.deepEqual(faultsOf({ durable: "true", level: "moon" }), ["unknown_level"]);
     for (const after of [
       "",
       "1",
-      "1.",
-      ".1",
-      "01.1",
+      "1.1",
+      "1.1.",
+      "1..deadbeef",
+      ".1.deadbeef",
+      "01.1.deadbeef",
       "1.1.1",
-      "-1.1",
-      "99999999999999999.1",
-      "9007199254740993.1",
+      "1.1.DEADBEEF",
+      "1.1.deadbeef0",
+      "1.1.1.deadbeef",
+      "0.1.deadbeef",
+      "-1.1.deadbeef",
+      "99999999999999999.1.deadbeef",
+      "9007199254740993.1.deadbeef",
     ])
       assert.equal(faultsOf({ after }).length, 1, after);
     assert.match(faultsOf({}, { lastEventId: "abc" })[0] ?? "", /Last-Event-ID/);

@@ -7,14 +7,13 @@ import {
   LIMITS,
   LISTED_EVENT_TYPES,
 } from "@highwater/protocol";
-import { type EventPlace, FIRST_PLACE } from "@highwater/store";
 import { type DurableFilter } from "./feed.ts";
-import { parsePlace } from "./wire.ts";
+import { type Cursor, FIRST_CURSOR, parseCursor } from "./wire.ts";
 
 export interface EventsQuery {
   readonly format: "stream" | "page";
   /** Null: from now on. */
-  readonly after: EventPlace | null;
+  readonly after: Cursor | null;
   readonly types: readonly DurabilityEventType[];
   readonly durable: DurableFilter | null;
   /** Of a page. */
@@ -52,7 +51,7 @@ export function readEventsQuery({ query, lastEventId, accept, levels }: EventsRe
   if (faults.length > 0)
     throw new HighwaterError("invalid_request", { detail: faults.join("; "), fields: faults });
   // A page looks back, a stream looks ahead.
-  return { format, after: asked ?? (format === "page" ? FIRST_PLACE : null), types, durable, limit };
+  return { format, after: asked ?? (format === "page" ? FIRST_CURSOR : null), types, durable, limit };
 }
 
 const KNOWN = new Set(["format", "after", "types", "durable", "level", "limit"]);
@@ -74,13 +73,13 @@ function readAfter(
   lastEventId: string | undefined,
   after: string | undefined,
   faults: string[],
-): EventPlace | null {
+): Cursor | null {
   const [name, text] =
     lastEventId === undefined || lastEventId === "" ? ["after", after] : ["Last-Event-ID", lastEventId];
   if (text === undefined) return null;
-  const place = parsePlace(text);
-  if (place === null) faults.push(`${name} must be the id of an event, a cursor, or 0.0`);
-  return place;
+  const cursor = parseCursor(text);
+  if (cursor === null) faults.push(`${name} must be the id of an event, a cursor, or 0.0`);
+  return cursor;
 }
 
 function readTypes(values: readonly string[], faults: string[]): readonly DurabilityEventType[] {

@@ -3,19 +3,12 @@
 // the last id that it has heard.
 import { type ServerResponse } from "node:http";
 import { type EventsBegin, type LiveDurableEvent } from "@highwater/protocol";
-import {
-  type Clock,
-  comparePlaces,
-  type EventPlace,
-  FIRST_PLACE,
-  type RecordedEvent,
-  sleep,
-} from "@highwater/store";
+import { type Clock, comparePlaces, type RecordedEvent, sleep } from "@highwater/store";
 import { type BecameDurable } from "../core/index.ts";
 import { type EventFeed, type Listener } from "./feed.ts";
 import { durableData } from "./new-events.ts";
 import { type EventsQuery } from "./query.ts";
-import { formatPlace, wireEvent } from "./wire.ts";
+import { type Cursor, cursorAt, FIRST_CURSOR, formatCursor, wireEvent } from "./wire.ts";
 
 /** With so much waiting for a client to read it, the client is not told live any more, but at its own pace. */
 const MAX_LIVE_BYTES = 1024 * 1024;
@@ -42,7 +35,7 @@ export class EventStream implements Listener {
   readonly #options: EventStreamOptions;
   readonly #response: ServerResponse;
   readonly #gone = new AbortController();
-  #cursor: EventPlace = FIRST_PLACE;
+  #cursor: Cursor = FIRST_CURSOR;
   #hasBegun = false;
   #isLive = false;
   #leave: () => void = () => undefined;
@@ -76,7 +69,7 @@ export class EventStream implements Listener {
   async run(): Promise<void> {
     while (!this.#isGone && !this.#isLive) {
       try {
-        if (!this.#hasBegun) await this.#begin();
+        if (!this.#hasBegun) await this.#begin(this.#options.query.after);
         await this.#catchUp();
       } catch {
         // A failover; the store is asked again as soon as somebody reigns.
@@ -89,34 +82,39 @@ export class EventStream implements Listener {
     return this.#gone.signal.aborted;
   }
 
-  async #begin(): Promise<void> {
-    const { feed, query } = this.#options;
-    const { end, expiredTo } = await feed.extent();
-    this.#cursor = query.after ?? end;
-    this.#hasBegun = true;
-    const begin: EventsBegin = {
-      after: formatPlace(this.#cursor),
-      missed: isMissed(query.after, expiredTo),
-    };
+  /** Also once more, when the history that was told is given up: the client has to know from where on it hears what it may know. */
+  async #begin(after: Cursor | null): Promise<void> {
+    const { feed } = this.#options;
+    const { from, missed } = await feed.begin(after);
+    this.#cursor = from;
+    const begin: EventsBegin = { after: formatCursor(from), missed };
     this.#write(`id: ${begin.after}\nevent: begin\ndata: ${JSON.stringify(begin)}\n\n`);
-    if (!this.#isGone) this.#leaveDurable = feed.joinDurable(this);
+    if (!this.#isGone && !this.#hasBegun) this.#leaveDurable = feed.joinDurable(this);
+    this.#hasBegun = true;
   }
 
   /** Page by page, until nothing is between the client and the feed's head; then the feed goes on. */
   async #catchUp(): Promise<void> {
-    const { feed } = this.#options;
+    const { feed, clock } = this.#options;
     const { owner, types } = this;
     while (!this.#isGone) {
-      const { head } = feed;
-      const events = await feed.read({ after: this.#cursor, owner, types, limit: PAGE });
+      const { found, reign } = await feed.readOn(this.#cursor);
+      if (found !== "here") {
+        await this.#begin(this.#cursor);
+        continue;
+      }
+      const head = feed.headIn(reign.epoch);
+      const events = await feed.read(reign, { after: this.#cursor, owner, types, limit: PAGE });
       for (let told = 0; told < events.length && !this.#isGone; await this.#drained())
         told += this.#tell(events, told);
       if (events.length === PAGE) continue;
       // The head was looked at before the page: everything up to there would have been on it.
       if (head !== null && comparePlaces(head, this.#cursor) > 0) this.#cursor = head;
-      if (this.#isGone || !feed.isRead(this.#cursor)) continue;
+      const can = feed.canJoin(this.#cursor, reign.epoch);
+      if (can === "later") await sleep(clock, RETRY_MS, this.#gone.signal);
+      if (this.#isGone || can !== "now") continue;
       this.#isLive = true;
-      this.#leave = feed.join(this, this.#cursor);
+      this.#leave = feed.join(this, this.#cursor, reign.epoch);
       return;
     }
   }
@@ -142,10 +140,18 @@ export class EventStream implements Listener {
       told += this.#tell(events, told);
       if (this.#response.writableLength <= MAX_LIVE_BYTES) continue;
       this.#leave();
-      this.#isLive = false;
-      void this.run();
+      this.#catchUpAgain();
       return;
     }
+  }
+
+  onParted(): void {
+    this.#catchUpAgain();
+  }
+
+  #catchUpAgain(): void {
+    this.#isLive = false;
+    void this.run();
   }
 
   /** As many of them, from the given one on, as make a good write; says how many. */
@@ -156,7 +162,7 @@ export class EventStream implements Listener {
       if (text.length > WRITE_CHARS) break;
       const wire = wireEvent(event);
       text += `id: ${wire.id}\nevent: ${wire.type}\ndata: ${JSON.stringify(wire)}\n\n`;
-      this.#cursor = event;
+      this.#cursor = cursorAt(event);
       told++;
     }
     this.#write(text);
@@ -183,9 +189,4 @@ export class EventStream implements Listener {
     response.write(text);
     if (response.writableLength > MAX_BUFFERED_BYTES) response.destroy();
   }
-}
-
-/** Whoever asks for the oldest that is kept misses nothing of what there is. */
-export function isMissed(after: EventPlace | null, expiredTo: EventPlace): boolean {
-  return after !== null && after.seq > 0 && comparePlaces(after, expiredTo) < 0;
 }

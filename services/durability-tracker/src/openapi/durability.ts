@@ -156,7 +156,7 @@ const EVENTS: Operation = {
       description: "The stream, or the page.",
       schema: EventPage,
       otherTypes: ["text/event-stream"],
-      example: { events: [], next: "3.17", more: false, missed: false },
+      example: { events: [], next: "3.17.0b1c2d3e", more: false, missed: false },
     },
   },
   errors: [

@@ -2,6 +2,7 @@
 import { type Log } from "@highwater/service";
 import { type Clock, type RetentionReport, sleep, type Store } from "@highwater/store";
 import { markIn, type TrackerState } from "../core/index.ts";
+import { type ReadExpiryTime } from "./expiry-clock.ts";
 
 export interface RetentionOptions {
   readonly store: Store;
@@ -10,28 +11,11 @@ export interface RetentionOptions {
   readonly retentionMs: number;
   readonly everyMs: number;
   readonly state: () => TrackerState;
+  readonly readTime: ReadExpiryTime;
   readonly signal: AbortSignal;
 }
 
 const RETRY_MS = 1_000;
-/** Clocks that are kept by NTP differ by far less; beyond it one of them was set, and nobody can say which. */
-export const CLOCK_SPREAD_MAX_MS = 60_000;
-
-/**
- * The time by which receipts expire: the earliest of all clocks, and never faster than this process's own monotonic clock since it
- * first saw them agree. A clock that is set ahead expires nothing; one that is set back, or a process that slept, only keeps more.
- */
-export class ExpiryClock {
-  #anchor: { readonly timeMs: number; readonly atMs: number } | null = null;
-
-  /** Null while the clocks disagree. */
-  read(atMs: number, clocksMs: readonly number[]): number | null {
-    const earliestMs = Math.min(...clocksMs);
-    if (Math.max(...clocksMs) - earliestMs > CLOCK_SPREAD_MAX_MS) return null;
-    this.#anchor ??= { timeMs: earliestMs, atMs };
-    return Math.min(earliestMs, this.#anchor.timeMs + (atMs - this.#anchor.atMs));
-  }
-}
 
 interface Noted extends RetentionReport {
   /** By the expiry's clock. */
@@ -44,14 +28,13 @@ interface Noted extends RetentionReport {
  */
 export async function runRetention(options: RetentionOptions): Promise<void> {
   const { store, clock, log, retentionMs, everyMs, signal } = options;
-  const expiry = new ExpiryClock();
   let noted: Noted | null = null;
   while (!signal.aborted) {
     const { standing } = options.state();
     let pauseMs = RETRY_MS;
     if (standing.kind === "reigning") {
       try {
-        const timeMs = await readTime(expiry, options);
+        const timeMs = await options.readTime();
         const before: Noted | null =
           timeMs !== null && noted !== null && isDurableEverywhere(options.state(), noted) ? noted : null;
         const expireBeforeMs = before === null ? null : before.timeMs - retentionMs;
@@ -66,20 +49,6 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
     }
     await sleep(clock, pauseMs, signal);
   }
-}
-
-/** Of every node that answers, and this host's. */
-async function readTime(
-  expiry: ExpiryClock,
-  { store, clock, log }: RetentionOptions,
-): Promise<number | null> {
-  const told = await Promise.allSettled(store.nodes.map(({ id }) => store.probe(id)));
-  const clocks: Record<string, number> = { tracker: clock.wallMs() };
-  for (const each of told) if (each.status === "fulfilled") clocks[each.value.node] = each.value.serverTimeMs;
-  const timeMs = expiry.read(clock.monotonicMs(), Object.values(clocks));
-  if (timeMs === null)
-    log.warn("no receipts expire: clocks disagree", { maxMs: CLOCK_SPREAD_MAX_MS, clocks });
-  return timeMs;
 }
 
 function isDurableEverywhere(state: TrackerState, noted: RetentionReport): boolean {

@@ -3,6 +3,7 @@
 import { type WebhookDisabledData } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type NewEvent, sleep } from "@highwater/store";
+import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { type Database } from "./database.ts";
 import { expireDeliveries } from "./deliveries.ts";
 import {
@@ -24,6 +25,7 @@ export interface ChoresDeps {
   readonly onWishes: (wishes: readonly DurableWish[]) => void;
   readonly onCensus: (census: Census) => void;
   readonly keepMs: number;
+  readonly readTime: ReadExpiryTime;
 }
 
 const WISHES_MS = 1_000;
@@ -72,19 +74,22 @@ export class Chores {
   }
 
   async #round(round: number): Promise<void> {
-    const { database, keepMs, onCensus, onWishes } = this.#deps;
+    const { database, onCensus, onWishes } = this.#deps;
     onWishes(await readDurableWishes(database));
     await this.#tellOwners();
     if (round % CENSUS_ROUNDS === 0) onCensus(await takeCensus(database));
     if (round % EXPIRE_ROUNDS !== 0) return;
-    await this.#expire(database, keepMs);
+    await this.#expire();
     await dropOldSecrets(database);
   }
 
   /** All of them: what comes in a minute may be more than one statement should drop. */
-  async #expire(database: Database, keepMs: number): Promise<void> {
+  async #expire(): Promise<void> {
+    const { database, keepMs, readTime } = this.#deps;
+    const timeMs = await readTime();
+    if (timeMs === null) return;
     for (let dropped = EXPIRE_BATCH; dropped === EXPIRE_BATCH && !this.#stopping.signal.aborted;)
-      dropped = await expireDeliveries(database, keepMs, EXPIRE_BATCH);
+      dropped = await expireDeliveries(database, timeMs - keepMs, EXPIRE_BATCH);
   }
 
   /** First recorded, then noted as told: whoever dies between leaves it to another, and the key makes it one event. */

@@ -102,11 +102,11 @@ const RECOVER = `UPDATE highwater.webhook_delivery d SET ${BEGIN_ANEW} WHERE d.i
   ORDER BY o.place LIMIT $3 FOR UPDATE SKIP LOCKED)
 RETURNING d.id, d.job, d.place::text`;
 
-/** $1 milliseconds to keep, $2 limit. What is pending stays. */
+/** $1 milliseconds since 1970, $2 limit: what was made before. What is pending stays. */
 const EXPIRE = `WITH dropped AS (
   DELETE FROM highwater.webhook_delivery WHERE id IN (
     SELECT o.id FROM highwater.webhook_delivery o WHERE o.status <> 'pending'
-      AND o.created_at < clock_timestamp() - $1::float8 * interval '1 millisecond'
+      AND o.created_at < to_timestamp($1::float8 / 1000)
     ORDER BY o.created_at LIMIT $2 FOR UPDATE SKIP LOCKED)
   RETURNING 1
 )
@@ -272,8 +272,8 @@ export async function recoverSome(
 }
 
 /** At most `limit` of them; answers how many. */
-export async function expireDeliveries(database: Database, keepMs: number, limit: number): Promise<number> {
-  const [row] = await database.query<{ dropped: number }>(EXPIRE, [keepMs, limit]);
+export async function expireDeliveries(database: Database, beforeMs: number, limit: number): Promise<number> {
+  const [row] = await database.query<{ dropped: number }>(EXPIRE, [beforeMs, limit]);
   return row?.dropped ?? 0;
 }
 

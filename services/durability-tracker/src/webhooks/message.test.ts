@@ -7,7 +7,7 @@ import * as protocol from "@highwater/protocol";
 import { type RecordedEvent } from "@highwater/store";
 import { type Interest, type Message, messagesFor } from "./message.ts";
 
-const EPOCH = "0198c0de-0000-7000-8000-000000000001";
+const EPOCH = "0198c0de-0000-7000-8000-000000000001" as protocol.EpochId;
 const OWNER = 7n;
 let made = 0;
 
@@ -21,7 +21,17 @@ function lost(more: Partial<RecordedEvent> = {}, metadata?: Record<string, strin
     ...(metadata && { metadata }),
   };
   const key = `lost/${id}/${EPOCH}`;
-  return { key, type: "transaction.lost", owner: OWNER, data, seq: 3, n: made, atMs: made, ...more };
+  return {
+    key,
+    type: "transaction.lost",
+    owner: OWNER,
+    data,
+    epoch: EPOCH,
+    seq: 3,
+    n: made,
+    atMs: made,
+    ...more,
+  };
 }
 
 const interest = (more: Partial<Interest> = {}): Interest => ({
@@ -58,7 +68,7 @@ test("a large loss is sent as pages, each under the limit, with nothing left out
   const told = transactionsIn(messages);
   assert.deepEqual(
     told.map(({ event, ...data }) => [event, data]),
-    events.map(({ seq, n, data }) => [`${String(seq)}.${String(n)}`, data]),
+    events.map(({ seq, n, data }) => [`${String(seq)}.${String(n)}.0198c0de`, data]),
   );
   for (const { sequence, transactions } of pages)
     assert.deepEqual([sequence.first, sequence.last], [transactions[0]?.event, transactions.at(-1)?.event]);
@@ -132,7 +142,7 @@ test("an event of no transaction goes to everybody who asks for its type, whatev
   const messages = messagesFor(interest({ filter: { shop: "a" } }), [stalled]);
   assert.equal(messages.length, 1);
   assert.deepEqual(open(messages[0] as Message).data, {
-    sequence: { first: `3.${String(stalled.n)}`, last: `3.${String(stalled.n)}` },
+    sequence: { first: `3.${String(stalled.n)}.0198c0de`, last: `3.${String(stalled.n)}.0198c0de` },
     ...data,
   });
 });

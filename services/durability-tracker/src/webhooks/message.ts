@@ -3,6 +3,7 @@
 import { hash } from "node:crypto";
 import { WEBHOOK_LIMITS, type WebhookEventType } from "@highwater/protocol";
 import { type FreshEvent, type RecordedEvent } from "@highwater/store";
+import { eventId } from "../events/wire.ts";
 
 export interface Interest {
   readonly id: string;
@@ -29,7 +30,7 @@ interface Item {
   readonly bytes: number;
 }
 
-/** Around the items: type, timestamp, page numbers, event ids of 33 characters, names, brackets. Tested. */
+/** Around the items: type, timestamp, page numbers, event ids of 42 characters, names, brackets. Tested. */
 const ENVELOPE_BYTES = 512;
 const PAGE_BYTES = WEBHOOK_LIMITS.bodyBytes - ENVELOPE_BYTES;
 /** `,"part":99,"parts":99` and the comma to the next item. */
@@ -83,10 +84,6 @@ export function messagesFor(interest: Interest, events: readonly FreshEvent[]): 
 export function testMessage(endpoint: string, nonce: string, nowMs: number): Message {
   const body = JSON.stringify({ type: "webhook.test", timestamp: instant(nowMs), data: { endpoint } });
   return { id: messageId(endpoint, "webhook.test", [nonce]), type: "webhook.test", body };
-}
-
-export function eventId({ seq, n }: Pick<RecordedEvent, "seq" | "n">): string {
-  return `${String(seq)}.${String(n)}`;
 }
 
 function single(endpoint: string, event: RecordedEvent): Message {

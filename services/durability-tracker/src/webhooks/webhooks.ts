@@ -3,6 +3,7 @@ import { type ClientBase } from "pg";
 import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type NewEvent, type FreshEvent, sleep } from "@highwater/store";
+import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { type Resolve } from "./address.ts";
 import { type Session, WebhookAdmin } from "./admin.ts";
 import { Chores } from "./chores.ts";
@@ -37,6 +38,8 @@ export interface WebhooksDeps {
   readonly reign: () => Reign | null;
   /** The service's tables are made, or it rejects. */
   readonly prepare: (node: string) => Promise<void>;
+  /** By which what is old expires. */
+  readonly readTime: ReadExpiryTime;
   /** Resolves when it is recorded, by whomever. */
   readonly recordEvent: (reign: Reign, event: NewEvent) => Promise<void>;
   /** Null: nobody wants to hear of durable transactions. */
@@ -160,10 +163,10 @@ export class Webhooks {
   }
 
   #workers(reign: Reign, { database, jobs }: Session): Pick<Open, "worker" | "chores"> {
-    const { clock, log, random, resolve, recordEvent, ca } = this.#deps;
+    const { clock, log, random, resolve, readTime, recordEvent, ca } = this.#deps;
     const settings = this.#settings;
     const chores = new Chores({
-      ...{ database, clock, log, keepMs: settings.webhookKeepMs },
+      ...{ database, clock, log, readTime, keepMs: settings.webhookKeepMs },
       recordEvent: (event) => recordEvent(reign, event),
       onWishes: (wishes) => {
         this.#wish(wishes);

@@ -123,6 +123,7 @@ export class World {
         resolve,
         reign: () => station.reign,
         prepare: (node) => this.store.prepare(node),
+        readTime: () => Promise.resolve(realClock.wallMs()),
         recordEvent: async ({ node, epoch }, event) => {
           await events.record(node, epoch, [event]);
         },

@@ -1,13 +1,13 @@
-// Goal: a clock that jumps by a day, on whatever host, expires no receipt. Method: the store's clock is faked at its port.
+// Goal: a clock that jumps by a day, on whatever host, expires nothing. Method: the store's clock is faked at its port.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CLOCK_SPREAD_MAX_MS, ExpiryClock } from "./retention.ts";
+import { CLOCK_SPREAD_MAX_MS, ExpiryClock } from "./expiry-clock.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const NOON_MS = 1_800_000_000_000;
 
-describe("the clock by which receipts expire", () => {
+describe("the clock by which receipts and events expire", () => {
   it("is the earliest of clocks that agree", () => {
     const clock = new ExpiryClock();
     assert.equal(clock.read(0, [NOON_MS + 500, NOON_MS, NOON_MS + 900]), NOON_MS);
