@@ -87,4 +87,13 @@ export const MUTANTS: readonly Mutant[] = [
     },
     faults: ["lose_primary", "lose_region"],
   },
+  {
+    name: "a connection that dies during COMMIT is a failure",
+    patch: {
+      file: store("postgres/failures"),
+      find: 'const code = readOnly ? "primary_unavailable" : "commit_unconfirmed";',
+      replace: 'const code = readOnly ? "primary_unavailable" : "serialization_failure";',
+    },
+    faults: ["reset_link", "crash_backend"],
+  },
 ];
