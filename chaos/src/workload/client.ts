@@ -74,7 +74,7 @@ export class Client {
     const journal = this.#journal;
     this.#beside.push(this.#arrive());
     for (const tracker of listenTo)
-      this.#beside.push(listen({ journal, tracker, level: usualLevel(levels), signal }));
+      this.#beside.push(listen({ journal, tracker, level: usualLevel(levels), levels, signal }));
     const { recent } = this.#shared;
     const asker = { journal, recent, random: this.#random("asker"), levels, trackers };
     this.#beside.push(askNowAndThen({ ...asker, signal: this.#arrivals.signal }));

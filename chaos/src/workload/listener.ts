@@ -17,6 +17,8 @@ export interface ListenerOptions {
   readonly tracker: NamedTracker;
   /** At which it asks to hear of every transaction that becomes durable. */
   readonly level: Level;
+  /** Those of the history. A level that services have for a while only is not judged. */
+  readonly levels: readonly Level[];
   readonly signal: AbortSignal;
 }
 
@@ -63,15 +65,16 @@ async function hearEvents(options: ListenerOptions): Promise<void> {
   }
 }
 
-function hear({ type, data }: Event, { journal, tracker }: ListenerOptions): void {
+function hear({ type, data }: Event, { journal, tracker, levels }: ListenerOptions): void {
   if (type === "promise.broken") {
     const { level, epoch, from, to } = (JSON.parse(data) as BrokenPromiseEvent).data;
+    if (!levels.includes(level)) return;
     journal.write({ type: "broken_range", atMs: nowMs(), tracker: tracker.name, level, epoch, from, to });
   }
   if (!["transaction.durable", "transaction.lost", "transaction.broken"].includes(type)) return;
   const { id: txn, attempt, verdicts, rule, position = null } = (JSON.parse(data) as TransactionEvent).data;
   for (const [level, verdict] of Object.entries(verdicts)) {
-    if (verdict !== "pending")
+    if (verdict !== "pending" && levels.includes(level))
       journal.told({ txn, level, verdict, by: "event", tracker: tracker.name, attempt, rule, position });
   }
 }

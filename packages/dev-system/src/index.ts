@@ -1,6 +1,7 @@
 // The whole product on one machine: a dev cluster with a gateway and a tracker in every region, each a real process, and
 // every cross-region connection through the cluster's delayed links. For demos, tests and experiments; never for production.
-import { mkdir, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
 import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
@@ -183,6 +184,15 @@ export class System implements AsyncDisposable {
   /** The file of nodes and levels that the region's services read; what is written there later, they take up as well. */
   topologyFile(region: string): string {
     return join(this.cluster.dir, "services", `topology-${region}.json`);
+  }
+
+  /** Gives the running services of a region other levels. One that is started again has those of the system's options. */
+  async changeLevels(region: string, levels: Topology["levels"]): Promise<void> {
+    const file = this.topologyFile(region);
+    for (const path of [file, `${file}.tracker`].filter(existsSync)) {
+      const topology = JSON.parse(await readFile(path, "utf8")) as Topology;
+      await writeFile(path, JSON.stringify({ ...topology, levels }, null, 2));
+    }
   }
 
   /** A new API key, for a system whose services are started with `GATEWAY_AUTH` and `TRACKER_AUTH`. */

@@ -43,6 +43,7 @@ function restarted(service: Service): Scenario {
   };
 }
 
+const EXTRA_LEVEL = "both";
 /** Longer than every time limit of clients and of the services themselves. */
 const LONG_PAUSE_MS = 60_000;
 
@@ -89,6 +90,29 @@ export const SERVICES: readonly Scenario[] = [
         await pause(random.between(1_000, 20_000));
       } finally {
         await link.heal();
+      }
+    },
+  },
+  {
+    // Services differ in their levels for a while: one has a level more, which trackers count and later forget.
+    kind: "levels_changed",
+    oneIn: 2,
+    needs: ["services"],
+    run: async ({ world, random, aim }) => {
+      const { system, rules } = world;
+      aim(system.regions.join(", "));
+      const change = async (levels: typeof rules): Promise<void> => {
+        for (const region of random.shuffle(system.regions)) {
+          await system.changeLevels(region, levels);
+          await pause(random.between(0, 2_000));
+        }
+      };
+      const more = Object.entries(rules).toSpliced(-1, 0, [EXTRA_LEVEL, { replicas: 2, outside: "region" }]);
+      try {
+        await change(Object.fromEntries(more));
+        await pause(random.between(1_000, 6_000));
+      } finally {
+        await change(rules);
       }
     },
   },
