@@ -5,12 +5,18 @@ import { type ChaosResult, runChaos } from "./run.ts";
 import { type Rig } from "./system.ts";
 import { startWorkload } from "./workload/index.ts";
 
+interface RigOptions {
+  readonly only: readonly string[] | undefined;
+  readonly isFlagged: boolean;
+  readonly seed: number;
+}
+
 export interface Command {
   /** Transactions a second unless told otherwise. */
   readonly rate: number;
   /** An option of this command alone, without its dashes: given or not. */
   readonly flag?: string;
-  readonly startRig: (options: { only: readonly string[] | undefined; isFlagged: boolean }) => Promise<Rig>;
+  readonly startRig: (options: RigOptions) => Promise<Rig>;
   /** Where the readable verdict goes. */
   readonly tell: (text: string) => void;
   /** Whether the command has succeeded. */
@@ -45,7 +51,7 @@ export async function runCommand({ rate, flag, startRig, tell, isGood }: Command
     durationMs: number(values["duration-s"], 60) * 1_000,
     rate: number(values.rate, rate),
     ...(values.dir !== undefined && values.dir !== "" && { keep: values.dir }),
-    startRig: () => startRig({ only, isFlagged }),
+    startRig: () => startRig({ only, isFlagged, seed }),
     startWorkload,
     say: (line) => {
       console.error(line);

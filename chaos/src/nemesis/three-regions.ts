@@ -19,10 +19,15 @@ const ENVIRONMENT = {
 
 const MUTATE = new URL("../mutants/mutate.ts", import.meta.url).href;
 
-/** `mutant`: the deliberate bug that every service has. */
+interface ThreeRegions {
+  /** The deliberate bug that every service has. */
+  readonly mutant?: string;
+  readonly asksReplicas?: boolean;
+}
+
 export async function startThreeRegions(
   only?: readonly string[],
-  { mutant }: { readonly mutant?: string } = {},
+  { mutant, asksReplicas = false }: ThreeRegions = {},
 ): Promise<Rig> {
   const system = await System.start({
     levels: RULES,
@@ -31,6 +36,7 @@ export async function startThreeRegions(
       ...(mutant !== undefined && { NODE_OPTIONS: `--import=${MUTATE}`, HIGHWATER_MUTANT: mutant }),
     },
     hasTrackerLinks: true,
+    asksReplicas,
   });
   const { cluster, regions } = system;
   return {

@@ -32,6 +32,8 @@ export interface SystemOptions {
   readonly hasGatewayLinks?: boolean;
   /** Trackers log in with roles of their own, which become the services' role, so that one can be refused alone: trackerRole(). */
   readonly hasTrackerRoles?: boolean;
+  /** Every replica is asked itself what it has, and the primary's streams prove nothing. */
+  readonly asksReplicas?: boolean;
 }
 
 /** Where the tracker of a region is, for links: `cluster.link(trackerLocation(region), region)`. */
@@ -333,6 +335,7 @@ export class System implements AsyncDisposable {
         zone: node.zone,
         url: await reach(await this.cluster.connectionString(node.id, { from: region, user })),
         appUrl: await reach(await this.cluster.connectionString(node.id, { from: region, user: APP_ROLE })),
+        ...(this.#options.asksReplicas === true && { replication: { ask: true as const } }),
       })),
     );
     const topology: Topology = { nodes, levels: this.#options.levels ?? DEFAULT_LEVELS };

@@ -186,6 +186,28 @@ export const PRIMARY_IN_PLACE: readonly Scenario[] = [
 
 export const REPLICA_IN_PLACE: readonly Scenario[] = [
   {
+    // The primary sees no stream of the second one. The first one may fail meanwhile.
+    kind: "cascade",
+    oneIn: 1,
+    needs: [],
+    run: async ({ world, random, aim }) => {
+      const [first = "", second = ""] = random.shuffle(world.replicas);
+      aim(`${second} behind ${first}`);
+      try {
+        await world.cluster.follow(second, first);
+        await pause(random.between(500, 5_000));
+        if (random.chance(0.5)) {
+          await world.cluster.kill(first);
+          await pause(random.between(0, 2_000));
+          await world.cluster.start(first);
+        }
+        await pause(random.between(500, 3_000));
+      } finally {
+        await world.cluster.follow(second, world.primary);
+      }
+    },
+  },
+  {
     kind: "kill_replica",
     oneIn: 1,
     needs: [],
