@@ -6,8 +6,9 @@ import { isClean } from "./report.ts";
 
 await runCommand({
   rate: 60,
-  // Every other seed asks the replicas themselves.
-  startRig: ({ only, seed }) => startThreeRegions(only, { asksReplicas: seed % 2 === 0 }),
+  // Every second seed asks the replicas themselves, every third one has API keys.
+  startRig: ({ only, seed }) =>
+    startThreeRegions(only, { asksReplicas: seed % 2 === 0, hasKeys: seed % 3 === 0 }),
   tell: (text) => {
     console.log(text);
   },

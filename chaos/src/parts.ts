@@ -15,6 +15,8 @@ export interface Target {
   readonly trackers: Readonly<Record<string, string>>;
   /** As seen from a region, by clients that are there. */
   endpoints(from: string): Promise<readonly Endpoint[]>;
+  /** With which clients ask, if the services ask for one. */
+  readonly apiKey?: string;
   /** As superuser on the application's database of a node, past all services. */
   query(node: string, sql: string): Promise<readonly Record<string, unknown>[]>;
 }

@@ -43,6 +43,7 @@ export interface ThreeRegionOptions extends NemesisOptions {
   readonly rules: Readonly<Record<string, LevelRule>>;
   /** Only these kinds; all when absent. */
   readonly only?: readonly string[];
+  readonly apiKey?: string;
 }
 
 export class ThreeRegionNemesis implements Nemesis {
@@ -53,12 +54,12 @@ export class ThreeRegionNemesis implements Nemesis {
   #isBroken = false;
 
   constructor(options: ThreeRegionOptions) {
-    const { system, rules, log, say } = options;
+    const { system, rules, log, say, apiKey } = options;
     const primary = system.cluster.nodes[0]?.id;
     if (primary === undefined) throw new Error("the cluster has no node");
     this.#options = options;
     this.#log = log;
-    this.#world = new World({ system, rules, primary, log, say });
+    this.#world = new World({ system, rules, primary, log, say, apiKey });
   }
 
   async run(durationMs: number): Promise<void> {

@@ -43,6 +43,7 @@ export class World {
   /** Nodes that may lack what they once had, or have another history: they are not heard, and get a fresh copy. */
   readonly suspects = new Set<string>();
   readonly #log: FaultLog;
+  readonly #apiKey: string | undefined;
 
   constructor(options: {
     readonly system: System;
@@ -50,6 +51,8 @@ export class World {
     readonly primary: string;
     readonly log: FaultLog;
     readonly say: (line: string) => void;
+    /** With which trackers answer. */
+    readonly apiKey: string | undefined;
   }) {
     this.system = options.system;
     this.cluster = options.system.cluster;
@@ -57,6 +60,7 @@ export class World {
     this.primary = options.primary;
     this.say = options.say;
     this.#log = options.log;
+    this.#apiKey = options.apiKey;
   }
 
   node(id: string): NodeInfo {
@@ -186,7 +190,7 @@ export class World {
     await eventually(
       `${this.primary} is followed`,
       async () => {
-        const told = await reigns(this.system, regions);
+        const told = await reigns(this.system, regions, this.#apiKey);
         if (isEnough(told)) return true;
         // A tracker that is not there, or has just been started, is no reason to repeat oneself.
         if (!told.some(({ answers }) => answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
@@ -201,7 +205,7 @@ export class World {
   }
 
   async authorize(reason: string): Promise<void> {
-    const told = await reigns(this.system);
+    const told = await reigns(this.system, undefined, this.#apiKey);
     const overrules = [...new Set(told.flatMap(({ epochs }) => epochs))];
     this.say(`authorizes ${this.primary}: ${reason}`);
     await this.cluster.authorize(this.primary, reason, { overrules });

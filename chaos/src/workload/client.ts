@@ -4,6 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Highwater, type HighwaterOptions } from "@highwater/sdk";
 import { type Progress } from "../parts.ts";
 import { askNowAndThen, RecentTokens } from "./asker.ts";
+import { credential, useApiKey } from "./credential.ts";
 import { InteractiveActor } from "./interactive-actor.ts";
 import { Journal } from "./journal.ts";
 import { listen } from "./listener.ts";
@@ -51,6 +52,7 @@ export class Client {
   constructor(options: ClientOptions, onFailure: (error: unknown) => void) {
     this.#options = options;
     this.#onFailure = onFailure;
+    useApiKey(options.apiKey);
     this.#journal = new Journal(options.dir, `client-${options.name}`);
     const promises = new Promises(this.#journal);
     this.#shared = {
@@ -132,7 +134,9 @@ export class Client {
   #makeActors(): Actor[] {
     const { name, levels, endpoints } = this.#options;
     const level = usualLevel(levels);
-    const clients = MANNERS.map((manners) => new Highwater({ endpoints, level, ...manners }));
+    const clients = MANNERS.map(
+      (manners) => new Highwater({ endpoints, level, ...manners, ...credential() }),
+    );
     this.#clients.push(...clients);
     const actors: Actor[] = [];
     const parts = (client: string, hw: Highwater) => ({

@@ -21,7 +21,15 @@ export async function places(options: WorkloadOptions): Promise<ClientOptions[]>
   const trackers = trackersOf(target);
   return Promise.all(
     regions.map(async (region, ordinal) => ({
-      ...{ name: `${region}-${String(ordinal + 1)}`, ordinal, seed, dir, levels, trackers },
+      ...{
+        name: `${region}-${String(ordinal + 1)}`,
+        ordinal,
+        seed,
+        dir,
+        levels,
+        trackers,
+        apiKey: target.apiKey,
+      },
       rate: rate / regions.length,
       endpoints: await target.endpoints(region),
       listenTo: trackers.filter((_, at) => at % (regions.length - 1) === ordinal),

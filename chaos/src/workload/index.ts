@@ -3,6 +3,7 @@
 import { type FinalState } from "@highwater/checker";
 import { type Progress, type Workload, type WorkloadOptions } from "../parts.ts";
 import { Clients, places, trackersOf } from "./clients.ts";
+import { useApiKey } from "./credential.ts";
 import { readFinalState } from "./final-state.ts";
 import { Journal } from "./journal.ts";
 import { epochsOf } from "./listener.ts";
@@ -17,6 +18,7 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
   const [home] = target.regions;
   const level = levels.at(-1);
   if (home === undefined || level === undefined) throw new Error("a run needs a region and a level");
+  useApiKey(target.apiKey);
   const journal = new Journal(dir, "workload");
   journal.write({
     ...{ type: "scenario", format: 1, seed, levels },

@@ -3,6 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type BrokenRange, type Level, type Told } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
+import { authorization } from "./credential.ts";
 import { type EpochNote, type Journal } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
 
@@ -86,7 +87,7 @@ async function* eventsOf(url: string, signal: AbortSignal): AsyncGenerator<Event
   }, SILENCE_MS);
   try {
     const response = await fetch(url, {
-      headers: { accept: "text/event-stream" },
+      headers: { accept: "text/event-stream", ...authorization() },
       signal: AbortSignal.any([signal, silence.signal]),
     });
     if (!response.ok || response.body === null) {
@@ -131,6 +132,7 @@ export async function epochsOf(
   try {
     const limit = AbortSignal.timeout(LOOK_TIMEOUT_MS);
     const response = await fetch(`${tracker.url}/v1/durability/marks`, {
+      headers: authorization(),
       signal: signal === undefined ? limit : AbortSignal.any([limit, signal]),
     });
     if (!response.ok) {

@@ -15,6 +15,7 @@ export interface ClientOptions {
   readonly dir: string;
   /** Weakest first. */
   readonly levels: readonly Level[];
+  readonly apiKey: string | undefined;
   /** Transactions a second of this process. */
   readonly rate: number;
   /** As seen from where this process is, nearest first. */

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import { Highwater, HighwaterError } from "@highwater/sdk";
 import { type Endpoint } from "../parts.ts";
+import { credential } from "./credential.ts";
 import { type Journal, type TokenNote } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
 import { type Recorded } from "./recorded.ts";
@@ -44,7 +45,7 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
     journal.answered({ txn, outcome, ...nothing, error: "client_gone" });
   }
   const tokens: TokenNote[] = [];
-  await using hw = new Highwater({ endpoints });
+  await using hw = new Highwater({ endpoints, ...credential() });
   const untilMs = performance.now() + RESOLVE_LIMIT_MS;
   let open: Open[] = recorded.unresolved.map((txn) => ({ txn, unheardSinceMs: undefined }));
   // All in turns, and not one to its end after the other: that nobody has heard of them for a while is one while for all.

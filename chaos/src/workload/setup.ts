@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Level } from "@highwater/checker";
 import { Highwater, HighwaterError, newTransactionId } from "@highwater/sdk";
 import { type Endpoint } from "../parts.ts";
+import { credential } from "./credential.ts";
 import { type Journal } from "./journal.ts";
 import { CREATE_TABLES } from "./schema.ts";
 import { attemptOf } from "./tokens.ts";
@@ -19,7 +20,7 @@ export interface SetupOptions {
 
 /** A transaction without operations, as far as the history is concerned. */
 export async function createTables({ endpoints, level, journal }: SetupOptions): Promise<void> {
-  await using hw = new Highwater({ endpoints, level });
+  await using hw = new Highwater({ endpoints, level, ...credential() });
   const txn = newTransactionId();
   journal.invoked({
     ...{ client: "setup", session: null, txn, rerunOf: null, ack: "durable", level, readOnly: false },

@@ -1,5 +1,6 @@
 // One tracker's verdicts, asked for without the SDK, which would go on to another tracker.
 import { type Level, type Told } from "@highwater/checker";
+import { authorization } from "./credential.ts";
 
 export interface Word {
   readonly verdict: Told["verdict"];
@@ -29,7 +30,7 @@ export async function askVerdicts(
   try {
     const response = await fetch(`${tracker}/v1/durability/verdicts`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...authorization() },
       body: JSON.stringify(question),
       signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal === undefined ? [] : [signal])]),
     });

@@ -1,4 +1,5 @@
 // The gateway's wire, spoken without the SDK where that has no word for it: interactive transactions and reads near the user.
+import { authorization } from "./credential.ts";
 import { type Values } from "./schema.ts";
 
 export interface Problem {
@@ -39,6 +40,7 @@ export async function call(gateway: string, path: string, options: Call): Promis
       method: body === undefined ? "GET" : "POST",
       headers: {
         accept: "application/json",
+        ...authorization(),
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...(stickiness == null ? {} : { [STICKINESS]: stickiness }),
       },

@@ -21,14 +21,17 @@ interface MarksAnswer {
 }
 
 /** Of all regions unless some are named. A tracker that is silent for 1.5 s does not answer. */
-export async function reigns(system: System, regions = system.regions): Promise<Reign[]> {
-  return Promise.all(regions.map((region) => ask(system, region)));
+export async function reigns(system: System, regions = system.regions, apiKey?: string): Promise<Reign[]> {
+  return Promise.all(regions.map((region) => ask(system, region, apiKey)));
 }
 
-async function ask(system: System, region: string): Promise<Reign> {
+async function ask(system: System, region: string, apiKey?: string): Promise<Reign> {
   try {
     const signal = AbortSignal.timeout(ASK_LIMIT_MS);
-    const response = await fetch(`${system.tracker(region).url}/v1/durability/marks`, { signal });
+    const response = await fetch(`${system.tracker(region).url}/v1/durability/marks`, {
+      headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
+      signal,
+    });
     const { marks, epochs } = (await response.json()) as MarksAnswer;
     const reigning = marks === null ? undefined : epochs.find(({ id }) => id === marks.epoch);
     return {
