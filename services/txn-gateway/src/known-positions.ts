@@ -13,27 +13,28 @@ interface Known {
   readonly offset: Offset;
 }
 
-/** Some 200 bytes each. Of older ones the position is read again, once. */
-const KEPT_MAX = 50_000;
+/** Some 200 bytes each, and at most twice as many. Of older ones the position is read again, once. */
+const KEPT_MIN = 50_000;
 
 export class KnownPositions {
-  /** By tag, which only one owner's id has; oldest first. */
-  readonly #known = new Map<string, Known>();
+  /** By tag, which only one owner's id has. */
+  #newer = new Map<string, Known>();
+  /** Dropped as a whole: to find and delete the oldest entry of one large Map takes 35 µs. */
+  #older: ReadonlyMap<string, Known> = new Map();
 
   note({ tag }: Pick<ReceiptKey, "tag">, known: Known): void {
-    // At the end, also when it replaces one of an earlier epoch.
-    this.#known.delete(tag);
-    this.#known.set(tag, known);
-    if (this.#known.size <= KEPT_MAX) return;
-    const [oldest] = this.#known.keys();
-    if (oldest !== undefined) this.#known.delete(oldest);
+    if (this.#newer.size >= KEPT_MIN) {
+      this.#older = this.#newer;
+      this.#newer = new Map();
+    }
+    this.#newer.set(tag, known);
   }
 
   /** What was found, at the lowest position that is known of the same attempt in the same epoch. */
   lowest(key: Pick<ReceiptKey, "tag">, found: Settled): Settled {
     if (found.kind !== "committed") return found;
     const { attempt, epoch } = found;
-    const known = this.#known.get(key.tag);
+    const known = this.#newer.get(key.tag) ?? this.#older.get(key.tag);
     if (known?.attempt === attempt && known.epoch === epoch)
       return { ...found, offset: known.offset, isFirst: false };
     this.note(key, { attempt, epoch, offset: found.offset });
