@@ -1,14 +1,15 @@
 // The deployment's keys: tags of receipts, and MACs of what services hand out and later get back. Every purpose has keys of its
 // own, derived from the secrets of the schedule, so that a MAC made for one is worth nothing for another.
-import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from "node:crypto";
+import { hkdfSync, timingSafeEqual } from "node:crypto";
 import {
-  formatUuid,
   type TokenSigner,
   type TokenVerifier,
   type TxnId,
   txnTimestampMs,
+  uuidOfHex,
 } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
+import { Hmac } from "./hmac.ts";
 import { type DeploymentKey, type Schedule } from "./settings.ts";
 
 /** `check`: values by which services find out whether their schedules agree. */
@@ -42,12 +43,14 @@ const KEY_BYTES = 32;
 export class DeploymentKeys implements TokenSigner, TokenVerifier {
   readonly schedule: Schedule;
   readonly #deployment: string;
+  readonly #deploymentHex: string;
   readonly #wallMs: () => number;
-  readonly #derived = new Map<string, KeyObject>();
+  readonly #derived = new Map<string, Hmac>();
 
   constructor({ deployment, schedule, wallMs }: DeploymentKeysOptions) {
     if (schedule.length === 0) throw new Error("a schedule has at least one key");
     this.#deployment = deployment;
+    this.#deploymentHex = Buffer.from(deployment).toString("hex");
     this.schedule = [...schedule].sort((a, b) => a.validFromMs - b.validFromMs);
     this.#wallMs = wallMs;
   }
@@ -59,11 +62,7 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
   receiptTag(owner: bigint, id: TxnId): string {
     const key = this.#derive(this.#keyAt(txnTimestampMs(id)), "receipt");
     const whose = BigInt.asUintN(128, owner).toString(16).padStart(32, "0");
-    const tag = createHmac("sha256", key)
-      .update(this.#deployment)
-      .update(whose + id.replaceAll("-", ""), "hex")
-      .digest();
-    return formatUuid(tag.subarray(0, MAC_BYTES));
+    return uuidOfHex(key.of(Buffer.from(this.#deploymentHex + whose + id.replaceAll("-", ""), "hex")), 0);
   }
 
   /** Number of the key that signs now: the newest whose time has come. */
@@ -95,7 +94,12 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
   #mac(purpose: Purpose, kid: number, bytes: Uint8Array | string): Buffer | undefined {
     const key = this.schedule.find((each) => each.kid === kid);
     if (key === undefined) return undefined;
-    return createHmac("sha256", this.#derive(key, purpose)).update(bytes).digest().subarray(0, MAC_BYTES);
+    return Buffer.from(
+      this.#derive(key, purpose)
+        .of(bytes)
+        .slice(0, 2 * MAC_BYTES),
+      "hex",
+    );
   }
 
   /** Before the oldest key's time the oldest counts too: what it once followed was dropped when its ids had expired. */
@@ -105,12 +109,12 @@ export class DeploymentKeys implements TokenSigner, TokenVerifier {
     return key;
   }
 
-  #derive({ kid, secret }: DeploymentKey, purpose: Purpose | "receipt"): KeyObject {
+  #derive({ kid, secret }: DeploymentKey, purpose: Purpose | "receipt"): Hmac {
     const name = `${purpose}.${String(kid)}`;
     let key = this.#derived.get(name);
     if (key === undefined) {
       const info = `highwater ${purpose} ${String(kid)}`;
-      key = createSecretKey(Buffer.from(hkdfSync("sha256", secret, this.#deployment, info, KEY_BYTES)));
+      key = new Hmac(new Uint8Array(hkdfSync("sha256", secret, this.#deployment, info, KEY_BYTES)));
       this.#derived.set(name, key);
     }
     return key;

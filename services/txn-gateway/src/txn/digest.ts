@@ -2,6 +2,9 @@
 import { hash } from "node:crypto";
 import { type Isolation, type Statement } from "@highwater/protocol";
 
+/** 64 bits. */
+const DIGITS = 16;
+
 /** Signed 64 bits, never 0: by accident two bodies have the same once in 2^64. It guards nobody against himself. */
 export function digestOf(body: {
   readonly isolation: Isolation;
@@ -14,6 +17,6 @@ export function digestOf(body: {
 export const INTERACTIVE = digestText("interactive");
 
 function digestText(text: string): bigint {
-  const digest = hash("sha256", text, "buffer").readBigInt64BE(0);
+  const digest = BigInt.asIntN(64, BigInt(`0x${hash("sha256", text).slice(0, DIGITS)}`));
   return digest === 0n ? 1n : digest;
 }
