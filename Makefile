@@ -25,7 +25,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo failover-rounds latency resume fuzz sim chaos chaos-patroni patroni-rows soak bench-gateway bench-overload bench-tracker bench-sdk experiments experiments-page failover-candidate adopt infra-test infra-rendered infra-tools tofu keys test test-slow test-unit fmt lint typecheck gen gen-check ratchet check clean
-.PHONY: bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
+.PHONY: audit bench-telemetry jaeger envoy edge load load-smoke dashboards-pictures dashboards-put verify attack chaos-mutants
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -135,6 +135,9 @@ adopt: $(STAMP) ## Go on with a database that lacks the epochs which reigned (AR
 
 keys: $(STAMP) ## Create, list, revoke and expire API keys (ARGS="create --name …"; ARGS=--help)
 	@$(NODE) services/txn-gateway/src/cli/keys/main.ts $(ARGS)
+
+audit: $(STAMP) ## Who changed keys, webhooks and authority, as JSON lines (ARGS="--since 7d"; needs HIGHWATER_TOPOLOGY)
+	@$(NODE) services/txn-gateway/src/cli/keys/main.ts audit $(ARGS)
 
 edge: $(STAMP) ## The files of a region's Envoy, from its source (ARGS="SOURCE --out FOLDER"; ARGS=--help)
 	@$(NODE) infra/envoy/src/cli.ts $(ARGS)

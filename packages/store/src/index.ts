@@ -1,5 +1,6 @@
 // The store: the port, who is the primary, and the PostgreSQL adapter. (`/memory` is for simulation only.)
 export * from "./port.ts";
+export * from "./audit.ts";
 export * from "./authority.ts";
 export { type Clock, sleep } from "./clock.ts";
 export * from "./events.ts";
@@ -15,6 +16,7 @@ export {
 } from "./lease/settings.ts";
 export { type LeaseSource, type LeaseTerm, type LeaseView } from "./lease/view.ts";
 export { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "./postgres/adapter.ts";
+export { enterAct } from "./postgres/audit.ts";
 export { PostgresClient } from "./postgres/client.ts";
 export { PostgresEvents, type PostgresEventsOptions } from "./postgres/events.ts";
 export { PostgresKeys, type PostgresKeysOptions } from "./postgres/keys.ts";

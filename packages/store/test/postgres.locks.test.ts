@@ -146,7 +146,7 @@ describe("locks on PostgreSQL", () => {
         assert.equal(code, "55P03");
         assert.match(
           message,
-          /highwater.key_turn or highwater.api_key: process \d+ \(role postgres, forgotten, idle in transaction for \d+ s\)/,
+          /highwater.key_turn or highwater.api_key or highwater.audit_turn: process \d+ \(role postgres, forgotten, idle in transaction for \d+ s\)/,
         );
         assert.match(message, /pg_terminate_backend\(\d+\)/);
       },

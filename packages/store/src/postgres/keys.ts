@@ -1,6 +1,7 @@
 // API keys in PostgreSQL, and the login roles that they are mapped to. One connection to each node, opened when it is needed.
 import pg from "pg";
 import { type NodeSpec } from "@highwater/protocol";
+import { type Act, type AuditEntry, type AuditQuestion } from "../audit.ts";
 import { type Clock } from "../clock.ts";
 import {
   type ApiKey,
@@ -14,6 +15,7 @@ import {
   type Scope,
 } from "../keys.ts";
 import { type StoreNode } from "../port.ts";
+import { actingAs, readAudit } from "./audit.ts";
 import { Channel, sessionSettings } from "./channel.ts";
 import { namingHolders } from "./locks.ts";
 import { accessFaults, PROTECT, vetLogin } from "./reader-roles.ts";
@@ -51,7 +53,7 @@ ON CONFLICT (role) DO UPDATE SET role = l.role RETURNING owner, access`;
 const GROUPS: Readonly<Record<RoleAccess, string>> = { read: "highwater_read", write: "highwater_app" };
 
 /** What a change waits for. */
-const LOCKED = ["highwater.key_turn", "highwater.api_key"];
+const LOCKED = ["highwater.key_turn", "highwater.api_key", "highwater.audit_turn"];
 
 const TABLE = "SELECT to_regclass('highwater.api_key') IS NOT NULL AS present";
 
@@ -94,9 +96,10 @@ export class PostgresKeys implements KeyAdmin {
     node: string,
     text: string,
     values: readonly unknown[] = [],
+    act?: Act,
   ): Promise<Row[]> {
     const ask = (client: pg.Client) =>
-      namingHolders(client, LOCKED, () => client.query<Row>(text, [...values]));
+      namingHolders(client, LOCKED, () => actingAs(client, act, () => client.query<Row>(text, [...values])));
     return (await this.#channelOf(node).run(ask)).rows;
   }
 
@@ -110,30 +113,25 @@ export class PostgresKeys implements KeyAdmin {
     return rows.map(apiKey);
   }
 
-  async insertKey(node: string, key: NewApiKey): Promise<ApiKey> {
+  async insertKey(node: string, key: NewApiKey, act?: Act): Promise<ApiKey> {
     const { id, secretHash, name, owner, role, scopes, limits, expiresAtMs } = key;
     const kept = Object.entries(limits).filter(([, value]) => value !== null);
-    const [row] = await this.#query<KeyRow>(node, INSERT, [
-      id,
-      Buffer.from(secretHash),
-      name,
-      owner,
-      role,
-      scopes,
-      JSON.stringify(Object.fromEntries(kept)),
-      expiresAtMs,
-    ]);
+    const values = [
+      ...[id, Buffer.from(secretHash), name, owner, role, scopes],
+      ...[JSON.stringify(Object.fromEntries(kept)), expiresAtMs],
+    ];
+    const [row] = await this.#query<KeyRow>(node, INSERT, values, act);
     if (row === undefined) throw new Error("the key was not written");
     return apiKey(row);
   }
 
-  async revokeKey(node: string, id: string): Promise<ApiKey | null> {
-    const [row] = await this.#query<KeyRow>(node, REVOKE, [id]);
+  async revokeKey(node: string, id: string, act?: Act): Promise<ApiKey | null> {
+    const [row] = await this.#query<KeyRow>(node, REVOKE, [id], act);
     return row === undefined ? null : apiKey(row);
   }
 
-  async expireKey(node: string, id: string, expiresAtMs: number): Promise<ApiKey | null> {
-    const [row] = await this.#query<KeyRow>(node, EXPIRE, [id, expiresAtMs]);
+  async expireKey(node: string, id: string, expiresAtMs: number, act?: Act): Promise<ApiKey | null> {
+    const [row] = await this.#query<KeyRow>(node, EXPIRE, [id, expiresAtMs], act);
     return row === undefined ? null : apiKey(row);
   }
 
@@ -142,8 +140,8 @@ export class PostgresKeys implements KeyAdmin {
     return row === undefined ? null : { canLogin: row.can_login, faults: row.faults };
   }
 
-  async claimRole(node: string, role: string, { owner, access }: RoleClaim): Promise<RoleClaim> {
-    const [row] = await this.#query<RoleClaim>(node, CLAIM, [role, owner, access]);
+  async claimRole(node: string, role: string, { owner, access }: RoleClaim, act?: Act): Promise<RoleClaim> {
+    const [row] = await this.#query<RoleClaim>(node, CLAIM, [role, owner, access], act);
     if (row === undefined) throw new Error("the login role was not recorded");
     return row;
   }
@@ -164,6 +162,10 @@ export class PostgresKeys implements KeyAdmin {
     await this.#channelOf(node).run((client) =>
       client.query(`CREATE ROLE ${name} LOGIN${secret}; GRANT ${GROUPS[access]} TO ${name}`),
     );
+  }
+
+  readAudit(node: string, question: AuditQuestion): Promise<readonly AuditEntry[]> {
+    return this.#channelOf(node).run((client) => readAudit(client, question));
   }
 
   close(): void {

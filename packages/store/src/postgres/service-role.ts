@@ -1,5 +1,6 @@
 // The database role of gateways and trackers, with the rights that they need and no others. The set-up of a deployment, the dev
 // system and the tests all make it from this list. (docs/guide/durability-levels.md, docs/decisions/0105-…)
+import { readFileSync } from "node:fs";
 import pg from "pg";
 import { OTHERS, PROTECT } from "./reader-roles.ts";
 
@@ -13,6 +14,17 @@ export function createRole(role: string, options: string): string {
 }
 
 export const LOGIN_WITHOUT_POWERS = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE";
+
+/** Makes the schema and the table of the audit log where they are missing. */
+const AUDIT_LOG = new URL("../../migrations/0020-audit-log.sql", import.meta.url);
+
+/** The services made it themselves, before the set-up was first run: from now on they cannot change what is there. */
+const takeAuditLog = (service: string): string => `DO $$ BEGIN
+  IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'highwater_audit' AND pg_get_userbyid(nspowner) = ${pg.escapeLiteral(service)}) THEN
+    ALTER SCHEMA highwater_audit OWNER TO CURRENT_USER;
+    ALTER TABLE highwater_audit.entry OWNER TO CURRENT_USER;
+    ALTER FUNCTION highwater_audit.refuse() OWNER TO CURRENT_USER;
+  END IF; END $$`;
 
 /**
  * Makes the groups and the role, and grants the role its rights. To be run once on the primary, by a superuser, or by a role that may
@@ -29,6 +41,11 @@ export function serviceRoleStatements(service: string, database: string): string
     `GRANT pg_signal_backend TO ${role}`,
     // It makes the schemas highwater and highwater_jobs, and owns nothing else.
     `GRANT CONNECT, CREATE ON DATABASE ${pg.escapeIdentifier(database)} TO ${role}`,
+    readFileSync(AUDIT_LOG, "utf8"),
+    takeAuditLog(service),
+    // It adds to the audit log and reads it. What the server fills in itself it may not name.
+    `GRANT USAGE ON SCHEMA highwater_audit TO ${role}`,
+    `GRANT SELECT, INSERT (actor, action, target, reason, detail) ON highwater_audit.entry TO ${role}`,
   ];
 }
 

@@ -31,7 +31,7 @@ export interface WebhookRoutesDeps {
 export function registerWebhookRoutes(app: FastifyInstance, { admin }: WebhookRoutesDeps): void {
   app.post("/v1/webhooks", async (request, reply): Promise<CreatedWebhook> => {
     const owner = ownerOf(request);
-    const made = await admin.create(owner, bodyOf(request, NewWebhook));
+    const made = await admin.create(owner, bodyOf(request, NewWebhook), byOf(request));
     void reply.code(201).header("location", `/v1/webhooks/${made.id}`).header("cache-control", "no-store");
     return made;
   });
@@ -41,10 +41,10 @@ export function registerWebhookRoutes(app: FastifyInstance, { admin }: WebhookRo
   app.get("/v1/webhooks/:id", (request): Promise<Webhook> => admin.read(endpointOf(request)));
   app.patch("/v1/webhooks/:id", (request): Promise<Webhook> => {
     const endpoint = endpointOf(request);
-    return admin.change(endpoint, bodyOf(request, WebhookChange));
+    return admin.change(endpoint, bodyOf(request, WebhookChange), byOf(request));
   });
   app.delete("/v1/webhooks/:id", async (request, reply) => {
-    await admin.remove(endpointOf(request));
+    await admin.remove(endpointOf(request), byOf(request));
     return reply.code(204).send();
   });
   secretRoutes(app, admin);
@@ -60,7 +60,7 @@ function secretRoutes(app: FastifyInstance, admin: WebhookAdmin): void {
     const endpoint = endpointOf(request);
     const { overlapSeconds } = bodyOf(request, RotateRequest, {});
     void reply.header("cache-control", "no-store");
-    return admin.rotate(endpoint, overlapSeconds);
+    return admin.rotate(endpoint, overlapSeconds, byOf(request));
   });
 }
 
@@ -96,6 +96,11 @@ function ownerOf(request: FastifyRequest): bigint {
   const { principal } = callerOf(request);
   requireScope(principal, "admin");
   return principal.owner;
+}
+
+/** The key, the token's subject, or `anonymous`. */
+function byOf(request: FastifyRequest): string {
+  return callerOf(request).principal.id;
 }
 
 function endpointOf(request: FastifyRequest): EndpointId {

@@ -57,7 +57,8 @@ export class WebhookAdmin {
     this.#deps = deps;
   }
 
-  async create(owner: bigint, asked: NewWebhook): Promise<CreatedWebhook> {
+  /** `by`, here and below: whose request it is, for the audit log. */
+  async create(owner: bigint, asked: NewWebhook, by: string): Promise<CreatedWebhook> {
     const { url, events, filter = {}, description = "" } = asked;
     assertStorable(description);
     const checked = await this.#checkUrl(url);
@@ -66,7 +67,10 @@ export class WebhookAdmin {
     const row = { id, owner, url: checked, description, events, filter, secret };
     const most = this.#deps.endpointsPerOwner;
     const { database } = this.#deps.session();
-    const made = await database.transaction((client) => endpoints.insertEndpoint(client, row, most));
+    const made = await database.transaction((client) => endpoints.insertEndpoint(client, row, most), {
+      by,
+      reason: null,
+    });
     if (made === null)
       throw new HighwaterError("webhook_limit", { limit: { name: "endpoints", value: most } });
     return { ...made, secret };
@@ -80,19 +84,25 @@ export class WebhookAdmin {
     return known(await endpoints.readEndpoint(this.#deps.session().database, owner, id));
   }
 
-  async change({ owner, id }: EndpointId, asked: WebhookChange): Promise<Webhook> {
+  async change({ owner, id }: EndpointId, asked: WebhookChange, by: string): Promise<Webhook> {
     const { url, description } = asked;
     assertStorable(description ?? "");
     const { database } = this.#deps.session();
     // Who does not own it learns nothing of the URL either.
     known(await endpoints.readEndpoint(database, owner, id));
     const change = url === undefined ? asked : { ...asked, url: await this.#checkUrl(url) };
-    return known(await endpoints.changeEndpoint(database, owner, id, change));
+    const act = { by, reason: null };
+    return known(
+      await database.transaction((client) => endpoints.changeEndpoint(client, owner, id, change), act),
+    );
   }
 
-  async remove({ owner, id }: EndpointId): Promise<void> {
+  async remove({ owner, id }: EndpointId, by: string): Promise<void> {
     const { database } = this.#deps.session();
-    const isRemoved = await database.transaction((client) => endpoints.deleteEndpoint(client, owner, id));
+    const isRemoved = await database.transaction((client) => endpoints.deleteEndpoint(client, owner, id), {
+      by,
+      reason: null,
+    });
     if (!isRemoved) throw new HighwaterError("not_found");
   }
 
@@ -100,13 +110,16 @@ export class WebhookAdmin {
     return known(await endpoints.readSecret(this.#deps.session().database, owner, id));
   }
 
-  async rotate(endpoint: EndpointId, overlapSeconds: number | undefined): Promise<WebhookSecret> {
+  async rotate(endpoint: EndpointId, overlapSeconds: number | undefined, by: string): Promise<WebhookSecret> {
     const { database } = this.#deps.session();
     const change = {
       secret: makeSecret(),
       overlapSeconds: overlapSeconds ?? WEBHOOK_LIMITS.overlapSecondsDefault,
     };
-    return known(await endpoints.rotateSecret(database, endpoint, change));
+    const act = { by, reason: null };
+    return known(
+      await database.transaction((client) => endpoints.rotateSecret(client, endpoint, change), act),
+    );
   }
 
   /** It is sent to a disabled endpoint too: that is how one learns that it may be enabled. */

@@ -1,6 +1,6 @@
 // Connections to the primary of one reign, for everything about webhooks. A reign that is over takes them along.
 import pg from "pg";
-import { PostgresClient } from "@highwater/store";
+import { type Act, enterAct, PostgresClient } from "@highwater/store";
 
 export interface DatabaseOptions {
   readonly url: string;
@@ -71,11 +71,11 @@ export class Database {
     return (await this.#pool.query<R>(text, [...values])).rows;
   }
 
-  /** Runs it again when the server could not fit it in among others. */
-  async transaction<T>(work: (client: Executor) => Promise<T>): Promise<T> {
+  /** Runs it again when the server could not fit it in among others. `act`: whose change it is, for the audit log. */
+  async transaction<T>(work: (client: Executor) => Promise<T>, act?: Act): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#transactOnce(work);
+        return await this.#transactOnce(work, act);
       } catch (cause) {
         const { code } = cause as { code?: unknown };
         if (attempt === ATTEMPTS_MAX || typeof code !== "string" || !CONFLICTS.has(code)) throw cause;
@@ -83,11 +83,12 @@ export class Database {
     }
   }
 
-  async #transactOnce<T>(work: (client: Executor) => Promise<T>): Promise<T> {
+  async #transactOnce<T>(work: (client: Executor) => Promise<T>, act?: Act): Promise<T> {
     const client = await this.#pool.connect();
     let isBroken = false;
     try {
       await client.query("BEGIN");
+      if (act !== undefined) await enterAct(client, act);
       const result = await work(client);
       await client.query("COMMIT");
       return result;

@@ -111,17 +111,17 @@ export interface EndpointChange {
 }
 
 export async function changeEndpoint(
-  database: Database,
+  client: Executor,
   owner: bigint,
   id: string,
   change: EndpointChange,
 ): Promise<Webhook | null> {
   const { url, description, events, filter, disabled } = change;
-  const [row] = await database.query<WebhookRow>(CHANGE, [
+  const { rows } = await client.query<WebhookRow>(CHANGE, [
     ...[String(owner), id, url ?? null, description ?? null, events ?? null],
     ...[filter === undefined ? null : JSON.stringify(filter), disabled ?? null],
   ]);
-  return row === undefined ? null : webhookOf(row);
+  return rows[0] === undefined ? null : webhookOf(rows[0]);
 }
 
 export async function deleteEndpoint(client: Executor, owner: bigint, id: string): Promise<boolean> {
@@ -138,12 +138,12 @@ export async function readSecret(
 }
 
 export async function rotateSecret(
-  database: Database,
+  client: Executor,
   { owner, id }: { readonly owner: bigint; readonly id: string },
   { secret, overlapSeconds }: { readonly secret: string; readonly overlapSeconds: number },
 ): Promise<WebhookSecret | null> {
-  const [row] = await database.query<SecretRow>(ROTATE, [String(owner), id, secret, overlapSeconds]);
-  return row === undefined ? null : secretOf(row);
+  const { rows } = await client.query<SecretRow>(ROTATE, [String(owner), id, secret, overlapSeconds]);
+  return rows[0] === undefined ? null : secretOf(rows[0]);
 }
 
 export interface DurableWish {

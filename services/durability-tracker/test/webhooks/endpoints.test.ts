@@ -70,6 +70,39 @@ test("created, listed, read, changed, deleted", async () => {
     assert.equal(codeOf(await station.call(method, path2, { as })), "404 not_found");
 });
 
+test("each change is in the audit log, with whose request it was, and no secret", async () => {
+  const as = "21 admin";
+  const { id, secret } = (await create({}, as)).body as CreatedWebhook;
+  await station.call("PATCH", `/${id}`, { body: { description: "changed" }, as });
+  const rotated = (await station.call("POST", `/${id}/secret/rotate`, { body: {}, as })).body as {
+    secret: string;
+  };
+  // What trackers note of deliveries is no change; that they disable an endpoint is.
+  await world.sql(
+    "UPDATE highwater.webhook_endpoint SET failing_since = now(), must_tell = true WHERE id = $1",
+    [id],
+  );
+  await world.sql(
+    "UPDATE highwater.webhook_endpoint SET disabled_at = now(), disabled_why = 'failing' WHERE id = $1",
+    [id],
+  );
+  await station.call("DELETE", `/${id}`, { as });
+  const entries = await world.sql(
+    "SELECT actor, action, detail FROM highwater_audit.entry WHERE target = $1 ORDER BY n",
+    [id],
+  );
+  assert.deepEqual(
+    entries.map(({ actor, action }) => `${String(actor)} ${String(action)}`),
+    [
+      ...["owner 21 webhook.create", "owner 21 webhook.change", "owner 21 webhook.rotate"],
+      ...["postgres webhook.change", "owner 21 webhook.delete"],
+    ],
+  );
+  const text = JSON.stringify(entries);
+  assert.ok(!text.includes(secret) && !text.includes(rotated.secret));
+  assert.ok(text.includes(URL_ALLOWED));
+});
+
 test("an owner neither sees nor touches another's endpoints", async () => {
   const { id } = (await create({}, "30 admin")).body as CreatedWebhook;
   const as = "31 admin";

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { hostname, tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
@@ -12,7 +12,13 @@ import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { programFile } from "@highwater/dev-system";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
-import { decideAuthority, PostgresKeys, PostgresStore, POSTGRES_DEFAULTS } from "@highwater/store";
+import {
+  type AuditEntry,
+  decideAuthority,
+  PostgresKeys,
+  PostgresStore,
+  POSTGRES_DEFAULTS,
+} from "@highwater/store";
 import { KeyRing, ownerTag, type Principal } from "@highwater/service";
 import { roleUrl } from "../../src/identity/role-url.ts";
 import { realClock } from "@highwater/service";
@@ -153,6 +159,27 @@ describe("the command keys", () => {
     assert.equal((await keys(`revoke ${idOf(key)}`)).code, 0, "to revoke twice is no error");
   });
 
+  it("enters who did it and why into the audit log, and prints that as JSON lines", async () => {
+    const key = await create(`${ofOrders("audited")} --by ada --reason rollout`);
+    assert.equal((await keys(`revoke ${idOf(key)} --by bob --reason leaked`)).code, 0);
+    const { code, stdout, stderr } = await keys("audit --since 1h");
+    assert.equal(code, 0, stderr);
+    const entries = stdout.split("\n").map((line) => JSON.parse(line) as AuditEntry);
+    const own = entries.filter(({ target }) => target === idOf(key));
+    assert.deepEqual(
+      own.map(({ actor, action, reason }) => [actor, action, reason]),
+      [
+        ["ada", "key.create", "rollout"],
+        ["bob", "key.revoke", "leaked"],
+      ],
+    );
+    const unnamed = entries.find(({ target }) => target === ordersOwner);
+    assert.equal(unnamed?.actor, `${userInfo().username}@${hostname()}`, "who runs the command");
+    const later = (await keys(`audit --after ${String(own[0]?.n)}`)).stdout;
+    assert.equal((JSON.parse(later.split("\n")[0] ?? "") as AuditEntry).action, "key.revoke");
+    assert.ok(!stdout.includes(key.slice(13)));
+  });
+
   it("expires a key, and creates one that expires by itself", async () => {
     const key = await create(ofOrders("brief"));
     assert.equal(typeof (await outcome(key)), "object");
@@ -211,7 +238,7 @@ describe("the command keys", () => {
       ["create --name x --role pg_forbidden --create-role", 1, /statement_failed/],
       ["create --role app_orders", 2, /--name is needed/],
       ["revoke nobody22", 1, /not_found: There is no key with the id nobody22/],
-      ["destroy", 2, /create, generate, list, revoke or expire/],
+      ["destroy", 2, /create, generate, list, revoke, expire or audit/],
     ];
     const before = (await keys("list --json")).stdout;
     for (const [line, code, pattern] of cases) {

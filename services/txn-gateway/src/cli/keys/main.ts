@@ -2,6 +2,7 @@
 // The command `keys`: environment, standard streams and exit codes; nothing else.
 // Exit codes: 0 done, 1 not done (or not known to be), 2 wrong arguments or configuration.
 import { readFileSync } from "node:fs";
+import { hostname, userInfo } from "node:os";
 import { HighwaterError } from "@highwater/protocol";
 import { realClock } from "@highwater/service";
 import { AUTHORITY_VARIABLES, makeAuthorityRule, PostgresKeys } from "@highwater/store";
@@ -51,6 +52,7 @@ async function main(): Promise<void> {
       print,
       note,
       readStdin: () => readFileSync(0, "utf8"),
+      operator: `${userInfo().username}@${hostname()}`,
     });
   } finally {
     keys.close();

@@ -17,6 +17,8 @@ function faultsOf(args: readonly string[]): readonly string[] {
   return assert.fail(`accepted: ${args.join(" ")}`);
 }
 
+const NOTHING_SAID = { by: null, reason: null };
+
 test("the least that a key needs, and what it gets by default", () => {
   assert.deepEqual(parse("create --name orders --role app_orders"), {
     kind: "create",
@@ -30,6 +32,7 @@ test("the least that a key needs, and what it gets by default", () => {
     expires: null,
     createRole: false,
     password: { kind: "none" },
+    ...NOTHING_SAID,
   });
 });
 
@@ -60,6 +63,19 @@ test("everything that can be said of a key", () => {
     expires: { inMs: 90 * 86_400_000 },
     createRole: true,
     password: { kind: "file", path: "/secret" },
+    ...NOTHING_SAID,
+  });
+});
+
+test("who does it and why, and what is asked of the audit log", () => {
+  const given = parseKeysCommand(["revoke", "k7m2abcd", "--by", "ada", "--reason", "lost its laptop"]);
+  assert.deepEqual(given, {
+    ...{ kind: "revoke", id: "k7m2abcd", json: false },
+    ...{ by: "ada", reason: "lost its laptop" },
+  });
+  assert.deepEqual(parse("audit"), { kind: "audit", after: 0, since: null });
+  assert.deepEqual(parse("audit --after 17 --since 7d"), {
+    ...{ kind: "audit", after: 17, since: { inMs: 7 * 86_400_000 } },
   });
 });
 
@@ -70,10 +86,17 @@ test("moments: a duration, or a time that means the same everywhere", () => {
     id: "k7m2abcd",
     when: { inMs: 3_600_000 },
     json: false,
+    ...NOTHING_SAID,
   });
   const atMs = Date.UTC(2030, 0, 31, 12);
   for (const time of ["2030-01-31T12:00:00Z", "2030-01-31T12:00Z", "2030-01-31T14:00:00.000+02:00"])
-    assert.deepEqual(expire("--at", time), { kind: "expire", id: "k7m2abcd", when: { atMs }, json: false });
+    assert.deepEqual(expire("--at", time), {
+      kind: "expire",
+      id: "k7m2abcd",
+      when: { atMs },
+      json: false,
+      ...NOTHING_SAID,
+    });
   for (const [option, value] of [
     ["--at", "2030-01-31T12:00:00"],
     ["--at", "2030-13-01"],
@@ -94,7 +117,12 @@ test("moments: a duration, or a time that means the same everywhere", () => {
 test("the other commands", () => {
   assert.deepEqual(parse("generate --json"), { kind: "generate", json: true });
   assert.deepEqual(parse("list --json"), { kind: "list", json: true });
-  assert.deepEqual(parse("revoke k7m2abcd"), { kind: "revoke", id: "k7m2abcd", json: false });
+  assert.deepEqual(parse("revoke k7m2abcd"), {
+    kind: "revoke",
+    id: "k7m2abcd",
+    json: false,
+    ...NOTHING_SAID,
+  });
   for (const args of [[], ["help"], ["create", "--help"], ["-h"]])
     assert.equal(parseKeysCommand(args).kind, "help");
 });
@@ -151,6 +179,12 @@ test("what cannot be read at all", () => {
     ["list", "k7m2abcd"],
     ["revoke"],
     ["revoke", "a", "b"],
+    ["revoke", "a", "--by", ""],
+    ["revoke", "a", "--reason", "a\nb"],
+    ["audit", "--after", "-1"],
+    ["audit", "--after", "x"],
+    ["audit", "--since", "yesterday"],
+    ["audit", "a"],
     ["revoke", "hwk_k7m2abcd_secret"],
     ["create", "--name"],
     ["create", "--name", "a\nb", "--role", "r"],

@@ -7,7 +7,13 @@ import { type KeyLimits, type Scope, SCOPES } from "@highwater/store";
 /** A moment: on the server's clock, or so long after now. */
 export type Moment = { readonly atMs: number } | { readonly inMs: number };
 
-export interface CreateCommand {
+/** Who gives the command, and why: for the audit log. Null: whoever runs it, and no reason. */
+export interface Given {
+  readonly by: string | null;
+  readonly reason: string | null;
+}
+
+export interface CreateCommand extends Given {
   readonly kind: "create";
   readonly name: string;
   readonly role: string;
@@ -27,8 +33,9 @@ export type KeysCommand =
   | CreateCommand
   | { readonly kind: "generate"; readonly json: boolean }
   | { readonly kind: "list"; readonly json: boolean }
-  | { readonly kind: "revoke"; readonly id: string; readonly json: boolean }
-  | { readonly kind: "expire"; readonly id: string; readonly when: Moment; readonly json: boolean }
+  | ({ readonly kind: "revoke"; readonly id: string; readonly json: boolean } & Given)
+  | ({ readonly kind: "expire"; readonly id: string; readonly when: Moment; readonly json: boolean } & Given)
+  | { readonly kind: "audit"; readonly after: number; readonly since: Moment | null }
   | { readonly kind: "help" };
 
 export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    prints the new key, once
@@ -36,6 +43,7 @@ export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    pr
        keys list
        keys revoke ID
        keys expire ID --at TIME | --in DURATION
+       keys audit [--after N] [--since WHEN]             prints the audit log, one JSON object a line
 
 create:
   --name NAME              what it is for
@@ -56,6 +64,14 @@ create:
   --idle-timeout DURATION, --total-timeout DURATION    of an interactive transaction
   --statement-timeout DURATION, --lock-timeout DURATION
 
+create, revoke, expire:
+  --by NAME                who does it, for the audit log (default: the user and host that run the command)
+  --reason TEXT            and why
+
+audit:
+  --after N                only entries with a higher number
+  --since WHEN             only those from that time on, or not older than a duration
+
 all: --json                the answer as JSON
 
 DURATION is a whole number with a unit: 500ms, 30s, 15m, 12h, 90d. TIME is 2030-01-31 or 2030-01-31T12:00:00Z.
@@ -65,17 +81,21 @@ keys generate asks no database and needs none of it.`;
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
 
+const GIVEN = { by: TEXT, reason: TEXT } as const;
+
 const OPTIONS: Readonly<Record<string, ParseArgsOptionsConfig>> = {
   create: {
     ...{ name: TEXT, role: TEXT, fingerprint: TEXT, owner: TEXT, scopes: TEXT, expires: TEXT },
     ...{ rate: TEXT, burst: TEXT, concurrency: TEXT, "open-transactions": TEXT },
     ...{ "idle-timeout": TEXT, "total-timeout": TEXT, "statement-timeout": TEXT, "lock-timeout": TEXT },
     ...{ "create-role": FLAG, "password-stdin": FLAG, "password-file": TEXT, json: FLAG },
+    ...GIVEN,
   },
   generate: { json: FLAG },
   list: { json: FLAG },
-  revoke: { json: FLAG },
-  expire: { at: TEXT, in: TEXT, json: FLAG },
+  revoke: { json: FLAG, ...GIVEN },
+  expire: { at: TEXT, in: TEXT, json: FLAG, ...GIVEN },
+  audit: { after: TEXT, since: TEXT, json: FLAG },
 };
 
 type Values = Readonly<Record<string, string | boolean | undefined>>;
@@ -86,7 +106,8 @@ export function parseKeysCommand(args: readonly string[]): KeysCommand {
   if (word === undefined || word === "help" || args.includes("--help") || args.includes("-h"))
     return { kind: "help" };
   const options = Object.hasOwn(OPTIONS, word) ? OPTIONS[word] : undefined;
-  if (options === undefined) throw badInput(["the command must be create, generate, list, revoke or expire"]);
+  if (options === undefined)
+    throw badInput(["the command must be create, generate, list, revoke, expire or audit"]);
   const { values, positionals } = readArgs(rest, options);
   const faults: string[] = [];
   const json = values["json"] === true;
@@ -102,9 +123,11 @@ export function parseKeysCommand(args: readonly string[]): KeysCommand {
       case "generate":
         return { kind: "generate", json };
       case "revoke":
-        return { kind: "revoke", id, json };
+        return { kind: "revoke", id, json, ...readGiven(values, faults) };
       case "expire":
-        return { kind: "expire", id, when: readWhen(values, faults), json };
+        return { kind: "expire", id, when: readWhen(values, faults), json, ...readGiven(values, faults) };
+      case "audit":
+        return { kind: "audit", ...readQuestion(values, faults) };
       default:
         return { kind: "list", json };
     }
@@ -131,6 +154,7 @@ function readArgs(
 
 /** Printable, so that it neither breaks a list nor hides in it. */
 const NAME = /^[^\p{C}]{1,100}$/u;
+const REMARK = /^[^\p{C}]{1,500}$/u;
 /** Without `#`, which owners of tokens have: see jwt-claims.ts. */
 const OWNER = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/;
 
@@ -163,6 +187,27 @@ function readCreate(values: Values, json: boolean, faults: string[]): CreateComm
     expires: expires === null || expires === "never" ? null : readMoment("--expires", expires, faults),
     createRole: values["create-role"] === true,
     password: readPassword(values, faults),
+    ...readGiven(values, faults),
+  };
+}
+
+function readGiven(values: Values, faults: string[]): Given {
+  const text = (option: "by" | "reason"): string | null => {
+    const value = values[option];
+    if (typeof value !== "string") return null;
+    if (!REMARK.test(value)) faults.push(`--${option} must be 1 to 500 printable characters`);
+    return value;
+  };
+  return { by: text("by"), reason: text("reason") };
+}
+
+function readQuestion(values: Values, faults: string[]): { after: number; since: Moment | null } {
+  const { after = "0", since } = values;
+  if (typeof after !== "string" || !/^[0-9]{1,15}$/.test(after))
+    faults.push("--after must be the number of an entry");
+  return {
+    after: Number(after),
+    since: typeof since === "string" ? readMoment("--since", since, faults) : null,
   };
 }
 

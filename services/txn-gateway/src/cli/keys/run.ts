@@ -2,6 +2,7 @@
 import { HighwaterError } from "@highwater/protocol";
 import {
   accessOf,
+  type Act,
   type ApiKey,
   type AuthorityRule,
   type Clock,
@@ -11,7 +12,7 @@ import {
   type Store,
 } from "@highwater/store";
 import { fingerprintOf, hashSecret, makeKeyText } from "@highwater/service";
-import { badInput, type CreateCommand, type KeysCommand, type Moment } from "./parse.ts";
+import { badInput, type CreateCommand, type Given, type KeysCommand, type Moment } from "./parse.ts";
 import { awaitReplicas, findPrimary, type Primary } from "./primary.ts";
 import { describeKey, keyTable } from "./print.ts";
 
@@ -26,7 +27,11 @@ export interface KeysDeps {
   readonly note: (text: string) => void;
   readonly readFile: (path: string) => string;
   readonly readStdin: () => string;
+  /** Who runs the command: its changes are that one's, unless it names another. */
+  readonly operator: string;
 }
+
+const AUDIT_PAGE = 1_000;
 
 type ActingCommand = Exclude<KeysCommand, { kind: "help" | "generate" }>;
 
@@ -63,12 +68,40 @@ async function carryOut(command: ActingCommand, primary: Primary, deps: KeysDeps
       return;
     }
     case "revoke":
-      await change(await keys.revokeKey(primary.node, command.id), command, primary, deps);
+      await change(
+        await keys.revokeKey(primary.node, command.id, actOf(command, deps)),
+        command,
+        primary,
+        deps,
+      );
       return;
     case "expire": {
       const atMs = momentMs(command.when, primary);
-      await change(await keys.expireKey(primary.node, command.id, atMs), command, primary, deps);
+      const expired = await keys.expireKey(primary.node, command.id, atMs, actOf(command, deps));
+      await change(expired, command, primary, deps);
+      return;
     }
+    case "audit":
+      await exportAudit(command, primary, deps);
+  }
+}
+
+function actOf({ by, reason }: Given, { operator }: KeysDeps): Act {
+  return { by: by ?? operator, reason };
+}
+
+/** A page at a time, so that a long log needs no more memory than a short one. */
+async function exportAudit(
+  { after, since }: Extract<KeysCommand, { kind: "audit" }>,
+  { node, serverTimeMs }: Primary,
+  { keys, print }: KeysDeps,
+): Promise<void> {
+  const sinceMs = since === null ? null : "atMs" in since ? since.atMs : serverTimeMs - since.inMs;
+  for (let last = after; ;) {
+    const page = await keys.readAudit(node, { after: last, sinceMs, limit: AUDIT_PAGE });
+    for (const entry of page) print(JSON.stringify(entry));
+    last = page.at(-1)?.n ?? last;
+    if (page.length < AUDIT_PAGE) return;
   }
 }
 
@@ -82,9 +115,13 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
   const { id, secretHash } = command.fingerprint ?? { id: made.id, secretHash: hashSecret(made.secret) };
   const owner = command.owner ?? id;
   await claimRole(command, owner, primary.node, deps);
-  const key = await deps.keys.insertKey(primary.node, {
-    ...{ id, secretHash, name, owner, role, scopes, limits, expiresAtMs },
-  });
+  const key = await deps.keys.insertKey(
+    primary.node,
+    {
+      ...{ id, secretHash, name, owner, role, scopes, limits, expiresAtMs },
+    },
+    actOf(command, deps),
+  );
   const described = describeKey(key, primary.serverTimeMs);
   if (command.fingerprint === null) {
     // At once: should the process end while it waits below, the key would be lost, and it is written nowhere else.
@@ -156,14 +193,11 @@ export function roleFaults(facts: RoleFacts): string[] {
 const KINDS = { read: "keys that only read", write: "keys that may write" } as const;
 
 /** A role is one owner's, and for one kind of keys: what its sessions may do, and what they leave behind, is nobody else's. */
-async function claimRole(
-  { role, scopes }: CreateCommand,
-  owner: string,
-  node: string,
-  { keys, note }: KeysDeps,
-): Promise<void> {
+async function claimRole(command: CreateCommand, owner: string, node: string, deps: KeysDeps): Promise<void> {
+  const { role, scopes } = command;
+  const { keys, note } = deps;
   const access = accessOf(scopes);
-  const claim = await keys.claimRole(node, role, { owner, access });
+  const claim = await keys.claimRole(node, role, { owner, access }, actOf(command, deps));
   if (claim.owner !== owner || claim.access !== access)
     throw badInput([
       `the role ${role} belongs to the owner ${claim.owner}, for ${KINDS[claim.access]}, and this key is for the owner ${owner}, one of ${KINDS[access]}: --owner ${claim.owner} makes another key of that owner; another owner, or another kind of key, needs a role of its own`,
