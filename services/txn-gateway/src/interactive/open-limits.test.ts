@@ -40,6 +40,26 @@ test("a key's own limit, the default of keys, and the share of a role's sessions
   assert.equal(fill(limits, principal("anybody", null)).leave.length, 6);
 });
 
+test("one key leaves a place of its role to others, and they come to share the places", () => {
+  const limits = new OpenLimits({ ...CONFIG, maxOpenPerKey: 8, rolePoolSize: 8 });
+  const [greedy, other] = [principal("k1", "shop"), principal("k2", "shop")];
+  const first = fill(limits, greedy);
+  assert.deepEqual([first.leave.length, first.limit], [5, { name: "openTransactionsShare", value: 5 }]);
+  const second = fill(limits, other);
+  assert.deepEqual([second.leave.length, second.limit], [1, { name: "openTransactionsOfRole", value: 6 }]);
+  for (const leave of first.leave.splice(0, 2)) {
+    leave();
+    // What becomes free is the other's: the first one has its half, or more.
+    assert.deepEqual(fill(limits, greedy).limit, { name: "openTransactionsShare", value: 3 });
+    second.leave.push(...fill(limits, other).leave);
+  }
+  assert.deepEqual([first.leave.length, second.leave.length], [3, 3]);
+  for (const leave of second.leave) leave();
+  assert.equal(fill(limits, greedy).leave.length, 2, "alone again, it has all but one");
+  const single = new OpenLimits({ ...CONFIG, rolePoolSize: 1 });
+  assert.equal(fill(single, greedy).leave.length, 1, "one place is nobody's share");
+});
+
 test("a limit of zero lets nobody in, and a pool of one keeps one", () => {
   assert.equal(fill(new OpenLimits({ ...CONFIG, maxOpen: 0 }), principal("k", null)).leave.length, 0);
   assert.equal(fill(new OpenLimits({ ...CONFIG, poolSize: 1 }), principal("k", null)).leave.length, 1);

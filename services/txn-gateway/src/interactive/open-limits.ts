@@ -24,13 +24,15 @@ export class OpenLimits {
     const size = role === null ? poolSize : rolePoolSize;
     // Where nobody is authenticated there is but one key.
     const perKey = limits.openTransactions ?? (role === null ? maxOpen : maxOpenPerKey);
+    const places = Math.max(1, Math.floor(size * SHARE_OF_POOL));
+    const own = this.#byKey.get(id) ?? 0;
+    const ofRole = this.#byRole.get(roleName) ?? 0;
     refuseAbove("maxOpen", maxOpen, this.#all);
-    refuseAbove("openTransactions", perKey, this.#byKey.get(id) ?? 0);
-    refuseAbove(
-      "openTransactionsOfRole",
-      Math.max(1, Math.floor(size * SHARE_OF_POOL)),
-      this.#byRole.get(roleName) ?? 0,
-    );
+    refuseAbove("openTransactions", perKey, own);
+    refuseAbove("openTransactionsOfRole", places, ofRole);
+    // An operator who gives a key a number of its own has decided already.
+    if (role !== null && limits.openTransactions === null)
+      refuseAbove("openTransactionsShare", shareOf(places, ofRole > own), own);
     this.#all++;
     add(this.#byKey, id, 1);
     add(this.#byRole, roleName, 1);
@@ -40,6 +42,11 @@ export class OpenLimits {
       add(this.#byRole, roleName, -1);
     };
   }
+}
+
+/** Of a role's places for one key: all but the last, so that another key can always come; half while another has one. */
+function shareOf(places: number, hasOthers: boolean): number {
+  return Math.max(1, hasOthers ? Math.floor(places / 2) : places - 1);
 }
 
 function refuseAbove(name: string, value: number, open: number): void {
