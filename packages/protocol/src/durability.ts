@@ -9,6 +9,7 @@ export const DURABILITY_EVENT_TYPES = [
   "transaction.broken",
   "transaction.durable",
   "transaction.delayed",
+  "transactions.unlisted",
   "durability.stalled",
   "durability.recovered",
   "epoch.started",
@@ -63,6 +64,11 @@ export const EpochEventData = Type.Object(
       description:
         "Every transaction that was announced in the epochs before is known to the tracker that says so.",
     }),
+    unlisted: Type.Integer({
+      minimum: 0,
+      description:
+        "Transactions that had left that tracker's ledger before every level had them, and may be missing now. Their owners get `transactions.unlisted`.",
+    }),
   },
   closed,
 );
@@ -83,6 +89,30 @@ export const BrokenPromiseData = Type.Object(
   closed,
 );
 export type BrokenPromiseData = Static<typeof BrokenPromiseData>;
+
+/** `data` of `transactions.unlisted`: nothing is told of each of them, because the ledger had let go of them. */
+export const UnlistedData = Type.Object(
+  {
+    epoch: Type.String({ ...Uuid, description: "The ended epoch in which they committed." }),
+    reigning: Type.String({ ...Uuid, description: "The epoch that may lack them." }),
+    count: Type.Integer({
+      minimum: 1,
+      description:
+        "The owner's transactions that had left the tracker's ledger before every level had them. At most so many of its ledger are lost.",
+    }),
+    from: Type.String({
+      ...OffsetText,
+      description: "The lowest offset at which one of them, of any owner, committed.",
+    }),
+    to: Type.String({ ...OffsetText, description: "The highest." }),
+    ids: Type.Object(
+      { first: Uuid, last: Uuid },
+      { ...closed, description: "All of them are between these." },
+    ),
+  },
+  closed,
+);
+export type UnlistedData = Static<typeof UnlistedData>;
 
 export const DisabledWhy = Type.Union(
   [Type.Literal("by_request"), Type.Literal("gone"), Type.Literal("failing")],
@@ -113,6 +143,7 @@ export const DurabilityEvent = Type.Object(
       StallEvent,
       EpochEventData,
       BrokenPromiseData,
+      UnlistedData,
       WebhookDisabledData,
     ]),
   },

@@ -6,6 +6,7 @@ import {
   DURABILITY_EVENT_TYPES,
   EpochEventData,
   EventId,
+  UnlistedData,
   TransactionEventData,
   WebhookDisabledData,
 } from "./durability.ts";
@@ -260,6 +261,7 @@ export const WebhookMessage = Type.Union([
   message("durability.stalled", Type.Object({ sequence: Sequence, ...StallEvent.properties }, closed)),
   message("durability.recovered", Type.Object({ sequence: Sequence, ...StallEvent.properties }, closed)),
   message("epoch.started", Type.Object({ sequence: Sequence, ...EpochEventData.properties }, closed)),
+  message("transactions.unlisted", Type.Object({ sequence: Sequence, ...UnlistedData.properties }, closed)),
   message("webhook.disabled", Type.Object({ sequence: Sequence, ...WebhookDisabledData.properties }, closed)),
   message("webhook.test", Type.Object({ endpoint: Type.String() }, closed)),
 ]);

@@ -1,10 +1,18 @@
 // The disk of a simulated tracker: what its effects leave there, in batches of which each is written wholly or not at all, by
 // the product's own codec. A tracker that dies loses what was not written; a torn ledger has lost some batches more.
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
-import { type Entry, type Restored, type TrackerState, type Waiting } from "../src/core/index.ts";
 import {
+  type Departed,
+  type Entry,
+  type Restored,
+  type TrackerState,
+  type Waiting,
+} from "../src/core/index.ts";
+import {
+  decodeDeparted,
   decodeEntry,
   decodeWaiting,
+  encodeDeparted,
   encodeEntry,
   encodeWaiting,
   sortable,
@@ -82,6 +90,14 @@ export class SimLedger {
     this.#put(`parent/${epoch}`, parent);
   }
 
+  saveDeparted(part: Departed): void {
+    this.#put(`departed/${String(part.number)}`, encodeDeparted(part));
+  }
+
+  forgetDeparted(number: number): void {
+    this.#put(`departed/${String(number)}`, null);
+  }
+
   saveMark(epoch: EpochId, level: string, offset: Offset): void {
     this.#put(`mark/${epoch}/${level}`, offset.toString());
   }
@@ -142,6 +158,7 @@ function restored(
   return {
     levelBits: new Map(Object.entries(JSON.parse(meta.get("levels") ?? "{}") as Record<string, number>)),
     epochs: of("epoch").map(([, body]) => JSON.parse(body) as EpochRecord),
+    departed: of("departed").map(([number, body]) => decodeDeparted(number, body)),
     parents: new Map(of("parent") as [EpochId, EpochId][]),
     marks: of("mark").map(([key, body]) => {
       const [epoch = "", level = ""] = key.split("/");

@@ -128,6 +128,7 @@ export class SimTracker {
       case "tell_lag":
       case "publish_stall":
       case "publish_broken_promise":
+      case "publish_unlisted":
         return;
       case "save_marks":
         // The shell saves them now and then, and whenever something leaves by them.

@@ -184,10 +184,12 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
         told.brokenPromise(promise);
         events.onBrokenPromise(promise);
       },
+      onUnlisted: (unlisted, owner) => {
+        events.onUnlisted(unlisted, owner);
+      },
     },
   );
-  const readTime = makeExpiryTime(deps);
-  const { events, webhooks } = makeEvents(config, deps, { loop, readTime });
+  const { events, webhooks, readTime } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
   const { maxWaitingPerKey } = config;
   const desk = new VerdictDesk({
@@ -195,9 +197,8 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   });
   const schedule = makeSchedule(keys, deps, loop);
   metrics.register({
-    ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), told, events },
-    ...{ isBlind: () => loop.sight.isBlind },
-    ...{ streams: () => stream.size, identity: { name: config.name, region: config.region } },
+    ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), isBlind: () => loop.sight.isBlind },
+    ...{ told, events, streams: () => stream.size, identity: { name: config.name, region: config.region } },
   });
   return { loop, stream, desk, told, events, webhooks, metrics, callers, schedule, readTime, stopping };
 }
@@ -220,9 +221,10 @@ function makeSchedule(
 function makeEvents(
   config: Config,
   deps: TrackerDeps,
-  { loop, readTime }: Pick<Parts, "loop" | "readTime">,
-): { readonly events: DurabilityEvents; readonly webhooks: Webhooks } {
+  loop: TrackerLoop,
+): Pick<Parts, "events" | "webhooks" | "readTime"> {
   const { clock, log, store, random, resolve } = deps;
+  const readTime = makeExpiryTime(deps);
   const webhooks = new Webhooks(config, {
     ...{ nodes: config.topology.nodes, clock, log, random, resolve, helper: `tracker:${config.name}` },
     ...{ connectTimeoutMs: config.connectTimeoutMs, callTimeoutMs: config.callTimeoutMs },
@@ -260,7 +262,7 @@ function makeEvents(
       ...{ maxStreams: config.eventStreams, maxStreamsPerKey: config.eventStreamsPerKey },
     },
   );
-  return { events, webhooks };
+  return { events, webhooks, readTime };
 }
 
 function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, parts: Parts): void {

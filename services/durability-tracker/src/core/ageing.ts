@@ -1,4 +1,5 @@
 // Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable enough for long enough.
+import { forgetDeparted, noteDeparted } from "./departed.ts";
 import { expose, tidyBook } from "./exposure.ts";
 import { drop, enter, heldCount, tidyHeaps } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
@@ -20,6 +21,7 @@ export function age(state: TrackerState, effects: Effect[]): void {
   }
   retireDurable(state, effects);
   retireBacklog(state, effects);
+  forgetDeparted(state, effects);
   tidyHeaps(state);
   tidyBook(state);
 }
@@ -64,7 +66,11 @@ function retireDurable(state: TrackerState, effects: Effect[]): void {
     }
     const entry = next.value;
     const beyondPrimary = entry.reached & ~primaryBits(state);
-    if (entry.state.kind === "pending" && beyondPrimary !== 0) drop(state, entry, effects);
+    if (entry.state.kind !== "pending" || beyondPrimary === 0) continue;
+    const { id, kind, announced, owner, state: at } = entry;
+    if (announced && kind === "write")
+      noteDeparted(state, [{ ...at.place, id, owner: owner.owner }], effects);
+    drop(state, entry, effects);
   }
 }
 
@@ -80,6 +86,11 @@ function retireBacklog(state: TrackerState, effects: Effect[]): void {
   // At risk still, if another level than the one that has it counts.
   for (const item of left)
     if (!backlog.hasReached(item, config.exposureLevel)) expose(state, -1, item.owner, item.source);
+  if (backlog.epoch !== null && left.length > 0) {
+    const { epoch } = backlog;
+    const departing = left.map(({ offset, id, owner }) => ({ epoch, offset, id, owner: owner.owner }));
+    noteDeparted(state, departing, effects);
+  }
   const through = left.at(-1)?.offset;
   if (through !== undefined) effects.push({ kind: "forget_waiting", through });
 }

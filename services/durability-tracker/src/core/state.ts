@@ -8,6 +8,7 @@ import {
   ZERO,
 } from "@highwater/protocol";
 import { Backlog } from "./backlog.ts";
+import { type Departed } from "./departed.ts";
 import { expose, ownerAccount, type Source } from "./exposure.ts";
 import { countPresented, file } from "./ledger.ts";
 import { levelNames, nameLevels } from "./levels.ts";
@@ -54,6 +55,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     backlog: new Backlog(),
     entries: new Map(),
     presented: new Map(),
+    departed: [],
     exposed: { total: 0, owners: new Map(), sources: new Map() },
     stalls: new Map(),
     late: new Map(),
@@ -101,6 +103,8 @@ export interface Restored {
   readonly parents: ReadonlyMap<EpochId, EpochId>;
   readonly marks: readonly { readonly epoch: EpochId; readonly level: string; readonly offset: Offset }[];
   readonly entries: readonly SavedEntry[];
+  /** In any order. */
+  readonly departed: readonly Departed[];
   /** The backlog of that epoch, in any order. */
   readonly waitingEpoch: EpochId | null;
   readonly waiting: Iterable<SavedWaiting>;
@@ -127,6 +131,7 @@ export function restore(config: CoreConfig, nowMs: number, saved: Restored): Tra
       source: source === null ? null : restoredSource(state, source),
       isExposed: false,
     });
+  state.departed = [...saved.departed].sort((a, b) => a.number - b.number);
   restoreBacklog(state, saved);
   return state;
 }

@@ -16,6 +16,7 @@ import {
   takeUnreachable,
 } from "./nodes.ts";
 import { placeAdrift, repositionAll } from "./placing.ts";
+import { tellDeparted } from "./departed.ts";
 import { noticeBrokenPromises } from "./promises.ts";
 import { askForProof, publishProven, takeNoReceipts, takeReceipts } from "./proof.ts";
 import { noticeStalls } from "./stalls.ts";
@@ -130,6 +131,7 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
   effects.push({ kind: "publish_epochs" });
   repositionAll(state, effects);
   noticeBrokenPromises(state, before as EpochId | undefined, effects);
+  tellDeparted(state, effects);
   settleByMarks(state, effects);
 }
 

@@ -206,6 +206,7 @@ test("SPEC.md names tests that exist", () => {
     "held",
     "survivors",
     "presented",
+    "departed",
   ].map((name) => `${name}.test.ts`);
   const sources = [
     ...files,

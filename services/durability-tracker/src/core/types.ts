@@ -12,6 +12,7 @@ import {
   type Verdict,
 } from "@highwater/protocol";
 import { type Backlog } from "./backlog.ts";
+import { type Departed } from "./departed.ts";
 import { type ExposureBook, type OwnerAccount, type Source } from "./exposure.ts";
 import { type LateArrivals } from "./lags.ts";
 import { type OffsetHeap } from "./offset-heap.ts";
@@ -204,6 +205,8 @@ export interface TrackerState {
   readonly entries: Map<string, Entry>;
   /** By owner, how many of the entries were never announced. */
   readonly presented: Map<bigint, number>;
+  /** What left the ledger before every level had it, in the order in which it did. */
+  departed: Departed[];
   readonly exposed: ExposureBook;
   readonly stalls: Map<string, Stall>;
   /** By level: attempts that were durable when their positions came, and are yet to be told of. */
@@ -410,6 +413,18 @@ export type Effect =
       /** Those of them that the ledger holds. */
       readonly transactions: number;
     }
+  /** Of the ended epoch so many of the owner's had left the ledger, and may be missing from the history that reigns. */
+  | {
+      readonly kind: "publish_unlisted";
+      readonly epoch: EpochId;
+      readonly reigning: EpochId;
+      readonly owner: bigint;
+      readonly transactions: number;
+      readonly from: Offset;
+      readonly to: Offset;
+      readonly firstId: TxnId;
+      readonly lastId: TxnId;
+    }
   | {
       readonly kind: "read_receipts";
       readonly request: number;
@@ -434,6 +449,8 @@ export type Effect =
   /** The backlog is empty, and holds attempts of this epoch from now on. */
   | { readonly kind: "begin_waiting"; readonly epoch: EpochId }
   | { readonly kind: "save_levels" }
+  | { readonly kind: "save_departed"; readonly part: Departed }
+  | { readonly kind: "forget_departed"; readonly number: number }
   | { readonly kind: "forget"; readonly key: string }
   | { readonly kind: "save_epochs"; readonly records: readonly EpochRecord[] }
   /** Of an epoch whose record was never seen. */

@@ -344,7 +344,15 @@ describe("an epoch", () => {
     );
     assert.equal(store.events.filter(({ key }) => key.startsWith("stalled/")).length, 1);
     assert.deepEqual(store.events[1]?.data, {
-      ...{ epoch: NEXT, seq: 3, previous: EPOCH, node: "east", cause: "promotion", complete: false },
+      ...{
+        epoch: NEXT,
+        seq: 3,
+        previous: EPOCH,
+        node: "east",
+        cause: "promotion",
+        complete: false,
+        unlisted: 0,
+      },
     });
   });
 });

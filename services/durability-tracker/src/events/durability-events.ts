@@ -6,10 +6,11 @@ import {
   type EpochRecord,
   HighwaterError,
   type StallEvent,
+  type UnlistedData,
 } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, comparePlaces, type EventStore, sleep, type Store } from "@highwater/store";
-import { type BecameDurable, markIn, type Published, type TrackerState } from "../core/index.ts";
+import { type BecameDurable, markIn, type Published, type TrackerState, unlisted } from "../core/index.ts";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
 import { EventLog, type Reign } from "./event-log.ts";
@@ -21,6 +22,7 @@ import {
   epochEvent,
   goneEvent,
   stallEvent,
+  unlistedEvent,
 } from "./new-events.ts";
 import { type OutboxStore } from "./outbox-store.ts";
 import { type EventsQuery } from "./query.ts";
@@ -181,7 +183,10 @@ export class DurabilityEvents {
     for (const record of this.#deps.state().ancestry) {
       if (this.#epochsTold.has(record.id) || Date.parse(record.startedAt) < sinceMs) continue;
       this.#epochsTold.add(record.id);
-      this.#log.tell(epochEvent(record, isComplete?.(record) ?? false));
+      // Of an earlier one it is told when that began.
+      const lacks = record.id === this.#reign()?.epoch ? unlisted(this.#deps.state()) : 0;
+      const complete = lacks === 0 && (isComplete?.(record) ?? false);
+      this.#log.tell(epochEvent(record, { complete, unlisted: lacks }));
     }
     this.#log.nudge();
   }
@@ -206,6 +211,10 @@ export class DurabilityEvents {
 
   onBrokenPromise(promise: BrokenPromiseData): void {
     this.#log.tell(brokenPromiseEvent(promise));
+  }
+
+  onUnlisted(data: UnlistedData, owner: bigint): void {
+    this.#log.tell(unlistedEvent(data, owner));
   }
 
   /**

@@ -9,6 +9,7 @@ import {
   type StallEvent,
   type TransactionEventData,
   type TxnId,
+  type UnlistedData,
 } from "@highwater/protocol";
 import { type NewEvent } from "@highwater/store";
 import { type BecameDurable, entryKey, type Place, type Published } from "../core/index.ts";
@@ -104,9 +105,15 @@ export function stallEvent(stall: StallEvent, isStalled: boolean): NewEvent {
   return { key, type: `durability.${word}`, owner: null, data: { ...stall } };
 }
 
-export function epochEvent(record: EpochRecord, complete: boolean): NewEvent {
+/** What the tracker that tells of an epoch knows, and what it does not. */
+export interface Completeness {
+  readonly complete: boolean;
+  readonly unlisted: number;
+}
+
+export function epochEvent(record: EpochRecord, completeness: Completeness): NewEvent {
   const { id: epoch, seq, previous, node, cause } = record;
-  const data: EpochEventData = { epoch, seq, previous, node, cause, complete };
+  const data: EpochEventData = { epoch, seq, previous, node, cause, ...completeness };
   return { key: `epoch/${epoch}`, type: "epoch.started", owner: null, data };
 }
 
@@ -114,6 +121,11 @@ export function brokenPromiseEvent(promise: BrokenPromiseData): NewEvent {
   // Another tracker may have promised more: then its range is told as well.
   const key = `promise/${promise.epoch}/${levelInKey(promise.level)}/${promise.to}`;
   return { key, type: "promise.broken", owner: null, data: { ...promise } };
+}
+
+export function unlistedEvent(data: UnlistedData, owner: bigint): NewEvent {
+  const key = `unlisted/${data.epoch}/${data.reigning}/${String(owner)}`;
+  return { key, type: "transactions.unlisted", owner, data: { ...data } };
 }
 
 const PLAIN_LEVEL = /^[\w.-]{1,63}$/;

@@ -1,6 +1,14 @@
 // Entries as the ledger's file has them: JSON, in which offsets are texts and accounts are names.
 import { type EpochId, type Offset, ownedName, type TxnId } from "@highwater/protocol";
-import { type Entry, type Place, type SavedEntry, type SavedWaiting, type Waiting } from "../core/index.ts";
+import {
+  type Departed,
+  type Entry,
+  type OwnersDeparted,
+  type Place,
+  type SavedEntry,
+  type SavedWaiting,
+  type Waiting,
+} from "../core/index.ts";
 
 interface SavedPlace {
   readonly epoch: EpochId;
@@ -81,6 +89,28 @@ export function encodeWaiting({ id, offset, owner, source, metadata }: Waiting):
   const body = [owner.owner.toString(), source?.gateway ?? null, source?.region ?? null, metadata];
   const name = ownedName({ id, owner: owner.owner });
   return { key: `${sortable(offset)}/${name}`, body: JSON.stringify(body) };
+}
+
+interface DepartedBody {
+  readonly epoch: EpochId;
+  readonly from: string;
+  readonly to: string;
+  readonly owners: readonly (readonly [string, OwnersDeparted])[];
+}
+
+export function encodeDeparted({ epoch, from, to, owners }: Departed): string {
+  const named = [...owners].map(([owner, about]) => [owner.toString(), about] as const);
+  const body: DepartedBody = { epoch, from: from.toString(), to: to.toString(), owners: named };
+  return JSON.stringify(body);
+}
+
+export function decodeDeparted(number: string, text: string): Departed {
+  const { epoch, from, to, owners } = JSON.parse(text) as DepartedBody;
+  return {
+    ...{ number: Number(number), epoch, from: BigInt(from) as Offset, to: BigInt(to) as Offset },
+    transactions: owners.reduce((sum, [, about]) => sum + about.transactions, 0),
+    owners: new Map(owners.map(([owner, about]) => [BigInt(owner), about])),
+  };
 }
 
 type WaitingBody = [string, string | null, string | null, SavedWaiting["metadata"]];

@@ -2,8 +2,16 @@
 // takes everything since. Nothing here judges.
 import { Worker } from "node:worker_threads";
 import { type EpochId, type EpochRecord, type Offset, ownedName } from "@highwater/protocol";
-import { type Entry, type Restored, type SavedWaiting, type Waiting } from "../core/index.ts";
-import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting, sortable } from "./ledger-codec.ts";
+import { type Departed, type Entry, type Restored, type SavedWaiting, type Waiting } from "../core/index.ts";
+import {
+  decodeDeparted,
+  decodeEntry,
+  decodeWaiting,
+  encodeDeparted,
+  encodeEntry,
+  encodeWaiting,
+  sortable,
+} from "./ledger-codec.ts";
 import type { LedgerBatch, LedgerRow, Table } from "./ledger-database.ts";
 import type { LedgerReply, LedgerRequest } from "./ledger-worker.ts";
 
@@ -27,6 +35,7 @@ interface Batch {
 
 /** Of an epoch, in the key of a row that says which epoch it followed. */
 const PARENT = "parent/";
+const DEPARTED = "departed/";
 
 const emptyBatch = (): Batch => ({
   clearsWaiting: false,
@@ -97,9 +106,12 @@ export class LedgerFile {
     const waitingEpoch = (meta.get("waiting_epoch") as EpochId | undefined) ?? null;
     const reigning = (meta.get("reigning") as EpochId | undefined) ?? null;
     const parents = new Map<EpochId, EpochId>();
-    for (const [key, parent] of meta)
-      if (key.startsWith(PARENT)) parents.set(key.slice(PARENT.length) as EpochId, parent as EpochId);
-    return { epochs, parents, marks, entries, levelBits, waitingEpoch, waiting: [], reigning };
+    const departed: Departed[] = [];
+    for (const [key, body] of meta) {
+      if (key.startsWith(PARENT)) parents.set(key.slice(PARENT.length) as EpochId, body as EpochId);
+      if (key.startsWith(DEPARTED)) departed.push(decodeDeparted(key.slice(DEPARTED.length), body));
+    }
+    return { epochs, parents, marks, entries, departed, levelBits, waitingEpoch, waiting: [], reigning };
   }
 
   /** The backlog, in parts and in the order of the offsets. */
@@ -166,6 +178,14 @@ export class LedgerFile {
 
   saveParent(epoch: EpochId, parent: EpochId): void {
     this.#put({ table: "meta", key: PARENT + epoch, body: parent });
+  }
+
+  saveDeparted(part: Departed): void {
+    this.#put({ table: "meta", key: DEPARTED + String(part.number), body: encodeDeparted(part) });
+  }
+
+  forgetDeparted(number: number): void {
+    this.#put({ table: "meta", key: DEPARTED + String(number), body: null });
   }
 
   saveMark(epoch: EpochId, level: string, offset: Offset): void {

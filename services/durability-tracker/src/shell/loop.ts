@@ -1,6 +1,7 @@
 // Feeds the core with what happens and carries out what it asks for. The only owner of the core's state; judges nothing.
 import {
   type BrokenPromiseData,
+  type UnlistedData,
   type EpochId,
   type Offset,
   ownedName,
@@ -64,6 +65,7 @@ export interface LoopListener {
   onPositions(nowMs: number, report: PositionsReport): void;
   onStall(stall: StallEvent, isStalled: boolean): void;
   onBrokenPromise(promise: BrokenPromiseData): void;
+  onUnlisted(unlisted: UnlistedData, owner: bigint): void;
   /** A primary's disk held less than before within an epoch. */
   onPrimaryWentBack(): void;
   /** The tracker has ceased to hear from the primary, or hears from it again. */
@@ -360,6 +362,12 @@ export class TrackerLoop {
         const { level, epoch, from, to, transactions } = effect;
         const range = { from: from.toString(), to: to.toString() };
         this.#listener.onBrokenPromise({ level, epoch, ...range, transactions });
+        return false;
+      }
+      case "publish_unlisted": {
+        const { epoch, reigning, owner, transactions, from, to, firstId, lastId } = effect;
+        const range = { from: from.toString(), to: to.toString(), ids: { first: firstId, last: lastId } };
+        this.#listener.onUnlisted({ epoch, reigning, count: transactions, ...range }, owner);
         return false;
       }
       case "help_flush":

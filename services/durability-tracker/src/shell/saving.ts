@@ -27,6 +27,12 @@ export function saveEffect(ledger: LedgerFile, state: TrackerState, effect: Savi
     case "save_levels":
       ledger.saveLevels(state.levelBits);
       return;
+    case "save_departed":
+      ledger.saveDeparted(effect.part);
+      return;
+    case "forget_departed":
+      ledger.forgetDeparted(effect.number);
+      return;
     case "save_epochs":
       for (const record of effect.records) ledger.saveEpoch(record);
       return;

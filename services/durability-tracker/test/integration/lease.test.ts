@@ -119,6 +119,7 @@ async function withTracker(
     onPrimaryWentBack: () => undefined,
     onBlind: () => undefined,
     onBrokenPromise: () => undefined,
+    onUnlisted: () => undefined,
   };
   const deploymentKeys = testDeploymentKeys();
   const loop = new TrackerLoop(config, { store, clock, ledger, log: silent, deploymentKeys }, listener);

@@ -1,6 +1,13 @@
 // What the core's effects leave on disk, written and read back by the ledger's own codec.
 import { type EpochId, type EpochRecord, type Offset } from "@highwater/protocol";
-import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting } from "../../src/shell/ledger-codec.ts";
+import {
+  decodeDeparted,
+  decodeEntry,
+  decodeWaiting,
+  encodeDeparted,
+  encodeEntry,
+  encodeWaiting,
+} from "../../src/shell/ledger-codec.ts";
 import { type Effect, type Restored, type TrackerState } from "../../src/core/index.ts";
 
 export class Disk {
@@ -8,6 +15,7 @@ export class Disk {
   readonly parents = new Map<EpochId, EpochId>();
   readonly marks = new Map<string, { epoch: EpochId; level: string; offset: Offset }>();
   readonly entries = new Map<string, string>();
+  readonly departed = new Map<number, string>();
   waiting = new Map<string, string>();
   waitingEpoch: EpochId | null = null;
   levels: string;
@@ -37,6 +45,12 @@ export class Disk {
         this.waiting.clear();
         this.waitingEpoch = effect.epoch;
         return;
+      case "save_departed":
+        this.departed.set(effect.part.number, encodeDeparted(effect.part));
+        return;
+      case "forget_departed":
+        this.departed.delete(effect.number);
+        return;
       case "save_levels":
         this.levels = JSON.stringify([...state.levelBits]);
         return;
@@ -62,6 +76,7 @@ export class Disk {
       parents: this.parents,
       marks: [...this.marks.values()],
       entries: [...this.entries.values()].map(decodeEntry),
+      departed: [...this.departed].map(([number, body]) => decodeDeparted(String(number), body)),
       waitingEpoch: this.waitingEpoch,
       waiting: [...this.waiting].map(([key, body]) => decodeWaiting(key, body)),
     };

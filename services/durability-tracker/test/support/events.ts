@@ -83,6 +83,7 @@ export class Tracker {
       config: { levels: LEVELS },
       standing: { kind: "reigning", epoch: EPOCH, node: "east" },
       ancestry: [],
+      departed: [],
       epochs: epochsOf(record(EPOCH, 1), record(NEXT, 2)),
       marks: new Map([[EPOCH, new Map([["region", 0n as Offset]])]]),
       asked: new Map(),

@@ -157,6 +157,7 @@ test("an endpoint gets what is its owner's, of its types, and passes its filter"
     node: "us-east",
     cause: "first",
     complete: true,
+    unlisted: 0,
   };
   await station.record([{ key: "epoch/x", type: "epoch.started", owner: null, data: started }]);
   await filtered.count(2);

@@ -1,0 +1,138 @@
+// What has left the ledger because of its age, or for want of room, before every level had it. The ledger cannot say any more
+// what becomes of each of them, so it keeps how many there are of each owner and between which ids, and tells the owners when a
+// failover may have lost them. Owns these counts; a single verdict is still found by whoever asks with a token or an id.
+import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { markIn } from "./marks.ts";
+import { type Effect, type TrackerState } from "./types.ts";
+import { carry } from "./verdict.ts";
+
+/** Of one owner in one part of an epoch's log. Ids are in the order of their texts, which is that of their times. */
+export interface OwnersDeparted {
+  transactions: number;
+  firstId: TxnId;
+  lastId: TxnId;
+}
+
+export interface Departed {
+  /** Its key on disk. */
+  readonly number: number;
+  readonly epoch: EpochId;
+  from: Offset;
+  to: Offset;
+  transactions: number;
+  readonly owners: Map<bigint, OwnersDeparted>;
+}
+
+export interface Departing {
+  readonly epoch: EpochId;
+  readonly offset: Offset;
+  readonly id: TxnId;
+  readonly owner: bigint;
+}
+
+/** A part with as many transactions, or owners, is full: what leaves later goes into another one. */
+const MAX_TRANSACTIONS = 10_000;
+const MAX_OWNERS = 200;
+/** Above this number the two oldest neighbours of an epoch become one. */
+const MAX_PARTS = 1_000;
+
+export function noteDeparted(state: TrackerState, departing: readonly Departing[], effects: Effect[]): void {
+  const changed = new Set<Departed>();
+  for (const { epoch, offset, id, owner } of departing) {
+    const part = partFor(state, epoch, offset);
+    if (offset < part.from) part.from = offset;
+    if (offset > part.to) part.to = offset;
+    count(part, owner, { transactions: 1, firstId: id, lastId: id });
+    changed.add(part);
+  }
+  for (const part of changed) effects.push({ kind: "save_departed", part });
+  while (state.departed.length > MAX_PARTS && mergeOldest(state, effects));
+}
+
+function partFor(state: TrackerState, epoch: EpochId, offset: Offset): Departed {
+  const last = state.departed.at(-1);
+  if (last?.epoch === epoch && last.owners.size < MAX_OWNERS && last.transactions < MAX_TRANSACTIONS)
+    return last;
+  const number = (last?.number ?? 0) + 1;
+  const part = { number, epoch, from: offset, to: offset, transactions: 0, owners: new Map() };
+  state.departed.push(part);
+  return part;
+}
+
+function count(part: Departed, owner: bigint, more: OwnersDeparted): void {
+  part.transactions += more.transactions;
+  const known = part.owners.get(owner);
+  if (known === undefined) {
+    part.owners.set(owner, { ...more });
+    return;
+  }
+  known.transactions += more.transactions;
+  if (more.firstId < known.firstId) known.firstId = more.firstId;
+  if (more.lastId > known.lastId) known.lastId = more.lastId;
+}
+
+function mergeOldest(state: TrackerState, effects: Effect[]): boolean {
+  const { departed } = state;
+  const at = departed.findIndex((part, index) => departed[index + 1]?.epoch === part.epoch);
+  const [one, next] = departed.slice(at, at + 2);
+  if (at < 0 || one === undefined || next === undefined) return false;
+  add(one, next);
+  departed.splice(at + 1, 1);
+  effects.push({ kind: "save_departed", part: one }, { kind: "forget_departed", number: next.number });
+  return true;
+}
+
+function add(one: Departed, { from, to, owners }: Departed): void {
+  if (from < one.from) one.from = from;
+  if (to > one.to) one.to = to;
+  for (const [owner, more] of owners) count(one, owner, more);
+}
+
+/**
+ * Forgets what every level of this history has by now; and what it may lack, once every level has the history's own beginning:
+ * then no other history can follow without it, and the owners were told when this one began.
+ */
+export function forgetDeparted(state: TrackerState, effects: Effect[]): void {
+  const { standing, departed } = state;
+  if (standing.kind !== "reigning" || departed.length === 0) return;
+  const start = BigInt(state.epochs.get(standing.epoch)?.startOffset ?? "0") as Offset;
+  const isEverywhere = (offset: Offset): boolean =>
+    state.config.levels.every(({ name }) => (markIn(state, standing.epoch, name) ?? -1n) >= offset);
+  const stay = departed.filter(
+    ({ epoch, to }) => !isEverywhere(carry(state, { epoch, offset: to })?.offset ?? start),
+  );
+  if (stay.length === departed.length) return;
+  for (const part of departed)
+    if (!stay.includes(part)) effects.push({ kind: "forget_departed", number: part.number });
+  state.departed = stay;
+}
+
+/** Those of earlier epochs that no record proves to be in the history that reigns, by epoch. */
+function inDoubt(state: TrackerState): Departed[] {
+  const byEpoch = new Map<EpochId, Departed>();
+  for (const part of state.departed) {
+    if (carry(state, { epoch: part.epoch, offset: part.to }) !== null) continue;
+    const sum = byEpoch.get(part.epoch);
+    if (sum === undefined) byEpoch.set(part.epoch, { ...part, owners: copyOf(part.owners) });
+    else add(sum, part);
+  }
+  return [...byEpoch.values()];
+}
+
+function copyOf(owners: Departed["owners"]): Departed["owners"] {
+  return new Map([...owners].map(([owner, about]) => [owner, { ...about }]));
+}
+
+/** How many transactions may be missing from the history that reigns without a verdict of their own being told. */
+export function unlisted(state: TrackerState): number {
+  return inDoubt(state).reduce((sum, part) => sum + part.transactions, 0);
+}
+
+/** A reign has begun. */
+export function tellDeparted(state: TrackerState, effects: Effect[]): void {
+  if (state.standing.kind !== "reigning") return;
+  const reigning = state.standing.epoch;
+  for (const { epoch, from, to, owners } of inDoubt(state))
+    for (const [owner, about] of owners)
+      effects.push({ kind: "publish_unlisted", epoch, reigning, from, to, owner, ...about });
+}

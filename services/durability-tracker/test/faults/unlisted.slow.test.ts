@@ -1,0 +1,57 @@
+// Goal: an owner hears of transactions that a failover has taken after the ledger had let go of them.
+// Method: the whole product with a ledger that keeps for a second what is durable in another region; a region that does not follow
+// is promoted, so that all of them are gone.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { System } from "@highwater/dev-system";
+import { commitKeys, createTable, eventually, keysOn, starve, verdict } from "@highwater/dev-system/testing";
+import { type EventPage } from "@highwater/protocol";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+
+async function eventsOf(system: System, region: string, type: string): Promise<EventPage["events"]> {
+  const url = `${system.tracker(region).url}/v1/durability/events?format=json&limit=1000&types=${type}`;
+  const response = await fetch(url);
+  assert.equal(response.status, 200);
+  return ((await response.json()) as EventPage).events;
+}
+
+test("transactions that had left the ledger by age are told with their number and ids when a failover loses them", async () => {
+  await using system = await System.start({ env: { TRACKER_KEEP_DURABLE_MS: "1000" } });
+  const { cluster } = system;
+  await createTable(system, EAST);
+  await cluster.waitForStreaming();
+  await starve(system, EUROPE);
+  const written = await commitKeys(system.gateway(EAST).url, "gone", 5);
+  const tracker = system.tracker(EUROPE).url;
+  for (const { token } of written)
+    assert.equal((await verdict(tracker, token, { level: "region" })).verdict, "durable");
+  await eventually("the ledger has let go of them", async () => {
+    const text = await (await fetch(`${tracker}/metrics`)).text();
+    const [, held] = /^highwater_ledger_entries ([0-9]+)$/m.exec(text) ?? [];
+    return held === "0";
+  });
+  await system.killRegion(EAST);
+  await cluster.stop(WEST);
+  await cluster.promote(EUROPE);
+  const [told] = await eventually("it is told", async () => {
+    const events = await eventsOf(system, EUROPE, "transactions.unlisted");
+    return events.length > 0 ? events : undefined;
+  });
+  const ids = written.map(({ body }) => body.id).sort();
+  const data = told?.data as { count: number; ids: { first: string; last: string } };
+  assert.ok(data.count >= 5, JSON.stringify(told));
+  assert.ok(
+    data.ids.first <= (ids[0] ?? "") && data.ids.last >= (ids.at(-1) ?? ""),
+    JSON.stringify({ data, ids }),
+  );
+  const epochs = await eventsOf(system, EUROPE, "epoch.started");
+  const { complete, unlisted } = epochs.at(-1)?.data as { complete: boolean; unlisted: number };
+  assert.deepEqual([complete, unlisted >= 5], [false, true]);
+  assert.deepEqual(await keysOn(system, EUROPE), new Set());
+  assert.deepEqual(
+    await eventsOf(system, EUROPE, "transaction.lost"),
+    [],
+    "the ledger does not know them any more",
+  );
+});
