@@ -21,7 +21,8 @@ let epoch: EpochId;
 let sql: OneServer["sql"];
 
 before(async () => {
-  server = await OneServer.start({ poolSize: POOL });
+  // On a busy machine the last of many waits for its turn for longer than usual.
+  server = await OneServer.start({ poolSize: POOL, connectTimeoutMs: 60_000 });
   ({ node, store, epoch, sql } = server);
   await sql("CREATE TABLE counter (id int PRIMARY KEY, n int NOT NULL)");
   await sql("INSERT INTO counter SELECT id, 0 FROM generate_series(1, 100) id");

@@ -14,6 +14,8 @@ from highwater import AsyncHighwater, Endpoint, Highwater, sql
 from highwater.opentelemetry import tracing
 from tests.system import System
 
+# What is durable already when somebody waits for it makes no span, so the level is one that takes a while.
+LEVEL = "global"
 NAMES = ["begin", "statements", "commit", "durable", "commit", "durable"]
 
 
@@ -46,7 +48,7 @@ def traced(real_system: System) -> Iterator[Traced]:
 
 def test_a_request_of_the_sync_client(traced: Traced) -> None:
     observer = tracing(tracer_provider=traced.provider)
-    with Highwater(endpoints=traced.endpoints, observer=observer) as hw, traced.tracer.start_as_current_span("request"):
+    with Highwater(endpoints=traced.endpoints, level=LEVEL, observer=observer) as hw, traced.tracer.start_as_current_span("request"):
         with hw.begin() as tx:
             tx.query(sql("SELECT 1"))
             tx.query(sql("SELECT 2"))
@@ -58,7 +60,7 @@ def test_a_request_of_the_sync_client(traced: Traced) -> None:
 
 async def test_a_request_of_the_async_client(traced: Traced) -> None:
     observer = tracing(tracer_provider=traced.provider)
-    async with AsyncHighwater(endpoints=traced.endpoints, observer=observer) as hw:
+    async with AsyncHighwater(endpoints=traced.endpoints, level=LEVEL, observer=observer) as hw:
         with traced.tracer.start_as_current_span("request"):
             async with hw.begin() as tx:
                 await tx.query(sql("SELECT 1"))

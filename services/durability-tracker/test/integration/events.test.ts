@@ -134,6 +134,7 @@ describe("the events of a failover", () => {
     // While `hold` has a row nothing can be recorded of a loss: the trackers have their verdicts and go on trying.
     for (const sql of [
       "CREATE TABLE hold (n int)",
+      "GRANT SELECT ON hold TO PUBLIC",
       "INSERT INTO hold VALUES (1)",
       `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
        BEGIN IF EXISTS (SELECT FROM public.hold) THEN RAISE EXCEPTION 'held up by the test'; END IF; RETURN NEW; END $$`,

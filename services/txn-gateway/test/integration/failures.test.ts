@@ -48,7 +48,7 @@ async function noteSent(node: string, ids: readonly string[]): Promise<void> {
   await cluster.query(node, "INSERT INTO sent SELECT unnest($1::uuid[])", [ids]);
 }
 
-async function untilBlocked(sql: string, limitMs = 5_000): Promise<void> {
+async function untilBlocked(sql: string, limitMs = 30_000): Promise<void> {
   const untilMs = performance.now() + limitMs;
   for (;;) {
     const rows = await cluster.query("a", sql);
