@@ -48,7 +48,10 @@ def traced(real_system: System) -> Iterator[Traced]:
 
 def test_a_request_of_the_sync_client(traced: Traced) -> None:
     observer = tracing(tracer_provider=traced.provider)
-    with Highwater(endpoints=traced.endpoints, level=LEVEL, observer=observer) as hw, traced.tracer.start_as_current_span("request"):
+    with (
+        Highwater(endpoints=traced.endpoints, level=LEVEL, observer=observer) as hw,
+        traced.tracer.start_as_current_span("request"),
+    ):
         with hw.begin() as tx:
             tx.query(sql("SELECT 1"))
             tx.query(sql("SELECT 2"))
