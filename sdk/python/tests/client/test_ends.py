@@ -69,8 +69,7 @@ async def test_a_wait_that_is_cancelled_ends_at_once_and_changes_nothing(world: 
     assert error.__cause__ is None
     await until(lambda: hw.exposure.count == 0)
     wait = asyncio.ensure_future(tx.durable())
-    await fake.streaming()
-    fake.mark(marks(E1, region=10))
+    await fake.mark_until(wait, marks(E1, region=10))
     await wait
 
 
