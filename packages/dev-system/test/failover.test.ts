@@ -2,7 +2,7 @@
 // Method: the whole product as real processes; commits that provably cannot have replicated (links cut, walwriter slow);
 // then the fault; then each verdict is compared with what the database has.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, before, describe, it, test } from "node:test";
 import { System } from "../src/index.ts";
 import {
   assertTruth,
@@ -38,75 +38,78 @@ test("a killed region: what had replicated is durable, the rest is lost, the ser
   await assertTruth(system, { tracker: system.tracker(WEST).url, node: WEST }, [...early, ...late]);
 });
 
-test("a clean restart: a new epoch, and nothing is lost", async () => {
-  await using system = await System.start();
-  await createTable(system, EAST);
-  const { gateway, tracker } = { gateway: system.gateway(EAST).url, tracker: system.tracker(EAST).url };
-  const epoch = (await marksOf(tracker)).marks?.epoch ?? "";
-  const written = await commitKeys(gateway, "before", 20);
-  const read = await commit(gateway, [{ sql: "SELECT count(*) FROM kv" }], { readOnly: true });
-  await system.cluster.restart(EAST);
-  const { epochs } = await epochAfter(tracker, epoch);
-  assert.equal(epochs.at(-1)?.cause, "clean_restart");
-  const judged = await assertTruth(system, { tracker, node: EAST }, written);
-  for (const found of judged.values()) assert.equal(found.verdict, "durable");
-  assert.equal((await verdict(tracker, read.token)).verdict, "durable");
-});
+describe("what takes nothing away", () => {
+  let system: System;
 
-test("a replica cut off and healed: durability waits for it, and the mark goes on where it stood", async () => {
-  await using system = await System.start();
-  await createTable(system, EAST);
-  const { gateway, tracker } = { gateway: system.gateway(EAST).url, tracker: system.tracker(EAST).url };
-  await system.cluster.link(EAST, EUROPE).cut();
-  const token = (await commit(gateway, [put("while-cut")])).token;
-  assert.equal((await verdict(tracker, token)).verdict, "durable", "the other region is enough");
-  assert.equal((await verdict(tracker, token, { level: "global", waitMs: 500 })).verdict, "pending");
-  await system.cluster.link(EAST, EUROPE).heal();
-  assert.equal((await verdict(tracker, token, { level: "global" })).verdict, "durable");
-});
+  before(async () => {
+    system = await System.start();
+    await createTable(system, EAST);
+  });
 
-test("the tracker is down: commits go on, durability waits, and nothing is lost when it returns", async () => {
-  await using system = await System.start();
-  await createTable(system, EAST);
-  for (const region of system.regions) await system.tracker(region).kill();
-  const gateway = system.gateway(EAST).url;
-  const written = await commitKeys(gateway, "untracked", 20);
-  const safe = await send(gateway, [put("safe")], { ack: "durable", maxWaitMs: 300 });
-  assert.equal(safe.status, 202, "a timeout is not a loss");
-  for (const region of system.regions) await system.restartService(region, "tracker");
-  await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, [
-    ...written,
-    { key: "safe", token: safe.body.token },
-  ]);
-});
+  after(() => system.close());
 
-test("a gateway killed between COMMIT and its answer: the same id, sent again, has run once", async () => {
-  await using system = await System.start();
-  await createTable(system, EAST);
-  const { cluster } = system;
-  await cluster.query(EAST, "CREATE TABLE counter (n int)");
-  await cluster.query(EAST, "INSERT INTO counter VALUES (0)");
-  await cluster.query(EAST, "GRANT ALL ON counter TO app");
-  const gateway = system.gateway(EAST);
-  const id = newId();
-  const statements = [{ sql: "UPDATE counter SET n = n + 1" }];
-  // The reply of the database comes half a second after the commit, which is time enough to kill the gateway in between.
-  const remote = system.gateway(EUROPE);
-  // On a session that is there already: to open one takes several round trips.
-  await commit(remote.url, [{ sql: "UPDATE counter SET n = n" }]);
-  await cluster.link(EAST, EUROPE).setRoundTripMs(1_000);
-  const answer = send(remote.url, statements, { id }).then(
-    () => "answered" as const,
-    () => "no answer" as const,
-  );
-  await eventually("the commit is visible", async () =>
-    (await cluster.query(EAST, "SELECT n FROM counter")).some((row) => row.n === 1),
-  );
-  await remote.kill();
-  assert.equal(await answer, "no answer");
-  const replay = await commit(gateway.url, statements, { id });
-  assert.equal(replay.replayed, true);
-  assert.equal((await cluster.query(EAST, "SELECT n FROM counter"))[0]?.n, 1);
-  assert.equal((await stateOf(gateway.url, id)).body.state === "unknown", false);
-  assert.equal((await verdict(system.tracker(EAST).url, replay.token)).verdict, "durable");
+  it("a replica cut off and healed: durability waits for it, and the mark goes on where it stood", async () => {
+    const { gateway, tracker } = { gateway: system.gateway(EAST).url, tracker: system.tracker(EAST).url };
+    await system.cluster.link(EAST, EUROPE).cut();
+    const token = (await commit(gateway, [put("while-cut")])).token;
+    assert.equal((await verdict(tracker, token)).verdict, "durable", "the other region is enough");
+    assert.equal((await verdict(tracker, token, { level: "global", waitMs: 500 })).verdict, "pending");
+    await system.cluster.link(EAST, EUROPE).heal();
+    assert.equal((await verdict(tracker, token, { level: "global" })).verdict, "durable");
+  });
+
+  it("the tracker is down: commits go on, durability waits, and nothing is lost when it returns", async () => {
+    for (const region of system.regions) await system.tracker(region).kill();
+    const gateway = system.gateway(EAST).url;
+    const written = await commitKeys(gateway, "untracked", 20);
+    const safe = await send(gateway, [put("safe")], { ack: "durable", maxWaitMs: 300 });
+    assert.equal(safe.status, 202, "a timeout is not a loss");
+    for (const region of system.regions) await system.restartService(region, "tracker");
+    await assertTruth(system, { tracker: system.tracker(EAST).url, node: EAST }, [
+      ...written,
+      { key: "safe", token: safe.body.token },
+    ]);
+  });
+
+  it("a clean restart: a new epoch, and nothing is lost", async () => {
+    const { gateway, tracker } = { gateway: system.gateway(EAST).url, tracker: system.tracker(EAST).url };
+    const epoch = (await marksOf(tracker)).marks?.epoch ?? "";
+    const written = await commitKeys(gateway, "before", 20);
+    const read = await commit(gateway, [{ sql: "SELECT count(*) FROM kv" }], { readOnly: true });
+    await system.cluster.restart(EAST);
+    const { epochs } = await epochAfter(tracker, epoch);
+    assert.equal(epochs.at(-1)?.cause, "clean_restart");
+    const judged = await assertTruth(system, { tracker, node: EAST }, written);
+    for (const found of judged.values()) assert.equal(found.verdict, "durable");
+    assert.equal((await verdict(tracker, read.token)).verdict, "durable");
+  });
+
+  it("a gateway killed between COMMIT and its answer: the same id, sent again, has run once", async () => {
+    const { cluster } = system;
+    await cluster.query(EAST, "CREATE TABLE counter (n int)");
+    await cluster.query(EAST, "INSERT INTO counter VALUES (0)");
+    await cluster.query(EAST, "GRANT ALL ON counter TO app");
+    const gateway = system.gateway(EAST);
+    const id = newId();
+    const statements = [{ sql: "UPDATE counter SET n = n + 1" }];
+    // The reply of the database comes half a second after the commit, which is time enough to kill the gateway in between.
+    const remote = system.gateway(EUROPE);
+    // On a session that is there already: to open one takes several round trips.
+    await commit(remote.url, [{ sql: "UPDATE counter SET n = n" }]);
+    await cluster.link(EAST, EUROPE).setRoundTripMs(1_000);
+    const answer = send(remote.url, statements, { id }).then(
+      () => "answered" as const,
+      () => "no answer" as const,
+    );
+    await eventually("the commit is visible", async () =>
+      (await cluster.query(EAST, "SELECT n FROM counter")).some((row) => row.n === 1),
+    );
+    await remote.kill();
+    assert.equal(await answer, "no answer");
+    const replay = await commit(gateway.url, statements, { id });
+    assert.equal(replay.replayed, true);
+    assert.equal((await cluster.query(EAST, "SELECT n FROM counter"))[0]?.n, 1);
+    assert.equal((await stateOf(gateway.url, id)).body.state === "unknown", false);
+    assert.equal((await verdict(system.tracker(EAST).url, replay.token)).verdict, "durable");
+  });
 });
