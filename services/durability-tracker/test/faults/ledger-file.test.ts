@@ -10,14 +10,13 @@ import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
 import { type Cluster } from "@highwater/dev-cluster";
 import { type ServiceProcess } from "@highwater/dev-system";
-import { type Announcement, type TokenVerdict } from "@highwater/protocol";
 import {
   announce,
   epochOf,
+  judge,
   manyPositions,
   startLone,
   startPair,
-  tokenOf,
   untilExited,
 } from "./lone-tracker.ts";
 import { EAST, eventually } from "./support.ts";
@@ -52,15 +51,6 @@ describe("the ledger's file", () => {
   async function held(tracker: ServiceProcess): Promise<number> {
     const text = await (await fetch(`${tracker.url}/metrics`)).text();
     return Number(/^highwater_ledger_entries (\d+)$/m.exec(text)?.[1]);
-  }
-
-  async function judge(tracker: ServiceProcess, announced: readonly Announcement[]): Promise<TokenVerdict[]> {
-    const answer = await fetch(`${tracker.url}/v1/durability/verdicts`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ tokens: announced.map(tokenOf), level: "disk" }),
-    });
-    return ((await answer.json()) as { verdicts: TokenVerdict[] }).verdicts;
   }
 
   it("is one tracker's: a second one does not start, and the first goes on", async () => {
@@ -231,45 +221,5 @@ describe("the ledger's file", () => {
     assert.equal(await epochOf(back), epoch);
     assert.equal(await held(back), 20, "at home it goes on");
     await back.kill();
-  });
-
-  it("killed while it loads a big ledger, and while a new epoch is reconciled: all of it gets its verdict", async () => {
-    const ledger = newFile();
-    const first = await start(ledger, "big");
-    const epoch = await epochOf(first);
-    const announced = manyPositions(epoch, 8_000);
-    for (let at = 0; at < announced.length; at += 4_000)
-      assert.ok(await announce(first, announced.slice(at, at + 4_000)));
-    await first.kill();
-    // Wherever it is when it is killed: while it starts, reads, or has just listened.
-    for (const startLimitMs of [50, 150, 250, 350, 450])
-      await startLone({ cluster, ledger, name: "big", startLimitMs }).then(
-        (tracker) => tracker.kill(),
-        () => undefined,
-      );
-    await cluster.crashBackend(EAST);
-    const lostSoFar = async (tracker: ServiceProcess): Promise<number> => {
-      const text = await (await fetch(`${tracker.url}/metrics`)).text();
-      return Number(/^highwater_lost_total (\d+)$/m.exec(text)?.[1]);
-    };
-    const areJudged = async (): Promise<boolean> => {
-      for (let at = 0; at < announced.length; at += 500) {
-        const judged = await judge(tracker, announced.slice(at, at + 500));
-        if (judged.some(({ verdict }) => verdict === "pending")) return false;
-        assert.deepEqual(new Set(judged.map(({ verdict }) => verdict)), new Set(["lost"]));
-      }
-      return true;
-    };
-    let tracker = await start(ledger, "big");
-    for (const enough of [0, 1, 1_000]) {
-      await eventually("it has begun", async () => {
-        if (!(await fetch(`${tracker.url}/readyz`)).ok) return false;
-        return (await lostSoFar(tracker)) >= enough || areJudged();
-      });
-      await tracker.kill();
-      tracker = await start(ledger, "big");
-    }
-    await eventually("every one is judged", areJudged);
-    await tracker.kill();
   });
 });

@@ -3,7 +3,13 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { ServiceProcess } from "@highwater/dev-system";
-import { type Announcement, type EpochId, type ReplicaIdentity, type Topology } from "@highwater/protocol";
+import {
+  type Announcement,
+  type EpochId,
+  type ReplicaIdentity,
+  type TokenVerdict,
+  type Topology,
+} from "@highwater/protocol";
 import { testToken } from "@highwater/service/testing";
 import { EAST, eventually, newId, WEST } from "./support.ts";
 
@@ -106,4 +112,17 @@ export async function announce(
 
 export async function untilExited(tracker: ServiceProcess): Promise<void> {
   await eventually("the tracker has exited", async () => !tracker.running);
+}
+
+/** Its verdicts at `disk`, in their order. */
+export async function judge(
+  tracker: ServiceProcess,
+  announced: readonly Announcement[],
+): Promise<TokenVerdict[]> {
+  const answer = await fetch(`${tracker.url}/v1/durability/verdicts`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ tokens: announced.map(tokenOf), level: "disk" }),
+  });
+  return ((await answer.json()) as { verdicts: TokenVerdict[] }).verdicts;
 }
