@@ -34,7 +34,7 @@ make: *** [Makefile:74: failover-rounds] Error 1`;
 /** By stage: output, and the figures as `name: value`. */
 const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: string[]])[] = [
   [
-    "sim",
+    "sim-1",
     `zombie     3090\n{"seed":1,"runs":2000,"failed":0,"seconds":24,"runsPerMinute":4963}`,
     ...["seed: 1", "runs: 2000", "failed: 0", "runs per minute: 4963"],
   ],
@@ -124,7 +124,7 @@ for (const [what, stage, code, output, result] of [
   ],
   ["an error before any bar", TRACKER, 2, `Error: no database\n${MAKE}\n`, "failed"],
   ["a missed bar of a test", stageOf("soak-steady"), 2, `${LATE}\n${MAKE}\n`, "failed"],
-  ["a success without figures", stageOf("sim"), 0, "", "failed"],
+  ["a success without figures", stageOf("sim-1"), 0, "", "failed"],
   ["a failure with figures", stageOf("failover-rounds"), 2, ROUND, "failed"],
 ] as const)
   test(`${what}: ${result}`, () => {
@@ -135,5 +135,5 @@ test("ONLY takes names and beginnings of names", () => {
   const names = (only: string): string[] => chosen(STAGES, only).map(({ name }) => name);
   assert.deepEqual(names("soak,chaos-1"), ["chaos-1", "soak-steady", "soak-tracker-down", "soak-overload"]);
   assert.equal(names("").length, STAGES.length);
-  assert.throws(() => names("chaos-1,sim,so"), /there is no stage so: ONLY takes some of sim,fuzz,/);
+  assert.throws(() => names("chaos-1,sim,so"), /there is no stage so: ONLY takes some of sim-1,sim-2,fuzz,/);
 });

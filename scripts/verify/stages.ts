@@ -114,6 +114,7 @@ function fuzz(output: string): Figure[] {
   ];
 }
 
+const SIM = { limitMinutes: 30, figures: last("seed runs failed runsPerMinute") };
 const CHAOS = {
   figures: all(
     last("seed"),
@@ -153,11 +154,12 @@ const EXPERIMENTS = all(matches(/^([a-z]+), ([0-9]+ s)$/gm), bars);
 const BENCHMARK = { limitMinutes: 30, isBenchmark: true };
 
 export const STAGES: readonly Stage[] = [
-  { command: "make sim RUNS=20000", limitMinutes: 30, figures: last("seed runs failed runsPerMinute") },
+  { name: "sim-1", command: "make sim RUNS=20000 SEED=1", ...SIM },
+  { name: "sim-2", command: "make sim RUNS=20000 SEED=2", ...SIM },
   { command: "make fuzz SECONDS=60", limitMinutes: 15, figures: fuzz },
-  { name: "chaos-1", command: "make chaos DURATION_S=600 SEED=1", ...CHAOS },
-  { name: "chaos-2", command: "make chaos DURATION_S=600 SEED=2", ...CHAOS },
-  { name: "chaos-3", command: "make chaos DURATION_S=600 SEED=3", ...CHAOS },
+  { name: "chaos-1", command: "make chaos DURATION_S=900 SEED=1", ...CHAOS },
+  { name: "chaos-2", command: "make chaos DURATION_S=900 SEED=2", ...CHAOS },
+  { name: "chaos-3", command: "make chaos DURATION_S=900 SEED=3", ...CHAOS },
   { command: "make chaos-mutants", limitMinutes: 60, figures: last("mutants caught") },
   { command: "make chaos-patroni DURATION_S=300", ...CHAOS },
   { command: "make patroni-rows", limitMinutes: 45, figures: last("rows failed") },
