@@ -3,25 +3,8 @@
 // failover may have lost them. Owns these counts; a single verdict is still found by whoever asks with a token or an id.
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { markIn } from "./marks.ts";
-import { type Effect, type TrackerState } from "./types.ts";
+import { type Departed, type Effect, type OwnersDeparted, type TrackerState } from "./types.ts";
 import { carry } from "./verdict.ts";
-
-/** Of one owner in one part of an epoch's log. Ids are in the order of their texts, which is that of their times. */
-export interface OwnersDeparted {
-  transactions: number;
-  firstId: TxnId;
-  lastId: TxnId;
-}
-
-export interface Departed {
-  /** Its key on disk. */
-  readonly number: number;
-  readonly epoch: EpochId;
-  from: Offset;
-  to: Offset;
-  transactions: number;
-  readonly owners: Map<bigint, OwnersDeparted>;
-}
 
 export interface Departing {
   readonly epoch: EpochId;

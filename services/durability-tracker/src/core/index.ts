@@ -14,7 +14,7 @@ export { judge, judgeEntry, type Judgement, knownMark, reachedBits, type Token }
 export { judgeHeld } from "./held.ts";
 export { markIn, reachableLevels } from "./marks.ts";
 export { entryKey, forEachPending, heldCount, type Pending, pendingAt, wantsPositions } from "./ledger.ts";
-export { type Departed, type OwnersDeparted, unlisted } from "./departed.ts";
+export { unlisted } from "./departed.ts";
 export { type Waiting } from "./waiting-table.ts";
 export { exposure, type Exposure } from "./exposure.ts";
 export { levelNames } from "./levels.ts";

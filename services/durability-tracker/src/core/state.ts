@@ -8,13 +8,12 @@ import {
   ZERO,
 } from "@highwater/protocol";
 import { Backlog } from "./backlog.ts";
-import { type Departed } from "./departed.ts";
 import { expose, ownerAccount, type Source } from "./exposure.ts";
 import { countPresented, file } from "./ledger.ts";
 import { levelNames, nameLevels } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
-import { type CoreConfig, type Deadline, type Entry, type TrackerState } from "./types.ts";
+import { type CoreConfig, type Deadline, type Departed, type Entry, type TrackerState } from "./types.ts";
 import { type Waiting } from "./waiting-table.ts";
 
 export function initialState(config: CoreConfig, nowMs: number): TrackerState {

@@ -12,7 +12,6 @@ import {
   type Verdict,
 } from "@highwater/protocol";
 import { type Backlog } from "./backlog.ts";
-import { type Departed } from "./departed.ts";
 import { type ExposureBook, type OwnerAccount, type Source } from "./exposure.ts";
 import { type LateArrivals } from "./lags.ts";
 import { type OffsetHeap } from "./offset-heap.ts";
@@ -378,6 +377,23 @@ export interface BecameDurable {
   readonly origin: Place | null;
   readonly owner: bigint;
   readonly metadata: Readonly<Record<string, string>> | null;
+}
+
+/** Of one owner in one part of an epoch's log. Ids are in the order of their texts, which is that of their times. */
+export interface OwnersDeparted {
+  transactions: number;
+  firstId: TxnId;
+  lastId: TxnId;
+}
+
+export interface Departed {
+  /** Its key on disk. */
+  readonly number: number;
+  readonly epoch: EpochId;
+  from: Offset;
+  to: Offset;
+  transactions: number;
+  readonly owners: Map<bigint, OwnersDeparted>;
 }
 
 export type Effect =
