@@ -16,7 +16,7 @@ const RESOLVE_LIMIT_MS = 60_000;
  * An id that nobody has heard of may belong to a request that a link still holds: only when it has been so for this long, with
  * every client gone and every link healed, it never ran.
  */
-const NEVER_AFTER_MS = 4_000;
+const NEVER_AFTER_MS = 20_000;
 const RESOLVE_PAUSE_MS = 500;
 const RESOLVED_AT_A_TIME = 16;
 

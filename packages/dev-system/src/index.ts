@@ -65,7 +65,7 @@ interface Region {
 
 /** A machine that is busy with other things starts slowly. */
 const START_TIMEOUT_MS = 60_000;
-const READY_TIMEOUT_MS = 30_000;
+const READY_TIMEOUT_MS = 120_000;
 const POLL_MS = 50;
 
 const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
