@@ -1,5 +1,5 @@
 // Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable enough for long enough.
-import { forgetDeparted, noteDeparted } from "./departed.ts";
+import { type Departing, forgetDeparted, noteDeparted } from "./departed.ts";
 import { expose, tidyBook } from "./exposure.ts";
 import { drop, enter, heldCount, tidyHeaps } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
@@ -58,20 +58,21 @@ function settleForgotten(state: TrackerState, effects: Effect[]): void {
 function retireDurable(state: TrackerState, effects: Effect[]): void {
   const { config, nowMs } = state;
   state.retiring ??= state.entries.values();
+  const departing: Departing[] = [];
   for (let looked = 0; looked < MAX_RETIRED_PER_TICK; looked++) {
     const next = state.retiring.next();
     if (next.done === true || nowMs - next.value.atMs < config.keepDurableMs) {
       state.retiring = null;
-      return;
+      break;
     }
     const entry = next.value;
     const beyondPrimary = entry.reached & ~primaryBits(state);
     if (entry.state.kind !== "pending" || beyondPrimary === 0) continue;
     const { id, kind, announced, owner, state: at } = entry;
-    if (announced && kind === "write")
-      noteDeparted(state, [{ ...at.place, id, owner: owner.owner }], effects);
+    if (announced && kind === "write") departing.push({ ...at.place, id, owner: owner.owner });
     drop(state, entry, effects);
   }
+  noteDeparted(state, departing, effects);
 }
 
 /** The same of the backlog; and sooner when there are too many, for a level may be out of reach for long. */
