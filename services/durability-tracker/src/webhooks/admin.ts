@@ -16,7 +16,7 @@ import {
 } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 import { type AllowList, checkedAddresses, checkUrl, type Resolve } from "./address.ts";
-import { type Database } from "./database.ts";
+import { type Database, type Executor } from "./database.ts";
 import * as deliveries from "./deliveries.ts";
 import * as endpoints from "./endpoints.ts";
 import { insertDeliveries } from "./enqueue.ts";
@@ -66,11 +66,7 @@ export class WebhookAdmin {
     const id = `ep_${randomBytes(15).toString("base64url")}`;
     const row = { id, owner, url: checked, description, events, filter, secret };
     const most = this.#deps.endpointsPerOwner;
-    const { database } = this.#deps.session();
-    const made = await database.transaction((client) => endpoints.insertEndpoint(client, row, most), {
-      by,
-      reason: null,
-    });
+    const made = await this.#changeBy(by, (client) => endpoints.insertEndpoint(client, row, most));
     if (made === null)
       throw new HighwaterError("webhook_limit", { limit: { name: "endpoints", value: most } });
     return { ...made, secret };
@@ -91,18 +87,11 @@ export class WebhookAdmin {
     // Who does not own it learns nothing of the URL either.
     known(await endpoints.readEndpoint(database, owner, id));
     const change = url === undefined ? asked : { ...asked, url: await this.#checkUrl(url) };
-    const act = { by, reason: null };
-    return known(
-      await database.transaction((client) => endpoints.changeEndpoint(client, owner, id, change), act),
-    );
+    return known(await this.#changeBy(by, (client) => endpoints.changeEndpoint(client, owner, id, change)));
   }
 
   async remove({ owner, id }: EndpointId, by: string): Promise<void> {
-    const { database } = this.#deps.session();
-    const isRemoved = await database.transaction((client) => endpoints.deleteEndpoint(client, owner, id), {
-      by,
-      reason: null,
-    });
+    const isRemoved = await this.#changeBy(by, (client) => endpoints.deleteEndpoint(client, owner, id));
     if (!isRemoved) throw new HighwaterError("not_found");
   }
 
@@ -111,15 +100,11 @@ export class WebhookAdmin {
   }
 
   async rotate(endpoint: EndpointId, overlapSeconds: number | undefined, by: string): Promise<WebhookSecret> {
-    const { database } = this.#deps.session();
     const change = {
       secret: makeSecret(),
       overlapSeconds: overlapSeconds ?? WEBHOOK_LIMITS.overlapSecondsDefault,
     };
-    const act = { by, reason: null };
-    return known(
-      await database.transaction((client) => endpoints.rotateSecret(client, endpoint, change), act),
-    );
+    return known(await this.#changeBy(by, (client) => endpoints.rotateSecret(client, endpoint, change)));
   }
 
   /** It is sent to a disabled endpoint too: that is how one learns that it may be enabled. */
@@ -192,6 +177,11 @@ export class WebhookAdmin {
 
   async #assertEnabled(endpoint: EndpointId): Promise<void> {
     if ((await this.read(endpoint)).disabled) throw new HighwaterError("webhook_disabled");
+  }
+
+  /** In a transaction that the audit log enters as an act of that caller. */
+  #changeBy<T>(by: string, work: (client: Executor) => Promise<T>): Promise<T> {
+    return this.#deps.session().database.transaction(work, { by, reason: null });
   }
 
   /** As it is kept. What is allowed now need not be so at a delivery, where it is checked again. */
