@@ -177,23 +177,28 @@ export class World {
    * names every epoch that the trackers remember.
    */
   async followed(regions = this.system.regions): Promise<void> {
-    await this.#followed(regions, (told) => told.some(({ node }) => node === this.primary));
+    await this.#followed(regions, (answers) => answers.some(({ node }) => node === this.primary));
   }
 
   /** The same of all trackers. One that was alone with a zombie may remember an epoch that nobody else has heard of. */
   async followedByAll(): Promise<void> {
-    await this.#followed(this.system.regions, (told) => told.every(({ node }) => node === this.primary));
+    await this.#followed(this.system.regions, (answers) =>
+      answers.every(({ node }) => node === this.primary),
+    );
   }
 
-  async #followed(regions: readonly string[], isEnough: (told: readonly Reign[]) => boolean): Promise<void> {
+  async #followed(
+    regions: readonly string[],
+    isEnough: (answers: readonly Reign[]) => boolean,
+  ): Promise<void> {
     let commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
     await eventually(
       `${this.primary} is followed`,
       async () => {
-        const told = await reigns(this.system, regions, this.#apiKey);
-        if (isEnough(told)) return true;
+        const answers = await this.#reigns(regions);
+        if (isEnough(answers)) return true;
         // A tracker that is not there, or has just been started, is no reason to repeat oneself.
-        if (!told.some(({ answers }) => answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
+        if (!answers.some((each) => each.answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
         if (nowMs() > commandAtMs) {
           commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
           await this.authorize("nobody follows it");
@@ -204,9 +209,13 @@ export class World {
     );
   }
 
+  #reigns(regions: readonly string[]): Promise<Reign[]> {
+    return reigns(this.system, regions, this.#apiKey);
+  }
+
   async authorize(reason: string): Promise<void> {
-    const told = await reigns(this.system, undefined, this.#apiKey);
-    const overrules = [...new Set(told.flatMap(({ epochs }) => epochs))];
+    const answers = await this.#reigns(this.system.regions);
+    const overrules = [...new Set(answers.flatMap(({ epochs }) => epochs))];
     this.say(`authorizes ${this.primary}: ${reason}`);
     await this.cluster.authorize(this.primary, reason, { overrules });
   }
