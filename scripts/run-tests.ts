@@ -39,8 +39,6 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     concurrency: { type: "string", default: CONCURRENCY },
-    // Starts services from bundles instead of their sources, which takes a third of the time.
-    "bundle-services": { type: "boolean", default: false },
     // Keeps the times of all files there, as lines of JSON.
     times: { type: "string" },
     // Writes the names of all tests there, a line each.
@@ -90,7 +88,7 @@ const stream = run({
     [MARK]: mark,
     HIGHWATER_PG_TEMPLATES: templates,
     HIGHWATER_TEST_TIMES: times,
-    ...(values["bundle-services"] && { HIGHWATER_SERVICE_BUNDLES: bundles }),
+    HIGHWATER_SERVICE_BUNDLES: bundles,
     // The hundreds of processes of a run strip and compile each module once.
     NODE_COMPILE_CACHE: cache,
   },

@@ -85,7 +85,7 @@ test("the workload records everything, and settles it after a failover", async (
       seed: 1,
       dir,
       levels: LEVELS,
-      rate: 25,
+      rate: 10,
     });
     try {
       await untilCommitted(workload, 100);

@@ -2,11 +2,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { programFile } from "@highwater/dev-system";
 import { type Progress } from "../parts.ts";
 import { type ClientOptions, type Command, type Report } from "./messages.ts";
 
-const MAIN = fileURLToPath(new URL("./client-main.ts", import.meta.url));
+const MAIN = new URL("./client-main.ts", import.meta.url);
 
 export class ClientProcess {
   readonly name: string;
@@ -37,8 +37,9 @@ export class ClientProcess {
 
   /** What it has to complain of is in `client-NAME.log`. */
   static async start(options: ClientOptions): Promise<ClientProcess> {
+    const program = await programFile(MAIN);
     const log = openSync(join(options.dir, `client-${options.name}.log`), "a");
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", MAIN], {
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", program], {
       // Its own group, so that Ctrl-C in the terminal reaches it only through the run.
       detached: true,
       stdio: ["ignore", log, log, "ipc"],

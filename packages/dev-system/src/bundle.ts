@@ -1,5 +1,5 @@
-// A program of a service in one file. A service loads more than a thousand modules, which takes most of the processor time of its start,
-// and a run of the tests starts hundreds of services. The slow tests, `make demo` and the image start them from their sources.
+// A program in one file. A service loads more than a thousand modules, which takes two thirds of the processor time of its start,
+// and a run of the tests starts hundreds of services. `make demo`, `make up` and the image start them from their sources.
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
