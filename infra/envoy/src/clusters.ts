@@ -24,28 +24,24 @@ const RETRIES_MAX = 1_000;
 
 export function clusters(edge: Edge): Fields[] {
   return [
-    pool(GATEWAYS, edge.regions, ({ gateways }) => gateways),
-    pool(TRACKERS, edge.regions, ({ trackers }) => trackers),
-    living(LIVING_GATEWAYS, edge.regions, ({ gateways }) => gateways),
-    living(LIVING_TRACKERS, edge.regions, ({ trackers }) => trackers),
+    pool(GATEWAYS, edge, ({ gateways }) => gateways),
+    pool(TRACKERS, edge, ({ trackers }) => trackers),
+    living(LIVING_GATEWAYS, edge, ({ gateways }) => gateways),
+    living(LIVING_TRACKERS, edge, ({ trackers }) => trackers),
     ...edge.regions.flatMap(({ name: region, gateways }) =>
-      gateways.flatMap((gateway) => [pinned(region, gateway), ending(gateway)]),
+      gateways.flatMap((gateway) => [pinned(edge, region, gateway), ending(gateway)]),
     ),
     admin(edge.adminSocket),
     ...(edge.traces === undefined ? [] : [traces(edge.traces)]),
   ];
 }
 
-function pool(
-  name: string,
-  regions: readonly EdgeRegion[],
-  nodesOf: (region: EdgeRegion) => readonly EdgeNode[],
-): Fields {
-  const places = placesOf(regions, nodesOf);
+function pool(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonly EdgeNode[]): Fields {
+  const places = placesOf(edge.regions, nodesOf);
   const most = Math.max(...places.map(({ nodes }) => nodes.length));
   return {
     // With it one ready node of a region counts as all of the region.
-    ...service(name, places, { overprovisioning_factor: 100 * most }),
+    ...service(edge, name, places, { overprovisioning_factor: 100 * most }),
     lb_policy: "LEAST_REQUEST",
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     health_checks: checks("/readyz", "1s"),
@@ -62,13 +58,9 @@ function pool(
 }
 
 /** Asked only whether they live, for the edge's own readiness. */
-function living(
-  name: string,
-  regions: readonly EdgeRegion[],
-  nodesOf: (region: EdgeRegion) => readonly EdgeNode[],
-): Fields {
+function living(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonly EdgeNode[]): Fields {
   return {
-    ...service(name, placesOf(regions, nodesOf), {}),
+    ...service(edge, name, placesOf(edge.regions, nodesOf)),
     health_checks: checks("/healthz", "2s"),
   };
 }
@@ -94,8 +86,8 @@ function placesOf(
 }
 
 /** Without checks of its readiness: what it has open can be ended there while it can take nothing new. */
-function pinned(region: string, gateway: EdgeNode): Fields {
-  return service(pinnedTo(gateway.name), [{ region, nodes: [gateway] }], {});
+function pinned(edge: Edge, region: string, gateway: EdgeNode): Fields {
+  return service(edge, pinnedTo(gateway.name), [{ region, nodes: [gateway] }]);
 }
 
 function ending({ name }: EdgeNode): Fields {
@@ -118,10 +110,12 @@ interface Place {
   readonly nodes: readonly EdgeNode[];
 }
 
-function service(name: string, places: readonly Place[], policy: Fields): Fields {
+function service(edge: Edge, name: string, places: readonly Place[], policy: Fields = {}): Fields {
   const addresses = places.flatMap(({ nodes }) => nodes.map(({ address }) => address));
+  const authority = edge.serviceAuthority;
   return {
     name,
+    ...(authority !== undefined && { transport_socket: tlsTo(addresses, authority) }),
     ...discovery(addresses),
     connect_timeout: CONNECT_TIMEOUT,
     load_assignment: {
@@ -150,6 +144,27 @@ function service(name: string, places: readonly Place[], policy: Fields): Fields
         "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
         common_http_protocol_options: { idle_timeout: IDLE_TIMEOUT },
         explicit_http_config: { http_protocol_options: {} },
+      },
+    },
+  };
+}
+
+/** A service shows a certificate for its address, or for another one of the same pool. */
+function tlsTo(addresses: readonly string[], authority: string): Fields {
+  const types = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3";
+  return {
+    name: "envoy.transport_sockets.tls",
+    typed_config: {
+      "@type": `${types}.UpstreamTlsContext`,
+      common_tls_context: {
+        tls_params: { tls_minimum_protocol_version: "TLSv1_2" },
+        validation_context: {
+          trusted_ca: { filename: authority },
+          match_typed_subject_alt_names: [...new Set(addresses)].map((exact) => ({
+            san_type: isIP(exact) === 0 ? "DNS" : "IP_ADDRESS",
+            matcher: { exact },
+          })),
+        },
       },
     },
   };

@@ -69,6 +69,8 @@ export const EdgeSource = Type.Object(
     /** Nearest first. A further region serves when nothing of the nearer ones is ready. */
     regions: Type.Array(EdgeRegion, { minItems: 1, maxItems: 32 }),
     limits: Type.Optional(EdgeLimits),
+    /** PEM file of the authorities that sign the services' certificates; with it the edge speaks TLS to all of them. */
+    serviceAuthority: Type.Optional(file),
     /** How many proxies in front of the edge are trusted to say whom they speak for (X-Forwarded-For). */
     trustedProxies: Type.Optional(Type.Integer({ minimum: 0, maximum: 8 })),
     accessLog: Type.Optional(file),
@@ -79,9 +81,12 @@ export const EdgeSource = Type.Object(
 );
 export type EdgeSource = Static<typeof EdgeSource>;
 
-export interface Edge extends Required<Omit<EdgeSource, "limits" | "operators" | "traces">> {
+export interface Edge extends Required<
+  Omit<EdgeSource, "limits" | "operators" | "traces" | "serviceAuthority">
+> {
   readonly operators: EdgeSource["operators"];
   readonly traces: EdgeSource["traces"];
+  readonly serviceAuthority: EdgeSource["serviceAuthority"];
   readonly limits: typeof DEFAULT_LIMITS & Static<typeof EdgeLimits>;
   readonly gateways: readonly EdgeNode[];
   readonly trackers: readonly EdgeNode[];
@@ -103,11 +108,12 @@ export function readSource(value: unknown): { readonly edge: Edge } | { readonly
   const source = checked.value;
   const faults = faultsOf(source);
   if (faults.length > 0) return { faults };
-  const { limits, operators, traces, trustedProxies = 0, accessLog = "/dev/stdout" } = source;
+  const { limits, operators, traces, serviceAuthority } = source;
+  const { trustedProxies = 0, accessLog = "/dev/stdout" } = source;
   return {
     edge: {
       ...source,
-      ...{ operators, traces, trustedProxies, accessLog },
+      ...{ operators, traces, serviceAuthority, trustedProxies, accessLog },
       limits: { ...DEFAULT_LIMITS, ...limits },
       gateways: source.regions.flatMap(({ gateways }) => gateways),
       trackers: source.regions.flatMap(({ trackers }) => trackers),

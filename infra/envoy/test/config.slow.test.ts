@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { refusalOf } from "@highwater/dev-envoy";
 import { BOOTSTRAP_FILE, DEFAULT_LIMITS, edgeFiles, type EdgeSource, readSource } from "../src/index.ts";
-import { makeCertificate } from "./support/certificate.ts";
+import { makeCertificate } from "@highwater/dev-process/certificate";
 import { withoutEnvoy, writeFiles } from "./support/edge.ts";
 
 const EXAMPLE = new URL("../example/us-east.json", import.meta.url);

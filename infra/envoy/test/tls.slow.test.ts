@@ -1,5 +1,5 @@
 // Goal: the edge speaks TLS with the certificate of its files, both versions of HTTP, nothing older than TLS 1.2, and takes a
-// renewed certificate without a restart.
+// renewed certificate without a restart. It speaks TLS to services that the deployment's authority has signed, and to no others.
 import assert from "node:assert/strict";
 import { rename, writeFile } from "node:fs/promises";
 import { connect as connectHttp2 } from "node:http2";
@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { connect, type TLSSocket } from "node:tls";
 import { eventually } from "@highwater/dev-process";
-import { makeCertificate } from "./support/certificate.ts";
-import { makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
+import { makeAuthority, makeCertificate } from "@highwater/dev-process/certificate";
+import { ask, makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
 /** Both files replaced by renames, as certificate managers do. */
@@ -103,5 +103,51 @@ describe("TLS", withoutEnvoy, () => {
     await eventually("the renewed certificate is shown", async () => {
       return (await shownName(port)) === "renewed.example";
     });
+  });
+
+  test("services are spoken to over TLS, and only those with a certificate of the authority for their address", async () => {
+    const folder = await makeFolder();
+    const authority = makeAuthority("the deployment");
+    await writeFile(join(folder, "authority.pem"), authority.certificate);
+    const HERE = "127.0.0.1";
+    await using good = await Upstream.start("good", authority.issue(HERE));
+    await using impostor = await Upstream.start("impostor", makeAuthority("the deployment").issue(HERE));
+    await using misnamed = await Upstream.start("misnamed", authority.issue("another.example"));
+    await using plain = await Upstream.start("plain");
+    await using tracker = await Upstream.start("t1", authority.issue(HERE));
+    const wrong = [impostor, misnamed, plain];
+    await using edge = await TestEdge.start(
+      {
+        regions: [
+          {
+            name: "here",
+            gateways: [good, ...wrong].map(({ node }) => node),
+            trackers: [tracker.node],
+          },
+        ],
+        serviceAuthority: join(folder, "authority.pem"),
+      },
+      folder,
+    );
+    await eventually("the edge has found the one that it may ask", async () => {
+      return (await edge.statistic("cluster.gateways.membership_healthy")) === 1;
+    });
+    for (let turn = 0; turn < 12; turn++) {
+      const told = await ask(`${edge.url}/v1/transactions/x`);
+      assert.deepEqual([told.status, told.body.from], [200, "good"]);
+    }
+    assert.equal((await ask(`${edge.url}/v1/durability/marks`)).body.from, "t1");
+    for (const { name } of wrong) {
+      const pinned = await ask(`${edge.url}/v1/transactions/x/statements`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "highwater-session": `${name}.1.x` },
+        body: "{}",
+      });
+      assert.equal(pinned.status, 503);
+    }
+    assert.deepEqual(
+      wrong.map(({ reached }) => reached.length),
+      [0, 0, 0],
+    );
   });
 });

@@ -233,7 +233,7 @@ export class System implements AsyncDisposable {
     if (relay === undefined) {
       relay = this.cluster
         .relay({ from, to, port: service.port })
-        .then(({ port }) => `http://127.0.0.1:${String(port)}`);
+        .then(({ port }) => `${new URL(service.url).protocol}//127.0.0.1:${String(port)}`);
       this.#relays.set(key, relay);
     }
     return relay;

@@ -134,6 +134,13 @@ export {
   referenceRows,
   REQUIRED,
 } from "./settings/reference.ts";
+export {
+  explainTls,
+  LISTENER_TLS_SETTINGS,
+  serverCertificate,
+  tlsAuthority,
+  tlsFaults,
+} from "./settings/tls.ts";
 export { TopologyFile, topologyPath, type TopologyWatcher } from "./topology-file.ts";
 export {
   type Env,

@@ -7,6 +7,7 @@ import { jsonLog, type Log } from "./log.ts";
 import { type Family } from "./metrics/index.ts";
 import { realClock, realRandom } from "./runtime.ts";
 import { type Env, type Loaded, type ReadFile } from "./settings/setting.ts";
+import { tlsWarnings } from "./settings/tls.ts";
 import { readTelemetry, startTelemetry, type Telemetry, type Tracer } from "./telemetry/index.ts";
 import { TopologyFile, topologyPath } from "./topology-file.ts";
 
@@ -42,6 +43,10 @@ interface Listening {
   readonly topology: Topology;
   readonly name: string;
   readonly region: string;
+  readonly tlsCertificate: string | null;
+  readonly tlsKey: string | null;
+  /** Of a gateway: base URLs. */
+  readonly trackers?: readonly string[];
 }
 
 /** Its address is the first line that it prints. */
@@ -67,6 +72,7 @@ export async function runProcess<C extends Listening>(options: ProcessOptions<C>
       ...{ service, identity: config, clock: realClock, random: realRandom },
     });
   for (const warning of topologyWarnings(config.topology)) log.warn("topology_doubtful", { warning });
+  for (const warning of tlsWarnings(config)) log.warn("traffic_unencrypted", { warning });
   const path = topologyPath(env);
   const topologyFile =
     path === null ? undefined : new TopologyFile({ path, current: config.topology, clock: realClock, log });

@@ -7,6 +7,7 @@ import { installJsonBody } from "./plugins/json-body.ts";
 import { installOpenDoor } from "./plugins/open-door.ts";
 import { installRouteTable } from "./plugins/route-table.ts";
 import { installTracing } from "./plugins/trace.ts";
+import { type ServerCertificate } from "./settings/tls.ts";
 import { type Tracer } from "./telemetry/tracer.ts";
 
 export interface ServerOptions {
@@ -14,6 +15,8 @@ export interface ServerOptions {
   readonly log: Log;
   /** Of the pages that may call from a browser; none unless given. */
   readonly corsOrigins?: readonly string[];
+  /** What it listens with; plain HTTP without one. */
+  readonly certificate?: ServerCertificate | null;
   /** Nobody is authenticated; where it listens. */
   readonly openOn?: string | undefined;
   /** Cuts what is still connected when the application closes. */
@@ -31,7 +34,10 @@ const KEEP_ALIVE_MS = 75_000;
 
 export function makeServer(options: ServerOptions): FastifyInstance {
   const { bodyLimitBytes, log, corsOrigins = [], cutOnClose = false, tracer, openOn } = options;
+  const { certificate = null } = options;
   const app: FastifyInstance = Fastify({
+    // Null is plain HTTP, and Fastify's types know only that.
+    https: certificate,
     logger: false,
     bodyLimit: bodyLimitBytes,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -50,5 +56,22 @@ export function makeServer(options: ServerOptions): FastifyInstance {
   if (openOn !== undefined) installOpenDoor(app, { host: openOn, origins: corsOrigins });
   installRouteTable(app);
   installJsonBody(app);
+  if (certificate !== null) noteFailedHandshakes(app, log);
   return app;
+}
+
+/** The first one, and then ever fewer: anything that connects can cause one. */
+function noteFailedHandshakes(app: FastifyInstance, log: Log): void {
+  let count = 0;
+  app.server.on("tlsClientError", (error: Error & { code?: string }) => {
+    // A probe of the port, or a client that refused the certificate and says so itself.
+    if (error.code === "ECONNRESET") return;
+    count++;
+    if ((count & (count - 1)) !== 0) return;
+    const reason =
+      error.code === "ERR_SSL_HTTP_REQUEST"
+        ? "A client sent plain HTTP to this TLS port. Its URL of this service must begin with https."
+        : "A TLS handshake failed.";
+    log.warn("tls_handshake_failed", { reason, count, cause: error });
+  });
 }

@@ -13,6 +13,7 @@ import {
   makeDeploymentKeys,
   makeServer,
   ScheduleCheck,
+  serverCertificate,
 } from "@highwater/service";
 import { type Clock, sleep } from "@highwater/store";
 import { type Config, exposureFaults, exposureLevelOf, leaseFaults } from "./config.ts";
@@ -77,6 +78,7 @@ export function buildTracker(config: Config, deps: TrackerDeps): Tracker {
     ...{
       cutOnClose: true,
       tracer: deps.tracer,
+      certificate: serverCertificate(config),
       openOn: isAnonymous(config.identity) ? config.host : undefined,
     },
   });

@@ -6,6 +6,7 @@ import {
   identityVariables,
   type IdentitySettings,
   integer,
+  LISTENER_TLS_SETTINGS,
   type Loaded,
   name,
   origins,
@@ -16,6 +17,7 @@ import {
   readSettings,
   secret,
   text,
+  tlsFaults,
   topology,
   type ValuesOf,
   variablesOf,
@@ -47,6 +49,7 @@ const SETTINGS = {
   ledgerFile: text("TRACKER_LEDGER"),
   topology,
   ...DEPLOYMENT_SETTINGS,
+  ...LISTENER_TLS_SETTINGS,
   probeIntervalMs: integer("TRACKER_PROBE_INTERVAL_MS", { fallback: 150, min: 10, max: 60_000 }),
   /** The same once nothing has happened for a while. */
   calmProbeIntervalMs: integer("TRACKER_CALM_PROBE_INTERVAL_MS", { fallback: 1_500, min: 10, max: 60_000 }),
@@ -130,6 +133,7 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
     faults.push("HIGHWATER_INTERNAL_SECRET is required where TRACKER_AUTH asks for credentials");
   if (faults.length > 0) return { ok: false, faults };
   const { levels } = values.topology;
+  faults.push(...tlsFaults(values));
   faults.push(...exposureFaults(values.exposureLevel, levels), ...leaseFaults(authority.settings, levels));
   if (faults.length > 0) return { ok: false, faults };
   const config = { ...values, authority: authority.settings, identity: identity.settings };
@@ -167,10 +171,13 @@ export function describeConfig(config: Config): Record<string, unknown> {
     internalSecret,
     internalSecretPrevious,
     deploymentKeys,
+    tlsCertificate,
+    tlsKey: _key,
     ...rest
   } = config;
   return {
     ...rest,
+    hasTls: tlsCertificate !== null,
     deploymentKeys: describeSchedule(deploymentKeys),
     authority: describeAuthority(authority),
     nodes: cluster.nodes.map(({ id, region, zone }) => ({ id, region, zone })),

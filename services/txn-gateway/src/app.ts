@@ -1,7 +1,7 @@
 // The gateway as a Fastify application. Listening, signals and exit codes are main.ts's.
 import { type FastifyInstance } from "fastify";
 import { HighwaterError, parseTxnId, UNSERVED_HEADER } from "@highwater/protocol";
-import { type Family, installCallers, isAnonymous, makeServer } from "@highwater/service";
+import { type Family, installCallers, isAnonymous, makeServer, serverCertificate } from "@highwater/service";
 import { type Config } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
@@ -30,7 +30,10 @@ export function buildGateway(
   const gateway = new Gateway(config, deps);
   const { bodyLimitBytes, corsOrigins } = config;
   const openOn = isAnonymous(config.identity) ? config.host : undefined;
-  const app = makeServer({ bodyLimitBytes, corsOrigins, openOn, log: deps.log, tracer: deps.tracer });
+  const app = makeServer({
+    ...{ bodyLimitBytes, corsOrigins, openOn, log: deps.log, tracer: deps.tracer },
+    certificate: serverCertificate(config),
+  });
   app.addHook("onRequest", (request, reply, done) => {
     if (!gateway.isStopping || isOfOpenTransaction(request.url, gateway) || !isWork(request.url)) {
       done();

@@ -24,6 +24,10 @@ const ABOUT: AboutVariables = {
   GATEWAY_NAME: about("unique among the running gateways; the first part of `Highwater-Session`", REQUIRED),
   GATEWAY_REGION: about("where it is; `mode: local` reads there", REQUIRED),
   GATEWAY_TRACKERS: about("base URLs of the trackers, nearest first, separated by commas", NONE),
+  HIGHWATER_TLS_CA: about(
+    "authorities that sign the trackers' certificates, PEM or `@file`; with it no other authority counts",
+    "those that Node knows",
+  ),
   GATEWAY_POOL_SIZE: about("database sessions of the service's own role to each node"),
   GATEWAY_POOL_QUEUE: about("transactions that may wait for one of them; more get 503 `overloaded`"),
   GATEWAY_CONNECT_TIMEOUT_MS: about("for a connection to a node"),

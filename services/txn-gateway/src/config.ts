@@ -11,6 +11,7 @@ import {
   integer,
   isAnonymous,
   isLoopback,
+  LISTENER_TLS_SETTINGS,
   type Loaded,
   name,
   origins,
@@ -23,6 +24,8 @@ import {
   secret,
   type Setting,
   text,
+  tlsAuthority,
+  tlsFaults,
   topology,
   urls,
   type ValuesOf,
@@ -100,8 +103,10 @@ const SETTINGS = {
   corsOrigins: origins("GATEWAY_CORS_ORIGINS"),
   region: name("GATEWAY_REGION"),
   ...DEPLOYMENT_SETTINGS,
+  ...LISTENER_TLS_SETTINGS,
   /** Base URLs, nearest first. */
   trackers: urls("GATEWAY_TRACKERS"),
+  tlsAuthority,
   ...STORE_SETTINGS,
   /** Interactive transactions: all of them, and of one key. Each holds a database session. */
   maxOpen: integer("GATEWAY_MAX_OPEN", { fallback: 64, min: 0, max: 100_000 }),
@@ -184,6 +189,7 @@ export function loadConfig(env: Env, readFile: ReadFile): LoadedConfig {
   const identity = readIdentity(env, { prefix: "GATEWAY", host: values.host });
   const exposure = readExposure(env, readFile, values.topology);
   faults.push(...authority.faults, ...identity.faults, ...exposure.faults);
+  if (faults.length === 0) faults.push(...tlsFaults(values));
   if (faults.length === 0 && isAnonymous(identity.settings) && !isLoopback(values.host))
     faults.push(...openFaults(values.topology));
   const { maxResultBytes, resultMemoryBytes } = values;
@@ -212,9 +218,18 @@ function openFaults({ nodes }: Topology): string[] {
 /** The configuration without its secrets: connection strings become node names, and trackers lose their credentials. */
 export function describeConfig(config: Config): Record<string, unknown> {
   const { topology: cluster, trackers, authority, rolePasswords: passwords, ...others } = config;
-  const { internalSecret, deploymentKeys, ...rest } = others;
+  const {
+    internalSecret,
+    deploymentKeys,
+    tlsCertificate,
+    tlsKey: _key,
+    tlsAuthority: authorities,
+    ...rest
+  } = others;
   return {
     ...rest,
+    hasTls: tlsCertificate !== null,
+    hasTlsAuthority: authorities !== null,
     deploymentKeys: describeSchedule(deploymentKeys),
     authority: describeAuthority(authority),
     rolesWithPassword: [...passwords.keys()],

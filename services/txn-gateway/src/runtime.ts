@@ -36,7 +36,7 @@ export function makeDeps(
     topologyFile,
     tracer,
     store: makeStore(config, realClock),
-    transport: new HttpTransport(config.internalSecret),
+    transport: new HttpTransport(config),
     keys: () =>
       new PostgresKeys({
         nodes: config.topology.nodes,

@@ -1,7 +1,9 @@
 // A service that does what a test tells it to, and remembers what reached it: only so can a test count attempts, and cut a
 // connection between a request and its answer.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo } from "node:net";
+import { type Certified } from "@highwater/dev-process/certificate";
 
 export interface Reached {
   readonly method: string;
@@ -22,13 +24,16 @@ export class Upstream implements AsyncDisposable {
   };
   #port = 0;
   #server: Server | undefined;
+  readonly #shown: Certified | undefined;
 
-  private constructor(name: string) {
+  private constructor(name: string, shown: Certified | undefined) {
     this.name = name;
+    this.#shown = shown;
   }
 
-  static async start(name: string): Promise<Upstream> {
-    const upstream = new Upstream(name);
+  /** With a certificate to show it speaks TLS only. */
+  static async start(name: string, shown?: Certified): Promise<Upstream> {
+    const upstream = new Upstream(name, shown);
     await upstream.open();
     return upstream;
   }
@@ -44,7 +49,7 @@ export class Upstream implements AsyncDisposable {
 
   /** Listens, at the address that it had before if it had one. */
   async open(): Promise<void> {
-    const server = createServer((request, response) => {
+    const take = (request: IncomingMessage, response: ServerResponse): void => {
       if (request.url === "/healthz") return void response.writeHead(200).end();
       if (request.url === "/readyz") return void response.writeHead(this.isReady ? 200 : 503).end();
       let body = "";
@@ -56,7 +61,12 @@ export class Upstream implements AsyncDisposable {
         this.reached.push(reached);
         this.act(reached, response);
       });
-    });
+    };
+    const shown = this.#shown;
+    const server =
+      shown === undefined
+        ? createServer(take)
+        : createTlsServer({ cert: shown.certificate, key: shown.key }, take);
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
       server.listen(this.#port, "127.0.0.1", resolve);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import pg from "pg";
-import { type Authority, makeAuthority } from "../../../envoy/test/support/certificate.ts";
+import { type Authority, makeAuthority } from "@highwater/dev-process/certificate";
 import { type Rendered, type RenderedDatabase } from "../rendered.ts";
 
 /** As the dev cluster has it between its own regions. */

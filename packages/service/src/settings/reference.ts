@@ -28,6 +28,11 @@ export const ABOUT_SHARED: AboutVariables = {
     "schedule of the secrets that sign tokens and tag receipts, as JSON, or `@file`; the same for all services: [keys.md](keys.md#deployment-keys)",
     REQUIRED,
   ),
+  HIGHWATER_TLS_CERTIFICATE: about(
+    "certificate that the service shows, PEM or `@file`; with it the port speaks TLS only: [keys.md](keys.md#tls-between-services)",
+    "none: plain HTTP",
+  ),
+  HIGHWATER_TLS_KEY: about("its private key, PEM or `@file`", NONE),
   HIGHWATER_RETENTION_MS: about(
     "how long receipts are kept, and so how old an id may be; the same everywhere",
   ),

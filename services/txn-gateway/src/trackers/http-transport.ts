@@ -6,7 +6,7 @@ import {
   request as httpRequest,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import { internalCredential } from "@highwater/service";
+import { explainTls, internalCredential } from "@highwater/service";
 import { type HttpAnswer, type HttpStream, type TrackerTransport } from "../deps.ts";
 
 /** Answers of trackers are small; a larger one is not from a tracker. */
@@ -23,13 +23,22 @@ interface Call {
   readonly body?: string;
 }
 
+export interface HttpTransportOptions {
+  /** By it trackers know the gateway; null where they ask for nothing. */
+  readonly internalSecret: string | null;
+  /** Who signs the trackers' certificates, in PEM; null: the authorities that Node knows. */
+  readonly tlsAuthority: string | null;
+}
+
 export class HttpTransport implements TrackerTransport {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: 16 });
-  readonly #https = new HttpsAgent({ keepAlive: true, maxSockets: 16 });
+  readonly #https: HttpsAgent;
+  readonly #authority: { readonly ca?: string };
   readonly #credential: Readonly<Record<string, string>>;
 
-  /** By the secret trackers know the gateway; null where they ask for nothing. */
-  constructor(internalSecret: string | null) {
+  constructor({ internalSecret, tlsAuthority }: HttpTransportOptions) {
+    this.#authority = tlsAuthority === null ? {} : { ca: tlsAuthority };
+    this.#https = new HttpsAgent({ keepAlive: true, maxSockets: 16, ...this.#authority });
     this.#credential =
       internalSecret === null ? {} : { authorization: `Bearer ${internalCredential(internalSecret)}` };
   }
@@ -65,7 +74,13 @@ export class HttpTransport implements TrackerTransport {
       const agent = stream ? false : secure ? this.#https : this.#http;
       const request: ClientRequest = (secure ? httpsRequest : httpRequest)(
         url,
-        { method, headers: { ...this.#credential, ...headers }, agent, signal },
+        {
+          method,
+          headers: { ...this.#credential, ...headers },
+          agent,
+          signal,
+          ...(stream && this.#authority),
+        },
         (response) => {
           request.setTimeout(0);
           resolve(response);
@@ -75,7 +90,9 @@ export class HttpTransport implements TrackerTransport {
         request.setTimeout(OPEN_TIMEOUT_MS, () => {
           request.destroy(new Error("the tracker did not answer in time"));
         });
-      request.on("error", reject);
+      request.on("error", (cause) => {
+        reject(explainTls(url, cause));
+      });
       request.end(call.body);
     });
   }

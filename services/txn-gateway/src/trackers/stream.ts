@@ -39,6 +39,8 @@ export class TrackerStream {
   readonly #stop = new AbortController();
   /** Ids mean something only to the tracker that gave them. */
   readonly #lastIds = new Map<string, string>();
+  /** Why a tracker could not be reached, once that is logged. */
+  readonly #unreached = new Map<string, string>();
   #connected: string | null = null;
   /** What the connected tracker says of itself. */
   #isBlind = false;
@@ -109,6 +111,7 @@ export class TrackerStream {
         throw new Error(`the tracker answered ${String(answer.status)}`);
       }
       log.info("tracker_stream_opened", { tracker: hostOf(tracker) });
+      this.#unreached.delete(tracker);
       this.#connected = tracker;
       this.#isBlind = false;
       const heard = async function* (chunks: AsyncIterable<Uint8Array>, onChunk: () => void) {
@@ -131,8 +134,10 @@ export class TrackerStream {
       }
       throw new Error("the tracker ended the stream");
     } catch (cause) {
-      if (!this.#stop.signal.aborted && (delivered || this.#connected === tracker))
+      if (this.#stop.signal.aborted) return delivered;
+      if (delivered || this.#connected === tracker)
         log.warn("tracker_stream_lost", { tracker: hostOf(tracker), cause });
+      else this.#noteUnreached(tracker, cause);
       return delivered;
     } finally {
       this.#connected = null;
@@ -141,6 +146,14 @@ export class TrackerStream {
       abort();
       this.#stop.signal.removeEventListener("abort", abort);
     }
+  }
+
+  /** Once for each reason: it is tried again and again. */
+  #noteUnreached(tracker: string, cause: unknown): void {
+    const reason = String(cause);
+    if (this.#unreached.get(tracker) === reason) return;
+    this.#unreached.set(tracker, reason);
+    this.#deps.log.warn("tracker_not_reached", { tracker: hostOf(tracker), cause });
   }
 
   #take(event: SseEvent, tracker: string): void {

@@ -1,8 +1,17 @@
 #!/usr/bin/env node
 // The command `failover-candidate`: environment, standard streams and exit codes; nothing else.
 import { readFileSync } from "node:fs";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { HighwaterError } from "@highwater/protocol";
-import { internalCredential, readSettings, realClock, secret, topology, urls } from "@highwater/service";
+import {
+  internalCredential,
+  readSettings,
+  realClock,
+  secret,
+  tlsAuthority,
+  topology,
+  urls,
+} from "@highwater/service";
 import { POSTGRES_DEFAULTS, PostgresStore, readAuthority } from "@highwater/store";
 import { parseCandidateCommand, USAGE } from "./parse.ts";
 import { printReport } from "./print.ts";
@@ -16,6 +25,7 @@ const SETTINGS = {
   trackers: urls("HIGHWATER_TRACKERS"),
   apiKey: secret("HIGHWATER_API_KEY"),
   internalSecret: secret("HIGHWATER_INTERNAL_SECRET"),
+  tlsAuthority,
 } as const;
 
 function fail(lines: readonly string[], code: number): never {
@@ -38,6 +48,9 @@ async function main(): Promise<number> {
   const authority = readAuthority(process.env);
   const wrong = [...faults, ...authority.faults];
   if (wrong.length > 0) fail(wrong, EXIT_BAD_INPUT);
+  // `fetch` takes no authority of its own.
+  if (values.tlsAuthority !== null)
+    setDefaultCACertificates([...getCACertificates("default"), values.tlsAuthority]);
   const store = new PostgresStore({
     ...POSTGRES_DEFAULTS,
     nodes: values.topology.nodes,

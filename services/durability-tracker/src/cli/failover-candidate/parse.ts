@@ -31,7 +31,8 @@ export const USAGE = `failover-candidate: names the node to promote, and says wh
 
 The environment: HIGHWATER_TOPOLOGY and HIGHWATER_AUTHORITY as the services have them, HIGHWATER_TRACKERS (URLs,
 separated by commas), HIGHWATER_API_KEY (scopes read and admin, where trackers ask for one; or @FILE), or in its
-place HIGHWATER_INTERNAL_SECRET as the services have it.
+place HIGHWATER_INTERNAL_SECRET as the services have it. HIGHWATER_TLS_CA: the authority that signs the trackers'
+certificates, PEM or @FILE.
 
 Exit codes: 0 named, and every level keeps its promises (or loss is accepted) · 1 the command failed · 2 wrong
 arguments or configuration · 3 the primary answers, or a node is promoted already · 4 split brain · 5 nobody can be

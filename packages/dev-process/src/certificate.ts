@@ -1,6 +1,7 @@
 // Certificates for tests, made of nothing but Node: whoever runs them may have no program for it. One that signs itself, or an
 // authority and what it signs.
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
+import { isIPv4 } from "node:net";
 
 const OID = {
   commonName: [0x55, 0x04, 0x03],
@@ -11,7 +12,7 @@ const OID = {
 const [BOOLEAN, INTEGER, BITS, OCTETS, OBJECT_ID, UTF8, TIME, SEQUENCE, SET] = [
   1, 2, 3, 4, 6, 12, 23, 48, 49,
 ];
-const [VERSION, EXTENSIONS, DNS_NAME] = [0xa0, 0xa3, 0x82];
+const [VERSION, EXTENSIONS, DNS_NAME, IP_ADDRESS] = [0xa0, 0xa3, 0x82, 0x87];
 const TRUE = [0xff];
 const SERIAL_BYTES = 8;
 
@@ -35,7 +36,7 @@ export interface Certified {
 /** Both of them in PEM. */
 export interface Authority {
   readonly certificate: string;
-  /** For a server of that name. */
+  /** For a server of that name, or at that IPv4 address. */
   issue(name: string): Certified;
 }
 
@@ -70,7 +71,10 @@ export function makeAuthority(name: string): Authority {
 }
 
 function alternativeName(name: string): Buffer {
-  const names = der(SEQUENCE, der(DNS_NAME, Buffer.from(name)));
+  const named = isIPv4(name)
+    ? der(IP_ADDRESS, name.split(".").map(Number))
+    : der(DNS_NAME, Buffer.from(name));
+  const names = der(SEQUENCE, named);
   return der(SEQUENCE, der(OBJECT_ID, OID.alternativeName), der(OCTETS, names));
 }
 

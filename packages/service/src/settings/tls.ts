@@ -1,0 +1,126 @@
+// TLS between the services of a deployment: the certificate that a service shows, and the authority that its clients check it by.
+// Read once, at the start: a renewed certificate counts after a restart.
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { hostOf, isLoopback, readText } from "./readers.ts";
+import { Faults, type ReadFile, type Setting } from "./setting.ts";
+
+/** Both in PEM. */
+export interface ServerCertificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** PEM, or `@` and the path of a file that holds it; null when it is not given. `check` throws where the text is of no use. */
+function pem(variable: string, what: string, check: (text: string) => unknown): Setting<string | null> {
+  return {
+    variable,
+    read: (value, readFile: ReadFile) => {
+      if (value === undefined || value === "") return null;
+      const text = value.startsWith("@") ? readText(value.slice(1), readFile) : value;
+      try {
+        check(text);
+      } catch {
+        // The reason would quote a part of a key.
+        throw new Faults(`must be ${what} in PEM, or \`@\` and the path of a file that holds it`);
+      }
+      return text;
+    },
+  };
+}
+
+function certificatesOf(text: string): X509Certificate[] {
+  const found = [...text.matchAll(CERTIFICATE)].map(([each]) => new X509Certificate(each));
+  if (found.length === 0) throw new Error("no certificate");
+  return found;
+}
+
+/** Of a service that listens. */
+export const LISTENER_TLS_SETTINGS = {
+  /** With the authorities between it and the deployment's own, where there are some. */
+  tlsCertificate: pem("HIGHWATER_TLS_CERTIFICATE", "a certificate", certificatesOf),
+  tlsKey: pem("HIGHWATER_TLS_KEY", "a private key without a passphrase", createPrivateKey),
+} as const;
+
+/** The authorities that sign the certificates of trackers; without them those count that Node knows. */
+export const tlsAuthority: Setting<string | null> = pem(
+  "HIGHWATER_TLS_CA",
+  "one or more certificates",
+  certificatesOf,
+);
+
+interface ListenerTls {
+  readonly tlsCertificate: string | null;
+  readonly tlsKey: string | null;
+}
+
+/** What is wrong with the two together. */
+export function tlsFaults({ tlsCertificate, tlsKey }: ListenerTls): string[] {
+  if (tlsCertificate === null && tlsKey === null) return [];
+  if (tlsKey === null) return ["HIGHWATER_TLS_KEY is required where HIGHWATER_TLS_CERTIFICATE is given"];
+  if (tlsCertificate === null)
+    return ["HIGHWATER_TLS_CERTIFICATE is required where HIGHWATER_TLS_KEY is given"];
+  const isPair = certificatesOf(tlsCertificate)[0]?.checkPrivateKey(createPrivateKey(tlsKey)) === true;
+  return isPair ? [] : ["HIGHWATER_TLS_KEY is not the key of HIGHWATER_TLS_CERTIFICATE"];
+}
+
+/** What the service listens with; null: plain HTTP. */
+export function serverCertificate({ tlsCertificate, tlsKey }: ListenerTls): ServerCertificate | null {
+  return tlsCertificate === null || tlsKey === null ? null : { cert: tlsCertificate, key: tlsKey };
+}
+
+/** What of its traffic leaves the machine unencrypted, and what to do about it. */
+export function tlsWarnings(
+  config: ListenerTls & { readonly host: string; readonly trackers?: readonly string[] },
+): string[] {
+  const warnings: string[] = [];
+  if (config.tlsCertificate === null && !isLoopback(config.host))
+    warnings.push(
+      `The service listens on ${config.host} without TLS, so credentials and data cross the network unencrypted. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY.`,
+    );
+  const plain = (config.trackers ?? []).filter((url) => {
+    const { protocol, hostname } = new URL(url);
+    return protocol === "http:" && !isLoopback(hostname.replace(/^\[|\]$/g, ""));
+  });
+  if (plain.length > 0)
+    warnings.push(
+      `GATEWAY_TRACKERS has http URLs (${plain.map(hostOf).join(", ")}), so the internal secret crosses the network unencrypted. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY of those trackers, and use https URLs.`,
+    );
+  return warnings;
+}
+
+const UNTRUSTED = new Set([
+  "CERT_SIGNATURE_FAILURE",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+]);
+
+/** Why a request to a service failed, where TLS, or the lack of it, is the reason; else the error itself. */
+export function explainTls(url: string, cause: Error & { readonly code?: string }): Error {
+  const { code = "", message } = cause;
+  const host = hostOf(url);
+  const explained = (text: string): Error => Object.assign(new Error(text, { cause }), { code });
+  if (UNTRUSTED.has(code))
+    return explained(
+      `The certificate of ${host} is not signed by an authority that is trusted here (${code}). Set HIGHWATER_TLS_CA to the deployment's authority, and check that ${host} shows a certificate of it.`,
+    );
+  if (code === "ERR_TLS_CERT_ALTNAME_INVALID")
+    return explained(
+      `The certificate of ${host} is for another name. The service needs a certificate whose subject alternative names have that host.`,
+    );
+  if (code === "CERT_HAS_EXPIRED")
+    return explained(`The certificate of ${host} has expired. Renew it, and restart the service.`);
+  if (url.startsWith("https:") && code === "EPROTO" && message.includes("wrong version number"))
+    return explained(
+      `${host} does not speak TLS. Set HIGHWATER_TLS_CERTIFICATE and HIGHWATER_TLS_KEY there, or use an http URL.`,
+    );
+  if (url.startsWith("http:") && code === "ECONNRESET")
+    return explained(
+      `${host} ended the connection without an answer (ECONNRESET). If it listens with TLS, its URL begins with https.`,
+    );
+  return cause;
+}
