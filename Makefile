@@ -13,6 +13,7 @@ INFRA := .tools/infra/.installed
 CHECKOV := .tools/checkov/.installed
 K6 := .tools/k6-v1.8.1/k6
 PICTURES := dashboards/pictures/node_modules/.installed
+PYRIGHT := sdk/python/node_modules/.installed
 PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
@@ -114,9 +115,9 @@ load-smoke: $(STAMP) $(K6) ## A few transactions a second by k6 on a system of i
 load: $(STAMP) $(K6) ## Load by k6: SCENARIO=steady, stress, spike, soak or failover (K6_ENV="RATE=500 …" GATEWAYS=url,… TRACKERS=url,…)
 	@$(NODE) loadtests/k6/run.ts --scenario $(or $(SCENARIO),steady) $(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(TRACKERS),--trackers $(TRACKERS)) $(addprefix --env ,$(K6_ENV))
 
-# Half a gigabyte that nothing else needs.
-$(PICTURES): dashboards/pictures/package.json dashboards/pictures/package-lock.json | $(STAMP)
-	cd dashboards/pictures && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+# What only one command needs, and `make test` need not wait for: half a gigabyte for pictures, thousands of files for the Python SDK.
+$(PICTURES) $(PYRIGHT): %/node_modules/.installed: %/package.json %/package-lock.json | $(STAMP)
+	cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 dashboards-pictures: $(STAMP) $(PICTURES) $(PROMETHEUS) ## Draw every dashboard from live data with Grafana's own components (SECONDS=60 OUT=folder)
@@ -205,7 +206,7 @@ verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.m
 
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so.
 # Two side by side: most of them run whole systems, and three keep two cores so busy that clocks inside the systems run out.
-test-slow: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
+test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
 	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 

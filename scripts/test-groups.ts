@@ -4,8 +4,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** Beside the source that they test; those that start servers say so in their names. */
-const UNIT = /^((?:packages|services|sdk|infra)\/[^/]+)\/src\/(?!.*\.(?:integration|slow)\.test\.)/;
+/** Beside the source that they test; those that start servers say so in their names. The reference reads the sources of the SDKs once. */
+const UNIT =
+  /^((?:packages|services|sdk|infra)\/[^/]+(?=\/src\/)|scripts\/reference)\/(?!.*\.(?:integration|slow)\.test\.)/;
 /** Hooks outside all suites would run for the tests of every file in the process. */
 const ROOT_HOOK = /^(?:before|after)(?:Each)?\(/m;
 

@@ -2,4 +2,4 @@
 import { test } from "node:test";
 import { pytest } from "./python.ts";
 
-test("pytest: the tests of the package", (context) => pytest(context, "package and not real"));
+test("pytest: the tests of the package", (context) => pytest(context, "package"));

@@ -186,7 +186,7 @@ def public_modules() -> list[str]:
 
 
 def test_the_types_of_every_public_module_are_complete(full: Environment, tmp_path: Path) -> None:
-    pyright = (REPOSITORY / "node_modules/.bin/node", (REPOSITORY / "node_modules/.bin/pyright").resolve())
+    pyright = (REPOSITORY / "node_modules/.bin/node", (SDK / "node_modules/.bin/pyright").resolve())
     options = ("--verifytypes", "highwater", "--ignoreexternal", "--outputjson")
     found = json.loads(run(*pyright, *options, cwd=tmp_path, path=full.python.parent, expected=None))
     faults = [fault for symbol in found["typeCompleteness"]["symbols"] for fault in symbol["diagnostics"]]

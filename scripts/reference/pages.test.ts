@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { ERRORS } from "../packages/protocol/src/index.ts";
-import { RANGES, VARIABLES } from "../services/txn-gateway/src/config.ts";
-import { OPERATIONS } from "../services/txn-gateway/src/openapi/document.ts";
-import { GENERATED, pathOf } from "./reference/pages.ts";
+import { ERRORS } from "../../packages/protocol/src/index.ts";
+import { RANGES, VARIABLES } from "../../services/txn-gateway/src/config.ts";
+import { OPERATIONS } from "../../services/txn-gateway/src/openapi/document.ts";
+import { GENERATED, pathOf } from "./pages.ts";
 
 for (const { name, render } of GENERATED)
   test(`docs/reference/${name} is what make gen writes`, async () => {
