@@ -1,5 +1,5 @@
-// Goal: a gateway or tracker whose schedule of deployment keys differs from the others' is not ready and says which key, and a
-// rotation that is rolled out ahead of its time leaves every service ready. Method: real processes on one real node.
+// Goal: a gateway or tracker whose schedule of deployment keys differs from the others' is not ready and says which key, does nothing by
+// its keys, and a rotation that is rolled out ahead of its time leaves every service ready. Method: real processes on one real node.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import type { Problem } from "@highwater/protocol";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { ServiceProcess } from "../src/service-process.ts";
-import { eventually } from "../src/testing.ts";
+import { commit, eventually, newId, post, send } from "../src/testing.ts";
 
 type Service = "gateway" | "tracker";
 
@@ -88,6 +88,41 @@ test("services with another secret are not ready and name the key, and change no
   assert.deepEqual(known, [{ kid: 1 }], "a schedule that differs publishes nothing");
   await untilReady(await start("gateway", FIRST));
   await untilReady(tracker);
+});
+
+test("with other keys no id runs twice, and no token of the others is called invalid", async () => {
+  const gateway = await start("gateway", FIRST);
+  await untilReady(gateway);
+  await cluster.query("a", "CREATE TABLE counter (value int)");
+  await cluster.query("a", "INSERT INTO counter VALUES (0)");
+  await cluster.query("a", "GRANT ALL ON counter TO PUBLIC");
+  const id = newId();
+  const increment = [{ sql: "UPDATE counter SET value = value + 1" }];
+  const { token } = await commit(gateway.url, increment, { id });
+
+  const stranger = await start("gateway", OTHER);
+  const answers: Partial<Problem>[] = [];
+  await eventually("it has compared its keys", async () => {
+    const { body } = await send(stranger.url, increment, { id });
+    answers.push(body);
+    return body.detail?.includes("key 1 has another secret");
+  });
+  for (const { code, outcome, retry } of answers)
+    assert.deepEqual(
+      [code, outcome, retry],
+      ["primary_unavailable", "not_applied", "wait"],
+      "from its start on",
+    );
+  const look = (await (await fetch(`${stranger.url}/v1/transactions/${id}`)).json()) as Partial<Problem>;
+  assert.equal(look.code, "primary_unavailable", "it would not find the receipt");
+  const begun = await post<Partial<Problem>>(`${stranger.url}/v1/transactions/begin`, { id: newId() });
+  assert.equal(begun.body.code, "primary_unavailable");
+  assert.deepEqual(await cluster.query("a", "SELECT value FROM counter"), [{ value: 1 }]);
+
+  const other = await start("tracker", OTHER);
+  await untilRefused(other);
+  const asked = await post<Partial<Problem>>(`${other.url}/v1/durability/verdicts`, { tokens: [token] });
+  assert.deepEqual([asked.status, asked.body.code], [503, "primary_unavailable"]);
 });
 
 test("the next key is rolled out one service at a time, and all stay ready until its time", async () => {

@@ -193,11 +193,11 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   );
   const { events, webhooks, readTime } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
-  const { maxWaitingPerKey } = config;
-  const desk = new VerdictDesk({
-    ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens: keys, maxWaitingPerKey },
-  });
   const schedule = makeSchedule(keys, deps, loop);
+  const desk = new VerdictDesk({
+    ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens: keys },
+    ...{ maxWaitingPerKey: config.maxWaitingPerKey, scheduleFault: () => schedule.fault },
+  });
   metrics.register({
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), isBlind: () => loop.sight.isBlind },
     ...{ told, events, streams: () => stream.size, identity: { name: config.name, region: config.region } },

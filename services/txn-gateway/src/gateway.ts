@@ -181,12 +181,14 @@ export class Gateway {
       rule: makeAuthorityRule(config.authority, this.#deps.clock),
       probeIntervalMs: config.probeIntervalMs,
       trackersSilentMs: () => this.#trackersSilentMs(),
+      scheduleFault: () => this.scheduleFault,
       onReign: (reign, ended) => {
         const record = this.primary.recordOf(reign.epoch);
         if (record === undefined) throw new Error("an epoch reigns that nobody has a record of");
         this.#exposure.begin(record, this.marks.of(reign.epoch, config.exposure.level));
         if (this.#deps.tracer !== undefined && ended !== null) this.#endCarriedTraces(config);
         this.marks.beginEpoch(this.primary.epochs.ancestry(reign.epoch).reverse());
+        this.#schedule.nudge();
         if (ended === null) return;
         this.interactive.failedOver(reign);
         this.#flush.epochEnded(ended.epoch);

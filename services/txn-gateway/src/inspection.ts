@@ -61,7 +61,7 @@ export class Inspection {
     const deadlineMs = clock.monotonicMs() + waitMs;
     const leftMs = (): number => Math.max(0, deadlineMs - clock.monotonicMs());
     if (!(await this.#isOver({ id, owner }, waitMs))) return { id, state: "active", marks: marks.newest };
-    const reign = primary.reign ?? (await primary.await(Math.max(AUTHORITY_WAIT_MS, leftMs())));
+    const reign = await primary.admit(Math.max(AUTHORITY_WAIT_MS, leftMs()));
     const tag = keys.receiptTag(owner, id);
     const settled = await lookUps.find(reign, { id, tag }, "primary_unavailable");
     // Nobody may run it anew yet: a failover could still undo that it was settled.

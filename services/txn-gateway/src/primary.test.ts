@@ -93,6 +93,7 @@ function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {
     ...(options.lease === undefined ? {} : { rule: { kind: "lease", lease: options.lease } }),
     probeIntervalMs: 100,
     trackersSilentMs: () => trackers.silentMs,
+    scheduleFault: () => null,
     onReign: (reign: Reign, ended: Reign | null) => {
       calls.push("reign");
       reigns.push([reign.epoch, ended?.epoch ?? null]);

@@ -23,6 +23,8 @@ export interface PrimaryOptions {
   readonly probeIntervalMs: number;
   /** How long no tracker has been reachable; trackers begin epochs, the gateway only in their absence. */
   readonly trackersSilentMs: () => number;
+  /** Why nothing may begin: the deployment keys differ from those of the other services. Null while they agree. */
+  readonly scheduleFault: () => string | null;
   readonly onReign: (reign: Reign, ended: Reign | null) => void;
 }
 
@@ -108,6 +110,14 @@ export class Primary {
     const reign = this.#stopped ? null : await this.#nextReign(limitMs);
     if (reign === null) throw this.refusal();
     return reign;
+  }
+
+  /** The reign for work that begins now. Errors: also while the deployment keys of this gateway are not those of the others. */
+  async admit(limitMs: number): Promise<Reign> {
+    const reign = this.reign ?? (await this.await(limitMs));
+    const detail = this.#options.scheduleFault();
+    if (detail === null) return reign;
+    throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS });
   }
 
   #nextReign(limitMs: number): Promise<Reign | null> {

@@ -95,6 +95,8 @@ function makeGateway() {
     lookUp: () => later<ReceiptsAsOf, object>(lookUps, {}),
     settle: (_node: string, { epoch }: { epoch: string }) => later(settles, { epoch }),
     helpFlush: () => Promise.resolve(),
+    keyChecks: () => Promise.resolve([]),
+    addKeyChecks: () => Promise.resolve(),
     pools: () => [],
     observe: () => undefined,
     forget: () => undefined,

@@ -175,7 +175,7 @@ export class Transactions {
     try {
       if (active.size > this.#activeMax) throw this.#full();
       if (owner !== NOBODY && active.countOf(owner) > this.#ownerMax) throw this.#shareFull();
-      const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
+      const reign = await primary.admit(AUTHORITY_WAIT_MS);
       const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack);
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);

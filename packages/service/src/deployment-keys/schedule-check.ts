@@ -42,14 +42,24 @@ export class ScheduleCheck {
     this.#stop.abort();
   }
 
+  /** A primary is known: what waits for the first comparison need not wait for the next round. */
+  nudge(): void {
+    // Not in the caller's turn, in which the primary may just be changing.
+    if (!this.#isCompared) void Promise.resolve().then(() => this.#tryToCompare());
+  }
+
   async #run(): Promise<void> {
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      await this.#compare().catch((cause: unknown) => {
-        this.#options.log.warn("deployment_keys_not_compared", { cause: String(cause) });
-      });
+      await this.#tryToCompare();
       await sleep(this.#options.clock, this.#isCompared ? EVERY_MS : FIRST_EVERY_MS, signal);
     }
+  }
+
+  async #tryToCompare(): Promise<void> {
+    await this.#compare().catch((cause: unknown) => {
+      this.#options.log.warn("deployment_keys_not_compared", { cause: String(cause) });
+    });
   }
 
   async #compare(): Promise<void> {

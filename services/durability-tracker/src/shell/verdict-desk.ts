@@ -27,6 +27,8 @@ export interface VerdictDeskOptions {
   /** Tokens of one principal that requests may wait for. */
   readonly maxWaitingPerKey: number;
   readonly tokens: TokenVerifier;
+  /** Why the tracker's deployment keys say nothing of a token; null while they are those of the other services. */
+  readonly scheduleFault: () => string | null;
 }
 
 /** Two looks at what is pending are at least so far apart. */
@@ -62,12 +64,15 @@ export class VerdictDesk {
   readonly #verdicts: Counter;
   readonly #maxWaitingPerKey: number;
   readonly #tokens: TokenVerifier;
+  readonly #scheduleFault: () => string | null;
   readonly #waiters = new Set<Waiter>();
   /** Tokens that requests wait for, by principal. */
   readonly #waiting = new Map<string, number>();
   #looking = false;
 
-  constructor({ loop, clock, stop, verdicts, maxWaitingPerKey, tokens }: VerdictDeskOptions) {
+  constructor(options: VerdictDeskOptions) {
+    const { loop, clock, stop, verdicts, maxWaitingPerKey, tokens } = options;
+    this.#scheduleFault = options.scheduleFault;
     this.#maxWaitingPerKey = maxWaitingPerKey;
     this.#tokens = tokens;
     this.#verdicts = verdicts;
@@ -76,7 +81,7 @@ export class VerdictDesk {
     this.#stop = stop;
   }
 
-  /** One answer for each token, in their order: a token that is refused spoils no other. Errors: `unknown_level`. */
+  /** One answer for each token, in their order: a token that is refused spoils no other. Errors: `unknown_level`, `primary_unavailable`. */
   async answer(request: VerdictsRequest, { principal, signal }: Caller): Promise<VerdictsResponse> {
     const level = this.#levelOf(request.level);
     const answers = new Map<string, TokenVerdict | RefusedToken>();
@@ -192,7 +197,12 @@ export class VerdictDesk {
 
   #read(text: string, principal: Principal, level: string): Question | RefusedToken {
     const content = openToken(text, this.#tokens);
-    if (content === undefined) return refused("invalid_token", text, level);
+    if (content === undefined) {
+      // The others may have signed it, by a key that this tracker has not or has otherwise.
+      const detail = this.#scheduleFault();
+      if (detail !== null) throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: 1_000 });
+      return refused("invalid_token", text, level);
+    }
     const { id, attempt, kind, epoch, offset, parent, owner } = content;
     // What is another's is not even looked up.
     if (!mayReadOf(principal, owner)) return refused("forbidden", text, level);

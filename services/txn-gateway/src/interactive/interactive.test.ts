@@ -73,6 +73,8 @@ async function makeGateway() {
         ...{ command: null, serverTimeMs: clock.wallMs() },
       }),
     begin: () => new Promise<Opening>((resolve) => begins.push(resolve)),
+    keyChecks: () => Promise.resolve([]),
+    addKeyChecks: () => Promise.resolve(),
     forget: () => undefined,
     pools: () => [],
     observe: () => undefined,

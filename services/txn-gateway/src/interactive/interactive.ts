@@ -150,7 +150,7 @@ export class Interactive {
       idleTimeoutMs: limits.idleTimeoutMs ?? config.idleTimeoutMs,
       totalTimeoutMs: Math.min(limits.totalTimeoutMs ?? config.totalTimeoutMs, TOTAL_TIMEOUT_MS_MAX),
     };
-    const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
+    const reign = await primary.admit(AUTHORITY_WAIT_MS);
     const digest = readOnly ? 0n : INTERACTIVE;
     const attempt: Attempt = {
       ...{ id, tag: keys.receiptTag(owner, id), reign, readOnly, owner, digest },

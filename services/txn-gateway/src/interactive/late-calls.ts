@@ -35,7 +35,7 @@ export async function resolveLate(
     throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
   const held: Promise<unknown>[] = [];
   try {
-    const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
+    const reign = await primary.admit(AUTHORITY_WAIT_MS);
     // Its client wants it ended, or its gateway's process is gone. No other session is ended for that.
     const tag = keys.receiptTag(owner, id);
     deps.store.giveUp(reign.node, { id, tag }, pinned.holder);
