@@ -135,7 +135,7 @@ export class Gateway {
       ...{ config, deps, primary: this.primary, marks: this.marks, metrics: this.metrics },
       ...{ active: this.#active, announcer: this.#announcer, flush: this.#flush, settler: this.#settler },
       ...{ exposure: this.#exposure, finality, memory: this.#memory, tokens: this.#tokens, keys },
-      lookUps: new LookUps(deps.store, this.primary),
+      ...{ lookUps: new LookUps(deps.store, this.primary), verdicts: this.#verdicts },
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
       losses: new Losses(deps, trackers),
     };

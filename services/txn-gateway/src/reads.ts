@@ -1,6 +1,6 @@
 // Reads near the user: which replica may serve one, and whether what it showed may be believed. Everything that is in doubt
 // goes to the primary.
-import { HighwaterError, type Offset, type Served, type TokenContent } from "@highwater/protocol";
+import { HighwaterError, type Offset, type Served } from "@highwater/protocol";
 import { type NodeReport, type ReplicaReading } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
 import { type ResultHold } from "./answers/result-memory.ts";
@@ -15,7 +15,8 @@ import { type Primary, type Reign } from "./primary.ts";
 import { sessionPrincipal } from "@highwater/service";
 import { type Committed } from "./txn/answer.ts";
 import { type Caller } from "./txn/caller.ts";
-import { type Accepted, type Place } from "./txn/request.ts";
+import { type Accepted, type Place, type PresentedToken } from "./txn/request.ts";
+import { type Verdicts, type Word } from "./trackers/verdicts.ts";
 
 export interface ReadParts {
   readonly config: Config;
@@ -24,6 +25,7 @@ export interface ReadParts {
   readonly flush: FlushHelp;
   readonly active: ActiveTransactions;
   readonly metrics: Metrics;
+  readonly verdicts: Verdicts;
 }
 
 export interface ReadFrom {
@@ -37,6 +39,10 @@ export interface NearbyRead {
 }
 
 const AUTHORITY_WAIT_MS = 200;
+/** Trackers settle what an unknown epoch has left in about a round trip to another region. */
+const GONE_WAIT_MS = 2_000;
+/** Certainly not in the history that reigns, so no read has to show it. */
+const GONE: ReadonlySet<Word> = new Set<Word>(["lost", "broken", "retried", "expired"]);
 const RETRY_MS = 200;
 
 export class Reads {
@@ -51,8 +57,8 @@ export class Reads {
     const { caller, hold } = from;
     const { primary, flush, metrics } = this.#parts;
     const { after } = place;
-    const reign = primary.reign ?? (await primary.await(AUTHORITY_WAIT_MS));
-    if (after !== null) this.#checkAfter(after, reign, caller);
+    const reign = await primary.admit(AUTHORITY_WAIT_MS);
+    if (after !== null) await this.#checkAfter(after, reign, caller);
     const replica = place.mode === "local" ? this.#replicaFor(request, reign) : null;
     if (replica === null) return null;
     const read = await this.#readOn(replica, request, after, from);
@@ -68,15 +74,22 @@ export class Reads {
     return { committed, served: this.#servedBy(replica, read) };
   }
 
-  /** A primary whose epoch is no successor of the token's may lack what the token stands for. */
-  #checkAfter(after: TokenContent, reign: Reign, { principal }: Caller): void {
-    const { primary } = this.#parts;
+  /**
+   * A primary whose epoch is no successor of the token's may lack what the token stands for. It serves the read all the same once a
+   * tracker has settled that a failover has lost that: no survivor may ever hear more of the token's epoch.
+   */
+  async #checkAfter(after: PresentedToken, reign: Reign, { principal, signal }: Caller): Promise<void> {
+    const { primary, verdicts, config } = this.#parts;
     if (after.owner !== principal.owner && !principal.scopes.has("admin"))
       throw new HighwaterError("forbidden", { detail: "`after` is another owner's token." });
     if (after.epoch === reign.epoch || primary.isAncestor(after.epoch, reign.epoch)) return;
     primary.nudge();
+    const level = Object.keys(config.topology.levels).at(-1) ?? "";
+    const word = await verdicts.ask({ token: after.text, level, limitMs: GONE_WAIT_MS, signal });
+    if (GONE.has(word)) return;
     throw new HighwaterError("epoch_changed", {
-      detail: "`after` is of an epoch that this gateway has not heard of.",
+      detail:
+        "`after` is of an epoch that is no part of the history that this gateway follows, and trackers have not settled what became of it.",
       retryAfterMs: RETRY_MS,
     });
   }
@@ -101,7 +114,7 @@ export class Reads {
   async #readOn(
     replica: NodeReport,
     request: Accepted,
-    after: TokenContent | null,
+    after: PresentedToken | null,
     { caller: { principal, signal }, hold }: ReadFrom,
   ): Promise<Extract<ReplicaReading, { kind: "read" }> | null> {
     const { deps, config, active } = this.#parts;

@@ -39,9 +39,14 @@ export interface Acknowledgement {
   readonly maxWaitMs: number;
 }
 
+/** A token that this deployment has signed, and its text, for questions to trackers. */
+export interface PresentedToken extends TokenContent {
+  readonly text: string;
+}
+
 /** Where a read may run. `local`: in the gateway's region, if what it must contain has got there. */
 export interface Place {
-  readonly after: TokenContent | null;
+  readonly after: PresentedToken | null;
   readonly mode: "primary" | "local";
 }
 
@@ -178,12 +183,12 @@ function acknowledgementOf(
   };
 }
 
-function tokenOf(text: string | undefined, { tokens }: RequestRules): TokenContent | null {
+function tokenOf(text: string | undefined, { tokens }: RequestRules): PresentedToken | null {
   if (text === undefined) return null;
   const content = openToken(text, tokens);
   if (content === undefined)
     throw new HighwaterError("invalid_token", { detail: "`after` is no token of this deployment." });
-  return content;
+  return { ...content, text };
 }
 
 function mannerFaults(request: Omit<BeginRequest, "statements" | "id">): string[] {

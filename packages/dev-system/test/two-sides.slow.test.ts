@@ -1,0 +1,127 @@
+// Goal: nothing is called lost while a decision can still keep it, and what is certainly gone is called lost by all, also where no
+// survivor has seen its epoch.
+// Method: the whole product in three regions, one system for all tests. Two replicas are promoted on two sides of a cut, and an
+// operator keeps one of them; then a region begins an epoch behind a cut and is lost with it.
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import { System } from "../src/index.ts";
+import {
+  commit,
+  createTable,
+  epochAfter,
+  eventually,
+  keysOn,
+  marksOf,
+  newId,
+  put,
+  send,
+  starve,
+  stateOf,
+  verdict,
+} from "../src/testing.ts";
+
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
+const LEVELS = ["disk", "region", "global"] as const;
+const PATIENCE_MS = 300;
+
+let system: System;
+
+before(async () => {
+  // Weaker levels get their turn soon.
+  system = await System.start({ env: { TRACKER_PUBLISH_PATIENCE_MS: String(PATIENCE_MS) } });
+  await createTable(system, EAST);
+  await commit(system.gateway(EAST).url, [put("counter", 0)], { ack: "durable", level: "global" });
+});
+
+after(() => system.close());
+
+async function metric(url: string, name: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const line = text.split("\n").find((each) => each.startsWith(`${name}{`) || each.startsWith(`${name} `));
+  assert.ok(line !== undefined, `there is no ${name}`);
+  return Number(line.slice(line.lastIndexOf(" ")));
+}
+
+it("a loss on one side of a cut is not told while the other side may be kept, and nothing runs twice", async () => {
+  const { cluster } = system;
+  const [gateway, tracker] = [system.gateway(EUROPE).url, system.tracker(EUROPE).url];
+  const { marks } = await marksOf(tracker);
+  await starve(system, EUROPE);
+  const id = newId();
+  const increment = [{ sql: "UPDATE kv SET value = value + 1 WHERE key = 'counter'" }];
+  // It waits for the node that gets nothing, and so it still waits behind the cut.
+  const waiting = send(gateway, increment, { id, ack: "durable", level: "global", maxWaitMs: 20_000 });
+  const { token = "" } = await eventually("the increment has its place", async () => {
+    const { body } = await stateOf(gateway, id);
+    return body.state === "durable" ? body : undefined;
+  });
+  await cluster.isolate(EUROPE);
+  await system.killRegion(EAST);
+  for (const side of [WEST, EUROPE]) await cluster.promote(side, { command: false, repoint: false });
+  for (const side of [WEST, EUROPE]) await epochAfter(system.tracker(side).url, marks?.epoch ?? "");
+
+  await eventually("the side that lacks it has settled it, and the patience is over", async () => {
+    const sql = "SELECT kind FROM highwater.receipt WHERE id = $1";
+    const [receipt] = await cluster.query(EUROPE, sql, [id]);
+    const oldestS = await metric(tracker, "highwater_waiting_losses_oldest_seconds");
+    return (receipt?.["kind"] === "lost" && oldestS > (2 * PATIENCE_MS) / 1_000) || undefined;
+  });
+  for (const level of LEVELS) {
+    const { verdict: word } = await verdict(tracker, token, { level, waitMs: 0 });
+    assert.ok(word === "pending" || (level === "disk" && word === "durable"), `${level}: ${word}`);
+  }
+  assert.equal((await stateOf(gateway, id)).body.state, "active");
+  const again = await send(gateway, increment, { id });
+  assert.deepEqual([again.status, again.body.code], [503, "commit_unconfirmed"]);
+  assert.equal(again.body.retry, "resolve_outcome");
+
+  await cluster.healAll();
+  await cluster.authorize(WEST, "it has more");
+  await cluster.rejoin(EUROPE);
+  const first = await waiting;
+  assert.ok([200, 202].includes(first.status), JSON.stringify(first.body));
+  for (const side of [WEST, EUROPE])
+    assert.equal((await verdict(system.tracker(side).url, token)).verdict, "durable", side);
+  const repeated = await commit(gateway, increment, { id });
+  assert.equal(repeated.replayed, true);
+  const [row] = await cluster.query(WEST, "SELECT value FROM kv WHERE key = 'counter'");
+  assert.equal(row?.["value"], 1);
+});
+
+it("what committed in an epoch that no survivor has seen is lost by its token alone", async () => {
+  const { cluster } = system;
+  await system.reviveRegion(EAST);
+  await system.ready();
+  const { marks } = await marksOf(system.tracker(EUROPE).url);
+  const known = marks?.epoch ?? "";
+  await cluster.isolate(WEST);
+  await cluster.crashBackend(WEST);
+  const unseen = (await epochAfter(system.tracker(WEST).url, known)).marks?.epoch;
+  const gateway = system.gateway(WEST).url;
+  const write = await commit(gateway, [put("unseen")]);
+  const read = await commit(gateway, [{ sql: "SELECT key FROM kv" }], { readOnly: true });
+  assert.equal(write.position.epoch, unseen);
+  assert.equal((await verdict(system.tracker(WEST).url, write.token, { level: "disk" })).verdict, "durable");
+  await system.killRegion(WEST);
+  await cluster.healAll();
+  await cluster.promote(EAST, { command: false });
+  for (const region of [EAST, EUROPE]) await epochAfter(system.tracker(region).url, known);
+  assert.ok(!(await keysOn(system, EAST)).has("unseen"));
+
+  for (const region of [EAST, EUROPE]) {
+    const after = { after: write.token, readOnly: true, isolation: "read committed" } as const;
+    const found = await commit(system.gateway(region).url, [{ sql: "SELECT key FROM kv" }], after);
+    assert.ok(!JSON.stringify(found.results).includes("unseen"), region);
+  }
+  for (const region of [EAST, EUROPE])
+    for (const { token } of [write, read])
+      for (const level of LEVELS) {
+        const found = await verdict(system.tracker(region).url, token, { level });
+        assert.equal(found.verdict, "lost", `${region}, ${level}: ${JSON.stringify(found)}`);
+      }
+  for (const region of [EAST, EUROPE]) {
+    const url = system.gateway(region).url;
+    assert.equal((await stateOf(url, write.id)).body.state, "lost", region);
+    assert.equal((await send(url, [put("unseen")], { id: write.id })).body.code, "transaction_lost", region);
+  }
+});
