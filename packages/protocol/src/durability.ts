@@ -60,9 +60,14 @@ export const EpochEventData = Type.Object(
     previous: Type.Union([Uuid, Type.Null()]),
     node: Type.String(),
     cause: Type.String(),
+    forkOffset: Type.String({
+      ...OffsetText,
+      description:
+        "Everything in the log of `previous` at or below is in this epoch's history. Transactions of `previous` above it may be missing.",
+    }),
     complete: Type.Boolean({
       description:
-        "Every transaction that was announced in the epochs before is known to the tracker that says so.",
+        "True: no transaction of `previous` can be missing without an event of its own. False: one above `forkOffset` can, if the tracker has never heard of it.",
     }),
     unlisted: Type.Integer({
       minimum: 0,

@@ -350,6 +350,7 @@ describe("an epoch", () => {
         previous: EPOCH,
         node: "east",
         cause: "promotion",
+        forkOffset: "0",
         complete: false,
         unlisted: 0,
       },

@@ -112,8 +112,8 @@ export interface Completeness {
 }
 
 export function epochEvent(record: EpochRecord, completeness: Completeness): NewEvent {
-  const { id: epoch, seq, previous, node, cause } = record;
-  const data: EpochEventData = { epoch, seq, previous, node, cause, ...completeness };
+  const { id: epoch, seq, previous, node, cause, forkOffset } = record;
+  const data: EpochEventData = { epoch, seq, previous, node, cause, forkOffset, ...completeness };
   return { key: `epoch/${epoch}`, type: "epoch.started", owner: null, data };
 }
 

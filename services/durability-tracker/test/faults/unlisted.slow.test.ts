@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { System } from "@highwater/dev-system";
 import { commitKeys, createTable, eventually, keysOn, starve, verdict } from "@highwater/dev-system/testing";
-import { type EventPage } from "@highwater/protocol";
+import { type EpochEventData, type EventPage } from "@highwater/protocol";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 
@@ -46,8 +46,10 @@ test("transactions that had left the ledger by age are told with their number an
     JSON.stringify({ data, ids }),
   );
   const epochs = await eventsOf(system, EUROPE, "epoch.started");
-  const { complete, unlisted } = epochs.at(-1)?.data as { complete: boolean; unlisted: number };
+  const { complete, unlisted, forkOffset } = epochs.at(-1)?.data as EpochEventData;
   assert.deepEqual([complete, unlisted >= 5], [false, true]);
+  for (const { body } of written)
+    assert.ok(BigInt(body.position.offset) > BigInt(forkOffset), "what is gone is above what was kept");
   assert.deepEqual(await keysOn(system, EUROPE), new Set());
   assert.deepEqual(
     await eventsOf(system, EUROPE, "transaction.lost"),

@@ -156,6 +156,7 @@ test("an endpoint gets what is its owner's, of its types, and passes its filter"
     previous: null,
     node: "us-east",
     cause: "first",
+    forkOffset: "0",
     complete: true,
     unlisted: 0,
   };
