@@ -439,6 +439,26 @@ test("expired is the answer where no receipt is kept, but not to a promise", () 
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "durable", "durable", "expired"]);
 });
 
+test("a promise that was broken is not durable again when its verdict has left the ledger and its receipt has expired", () => {
+  const it = promised(80);
+  it.reign(first, promoted);
+  it.answer(75);
+  everywhere(it, 100);
+  assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "broken", "broken", "lost"]);
+  it.sleep(it.state.config.keepVerdictMs);
+  assert.equal(it.state.entries.size, 0);
+  it.present(1, 1, 80);
+  it.answer(95, { 1: { kind: "expired" } });
+  assert.deepEqual(verdicts(it, 1, 1, 80), ["expired", "expired", "expired", "expired"]);
+});
+
+test("a promise about a place that the history cannot have is not kept by an expired receipt", () => {
+  const it = promised(80);
+  it.reign(first, { ...promoted, forkLimit: "70" });
+  it.answer(75, { 1: { kind: "expired" } });
+  assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "expired", "expired", "expired"]);
+});
+
 test("publication waits for the strongest level that the survivors can reach, and gives way after a while", () => {
   const it = new Driven();
   it.reign(first);

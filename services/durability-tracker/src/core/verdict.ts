@@ -121,8 +121,10 @@ export function judgeEntry(state: TrackerState, entry: Entry, level: string): Ju
         needsProof: false,
       };
     }
-    case "expired":
-      return { ...plain, verdict: wasDurable ? "durable" : "expired", rule: "R9 expired", place: origin };
+    case "expired": {
+      const verdict = wasDurable && isStillPromised(state, entry, level) ? "durable" : "expired";
+      return { ...plain, verdict, rule: "R9 expired", place: origin };
+    }
     case "unknown":
       return { ...plain, verdict: "unknown", rule: "R10 unknown id", place: origin };
     case "pending": {
@@ -138,6 +140,19 @@ export function judgeEntry(state: TrackerState, entry: Entry, level: string): Ju
       // What was durable may turn out to be broken: while it is being looked up, nothing is said.
       return { ...plain, verdict: "pending", rule: "R5 being proven", place: origin };
   }
+}
+
+/**
+ * A promise that the ledger has held since the attempt was announced binds, unless the level's promises of this part of the log are
+ * broken. A token alone shows no more than that a mark passed its place: its loss may have been told, and have left the ledger.
+ */
+function isStillPromised(state: TrackerState, { announced, origin }: Entry, level: string): boolean {
+  if (!announced || origin === null) return false;
+  const rule = state.config.levels.find(({ name }) => name === level)?.rule;
+  if (rule === undefined || !isCovered(state, rule, origin.epoch)) return true;
+  if (state.brokenPromises.has(`${origin.epoch}/${level}`)) return false;
+  const limit = state.ancestry.find(({ previous }) => previous === origin.epoch)?.forkLimit ?? null;
+  return limit === null || origin.offset <= BigInt(limit);
 }
 
 /** Pending or durable by the marks of the place's epoch, in which it is known to be part of the history. */
