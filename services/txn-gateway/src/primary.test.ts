@@ -206,6 +206,7 @@ test("beginning an epoch is left to the trackers while one of them can be reache
 test("the time is the primary's, and goes on between its reports", async () => {
   const { primary, nodes, clock } = makePrimary();
   assert.equal(primary.serverNowMs(), clock.wallMs());
+  assert.equal(primary.knownServerMs(), null, "the host's own clock may be wrong, so no id is refused by it");
   nodes.set("a", report("a", [record(EPOCH_A, 1)]));
   nodes.set("b", report("b", [record(EPOCH_A, 1)], { role: "replica", current: null, serverTimeMs: 5 }));
   primary.start();
@@ -215,6 +216,7 @@ test("the time is the primary's, and goes on between its reports", async () => {
   assert.equal(primary.serverNowMs(), 1_800_000_060_000);
   await clock.advance(20 * 60_000);
   assert.equal(primary.serverNowMs(), clock.wallMs(), "an old reading is not trusted");
+  assert.equal(primary.knownServerMs(), null);
 });
 
 test("a reign ends with the lease at the moment a request starts, whatever has become of the timers", async () => {

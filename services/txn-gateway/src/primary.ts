@@ -194,9 +194,14 @@ export class Primary {
 
   /** The primary's clock, or this host's while the primary's is not known. */
   serverNowMs(): number {
+    return this.knownServerMs() ?? this.#clock.wallMs();
+  }
+
+  /** The primary's clock; null while it is not known. */
+  knownServerMs(): number | null {
     const nowMs = this.#clock.monotonicMs();
     const heard = this.#serverTime;
-    if (heard === null || nowMs - heard.atMs > SERVER_TIME_VALID_MS) return this.#clock.wallMs();
+    if (heard === null || nowMs - heard.atMs > SERVER_TIME_VALID_MS) return null;
     return heard.serverMs + (nowMs - heard.atMs);
   }
 

@@ -163,7 +163,7 @@ export class Transactions {
     const { id, ack, readOnly } = request;
     const { owner } = caller.principal;
     checkIdWindow(id, {
-      nowMs: primary.serverNowMs(),
+      nowMs: primary.knownServerMs(),
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });

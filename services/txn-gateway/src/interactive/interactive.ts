@@ -99,7 +99,7 @@ export class Interactive {
     }
     const { config, primary } = this.#parts;
     checkIdWindow(id, {
-      nowMs: primary.serverNowMs(),
+      nowMs: primary.knownServerMs(),
       retentionMs: config.retentionMs,
       futureMs: config.idFutureMs,
     });

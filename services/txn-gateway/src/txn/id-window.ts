@@ -2,23 +2,24 @@
 import { HighwaterError, type TxnId, txnTimestampMs } from "@highwater/protocol";
 
 export interface IdWindow {
-  /** The server's clock. */
-  readonly nowMs: number;
+  /** The server's clock. Null: it is not known, and the store decides. */
+  readonly nowMs: number | null;
   readonly retentionMs: number;
   readonly futureMs: number;
 }
 
 /** Throws `id_expired` or `id_out_of_window`. */
-export function checkIdWindow(id: TxnId, window: IdWindow): void {
+export function checkIdWindow(id: TxnId, { nowMs, retentionMs, futureMs }: IdWindow): void {
+  if (nowMs === null) return;
   const at = txnTimestampMs(id);
-  if (at < window.nowMs - window.retentionMs)
+  if (at < nowMs - retentionMs)
     throw new HighwaterError("id_expired", {
       detail: "The id is older than receipts are kept, so nobody can tell whether it has been used.",
       transactionId: id,
     });
-  if (at > window.nowMs + window.futureMs)
+  if (at > nowMs + futureMs)
     throw new HighwaterError("id_out_of_window", {
-      detail: `The time inside the id is ${String(Math.round((at - window.nowMs) / 1000))} s ahead of the server's clock.`,
+      detail: `The time inside the id is ${String(Math.round((at - nowMs) / 1000))} s ahead of the server's clock.`,
       transactionId: id,
     });
 }
