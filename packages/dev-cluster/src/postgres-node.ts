@@ -36,6 +36,8 @@ export interface PostgresNodeOptions {
   binaries: Binaries;
   identity: Identity | undefined;
   settings: Readonly<Record<string, string>>;
+  /** Of the server, beside serverEnvironment(). */
+  environment: Readonly<Record<string, string>>;
   onProcessChange: () => void;
 }
 
@@ -229,7 +231,7 @@ export class PostgresNode {
 
   async #startOnce(): Promise<void> {
     if (!(await isPortFree(this.port))) throw this.#portInUse();
-    const { binaries, identity } = this.#options;
+    const { binaries, identity, environment } = this.#options;
     const log = await open(this.logFile, "a");
     const logStart = (await log.stat()).size;
     if (this.#isDestroyed) {
@@ -241,7 +243,7 @@ export class PostgresNode {
       stdio: ["ignore", log.fd, log.fd],
       // Its own group: Ctrl-C in a terminal must not reach the servers before the supervisor decides.
       detached: true,
-      env: serverEnvironment(),
+      env: { ...serverEnvironment(), ...environment },
       ...identity,
     });
     const spawned = once(child, "spawn");

@@ -18,6 +18,8 @@ export interface ClusterOptions {
   roundTripMs?: Readonly<Record<string, number>>;
   /** Extra postgresql.conf settings for every node. */
   settings?: Readonly<Record<string, string>>;
+  /** The file of findFaketime(): the servers' wall clocks can then be set, by the ids of their nodes. */
+  wallClocks?: string;
   /** Leaves the folder behind, for debugging. */
   keepDir?: boolean;
   /** How long until the primary is writable and every replica streams. Default 60 s. */

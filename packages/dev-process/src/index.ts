@@ -4,6 +4,7 @@ import { constants } from "node:os";
 import { basename } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
+export { unpackDebian } from "./debian.ts";
 export { eventually } from "./eventually.ts";
 export { TemporaryFolder } from "./folder.ts";
 export { processesWith } from "./leftovers.ts";

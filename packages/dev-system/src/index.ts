@@ -358,8 +358,10 @@ export class System implements AsyncDisposable {
   }
 
   async #start(options: Omit<ServiceOptions, "logFile" | "startTimeoutMs">): Promise<ServiceProcess> {
+    const clock = await this.cluster.clocks?.environment(options.name);
     const started = await ServiceProcess.start({
       ...options,
+      env: { ...options.env, ...clock },
       logFile: join(this.cluster.dir, "services", `${options.name}.log`),
       startTimeoutMs: START_TIMEOUT_MS,
     });
