@@ -6,9 +6,15 @@ import { isClean } from "./report.ts";
 
 await runCommand({
   rate: 60,
-  // Every second seed asks the replicas themselves, every third one has API keys.
+  // Every second seed asks the replicas themselves, every third one has API keys, every fourth one (from 1 on) clocks that can be
+  // set, and every fifth one forgets within seconds.
   startRig: ({ only, seed }) =>
-    startThreeRegions(only, { asksReplicas: seed % 2 === 0, hasKeys: seed % 3 === 0 }),
+    startThreeRegions(only, {
+      asksReplicas: seed % 2 === 0,
+      hasKeys: seed % 3 === 0,
+      hasClocks: seed % 4 === 1,
+      forgets: seed % 5 === 0,
+    }),
   tell: (text) => {
     console.log(text);
   },

@@ -1,6 +1,6 @@
 // The nemesis's part of the history, and how often it did what.
 import { closeSync, openSync, writeSync } from "node:fs";
-import { type Failure, type Fault, type HistoryRecord } from "@highwater/checker";
+import { type Failure, type Fault, type HistoryRecord, type WrongClock } from "@highwater/checker";
 import { type FaultLog } from "./parts.ts";
 
 export class FaultFile implements FaultLog {
@@ -30,6 +30,10 @@ export class FaultFile implements FaultLog {
     if (fault.error === null) this.#counts.set(fault.kind, (this.#counts.get(fault.kind) ?? 0) + 1);
     else this.#failed.push(`${fault.kind} (${fault.target}): ${fault.error}`);
     this.#write({ type: "fault", ...fault });
+  }
+
+  clock(clock: Omit<WrongClock, "type">): void {
+    this.#write({ type: "clock", ...clock });
   }
 
   failure(failure: Omit<Failure, "type">): void {

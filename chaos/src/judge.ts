@@ -17,6 +17,7 @@ export interface Judgement {
   readonly durable: number;
   readonly lost: number;
   readonly broken: number;
+  readonly expired: number;
   readonly unknown_resolved: number;
   readonly unanswered: number;
   readonly pending: number;

@@ -1,5 +1,5 @@
 // What a run is made of, and what its parts know of each other: a system under test, a workload, a nemesis.
-import { type Failure, type Fault, type FinalState } from "@highwater/checker";
+import { type Failure, type Fault, type FinalState, type WrongClock } from "@highwater/checker";
 
 /** A region's services as a client sees them, nearest first; links to other regions are delayed and can be cut. */
 export interface Endpoint {
@@ -8,6 +8,9 @@ export interface Endpoint {
   readonly tracker: string;
 }
 
+/** Of services that are not configured otherwise: no run is so long. */
+export const USUAL_RETENTION_MS = 86_400_000;
+
 /** What the workload needs of the system. */
 export interface Target {
   readonly regions: readonly string[];
@@ -15,6 +18,8 @@ export interface Target {
   readonly trackers: Readonly<Record<string, string>>;
   /** As seen from a region, by clients that are there. */
   endpoints(from: string): Promise<readonly Endpoint[]>;
+  /** How long the services keep receipts. */
+  readonly retentionMs: number;
   /** With which clients ask, if the services ask for one. */
   readonly apiKey?: string;
   /** As superuser on the application's database of a node, past all services. */
@@ -55,5 +60,6 @@ export interface Workload {
 /** Where the nemesis writes what it does. */
 export interface FaultLog {
   fault(fault: Omit<Fault, "type">): void;
+  clock(clock: Omit<WrongClock, "type">): void;
   failure(failure: Omit<Failure, "type">): void;
 }

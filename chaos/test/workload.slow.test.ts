@@ -17,7 +17,7 @@ import { System } from "@highwater/dev-system";
 import { nowMs } from "../src/clock.ts";
 import { FaultFile } from "../src/fault-log.ts";
 import { judge } from "../src/judge.ts";
-import { type FaultLog, type Target, type Workload } from "../src/parts.ts";
+import { type FaultLog, type Target, USUAL_RETENTION_MS, type Workload } from "../src/parts.ts";
 import { startWorkload } from "../src/workload/index.ts";
 
 const [HOME, LEVELS] = ["us-east", ["disk", "region", "global"]];
@@ -28,6 +28,7 @@ const CUT_OFF_MS = 300;
 function targetOf(system: System): Target {
   return {
     regions: system.regions,
+    retentionMs: USUAL_RETENTION_MS,
     trackers: Object.fromEntries(system.regions.map((region) => [region, system.tracker(region).url])),
     endpoints: (from) => system.endpoints(from),
     query: (node, sql) => system.cluster.query(node, sql),

@@ -9,6 +9,7 @@ import { Deck } from "./deck.ts";
 import { type LevelRule } from "./kept.ts";
 import { Random } from "./random.ts";
 import { type Scenario } from "./scenario.ts";
+import { NODE_CLOCKS, SERVICE_CLOCKS } from "./scenarios/clocks.ts";
 import { FAILOVER } from "./scenarios/failover.ts";
 import { HISTORIES } from "./scenarios/histories.ts";
 import { PRIMARY_IN_PLACE, REPLICA_IN_PLACE } from "./scenarios/in-place.ts";
@@ -31,11 +32,11 @@ interface Lane {
 export const LANES: readonly Lane[] = [
   {
     name: "nodes",
-    scenarios: [...PRIMARY_IN_PLACE, ...REPLICA_IN_PLACE, ...FAILOVER, ...HISTORIES],
+    scenarios: [...PRIMARY_IN_PLACE, ...REPLICA_IN_PLACE, ...FAILOVER, ...HISTORIES, ...NODE_CLOCKS],
     calm: [800, 3_500],
   },
   { name: "network", scenarios: NETWORK, calm: [800, 5_000] },
-  { name: "services", scenarios: SERVICES, calm: [800, 5_000] },
+  { name: "services", scenarios: [...SERVICES, ...SERVICE_CLOCKS], calm: [800, 5_000] },
 ];
 
 export interface ThreeRegionOptions extends NemesisOptions {
@@ -85,7 +86,7 @@ export class ThreeRegionNemesis implements Nemesis {
     const found: Scenario[] = [];
     for (const scenario of scenarios) {
       if (only !== undefined && !only.includes(scenario.kind)) continue;
-      const why = (await scenario.impossible?.()) ?? null;
+      const why = (await scenario.impossible?.(this.#world)) ?? null;
       if (why === null) found.push(scenario);
       else say(`${scenario.kind} is left out: ${why}`);
     }

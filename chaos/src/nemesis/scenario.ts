@@ -15,6 +15,6 @@ export interface Scenario extends Card {
   /** What it needs for itself. Everything else goes on beside it, faults included. */
   readonly needs: readonly Resource[];
   /** Why it cannot be done on this machine; null if it can. */
-  readonly impossible?: () => Promise<string | null>;
+  readonly impossible?: (world: World) => Promise<string | null>;
   run(stage: Stage): Promise<void>;
 }

@@ -1,7 +1,9 @@
 // The system that `make chaos` breaks: three regions with a database node, a gateway and a tracker each, on our own cluster.
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { findFaketime } from "@highwater/dev-cluster";
 import { System } from "@highwater/dev-system";
+import { USUAL_RETENTION_MS } from "../parts.ts";
 import { type Rig } from "../system.ts";
 import { type LevelRule } from "./kept.ts";
 import { ThreeRegionNemesis } from "./nemesis.ts";
@@ -18,6 +20,16 @@ const ENVIRONMENT = {
   TRACKER_INTENT_PATIENCE_MS: "20000",
 };
 
+const SHORT_RETENTION_MS = 40_000;
+
+/** Receipts, ids and events expire within the run, several times over. */
+const FORGETS = {
+  HIGHWATER_RETENTION_MS: String(SHORT_RETENTION_MS),
+  TRACKER_MAINTAIN_MS: "2000",
+  TRACKER_EVENTS_KEEP_MS: "45000",
+  TRACKER_KEEP_DURABLE_MS: "20000",
+};
+
 const KEYS = {
   ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys" },
   HIGHWATER_INTERNAL_SECRET: randomBytes(32).toString("hex"),
@@ -31,17 +43,24 @@ interface ThreeRegions {
   readonly asksReplicas?: boolean;
   /** Services authenticate their clients. */
   readonly hasKeys?: boolean;
+  /** Services keep for seconds what they keep for a day or a week. */
+  readonly forgets?: boolean;
+  /** The wall clocks of services and nodes can be set. */
+  readonly hasClocks?: boolean;
 }
 
 export async function startThreeRegions(
   only?: readonly string[],
-  { mutant, asksReplicas = false, hasKeys = false }: ThreeRegions = {},
+  { mutant, asksReplicas = false, hasKeys = false, forgets = false, hasClocks = false }: ThreeRegions = {},
 ): Promise<Rig> {
+  const wallClocks = hasClocks ? findFaketime() : undefined;
   const system = await System.start({
+    ...(wallClocks !== undefined && { cluster: { wallClocks } }),
     levels: RULES,
     env: {
       ...ENVIRONMENT,
       ...(hasKeys && KEYS),
+      ...(forgets && FORGETS),
       ...(mutant !== undefined && { NODE_OPTIONS: `--import=${MUTATE}`, HIGHWATER_MUTANT: mutant }),
     },
     hasTrackerLinks: true,
@@ -56,6 +75,7 @@ export async function startThreeRegions(
         regions,
         trackers: Object.fromEntries(regions.map((region) => [region, system.tracker(region).url])),
         endpoints: (from) => system.endpoints(from),
+        retentionMs: forgets ? SHORT_RETENTION_MS : USUAL_RETENTION_MS,
         query: (node, sql) => cluster.query(node, sql),
         ...key,
       },

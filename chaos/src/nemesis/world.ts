@@ -77,6 +77,10 @@ export class World {
     return this.node(id).region;
   }
 
+  clockWas(clock: Parameters<FaultLog["clock"]>[0]): void {
+    this.#log.clock(clock);
+  }
+
   /** The node's own history goes on: whatever was on its disk is there. */
   wentOnInPlace(kind: string): void {
     this.#log.failure({ atMs: nowMs(), kind, node: this.primary, kept: Object.keys(this.rules) });

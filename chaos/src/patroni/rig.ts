@@ -1,5 +1,6 @@
 // What `make chaos-patroni` runs on: the product beside Patroni with settings that keep every promise, or with settings that
 // do not, of which the product has to say so.
+import { USUAL_RETENTION_MS } from "../parts.ts";
 import { type Rig } from "../system.ts";
 import { PATRONI_FAULTS, type PatroniFault } from "./faults.ts";
 import { LAGGARD_FAULTS } from "./laggards.ts";
@@ -46,6 +47,7 @@ export async function startPatroniRig(mode: Mode, only?: readonly string[]): Pro
     system: {
       target: {
         regions: system.regions,
+        retentionMs: USUAL_RETENTION_MS,
         trackers: Object.fromEntries(
           system.regions.map((region) => [region, system.service(region, "tracker").url]),
         ),

@@ -7,6 +7,7 @@ import { askNowAndThen, RecentTokens } from "./asker.ts";
 import { credential, useApiKey } from "./credential.ts";
 import { InteractiveActor } from "./interactive-actor.ts";
 import { Journal } from "./journal.ts";
+import { Late } from "./late.ts";
 import { listen } from "./listener.ts";
 import { type ClientOptions } from "./messages.ts";
 import { type Actor, type Shared } from "./parts.ts";
@@ -55,9 +56,12 @@ export class Client {
     useApiKey(options.apiKey);
     this.#journal = new Journal(options.dir, `client-${options.name}`);
     const promises = new Promises(this.#journal);
+    const reruns = new Reruns(onFailure);
+    const { retentionMs, endpoints } = options;
+    const { signal } = this.#arrivals;
     this.#shared = {
-      ...{ journal: this.#journal, promises, endpoints: options.endpoints },
-      reruns: new Reruns(onFailure),
+      ...{ journal: this.#journal, promises, endpoints, reruns },
+      late: new Late({ retentionMs, reruns, signal, random: this.#random("late") }),
       resolver: new Resolver({ journal: this.#journal, promises, onFailure }),
       recent: new RecentTokens(),
       isStopping: () => this.#arrivals.signal.aborted,
@@ -77,7 +81,8 @@ export class Client {
     this.#beside.push(this.#arrive());
     for (const tracker of listenTo)
       this.#beside.push(listen({ journal, tracker, level: usualLevel(levels), levels, signal }));
-    const { recent } = this.#shared;
+    const { recent, late } = this.#shared;
+    this.#beside.push(late.run());
     const asker = { journal, recent, random: this.#random("asker"), levels, trackers };
     this.#beside.push(askNowAndThen({ ...asker, signal: this.#arrivals.signal }));
     for (const running of this.#beside) running.catch(this.#onFailure);

@@ -29,6 +29,7 @@ export async function places(options: WorkloadOptions): Promise<ClientOptions[]>
         levels,
         trackers,
         apiKey: target.apiKey,
+        retentionMs: target.retentionMs,
       },
       rate: rate / regions.length,
       endpoints: await target.endpoints(region),

@@ -28,6 +28,7 @@ export async function readFinalState(
     inserted: await read("inserted"),
     transfers: await read("transfers"),
     receipts: await read("receipts"),
+    expiry: await read("expiry"),
     epochs: [
       ...own.map((epoch) => ({ ...epoch, reigned: true })),
       // What is in no history that counts has chosen none.

@@ -21,7 +21,7 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
   useApiKey(target.apiKey);
   const journal = new Journal(dir, "workload");
   journal.write({
-    ...{ type: "scenario", format: 1, seed, levels },
+    ...{ type: "scenario", format: 1, seed, levels, retentionMs: target.retentionMs },
     bank: { accounts: ACCOUNTS, balance: BALANCE },
   });
   await createTables({ endpoints: await target.endpoints(home), level, journal });

@@ -16,6 +16,7 @@ export interface ClientOptions {
   /** Weakest first. */
   readonly levels: readonly Level[];
   readonly apiKey: string | undefined;
+  readonly retentionMs: number;
   /** Transactions a second of this process. */
   readonly rate: number;
   /** As seen from where this process is, nearest first. */

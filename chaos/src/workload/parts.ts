@@ -3,6 +3,7 @@ import { type Endpoint } from "../parts.ts";
 import { type Journal } from "./journal.ts";
 import { type Promises } from "./promises.ts";
 import { type RecentTokens } from "./asker.ts";
+import { type Late } from "./late.ts";
 import { type Reruns } from "./reruns.ts";
 import { type Resolver } from "./resolver.ts";
 
@@ -10,6 +11,7 @@ export interface Shared {
   readonly journal: Journal;
   readonly promises: Promises;
   readonly reruns: Reruns;
+  readonly late: Late;
   readonly resolver: Resolver;
   readonly recent: RecentTokens;
   /** Nearest first. */

@@ -34,6 +34,9 @@ export const FINAL_QUERIES = {
     FROM chaos_transfer`,
   receipts: `SELECT coalesce(json_agg(json_build_object('txn', id, 'kind', kind, 'epoch', epoch)), '[]')::text AS data
     FROM highwater.receipt`,
+  /** After the receipts: those that expire between the two are there, and called expired. */
+  expiry: `SELECT json_build_object('expiredBeforeMs', extract(epoch FROM expired_before) * 1000, 'readAtMs', extract(epoch FROM clock_timestamp()) * 1000)::text AS data
+    FROM highwater.retention`,
   epochs: `SELECT coalesce(json_agg(json_build_object('id', id, 'seq', seq, 'previous', previous, 'node', node, 'commanded', command IS NOT NULL) ORDER BY seq), '[]')::text AS data
     FROM highwater.epoch WHERE start_offset IS NOT NULL`,
 } as const;

@@ -24,6 +24,7 @@ const UNAVAILABLE_PAUSE_MS = 400;
 /** So often a session waits for everything that it has done at once. */
 const SESSION_WAIT_EVERY = 12;
 const SESSION_TXNS_MAX = 50;
+const SENT_LATE = 0.1;
 
 export interface SdkActorOptions {
   readonly shared: Shared;
@@ -110,6 +111,8 @@ export class SdkActor implements Actor {
       });
     }
     if (outcome.outcome === "lost") this.#onLost(plan, txn);
+    if (outcome.outcome === "committed" && !readOnly && this.#options.random.chance(SENT_LATE))
+      shared.late.add(() => this.#resend(plan, txn));
     const isForAgain = outcome.outcome === "aborted" && error?.retry === "transaction";
     return { txn, outcome, token: transaction?.token ?? null, isForAgain };
   }
@@ -149,15 +152,15 @@ export class SdkActor implements Actor {
     if (plan.onLost === "resend" && !plan.readOnly) reruns.add(() => this.#resend(plan, txn));
   }
 
-  /** Wrongly sends the id of what was lost once more. Whatever is said of it now is one more word about it. */
+  /** Sends an id once more that was committed, and may be lost. Whatever is said of it now is one more word about it. */
   async #resend(plan: Plan, txn: TxnId): Promise<void> {
     const { journal, promises } = this.#options.shared;
     const { outcome, transaction } = await this.#sender(plan, txn, false)();
     if (transaction !== undefined) promises.watch(transaction, { txn, levels: [plan.level] });
-    else if (outcome.outcome === "lost")
+    else if (outcome.outcome === "lost" || outcome.error === "id_expired")
       journal.told({
-        ...{ txn, level: plan.level, verdict: "lost", by: "promise" },
-        ...{ tracker: null, attempt: null, rule: "resent" },
+        ...{ txn, level: plan.level, verdict: outcome.outcome === "lost" ? "lost" : "expired" },
+        ...{ by: "promise", tracker: null, attempt: null, rule: "resent" },
       });
   }
 

@@ -96,6 +96,10 @@ async function ask(
     journal.resolved({ txn, outcome: found.outcome, position: found.position });
     return { token: found.token };
   }
+  if (state?.state === "expired") {
+    journal.resolved({ txn, outcome: "expired", position: null });
+    return { token: undefined };
+  }
   if (state?.state === "unknown") open.unheardSinceMs ??= performance.now();
   else open.unheardSinceMs = undefined;
   const { unheardSinceMs } = open;

@@ -6,6 +6,7 @@ import { type HistoryRecord } from "./history.ts";
 import { type History, isAborted, isAcknowledged } from "./model.ts";
 import { Orders } from "./orders.ts";
 import { type Counts, type Report } from "./report.ts";
+import { judgeExpiry } from "./rules/expiry.ts";
 import { judgeFate } from "./rules/fate.ts";
 import { judgeFreshness } from "./rules/freshness.ts";
 import { judgeOnce } from "./rules/once.ts";
@@ -31,6 +32,7 @@ export function judge(history: History, tornLines: number): Report {
   const excuses = new Excuses(history);
   const orders = new Orders(history);
   judgeFate(history, verdicts, excuses, findings);
+  judgeExpiry(history, findings);
   judgePresence(history, findings);
   judgeOnce(history, findings);
   judgeOrders(history, orders, findings);
@@ -66,6 +68,7 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
       durable: 0,
       lost: 0,
       broken: 0,
+      expired: 0,
     },
     ...{ unknownResolved: 0, unanswered: 0, pending: 0, promisesBroken: 0, reads: 0, words: 0 },
   };
@@ -81,6 +84,7 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
     if (isAborted(transaction)) counts.aborted += 1;
     if (finals.includes("lost") || wasLost) counts.lost += 1;
     if (finals.includes("broken")) counts.broken += 1;
+    if (finals.includes("expired") || resolution?.outcome === "expired") counts.expired += 1;
     const isUnresolved = resolution?.outcome === "unresolved";
     if (answer?.outcome === "unknown" && resolution !== null && !isUnresolved) counts.unknownResolved += 1;
     if (answer === null && resolution === null) counts.unanswered += 1;

@@ -1,6 +1,7 @@
 // Puts the records of a history together and refuses what contradicts itself as a record. Judges nothing.
 import { inferAttempts } from "./attempts.ts";
 import { EpochTree } from "./epochs.ts";
+import { restoreReceipts } from "./expiry.ts";
 import { HistoryError, type Origin } from "./faults.ts";
 import {
   type Answer,
@@ -15,6 +16,7 @@ import {
   type Resolution,
   type Scenario,
   type Told,
+  type WrongClock,
 } from "./history.ts";
 import { Lists, type ListView } from "./lists.ts";
 import { type History, type Transaction } from "./model.ts";
@@ -33,6 +35,7 @@ export class Gathering {
   readonly #writers = new Map<number, Transaction>();
   readonly #lists = new Lists();
   readonly #faults: Fault[] = [];
+  readonly #clocks: WrongClock[] = [];
   readonly #failures: Waiting<Failure>[] = [];
   readonly #early: Waiting<Answer | Resolution>[] = [];
   readonly #told: Told[] = [];
@@ -73,6 +76,9 @@ export class Gathering {
       case "fault":
         this.#faults.push(record);
         break;
+      case "clock":
+        this.#clocks.push(record);
+        break;
       case "failure":
         this.#failures.push({ record, origin });
         break;
@@ -111,6 +117,7 @@ export class Gathering {
       byId: this.#byId,
       writers: this.#writers,
       faults: this.#faults,
+      clocks: this.#clocks,
       failures: this.#failures.map(({ record }) => record).sort((one, other) => one.atMs - other.atMs),
       undone: this.#undone.map(({ level, epoch, from, to }) => {
         return { level: scenario.levels.indexOf(level), epoch, from: BigInt(from), to: BigInt(to) };
@@ -126,6 +133,7 @@ export class Gathering {
       firstSeen: this.#firstSeen(),
     };
     inferAttempts(history);
+    restoreReceipts(history);
     return history;
   }
 
@@ -135,7 +143,7 @@ export class Gathering {
     const transaction: Transaction = {
       index: this.#transactions.length,
       ...{ invocation, answer: null, resolution: null, words: [], reads: [], sums: [], receipt: null },
-      ...{ readIn: null, attempts: [], isInferred: false, seenIn: new Set<EpochId>() },
+      ...{ readIn: null, attempts: [], isInferred: false, isForgotten: false, seenIn: new Set<EpochId>() },
     };
     this.#text(txn);
     for (const operation of invocation.operations) {

@@ -21,6 +21,8 @@ export interface Scenario {
   readonly crashOnly?: readonly Level[];
   /** Accounts `0` to `accounts - 1` have had so much each at the start. Transfers keep the sum. */
   readonly bank: { readonly accounts: number; readonly balance: number };
+  /** How long receipts are kept after the time inside the id. Without it nothing may expire in the run. */
+  readonly retentionMs?: number;
 }
 
 /**
@@ -83,8 +85,8 @@ export interface Resolution {
   readonly type: "resolution";
   readonly atMs: number;
   readonly txn: TxnId;
-  /** `never`: it has not run and never will. `unresolved`: the service did not say in time. */
-  readonly outcome: "committed" | "aborted" | "lost" | "never" | "unresolved";
+  /** `never`: it has not run and never will. `expired`: its id is too old to tell. `unresolved`: the service did not say in time. */
+  readonly outcome: "committed" | "aborted" | "lost" | "never" | "expired" | "unresolved";
   readonly position: { readonly epoch: EpochId; readonly offset: string } | null;
 }
 
@@ -136,6 +138,17 @@ export interface Fault {
   readonly error: string | null;
 }
 
+/** A wall clock that was wrong: by so much from one time to the other. */
+export interface WrongClock {
+  readonly type: "clock";
+  readonly atMs: number;
+  readonly untilMs: number;
+  readonly of: "database" | "service";
+  /** As `us-east`, `tracker-us-east`. */
+  readonly name: string;
+  readonly offMs: number;
+}
+
 /**
  * The history that counts may have changed: a crash, a promotion, a restore. `kept`: the levels whose promises this failure
  * covers and whoever decided respected; at every other one promises may be broken.
@@ -170,6 +183,13 @@ export interface FinalState {
     readonly kind: "commit" | "aborted" | "lost";
     readonly epoch: EpochId;
   }[];
+  /** Which receipts had expired when these were read. In milliseconds since 1970, as the time inside an id. */
+  readonly expiry?: {
+    /** Receipts of ids from before this time are dropped. */
+    readonly expiredBeforeMs: number;
+    /** The time of the reading. */
+    readonly readAtMs: number;
+  };
   /** The table of epochs in this history, oldest first; after it epochs that only other nodes or trackers know of. */
   readonly epochs: readonly {
     readonly id: EpochId;
@@ -184,4 +204,13 @@ export interface FinalState {
 }
 
 export type HistoryRecord =
-  Scenario | Invocation | Answer | Resolution | Told | BrokenRange | Fault | Failure | FinalState;
+  | Scenario
+  | Invocation
+  | Answer
+  | Resolution
+  | Told
+  | BrokenRange
+  | Fault
+  | WrongClock
+  | Failure
+  | FinalState;

@@ -10,6 +10,7 @@ import {
   type Resolution,
   type Scenario,
   type Told,
+  type WrongClock,
 } from "./history.ts";
 import { type ListView } from "./lists.ts";
 
@@ -57,6 +58,8 @@ export interface Transaction {
   readonly sums: number[];
   /** The receipt in the final state. */
   receipt: FinalState["receipts"][number] | null;
+  /** In the final state nothing can tell whether it is there: it writes nothing, and its receipt has expired if it had one. */
+  isForgotten: boolean;
   /** The epoch in which its reads were made; null if there are none, or nobody knows. */
   readIn: EpochId | null;
   /** Epochs in which it has committed, as far as anybody knows: more than one if a lost id ran again. */
@@ -75,6 +78,7 @@ export interface History {
   /** Who writes a value, to a list or to the set. */
   readonly writers: ReadonlyMap<number, Transaction>;
   readonly faults: readonly Fault[];
+  readonly clocks: readonly WrongClock[];
   readonly failures: readonly Failure[];
   readonly undone: readonly UndoneRange[];
   readonly final: FinalState;
@@ -175,9 +179,12 @@ export function externalLength(transaction: Transaction, read: ListRead): number
   return Math.max(0, read.length - ownBefore(transaction, read.key, read.operation));
 }
 
-/** Whether the attempt is in the final state; null for one that only reads, which leaves nothing there. */
-export function isPresent({ invocation, receipt }: Transaction, attempt: EpochId | null): boolean | null {
-  if (invocation.readOnly) return null;
+/** Whether the attempt is in the final state; null for one that only reads, or was forgotten: that leaves nothing there. */
+export function isPresent(
+  { invocation, receipt, isForgotten }: Transaction,
+  attempt: EpochId | null,
+): boolean | null {
+  if (invocation.readOnly || isForgotten) return null;
   return receipt?.kind === "commit" && (attempt === null || receipt.epoch === attempt);
 }
 

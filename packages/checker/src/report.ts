@@ -12,6 +12,8 @@ export interface Counts {
   readonly durable: number;
   readonly lost: number;
   readonly broken: number;
+  /** Too old to tell: a final verdict at the strongest level, or an outcome that was unknown. */
+  readonly expired: number;
   /** Unknown answers of which the service has said what became of them. */
   readonly unknownResolved: number;
   /** Without an answer: their client was killed. */
@@ -55,6 +57,7 @@ export function toJson(report: Report): string {
     durable: counts.durable,
     lost: counts.lost,
     broken: counts.broken,
+    expired: counts.expired,
     unknown_resolved: counts.unknownResolved,
     unanswered: counts.unanswered,
     pending: counts.pending,
@@ -79,7 +82,7 @@ export function toText(report: Report): string {
   const { counts, violations } = report;
   const lines = [
     `seed ${String(report.seed)}: ${String(counts.committed)} of ${String(counts.invoked)} transactions committed, ${String(counts.readOnly)} of them only read`,
-    `  at the strongest level: ${String(counts.durable)} durable, ${String(counts.lost)} lost, ${String(counts.broken)} broken`,
+    `  at the strongest level: ${String(counts.durable)} durable, ${String(counts.lost)} lost, ${String(counts.broken)} broken, ${String(counts.expired)} expired`,
     `  ${String(counts.aborted)} aborted, ${String(counts.unknownResolved)} unknown and resolved, ${String(counts.unanswered)} without an answer, ${String(counts.pending)} pending`,
     `  promises broken: ${String(counts.promisesBroken)}, by ${String(counts.failures)} failures in ${String(counts.epochs)} epochs`,
     `  evidence: ${String(counts.reads)} reads of ${String(counts.keys)} keys, ${String(counts.words)} words, ${String(counts.trackers)} trackers, ${String(counts.tornLines)} torn lines`,

@@ -106,6 +106,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     levels: listOf(text),
     crashOnly: maybe(listOf(text)),
     bank: object({ accounts: count, balance: integer }),
+    retentionMs: maybe(time),
   }),
   invocation: object({
     atMs: time,
@@ -133,7 +134,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
   resolution: object({
     atMs: time,
     txn: text,
-    outcome: oneOf("committed", "aborted", "lost", "never", "unresolved"),
+    outcome: oneOf("committed", "aborted", "lost", "never", "expired", "unresolved"),
     position,
   }),
   told: object({
@@ -149,6 +150,13 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
   }),
   broken_range: object({ atMs: time, tracker: text, level: text, epoch: text, from: offset, to: offset }),
   fault: object({ atMs: time, untilMs: time, kind: text, target: text, error: nullOr(text) }),
+  clock: object({
+    atMs: time,
+    untilMs: time,
+    of: oneOf("database", "service"),
+    name: text,
+    offMs: time,
+  }),
   failure: object({ atMs: time, kind: text, node: text, kept: listOf(text) }),
   final: object({
     atMs: time,
@@ -158,6 +166,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     inserted: values,
     transfers: listOf(object({ txn: text, from: count, to: count, amount: integer })),
     receipts: listOf(object({ txn: text, kind: oneOf("commit", "aborted", "lost"), epoch: text })),
+    expiry: maybe(object({ expiredBeforeMs: time, readAtMs: time })),
     epochs: listOf(
       object({ id: text, seq: integer, previous: nullOr(text), node: text, reigned: flag, commanded: flag }),
     ),

@@ -1,6 +1,7 @@
 // A word about durability is true, is kept, and is given in the end to everyone who was told of a commit.
 import { type Excuses } from "../failures.ts";
 import { type Findings } from "../findings.ts";
+import { mayBeExpired } from "../expiry.ts";
 import { type Failure } from "../history.ts";
 import { type History, type Transaction, type Word, isAborted, isAcknowledged, isPresent } from "../model.ts";
 import { type AttemptVerdicts, type Spoken, type Verdicts } from "../verdicts.ts";
@@ -116,6 +117,14 @@ class FateJudge {
     );
   }
 
+  /** Every tracker that calls it expired in the end does so when its retention is over. */
+  #isOld(transaction: Transaction, words: readonly Word[]): boolean {
+    return words.every(
+      ({ by, verdict, atMs }) =>
+        by !== "final" || verdict !== "expired" || mayBeExpired(this.#history.scenario, transaction, atMs),
+    );
+  }
+
   /** The level has promised nothing about what happened: another node has taken over. */
   #isBeyond(transaction: Transaction, attempt: string | null, level: number): boolean {
     if (attempt === null || !this.#history.crashOnly.has(level)) return false;
@@ -155,7 +164,7 @@ class FateJudge {
       );
     }
     for (const verdict of ["expired", "unknown", "refused"] as const) {
-      if (!final.has(verdict)) continue;
+      if (!final.has(verdict) || (verdict === "expired" && this.#isOld(transaction, words))) continue;
       this.#findings.violation(
         "fate.unjudged",
         [txn],
@@ -196,11 +205,14 @@ class FateJudge {
   /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
   #judgeChanges(txn: string, at: string, { words, final }: Spoken, isBeyond: boolean): void {
     const sources = Map.groupBy(words, sourceOf);
+    const logged = sources.get(LOG)?.some(({ verdict }) => verdict === "broken") === true;
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((word) => word.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
-      // A client passes on what one tracker told it, and then another that followed another primary. In the end it has to be broken.
-      const isAdmitted = source === CLIENT && final.size === 1 && final.has("broken");
+      // A client passes on what one tracker told it, and then another that followed another primary. In the end it has to be broken;
+      // of one that has expired by then the log has said so.
+      const isAdmitted =
+        source === CLIENT && final.size === 1 && (final.has("broken") || (final.has("expired") && logged));
       if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
       else if (
         lost >= 0 &&
@@ -225,7 +237,6 @@ class FateJudge {
       } else if (durable > broken || lost > broken) this.#findings.ambiguity("words_out_of_order");
     }
     // A promise that everybody was told is broken holds for nobody.
-    const logged = sources.get(LOG)?.some(({ verdict }) => verdict === "broken") === true;
     if (!logged || isBeyond) return;
     const holds = words.find(({ by, verdict }) => by === "final" && verdict === "durable");
     if (holds === undefined) return;

@@ -1,0 +1,70 @@
+// What is called expired, or has no receipt any more, is at least as old as receipts are kept; and no new id is refused for its time.
+import { droppedTooEarlyMs, mayBeExpired } from "../expiry.ts";
+import { type Findings } from "../findings.ts";
+import { type History, type Transaction } from "../model.ts";
+
+/** A gateway goes by the time that a database has told it before. */
+const TIME_REMEMBERED_MS = 10_000;
+/** Until the epoch begins that ids from before a restore cannot commit in. */
+const RESTORE_NOTICED_MS = 30_000;
+
+export function judgeExpiry(history: History, findings: Findings): void {
+  const { scenario, final, transactions } = history;
+  for (const transaction of transactions) {
+    const { txn, atMs: bornMs } = transaction.invocation;
+    for (const { atMs, what, isRefusal } of calledExpired(transaction)) {
+      if (mayBeExpired(scenario, transaction, atMs)) continue;
+      if (isRefusal && isExcused(history, transaction, atMs)) continue;
+      findings.violation("expiry.early", [txn], () => {
+        const age = String(Math.round(atMs - bornMs));
+        return `T1 was ${what} as expired ${age} ms after its begin, and receipts are kept for ${keptFor(scenario.retentionMs)}`;
+      });
+    }
+    const { answer } = transaction;
+    if (answer?.error === "id_out_of_window" && !isExcused(history, transaction, answer.atMs))
+      findings.violation("id.refused", [txn], () => "T1 was refused as out of the window of ids");
+  }
+  const earlyMs = droppedTooEarlyMs(scenario, final);
+  if (earlyMs > 0)
+    findings.violation("expiry.early", [], () => {
+      return `receipts were dropped ${String(Math.round(earlyMs))} ms before their time was over`;
+    });
+}
+
+interface CalledExpired {
+  readonly atMs: number;
+  readonly what: string;
+  /** Of an id that was sent, and no word about what became of it. */
+  readonly isRefusal: boolean;
+}
+
+function calledExpired({ answer, resolution, words }: Transaction): readonly CalledExpired[] {
+  return [
+    ...(answer?.error === "id_expired" ? [{ atMs: answer.atMs, what: "answered", isRefusal: true }] : []),
+    ...(resolution?.outcome === "expired"
+      ? [{ atMs: resolution.atMs, what: "resolved", isRefusal: false }]
+      : []),
+    // A final word that is none is a violation of its own.
+    ...words.flatMap(({ verdict, by, atMs }) =>
+      verdict === "expired" && by !== "final"
+        ? [{ atMs, what: `told (${by})`, isRefusal: by === "promise" }]
+        : [],
+    ),
+  ];
+}
+
+function isExcused({ clocks, failures }: History, { invocation }: Transaction, atMs: number): boolean {
+  const bornMs = invocation.atMs;
+  const hadWrongTime = clocks.some(
+    (clock) => clock.of === "database" && clock.atMs <= atMs && clock.untilMs + TIME_REMEMBERED_MS >= bornMs,
+  );
+  const wasRestored = failures.some(
+    ({ kept, atMs: restoredMs }) =>
+      kept.length === 0 && restoredMs <= atMs && restoredMs + RESTORE_NOTICED_MS >= bornMs,
+  );
+  return hadWrongTime || wasRestored;
+}
+
+function keptFor(retentionMs: number | undefined): string {
+  return retentionMs === undefined ? "the whole run" : `${String(retentionMs)} ms`;
+}

@@ -1,0 +1,141 @@
+// What may be called expired, or be without its receipt: what is older than receipts are kept, and nothing else.
+import { test } from "node:test";
+import { type FinalState, type HistoryRecord, type Told, type WrongClock } from "../src/index.ts";
+import { append, failure, history, insert, read, scenario, transfer, type Spec } from "./support/build.ts";
+import { assertGood, assertViolates } from "./support/judge.ts";
+
+const RETENTION_MS = 40_000;
+const [OLD, YOUNG] = ["019a0000-0000-7000-8000-000000000001", "019a0000-9c40-7000-8000-000000000002"];
+/** The time inside the young id is that of the old one and a whole retention. */
+const YOUNG_MS = Number.parseInt("019a00009c40", 16);
+const AT: readonly [number, number] = [10, 15];
+const LATER = AT[0] + RETENTION_MS;
+const write = [append("x", 1)];
+const dropped = { expiredBeforeMs: YOUNG_MS, readAtMs: YOUNG_MS + RETENTION_MS };
+
+function run(
+  specs: Readonly<Record<string, Spec>>,
+  final: Partial<FinalState>,
+  more: readonly HistoryRecord[] = [],
+): HistoryRecord[] {
+  return history(specs, final, [scenario({ retentionMs: RETENTION_MS }), ...more]);
+}
+
+test("a verdict may be expired when receipts of its age are, and not before", () => {
+  const final = { lists: { x: [1] } };
+  const old = { at: AT, does: write, final: "expired", receipt: "commit" } as const;
+  assertGood(run({ [OLD]: old }, final));
+  assertViolates(history({ [OLD]: old }, final), "fate.unjudged");
+  assertViolates(run({ [OLD]: { ...old, at: [999_000, 999_010] } }, final), "fate.unjudged");
+});
+
+test("a word on the way, an answer and a resolution may be expired by the same rule", () => {
+  const final = { lists: { x: [1] } };
+  for (const [atMs, isGood] of [
+    [LATER, true],
+    [LATER - 5_000, false],
+  ] as const) {
+    const judge = (specs: Readonly<Record<string, Spec>>, state: Partial<FinalState> = final): void => {
+      if (isGood) assertGood(run(specs, state));
+      else assertViolates(run(specs, state), "expiry.early");
+    };
+    judge({ [OLD]: { at: AT, does: write, told: [{ verdict: "expired", by: "asked", atMs }] } });
+    const gone = { at: AT, does: write, final: null, receipt: null, shows: null } as const;
+    const unknown = { outcome: "unknown", error: "connection_failed", position: null } as const;
+    judge(
+      { [OLD]: { ...gone, answer: unknown, resolution: { outcome: "expired", atMs, position: null } } },
+      {},
+    );
+    const refused = { ...unknown, error: "id_expired", atMs };
+    judge({ [OLD]: { ...gone, answer: refused, resolution: { outcome: "expired", atMs: LATER } } }, {});
+  }
+});
+
+test("effects may be without their receipt when it has expired, as a whole and by the final state's own word", () => {
+  for (const [does, state] of [
+    [write, { lists: { x: [1] } }],
+    [[insert(1)], { inserted: [1] }],
+    [[transfer(0, 1, 5)], { transfers: [{ txn: OLD, from: 0, to: 1, amount: 5 }], balances: [95, 105] }],
+  ] as const) {
+    const spec = { at: AT, does, receipt: null };
+    assertGood(run({ [OLD]: spec }, { ...state, expiry: dropped }));
+    const kept = { ...state, expiry: { ...dropped, expiredBeforeMs: 1 } };
+    assertViolates(run({ [OLD]: spec }, kept), "atomicity.receipt", "fate.durable-absent");
+  }
+  const young = { at: [LATER, LATER + 5], does: write, receipt: null } as const;
+  const kept = run({ [YOUNG]: young }, { lists: { x: [1] }, expiry: dropped });
+  assertViolates(kept, "atomicity.receipt", "fate.durable-absent");
+  const torn = { at: AT, does: [append("x", 1), insert(2)], receipt: null };
+  assertViolates(run({ [OLD]: torn }, { lists: { x: [1] }, expiry: dropped }), "atomicity.torn");
+});
+
+test("an expired receipt hides neither a lie about what is there nor about what is absent", () => {
+  const told = { at: AT, does: write, receipt: null } as const;
+  assertViolates(run({ [OLD]: told }, { expiry: dropped }), "fate.durable-absent");
+  const there = { lists: { x: [1] }, expiry: dropped };
+  assertViolates(run({ [OLD]: { ...told, final: "lost" } }, there, [failure(20, [])]), "fate.lost-present");
+  const aborted = { ...told, answer: { outcome: "aborted", error: "x" }, final: null, shows: null } as const;
+  assertViolates(run({ [OLD]: aborted }, there), "fate.aborted-present");
+});
+
+test("what has written nothing, and has no receipt any more, may be there or not", () => {
+  const reads = {
+    at: AT,
+    does: [read("x")],
+    shows: [[]],
+    invocation: { readOnly: false },
+    receipt: null,
+  } as const;
+  assertGood(run({ [OLD]: reads }, { expiry: dropped }));
+  assertViolates(run({ [OLD]: reads }, {}), "fate.durable-absent");
+  const lost = { ...reads, final: "lost" } as const;
+  assertViolates(
+    run({ [OLD]: { ...lost, answer: { durableAt: "region" } } }, { expiry: dropped }),
+    "fate.durable-absent",
+  );
+});
+
+test("a client that was told durable and lost needs the log's word that it is broken, when it has expired in the end", () => {
+  const words = [
+    { verdict: "durable", by: "promise", tracker: null },
+    { verdict: "lost", by: "promise", tracker: null },
+  ] as const;
+  const old = { at: AT, does: write, final: "expired", receipt: null } as const;
+  const moved = failure(20, []);
+  const judged = (...more: readonly Partial<Told>[]): HistoryRecord[] =>
+    run({ [OLD]: { ...old, told: [...words, ...more].map((word, n) => ({ atMs: 30 + n, ...word })) } }, {}, [
+      moved,
+    ]);
+  assertGood(judged({ verdict: "broken", tracker: "near" }));
+  assertViolates(judged(), "fate.word-changed", "fate.durable-absent");
+});
+
+test("a new id is refused only while a database's clock is wrong, or about a restore", () => {
+  const refused = (error: string): Spec => ({
+    ...{ at: [20_000, 20_100], does: write, shows: null, final: null, receipt: null },
+    answer: { outcome: "aborted", error, position: null },
+  });
+  const clock = (over: Partial<WrongClock> = {}): WrongClock => ({
+    ...{ type: "clock", atMs: 15_000, untilMs: 18_000, of: "database", name: "a", offMs: 86_400_000 },
+    ...over,
+  });
+  for (const [error, rule] of [
+    ["id_expired", "expiry.early"],
+    ["id_out_of_window", "id.refused"],
+  ] as const) {
+    const judged = (...more: readonly HistoryRecord[]): HistoryRecord[] =>
+      run({ [OLD]: refused(error) }, {}, more);
+    assertGood(judged(clock()));
+    assertGood(judged(failure(19_000, [])));
+    assertViolates(judged(), rule);
+    assertViolates(judged(clock({ of: "service" })), rule);
+    assertViolates(judged(clock({ untilMs: 9_000, atMs: 8_000 })), rule);
+    assertViolates(judged(clock({ atMs: 21_000, untilMs: 22_000 })), rule);
+    assertViolates(judged(failure(19_000, ["global"])), rule);
+  }
+});
+
+test("receipts are kept for as long as the scenario says", () => {
+  const early = { ...dropped, readAtMs: YOUNG_MS + RETENTION_MS - 5_000 };
+  assertViolates(run({}, { expiry: early }), "expiry.early");
+});
