@@ -2,4 +2,5 @@
 import { test } from "node:test";
 import { pytest } from "./python.ts";
 
-test("pytest: the tests on the real system", (context) => pytest(context, "real and not failover and not package"));
+test("pytest: the tests on the real system", (context) =>
+  pytest(context, "real and not failover and not package"));

@@ -139,6 +139,9 @@ describe("a connection that dies during COMMIT", () => {
     const far = await TestGateway.start(cluster, { from: "elsewhere", trackers: [peer.url] });
     await far.ready();
     await far.commit(insert(newId()));
+    // A session whose reset is not answered yet would take no other transaction.
+    const busy = 'highwater_gateway_pool_sessions{node="a",use="write",state="busy"}';
+    await eventually("the session is free", async () => (await far.metric(busy)) === 0);
     const id = newId();
     // The server's answers no longer arrive; the request still does.
     const link = cluster.link("elsewhere", "us-east");
