@@ -36,7 +36,7 @@ export function makeServer(options: ServerOptions): FastifyInstance {
   const { bodyLimitBytes, log, corsOrigins = [], cutOnClose = false, tracer, openOn } = options;
   const { certificate = null } = options;
   const app: FastifyInstance = Fastify({
-    // Null is plain HTTP, and Fastify's types know only that.
+    // Null is plain HTTP.
     https: certificate,
     logger: false,
     bodyLimit: bodyLimitBytes,

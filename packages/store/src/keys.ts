@@ -82,6 +82,8 @@ export interface RoleFacts {
 export interface KeyAdmin extends KeyReader {
   /** Whether the node has the table of keys at all. */
   hasKeys(node: string): Promise<boolean>;
+  /** Why the login role must not make the service's tables, which would be its own; null: it may. */
+  whyNotPrepare(node: string): Promise<string | null>;
   /** Changes are entered into the audit log as the act of whom they say; without one as the login role's. */
   insertKey(node: string, key: NewApiKey, act?: Act): Promise<ApiKey>;
   /** The key as it is then, or null when there is none. What is revoked stays revoked, since when it was first. */

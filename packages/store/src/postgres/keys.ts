@@ -55,6 +55,11 @@ const GROUPS: Readonly<Record<RoleAccess, string>> = { read: "highwater_read", w
 /** What a change waits for. */
 const LOCKED = ["highwater.key_turn", "highwater.api_key", "highwater.audit_turn"];
 
+/** The services' role can do none of that (decision 0105). */
+const PREPARER = `SELECT r.rolname AS role, r.rolsuper OR r.rolcreaterole OR r.rolcreatedb AS administers,
+  (SELECT pg_get_userbyid(n.nspowner) FROM pg_namespace n WHERE n.nspname = 'highwater') AS owner
+FROM pg_roles r WHERE r.rolname = current_user`;
+
 const TABLE = "SELECT to_regclass('highwater.api_key') IS NOT NULL AS present";
 
 export interface PostgresKeysOptions {
@@ -106,6 +111,20 @@ export class PostgresKeys implements KeyAdmin {
   async hasKeys(node: string): Promise<boolean> {
     const [row] = await this.#query<{ present: boolean }>(node, TABLE);
     return row?.present === true;
+  }
+
+  async whyNotPrepare(node: string): Promise<string | null> {
+    const [row] = await this.#query<{ role: string; administers: boolean; owner: string | null }>(
+      node,
+      PREPARER,
+    );
+    if (row === undefined || row.role === row.owner) return null;
+    const { role, administers, owner } = row;
+    if (owner !== null)
+      return `the schema highwater belongs to the role ${owner} and lacks tables, and the command logs in as ${role}, which would own them`;
+    return administers
+      ? `there is no schema highwater yet, and the command logs in as ${role}, which administers the server and would own it`
+      : null;
   }
 
   async readKeys(node: string, after: bigint | null): Promise<readonly ApiKey[]> {

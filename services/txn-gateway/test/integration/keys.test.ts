@@ -10,7 +10,7 @@ import { after, before, describe, it } from "node:test";
 import pg from "pg";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
-import { programFile } from "@highwater/dev-system";
+import { programFile, SERVICE_ROLE, systemRoles } from "@highwater/dev-system";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import {
   type AuditEntry,
@@ -67,8 +67,8 @@ interface Ran {
   readonly stderr: string;
 }
 
-async function keys(line: string, stdin = ""): Promise<Ran> {
-  const topology = JSON.stringify({ nodes, levels: { disk: { primary: true } } });
+async function keys(line: string, stdin = "", as: readonly NodeSpec[] = nodes): Promise<Ran> {
+  const topology = JSON.stringify({ nodes: as, levels: { disk: { primary: true } } });
   const env = { PATH: process.env["PATH"] ?? "", HIGHWATER_TOPOLOGY: topology };
   const child = spawn(process.execPath, [await programFile(MAIN), ...line.split(" ")], { env });
   child.stdin.end(stdin);
@@ -115,10 +115,31 @@ async function mint(): Promise<string> {
 }
 
 describe("the command keys", () => {
-  it("prepares a store that no service has seen yet", async () => {
-    const { code, stdout, stderr } = await keys("list");
+  it("makes no schema as a role that administers the server, which would own it", async () => {
+    const { code, stdout, stderr } = await keys("create --name orders --role app_orders --create-role");
+    assert.deepEqual([code, stdout], [2, ""]);
+    assert.match(stderr, /logs in as postgres, which administers the server and would own it: gateways/);
+    const [row] = await cluster.query("a", "SELECT to_regnamespace('highwater') AS schema");
+    assert.deepEqual(row, { schema: null });
+  });
+
+  it("prepares a store that no service has seen yet, as the services' role", async () => {
+    for (const statement of systemRoles([])) await cluster.query("a", statement);
+    const ofServices = await Promise.all(
+      nodes.map(async (node) => ({
+        ...node,
+        url: await cluster.connectionString(node.id, { user: SERVICE_ROLE }),
+      })),
+    );
+    const { code, stdout, stderr } = await keys("list", "", ofServices);
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^id +state +name/);
+    const owners = await cluster.query(
+      "a",
+      `SELECT DISTINCT pg_get_userbyid(owner) AS owner FROM (SELECT nspowner FROM pg_namespace WHERE nspname = 'highwater'
+         UNION SELECT relowner FROM pg_class WHERE relnamespace = 'highwater'::regnamespace) AS o (owner)`,
+    );
+    assert.deepEqual(owners, [{ owner: SERVICE_ROLE }]);
     await mint();
     ring.start();
   });

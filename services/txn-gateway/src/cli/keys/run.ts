@@ -56,7 +56,14 @@ export async function runKeys(command: ActingCommand, deps: KeysDeps): Promise<v
 async function carryOut(command: ActingCommand, primary: Primary, deps: KeysDeps): Promise<void> {
   const { store, keys } = deps;
   // An older version of the service may have prepared the store, or none yet.
-  if (!(await keys.hasKeys(primary.node))) await store.prepare(primary.node);
+  if (!(await keys.hasKeys(primary.node))) {
+    const why = await keys.whyNotPrepare(primary.node);
+    if (why !== null)
+      throw badInput([
+        `${why}: gateways and trackers could not use it. Start one of them first, or run \`keys list\` with their URL in HIGHWATER_TOPOLOGY`,
+      ]);
+    await store.prepare(primary.node);
+  }
   switch (command.kind) {
     case "create":
       await create(command, primary, deps);
