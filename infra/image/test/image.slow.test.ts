@@ -17,8 +17,8 @@ const DOCKERFILE = readFileSync(join(ROOT, "infra/image/Dockerfile"), "utf8");
 const STEP_LIMIT_MS = 10 * 60_000;
 const START_LIMIT_MS = 120_000;
 
-/** Instructions that say how a container is run, and leave nothing in its files. */
-const ABOUT_RUNNING = new Set(["VOLUME", "ENV", "USER", "CMD"]);
+/** Instructions that say how an image is built or run, and leave nothing in its files. */
+const NO_FILES = new Set(["ARG", "VOLUME", "ENV", "USER", "CMD"]);
 
 interface Step {
   readonly word: string;
@@ -40,6 +40,18 @@ describe("the image", () => {
     const bases = STEPS.filter(({ word }) => word === "FROM");
     for (const { rest } of bases) assert.match(rest, new RegExp(`^node:${devDependencies["node"] ?? "?"}-`));
     assert.equal(STEPS.findLast(({ word }) => word === "USER")?.rest, "node");
+  });
+
+  it("is built on the base that a digest names, and on none without one", () => {
+    const bases = STEPS.filter(({ word }) => word === "FROM");
+    assert.equal(bases.length, 2);
+    for (const { rest } of bases) assert.match(rest, /^[^ @]+@\$\{NODE_DIGEST\}( AS build)?$/);
+    // An argument without a default: an empty digest is no reference that a builder takes.
+    assert.deepEqual(
+      STEPS.filter(({ word }) => word === "ARG").map(({ rest }) => rest),
+      ["NODE_DIGEST"],
+    );
+    assert.ok(STEPS.findIndex(({ word }) => word === "ARG") < STEPS.findIndex(({ word }) => word === "FROM"));
   });
 
   describe("carried out as plain commands", () => {
@@ -161,7 +173,7 @@ async function carryOut(folder: string): Promise<string> {
       mkdirSync(join(root, workdir), { recursive: true });
     } else if (word === "COPY") copy(rest, { root, workdir, stages });
     else if (word === "RUN") await run(rest, join(root, workdir), folder);
-    else assert.ok(ABOUT_RUNNING.has(word), `${word} is not known to this test`);
+    else assert.ok(NO_FILES.has(word), `${word} is not known to this test`);
   }
   return root;
 }
