@@ -138,4 +138,29 @@ describe("the edge and its operators", withoutEnvoy, () => {
       await new Promise((resolve) => collector.close(resolve));
     }
   });
+
+  test("services hear the client's address from the edge in x-envoy-external-address, whatever the client put there", async () => {
+    await using gateway = await Upstream.start("g1");
+    await using tracker = await Upstream.start("t1");
+    await using edge = await TestEdge.start({
+      regions: [{ name: "here", gateways: [gateway.node], trackers: [tracker.node] }],
+      // As behind a load balancer, which adds the address that it saw to what the client sent.
+      trustedProxies: 1,
+    });
+    const FORGED = "203.0.113.9";
+    for (const [forwarded, heard] of [
+      ["192.0.2.1", "192.0.2.1"],
+      [`${FORGED}, 192.0.2.1`, "192.0.2.1"],
+      // A client within the private network.
+      ["10.0.0.7", "10.0.0.7"],
+    ] as const) {
+      const headers = { "x-forwarded-for": forwarded, "x-envoy-external-address": FORGED };
+      await post(`${edge.url}/v1/transactions`, headers);
+      await post(`${edge.url}/v1/durability/verdicts`, headers);
+      for (const service of [gateway, tracker]) {
+        const reached = service.reached.at(-1);
+        assert.equal(reached?.headers["x-envoy-external-address"], heard, `${service.name}: ${forwarded}`);
+      }
+    }
+  });
 });

@@ -68,7 +68,7 @@ module "store_${place}" {
   ${password}
   vpc_id           = aws_vpc.${place}.id
   subnet_ids       = values(aws_subnet.${place})[*].id
-  client_cidrs     = { all = "10.0.0.0/16" }
+  client_cidrs     = { all = "10.0.0.0/18" }
   kms_key_arn      = "arn:aws:kms:${region}:123456789012:key/00000000-0000-4000-8000-000000000000"
   service_sessions = 100
 }

@@ -3,6 +3,7 @@
 // nothing else changed; then the documented steps of an operator: roles, keys, load, and the loss of the primary's region.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { BlockList } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { whyNoEnvoy } from "@highwater/dev-envoy";
@@ -19,7 +20,7 @@ import { runScript, TABLES, unfinished } from "../../../loadtests/k6/script.ts";
 import { compareTold, type Comparison, type Told } from "../../../loadtests/k6/told.ts";
 import { Deployment } from "./deployed/deployment.ts";
 import { substitutionsTable } from "./deployed/substitutions.ts";
-import { readSnapshot, type Rendered, type RenderedTask } from "./rendered.ts";
+import { readSnapshot, type Rendered, type RenderedTask, type Rules } from "./rendered.ts";
 import { ROOT } from "./tools.ts";
 
 const APP_ROLE = "app_exchange";
@@ -336,26 +337,45 @@ async function candidate(system: Deployment, operator: string, options: readonly
 
 /** What a task's environment names, and the rules of the security groups on either side do not let it have. */
 function unreachable({ regions }: Rendered): string[] {
-  const places = Object.entries(regions).flatMap(([region, { database, tasks }]) => [
-    { region, name: database.host, ports: [database.port], rules: database.rules },
+  const places = Object.entries(regions).flatMap(([region, { database, tasks, subnets }]) => [
+    { region, subnets: subnets.data, name: database.host, ports: [database.port], rules: database.rules },
     ...Object.values(tasks).flatMap(({ name, containers, rules }) =>
-      name === null ? [] : [{ region, name, rules, ports: portsOf(containers) }],
+      name === null ? [] : [{ region, subnets: subnets.service, name, rules, ports: portsOf(containers) }],
     ),
   ]);
   const faults: string[] = [];
-  for (const [from, { tasks, cidr }] of Object.entries(regions))
+  for (const [region, { tasks, subnets }] of Object.entries(regions))
     for (const [service, { containers, rules }] of Object.entries(tasks)) {
       const named = containers.flatMap(({ environment }) => Object.values(environment)).join("\n");
-      for (const { region, name, ports, rules: theirs } of places)
-        for (const port of named.includes(name) ? ports : []) {
-          const to = regions[region]?.cidr ?? "";
-          if (!rules.egress.includes(`${to} ${String(port)}`))
-            faults.push(`${from} ${service} may not turn to ${name}`);
-          if (!theirs.ingress.includes(`${cidr} ${String(port)}`))
-            faults.push(`${name} takes nothing from ${from} ${service}`);
+      const from = { region, subnets: subnets.service, rules };
+      for (const to of places)
+        for (const port of named.includes(to.name) ? to.ports : []) {
+          if (!allows(rules.egress, from.region, to, port))
+            faults.push(`${region} ${service} may not turn to ${to.name}`);
+          if (!allows(to.rules.ingress, to.region, from, port))
+            faults.push(`${to.name} takes nothing from ${region} ${service}`);
         }
     }
   return faults;
+}
+
+interface Side {
+  readonly region: string;
+  readonly subnets: readonly string[];
+  readonly rules: Rules;
+}
+
+/** Within a region rules name groups. Between regions they can name ranges only. */
+function allows(rules: readonly string[], region: string, other: Side, port: number): boolean {
+  if (region === other.region)
+    return other.rules.groups.some((group) => rules.includes(`${group} ${String(port)}`));
+  const ranges = new BlockList();
+  for (const rule of rules) {
+    const [, address, bits] = /^([0-9.]+)\/([0-9]+) /.exec(rule) ?? [];
+    if (address !== undefined && rule.endsWith(` ${String(port)}`)) ranges.addSubnet(address, Number(bits));
+  }
+  // Ranges of networks are either within one another or have nothing in common: one address stands for its subnet.
+  return other.subnets.every((subnet) => ranges.check(subnet.split("/")[0] ?? ""));
 }
 
 function portsOf(containers: RenderedTask["containers"]): number[] {

@@ -32,8 +32,10 @@ export interface RenderedTask {
   readonly rules: Rules;
 }
 
-/** Of the security groups, as `CIDR PORT`. */
+/** Of the security groups, as `CIDR PORT`, or `GROUP PORT` with the group's name. */
 export interface Rules {
+  /** The groups themselves. */
+  readonly groups: readonly string[];
   readonly ingress: readonly string[];
   readonly egress: readonly string[];
 }
@@ -51,7 +53,8 @@ export interface RenderedDatabase {
 }
 
 export interface RenderedRegion {
-  readonly cidr: string;
+  /** Ranges of the subnets of tasks and of databases. */
+  readonly subnets: { readonly service: readonly string[]; readonly data: readonly string[] };
   readonly database: RenderedDatabase;
   /** By service; what no service starts, as the set-up's, by what its family adds to the cluster's name. */
   readonly tasks: Readonly<Record<string, RenderedTask>>;
@@ -107,13 +110,14 @@ export function renderState(shown: string): Rendered {
     modules.filter(({ address = "" }) => address.startsWith(`module.${what}_`));
   const networks = named("network");
   const stores = named("store");
+  const edges = named("edge");
   const setUpGroups =
     /securityGroups=\[([^\]]*)\]/.exec(text(values.outputs["setup_command"]?.value))?.[1]?.split(",") ?? [];
   const regions = named("service").map((service): [string, RenderedRegion] => {
     const place = (service.address ?? "").slice("module.service_".length);
     const its = (all: readonly Module[]): Module =>
       only(all.filter(({ address = "" }) => address.endsWith(`_${place}`)));
-    return regionOf({ service, store: its(stores), network: its(networks), setUpGroups });
+    return regionOf({ service, edge: its(edges), store: its(stores), network: its(networks), setUpGroups });
   });
   const secrets = modules.find(({ address }) => address === "module.secrets");
   const rendered: Rendered = {
@@ -133,14 +137,16 @@ export function renderState(shown: string): Rendered {
 
 interface Parts {
   readonly service: Module;
+  /** The load balancer. */
+  readonly edge: Module;
   readonly store: Module;
   readonly network: Module;
   /** The security groups that the documented command gives to the task of the set-up. */
   readonly setUpGroups: readonly string[];
 }
 
-function regionOf({ service, store, network, setUpGroups }: Parts): [string, RenderedRegion] {
-  const rules = rulesOf(service, store);
+function regionOf({ service, edge, store, network, setUpGroups }: Parts): [string, RenderedRegion] {
+  const rules = rulesOf(service, store, edge);
   const namespace = text(only(ofType(service, "aws_service_discovery_private_dns_namespace")).values["name"]);
   const names = new Map(
     ofType(service, "aws_service_discovery_service").map(({ values }) => [
@@ -179,7 +185,7 @@ function regionOf({ service, store, network, setUpGroups }: Parts): [string, Ren
   return [
     region,
     {
-      cidr: text(only(ofType(network, "aws_vpc")).values["cidr_block"]),
+      subnets: { service: subnetsOf(network, "service"), data: subnetsOf(network, "data") },
       database: databaseOf(store, rules),
       tasks: Object.fromEntries(tasks.sort(([a], [b]) => (a < b ? -1 : 1))),
       health: { port: Number(check?.port), path: text(check?.path), matcher: text(check?.matcher) },
@@ -206,19 +212,34 @@ function databaseOf(store: Module, rules: ReturnType<typeof rulesOf>): RenderedD
   };
 }
 
-/** The rules of groups, by their ids. Rules that name no range are about AWS itself. */
+function subnetsOf(network: Module, tier: string): string[] {
+  const its = ofType(network, "aws_subnet").filter(({ index }) => String(index).startsWith(`${tier}/`));
+  return its.map(({ values }) => text(values["cidr_block"])).sort();
+}
+
+/** The rules of groups, by their ids. Rules that name neither a range nor one of the groups are about AWS itself. */
 function rulesOf(...modules: readonly Module[]): (...groups: readonly string[]) => Rules {
   const all = (direction: string): Resource[] =>
     modules.flatMap((module) => ofType(module, `aws_vpc_security_group_${direction}_rule`));
+  const names = new Map(
+    modules
+      .flatMap((module) => ofType(module, "aws_security_group"))
+      .map(({ values }) => [text(values["id"]), text(values["name"])]),
+  );
+  const otherSide = ({ values }: Resource): string =>
+    names.get(text(values["referenced_security_group_id"] ?? "")) ?? text(values["cidr_ipv4"] ?? "");
   const pick = (direction: string, groups: readonly string[]): string[] =>
     all(direction)
       .filter(
         ({ values }) => groups.includes(text(values["security_group_id"])) && values["ip_protocol"] === "tcp",
       )
-      .filter(({ values }) => (values["cidr_ipv4"] ?? "") !== "" && values["from_port"] === values["to_port"])
-      .map(({ values }) => `${text(values["cidr_ipv4"])} ${String(values["from_port"])}`)
+      .filter((rule) => otherSide(rule) !== "" && rule.values["from_port"] === rule.values["to_port"])
+      .map((rule) => `${otherSide(rule)} ${String(rule.values["from_port"])}`)
       .sort();
-  return (...groups) => ({ ingress: pick("ingress", groups), egress: pick("egress", groups) });
+  return (...groups) => ({
+    groups: groups.map((id) => names.get(id) ?? id).sort(),
+    ...{ ingress: pick("ingress", groups), egress: pick("egress", groups) },
+  });
 }
 
 type RawContainer = Omit<Container, "environment" | "secrets"> & {

@@ -36,20 +36,21 @@ module "store_europe" {
   source    = "../../modules/store-rds-postgres"
   providers = { aws = aws.europe }
 
-  name                 = "${var.name}-eu-west-1"
-  region               = "eu-west-1"
-  role                 = "replica"
-  replicate_source_arn = module.store_east.arn
-  vpc_id               = module.network_europe.vpc_id
-  subnet_ids           = values(module.network_europe.data_subnet_ids)
-  client_cidrs         = local.cidrs
-  kms_key_arn          = module.key_europe.arn
-  instance_class       = var.database_class
-  max_connections      = var.max_connections
-  service_sessions     = local.service_sessions
-  deletion_protection  = var.protected
-  windows              = { maintenance = "tue:03:00-tue:04:00", backup = "01:00-02:00" }
-  alarm_topic_arns     = [module.notifications_europe.topic_arn]
+  name                      = "${var.name}-eu-west-1"
+  region                    = "eu-west-1"
+  role                      = "replica"
+  replicate_source_arn      = module.store_east.arn
+  vpc_id                    = module.network_europe.vpc_id
+  subnet_ids                = values(module.network_europe.data_subnet_ids)
+  client_security_group_ids = { eu-west-1 = module.service_europe.security_group_ids.slots }
+  client_cidrs              = { for region, ranges in local.ranges : region => ranges.services if region != "eu-west-1" }
+  kms_key_arn               = module.key_europe.arn
+  instance_class            = var.database_class
+  max_connections           = var.max_connections
+  service_sessions          = local.service_sessions
+  deletion_protection       = var.protected
+  windows                   = { maintenance = "tue:03:00-tue:04:00", backup = "01:00-02:00" }
+  alarm_topic_arns          = [module.notifications_europe.topic_arn]
 }
 
 module "service_europe" {
@@ -65,21 +66,22 @@ module "service_europe" {
   domain        = module.topology.domain
   network = {
     vpc_id                     = module.network_europe.vpc_id
-    cidr                       = module.network_europe.cidr
     service_subnet_ids         = module.network_europe.service_subnet_ids
     endpoint_security_group_id = module.network_europe.endpoint_security_group_id
     s3_prefix_list_id          = module.network_europe.s3_prefix_list_id
   }
-  peer_cidrs            = { for region, cidr in local.cidrs : region => cidr if region != "eu-west-1" }
-  internet_egress       = var.internet_egress
-  images                = local.images["eu-west-1"]
-  secret_arns           = { service = module.secrets.arns["eu-west-1"].service, deployment = module.secrets.arns["eu-west-1"].deployment, gateways = module.secrets.arns["eu-west-1"].gateways }
-  kms_key_arn           = module.key_europe.arn
-  exposure_level        = var.exposure_level
-  environment           = var.environment
-  metrics_workspaces    = local.metrics_workspaces
-  alarm_topic_arns      = [module.notifications_europe.topic_arn]
-  wait_for_steady_state = var.wait_for_steady_state
+  peer_ranges                     = { for region, ranges in local.ranges : region => ranges if region != "eu-west-1" }
+  database_security_group_ids     = { eu-west-1 = module.store_europe.security_group_id }
+  load_balancer_security_group_id = module.edge_europe.security_group_id
+  internet_egress                 = var.internet_egress
+  images                          = local.images["eu-west-1"]
+  secret_arns                     = { service = module.secrets.arns["eu-west-1"].service, deployment = module.secrets.arns["eu-west-1"].deployment, gateways = module.secrets.arns["eu-west-1"].gateways }
+  kms_key_arn                     = module.key_europe.arn
+  exposure_level                  = var.exposure_level
+  environment                     = var.environment
+  metrics_workspaces              = local.metrics_workspaces
+  alarm_topic_arns                = [module.notifications_europe.topic_arn]
+  wait_for_steady_state           = var.wait_for_steady_state
 }
 
 # The names of its services, for the other regions.
@@ -114,7 +116,7 @@ module "edge_europe" {
   name                    = "${var.name}-eu-west-1"
   region                  = "eu-west-1"
   vpc_id                  = module.network_europe.vpc_id
-  vpc_cidr                = module.network_europe.cidr
+  edge_security_group_id  = module.service_europe.security_group_ids.edge
   subnet_ids              = values(module.network_europe.edge_subnet_ids)
   target_group_arn        = module.service_europe.target_group_arn
   target_group_arn_suffix = module.service_europe.target_group_arn_suffix

@@ -12,6 +12,11 @@ locals {
     us-west-2 = ["us-east-1", "eu-west-1"]
     eu-west-1 = ["us-east-1", "us-west-2"]
   }
+  ranges = {
+    us-east-1 = module.network_east.ranges
+    us-west-2 = module.network_west.ranges
+    eu-west-1 = module.network_europe.ranges
+  }
   # Nodes have the ids of their regions.
   fences = {
     us-east-1 = module.network_east.fence

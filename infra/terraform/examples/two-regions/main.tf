@@ -10,6 +10,10 @@ locals {
     us-east-1 = ["us-west-2"]
     us-west-2 = ["us-east-1"]
   }
+  ranges = {
+    us-east-1 = module.network_east.ranges
+    us-west-2 = module.network_west.ranges
+  }
   # Nodes have the ids of their regions.
   fences = {
     us-east-1 = module.network_east.fence

@@ -53,21 +53,22 @@ module "store_east" {
   source    = "../../modules/store-rds-postgres"
   providers = { aws = aws.east }
 
-  name                    = "${var.name}-us-east-1"
-  region                  = "us-east-1"
-  role                    = "primary"
-  master_password         = ephemeral.aws_secretsmanager_secret_version.master.secret_string
-  master_password_version = module.secrets.values_version
-  vpc_id                  = module.network_east.vpc_id
-  subnet_ids              = values(module.network_east.data_subnet_ids)
-  client_cidrs            = local.cidrs
-  kms_key_arn             = module.key_east.arn
-  instance_class          = var.database_class
-  max_connections         = var.max_connections
-  service_sessions        = local.service_sessions
-  deletion_protection     = var.protected
-  windows                 = { maintenance = "sun:03:00-sun:04:00", backup = "01:00-02:00" }
-  alarm_topic_arns        = [module.notifications_east.topic_arn]
+  name                      = "${var.name}-us-east-1"
+  region                    = "us-east-1"
+  role                      = "primary"
+  master_password           = ephemeral.aws_secretsmanager_secret_version.master.secret_string
+  master_password_version   = module.secrets.values_version
+  vpc_id                    = module.network_east.vpc_id
+  subnet_ids                = values(module.network_east.data_subnet_ids)
+  client_security_group_ids = { us-east-1 = module.service_east.security_group_ids.slots }
+  client_cidrs              = { for region, ranges in local.ranges : region => ranges.services if region != "us-east-1" }
+  kms_key_arn               = module.key_east.arn
+  instance_class            = var.database_class
+  max_connections           = var.max_connections
+  service_sessions          = local.service_sessions
+  deletion_protection       = var.protected
+  windows                   = { maintenance = "sun:03:00-sun:04:00", backup = "01:00-02:00" }
+  alarm_topic_arns          = [module.notifications_east.topic_arn]
 }
 
 module "service_east" {
@@ -83,21 +84,22 @@ module "service_east" {
   domain        = module.topology.domain
   network = {
     vpc_id                     = module.network_east.vpc_id
-    cidr                       = module.network_east.cidr
     service_subnet_ids         = module.network_east.service_subnet_ids
     endpoint_security_group_id = module.network_east.endpoint_security_group_id
     s3_prefix_list_id          = module.network_east.s3_prefix_list_id
   }
-  peer_cidrs            = { for region, cidr in local.cidrs : region => cidr if region != "us-east-1" }
-  internet_egress       = var.internet_egress
-  images                = local.images["us-east-1"]
-  secret_arns           = { service = module.secrets.arns["home"].service, deployment = module.secrets.arns["home"].deployment, gateways = module.secrets.arns["home"].gateways }
-  kms_key_arn           = module.key_east.arn
-  exposure_level        = var.exposure_level
-  environment           = var.environment
-  metrics_workspaces    = local.metrics_workspaces
-  alarm_topic_arns      = [module.notifications_east.topic_arn]
-  wait_for_steady_state = var.wait_for_steady_state
+  peer_ranges                     = { for region, ranges in local.ranges : region => ranges if region != "us-east-1" }
+  database_security_group_ids     = { us-east-1 = module.store_east.security_group_id }
+  load_balancer_security_group_id = module.edge_east.security_group_id
+  internet_egress                 = var.internet_egress
+  images                          = local.images["us-east-1"]
+  secret_arns                     = { service = module.secrets.arns["home"].service, deployment = module.secrets.arns["home"].deployment, gateways = module.secrets.arns["home"].gateways }
+  kms_key_arn                     = module.key_east.arn
+  exposure_level                  = var.exposure_level
+  environment                     = var.environment
+  metrics_workspaces              = local.metrics_workspaces
+  alarm_topic_arns                = [module.notifications_east.topic_arn]
+  wait_for_steady_state           = var.wait_for_steady_state
   setup = {
     url               = "postgresql://${module.store_east.master_username}@${module.store_east.node.host}:${module.store_east.node.port}/${module.store_east.node.database}?sslmode=verify-full"
     master_secret_arn = module.secrets.arns["home"].master
@@ -128,7 +130,7 @@ module "edge_east" {
   name                    = "${var.name}-us-east-1"
   region                  = "us-east-1"
   vpc_id                  = module.network_east.vpc_id
-  vpc_cidr                = module.network_east.cidr
+  edge_security_group_id  = module.service_east.security_group_ids.edge
   subnet_ids              = values(module.network_east.edge_subnet_ids)
   target_group_arn        = module.service_east.target_group_arn
   target_group_arn_suffix = module.service_east.target_group_arn_suffix

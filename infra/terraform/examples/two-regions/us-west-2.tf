@@ -53,20 +53,21 @@ module "store_west" {
   source    = "../../modules/store-rds-postgres"
   providers = { aws = aws.west }
 
-  name                 = "${var.name}-us-west-2"
-  region               = "us-west-2"
-  role                 = "replica"
-  replicate_source_arn = module.store_east.arn
-  vpc_id               = module.network_west.vpc_id
-  subnet_ids           = values(module.network_west.data_subnet_ids)
-  client_cidrs         = local.cidrs
-  kms_key_arn          = module.key_west.arn
-  instance_class       = var.database_class
-  max_connections      = var.max_connections
-  service_sessions     = local.service_sessions
-  deletion_protection  = var.protected
-  windows              = { maintenance = "mon:03:00-mon:04:00", backup = "01:00-02:00" }
-  alarm_topic_arns     = [module.notifications_west.topic_arn]
+  name                      = "${var.name}-us-west-2"
+  region                    = "us-west-2"
+  role                      = "replica"
+  replicate_source_arn      = module.store_east.arn
+  vpc_id                    = module.network_west.vpc_id
+  subnet_ids                = values(module.network_west.data_subnet_ids)
+  client_security_group_ids = { us-west-2 = module.service_west.security_group_ids.slots }
+  client_cidrs              = { for region, ranges in local.ranges : region => ranges.services if region != "us-west-2" }
+  kms_key_arn               = module.key_west.arn
+  instance_class            = var.database_class
+  max_connections           = var.max_connections
+  service_sessions          = local.service_sessions
+  deletion_protection       = var.protected
+  windows                   = { maintenance = "mon:03:00-mon:04:00", backup = "01:00-02:00" }
+  alarm_topic_arns          = [module.notifications_west.topic_arn]
 }
 
 module "service_west" {
@@ -82,21 +83,22 @@ module "service_west" {
   domain        = module.topology.domain
   network = {
     vpc_id                     = module.network_west.vpc_id
-    cidr                       = module.network_west.cidr
     service_subnet_ids         = module.network_west.service_subnet_ids
     endpoint_security_group_id = module.network_west.endpoint_security_group_id
     s3_prefix_list_id          = module.network_west.s3_prefix_list_id
   }
-  peer_cidrs            = { for region, cidr in local.cidrs : region => cidr if region != "us-west-2" }
-  internet_egress       = var.internet_egress
-  images                = local.images["us-west-2"]
-  secret_arns           = { service = module.secrets.arns["us-west-2"].service, deployment = module.secrets.arns["us-west-2"].deployment, gateways = module.secrets.arns["us-west-2"].gateways }
-  kms_key_arn           = module.key_west.arn
-  exposure_level        = var.exposure_level
-  environment           = var.environment
-  metrics_workspaces    = local.metrics_workspaces
-  alarm_topic_arns      = [module.notifications_west.topic_arn]
-  wait_for_steady_state = var.wait_for_steady_state
+  peer_ranges                     = { for region, ranges in local.ranges : region => ranges if region != "us-west-2" }
+  database_security_group_ids     = { us-west-2 = module.store_west.security_group_id }
+  load_balancer_security_group_id = module.edge_west.security_group_id
+  internet_egress                 = var.internet_egress
+  images                          = local.images["us-west-2"]
+  secret_arns                     = { service = module.secrets.arns["us-west-2"].service, deployment = module.secrets.arns["us-west-2"].deployment, gateways = module.secrets.arns["us-west-2"].gateways }
+  kms_key_arn                     = module.key_west.arn
+  exposure_level                  = var.exposure_level
+  environment                     = var.environment
+  metrics_workspaces              = local.metrics_workspaces
+  alarm_topic_arns                = [module.notifications_west.topic_arn]
+  wait_for_steady_state           = var.wait_for_steady_state
 }
 
 # The names of its services, for the other regions.
@@ -123,7 +125,7 @@ module "edge_west" {
   name                    = "${var.name}-us-west-2"
   region                  = "us-west-2"
   vpc_id                  = module.network_west.vpc_id
-  vpc_cidr                = module.network_west.cidr
+  edge_security_group_id  = module.service_west.security_group_ids.edge
   subnet_ids              = values(module.network_west.edge_subnet_ids)
   target_group_arn        = module.service_west.target_group_arn
   target_group_arn_suffix = module.service_west.target_group_arn_suffix

@@ -22,12 +22,12 @@ resource "aws_vpc_security_group_ingress_rule" "https" {
 resource "aws_vpc_security_group_egress_rule" "edges" {
   for_each = toset([for port in var.edge_ports : tostring(port)])
 
-  security_group_id = aws_security_group.this.id
-  description       = "The region's edges"
-  cidr_ipv4         = var.vpc_cidr
-  ip_protocol       = "tcp"
-  from_port         = tonumber(each.key)
-  to_port           = tonumber(each.key)
+  security_group_id            = aws_security_group.this.id
+  description                  = "The region's edges"
+  referenced_security_group_id = var.edge_security_group_id
+  ip_protocol                  = "tcp"
+  from_port                    = tonumber(each.key)
+  to_port                      = tonumber(each.key)
 }
 
 resource "aws_lb" "this" {

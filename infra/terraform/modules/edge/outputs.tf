@@ -12,3 +12,8 @@ output "load_balancer_arn_suffix" {
   description = "The load balancer as CloudWatch names it."
   value       = aws_lb.this.arn_suffix
 }
+
+output "security_group_id" {
+  description = "Group of the load balancer; only it may send requests to edges."
+  value       = aws_security_group.this.id
+}

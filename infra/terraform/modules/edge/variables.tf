@@ -28,14 +28,9 @@ variable "vpc_id" {
   }
 }
 
-variable "vpc_cidr" {
-  description = "Range of the VPC, in which the region's edges are."
+variable "edge_security_group_id" {
+  description = "Group of the region's edges, from `service`."
   type        = string
-
-  validation {
-    condition     = can(cidrhost(var.vpc_cidr, 0)) && var.vpc_cidr != "0.0.0.0/0"
-    error_message = "Must be the range of the VPC, never everybody."
-  }
 }
 
 variable "subnet_ids" {

@@ -3,7 +3,7 @@
 
 locals {
   zones = { for index, zone in var.zones : zone => index }
-  # A sixteenth each: three for each tier leave room for more.
+  # A sixteenth each: three for each tier leave room for more. A quarter is one tier's (`ranges`).
   tiers = { edge = 0, service = 4, data = 8 }
   subnets = {
     for pair in setproduct(keys(local.tiers), var.zones) : "${pair[0]}/${pair[1]}" => {

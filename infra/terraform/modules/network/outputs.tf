@@ -8,6 +8,11 @@ output "cidr" {
   value       = var.cidr
 }
 
+output "ranges" {
+  description = "The parts of it that hold the subnets of tasks and of databases: what other regions let in, whose groups they cannot name."
+  value       = { services = cidrsubnet(var.cidr, 2, 1), databases = cidrsubnet(var.cidr, 2, 2) }
+}
+
 output "edge_subnet_ids" {
   description = "Subnets of the load balancer, by zone; the only ones with a way in from the internet."
   value       = { for zone in var.zones : zone => aws_subnet.this["edge/${zone}"].id }

@@ -1,9 +1,16 @@
-# Who may talk to whom. Everything else is refused, the way out included.
+# Who may talk to whom. Everything else is refused, the way out included. Within the region by group; of another region only the
+# range of its tasks' subnets can be named, because AWS knows no groups across a peering of regions.
 
 locals {
-  # Services of this and of the other regions: gateways announce to every tracker, edges turn to other regions' services.
-  friends = merge({ (var.region) = var.network.cidr }, var.peer_cidrs)
-  ports   = toset([for slot in values(local.slots) : tostring(slot.port)])
+  ports = toset([for slot in values(local.slots) : tostring(slot.port)])
+  groups = {
+    slots = aws_security_group.slots.id
+    edge  = aws_security_group.edge.id
+  }
+  # Gateways announce to trackers, and the last step of a failover, which runs in the group of the slots, asks gateways.
+  callers = merge(local.groups, { for name, id in var.operator_security_group_ids : "operators ${name}" => id })
+  # Services of the other regions: gateways announce to every tracker, edges turn to other regions' services.
+  peer_ports = { for pair in setproduct(keys(var.peer_ranges), local.ports) : "${pair[0]}/${pair[1]}" => { region = pair[0], port = tonumber(pair[1]) } }
 }
 
 resource "aws_security_group" "slots" {
@@ -21,48 +28,92 @@ resource "aws_security_group" "edge" {
 }
 
 resource "aws_vpc_security_group_ingress_rule" "slots" {
-  for_each = { for pair in setproduct(keys(local.friends), local.ports) : "${pair[0]}/${pair[1]}" => { region = pair[0], port = tonumber(pair[1]) } }
+  for_each = { for pair in setproduct(keys(local.callers), local.ports) : "${pair[0]}/${pair[1]}" => { caller = pair[0], port = tonumber(pair[1]) } }
+
+  security_group_id            = aws_security_group.slots.id
+  description                  = "This region: ${each.value.caller}"
+  referenced_security_group_id = local.callers[each.value.caller]
+  ip_protocol                  = "tcp"
+  from_port                    = each.value.port
+  to_port                      = each.value.port
+}
+
+resource "aws_vpc_security_group_ingress_rule" "slots_peers" {
+  for_each = local.peer_ports
 
   security_group_id = aws_security_group.slots.id
   description       = "Edges and services of ${each.value.region}"
-  cidr_ipv4         = local.friends[each.value.region]
+  cidr_ipv4         = var.peer_ranges[each.value.region].services
   ip_protocol       = "tcp"
   from_port         = each.value.port
   to_port           = each.value.port
 }
 
-resource "aws_vpc_security_group_egress_rule" "slots" {
-  for_each = { for pair in setproduct(keys(local.friends), setunion(local.ports, ["5432"])) : "${pair[0]}/${pair[1]}" => { region = pair[0], port = tonumber(pair[1]) } }
+resource "aws_vpc_security_group_egress_rule" "services" {
+  for_each = { for pair in setproduct(keys(local.groups), local.ports) : "${pair[0]}/${pair[1]}" => { caller = pair[0], port = tonumber(pair[1]) } }
+
+  security_group_id            = local.groups[each.value.caller]
+  description                  = "Services of this region"
+  referenced_security_group_id = aws_security_group.slots.id
+  ip_protocol                  = "tcp"
+  from_port                    = each.value.port
+  to_port                      = each.value.port
+}
+
+resource "aws_vpc_security_group_egress_rule" "services_peers" {
+  for_each = { for pair in setproduct(keys(local.groups), keys(local.peer_ports)) : "${pair[0]}/${pair[1]}" => merge({ caller = pair[0] }, local.peer_ports[pair[1]]) }
+
+  security_group_id = local.groups[each.value.caller]
+  description       = "Services of ${each.value.region}"
+  cidr_ipv4         = var.peer_ranges[each.value.region].services
+  ip_protocol       = "tcp"
+  from_port         = each.value.port
+  to_port           = each.value.port
+}
+
+resource "aws_vpc_security_group_egress_rule" "databases" {
+  for_each = var.database_security_group_ids
+
+  security_group_id            = aws_security_group.slots.id
+  description                  = "The database of ${each.key}"
+  referenced_security_group_id = each.value
+  ip_protocol                  = "tcp"
+  from_port                    = 5432
+  to_port                      = 5432
+}
+
+resource "aws_vpc_security_group_egress_rule" "databases_peers" {
+  for_each = var.peer_ranges
 
   security_group_id = aws_security_group.slots.id
-  description       = "Services and databases of ${each.value.region}"
-  cidr_ipv4         = local.friends[each.value.region]
+  description       = "Databases of ${each.key}"
+  cidr_ipv4         = each.value.databases
   ip_protocol       = "tcp"
-  from_port         = each.value.port
-  to_port           = each.value.port
+  from_port         = 5432
+  to_port           = 5432
 }
 
-# The load balancer's own group is `edge`'s. It lives in this VPC, and only there.
 resource "aws_vpc_security_group_ingress_rule" "edge" {
   for_each = { requests = local.edge_port, health = local.operators_port }
 
-  security_group_id = aws_security_group.edge.id
-  description       = "The load balancer: ${each.key}"
-  cidr_ipv4         = var.network.cidr
-  ip_protocol       = "tcp"
-  from_port         = each.value
-  to_port           = each.value
+  security_group_id            = aws_security_group.edge.id
+  description                  = "The load balancer: ${each.key}"
+  referenced_security_group_id = var.load_balancer_security_group_id
+  ip_protocol                  = "tcp"
+  from_port                    = each.value
+  to_port                      = each.value
 }
 
-resource "aws_vpc_security_group_egress_rule" "edge" {
-  for_each = { for pair in setproduct(keys(local.friends), local.ports) : "${pair[0]}/${pair[1]}" => { region = pair[0], port = tonumber(pair[1]) } }
+# The edge's own health and metrics.
+resource "aws_vpc_security_group_ingress_rule" "edge_operators" {
+  for_each = var.operator_security_group_ids
 
-  security_group_id = aws_security_group.edge.id
-  description       = "Services of ${each.value.region}"
-  cidr_ipv4         = local.friends[each.value.region]
-  ip_protocol       = "tcp"
-  from_port         = each.value.port
-  to_port           = each.value.port
+  security_group_id            = aws_security_group.edge.id
+  description                  = "Operators: ${each.key}"
+  referenced_security_group_id = each.value
+  ip_protocol                  = "tcp"
+  from_port                    = local.operators_port
+  to_port                      = local.operators_port
 }
 
 # AWS itself: secrets, keys, logs, metrics, images.
@@ -79,7 +130,7 @@ resource "aws_vpc_security_group_egress_rule" "endpoints" {
 
 # Workspaces of other regions, by those regions' endpoints.
 resource "aws_vpc_security_group_egress_rule" "workspaces" {
-  for_each = { for region, cidr in var.peer_cidrs : region => cidr if contains(keys(var.metrics_workspaces), region) }
+  for_each = { for region, ranges in var.peer_ranges : region => ranges.services if contains(keys(var.metrics_workspaces), region) }
 
   security_group_id = aws_security_group.slots.id
   description       = "Metrics to ${each.key}"

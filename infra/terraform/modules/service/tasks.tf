@@ -9,6 +9,9 @@ locals {
     NODE_EXTRA_CA_CERTS = "/etc/highwater/rds-authorities.pem"
   }
 
+  # The edge puts the client's address there, and removes what a client put there. Only edges and services reach a service.
+  address_header = "x-envoy-external-address"
+
   environments = {
     for name, slot in local.slots : name => merge(
       local.shared_environment,
@@ -19,6 +22,7 @@ locals {
         GATEWAY_PORT              = tostring(slot.port)
         GATEWAY_TRACKERS          = join(",", var.slots.tracker_urls)
         GATEWAY_AUTH              = "keys"
+        GATEWAY_ADDRESS_HEADER    = local.address_header
         GATEWAY_POOL_SIZE         = tostring(var.pools.service)
         GATEWAY_ROLE_POOL_SIZE    = tostring(var.pools.role)
         GATEWAY_EXPOSURE_LEVEL    = var.exposure_level
@@ -30,6 +34,7 @@ locals {
         TRACKER_PORT           = tostring(slot.port)
         TRACKER_LEDGER         = "/var/lib/highwater/ledger.sqlite"
         TRACKER_AUTH           = "keys"
+        TRACKER_ADDRESS_HEADER = local.address_header
         TRACKER_EXPOSURE_LEVEL = var.exposure_level
       },
       local.telemetry_environment,

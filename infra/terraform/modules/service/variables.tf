@@ -72,30 +72,48 @@ variable "domain" {
 }
 
 variable "network" {
-  description = "Of the region's `network`: `vpc_id`, `cidr`, `service_subnet_ids`, `endpoint_security_group_id`, `s3_prefix_list_id`."
+  description = "Of the region's `network`: `vpc_id`, `service_subnet_ids`, `endpoint_security_group_id`, `s3_prefix_list_id`."
   type = object({
     vpc_id                     = string
-    cidr                       = string
     service_subnet_ids         = map(string)
     endpoint_security_group_id = string
     s3_prefix_list_id          = string
   })
 
   validation {
-    condition     = can(cidrhost(var.network.cidr, 0)) && length(var.network.service_subnet_ids) >= 2
-    error_message = "Must have the range of the VPC, and subnets in at least two zones."
+    condition     = length(var.network.service_subnet_ids) >= 2
+    error_message = "Must have subnets in at least two zones."
   }
 }
 
-variable "peer_cidrs" {
-  description = "By other region, the range of its VPC: its services and edges talk to these services, and these to its database."
-  type        = map(string)
+variable "peer_ranges" {
+  description = "By other region, `ranges` of its `network`: its services and edges talk to these services, and these to its database."
+  type        = map(object({ services = string, databases = string }))
   default     = {}
 
   validation {
-    condition     = !contains(keys(var.peer_cidrs), var.region) && alltrue([for cidr in values(var.peer_cidrs) : can(cidrhost(cidr, 0)) && cidr != "0.0.0.0/0"])
-    error_message = "Ranges of the other regions, not of the region itself, and never everybody."
+    condition = !contains(keys(var.peer_ranges), var.region) && alltrue(flatten([
+      for ranges in values(var.peer_ranges) : [for cidr in values(ranges) : can(cidrhost(cidr, 0)) && try(tonumber(split("/", cidr)[1]) >= 18, false)]
+    ]))
+    error_message = "Ranges of the other regions' subnets, not of the region itself, and none wider than /18."
   }
+}
+
+variable "database_security_group_ids" {
+  description = "By node, the group of the region's database, from `store-rds-postgres`; empty where there is none."
+  type        = map(string)
+  default     = {}
+}
+
+variable "load_balancer_security_group_id" {
+  description = "Group of the load balancer in front of the region's edges, from `edge`."
+  type        = string
+}
+
+variable "operator_security_group_ids" {
+  description = "By a name, groups of this region from which operators ask services and edges themselves: `/metrics`, `/healthz`, `/readyz`. The collectors need none: they run beside the services."
+  type        = map(string)
+  default     = {}
 }
 
 variable "internet_egress" {
@@ -229,9 +247,9 @@ variable "environment" {
     condition = length(setintersection(
       concat(keys(var.environment.gateway), keys(var.environment.tracker)),
       [
-        "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
+        "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_ADDRESS_HEADER", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
         "GATEWAY_EXPOSURE_LEVEL", "GATEWAY_EXPOSURE_GATEWAYS", "GATEWAY_ROLE_PASSWORDS",
-        "TRACKER_NAME", "TRACKER_REGION", "TRACKER_HOST", "TRACKER_PORT", "TRACKER_LEDGER", "TRACKER_AUTH", "TRACKER_EXPOSURE_LEVEL",
+        "TRACKER_NAME", "TRACKER_REGION", "TRACKER_HOST", "TRACKER_PORT", "TRACKER_LEDGER", "TRACKER_AUTH", "TRACKER_ADDRESS_HEADER", "TRACKER_EXPOSURE_LEVEL",
         "HIGHWATER_TOPOLOGY", "HIGHWATER_AUTHORITY", "HIGHWATER_DEPLOYMENT", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_INTERNAL_SECRET", "PGPASSWORD", "NODE_EXTRA_CA_CERTS",
       ],
     )) == 0
@@ -259,8 +277,8 @@ variable "metrics_workspaces" {
     error_message = "Each must have the ARN of a workspace of its region, and its address for remote writes."
   }
   validation {
-    condition     = length(setsubtract(keys(var.metrics_workspaces), concat([var.region], keys(var.peer_cidrs)))) == 0
-    error_message = "A workspace elsewhere is reached over the peering with its region: that must be in peer_cidrs."
+    condition     = length(setsubtract(keys(var.metrics_workspaces), concat([var.region], keys(var.peer_ranges)))) == 0
+    error_message = "A workspace elsewhere is reached over the peering with its region: that must be in peer_ranges."
   }
 }
 

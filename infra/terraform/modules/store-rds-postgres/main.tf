@@ -22,7 +22,19 @@ resource "aws_security_group" "this" {
   tags        = { Name = "${var.name}-postgres" }
 }
 
-# By range: a group of another region cannot be named. There is no rule for the way out. RDS replicates over its own network.
+# There is no rule for the way out. RDS replicates over its own network.
+resource "aws_vpc_security_group_ingress_rule" "services" {
+  for_each = var.client_security_group_ids
+
+  security_group_id            = aws_security_group.this.id
+  description                  = "Services of ${each.key}"
+  referenced_security_group_id = each.value
+  ip_protocol                  = "tcp"
+  from_port                    = local.port
+  to_port                      = local.port
+}
+
+# By range: a group of another region cannot be named.
 resource "aws_vpc_security_group_ingress_rule" "postgres" {
   for_each = var.client_cidrs
 

@@ -63,13 +63,24 @@ variable "subnet_ids" {
   }
 }
 
-variable "client_cidrs" {
-  description = "Ranges from which services of all regions connect, by a name for each."
+variable "client_security_group_ids" {
+  description = "By a name, groups of this region from which services connect."
   type        = map(string)
+  default     = {}
+}
+
+variable "client_cidrs" {
+  description = "By other region, the range of the subnets from which its services connect."
+  type        = map(string)
+  default     = {}
 
   validation {
-    condition     = length(var.client_cidrs) > 0 && alltrue([for cidr in values(var.client_cidrs) : can(cidrhost(cidr, 0)) && try(tonumber(split("/", cidr)[1]) >= 16, false)])
-    error_message = "At least one range, none of them wider than /16."
+    condition     = alltrue([for cidr in values(var.client_cidrs) : can(cidrhost(cidr, 0)) && try(tonumber(split("/", cidr)[1]) >= 18, false)])
+    error_message = "Ranges of subnets, none of them wider than /18."
+  }
+  validation {
+    condition     = length(var.client_cidrs) + length(var.client_security_group_ids) > 0
+    error_message = "At least one group or range, or nothing could use the node."
   }
 }
 

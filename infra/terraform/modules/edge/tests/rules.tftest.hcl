@@ -11,7 +11,7 @@ variables {
   name                    = "highwater-us-east-1"
   region                  = "us-east-1"
   vpc_id                  = "vpc-1"
-  vpc_cidr                = "10.10.0.0/16"
+  edge_security_group_id  = "sg-edges"
   subnet_ids              = ["subnet-1", "subnet-2", "subnet-3"]
   target_group_arn        = "arn:aws:elasticloadbalancing:us-east-1:111122223333:targetgroup/one/1"
   target_group_arn_suffix = "targetgroup/one/1"

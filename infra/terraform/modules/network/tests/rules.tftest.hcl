@@ -26,6 +26,14 @@ run "private_by_default" {
   command = plan
 
   assert {
+    condition = alltrue(flatten([for zone in var.zones : [
+      cidrsubnet("${split("/", aws_subnet.this["service/${zone}"].cidr_block)[0]}/18", 0, 0) == output.ranges.services,
+      cidrsubnet("${split("/", aws_subnet.this["data/${zone}"].cidr_block)[0]}/18", 0, 0) == output.ranges.databases,
+      !contains(values(output.ranges), cidrsubnet("${split("/", aws_subnet.this["edge/${zone}"].cidr_block)[0]}/18", 0, 0)),
+    ]]))
+    error_message = "The ranges that other regions let in hold the subnets of tasks, those of databases, and nothing else."
+  }
+  assert {
     condition     = length(aws_subnet.this) == 9 && length(distinct([for subnet in aws_subnet.this : subnet.cidr_block])) == 9
     error_message = "Three tiers over three zones, each with a range of its own."
   }

@@ -46,12 +46,14 @@ variables {
   domain        = "highwater.internal"
   network = {
     vpc_id                     = "vpc-1"
-    cidr                       = "10.10.0.0/16"
     service_subnet_ids         = { us-east-1a = "subnet-1", us-east-1b = "subnet-2", us-east-1c = "subnet-3" }
     endpoint_security_group_id = "sg-1"
     s3_prefix_list_id          = "pl-1"
   }
-  peer_cidrs = { us-west-2 = "10.20.0.0/16" }
+  peer_ranges                     = { us-west-2 = { services = "10.20.64.0/18", databases = "10.20.128.0/18" } }
+  database_security_group_ids     = { us-east-1 = "sg-database" }
+  load_balancer_security_group_id = "sg-balancer"
+  operator_security_group_ids     = { bastion = "sg-operators" }
   images = {
     service   = "111122223333.dkr.ecr.us-east-1.amazonaws.com/highwater@sha256:0000000000000000000000000000000000000000000000000000000000000000"
     envoy     = "111122223333.dkr.ecr.us-east-1.amazonaws.com/envoy@sha256:0000000000000000000000000000000000000000000000000000000000000000"
@@ -98,7 +100,7 @@ run "tasks" {
     error_message = "A task is restarted when its process does not answer, and for nothing else."
   }
   assert {
-    condition     = toset([for secret in jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET"])
+    condition     = toset([for secret in jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_DEPLOYMENT_KEYS"])
     error_message = "A tracker gets the secrets that it needs."
   }
   assert {
@@ -117,7 +119,7 @@ run "tasks" {
     error_message = "Services send their traces to it."
   }
   assert {
-    condition     = join(" ", keys(aws_vpc_security_group_egress_rule.workspaces)) == "us-west-2" && aws_vpc_security_group_egress_rule.workspaces["us-west-2"].cidr_ipv4 == "10.20.0.0/16"
+    condition     = join(" ", keys(aws_vpc_security_group_egress_rule.workspaces)) == "us-west-2" && aws_vpc_security_group_egress_rule.workspaces["us-west-2"].cidr_ipv4 == "10.20.64.0/18"
     error_message = "Collectors reach the workspace of the other region."
   }
   assert {
@@ -137,8 +139,35 @@ run "tasks" {
     error_message = "No edge is replaced because gateways and trackers are started at the same time."
   }
   assert {
-    condition     = alltrue([for rule in aws_vpc_security_group_ingress_rule.slots : contains(["10.10.0.0/16", "10.20.0.0/16"], rule.cidr_ipv4)]) && length(aws_vpc_security_group_egress_rule.internet) == 0
+    condition = (
+      length(aws_vpc_security_group_egress_rule.internet) == 0 &&
+      alltrue([for rule in aws_vpc_security_group_egress_rule.services : rule.referenced_security_group_id == aws_security_group.slots.id && rule.cidr_ipv4 == null]) &&
+      alltrue([for rule in aws_vpc_security_group_egress_rule.services_peers : rule.cidr_ipv4 == "10.20.64.0/18"]) &&
+      alltrue([for rule in aws_vpc_security_group_egress_rule.databases : rule.referenced_security_group_id == "sg-database" && rule.from_port == 5432]) &&
+      alltrue([for rule in aws_vpc_security_group_egress_rule.databases_peers : rule.cidr_ipv4 == "10.20.128.0/18" && rule.from_port == 5432])
+    )
     error_message = "Services talk to services and databases of the regions, and to nobody else."
+  }
+  assert {
+    condition = (
+      toset([for rule in aws_vpc_security_group_ingress_rule.slots : rule.referenced_security_group_id]) == toset([aws_security_group.slots.id, aws_security_group.edge.id, "sg-operators"]) &&
+      alltrue([for rule in aws_vpc_security_group_ingress_rule.slots : rule.cidr_ipv4 == null]) &&
+      alltrue([for rule in aws_vpc_security_group_ingress_rule.slots_peers : rule.cidr_ipv4 == "10.20.64.0/18"])
+    )
+    error_message = "Of this region only services, edges and operators reach a service; of another one only the subnets of its tasks."
+  }
+  assert {
+    condition = (
+      alltrue([for rule in aws_vpc_security_group_ingress_rule.edge : rule.referenced_security_group_id == "sg-balancer" && rule.cidr_ipv4 == null]) &&
+      aws_vpc_security_group_ingress_rule.edge_operators["bastion"].referenced_security_group_id == "sg-operators" && aws_vpc_security_group_ingress_rule.edge_operators["bastion"].from_port == 9901
+    )
+    error_message = "Only the load balancer sends requests to an edge; operators ask only for its health and metrics."
+  }
+  assert {
+    condition = alltrue([
+      for environment in values(output.environments) : try(environment.GATEWAY_ADDRESS_HEADER, environment.TRACKER_ADDRESS_HEADER) == "x-envoy-external-address"
+    ])
+    error_message = "Refused credentials count against the client's address, not the edge's."
   }
   assert {
     condition     = aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-4/join"].evaluation_periods > aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-3/join"].evaluation_periods && aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-4/leave"].evaluation_periods < aws_cloudwatch_metric_alarm.burst["us-east-1-gateway-3/leave"].evaluation_periods
@@ -268,10 +297,10 @@ run "a_lease_that_nobody_holds" {
 run "everybody_as_a_peer" {
   command = plan
   variables {
-    peer_cidrs         = { world = "0.0.0.0/0" }
+    peer_ranges        = { world = { services = "0.0.0.0/0", databases = "10.20.128.0/18" } }
     metrics_workspaces = {}
   }
-  expect_failures = [var.peer_cidrs]
+  expect_failures = [var.peer_ranges]
 }
 
 run "a_workspace_that_nobody_can_reach" {

@@ -8,14 +8,16 @@ mock_provider "aws" {
 }
 
 variables {
-  name            = "highwater-us-east-1"
-  region          = "us-east-1"
-  vpc_id          = "vpc-1"
-  subnet_ids      = ["subnet-1", "subnet-2", "subnet-3"]
-  client_cidrs    = { us-east-1 = "10.10.0.0/16", us-west-2 = "10.20.0.0/16" }
-  kms_key_arn     = "arn:aws:kms:us-east-1:111122223333:key/0"
-  role            = "primary"
-  master_password = "0123456789abcdef"
+  name         = "highwater-us-east-1"
+  region       = "us-east-1"
+  vpc_id       = "vpc-1"
+  subnet_ids   = ["subnet-1", "subnet-2", "subnet-3"]
+  client_cidrs = { us-west-2 = "10.20.64.0/18" }
+
+  client_security_group_ids = { us-east-1 = "sg-services" }
+  kms_key_arn               = "arn:aws:kms:us-east-1:111122223333:key/0"
+  role                      = "primary"
+  master_password           = "0123456789abcdef"
 
   master_password_version = 1
   service_sessions        = 200
@@ -37,7 +39,7 @@ run "primary" {
     error_message = "Nothing restarts by itself."
   }
   assert {
-    condition     = length(aws_vpc_security_group_ingress_rule.postgres) == 2 && alltrue([for rule in aws_vpc_security_group_ingress_rule.postgres : rule.from_port == 5432])
+    condition     = length(aws_vpc_security_group_ingress_rule.postgres) == 1 && aws_vpc_security_group_ingress_rule.services["us-east-1"].referenced_security_group_id == "sg-services" && aws_vpc_security_group_ingress_rule.services["us-east-1"].from_port == 5432 && alltrue([for rule in aws_vpc_security_group_ingress_rule.postgres : rule.from_port == 5432])
     error_message = "PostgreSQL is open to each region's services, and nothing else is."
   }
   assert {
@@ -138,6 +140,23 @@ run "open_to_everybody" {
   command = plan
   variables {
     client_cidrs = { world = "0.0.0.0/0" }
+  }
+  expect_failures = [var.client_cidrs]
+}
+
+run "open_to_a_whole_network" {
+  command = plan
+  variables {
+    client_cidrs = { us-west-2 = "10.20.0.0/16" }
+  }
+  expect_failures = [var.client_cidrs]
+}
+
+run "open_to_nothing" {
+  command = plan
+  variables {
+    client_cidrs              = {}
+    client_security_group_ids = {}
   }
   expect_failures = [var.client_cidrs]
 }
