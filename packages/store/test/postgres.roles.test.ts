@@ -21,6 +21,9 @@ import {
   startTestCluster,
 } from "./postgres-cluster.ts";
 
+/** No id is above it. */
+const LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
 describe("login roles on PostgreSQL", () => {
   let cluster: Cluster;
   let node: NodeSpec;
@@ -96,6 +99,13 @@ describe("login roles on PostgreSQL", () => {
       "SELECT * FROM highwater.epoch",
       "UPDATE highwater.receipt SET kind = 'lost'",
       "INSERT INTO highwater.witness (helper, epoch, reached) VALUES ('me', gen_random_uuid(), 'F/0')",
+      // Which ids are too old to commit.
+      `INSERT INTO highwater.authority_command (node, reason, ids_from) VALUES ('a', 'mine', '${LAST_ID}')`,
+      `UPDATE highwater.authority_command SET ids_from = '${LAST_ID}'`,
+      `UPDATE highwater.epoch SET ids_from = '${LAST_ID}'`,
+      `UPDATE highwater.epoch_sentinel SET ids_from = '${LAST_ID}'`,
+      `UPDATE highwater.current_epoch SET ids_from = '${LAST_ID}'`,
+      "UPDATE highwater.retention SET expired_before = 'infinity'",
     ];
     for (const text of greedy) {
       const error = await errorOf(store.execute(node.id, spec("shop", [text])));
