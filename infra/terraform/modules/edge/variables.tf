@@ -31,6 +31,11 @@ variable "vpc_id" {
 variable "edge_security_group_id" {
   description = "Group of the region's edges, from `service`."
   type        = string
+
+  validation {
+    condition     = startswith(var.edge_security_group_id, "sg-")
+    error_message = "Must be the id of a security group."
+  }
 }
 
 variable "subnet_ids" {

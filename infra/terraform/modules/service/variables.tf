@@ -103,17 +103,32 @@ variable "database_security_group_ids" {
   description = "By node, the group of the region's database, from `store-rds-postgres`; empty where there is none."
   type        = map(string)
   default     = {}
+
+  validation {
+    condition     = alltrue([for id in values(var.database_security_group_ids) : startswith(id, "sg-")])
+    error_message = "Each must be the id of a security group."
+  }
 }
 
 variable "load_balancer_security_group_id" {
   description = "Group of the load balancer in front of the region's edges, from `edge`."
   type        = string
+
+  validation {
+    condition     = startswith(var.load_balancer_security_group_id, "sg-")
+    error_message = "Must be the id of a security group."
+  }
 }
 
 variable "operator_security_group_ids" {
   description = "By a name, groups of this region from which operators ask services and edges themselves: `/metrics`, `/healthz`, `/readyz`. The collectors need none: they run beside the services."
   type        = map(string)
   default     = {}
+
+  validation {
+    condition     = alltrue([for id in values(var.operator_security_group_ids) : startswith(id, "sg-")])
+    error_message = "Each must be the id of a security group."
+  }
 }
 
 variable "internet_egress" {

@@ -67,6 +67,11 @@ variable "client_security_group_ids" {
   description = "By a name, groups of this region from which services connect."
   type        = map(string)
   default     = {}
+
+  validation {
+    condition     = alltrue([for id in values(var.client_security_group_ids) : startswith(id, "sg-")])
+    error_message = "Each must be the id of a security group."
+  }
 }
 
 variable "client_cidrs" {
