@@ -1,7 +1,17 @@
 // What may be called expired, or be without its receipt: what is older than receipts are kept, and nothing else.
 import { test } from "node:test";
 import { type FinalState, type HistoryRecord, type Told, type WrongClock } from "../src/index.ts";
-import { append, failure, history, insert, read, scenario, transfer, type Spec } from "./support/build.ts";
+import {
+  append,
+  epoch,
+  failure,
+  history,
+  insert,
+  read,
+  scenario,
+  transfer,
+  type Spec,
+} from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
 
 const RETENTION_MS = 40_000;
@@ -107,6 +117,10 @@ test("a client that was told durable and lost needs the log's word that it is br
       moved,
     ]);
   assertGood(judged({ verdict: "broken", tracker: "near" }));
+  // One tracker still remembers that it is broken.
+  assertGood(
+    judged({ verdict: "broken", tracker: "near" }, { verdict: "broken", tracker: "far", by: "final" }),
+  );
   assertViolates(judged(), "fate.word-changed", "fate.durable-absent");
 });
 
@@ -133,6 +147,32 @@ test("a new id is refused only while a database's clock is wrong, or about a res
     assertViolates(judged(clock({ atMs: 21_000, untilMs: 22_000 })), rule);
     assertViolates(judged(failure(19_000, ["global"])), rule);
   }
+});
+
+test("on the disk of a node that is gone it may be durable to one tracker and lost to another while a third has forgotten it", () => {
+  const said = (level: string, verdicts: readonly Told["verdict"][]): Partial<Told>[] =>
+    verdicts.map((verdict, n) => ({
+      ...{ level, verdict, by: "final", atMs: 999_999, tracker: ["near", "far", "third"][n] ?? null },
+    }));
+  const judged = (global: readonly Told["verdict"][]): HistoryRecord[] => {
+    const told = [
+      ...said("disk", ["durable", "lost", "expired"]),
+      ...said("region", global),
+      ...said("global", global),
+    ];
+    const spec = {
+      at: AT,
+      does: write,
+      final: null,
+      receipt: null,
+      told,
+      answer: { durableAt: null },
+    } as const;
+    const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" })];
+    return run({ [OLD]: spec }, { epochs, expiry: dropped }, [failure(20, ["global"])]);
+  };
+  assertGood(judged(["lost", "lost", "expired"]));
+  assertViolates(judged(["expired", "expired", "expired"]), "fate.trackers-disagree");
 });
 
 test("receipts are kept for as long as the scenario says", () => {

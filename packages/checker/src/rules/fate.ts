@@ -212,7 +212,9 @@ class FateJudge {
       // A client passes on what one tracker told it, and then another that followed another primary. In the end it has to be broken;
       // of one that has expired by then the log has said so.
       const isAdmitted =
-        source === CLIENT && final.size === 1 && (final.has("broken") || (final.has("expired") && logged));
+        source === CLIENT &&
+        final.size > 0 &&
+        [...final].every((verdict) => verdict === "broken" || (verdict === "expired" && logged));
       if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
       else if (
         lost >= 0 &&
@@ -284,14 +286,16 @@ function isDurableWord({ verdict }: Word): boolean {
   return verdict === "durable";
 }
 
-/** Whatever it is at this level, at another one all say that it is not there. */
+/** Whatever it is at this level, at another one all who still know say that it is not there. */
 function isGone({ levels }: AttemptVerdicts, level: number): boolean {
-  return levels.some(
-    ({ final }, other) =>
+  return levels.some(({ final }, other) => {
+    const known = [...final].filter((verdict) => verdict !== "expired");
+    return (
       other !== level &&
-      final.size > 0 &&
-      [...final].every((verdict) => verdict === "lost" || verdict === "broken"),
-  );
+      known.length > 0 &&
+      known.every((verdict) => verdict === "lost" || verdict === "broken")
+    );
+  });
 }
 
 /** It was told as lost, and then as broken at every level: what is lost and comes back is broken everywhere. */
