@@ -41,3 +41,14 @@ test("whoever holds a token of its own without other tokens leaves when it is du
   it.confirm(120, { a: ["s2", 120], c: ["s3", 120], d: ["s4", 120] });
   assert.equal(it.stateOf(1, 1), undefined);
 });
+
+test("a read that another tracker had told as lost, and that is back in the reigning epoch, is broken here too", () => {
+  const it = new Driven();
+  it.reign(record(1));
+  it.confirm(100, { b: ["s1", 100] });
+  assert.equal(it.verdict(1, 1, 80, "disk", "read"), "durable");
+  const verdicts = Object.fromEntries(LEVELS.map((level) => [level, "broken" as const]));
+  const origin = { epoch: epochId(1), offset: 80n as never };
+  it.tellElsewhere(1, 1, { kind: "read", rule: "R8 reappeared", verdicts, origin });
+  for (const level of LEVELS) assert.equal(it.verdict(1, 1, 80, level, "read"), "broken");
+});

@@ -66,3 +66,18 @@ test("survivors in too few regions prove nothing for a level that asks for more"
   it.positions(80);
   assert.deepEqual(verdicts(it), ["lost", "broken", "lost", "lost"]);
 });
+
+test("what a primary has sent proves nothing of its own disk, where that does not count", () => {
+  const it = new Driven();
+  const restarted = record(2, { fork: 50, start: 60 });
+  it.reign(first);
+  it.position(1, 1, 40);
+  it.reign(first, restarted);
+  it.report("a", [first, restarted], { role: "primary", unfit: true });
+  it.report("b", [first]);
+  read(it, 1, { b: 45 });
+  assert.deepEqual(
+    LEVELS.map((level) => it.verdict(1, 1, 40, level)),
+    ["pending", "durable", "durable", "pending"],
+  );
+});

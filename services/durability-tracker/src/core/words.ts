@@ -11,10 +11,11 @@ export function takeWords(state: TrackerState, words: readonly Published[], effe
 }
 
 function takeWord(state: TrackerState, word: Published, effects: Effect[]): void {
-  // Only of an epoch that has ended can anything be lost; this tracker may not have heard yet that it has.
-  if (word.attempt === state.backlog.epoch) return;
-  const entry = state.entries.get(entryKey(word, word.attempt)) ?? entryOf(state, word);
   const isBack = word.rule === "R8 reappeared";
+  // Only of an epoch that has ended can anything be lost; this tracker may not have heard yet that it has. But what the other had told
+  // as lost under another history can be back in the epoch that reigns.
+  if (word.attempt === state.backlog.epoch && (!isBack || state.backlog.has(word))) return;
+  const entry = state.entries.get(entryKey(word, word.attempt)) ?? entryOf(state, word);
   const bits = bitsOf(state, word, "broken");
   const durable = bitsOf(state, word, "durable");
   const { state: at } = entry;
