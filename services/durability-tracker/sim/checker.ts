@@ -1,6 +1,13 @@
 // Holds every word of the trackers against the truth, when it is said and at the end. Knows nothing of how the core decides.
 import assert from "node:assert/strict";
-import { type EpochId, type Offset, type TxnId, type Verdict } from "@highwater/protocol";
+import {
+  type EpochId,
+  type LevelRule,
+  type Offset,
+  type TransactionResponse,
+  type TxnId,
+  type Verdict,
+} from "@highwater/protocol";
 import {
   type CoreConfig,
   entryKey,
@@ -8,21 +15,19 @@ import {
   judge,
   type Judgement,
   knownMark,
-  markIn,
   type Published,
-  reachableLevels,
   reachedBits,
 } from "../src/core/index.ts";
-import { type Request, short } from "./gateway.ts";
-import { type SimNode } from "./node.ts";
+import { type AnswerWitness, type Request, short } from "./gateway.ts";
+import { type Rec, type SimNode } from "./node.ts";
 import { type SimTracker, type Witness } from "./tracker.ts";
-import { ownerOf, type Token, type Truth } from "./truth.ts";
+import { holds, ownerOf, type Token, type Truth } from "./truth.ts";
 import { type World } from "./world.ts";
 
 const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
 const UNSETTLED = new Set(["intent", "unproven", "asked", "absent"]);
 
-export class Checker implements Witness {
+export class Checker implements AnswerWitness, Witness {
   readonly #world: World;
   readonly #config: CoreConfig;
   readonly #requests: readonly Request[];
@@ -134,16 +139,38 @@ export class Checker implements Witness {
     return since.some((id) => this.#world.isCommanded(id));
   }
 
-  /** A gateway tells its client that an id never commits. */
+  /** A gateway tells its client that an id never commits. `epoch`: in which it has read the tombstone. */
   onRefused(id: TxnId, epoch: EpochId): void {
-    const node = this.#world.nodes.find((each) => each.epoch === epoch);
-    const proof = node?.receipt(id);
+    const truth = this.#truth.epochs.get(epoch);
+    const isProof = (rec: Rec): boolean => rec.kind === "receipt" && rec.id === id && rec.says !== "commit";
+    const proof = truth?.log.find(isProof) ?? [...(truth?.before ?? [])].find(isProof);
+    const what = `${short(id)} was refused in ${short(epoch)}`;
+    assert.ok(proof?.kind === "receipt", `${what}, and there is no tombstone`);
     const rule = this.#config.levels.find(({ name }) => name === this.#config.exposureLevel)?.rule;
-    if (proof === undefined || rule === undefined) return;
-    this.#truth.witness(this.#world.nodes);
-    const isSafe = this.#truth.everOnDisk(proof, rule, this.#world.nodes);
     const isChosen = proof.says === "lost" && this.#world.isCommanded(epoch);
-    assert.ok(isSafe || isChosen, `${short(id)} was refused, and its tombstone can still be lost`);
+    assert.ok(isChosen || this.#isOnDisk(proof, rule), `${what}, and its tombstone can still be lost`);
+    this.#meet("refused");
+  }
+
+  /** A gateway answers its client. */
+  onAnswered(id: TxnId, attempt: EpochId, { state, level, announced }: TransactionResponse): void {
+    const what = `${short(id)} of ${short(attempt)}`;
+    const { txns, heard } = this.#truth;
+    const isHeard = [...heard.keys()].some((key) => key.includes(`/${id}/`));
+    assert.ok(!announced || isHeard, `${what} was answered as announced, and no tracker has its id`);
+    this.#meet(`answered ${state}`);
+    if (state !== "durable") return;
+    const txn = txns.find((each) => each.id === id && each.attempt === attempt);
+    const rule = this.#config.levels.find(({ name }) => name === level)?.rule;
+    assert.ok(
+      txn !== undefined && this.#isOnDisk(txn.rec, rule),
+      `${what} was answered as durable at ${String(level)}, and is not on the disks`,
+    );
+  }
+
+  #isOnDisk(rec: Rec, rule: LevelRule | undefined): boolean {
+    this.#truth.witness(this.#world.nodes);
+    return rule !== undefined && this.#truth.everOnDisk(rec, rule, this.#world.nodes);
   }
 
   /**
@@ -208,7 +235,7 @@ export class Checker implements Witness {
     checkBook(tracker);
   }
 
-  /** What is shared of an ended epoch's marks is all that any of its places was durable by. */
+  /** What is shared of an ended epoch's marks is all that any of its places was durable by: two answers of the core agree. */
   #checkKnownMarks({ name, state }: SimTracker, { txn, place }: Token): void {
     const bits = reachedBits(state, place);
     for (const [index, level] of this.#config.levels.entries()) {
@@ -300,14 +327,14 @@ export class Checker implements Witness {
 
   #checkToken(tracker: SimTracker, token: Token, ruler: SimNode): void {
     const { txn } = token;
-    const { state } = tracker;
-    const reachable = new Set(reachableLevels(state));
     const present = ruler.has(txn.rec);
     const wasLost = this.lost.has(`${txn.id}/${txn.attempt}`);
     for (const { name, rule } of this.#config.levels) {
       const { verdict, rule: why } = this.#judge(tracker, token, name);
       const what = `${tracker.name}: ${tell(token, name)} is ${verdict} by ${why}`;
-      if (reachable.has(name)) assert.notEqual(verdict, "pending", what);
+      // By now every node follows the ruler, and has all of it on disk.
+      const isReachable = holds(rule, ruler.site, this.#world.nodes, ({ unfit }) => !unfit);
+      if (isReachable) assert.notEqual(verdict, "pending", what);
       if (present && verdict === "lost" && txn.kind === "write")
         assert.fail(`${what}, and it is in the history`);
       if (present && verdict === "broken" && txn.kind === "write") assert.ok(wasLost, what);
@@ -344,8 +371,8 @@ export class Checker implements Witness {
       assert.ok(!UNSETTLED.has(at.kind), `${what} is still ${at.kind}`);
       if (at.kind !== "pending" || at.place.epoch !== state.ancestry.at(-1)?.id) continue;
       for (const [index, { name }] of levels.entries()) {
-        const mark = markIn(state, at.place.epoch, name);
-        if (mark !== null && mark >= at.place.offset)
+        const mark = tracker.marks.get(`${at.place.epoch}/${name}`);
+        if (mark !== undefined && mark >= at.place.offset)
           assert.ok((reached & (1 << index)) !== 0, `${what} has reached ${name}, and nobody noticed`);
       }
       if (reached === (1 << levels.length) - 1)
@@ -363,14 +390,14 @@ export class Checker implements Witness {
 
   /** Nothing is forgotten: whoever has heard of a commit that is gone now has told of it. */
   #checkAnnounced(trackers: readonly SimTracker[], ruler: SimNode): void {
-    const { txns, heard, settled } = this.#truth;
+    const { txns, heard, unheard, settled } = this.#truth;
     for (const { kind, id, attempt, rec } of txns) {
       if (kind === "read" || ruler.has(rec)) continue;
       const what = `${short(id)} of ${short(attempt)}`;
       const runAgain = txns.some((other) => other.id === id && other.attempt !== attempt);
       const of = trackers.map(({ n }) => heard.get(`${String(n)}/${id}/${attempt}`));
       assert.ok(
-        of.some((words) => words !== undefined),
+        unheard.has(`${id}/${attempt}`) || of.some((words) => words !== undefined),
         `${what} committed, and nobody was told of it before`,
       );
       for (const [n, tracker] of trackers.entries()) {

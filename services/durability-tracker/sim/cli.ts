@@ -15,13 +15,13 @@ let played = 0;
 const end = only === null ? Number(RUNS) : only + 1;
 for (let n = only ?? 0; n < end && failed === 0; n++) {
   const script = draw(seedOf(series, n));
-  const { failure, play } = playScript(script);
+  const { failure, play } = await playScript(script);
   played++;
   for (const from of [play.met, play.checker.met])
     for (const [kind, count] of from) met.set(kind, (met.get(kind) ?? 0) + count);
   if (failure === null) continue;
   failed++;
-  console.error(tellFailure({ series, n }, script));
+  console.error(await tellFailure({ series, n }, script));
 }
 const seconds = (performance.now() - beganMs) / 1_000;
 for (const [kind, count] of [...met].sort(([a], [b]) => (a < b ? -1 : 1)))

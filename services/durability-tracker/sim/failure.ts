@@ -1,9 +1,12 @@
 // A failed run in readable words: its history, made small, and the command that plays it again.
 import { playScript, type Script, shrink } from "./run.ts";
 
-export function tellFailure(where: { readonly series: number; readonly n: number }, script: Script): string {
-  const small = shrink(script);
-  const { failure, play } = playScript(small, undefined, true);
+export async function tellFailure(
+  where: { readonly series: number; readonly n: number },
+  script: Script,
+): Promise<string> {
+  const small = await shrink(script);
+  const { failure, play } = await playScript(small, undefined, true);
   const { series, n } = where;
   return [
     `run ${String(n)} of seed ${String(series)} failed: ${failure?.message ?? ""}`,

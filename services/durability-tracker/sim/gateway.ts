@@ -1,12 +1,23 @@
-// One simulated gateway, by the rules of the real one: it announces an id before its COMMIT and the position after, takes back
-// only what certainly never committed, settles what it does not know, and never runs a request in a later epoch than the one
-// that it arrived in.
-import { type EpochId, type TxnId } from "@highwater/protocol";
-import { type AnnouncedItem } from "../src/core/index.ts";
+// One simulated gateway process: the product's gateway, over a simulated clock, store and network, and the clients that call it.
+// A client knows only what it was answered.
+import { decodeToken, type EpochId, HighwaterError, parseOffset, type TxnId } from "@highwater/protocol";
+import { DEFAULT_LIMITS, type Log, type Principal } from "@highwater/service";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
+import { type Authority, type Store } from "@highwater/store";
+import {
+  type Accepted,
+  type Config,
+  Gateway,
+  type HeldAnswer,
+  loadConfig,
+} from "@highwater/txn-gateway/embedded";
+import { SimClock } from "./clock.ts";
 import { type SimNode } from "./node.ts";
-import { ownerOf, type Token, type Txn } from "./truth.ts";
-import { Watcher } from "./watcher.ts";
-import { type SettledReceipts, type World } from "./world.ts";
+import { type Run, SimStore } from "./store.ts";
+import { type Message, type SimTracker } from "./tracker.ts";
+import { SimTransport, urlOf } from "./transport.ts";
+import { ownerOf } from "./truth.ts";
+import { type World } from "./world.ts";
 
 /** What a client wants done, once. */
 export interface Request {
@@ -19,41 +30,108 @@ export interface Request {
   attempts: number;
 }
 
-export interface Attempt {
-  readonly id: TxnId;
-  readonly request: Request;
-  readonly node: string;
-  readonly epoch: EpochId;
-  /** As it is announced; no other attempt has the name. */
-  readonly by: string;
-  /** `settled`: a tombstone is there that a failover could still undo; its client waits. */
-  phase: "announced" | "committed" | "unknown" | "settled" | "ended";
-  txn: Txn | null;
-  sessions: number;
+/** What an answer is held against. */
+export interface AnswerWitness {
+  onRefused(id: TxnId, epoch: EpochId): void;
+  onAnswered(id: TxnId, attempt: EpochId, answer: HeldAnswer["body"]): void;
 }
 
 export interface GatewayParts {
   readonly world: World;
-  readonly announce: (gateway: number, item: AnnouncedItem) => void;
+  readonly config: Config;
+  readonly nowMs: () => number;
+  readonly trackers: () => readonly SimTracker[];
+  readonly requests: readonly Request[];
+  readonly transmit: (tracker: SimTracker, message: Message) => void;
   /** The node, if it is up and the gateway can reach it. */
   readonly reach: (process: string, node: string) => SimNode | null;
+  readonly rest: () => Promise<void>;
   readonly say: (what: () => string) => void;
-  /** The mark of the exposure level has passed the place, as some tracker has told the gateway. */
-  readonly isMarked: (place: Token["place"]) => boolean;
-  readonly onRefused: (id: TxnId, epoch: EpochId) => void;
+  readonly witness: AnswerWitness;
+  /** What was found wrong where the product would take it for a failure of its own. */
+  readonly onFault: (cause: unknown) => void;
+}
+
+const QUIET: Log = { info: () => undefined, warn: () => undefined, error: () => undefined };
+/** A gateway with trackers waits so long for their word before it looks at the nodes. */
+const LEARN_FIRST_MS = 2_000;
+const PROBE_INTERVAL_MS = 10;
+/** After so long its watcher asks a node again, also one that has not answered. */
+export const ASKED_AGAIN_MS = 50;
+const MAX_WAIT_MS = 2_000;
+/** Refusals before anything has run. A client may run the same under a new id, if it has not tried before. */
+const NOT_RUN = new Set([
+  "serialization_failure",
+  "statement_timeout",
+  "epoch_changed",
+  "primary_unavailable",
+]);
+const UNKNOWN = new Set(["commit_unconfirmed", "transaction_in_progress"]);
+
+/** As the gateways of a run are configured. */
+export function gatewayConfig(
+  topology: { readonly nodes: readonly unknown[]; readonly levels: Readonly<Record<string, unknown>> },
+  trackers: number,
+  exposureLevel: string,
+): Config {
+  const loaded = loadConfig(
+    {
+      ...TEST_DEPLOYMENT,
+      ...{ GATEWAY_NAME: "gateway", GATEWAY_REGION: "east", GATEWAY_EXPOSURE_LEVEL: exposureLevel },
+      HIGHWATER_TOPOLOGY: JSON.stringify(topology),
+      GATEWAY_TRACKERS: Array.from({ length: trackers }, (_, n) => urlOf(n)).join(","),
+      GATEWAY_PROBE_INTERVAL_MS: String(PROBE_INTERVAL_MS),
+      GATEWAY_TOTAL_TIMEOUT_MS: "5000",
+    },
+    () => "",
+  );
+  if (!loaded.ok) throw new Error(loaded.faults.join("; "));
+  return loaded.config;
+}
+
+interface Process {
+  readonly clock: SimClock;
+  readonly store: SimStore;
+  readonly transport: SimTransport;
+  readonly gateway: Gateway;
 }
 
 export class SimGateway {
   readonly n: number;
   readonly #parts: GatewayParts;
-  watcher: Watcher;
-  attempts: Attempt[] = [];
-  #begun = 0;
+  #process: Process;
+  /** Attempts of this process, by `id/epoch`. */
+  #begun: string[] = [];
 
   constructor(n: number, parts: GatewayParts) {
     this.n = n;
     this.#parts = parts;
-    this.watcher = new Watcher(parts.world.nodes.length);
+    this.#process = this.#start();
+  }
+
+  #start(): Process {
+    const { world, config, nowMs, trackers, requests, transmit, reach } = this.#parts;
+    const clock = new SimClock(nowMs);
+    const store = new SimStore({
+      world,
+      reach: (node) => reach(this.process, node),
+      onRun: (run) => {
+        this.#noteRun(run);
+      },
+      requestOf: (id) => requests.find(({ ids }) => ids.includes(id))?.n ?? 0,
+    });
+    const transport = new SimTransport({ clock, gateway: this.n, trackers, transmit });
+    const own = { ...config, name: `gateway-${String(this.n + 1)}`, region: this.n === 0 ? "east" : "west" };
+    const gateway = new Gateway(own, {
+      ...{ clock, transport, log: QUIET, rng: { random: () => 0.5 } },
+      store: store as unknown as Store,
+      keys: () => {
+        throw new Error("no keys are configured");
+      },
+    });
+    gateway.start();
+    clock.skip(LEARN_FIRST_MS);
+    return { clock, store, transport, gateway };
   }
 
   get name(): string {
@@ -64,134 +142,124 @@ export class SimGateway {
     return `g${String(this.n)}`;
   }
 
+  get clock(): SimClock {
+    return this.#process.clock;
+  }
+
+  get store(): SimStore {
+    return this.#process.store;
+  }
+
+  get authority(): Authority {
+    return this.#process.gateway.primary.authority;
+  }
+
   get reign(): { readonly node: string; readonly epoch: EpochId } | null {
-    const { authority } = this.watcher;
-    return authority.kind === "primary" ? authority : null;
+    return this.#process.gateway.primary.reign;
   }
 
-  open(phase: Attempt["phase"]): Attempt[] {
-    return this.attempts.filter((attempt) => attempt.phase === phase);
+  /** The nodes answer its watcher. */
+  hear(nodes: readonly SimNode[]): void {
+    for (const { id } of nodes) this.store.answerProbe(id);
   }
 
-  /** Takes a request on and announces it. */
-  begin(request: Request, id: TxnId): Attempt | null {
-    const { reign } = this;
-    const { world, say } = this.#parts;
-    if (reign === null || world.isFull) return null;
-    const { node, epoch } = reign;
-    const by = `${this.name}/${String(this.#begun++)}`;
-    const attempt: Attempt = { id, request, node, epoch, by, phase: "announced", txn: null, sessions: -1 };
-    this.attempts.push(attempt);
+  /** A client sends its request. Null: the gateway does not run it now. */
+  async begin(request: Request, id: TxnId, how: Pick<Accepted, "ack" | "level">): Promise<Run | null> {
+    const { world, rest } = this.#parts;
+    if (this.reign === null || world.isFull) return null;
     if (!request.ids.includes(id)) request.ids.push(id);
     request.isFree = false;
     request.attempts++;
-    say(() => `${this.name} takes request ${String(request.n)} as ${short(id)} in ${short(epoch)}`);
-    if (!world.habits.announcesAfterCommit) this.#announce(attempt, { kind: "intent" });
-    return attempt;
-  }
-
-  #announce(attempt: Attempt, what: Pick<AnnouncedItem, "kind" | "offset">): void {
-    const { id, epoch, request, by } = attempt;
-    this.#parts.announce(this.n, { ...what, id, epoch, by, owner: ownerOf(request.n) });
-  }
-
-  /** COMMIT. `isAnswered`: whether the gateway hears of it. */
-  execute(attempt: Attempt, size: number, isAnswered: boolean): void {
-    const { world, reach, say } = this.#parts;
-    const { id, epoch, request } = attempt;
-    const node = reach(this.process, attempt.node);
-    if (node === null) {
-      attempt.phase = "unknown";
-      return;
-    }
-    const about = { id, attempt: epoch, request: request.n, size };
-    const txn = world.commit(node, about);
-    if (typeof txn === "string") {
-      say(() => `${node.id} does not run ${short(id)}: ${txn}`);
-      attempt.phase = "ended";
-      // What another epoch refuses proves nothing of an earlier attempt: its announcement stays.
-      if (txn === "used") this.replay(attempt, node);
-      else request.isFree = request.attempts === 1;
-      return;
-    }
-    say(() => `${short(id)} commits on ${node.id}, up to ${String(txn.rec.end)}`);
-    attempt.sessions = node.sessions;
-    attempt.txn = txn;
-    attempt.phase = isAnswered ? "committed" : "unknown";
-  }
-
-  /** The position is read behind the COMMIT, on its connection: by then others may have written more. */
-  acknowledge(attempt: Attempt): void {
-    const { world, reach, say } = this.#parts;
-    const node = reach(this.process, attempt.node);
-    if (node === null || node.sessions !== attempt.sessions || node.epoch !== attempt.epoch) {
-      attempt.phase = "unknown";
-      return;
-    }
-    attempt.phase = "ended";
-    const offset = world.logEnd(node);
-    say(() => `${short(attempt.id)} is answered with ${String(offset)} in ${short(attempt.epoch)}`);
-    if (world.habits.announcesAfterCommit) this.#announce(attempt, { kind: "intent" });
-    this.#announce(attempt, { kind: "position", offset });
-    if (attempt.txn !== null) world.truth.token(attempt.txn, { epoch: attempt.epoch, offset });
-  }
-
-  /** The outcome is unknown: find out on whoever is the primary now, or make it so that it never commits. */
-  settle(attempt: Attempt): void {
-    const { reign } = this;
-    const { world, reach, say } = this.#parts;
-    const node = reign === null ? null : reach(this.process, reign.node);
-    if (reign === null || node === null) return;
-    const found = world.settle(node, { epoch: reign.epoch, ids: [attempt.id], tombstone: "aborted" });
-    if (found === null) return;
-    attempt.phase = "ended";
-    say(
-      () => `${this.name} settles ${short(attempt.id)} on ${node.id}: ${found.get(attempt.id)?.kind ?? ""}`,
+    const { gateway, store } = this.#process;
+    const before = new Set(store.runs);
+    gateway.transactions.run(acceptedOf(request, id, how), { principal: principalOf(request) }).then(
+      (answer) => {
+        this.#witnessed(() => {
+          this.#answered(id, answer);
+        });
+      },
+      (cause: unknown) => {
+        this.#witnessed(() => {
+          this.#refused(request, id, cause, store);
+        });
+      },
     );
-    this.#conclude(attempt, found, { epoch: reign.epoch, offset: node.end });
+    // It is announced before anything has left for the database.
+    await rest();
+    return store.runs.find((run) => run.spec.id === id && !before.has(run)) ?? null;
   }
 
-  /** The id has been used: the original outcome counts, and nothing is run. */
-  replay(attempt: Attempt, node: SimNode): void {
-    const receipt = node.receipt(attempt.id);
-    const epoch = node.epoch;
-    if (receipt === undefined || epoch === null) return;
-    const found: SettledReceipts = new Map([[attempt.id, { ...receipt, kind: receipt.says }]]);
-    this.#conclude(attempt, found, { epoch, offset: node.end });
+  #noteRun({ request, spec: { id, epoch } }: Run): void {
+    const { world, say } = this.#parts;
+    const name = `${id}/${epoch}`;
+    this.#begun.push(name);
+    world.truth.begun.add(name);
+    say(() => `${this.name} takes request ${String(request)} as ${short(id)} in ${short(epoch)}`);
   }
 
-  #conclude(attempt: Attempt, found: SettledReceipts, place: Token["place"]): void {
-    const { truth } = this.#parts.world;
-    const { id, request } = attempt;
-    attempt.phase = "ended";
-    const receipt = found.get(id);
-    if (receipt === undefined) return;
-    if (receipt.kind !== "commit") {
-      const isChosen = receipt.kind === "lost" && this.#parts.world.isCommanded(place.epoch);
-      if (!isChosen && !this.#parts.isMarked(place)) {
-        attempt.phase = "settled";
-        return;
-      }
-      this.#parts.onRefused(id, place.epoch);
-      // `lost` is the trackers' own word, which a withdrawal must not undo.
-      if (receipt.kind === "aborted") this.#announce(attempt, { kind: "withdrawn" });
-      if (!request.refused.has(id)) request.refused.set(id, place.epoch);
+  #witnessed(act: () => void): void {
+    try {
+      act();
+    } catch (cause) {
+      this.#parts.onFault(cause);
+    }
+  }
+
+  #answered(id: TxnId, { body, hold }: HeldAnswer): void {
+    const { world, say, witness } = this.#parts;
+    hold.release();
+    const token = decodeToken(body.token);
+    const offset = parseOffset(body.position.offset);
+    if (token === undefined || offset === undefined)
+      throw new Error(`${short(id)} was answered without a place`);
+    const epoch = body.position.epoch as EpochId;
+    say(() => `${short(id)} is answered as ${body.state} at ${String(offset)} in ${short(epoch)}`);
+    const txn = world.truth.txns.find((each) => each.id === id && each.attempt === token.attempt);
+    if (txn === undefined)
+      throw new Error(`${short(id)} is answered, and never committed in ${short(token.attempt)}`);
+    world.truth.token(txn, { epoch, offset });
+    witness.onAnswered(id, token.attempt, body);
+  }
+
+  #refused(request: Request, id: TxnId, cause: unknown, store: SimStore): void {
+    const { say, witness } = this.#parts;
+    if (!(cause instanceof HighwaterError)) throw cause;
+    const { code } = cause;
+    say(() => `${short(id)} is refused by ${this.name}: ${code}`);
+    if (code === "transaction_aborted" || code === "transaction_lost") {
+      const epoch = store.readIn.get(id);
+      if (epoch === undefined) throw new Error(`${short(id)} is refused, and nobody has looked`, { cause });
+      witness.onRefused(id, epoch);
+      if (!request.refused.has(id)) request.refused.set(id, epoch);
       // It may have been run again since, under another id.
       request.isFree = request.ids.at(-1) === id;
-      return;
-    }
-    // A position may be announced only in the epoch that the receipt names.
-    if (receipt.epoch === attempt.epoch && place.epoch === attempt.epoch)
-      this.#announce(attempt, { kind: "position", offset: place.offset });
-    const txn = truth.txns.find((each) => each.id === id && each.attempt === receipt.epoch);
-    if (txn !== undefined) truth.token(txn, place);
+    } else if (NOT_RUN.has(code)) request.isFree = request.attempts === 1;
+    else if (!UNKNOWN.has(code)) throw cause;
   }
 
-  /** Killed: nobody settles or announces what it had in hand. */
+  /** Killed: nothing more comes of what it had in hand. Another process takes its place. */
   die(): void {
-    this.attempts = [];
-    this.watcher = new Watcher(this.#parts.world.nodes.length);
+    const { heard, unheard } = this.#parts.world.truth;
+    for (const name of this.#begun)
+      if (!this.#parts.trackers().some(({ n }) => heard.has(`${String(n)}/${name}`))) unheard.add(name);
+    this.#begun = [];
+    this.#process.transport.close();
+    this.#process = this.#start();
   }
+}
+
+function acceptedOf({ n }: Request, id: TxnId, how: Pick<Accepted, "ack" | "level">): Accepted {
+  return {
+    ...{ id, ...how, isolation: "read committed", readOnly: false, deferrable: false, place: null },
+    ...{ maxWaitMs: MAX_WAIT_MS, maxDelayMs: undefined, metadata: { request: String(n) } },
+    statements: [{ sql: "SELECT $1", params: [String(n)] }],
+  };
+}
+
+function principalOf({ n }: Request): Principal {
+  const owner = ownerOf(n);
+  const id = `key ${String(owner)}`;
+  return { id, owner, role: null, scopes: new Set(["read", "write"]), limits: DEFAULT_LIMITS };
 }
 
 /** The telling end of an id. */

@@ -6,7 +6,7 @@ const { SEED = "1", RUNS = "10000" } = process.env;
 
 let found: { readonly runs: number; readonly message: string } | null = null;
 for (let n = 0; n < Number(RUNS) && found === null; n++) {
-  const { failure } = playScript(draw(seedOf(Number(SEED), n)));
+  const { failure } = await playScript(draw(seedOf(Number(SEED), n)));
   if (failure !== null) found = { runs: n + 1, message: failure.message };
 }
 console.log(JSON.stringify(found ?? { runs: null }));

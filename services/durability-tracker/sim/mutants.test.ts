@@ -39,10 +39,10 @@ function run({ name: mutant, series = SERIES }: Mutant): Promise<Found> {
 }
 
 /** A habit needs no patched source, and so no process of its own. */
-function runHere({ habit, series = SERIES }: Mutant): Found {
+async function runHere({ habit, series = SERIES }: Mutant): Promise<Found> {
   assert.ok(habit !== undefined);
   for (let n = 0; n < RUNS_MAX; n++)
-    if (playScript(draw(seedOf(series, n)), { ...HONEST, [habit]: true }).failure !== null)
+    if ((await playScript(draw(seedOf(series, n)), { ...HONEST, [habit]: true })).failure !== null)
       return { runs: n + 1 };
   return { runs: null };
 }
@@ -54,7 +54,7 @@ test("every deliberate bug is found, and nothing is found without it", async (t)
   const survivors: string[] = [];
   const work = async (): Promise<void> => {
     for (let next = open.shift(); next !== undefined; next = open.shift()) {
-      const found = next.patch === undefined ? runHere(next) : await run(next);
+      const found = await (next.patch === undefined ? runHere(next) : run(next));
       t.diagnostic(
         `${next.name}: ${found.runs === null ? "survived" : `found in run ${String(found.runs)}`}`,
       );
@@ -69,7 +69,7 @@ test("every deliberate bug is found, and nothing is found without it", async (t)
   assert.ok(MUTANTS.length >= caught, `${String(MUTANTS.length)} mutants caught, not ${String(caught)}`);
   for (const [series, runs] of needed)
     for (let n = 0; n < runs; n++) {
-      const { failure } = playScript(draw(seedOf(series, n)));
+      const { failure } = await playScript(draw(seedOf(series, n)));
       assert.equal(failure, null, `run ${String(n)} of seed ${String(series)} fails without a bug`);
     }
 });

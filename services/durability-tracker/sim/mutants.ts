@@ -15,6 +15,8 @@ export interface Mutant {
 
 const core = (file: string): string => `services/durability-tracker/src/core/${file}.ts`;
 
+const gateway = (file: string): string => `services/txn-gateway/src/${file}.ts`;
+
 export const MUTANTS: readonly Mutant[] = [
   {
     name: "offsets are compared across epochs",
@@ -118,7 +120,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a missing receipt is a loss without the end of an epoch",
-    series: 49,
+    series: 17,
     patch: {
       file: core("placing"),
       find: `  else if (!hasEnded(state, place.epoch)) {`,
@@ -186,7 +188,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what reappears is not told",
-    series: 42,
     patch: {
       file: core("proof"),
       find: `    if (present) reappear(state, entry, effects);`,
@@ -290,9 +291,84 @@ export const MUTANTS: readonly Mutant[] = [
       replace: `  return broken.length >= 0 ? word`,
     },
   },
+  {
+    name: "ids are announced after their COMMIT",
+    patch: {
+      file: gateway("transactions"),
+      find: `await Promise.race([executing, Promise.resolve()]);`,
+      replace: `await executing;`,
+    },
+  },
+  {
+    name: "the mark of another epoch counts for a gateway's wait",
+    patch: {
+      file: gateway("marks"),
+      find: `    return this.#marks.get(epoch)?.get(level);`,
+      replace: `    const marks = [...this.#marks.values()].map((levels) => levels.get(level) ?? (0n as Offset));
+    return marks.reduce((most, mark) => (epoch !== "" && mark > most ? mark : most), 0n as Offset);`,
+    },
+  },
+  {
+    name: "a wait ends below its place",
+    patch: {
+      file: gateway("marks"),
+      find: `for (const waiter of waiters.splice(0, firstAbove(waiters, mark))) waiter`,
+      replace: `for (const waiter of waiters.splice(0, mark > 0n ? waiters.length : 0)) waiter`,
+    },
+  },
+  {
+    name: "a tombstone is answered before it is final",
+    patch: {
+      file: gateway("finality"),
+      find: `return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);`,
+      replace: `if (offset >= 0n) return Promise.resolve("reached");
+    return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);`,
+    },
+  },
+  {
+    name: "a tombstone is final at the weakest level",
+    patch: {
+      file: gateway("finality"),
+      find: `const isChosen = kind === "lost" && primary`,
+      replace: `const isChosen = kind !== "lost" || primary`,
+    },
+  },
+  {
+    name: "an attempt of an ended epoch is settled as aborted",
+    patch: {
+      file: gateway("settler"),
+      find: `reign.epoch === attempt ? "aborted" : "lost"`,
+      replace: `reign.epoch === attempt ? "aborted" : "aborted"`,
+    },
+  },
+  {
+    name: "the announcement of what may have committed is withdrawn",
+    patch: {
+      file: gateway("outcomes"),
+      find: `if (settled.kind === "aborted") announced?.withdraw();`,
+      replace: `if (settled.kind !== "committed") announced?.withdraw();`,
+    },
+  },
+  {
+    name: "announcements that a tracker refuses are forgotten",
+    patch: {
+      file: gateway("trackers/announcements"),
+      find: `      if (sent) {
+        this.#items.splice`,
+      replace: `      if (sent || batch.length > 0) {
+        this.#items.splice`,
+    },
+  },
+  {
+    name: "one survivor's word counts for all",
+    patch: {
+      file: core("survivors"),
+      find: `(reached.get(site.id) ?? null);`,
+      replace: `sent;`,
+    },
+  },
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
   { name: "positions tell what was received, not what is on disk", habit: "showsReceived" },
-  { name: "ids are announced after their COMMIT", habit: "announcesAfterCommit" },
   { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled", series: 25 },
   { name: "a look-up leaves no tombstone", habit: "looksOnly" },
 ];

@@ -1,7 +1,7 @@
 // One server of the simulated store: a log of records with an identity, a disk that may be behind it, and what survives of
 // both. Rules of the real thing: an unlogged row says which epoch the server is in, a promotion starts a timeline.
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
-import { type NewEvent } from "@highwater/store";
+import { type NewEvent, type Witness } from "@highwater/store";
 import { type NodeSite } from "../src/core/index.ts";
 
 export type Receipt = {
@@ -136,6 +136,15 @@ export class SimNode {
 
   receipt(id: TxnId): RecOf<"receipt"> | undefined {
     return this.log.find((rec): rec is RecOf<"receipt"> => rec.kind === "receipt" && rec.id === id);
+  }
+
+  /** The highest that it has replayed. */
+  witnessOf(epoch: EpochId): Witness | null {
+    const found = this.log
+      .slice(0, this.replayed)
+      .findLast((rec) => rec.kind === "witness" && rec.epoch === epoch);
+    if (found?.kind !== "witness") return null;
+    return { reached: found.reached as Offset, seenBy: found.end as Offset };
   }
 
   has(rec: Rec): boolean {

@@ -2,13 +2,14 @@
 // trackers do. Whole scenes are in scenes.ts.
 import { type EpochId } from "@highwater/protocol";
 import { judge } from "../src/core/index.ts";
-import { type Attempt, type Request, short, type SimGateway } from "./gateway.ts";
+import { type Request, short, type SimGateway } from "./gateway.ts";
 import { type SimNode } from "./node.ts";
 import { type Play } from "./play.ts";
+import { type Run } from "./store.ts";
 import { type SimTracker } from "./tracker.ts";
 import { ownerOf, type Token } from "./truth.ts";
 
-export type Act = (play: Play) => void;
+export type Act = (play: Play) => void | Promise<void>;
 
 const MAX_COPIES = 3;
 
@@ -42,68 +43,102 @@ export function size(play: Play): number {
   return 1 + play.random.below(40);
 }
 
-export function begin(play: Play): Attempt | null {
-  return gateway(play).begin(newRequest(play), play.world.newId());
+function begin(
+  play: Play,
+  at = gateway(play),
+  request = newRequest(play),
+  id = play.world.newId(),
+): Promise<Run | null> {
+  const isSafe = play.random.chance(20);
+  const level = play.random.pick(play.config.levels)?.name ?? "";
+  return at.begin(request, id, { ack: isSafe ? "durable" : "commit", level });
+}
+
+/** COMMIT. `isAnswered`: whether the gateway hears of it. */
+async function commit(play: Play, at: SimGateway, run: Run, isAnswered: boolean): Promise<void> {
+  const { id, epoch } = run.spec;
+  const outcome = at.store.commit(run, size(play), isAnswered);
+  if (!isAnswered) play.meet("reply lost");
+  if (!isAnswered || outcome === "unreachable") play.meet("unknown outcome");
+  play.say(() =>
+    typeof outcome === "string"
+      ? `${run.node} does not run ${short(id)} in ${short(epoch)}: ${outcome}`
+      : `${short(id)} commits on ${run.node} in ${short(epoch)}, up to ${String(outcome.rec.end)}`,
+  );
+  const request = play.requests[run.request - 1];
+  if (!isAnswered && play.world.habits.retriesUnsettled && request !== undefined)
+    await begin(play, at, request);
 }
 
 /** All at once, as it mostly is. */
-function run(play: Play): void {
-  const at = gateway(play);
-  const attempt = at.begin(newRequest(play), play.world.newId());
-  if (attempt === null) return;
-  at.execute(attempt, size(play), true);
+async function runThrough(play: Play, at: SimGateway, run: Run | null, odds: number): Promise<void> {
+  if (run?.phase !== "sent") return;
+  await commit(play, at, run, play.random.chance(odds));
   if (play.random.chance(50)) play.world.noise(primary(play), size(play));
-  if (attempt.phase === "committed" && play.random.chance(70)) at.acknowledge(attempt);
+  if (play.random.chance(70)) acknowledge(at, run);
 }
 
-function execute(play: Play, isAnswered: boolean): void {
-  const at = gateway(play);
-  const attempt = play.random.pick(at.open("announced"));
-  if (attempt === undefined) return;
-  if (!isAnswered) play.meet("reply lost");
-  at.execute(attempt, size(play), isAnswered);
+function acknowledge(at: SimGateway, run: Run | undefined): void {
+  if (run?.phase === "committed") at.store.tellPosition(run);
 }
 
-function acknowledge(play: Play): void {
+async function run(play: Play): Promise<void> {
   const at = gateway(play);
-  const attempt = play.random.pick(at.open("committed"));
-  if (attempt !== undefined) at.acknowledge(attempt);
+  await runThrough(play, at, await begin(play, at), 100);
 }
 
-function settle(play: Play): void {
+async function execute(play: Play, isAnswered: boolean): Promise<void> {
   const at = gateway(play);
-  const attempt = play.random.pick([...at.open("unknown"), ...at.open("settled")]);
-  if (attempt === undefined) return;
-  play.meet("unknown outcome");
-  if (play.world.habits.retriesUnsettled) {
-    at.begin(attempt.request, play.world.newId());
-    attempt.phase = "ended";
-  } else at.settle(attempt);
+  const run = play.random.pick(at.store.open("sent"));
+  if (run === undefined) return;
+  if (isAnswered || play.random.chance(60)) {
+    await commit(play, at, run, isAnswered);
+    return;
+  }
+  play.meet("request lost");
+  at.store.cutOff(run);
+}
+
+/** A statement fails, and the database undoes the transaction. */
+function undo(play: Play): void {
+  const at = gateway(play);
+  const run = play.random.pick(at.store.open("sent"));
+  if (run === undefined) return;
+  play.meet("statement failed");
+  at.store.fail(run, "serialization_failure");
+}
+
+/** A question of a gateway gets to the store. */
+function answerStore(play: Play): void {
+  const at = gateway(play);
+  const question = play.random.pick(at.store.questions);
+  if (question === undefined) return;
+  const isHeard = play.random.chance(90);
+  play.say(() => `${at.name} ${question.what} on ${question.node}${isHeard ? "" : ", and does not hear"}`);
+  at.store.answer(question, isHeard);
 }
 
 /** A client that has lost its answer asks again under the same id, of whatever gateway. */
-function again(play: Play): void {
+async function again(play: Play): Promise<void> {
   const request = play.random.pick(play.requests);
   const id = request?.ids.at(-1);
   if (request === undefined || id === undefined || request.isFree) return;
   const at = gateway(play);
-  const attempt = at.begin(request, id);
-  if (attempt === null) return;
+  const run = await begin(play, at, request, id);
+  if (run === null) return;
   play.meet("same id again");
-  at.execute(attempt, size(play), play.random.chance(80));
-  if (attempt.phase === "committed") at.acknowledge(attempt);
+  await runThrough(play, at, run, 80);
 }
 
 /** A client that was told that it is gone runs it again under a new id. */
-function anew(play: Play): void {
+async function anew(play: Play): Promise<void> {
   const request = play.random.pick(play.requests.filter(({ isFree }) => isFree));
   if (request === undefined) return;
   const at = gateway(play);
-  const attempt = at.begin(request, play.world.newId());
-  if (attempt === null) return;
+  const run = await begin(play, at, request);
+  if (run === null) return;
   play.meet("new id after a loss");
-  at.execute(attempt, size(play), true);
-  if (attempt.phase === "committed") at.acknowledge(attempt);
+  await runThrough(play, at, run, 100);
 }
 
 function read(play: Play): void {
@@ -242,21 +277,33 @@ export const OPS: Readonly<Record<string, readonly [weight: number, act: Act]>> 
   rest: [0, () => undefined],
   // Clients and gateways.
   run: [4, run],
-  begin: [2, begin],
+  begin: [
+    2,
+    async (play) => {
+      await begin(play);
+    },
+  ],
   commit: [
     3,
-    (play) => {
-      execute(play, true);
+    async (play) => {
+      await execute(play, true);
     },
   ],
   replyLost: [
     2,
-    (play) => {
-      execute(play, false);
+    async (play) => {
+      await execute(play, false);
     },
   ],
-  acknowledge: [3, acknowledge],
-  settle: [2, settle],
+  undo: [1, undo],
+  acknowledge: [
+    3,
+    (play) => {
+      const at = gateway(play);
+      acknowledge(at, play.random.pick(at.store.open("committed")));
+    },
+  ],
+  answerStore: [5, answerStore],
   again: [1, again],
   anew: [2, anew],
   read: [2, read],
@@ -270,12 +317,10 @@ export const OPS: Readonly<Record<string, readonly [weight: number, act: Act]>> 
   ],
   gatewayLooks: [
     3,
-    (play) => {
+    async (play) => {
       const skipped = play.random.chance(30) ? play.random.below(play.world.nodes.length) : -1;
-      play.gatewayLooks(
-        gateway(play),
-        play.world.nodes.filter((_, index) => index !== skipped),
-      );
+      const nodes = play.world.nodes.filter((_, index) => index !== skipped);
+      await play.gatewaysLook([gateway(play)], nodes);
     },
   ],
   gatewayDies: [

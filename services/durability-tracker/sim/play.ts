@@ -1,22 +1,24 @@
 // One run of the simulation: a world, its gateways and its trackers, and everything that lies between them. Each operation has
 // a seed of its own, so that taking one out of a script changes nothing of the others.
-import { type EpochId, type TxnId, ownedName } from "@highwater/protocol";
+import { setImmediate as turn } from "node:timers/promises";
+import { type EpochId, ownedName } from "@highwater/protocol";
 import { type Authority, type NodeReport } from "@highwater/store/rules";
-import {
-  type AnnouncedItem,
-  type CoreConfig,
-  markIn,
-  type Published,
-  type TrackerEvent,
-} from "../src/core/index.ts";
+import { type CoreConfig, type Published, type TrackerEvent } from "../src/core/index.ts";
+import { type Config } from "@highwater/txn-gateway/embedded";
 import { brokenWord } from "../src/events/new-events.ts";
 import { marksToShare } from "../src/shell/shared-marks.ts";
 import { Checker } from "./checker.ts";
-import { type Request, short, SimGateway } from "./gateway.ts";
+import {
+  ASKED_AGAIN_MS,
+  gatewayConfig,
+  type GatewayParts,
+  type Request,
+  short,
+  SimGateway,
+} from "./gateway.ts";
 import { type SimNode } from "./node.ts";
 import { Random } from "./random.ts";
-import { type Message, SimTracker } from "./tracker.ts";
-import { type Token } from "./truth.ts";
+import { type Announcements, type Message, SimTracker, type TrackerParts } from "./tracker.ts";
 import { type Habits, World } from "./world.ts";
 
 /** What can happen to a word on its way, in percent. */
@@ -53,6 +55,8 @@ export class Play {
   random = new Random(0);
   timeMs = 1_000;
   weather: Weather;
+  /** What was found wrong while the product ran. */
+  #fault: Error | null = null;
   /** The story so far, if anybody wants to read it. */
   readonly lines: string[] | null;
 
@@ -63,26 +67,67 @@ export class Play {
     this.weather = setting.weather;
     this.world = new World(config.nodes, setting.unfit, habits);
     this.checker = new Checker(this.world, config, this.requests);
-    const parts = {
-      world: this.world,
-      announce: (gateway: number, item: AnnouncedItem) => {
-        this.announce(gateway, item);
+    this.trackers = Array.from(
+      { length: setting.trackers },
+      (_, n) => new SimTracker(n, config, this.#trackerParts(n)),
+    );
+    const parts: GatewayParts = {
+      ...{ world: this.world, requests: this.requests, witness: this.checker },
+      config: configFor(config, setting.trackers),
+      nowMs: () => this.timeMs,
+      trackers: () => this.trackers,
+      transmit: (tracker, message) => {
+        try {
+          this.transmit(tracker, message);
+        } catch (cause) {
+          this.#blame(cause);
+        }
       },
-      reach: (process: string, node: string) => this.reach(process, node),
-      say: (what: () => string) => {
+      reach: (process, node) => this.reach(process, node),
+      rest: () => this.rest(),
+      say: (what) => {
         this.say(what);
       },
-      isMarked: ({ epoch, offset }: Token["place"]) =>
-        this.trackers.some(({ state }) => (markIn(state, epoch, config.exposureLevel) ?? -1n) >= offset),
-      onRefused: (id: TxnId, epoch: EpochId) => {
-        this.checker.onRefused(id, epoch);
+      onFault: (cause) => {
+        this.#blame(cause);
       },
     };
     this.gateways = Array.from({ length: setting.gateways }, (_, n) => new SimGateway(n, parts));
-    this.trackers = Array.from(
-      { length: setting.trackers },
-      (_, n) => new SimTracker(n, config, this.timeMs, this.checker),
-    );
+  }
+
+  #blame(cause: unknown): void {
+    this.#fault ??= cause instanceof Error ? cause : new Error(String(cause));
+  }
+
+  #trackerParts(n: number): TrackerParts {
+    return {
+      witness: this.checker,
+      nowMs: () => this.timeMs,
+      onFault: (cause) => {
+        this.#blame(cause);
+      },
+      witnessOf: (id, epoch) => {
+        const node = this.reach(`t${String(n)}`, id);
+        if (node === null) return Promise.reject(new Error(`${id} cannot be reached`));
+        const witness = node.witnessOf(epoch);
+        if (witness !== null) this.meet("survivor asked");
+        this.world.truth.survivor(epoch, node);
+        return Promise.resolve(witness);
+      },
+    };
+  }
+
+  /** Lets everything run that waits for nothing but its turn, and for the clocks of the gateways. */
+  async rest(): Promise<void> {
+    for (let isQuiet = false; !isQuiet;) {
+      for (const { streams } of this.trackers)
+        for (const stream of streams)
+          if (!stream.isEmpty && !this.random.chance(this.weather.late)) stream.arrive();
+      await turn();
+      isQuiet = true;
+      for (const { clock } of this.gateways) if (clock.fire()) isQuiet = false;
+    }
+    if (this.#fault !== null) throw this.#fault;
   }
 
   say(what: () => string): void {
@@ -104,17 +149,11 @@ export class Play {
 
   // ---- words on their way
 
-  announce(gateway: number, item: AnnouncedItem): void {
-    for (const tracker of this.trackers) this.transmit(tracker, { kind: "announcement", item, gateway });
-  }
-
   /** Delivers a message now, later, twice or never. */
   transmit(tracker: SimTracker, message: Message): void {
     const { late, lost, twice } = this.weather;
     const roll = this.random.below(100);
-    // A gateway sends an announcement again until it is acknowledged.
-    const isKept = message.kind === "announcement";
-    if (roll < lost && !isKept) {
+    if (roll < lost) {
       this.meet("word lost");
       this.#fail(tracker, message);
     } else if (roll < lost + late) {
@@ -131,6 +170,7 @@ export class Play {
 
   /** Whoever asked gives up in the end. */
   #fail(tracker: SimTracker, message: Message): void {
+    if (message.kind === "announcements") message.answer(false);
     if (message.kind === "event" && message.event.kind === "receipts_read")
       tracker.send({
         kind: "receipts_unread",
@@ -152,19 +192,28 @@ export class Play {
       case "event":
         tracker.send({ ...message.event, nowMs });
         return;
-      case "announcement": {
-        const { item, gateway } = message;
-        tracker.unwritten.push(message);
-        const key = `${String(tracker.n)}/${item.id}/${item.epoch}`;
-        const { heard } = this.world.truth;
-        if (item.kind === "position" || (item.kind === "intent" && !heard.has(key)))
-          heard.set(key, item.kind);
-        const from = { gateway: `g${String(gateway)}`, region: gateway === 0 ? "east" : "west" };
-        const parent = this.world.truth.parentOf(item.epoch);
-        const parents = parent === null ? {} : { [item.epoch]: parent };
-        tracker.send({ kind: "announced", nowMs, from, items: [item], parents });
-      }
+      case "announcements":
+        this.#takeAnnouncements(tracker, message, nowMs);
     }
+  }
+
+  #takeAnnouncements(tracker: SimTracker, message: Announcements, nowMs: number): void {
+    const { gateway, items, parents, answer } = message;
+    const { heard } = this.world.truth;
+    tracker.unwritten.push({
+      ...message,
+      answer: (isWritten) => {
+        for (const { kind, id, epoch } of isWritten ? items : []) {
+          const key = `${String(tracker.n)}/${id}/${epoch}`;
+          if (kind === "position" || (kind === "intent" && !heard.has(key))) heard.set(key, kind);
+        }
+        answer(isWritten);
+      },
+    });
+    const from = { gateway: `gateway-${String(gateway + 1)}`, region: gateway === 0 ? "east" : "west" };
+    tracker.send({ kind: "announced", nowMs, from, items, parents });
+    // Mostly the disk is fast.
+    if (this.random.chance(80)) tracker.flush(false);
   }
 
   ask(tracker: SimTracker, about: "node" | "positions", node: string): void {
@@ -212,6 +261,7 @@ export class Play {
     const { standing } = tracker.state;
     if (standing.kind === "reigning" && standing.node === node && standing.epoch === report.current)
       this.#shareMarks(tracker, report);
+    tracker.survivors.look(report, tracker.state);
   }
 
   // ---- what trackers tell each other through the store
@@ -295,13 +345,12 @@ export class Play {
     );
   }
 
-  gatewayLooks(gateway: SimGateway, nodes: readonly SimNode[]): void {
-    for (const { id } of nodes) {
-      const node = this.reach(gateway.process, id);
-      if (node === null) gateway.watcher.missed(id, this.timeMs);
-      else gateway.watcher.heard(this.world.report(node), this.timeMs);
-    }
-    gateway.watcher.decide();
+  /** The nodes answer the gateways' watchers. */
+  async gatewaysLook(gateways: readonly SimGateway[], nodes: readonly SimNode[]): Promise<void> {
+    for (const { clock } of gateways) clock.skip(ASKED_AGAIN_MS);
+    await this.rest();
+    for (const gateway of gateways) gateway.hear(nodes);
+    await this.rest();
   }
 
   // ---- questions of the trackers to the store
@@ -358,6 +407,20 @@ export class Play {
     this.weather = CALM;
     this.cuts.clear();
   }
+}
+
+/** Made once for all runs. */
+const configs = new Map<number, Config>();
+
+function configFor({ nodes, levels, exposureLevel }: CoreConfig, trackers: number): Config {
+  let config = configs.get(trackers);
+  if (config === undefined) {
+    const rules = Object.fromEntries(levels.map(({ name, rule }) => [name, rule]));
+    const sites = nodes.map((site) => ({ ...site, url: `postgres://${site.id}` }));
+    config = gatewayConfig({ nodes: sites, levels: rules }, trackers, exposureLevel);
+    configs.set(trackers, config);
+  }
+  return config;
 }
 
 function tellWord({ id, attempt, verdicts, rule }: Published): string {

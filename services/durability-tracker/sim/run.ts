@@ -59,17 +59,18 @@ export interface Outcome {
   readonly play: Play;
 }
 
-export function playScript(script: Script, habits: Habits = HONEST, isTold = false): Outcome {
+export async function playScript(script: Script, habits: Habits = HONEST, isTold = false): Promise<Outcome> {
   const play = new Play(simConfig(), script.setting, habits, isTold);
   try {
     for (const op of script.ops) {
       play.random = new Random(op.seed);
       play.timeMs++;
-      ACTS[op.name]?.[1](play);
+      await ACTS[op.name]?.[1](play);
+      await play.rest();
       play.check();
     }
     play.random = new Random(1);
-    const ruler = settleDown(play);
+    const ruler = await settleDown(play);
     play.checker.checkEnd(play.trackers, ruler);
     return { failure: null, play };
   } catch (cause) {
@@ -78,20 +79,20 @@ export function playScript(script: Script, habits: Habits = HONEST, isTold = fal
 }
 
 /** The smallest script that still fails: halves, quarters and so on are left out for as long as that works. */
-export function shrink(script: Script, habits: Habits = HONEST): Script {
-  const wanted = whereOf(playScript(script, habits).failure);
-  const fails = (candidate: Script): boolean => {
-    const { failure } = playScript(candidate, habits);
+export async function shrink(script: Script, habits: Habits = HONEST): Promise<Script> {
+  const wanted = whereOf((await playScript(script, habits)).failure);
+  const fails = async (candidate: Script): Promise<boolean> => {
+    const { failure } = await playScript(candidate, habits);
     return failure !== null && whereOf(failure) === wanted;
   };
   let { setting, ops } = script;
   for (const simpler of simplerSettings(setting))
-    if (fails({ setting: { ...setting, ...simpler }, ops })) setting = { ...setting, ...simpler };
+    if (await fails({ setting: { ...setting, ...simpler }, ops })) setting = { ...setting, ...simpler };
   for (let part = ops.length >> 1; part >= 1;) {
     let isSmaller = false;
     for (let from = 0; from < ops.length;) {
       const rest = [...ops.slice(0, from), ...ops.slice(from + part)];
-      if (fails({ setting, ops: rest })) {
+      if (await fails({ setting, ops: rest })) {
         ops = rest;
         isSmaller = true;
       } else from += part;

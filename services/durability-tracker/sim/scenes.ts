@@ -1,21 +1,26 @@
 // Whole scenes, so that scripts get anywhere, and the peace at the end of each: the same operations, one after the other.
 import { type EpochId, outranks } from "@highwater/protocol";
-import { type SimGateway } from "./gateway.ts";
+import { type Authority } from "@highwater/store/rules";
 import { type SimTracker } from "./tracker.ts";
 import { type Act, clone, command, connect, OPS, present, primary, promote, size } from "./ops.ts";
 import { type SimNode } from "./node.ts";
 import { type Play } from "./play.ts";
 
 const EVERYTHING = 1_000;
+/** After so long a gateway has tried everything again that had failed. */
+const TRIED_AGAIN_MS = 6_000;
 
-function all(play: Play, ...names: string[]): void {
-  for (const name of names) OPS[name]?.[1](play);
+async function all(play: Play, ...names: string[]): Promise<void> {
+  for (const name of names) {
+    await OPS[name]?.[1](play);
+    await play.rest();
+  }
 }
 
 /** Every tracker and gateway asks every node. */
-function look(play: Play): void {
+async function look(play: Play): Promise<void> {
   const { nodes } = play.world;
-  for (const gateway of play.gateways) play.gatewayLooks(gateway, nodes);
+  await play.gatewaysLook(play.gateways, nodes);
   for (const tracker of play.trackers) {
     for (let round = 0; round < 2; round++) {
       for (const { id } of nodes) play.ask(tracker, "node", id);
@@ -31,9 +36,10 @@ function answerAll(play: Play): void {
     for (let open = 20; open > 0 && tracker.reads.length > 0; open--) play.answerRead(tracker);
     for (let open = tracker.helps.length; open > 0; open--) play.help(tracker);
   }
+  for (const { store } of play.gateways) for (const question of store.questions) store.answer(question, true);
 }
 
-function catchUp(play: Play): void {
+async function catchUp(play: Play): Promise<void> {
   const { nodes } = play.world;
   for (const node of nodes) if (node.isPrimary) node.flush(EVERYTHING);
   for (const node of nodes) {
@@ -42,7 +48,7 @@ function catchUp(play: Play): void {
     play.world.replay(node, EVERYTHING);
   }
   play.world.truth.witness(nodes);
-  look(play);
+  await look(play);
 }
 
 /** The best replica, or one that is worse. */
@@ -52,21 +58,21 @@ function successor(play: Play): SimNode | undefined {
   return play.random.chance(60) ? candidates[0] : play.random.pick(candidates);
 }
 
-function failover(play: Play): void {
-  if (play.random.chance(60)) all(play, "killPrimary");
+async function failover(play: Play): Promise<void> {
+  if (play.random.chance(60)) await all(play, "killPrimary");
   promote(play, successor(play));
   if (play.random.chance(50)) play.world.noise(primary(play), size(play));
-  look(play);
-  look(play);
+  await look(play);
+  await look(play);
 }
 
-function crashOver(play: Play): void {
-  all(play, "killPrimary", "start", "noise");
-  look(play);
-  look(play);
+async function crashOver(play: Play): Promise<void> {
+  await all(play, "killPrimary", "start", "noise");
+  await look(play);
+  await look(play);
 }
 
-function rejoin(play: Play): void {
+async function rejoin(play: Play): Promise<void> {
   const ruler = rulerOf(play);
   if (ruler === undefined) return;
   for (const node of play.world.nodes) {
@@ -88,23 +94,23 @@ function rulerOf(play: Play): SimNode | undefined {
 }
 
 /** An older history is chosen over the one that reigns. */
-function revert(play: Play): void {
+async function revert(play: Play): Promise<void> {
   const ruler = rulerOf(play);
   const other = play.random.pick(play.world.nodes.filter((node) => node !== ruler && node.isUp));
   if (other === undefined) return;
   play.meet("history given up");
   promote(play, other);
   command(play, other, false);
-  look(play);
-  look(play);
-  if (play.random.chance(50)) rejoin(play);
+  await look(play);
+  await look(play);
+  if (play.random.chance(50)) await rejoin(play);
 }
 
 /** A clean hand-over: the primary stops, whoever has all of it is promoted, and the old one follows. */
-function switchOver(play: Play): void {
+async function switchOver(play: Play): Promise<void> {
   const ruler = rulerOf(play);
   if (ruler === undefined) return;
-  catchUp(play);
+  await catchUp(play);
   ruler.flush(EVERYTHING);
   const next = play.world.nodes.find(
     (node) => node.role === "replica" && node.isUp && node.log.at(-1) === ruler.log.at(-1),
@@ -113,12 +119,12 @@ function switchOver(play: Play): void {
   if (next === undefined) return;
   play.meet("switchover");
   promote(play, next);
-  look(play);
-  look(play);
+  await look(play);
+  await look(play);
 }
 
-function busy(play: Play): void {
-  all(play, "run", "read", "run", "noise", "begin", "commit", "acknowledge", "acknowledge");
+async function busy(play: Play): Promise<void> {
+  await all(play, "run", "read", "run", "noise", "begin", "commit", "acknowledge", "acknowledge");
 }
 
 export const SCENES: Readonly<Record<string, readonly [weight: number, act: Act]>> = {
@@ -127,10 +133,10 @@ export const SCENES: Readonly<Record<string, readonly [weight: number, act: Act]
   busy: [4, busy],
   close: [
     3,
-    (play) => {
+    async (play) => {
       answerAll(play);
-      catchUp(play);
-      all(play, "tick");
+      await catchUp(play);
+      await all(play, "tick");
     },
   ],
   failover: [3, failover],
@@ -152,14 +158,14 @@ export const SCENES: Readonly<Record<string, readonly [weight: number, act: Act]
  * Peace: the network is whole, everything is delivered, one node reigns for everybody, all others follow it, and every
  * question is answered. Returns that node.
  */
-export function settleDown(play: Play): SimNode {
+export async function settleDown(play: Play): Promise<SimNode> {
   const { world, trackers, gateways } = play;
   play.say(() => "peace");
   play.calm();
   for (const node of world.nodes) world.start(node);
   for (const tracker of trackers)
     for (const message of tracker.inbox.splice(0)) play.deliver(tracker, message);
-  look(play);
+  await look(play);
   const ruler = rulerOf(play) ?? successor(play) ?? world.nodes[0];
   if (ruler === undefined) throw new Error("a world needs a node");
   promote(play, ruler);
@@ -169,11 +175,13 @@ export function settleDown(play: Play): SimNode {
     if (node.role === "primary" || !world.follows(node, ruler)) world.clone(node, ruler, EVERYTHING, false);
     world.connect(node, ruler);
   }
-  crown(play, ruler);
+  await crown(play, ruler);
   for (let round = 0; round < 12; round++) {
-    for (const gateway of gateways)
-      for (const phase of ["announced", "committed", "unknown", "settled"] as const)
-        for (const attempt of gateway.open(phase)) gateway.settle(attempt);
+    for (const { store, clock } of gateways) {
+      for (const run of store.runs) store.cutOff(run);
+      clock.skip(TRIED_AGAIN_MS);
+    }
+    await play.rest();
     for (const tracker of trackers) for (const token of world.truth.tokens) present(play, tracker, token);
     for (let open = 5; open > 0; open--) answerAll(play);
     ruler.flush(EVERYTHING);
@@ -184,11 +192,12 @@ export function settleDown(play: Play): SimNode {
     }
     world.truth.witness(world.nodes);
     play.timeMs += round === 5 ? play.config.intentPatienceMs : 10;
-    look(play);
+    await look(play);
     for (const tracker of trackers) {
       play.timeMs++;
       tracker.send({ kind: "ticked", nowMs: play.clock(tracker) });
       play.exchangeWords(tracker);
+      tracker.flush(true);
     }
     play.check();
   }
@@ -196,26 +205,30 @@ export function settleDown(play: Play): SimNode {
 }
 
 /** Until everybody takes the node for the primary; an operator says so if they do not find it out by themselves. */
-function crown(play: Play, ruler: SimNode): void {
+async function crown(play: Play, ruler: SimNode): Promise<void> {
   for (let round = 0; round < 6; round++) {
-    look(play);
+    await look(play);
     for (const tracker of play.trackers) play.act(tracker);
-    look(play);
+    await look(play);
     if (everybodyFollows(play, ruler)) return;
     if (round > 0) command(play, ruler, false);
   }
-  const views = [...play.trackers, ...play.gateways].map(
-    ({ name, watcher }) => `${name}: ${JSON.stringify(watcher.authority)}`,
-  );
+  const views = authoritiesOf(play).map(({ name, authority }) => `${name}: ${JSON.stringify(authority)}`);
   throw new Error(`nobody could make them agree on a primary: ${views.join("; ")}`);
+}
+
+function authoritiesOf({ trackers, gateways }: Pick<Play, "trackers" | "gateways">): {
+  readonly name: string;
+  readonly authority: Authority;
+}[] {
+  return [...trackers.map(({ name, watcher: { authority } }) => ({ name, authority })), ...gateways];
 }
 
 /** Nobody takes another for the primary, and nobody waits for an epoch that is no more, but may have ended this one. */
 function everybodyFollows({ trackers, gateways, world: { truth } }: Play, { epoch }: SimNode): boolean {
   if (epoch === null) return false;
-  const isKing = ({ watcher: { authority } }: SimTracker | SimGateway): boolean =>
-    authority.kind === "primary" && authority.epoch === epoch;
-  if (![...trackers, ...gateways].every(isKing)) return false;
+  const isKing = (authority: Authority): boolean => authority.kind === "primary" && authority.epoch === epoch;
+  if (!authoritiesOf({ trackers, gateways }).every(({ authority }) => isKing(authority))) return false;
   const isOver = ({ state: { ancestry, epochs } }: SimTracker, id: EpochId): boolean => {
     if (id === epoch || outranks(ancestry, id, epochs)) return true;
     // Of an epoch whose record it has not seen, tokens tell the parent and no more.

@@ -9,29 +9,29 @@ import { ANYTHING, type Bounds, draw, playScript, seedOf } from "./run.ts";
 const RUNS = Number(process.env["RUNS"] ?? 300);
 const SERIES = 20_260_101;
 
-function playAll(series: number, bounds: Bounds): Map<string, number> {
+async function playAll(series: number, bounds: Bounds): Promise<Map<string, number>> {
   const met = new Map<string, number>();
   for (let n = 0; n < RUNS; n++) {
     const script = draw(seedOf(series, n), bounds);
-    const { failure, play } = playScript(script);
-    if (failure !== null) assert.fail(tellFailure({ series, n }, script));
+    const { failure, play } = await playScript(script);
+    if (failure !== null) assert.fail(await tellFailure({ series, n }, script));
     for (const from of [play.met, play.checker.met])
       for (const [kind, count] of from) met.set(kind, (met.get(kind) ?? 0) + count);
   }
   return met;
 }
 
-test("SPEC I1-I6: every verdict agrees with the truth, at every step and at the end", () => {
-  playAll(SERIES, { loses: false, tears: false });
+test("SPEC I1-I6: every verdict agrees with the truth, at every step and at the end", async () => {
+  await playAll(SERIES, { loses: false, tears: false });
 });
 
-test("SPEC I7: losing evidence never makes a verdict out of nothing", () => {
-  const met = playAll(SERIES + 1, { loses: true, tears: false });
+test("SPEC I7: losing evidence never makes a verdict out of nothing", async () => {
+  const met = await playAll(SERIES + 1, { loses: true, tears: false });
   assert.ok((met.get("word lost") ?? 0) > RUNS);
 });
 
-test("SPEC I9: a tracker that is killed and started from a stale ledger promises nothing that is not true", () => {
-  const met = playAll(SERIES + 2, { loses: false, tears: true });
+test("SPEC I9: a tracker that is killed and started from a stale ledger promises nothing that is not true", async () => {
+  const met = await playAll(SERIES + 2, { loses: false, tears: true });
   assert.ok((met.get("torn ledger") ?? 0) > 0);
 });
 
@@ -76,14 +76,17 @@ const WORTHWHILE = [
   ],
 ];
 
-test("the simulation is worth playing: every kind of fault and of verdict is met", () => {
-  const met = playAll(SERIES + 3, ANYTHING);
+test("the simulation is worth playing: every kind of fault and of verdict is met", async () => {
+  const met = await playAll(SERIES + 3, ANYTHING);
   for (const kind of WORTHWHILE) assert.ok((met.get(kind) ?? 0) > 0, `${kind} was never met`);
 });
 
-test("a seed tells all: the same run twice is the same run", () => {
-  const tell = (): string[] => [...(playScript(draw(seedOf(SERIES, 7)), undefined, true).play.lines ?? [])];
-  const once = tell();
+test("a seed tells all: the same run twice is the same run", async () => {
+  const tell = async (): Promise<string[]> => {
+    const { play } = await playScript(draw(seedOf(SERIES, 7)), undefined, true);
+    return [...(play.lines ?? [])];
+  };
+  const once = await tell();
   assert.ok(once.length > 10);
-  assert.deepEqual(tell(), once);
+  assert.deepEqual(await tell(), once);
 });

@@ -1,7 +1,7 @@
 // One simulated tracker: the product's core, with a disk that may be torn, a clock that may jump, and an inbox in which words
 // are late, lost, repeated and out of order. Does what the shell does around the core, and remembers what it has told.
 import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
-import { type NewEvent } from "@highwater/store";
+import { type NewEvent, type Store } from "@highwater/store";
 import { type NodeReport } from "@highwater/store/rules";
 import {
   type AnnouncedItem,
@@ -17,8 +17,12 @@ import {
 import { goneEvent } from "../src/events/new-events.ts";
 import { type LedgerFile } from "../src/shell/ledger-file.ts";
 import { saveEffect, saveMarks } from "../src/shell/saving.ts";
+import { currentMarks } from "../src/shell/stream.ts";
+import { Survivors } from "../src/shell/survivors.ts";
+import { SimClock } from "./clock.ts";
 import { SimLedger } from "./ledger.ts";
 import { type Rec } from "./node.ts";
+import { type SimStream } from "./transport.ts";
 import { Watcher } from "./watcher.ts";
 
 export type ReadReceipts = Extract<Effect, { kind: "read_receipts" }>;
@@ -33,7 +37,16 @@ export type Message =
     }
   | { readonly kind: "report"; readonly report: NodeReport; readonly askedAt: number }
   | { readonly kind: "event"; readonly event: TrackerEvent }
-  | { readonly kind: "announcement"; readonly item: AnnouncedItem; readonly gateway: number };
+  | {
+      readonly kind: "announcements";
+      readonly gateway: number;
+      readonly items: readonly AnnouncedItem[];
+      readonly parents: Readonly<Record<EpochId, EpochId>>;
+      /** Whether they are on its disk. When they are not, the gateway sends them again. */
+      readonly answer: (isWritten: boolean) => void;
+    };
+
+export type Announcements = Extract<Message, { kind: "announcements" }>;
 
 export interface Told {
   verdict: Verdict;
@@ -47,20 +60,31 @@ export interface Witness {
   onMark(tracker: SimTracker, epoch: EpochId, level: string, offset: Offset): void;
 }
 
+export interface TrackerParts {
+  readonly witness: Witness;
+  readonly nowMs: () => number;
+  /** What a replica has of an epoch's witnesses. Rejects when the tracker cannot reach it. */
+  readonly witnessOf: Store["witnessOf"];
+  /** What was found wrong where the product would take it for a failure of its own. */
+  readonly onFault: (cause: unknown) => void;
+}
+
 export class SimTracker {
   readonly n: number;
   readonly config: CoreConfig;
-  readonly #witness: Witness;
+  readonly #parts: TrackerParts;
   readonly #nodes: number;
   state: TrackerState;
   watcher: Watcher;
   ledger: SimLedger;
+  survivors: Survivors;
   skewMs = 0;
   inbox: Message[] = [];
   reads: ReadReceipts[] = [];
   helps: Extract<Effect, { kind: "help_flush" }>[] = [];
-  /** Announcements that came since the last write: their gateways would send them again. */
-  unwritten: Message[] = [];
+  /** Announcements that came since the last write. */
+  unwritten: Announcements[] = [];
+  readonly streams = new Set<SimStream>();
   readonly told = new Map<string, Told>();
   readonly published: Published[] = [];
   /** What everybody has to hear of it, and how much of that is on its disk. */
@@ -77,15 +101,34 @@ export class SimTracker {
   isTorn = false;
   isDirty = true;
 
-  constructor(n: number, config: CoreConfig, nowMs: number, witness: Witness) {
+  constructor(n: number, config: CoreConfig, parts: TrackerParts) {
     this.n = n;
     this.config = config;
-    this.#witness = witness;
+    this.#parts = parts;
     this.#nodes = config.nodes.length;
-    this.state = initialState(config, nowMs);
+    this.state = initialState(config, parts.nowMs());
     this.watcher = new Watcher(this.#nodes);
     this.ledger = new SimLedger(this.state);
     this.#toldAt.push(new Map());
+    this.survivors = this.#survey();
+  }
+
+  #survey(): Survivors {
+    const { nowMs, witnessOf, onFault } = this.#parts;
+    const clock = new SimClock(() => nowMs() + this.skewMs);
+    const survivors: Survivors = new Survivors({
+      ...{ clock, store: { witnessOf } },
+      onRead: (epoch, reached) => {
+        // The process that had asked may be gone.
+        if (survivors !== this.survivors) return;
+        try {
+          this.send({ kind: "witnesses_read", nowMs: clock.monotonicMs(), epoch, reached });
+        } catch (cause) {
+          onFault(cause);
+        }
+      },
+    });
+    return survivors;
   }
 
   get name(): string {
@@ -111,12 +154,14 @@ export class SimTracker {
       case "publish_verdict":
         this.published.push(effect.published);
         this.words.push(goneEvent(effect.published));
-        this.#witness.onPublished(this, effect.published);
+        this.#parts.witness.onPublished(this, effect.published);
         return;
       case "publish_marks":
         this.#noteMarks(effect.epoch);
+        for (const stream of this.streams) this.#tellMarks(stream);
         return;
       case "publish_epochs": {
+        for (const stream of this.streams) this.#tellEpochs(stream);
         const epoch = state.ancestry.at(-1)?.id;
         if (epoch !== undefined) this.ledger.saveReigning(epoch as EpochId);
         return;
@@ -138,6 +183,22 @@ export class SimTracker {
     }
   }
 
+  /** A gateway listens to what it publishes from now on. */
+  follow(stream: SimStream): void {
+    this.streams.add(stream);
+    this.#tellEpochs(stream);
+    this.#tellMarks(stream);
+  }
+
+  #tellEpochs(stream: SimStream): void {
+    if (this.state.ancestry.length > 0) stream.send("epoch", { epochs: this.state.ancestry });
+  }
+
+  #tellMarks(stream: SimStream): void {
+    const marks = currentMarks(this.state);
+    if (marks !== null) stream.send("mark", marks);
+  }
+
   get #file(): LedgerFile {
     return this.ledger as unknown as LedgerFile;
   }
@@ -149,7 +210,7 @@ export class SimTracker {
       if (before === offset) continue;
       if (before !== undefined && offset < before) throw new Error(`the mark of ${level} went down`);
       this.marks.set(key, offset);
-      this.#witness.onMark(this, epoch, level, offset);
+      this.#parts.witness.onMark(this, epoch, level, offset);
     }
   }
 
@@ -164,7 +225,7 @@ export class SimTracker {
     const before = this.ledger.batches;
     this.ledger.flush();
     this.#savedWords = this.words.length;
-    this.unwritten = [];
+    for (const { answer } of this.unwritten.splice(0)) answer(true);
     // Without the marks, nothing that was read off them would be remembered.
     for (const told of this.told.values())
       if (marks || (told.verdict !== "durable" && told.verdict !== "pending")) told.isVolatile = false;
@@ -188,9 +249,11 @@ export class SimTracker {
     this.helps = [];
     this.words.length = this.#savedWords;
     this.heardWords.clear();
+    this.survivors = this.#survey();
     // What was on its way to the process that died is gone with it; its gateways send what nobody has acknowledged.
-    this.inbox = [...this.inbox.filter(({ kind }) => kind === "announcement"), ...this.unwritten];
-    this.unwritten = [];
+    for (const message of [...this.inbox.splice(0), ...this.unwritten.splice(0)])
+      if (message.kind === "announcements") message.answer(false);
+    for (const stream of this.streams) stream.end();
     this.isHushed = true;
     this.isDirty = true;
     const remembered = this.#toldAt.at(-1) ?? new Map<string, Verdict>();

@@ -52,7 +52,11 @@ export class Truth {
   readonly epochs = new Map<EpochId, EpochTruth>();
   /** What each tracker has heard of an attempt: that there is one, and later where it is. By `tracker/id/attempt`. */
   readonly heard = new Map<string, "intent" | "position">();
-  /** Attempts, by `id/attempt`, that a gateway or another attempt's receipt has settled without anybody being told. */
+  /** Attempts, by `id/attempt`, whose gateway was killed before any tracker had them on its disk. */
+  readonly unheard = new Set<string>();
+  /** Attempts, by `id/attempt`, that gateways have taken on. */
+  readonly begun = new Set<string>();
+  /** Ids of which an attempt was ended in its own epoch: its client hears that from its gateway. */
   readonly settled = new Set<TxnId>();
 
   token(txn: Txn, place: Token["place"]): Token {
@@ -68,6 +72,12 @@ export class Truth {
       if (epoch === undefined) continue;
       for (const node of nodes) if (!node.unfit) look(epoch, node);
     }
+  }
+
+  /** A node that has not followed the next epoch shows what it has of this one; that counts after the epoch has ended, too. */
+  survivor(id: EpochId, node: SimNode): void {
+    const epoch = this.epochs.get(id);
+    if (epoch !== undefined && !node.unfit) look(epoch, node);
   }
 
   /** Whether the nodes that the level's rule asks for have had the record on disk in one epoch's history. */

@@ -1,10 +1,11 @@
 // A small replicated store: servers that lose what they had not flushed and reuse its offsets, streams that die without
 // anybody noticing, promotions, superseded branches. What it shows is only what real servers would say.
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
-import { type NewEvent } from "@highwater/store";
+import { type KeyCheck, type NewEvent } from "@highwater/store";
 import { forkOf, type MintRequest, type NodeReport } from "@highwater/store/rules";
 import { type NodeSite } from "../src/core/index.ts";
 import { epochId, txnId } from "../test/support/core.ts";
+import { IDS_MS } from "./clock.ts";
 import { type Image, type Rec, type Receipt, type RecOf, SimNode } from "./node.ts";
 import { Truth, type Txn } from "./truth.ts";
 
@@ -14,7 +15,6 @@ export interface Habits {
   readonly tokenFromWritten: boolean;
   /** Positions tell what a replica has received, on disk or not. */
   readonly showsReceived: boolean;
-  readonly announcesAfterCommit: boolean;
   /** What may have committed is run again under a new id, unsettled. */
   readonly retriesUnsettled: boolean;
   /** A tombstone is answered before it is on disk. */
@@ -26,7 +26,6 @@ export interface Habits {
 export const HONEST: Habits = {
   tokenFromWritten: false,
   showsReceived: false,
-  announcesAfterCommit: false,
   retriesUnsettled: false,
   settlesLazily: false,
   looksOnly: false,
@@ -42,10 +41,7 @@ interface Stream {
   frozen: bigint | null;
 }
 
-export type SettledReceipts = ReadonlyMap<
-  TxnId,
-  Pick<Receipt, "epoch" | "request"> & { kind: Receipt["says"] }
->;
+type SettledReceipts = ReadonlyMap<TxnId, Pick<Receipt, "epoch" | "request"> & { kind: Receipt["says"] }>;
 
 /** Enough for every kind of fate; every one of them is judged again and again. */
 const MAX_TXNS = 24;
@@ -56,6 +52,9 @@ export class World {
   readonly habits: Habits;
   streams: Stream[] = [];
   readonly copies: Image[] = [];
+  /** What was asked for, as its gateway digested it: receipts keep that. By request. */
+  readonly digests = new Map<number, bigint>();
+  readonly keyChecks: KeyCheck[] = [];
   #ids = 0;
   #names = 0;
   readonly #confirmed = new Set<EpochId>();
@@ -159,7 +158,8 @@ export class World {
         if (!this.habits.looksOnly) this.#append(node, rec);
         receipt = rec;
       }
-      if (receipt.says === "aborted") this.truth.settled.add(id);
+      const isOwn = this.truth.begun.has(`${id}/${receipt.epoch}`);
+      if (receipt.says === "aborted" && isOwn) this.truth.settled.add(id);
       found.set(id, { kind: receipt.says, epoch: receipt.epoch, request: receipt.request });
     }
     if (!this.habits.settlesLazily) node.flush(node.log.length);
@@ -417,7 +417,7 @@ export class World {
       isFed: stream !== undefined,
       upstream: stream === undefined ? null : { session: stream.own, flushed: node.flushedEnd },
       command: isPrimary ? node.command : null,
-      serverTimeMs: 0,
+      serverTimeMs: IDS_MS,
     };
   }
 

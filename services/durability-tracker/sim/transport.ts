@@ -1,0 +1,130 @@
+// The way from one gateway process to the trackers: posts that are late, lost or repeated, and streams that end with either side.
+import { type Announcement, type EpochId, type Offset, type TxnId } from "@highwater/protocol";
+import { type HttpAnswer, type HttpStream, type TrackerTransport } from "@highwater/txn-gateway/embedded";
+import { type AnnouncedItem } from "../src/core/index.ts";
+import { type SimClock } from "./clock.ts";
+import { type Message, type SimTracker } from "./tracker.ts";
+
+export interface TransportParts {
+  readonly clock: SimClock;
+  readonly gateway: number;
+  readonly trackers: () => readonly SimTracker[];
+  /** Sends the message on its way. */
+  readonly transmit: (tracker: SimTracker, message: Message) => void;
+}
+
+const SCHEME = "http://tracker-";
+
+export const urlOf = (tracker: number): string => `${SCHEME}${String(tracker)}`;
+
+export class SimTransport implements TrackerTransport {
+  readonly #parts: TransportParts;
+  readonly #streams = new Set<SimStream>();
+  #isOver = false;
+
+  constructor(parts: TransportParts) {
+    this.#parts = parts;
+  }
+
+  /** Only announcements have an answer here: questions about verdicts are judged by the core in every step anyway. */
+  post(url: string, body: string, timeoutMs: number): Promise<HttpAnswer> {
+    if (this.#isOver) return new Promise(() => undefined);
+    const [tracker, path] = this.#find(url);
+    if (path !== "/internal/announcements") return Promise.reject(new Error(`${url} does not answer`));
+    const { clock, gateway, transmit } = this.#parts;
+    const batch = JSON.parse(body) as {
+      parents: Record<EpochId, EpochId>;
+      announcements: Announcement[];
+    };
+    return new Promise((resolve, reject) => {
+      const cancel = clock.after(timeoutMs, () => {
+        reject(new Error(`${tracker.name} has not answered in time`));
+      });
+      transmit(tracker, {
+        ...{ kind: "announcements", gateway, parents: batch.parents },
+        items: batch.announcements.map(itemOf),
+        answer: (isWritten) => {
+          cancel();
+          if (isWritten) resolve({ status: 204, body: "" });
+          else reject(new Error(`${tracker.name} has ended the connection`));
+        },
+      });
+    });
+  }
+
+  open(url: string, _headers: unknown, signal: AbortSignal): Promise<HttpStream> {
+    const [tracker] = this.#find(url);
+    const stream = new SimStream(() => {
+      tracker.streams.delete(stream);
+      this.#streams.delete(stream);
+    });
+    this.#streams.add(stream);
+    signal.addEventListener("abort", () => {
+      stream.end();
+    });
+    tracker.follow(stream);
+    return Promise.resolve({ status: 200, chunks: stream.chunks() });
+  }
+
+  /** The process is gone: it says nothing more. */
+  close(): void {
+    this.#isOver = true;
+    for (const stream of this.#streams) stream.end();
+  }
+
+  #find(url: string): [tracker: SimTracker, path: string] {
+    const { pathname, host } = new URL(url);
+    const tracker = this.#parts.trackers()[Number(host.slice(SCHEME.length - "http://".length))];
+    if (tracker === undefined) throw new Error(`there is no ${url}`);
+    return [tracker, pathname];
+  }
+}
+
+/** What a tracker says to one gateway, in order. It arrives when the run says so. */
+export class SimStream {
+  readonly #onEnd: () => void;
+  readonly #encoder = new TextEncoder();
+  #sent: string[] = [];
+  #arrived = Promise.withResolvers<undefined>();
+  #isOver = false;
+
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
+  }
+
+  send(event: string, data: unknown): void {
+    this.#sent.push(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  }
+
+  get isEmpty(): boolean {
+    return this.#sent.length === 0;
+  }
+
+  /** Everything that was sent gets there. */
+  arrive(): void {
+    if (!this.isEmpty) this.#arrived.resolve(undefined);
+  }
+
+  end(): void {
+    this.#onEnd();
+    this.#isOver = true;
+    this.#arrived.resolve(undefined);
+  }
+
+  async *chunks(): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      await this.#arrived.promise;
+      if (this.#isOver) return;
+      this.#arrived = Promise.withResolvers();
+      yield this.#encoder.encode(this.#sent.splice(0).join(""));
+    }
+  }
+}
+
+function itemOf(item: Announcement): AnnouncedItem {
+  const { owner = "0", ...rest } = item;
+  const base = { ...rest, id: item.id as TxnId, epoch: item.epoch as EpochId, owner: BigInt(owner) };
+  return (
+    item.kind === "position" ? { ...base, offset: BigInt(item.offset) as Offset } : base
+  ) as AnnouncedItem;
+}
