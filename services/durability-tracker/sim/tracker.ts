@@ -22,7 +22,7 @@ import { Survivors } from "../src/shell/survivors.ts";
 import { SimClock } from "./clock.ts";
 import { SimLedger } from "./ledger.ts";
 import { type Rec } from "./node.ts";
-import { type SimStream } from "./transport.ts";
+import { type SimStream } from "./stream.ts";
 import { Watcher } from "./watcher.ts";
 
 export type ReadReceipts = Extract<Effect, { kind: "read_receipts" }>;

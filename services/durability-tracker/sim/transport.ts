@@ -3,6 +3,7 @@ import { type Announcement, type EpochId, type Offset, type TxnId } from "@highw
 import { type HttpAnswer, type HttpStream, type TrackerTransport } from "@highwater/txn-gateway/embedded";
 import { type AnnouncedItem } from "../src/core/index.ts";
 import { type SimClock } from "./clock.ts";
+import { SimStream } from "./stream.ts";
 import { type Message, type SimTracker } from "./tracker.ts";
 
 export interface TransportParts {
@@ -77,47 +78,6 @@ export class SimTransport implements TrackerTransport {
     const tracker = this.#parts.trackers()[Number(host.slice(SCHEME.length - "http://".length))];
     if (tracker === undefined) throw new Error(`there is no ${url}`);
     return [tracker, pathname];
-  }
-}
-
-/** What a tracker says to one gateway, in order. It arrives when the run says so. */
-export class SimStream {
-  readonly #onEnd: () => void;
-  readonly #encoder = new TextEncoder();
-  #sent: string[] = [];
-  #arrived = Promise.withResolvers<undefined>();
-  #isOver = false;
-
-  constructor(onEnd: () => void) {
-    this.#onEnd = onEnd;
-  }
-
-  send(event: string, data: unknown): void {
-    this.#sent.push(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
-  }
-
-  get isEmpty(): boolean {
-    return this.#sent.length === 0;
-  }
-
-  /** Everything that was sent gets there. */
-  arrive(): void {
-    if (!this.isEmpty) this.#arrived.resolve(undefined);
-  }
-
-  end(): void {
-    this.#onEnd();
-    this.#isOver = true;
-    this.#arrived.resolve(undefined);
-  }
-
-  async *chunks(): AsyncGenerator<Uint8Array> {
-    for (;;) {
-      await this.#arrived.promise;
-      if (this.#isOver) return;
-      this.#arrived = Promise.withResolvers();
-      yield this.#encoder.encode(this.#sent.splice(0).join(""));
-    }
   }
 }
 
