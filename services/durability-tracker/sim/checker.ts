@@ -21,7 +21,7 @@ import {
 import { type AnswerWitness, type Request, short } from "./gateway.ts";
 import { type Rec, type SimNode } from "./node.ts";
 import { type SimTracker, type Witness } from "./tracker.ts";
-import { holds, ownerOf, type Token, type Truth } from "./truth.ts";
+import { holds, ownerOf, type Token, type Truth, type Txn } from "./truth.ts";
 import { type World } from "./world.ts";
 
 const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
@@ -391,7 +391,8 @@ export class Checker implements AnswerWitness, Witness {
   /** Nothing is forgotten: whoever has heard of a commit that is gone now has told of it. */
   #checkAnnounced(trackers: readonly SimTracker[], ruler: SimNode): void {
     const { txns, heard, unheard, settled } = this.#truth;
-    for (const { kind, id, attempt, rec } of txns) {
+    for (const txn of txns) {
+      const { kind, id, attempt, rec } = txn;
       if (kind === "read" || ruler.has(rec)) continue;
       const what = `${short(id)} of ${short(attempt)}`;
       const runAgain = txns.some((other) => other.id === id && other.attempt !== attempt);
@@ -405,9 +406,24 @@ export class Checker implements AnswerWitness, Witness {
         const isExpected = of[n] === "position" || (of[n] === "intent" && !settled.has(id) && !runAgain);
         if (tracker.isTorn || !isExpected) continue;
         const told = tracker.published.some((each) => each.id === id && each.attempt === attempt);
-        assert.ok(told, `${tracker.name} never told of the loss of ${what}`);
+        assert.ok(
+          told || this.#isToldByRange(tracker, txn),
+          `${tracker.name} never told of the loss of ${what}`,
+        );
       }
     }
+  }
+
+  /** What every level had, and nobody has a token of, has left the ledger: the range of the broken promise tells of it. */
+  #isToldByRange({ brokenPromises }: SimTracker, txn: Txn): boolean {
+    if (this.#truth.tokens.some((token) => token.txn === txn)) return false;
+    const { attempt, rec } = txn;
+    const covers = brokenPromises.filter(
+      ({ epoch, from, to }) => epoch === attempt && from < rec.end && rec.end <= to,
+    );
+    return this.#config.levels.every(
+      ({ name, rule }) => "primary" in rule || covers.some(({ level }) => level === name),
+    );
   }
 }
 

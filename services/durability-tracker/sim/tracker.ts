@@ -26,6 +26,7 @@ import { type SimStream } from "./stream.ts";
 import { Watcher } from "./watcher.ts";
 
 export type ReadReceipts = Extract<Effect, { kind: "read_receipts" }>;
+type BrokenPromise = Extract<Effect, { kind: "publish_broken_promise" }>;
 
 /** A word on its way to the tracker, or a question of its that nobody has answered. */
 export type Message =
@@ -87,6 +88,7 @@ export class SimTracker {
   readonly streams = new Set<SimStream>();
   readonly told = new Map<string, Told>();
   readonly published: Published[] = [];
+  readonly brokenPromises: BrokenPromise[] = [];
   /** What everybody has to hear of it, and how much of that is on its disk. */
   words: NewEvent[] = [];
   #savedWords = 0;
@@ -168,11 +170,13 @@ export class SimTracker {
       }
       case "disown_epoch":
         throw new Error(`${effect.node} went back within ${effect.epoch}, and no server of this world does`);
+      case "publish_broken_promise":
+        this.brokenPromises.push(effect);
+        return;
       case "publish_durable":
       case "publish_delayed":
       case "tell_lag":
       case "publish_stall":
-      case "publish_broken_promise":
       case "publish_unlisted":
         return;
       case "save_marks":

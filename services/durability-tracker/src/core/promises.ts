@@ -1,27 +1,37 @@
 // A promise that a level has made of an epoch's log, held against what its successor's history has of it.
-import { type EpochId, type EpochRecord, type Offset, parseOffset } from "@highwater/protocol";
+import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
 import { type Effect, type Entry, type TrackerState } from "./types.ts";
 import { isCovered, knownMark } from "./verdict.ts";
 
-/** What has just been begun: every epoch that it ended is held against it. */
+/**
+ * A reign has begun after that of `before`. Every epoch that it ended is held against its history: those that it went on from, and
+ * those that it has given up.
+ */
 export function noticeBrokenPromises(
   state: TrackerState,
   before: EpochId | undefined,
   effects: Effect[],
 ): void {
   if (before === undefined) return;
-  const from = state.ancestry.findIndex(({ previous }) => previous === before);
-  for (const record of from < 0 ? [] : state.ancestry.slice(from)) {
-    const limit = parseOffset(record.forkLimit ?? "");
-    if (record.previous === null || limit === undefined) continue;
-    tellBroken(state, record, limit, effects);
+  const own = new Set(state.ancestry.map(({ id }) => id));
+  const chain = state.epochs.ancestry(before);
+  const parted = chain.findIndex(({ id }) => own.has(id));
+  const common = chain[parted];
+  // It is not known that the two have met.
+  if (common === undefined) return;
+  const from = state.ancestry.findIndex(({ previous }) => previous === common.id);
+  for (const { previous, forkLimit } of from < 0 ? [] : state.ancestry.slice(from)) {
+    const limit = parseOffset(forkLimit ?? "");
+    if (previous !== null && limit !== undefined) tellBroken(state, previous as EpochId, limit, effects);
   }
+  // The new history has nothing of what was committed in them.
+  for (const { id, startOffset } of chain.slice(0, parted))
+    tellBroken(state, id as EpochId, BigInt(startOffset) as Offset, effects);
 }
 
-/** The levels that had promised more of the previous epoch's log than can be in this history. */
-function tellBroken(state: TrackerState, record: EpochRecord, limit: Offset, effects: Effect[]): void {
-  const ended = record.previous as EpochId;
+/** The levels that had promised more of the ended epoch's log than can be in this history. */
+function tellBroken(state: TrackerState, ended: EpochId, limit: Offset, effects: Effect[]): void {
   for (const { name, rule } of state.config.levels) {
     const mark = knownMark(state, ended, name);
     if (mark !== null && mark > limit && isCovered(state, rule, ended))

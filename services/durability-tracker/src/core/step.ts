@@ -123,6 +123,8 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
     settleByMarks(state, effects);
     return;
   }
+  // A process that has just started knows the last reign by what waited in it.
+  const ended = (before ?? state.backlog.epoch ?? undefined) as EpochId | undefined;
   state.ancestry = state.epochs.ancestry(epoch).reverse();
   state.reignSinceMs = state.nowMs;
   state.unflushedSinceMs = null;
@@ -130,7 +132,7 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
   forgetPositions(state);
   effects.push({ kind: "publish_epochs" });
   repositionAll(state, effects);
-  noticeBrokenPromises(state, before as EpochId | undefined, effects);
+  noticeBrokenPromises(state, ended, effects);
   tellDeparted(state, effects);
   settleByMarks(state, effects);
 }

@@ -1,0 +1,67 @@
+// Promises of a history that is given up as a whole: no record follows its epochs, and what every level had is in no ledger.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Disk } from "../../test/support/disk.ts";
+import { type Effect, restore } from "./index.ts";
+import { Driven, epochId, record } from "../../test/support/core.ts";
+
+const first = record(1);
+const second = record(2, { fork: 10, start: 20, limit: 10 });
+/** An operator names a node that has nothing of the second epoch. */
+const chosen = record(3, {
+  ...{ node: "c", previous: first.id, cause: "promotion", fork: 10, start: 30, limit: 10 },
+  ...{ commanded: true, supersedes: [second.id] },
+});
+const GIVEN_UP = ["zone", "region", "global"].map((level) => [level, epochId(2), 20n, 90n]);
+
+function durableEverywhere(): Driven {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  it.position(1, 2, 80);
+  it.confirm(90, { b: ["s1", 90], c: ["s2", 90] });
+  assert.equal(it.stateOf(1, 2), undefined, "it has left the ledger");
+  return it;
+}
+
+const ranges = (effects: readonly Effect[]): unknown[] =>
+  effects.flatMap((effect) =>
+    effect.kind === "publish_broken_promise" ? [[effect.level, effect.epoch, effect.from, effect.to]] : [],
+  );
+
+test("what was durable everywhere and is given up with its epoch is told by the range of each promise, once", () => {
+  const it = durableEverywhere();
+  assert.deepEqual(ranges(it.reign(first, chosen)), GIVEN_UP);
+  const next = record(4, { node: "c", fork: 40, start: 50, limit: 40 });
+  assert.deepEqual(ranges(it.reign(first, chosen, next)), []);
+});
+
+test("every epoch of a history that is given up tells its range", () => {
+  const it = durableEverywhere();
+  const third = record(4, { previous: second.id, fork: 90, start: 100, limit: 95 });
+  it.reign(first, second, third);
+  it.confirm(120, { b: ["s3", 120] });
+  assert.deepEqual(ranges(it.reign(first, chosen)).slice(0, 2), [
+    ["zone", third.id, 100n, 120n],
+    ["region", third.id, 100n, 120n],
+  ]);
+  assert.deepEqual(ranges(it.effects).slice(2), GIVEN_UP);
+});
+
+test("a history that has only begun, and promised nothing of its own, breaks nothing when it is given up", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.reign(first, second);
+  it.confirm(20, { b: ["s1", 20], c: ["s2", 20] });
+  assert.deepEqual(ranges(it.reign(first, chosen)), []);
+});
+
+test("a tracker that was killed tells the range of what was given up meanwhile", () => {
+  const it = durableEverywhere();
+  const disk = new Disk(it.state);
+  for (const effect of it.effects) disk.take(effect, it.state);
+  const saved = disk.read();
+  const again = new Driven();
+  again.state = restore(it.state.config, it.nowMs, saved);
+  assert.deepEqual(ranges(again.reign(first, chosen)), GIVEN_UP);
+});
