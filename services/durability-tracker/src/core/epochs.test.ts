@@ -452,6 +452,16 @@ test("a promise that was broken is not durable again when its verdict has left t
   assert.deepEqual(verdicts(it, 1, 1, 80), ["expired", "expired", "expired", "expired"]);
 });
 
+test("a promise that left the ledger is durable without its receipt while what its epoch's end has broken is remembered", () => {
+  const it = promised(80);
+  it.reign(first, promoted);
+  it.answer(75, { 1: { kind: "commit", epoch: epochId(1) } });
+  everywhere(it, 100);
+  it.present(2, 1, 60);
+  it.answer(95, { 2: { kind: "expired" } });
+  assert.equal(verdicts(it, 2, 1, 60)[1], "durable");
+});
+
 test("a promise about a place that the history cannot have is not kept by an expired receipt", () => {
   const it = promised(80);
   it.reign(first, { ...promoted, forkLimit: "70" });

@@ -23,6 +23,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     nowMs,
     standing: { kind: "unsettled", reason: "no primary is known yet", split: false },
     reignSinceMs: nowMs,
+    seenEnd: null,
     epochs: new EpochGraph(),
     ancestry: [],
     nodes: new Map(

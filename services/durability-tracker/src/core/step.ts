@@ -127,6 +127,7 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
   const ended = (before ?? state.backlog.epoch ?? undefined) as EpochId | undefined;
   state.ancestry = state.epochs.ancestry(epoch).reverse();
   state.reignSinceMs = state.nowMs;
+  state.seenEnd = (before ?? null) as EpochId | null;
   state.unflushedSinceMs = null;
   state.helping = false;
   forgetPositions(state);

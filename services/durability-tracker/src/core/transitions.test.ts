@@ -207,6 +207,7 @@ test("SPEC.md names tests that exist", () => {
     "survivors",
     "presented",
     "departed",
+    "promises",
   ].map((name) => `${name}.test.ts`);
   const sources = [
     ...files,

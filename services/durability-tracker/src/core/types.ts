@@ -184,6 +184,8 @@ export interface TrackerState {
   standing: Standing;
   /** When the current epoch was first seen to reign. */
   reignSinceMs: number;
+  /** The epoch that this process has seen end, when the current one began. Null when it has followed no other since its start. */
+  seenEnd: EpochId | null;
   /** Every epoch record ever seen. */
   readonly epochs: EpochGraph;
   /** The current epoch and its ancestors, oldest first. */

@@ -144,10 +144,13 @@ export function judgeEntry(state: TrackerState, entry: Entry, level: string): Ju
 
 /**
  * A promise that the ledger has held since the attempt was announced binds, unless the level's promises of this part of the log are
- * broken. A token alone shows no more than that a mark passed its place: its loss may have been told, and have left the ledger.
+ * broken. A token alone shows no more than that a mark passed its place: its loss may have been told, and have left the ledger. That
+ * takes longer than `keepVerdictMs` from the end of its epoch.
  */
 function isStillPromised(state: TrackerState, { announced, origin }: Entry, level: string): boolean {
-  if (!announced || origin === null) return false;
+  if (origin === null) return false;
+  const isRecent = state.nowMs - state.reignSinceMs < state.config.keepVerdictMs;
+  if (!announced && !(state.seenEnd === origin.epoch && isRecent)) return false;
   const rule = state.config.levels.find(({ name }) => name === level)?.rule;
   if (rule === undefined || !isCovered(state, rule, origin.epoch)) return true;
   if (state.brokenPromises.has(`${origin.epoch}/${level}`)) return false;
