@@ -60,7 +60,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a stream is believed without the epoch's row on the replica",
-    series: 4,
     from: 250,
     patch: {
       file: core("nodes"),
@@ -71,7 +70,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a replica's own word is believed after it was cut off",
-    series: 6,
     from: 380,
     patch: {
       file: core("nodes"),
@@ -177,7 +175,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what was told as lost is not settled in the next history",
-    series: 12,
     from: 610,
     patch: {
       file: core("placing"),
@@ -208,7 +205,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "marks are not saved with what leaves by them",
-    series: 2,
     from: 100,
     patch: {
       file: "services/durability-tracker/src/shell/saving.ts",
@@ -241,7 +237,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "an epoch's log is taken to be here up to the switch point",
-    series: 8,
     from: 130,
     patch: {
       file: "packages/store/src/fork.ts",
@@ -260,7 +255,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what is learned is not counted",
-    series: 4,
     from: 60,
     patch: { file: core("learned"), find: `    countEntry(state, entry);`, replace: `` },
     series: 8,
@@ -275,7 +269,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what others have told as broken is not heard",
-    series: 4,
     from: 180,
     patch: {
       file: core("words"),
@@ -286,7 +279,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what was lost here becomes durable by another's word",
-    series: 4,
     from: 180,
     patch: {
       file: core("words"),
