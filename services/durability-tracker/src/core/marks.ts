@@ -21,8 +21,7 @@ export function markOf(
     // Of fewer or more than the rule says it is not known that the manager promotes nobody else.
     return synchronous.kind === "known" && synchronous.count === rule.synchronous ? synchronous.offset : null;
   if ("primary" in rule) {
-    for (const node of nodes)
-      if (node.site.id === primary.id) return node.unfit ? null : positionOf(node);
+    for (const node of nodes) if (node.site.id === primary.id) return node.unfit ? null : positionOf(node);
     return null;
   }
   if ("regions" in rule) return lowest(bestByDomain(nodes, (site) => site.region, positionOf));
