@@ -206,7 +206,7 @@ test: ## What a change is likely to break: format, lint, types, and all tests bu
 	  wait $$checks; checks=$$?; cat $$log; \
 	  [ $$checks -eq 0 ] || echo "format, lint or types: see above"; exit $$((tests || checks))
 
-verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.md, goes on where it was ended (ONLY=chaos-1,soak LIST=1 PAGE=1)
+verify: $(STAMP) ## What takes hours, at this commit; writes docs/verification.md, goes on where it was ended (ONLY=chaos-5,soak LIST=1 PAGE=1)
 	@$(NODE) scripts/verify/cli.ts --only "$(ONLY)" $(if $(LIST),--list) $(if $(PAGE),--page)
 
 # Without Go there is no k6 and no Jaeger; their tests are skipped and say so.

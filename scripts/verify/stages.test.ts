@@ -44,7 +44,7 @@ const EXCERPTS: readonly (readonly [stage: string, output: string, ...figures: s
     ...["targets: 2", "inputs: 70", "seed: 7", "found: 1"],
   ],
   [
-    "chaos-1",
+    "chaos-5",
     `   1.0 s  starts the system\n${machineReadable(1, { ...FAULTS, error: "it broke off" })}`,
     ...["seed: 1", "faults: 5 of 2 kinds", "committed: null", "durable: null", "lost: null"],
     ...["unknown resolved: null", "promises broken: null", "pending: null", "violations: null"],
@@ -133,7 +133,7 @@ for (const [what, stage, code, output, result] of [
 
 test("ONLY takes names and beginnings of names", () => {
   const names = (only: string): string[] => chosen(STAGES, only).map(({ name }) => name);
-  assert.deepEqual(names("soak,chaos-1"), ["chaos-1", "soak-steady", "soak-tracker-down", "soak-overload"]);
+  assert.deepEqual(names("soak,chaos-5"), ["chaos-5", "soak-steady", "soak-tracker-down", "soak-overload"]);
   assert.equal(names("").length, STAGES.length);
-  assert.throws(() => names("chaos-1,sim,so"), /there is no stage so: ONLY takes some of sim-1,sim-2,fuzz,/);
+  assert.throws(() => names("chaos-5,sim,so"), /there is no stage so: ONLY takes some of sim-1,sim-2,fuzz,/);
 });
