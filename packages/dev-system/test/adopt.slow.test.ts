@@ -6,6 +6,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { decodeToken } from "@highwater/protocol";
 import { System } from "../src/index.ts";
 import {
   commit,
@@ -66,10 +67,20 @@ async function write(key: string, options: Parameters<typeof commit>[2]): Promis
   return { id, token, key };
 }
 
+/** A tracker forgets what is durable at the strongest level. */
+async function hasLeftTheLedger(region: string, { token }: Written): Promise<void> {
+  const { epoch, offset = 0n } = decodeToken(token) ?? {};
+  await eventually(`the tracker of ${region} has seen it durable everywhere`, async () => {
+    const { marks } = await marksOf(system.tracker(region).url);
+    return marks?.epoch === epoch && BigInt(marks?.levels["global"] ?? 0) >= offset;
+  });
+}
+
 /** Durable everywhere, and committed on the primary alone. */
 async function writeBoth(prefix: string): Promise<{ kept: Written; unseen: Written; pending: Written }> {
   const kept = await write(`${prefix}-durable`, SAFE);
   const unseen = await write(`${prefix}-unseen`, SAFE);
+  for (const region of REGIONS) await hasLeftTheLedger(region, unseen);
   const feeds = [await starve(system, WEST), await starve(system, EUROPE)];
   const pending = await write(`${prefix}-pending`, { ack: "commit" });
   for (const feed of feeds) await feed();
