@@ -156,6 +156,10 @@ class Connection {
       // Nothing was ever sent to the target, so nobody there needs to hear of the end.
       if (!isConnected && !this.#upstream.connecting) this.#upstream.destroy();
     });
+    // A client that closes before its connection request could arrive takes back what it has sent on it.
+    client.on("end", () => {
+      if (!isConnected && !this.#upstream.connecting) abort(client);
+    });
     this.#upstream
       .on("error", ignore)
       .on("connect", () => (isConnected = true))
