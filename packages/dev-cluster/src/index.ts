@@ -42,7 +42,7 @@ export {
   type StopMode,
 } from "./types.ts";
 
-const streamingLimitMsDefault = 30_000;
+const streamingLimitMsDefault = 60_000;
 
 /** A running cluster. Every method rejects with a DevClusterError. */
 export interface Cluster extends AsyncDisposable {
@@ -53,6 +53,11 @@ export interface Cluster extends AsyncDisposable {
   connectionString(nodeId: string, options?: ConnectionOptions): Promise<string>;
   /** A relay for any other server, delayed and cut with the link between `from` and `to`. */
   relay(target: RelayTarget): Promise<RelayHandle>;
+  /**
+   * A port for a server beside the cluster, which may stop and start again: no other cluster of this machine takes it while
+   * this one lives, also while nothing listens there.
+   */
+  reservePort(): Promise<number>;
   link(from: string, to: string): LinkControl;
   /** Cuts the region from every other location but the excepted ones, also from those first named later. */
   isolate(region: string, options?: { except?: readonly string[] }): Promise<void>;
@@ -93,7 +98,7 @@ export interface Cluster extends AsyncDisposable {
   query(nodeId: string, sql: string, params?: readonly unknown[]): Promise<Row[]>;
   /**
    * Until the named replicas (default: all) stream from the upstream they were last given, on its timeline. A
-   * replica that is ahead of a promoted upstream never does: rejoin it. Default 30 s.
+   * replica that is ahead of a promoted upstream never does: rejoin it. Default 60 s.
    */
   waitForStreaming(nodeIds?: readonly string[], options?: { timeoutMs?: number }): Promise<void>;
   status(): Promise<NodeStatus[]>;
@@ -156,6 +161,10 @@ class RemoteCluster implements Cluster {
   async relay(target: RelayTarget): Promise<RelayHandle> {
     const { relayId, port } = await this.#supervisor.call("openRelay", target);
     return { port, close: () => this.#supervisor.call("closeRelay", relayId) };
+  }
+
+  reservePort(): Promise<number> {
+    return this.#supervisor.call("reservePort");
   }
 
   link(from: string, to: string): LinkControl {

@@ -16,9 +16,28 @@ export function isPortFree(port: number): Promise<boolean> {
   });
 }
 
+/** They end with this process. */
+const claims = new Map<number, net.Server>();
+
 /**
- * A free port below the range from which the kernel serves outgoing connections. A node keeps its port while it
- * is stopped, and a port from that range could meanwhile become somebody's local end.
+ * Takes the port from every other process that chooses here, also while nothing listens on it. A claim is a name in Linux's
+ * abstract namespace: like a port it belongs to the network namespace, and it is gone with the process. Elsewhere there is none.
+ */
+async function claim(port: number): Promise<boolean> {
+  if (process.platform !== "linux") return true;
+  const server = net.createServer();
+  const isClaimed = await new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen(`\0highwater-port-${port}`, () => resolve(true));
+  });
+  if (isClaimed) claims.set(port, server.unref());
+  return isClaimed;
+}
+
+/**
+ * A free port below the range from which the kernel serves outgoing connections, for as long as this process lives. A server
+ * keeps its port while it is stopped: a port from that range could meanwhile become somebody's local end, and one that was
+ * only free when it was chosen could become the port of another cluster's server.
  */
 export async function chooseFreePort(taken: ReadonlySet<number>): Promise<number> {
   const range = await readFile("/proc/sys/net/ipv4/ip_local_port_range", "utf8").catch(() => "32768 60999");
@@ -26,7 +45,10 @@ export async function chooseFreePort(taken: ReadonlySet<number>): Promise<number
   const highest = ephemeralFrom > lowestPort + 2_000 ? ephemeralFrom : 65_536;
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     const port = lowestPort + Math.floor(Math.random() * (highest - lowestPort));
-    if (!taken.has(port) && (await isPortFree(port))) return port;
+    if (taken.has(port) || !(await claim(port))) continue;
+    if (await isPortFree(port)) return port;
+    claims.get(port)?.close();
+    claims.delete(port);
   }
   throw new DevClusterError("PORT_IN_USE", `found no free port in ${attemptsMax} attempts`);
 }

@@ -6,11 +6,12 @@ import { rm } from "node:fs/promises";
 import { asDevClusterError, DevClusterError, errorToRecord } from "./errors.ts";
 import { Fleet } from "./fleet.ts";
 import type { CallMessage, SupervisorMessage } from "./messages.ts";
+import { chooseFreePort } from "./ports.ts";
 import { querySql } from "./sql.ts";
 import type { ClusterOptions, SupervisorApi } from "./types.ts";
 
 /** How long a cleanup may take before the process gives up and ends. */
-const cleanupLimitMs = 30_000;
+const cleanupLimitMs = 120_000;
 
 const dir = process.argv[2] ?? "";
 let fleet: Fleet | undefined;
@@ -31,6 +32,7 @@ const api: SupervisorApi = {
   connectionPort: async (nodeId, from) => current().network.portFor(current().node(nodeId), from),
   openRelay: async (target) => current().network.openRelay(target),
   closeRelay: async (relayId) => current().network.closeRelay(relayId),
+  reservePort: async () => chooseFreePort(new Set()),
   setRoundTripMs: async (a, b, ms) => current().network.setRoundTripMs(a, b, ms),
   cut: async (from, to, options) => current().network.cut(from, to, options),
   heal: async (a, b) => current().network.heal(a, b),

@@ -22,7 +22,7 @@ export interface ClusterOptions {
   wallClocks?: string;
   /** Leaves the folder behind, for debugging. */
   keepDir?: boolean;
-  /** How long until the primary is writable and every replica streams. Default 60 s. */
+  /** How long until the primary is writable and every replica streams. Default 120 s. */
   readyTimeoutMs?: number;
   /** When root starts the cluster: the user of the servers, as a name, `uid` or `uid:gid`. Default `nobody`. */
   runAs?: string;
@@ -129,6 +129,7 @@ export interface SupervisorApi {
   connectionPort(nodeId: string, from: string | undefined): Promise<number>;
   openRelay(target: RelayTarget): Promise<{ relayId: number; port: number }>;
   closeRelay(relayId: number): Promise<void>;
+  reservePort(): Promise<number>;
   setRoundTripMs(a: string, b: string, ms: number): Promise<void>;
   cut(from: string, to: string, options: CutOptions): Promise<void>;
   heal(a: string, b: string): Promise<void>;

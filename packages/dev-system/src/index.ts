@@ -66,6 +66,7 @@ interface Region {
 /** A machine that is busy with other things starts slowly. */
 const START_TIMEOUT_MS = 60_000;
 const READY_TIMEOUT_MS = 120_000;
+const ASK_LIMIT_MS = 5_000;
 const POLL_MS = 50;
 
 const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
@@ -131,10 +132,8 @@ export class System implements AsyncDisposable {
     const { moreGateways } = this.#of(region);
     const name = `${region}-${String(moreGateways.length + 2)}`;
     const trackers = this.regions.map((each) => this.#of(each).tracker);
-    const gateway = await this.#startGateway(region, this.regions.indexOf(region), trackers, {
-      name,
-      port: 0,
-    });
+    const port = await this.cluster.reservePort();
+    const gateway = await this.#startGateway(region, this.regions.indexOf(region), trackers, { name, port });
     moreGateways.push(gateway);
     await this.ready();
     return gateway;
@@ -162,7 +161,7 @@ export class System implements AsyncDisposable {
         };
       }),
     );
-    const port = services.edge?.now.port ?? Number(this.#port(at, 3));
+    const port = services.edge?.now.port ?? (await this.#port(at, 3));
     await services.edge?.now.stop();
     const now = await RegionEdge.start(
       {
@@ -352,9 +351,10 @@ export class System implements AsyncDisposable {
     return reached.href;
   }
 
-  #port(at: number, offset: number): string {
+  /** One that the service keeps while it is down: others may still call it there, and it may start again. */
+  async #port(at: number, offset: number): Promise<number> {
     const { portBase } = this.#options;
-    return portBase === undefined ? "0" : String(portBase + 10 * at + offset);
+    return portBase === undefined ? this.cluster.reservePort() : portBase + 10 * at + offset;
   }
 
   async #start(options: Omit<ServiceOptions, "logFile" | "startTimeoutMs">): Promise<ServiceProcess> {
@@ -376,7 +376,7 @@ export class System implements AsyncDisposable {
       env: {
         TRACKER_NAME: region,
         TRACKER_REGION: region,
-        TRACKER_PORT: port === undefined ? this.#port(at, 1) : String(port),
+        TRACKER_PORT: String(port ?? (await this.#port(at, 1))),
         TRACKER_LEDGER: join(this.cluster.dir, "services", `ledger-${region}.sqlite`),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region, true)}`,
         ...this.#options.env,
@@ -405,7 +405,7 @@ export class System implements AsyncDisposable {
       env: {
         GATEWAY_NAME: name,
         GATEWAY_REGION: region,
-        GATEWAY_PORT: port === undefined ? this.#port(at, 0) : String(port),
+        GATEWAY_PORT: String(port ?? (await this.#port(at, 0))),
         GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
         HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
         ...this.#options.env,
@@ -424,7 +424,7 @@ async function allStarted(starting: readonly Promise<ServiceProcess>[]): Promise
 
 async function isReady(url: string): Promise<boolean> {
   try {
-    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(1_000) });
+    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(ASK_LIMIT_MS) });
     await response.arrayBuffer();
     return response.ok;
   } catch {
