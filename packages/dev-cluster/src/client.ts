@@ -10,6 +10,7 @@ import { killTree, signal, waitGone } from "./processes.ts";
 import type { SupervisorApi } from "./types.ts";
 
 const logTailLines = 15;
+const goneLimitMs = 30_000;
 
 interface PendingCall {
   resolve: (value: unknown) => void;
@@ -159,6 +160,6 @@ export class SupervisorClient {
     }
     signal(pid, "SIGQUIT");
     signal(pid, "SIGCONT");
-    if (!(await waitGone([pid], 2_000))) await waitGone(await killTree(pid), 5_000);
+    if (!(await waitGone([pid], 2_000))) await waitGone(await killTree(pid), goneLimitMs);
   }
 }

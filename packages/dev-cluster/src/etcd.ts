@@ -12,8 +12,8 @@ import { chooseFreePort } from "./ports.ts";
 
 export const venvDir = fileURLToPath(new URL("../../../.venv", import.meta.url));
 
-const startLimitMs = 20_000;
-const callLimitMs = 5_000;
+const startLimitMs = 60_000;
+const callLimitMs = 15_000;
 /** Fast for one machine; a lease may then be as short as a second. */
 const heartbeatMs = 50;
 const electionMs = 500;

@@ -32,8 +32,9 @@ import type {
 } from "./types.ts";
 import { chooseIdentity, type Identity } from "./unprivileged.ts";
 
-const readyLimitMsDefault = 60_000;
-const statusLimitMs = 1_500;
+const readyLimitMsDefault = 120_000;
+/** Of one question to one server. A paused server is not asked; any other answers, however busy the machine is. */
+const askLimitMs = 10_000;
 const streamingPollMs = 20;
 
 export class Fleet {
@@ -138,7 +139,7 @@ export class Fleet {
   /** As an operator does it: first ask all nodes what there is to overrule. */
   async #command(node: PostgresNode, reason: string, known: readonly string[]): Promise<boolean> {
     const ready = this.nodes.filter((other) => other.isReady);
-    const answers = await Promise.allSettled(ready.map((other) => readEpochs(other, statusLimitMs)));
+    const answers = await Promise.allSettled(ready.map((other) => readEpochs(other, askLimitMs)));
     const told = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
     return commandAuthority(node, { reason, overrules: [...new Set([...known, ...told])] });
   }
@@ -155,8 +156,8 @@ export class Fleet {
       nodes
         .filter((node) => node.isReady)
         .map(async (node) => {
-          const { isReplica } = await readNode(node, statusLimitMs);
-          return isReplica ? { id: node.id, offset: await readReceived(node, statusLimitMs) } : undefined;
+          const { isReplica } = await readNode(node, askLimitMs);
+          return isReplica ? { id: node.id, offset: await readReceived(node, askLimitMs) } : undefined;
         }),
     );
     let best: { id: string; offset: bigint } | undefined;
@@ -250,13 +251,13 @@ export class Fleet {
     if (upstream === undefined || !node.isReady || !upstream.isReady) return false;
     try {
       const [reading, upstreamReading, senders] = await Promise.all([
-        readNode(node, statusLimitMs),
-        readNode(upstream, statusLimitMs),
+        readNode(node, askLimitMs),
+        readNode(upstream, askLimitMs),
         querySql(
           upstream,
           "SELECT FROM pg_stat_replication WHERE application_name = $1 AND state = 'streaming'",
           [node.id],
-          { limitMs: statusLimitMs },
+          { limitMs: askLimitMs },
         ),
       ]);
       const isSameHistory = reading.timeline === upstreamReading.timeline;
@@ -280,7 +281,7 @@ export class Fleet {
     if (node.isPaused) return { ...base, state: "paused" };
     let reading: Reading;
     try {
-      reading = await readNode(node, statusLimitMs);
+      reading = await readNode(node, askLimitMs);
     } catch {
       return { ...base, state: node.isReady ? "unreachable" : "starting" };
     }
@@ -300,7 +301,7 @@ export class Fleet {
     const candidates = [last, ...this.nodes.filter((other) => other !== last)];
     for (const candidate of candidates) {
       if (candidate === node || !candidate.isReady) continue;
-      const reading = await readNode(candidate, statusLimitMs).catch(() => undefined);
+      const reading = await readNode(candidate, askLimitMs).catch(() => undefined);
       if (reading?.isReplica === false) return candidate;
     }
     throw new DevClusterError(

@@ -18,7 +18,7 @@ import type { CutOptions, Row } from "./types.ts";
 import { makeClusterDir } from "./unprivileged.ts";
 
 const startLimitMs = 120_000;
-const queryLimitMs = 5_000;
+const queryLimitMs = 10_000;
 const restLimitMs = 30_000;
 const pollMs = 100;
 /** Where the members are seen from by each other, and where etcd is; for links. */

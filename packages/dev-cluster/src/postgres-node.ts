@@ -18,7 +18,7 @@ import type { Identity } from "./unprivileged.ts";
 
 const startLimitMs = 60_000;
 const stopLimitMs = 60_000;
-const killLimitMs = 10_000;
+const killLimitMs = 30_000;
 const crashLimitMs = 60_000;
 const destroyQueueLimitMs = 10_000;
 const pollMs = 5;
@@ -187,8 +187,8 @@ export class PostgresNode {
    * connection is the witness: once the server closes it, a later successful one is a recovered server's.
    */
   async crashBackend(): Promise<void> {
-    await withClient(this, { limitMs: 10_000 }, (witness) =>
-      withClient(this, { limitMs: 10_000 }, async (victim) => {
+    await withClient(this, { limitMs: crashLimitMs }, (witness) =>
+      withClient(this, { limitMs: crashLimitMs }, async (victim) => {
         const { rows } = await victim.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
         const ended = new Promise<void>((resolve) => witness.once("end", resolve));
         signal(rows[0]?.pid ?? 0, "SIGKILL");

@@ -7,8 +7,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const pollMs = 5;
 const promoteLimitMs = 60_000;
+const commandLimitMs = 30_000;
 /** A replica that does not take its new upstream in this time is left alone. */
-const repointLimitMs = 2_000;
+const repointLimitMs = 10_000;
 
 export interface Reading {
   isReplica: boolean;
@@ -91,7 +92,7 @@ export async function commandAuthority(
   target: SqlTarget,
   command: { readonly reason: string; readonly overrules: readonly string[] },
 ): Promise<boolean> {
-  return withClient(target, { limitMs: 10_000 }, async (client) => {
+  return withClient(target, { limitMs: commandLimitMs }, async (client) => {
     const found = await client.query<{ exists: boolean }>(
       "SELECT to_regclass('highwater.authority_command') IS NOT NULL AS exists",
     );

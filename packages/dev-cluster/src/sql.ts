@@ -4,7 +4,7 @@ import pg from "pg";
 import { DevClusterError } from "./errors.ts";
 import type { Row } from "./types.ts";
 
-const connectTimeoutMs = 10_000;
+const connectTimeoutMs = 30_000;
 
 export interface SqlTarget {
   id: string;

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
+import { eventually } from "@highwater/dev-process";
 import { type Cluster, startCluster } from "../src/index.ts";
 import { makeTempParent } from "./support.ts";
 
@@ -42,5 +43,9 @@ test("clusters that start at once share a template, and have a system identifier
   const upstream = await second.connectionString("one");
   await first.query("two", `ALTER SYSTEM SET primary_conninfo = '${upstream}'`);
   await first.query("two", "SELECT pg_reload_conf()");
+  await eventually("the replica has left its primary", async () => {
+    const streams = await first.query("one", "SELECT FROM pg_stat_replication");
+    return streams.length === 0;
+  });
   await assert.rejects(first.waitForStreaming(["two"], { timeoutMs: 3_000 }), { code: "TIMEOUT" });
 });
