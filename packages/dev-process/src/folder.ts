@@ -8,10 +8,15 @@ import { join } from "node:path";
 
 /**
  * Waits for the end of its parent, which closes the pipe that `read` waits on. What the parent had started ends with it, and may
- * write for some moments yet: the folder has to stay away. No signal of the terminal is for the sweeper.
+ * write for some moments yet: the folder has to stay away for two seconds, since a busy machine may hold the writer up for a
+ * moment before it ends. No signal of the terminal is for the sweeper.
  */
 const SWEEPER = `trap '' INT TERM HUP; read -r word; [ "$word" = keep ] && exit
-  left=100; while [ $left -gt 0 ]; do rm -rf "$1" 2>/dev/null; sleep 0.2; [ -e "$1" ] || exit; left=$((left - 1)); done`;
+  left=100; away=0
+  while [ $left -gt 0 ] && [ $away -lt 10 ]; do
+    if [ -e "$1" ]; then away=0; rm -rf "$1" 2>/dev/null; else away=$((away + 1)); fi
+    sleep 0.2; left=$((left - 1))
+  done`;
 
 const RETRIES = { maxRetries: 5, retryDelay: 100 } as const;
 
