@@ -68,12 +68,12 @@ export class Receiver implements AsyncDisposable {
   }
 
   /** Until so many requests have come. */
-  async count(many: number, limitMs = 30_000): Promise<readonly Received[]> {
+  async count(many: number, limitMs = 60_000): Promise<readonly Received[]> {
     await this.until(() => this.received.length >= many, `${String(many)} requests`, limitMs);
     return this.received;
   }
 
-  async until(isThere: () => boolean, what: string, limitMs = 30_000): Promise<void> {
+  async until(isThere: () => boolean, what: string, limitMs = 60_000): Promise<void> {
     const deadline = performance.now() + limitMs;
     while (!isThere()) {
       const remainingMs = deadline - performance.now();

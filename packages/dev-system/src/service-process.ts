@@ -21,6 +21,8 @@ export interface ServiceOptions {
   readonly startTimeoutMs: number;
 }
 
+/** How long a service that is asked to finish may take before it is killed. */
+const STOP_LIMIT_MS = 5_000;
 /** Of the log, in the message of a failure. */
 const LINES_SHOWN = 20;
 
@@ -116,10 +118,10 @@ export class ServiceProcess {
     await this.#exited;
   }
 
-  /** Asks it to finish; it has a few seconds. */
-  async stop(): Promise<void> {
+  /** Asks it to finish. */
+  async stop(limitMs = STOP_LIMIT_MS): Promise<void> {
     this.#child.kill("SIGTERM");
-    const timer = setTimeout(() => this.#child.kill("SIGKILL"), 5_000);
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), limitMs);
     await this.#exited;
     clearTimeout(timer);
   }

@@ -16,7 +16,10 @@ import type { System } from "./index.ts";
 
 export { eventually };
 
-const LIMIT_MS = 30_000;
+/** Longer than a service ever takes for an answer that it was asked to wait with. */
+const LIMIT_MS = 120_000;
+/** A verdict that is expected comes within it, however busy the machine is. */
+const VERDICT_MS = 60_000;
 
 export function newId(atMs = Date.now()): string {
   return makeUuidV7(atMs, crypto.getRandomValues(new Uint8Array(10)));
@@ -82,13 +85,13 @@ export const put = (key: string, value = 1): Statement => ({
 });
 
 export async function createTable(system: System, region: string): Promise<void> {
-  await commit(system.gateway(region).url, [{ sql: "CREATE TABLE kv (key text PRIMARY KEY, value int)" }], {
-    ack: "durable",
-    level: "global",
-  });
+  const statements = [{ sql: "CREATE TABLE kv (key text PRIMARY KEY, value int)" }];
+  const options = { ack: "durable", level: "global", maxWaitMs: 60_000 } as const;
+  const { state } = await commit(system.gateway(region).url, statements, options);
+  assert.equal(state, "durable");
 }
 
-/** Keys that the node has, asked from the database itself. */
+/** Keys that the node shows, asked from the database itself. A replica may have more on its disk than it shows. */
 export async function keysOn(system: System, node: string): Promise<Set<string>> {
   const rows = await system.cluster.query(node, "SELECT key FROM kv");
   return new Set(rows.map((row) => String(row.key)));
@@ -99,7 +102,7 @@ export async function verdicts(
   tokens: readonly string[],
   options: { level?: string; waitMs?: number } = {},
 ): Promise<TokenVerdict[]> {
-  const { waitMs = 20_000 } = options;
+  const { waitMs = VERDICT_MS } = options;
   const untilMs = performance.now() + waitMs;
   for (;;) {
     const { status, body } = await post<VerdictsResponse>(`${tracker}/v1/durability/verdicts`, {
@@ -150,6 +153,11 @@ export async function marksOf(tracker: string): Promise<MarksAnswer> {
   return (await call<MarksAnswer>(`${tracker}/v1/durability/marks`)).body;
 }
 
+/** The epoch that the tracker follows, as soon as it follows one. */
+export function epochOf(tracker: string): Promise<string> {
+  return eventually("an epoch reigns", async () => (await marksOf(tracker)).marks?.epoch);
+}
+
 /** Waits until the tracker follows an epoch other than the given one. */
 export function epochAfter(tracker: string, epoch: string): Promise<MarksAnswer> {
   return eventually("a new epoch reigns", async () => {
@@ -173,6 +181,23 @@ export async function commitKeys(
   return done;
 }
 
+/** The keys of the node. A replica's are asked for until they are enough: it shows what it has on its disk a little later. */
+async function keysShown(
+  system: System,
+  node: string,
+  areEnough: (keys: Set<string>) => boolean,
+): Promise<Set<string>> {
+  let keys = new Set<string>();
+  const shown = eventually(`${node} shows what it has`, async () => {
+    const [row] = await system.cluster.query(node, "SELECT pg_is_in_recovery() AS is_replica");
+    keys = await keysOn(system, node);
+    return row?.["is_replica"] === false || areEnough(keys);
+  });
+  // What is missing by then is for the caller to judge.
+  await shown.catch(() => undefined);
+  return keys;
+}
+
 /** Every verdict agrees with what the node has: durable is there, lost and broken are not, nothing is left open. */
 export async function assertTruth(
   system: System,
@@ -184,7 +209,10 @@ export async function assertTruth(
     written.map(({ token }) => token),
     { level: place.level ?? "region" },
   );
-  const present = await keysOn(system, place.node);
+  const isDurable = (at: number): boolean => judged[at]?.verdict === "durable";
+  const present = await keysShown(system, place.node, (keys) =>
+    written.every(({ key }, at) => !isDurable(at) || keys.has(key)),
+  );
   const byKey = new Map<string, TokenVerdict>();
   for (const [index, { key }] of written.entries()) {
     const found = judged[index];
@@ -199,7 +227,10 @@ export async function assertTruth(
   return byKey;
 }
 
-/** Nothing that is committed from now on reaches the replica; the services still reach it. */
+/**
+ * Nothing that is committed from now on reaches the replica; the services still reach it. Does not say which of two replicas
+ * has more of what the service itself has written meanwhile, as a flush help that comes late: that is for `putAhead`.
+ */
 export async function starve(
   system: System,
   replica: string,
@@ -221,4 +252,23 @@ export async function starve(
     return shown.length === 0;
   });
   return () => use(String(conninfo));
+}
+
+/**
+ * Ends the other replica's stream, and waits until the heir has all that the other one has received: then the other can follow
+ * it when it is promoted. The primary sends to each at its own pace, and the service writes by itself, as a flush help that comes
+ * late: without this either may be ahead. The promotion gives the other one its stream again.
+ */
+export async function putAhead(
+  system: System,
+  { heir, other, primary = "us-east" }: { heir: string; other: string; primary?: string },
+): Promise<void> {
+  const { cluster } = system;
+  await starve(system, other, primary);
+  const [row] = await cluster.query(primary, "SELECT pg_current_wal_flush_lsn()::text AS sent");
+  await eventually(`${heir} has all that ${other} has`, async () => {
+    const received = "SELECT pg_last_wal_receive_lsn() >= $1::pg_lsn AS has_all";
+    const [found] = await cluster.query(heir, received, [row?.["sent"]]);
+    return found?.["has_all"] === true;
+  });
 }
