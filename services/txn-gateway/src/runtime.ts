@@ -8,7 +8,12 @@ import { HttpTransport } from "./trackers/http-transport.ts";
 
 const LIVENESS_TIMEOUT_MS = 2_000;
 
-export function makeStore(config: StoreConfig, clock: Clock): PostgresStore {
+/** `callTimeoutMs`: how long a node may take to answer a short question before it counts as gone. */
+export function makeStore(
+  config: StoreConfig,
+  clock: Clock,
+  callTimeoutMs = LIVENESS_TIMEOUT_MS,
+): PostgresStore {
   return new PostgresStore({
     nodes: config.topology.nodes,
     clock,
@@ -17,7 +22,7 @@ export function makeStore(config: StoreConfig, clock: Clock): PostgresStore {
     poolSize: config.poolSize,
     poolQueue: config.poolQueue,
     connectTimeoutMs: config.connectTimeoutMs,
-    callTimeoutMs: LIVENESS_TIMEOUT_MS,
+    callTimeoutMs,
     statementTimeoutMs: config.statementTimeoutMs,
     lockTimeoutMs: config.lockTimeoutMs,
     rolePoolSize: config.rolePoolSize,
@@ -27,7 +32,12 @@ export function makeStore(config: StoreConfig, clock: Clock): PostgresStore {
 
 export function makeDeps(
   config: Config,
-  { log, topologyFile, tracer }: Pick<ProcessParts, "log"> & Partial<ProcessParts>,
+  {
+    log,
+    topologyFile,
+    tracer,
+    callTimeoutMs = LIVENESS_TIMEOUT_MS,
+  }: Pick<ProcessParts, "log"> & Partial<ProcessParts> & { readonly callTimeoutMs?: number },
 ): Deps {
   return {
     clock: realClock,
@@ -35,7 +45,7 @@ export function makeDeps(
     log,
     topologyFile,
     tracer,
-    store: makeStore(config, realClock),
+    store: makeStore(config, realClock, callTimeoutMs),
     transport: new HttpTransport(config),
     keys: () =>
       new PostgresKeys({
@@ -43,7 +53,7 @@ export function makeDeps(
         clock: realClock,
         helper: config.name,
         connectTimeoutMs: config.connectTimeoutMs,
-        callTimeoutMs: LIVENESS_TIMEOUT_MS,
+        callTimeoutMs,
       }),
   };
 }

@@ -36,8 +36,22 @@ export interface GatewayOptions {
 }
 
 const LEVELS: Record<string, LevelRule> = { disk: { primary: true }, global: { regions: "all" } };
-const READY_MS = 15_000;
+const READY_MS = 60_000;
 let gateways = 0;
+
+/**
+ * No test waits for one of these limits unless it sets it itself, and a machine that is four times slower must not reach them. A
+ * gateway behind a link keeps the product's own limits for connecting and for short questions: a test cuts the link, and the
+ * gateway finds out by them.
+ */
+const PATIENT_MS = 30_000;
+const PATIENT = {
+  GATEWAY_IDLE_TIMEOUT_MS: "120000",
+  GATEWAY_TOTAL_TIMEOUT_MS: "60000",
+  GATEWAY_LOCK_TIMEOUT_MS: "60000",
+};
+
+const isLinked = ({ from }: GatewayOptions): boolean => from !== undefined;
 
 /** The environment of a gateway process. */
 export function gatewayEnv(
@@ -53,6 +67,8 @@ export function gatewayEnv(
     GATEWAY_TRACKERS: (options.trackers ?? []).join(","),
     GATEWAY_PROBE_INTERVAL_MS: "50",
     GATEWAY_POOL_SIZE: "8",
+    ...PATIENT,
+    ...(isLinked(options) ? {} : { GATEWAY_CONNECT_TIMEOUT_MS: String(PATIENT_MS) }),
     ...options.env,
   };
 }
@@ -85,7 +101,8 @@ export class TestGateway {
       logLines.push(line);
       if (process.env["GATEWAY_TEST_LOG"] !== undefined) process.stderr.write(line);
     });
-    const app = buildApp(loaded.config, makeDeps(loaded.config, { log }));
+    const patience = isLinked(options) ? {} : { callTimeoutMs: PATIENT_MS };
+    const app = buildApp(loaded.config, makeDeps(loaded.config, { log, ...patience }));
     const url = await app.listen({ port: 0, host: "127.0.0.1" });
     return new TestGateway(name, url, logLines, () => app.close());
   }
