@@ -41,7 +41,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await gateway.close();
-  await tracker.stop();
+  tracker.stop();
 });
 
 after(() => cluster.close());
@@ -148,9 +148,10 @@ it("what has come to nothing leaves no trace in the account", async () => {
     failing.push(gateway.post({ statements: [{ sql: "COMMIT" }] }));
     await failing.at(-1);
   }
+  // Each takes a place until it has failed; the commit below must find one.
+  await Promise.all(failing);
   const open = await gateway.open();
   assert.equal((await open.send("commit", statementsOf(["SELECT nonsense"]))).status, 422);
-  await Promise.all(failing);
   const id = newId();
   await gateway.commit({ id, ...insert });
   for (let count = 0; count < MOST; count++)

@@ -6,9 +6,17 @@ import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { eventually } from "@highwater/dev-process";
 import { type Problem, type TransactionResponse } from "@highwater/protocol";
 import pg from "pg";
+import { Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import { type Answered, problemOf, TestGateway } from "../support/gateway.ts";
 import { TrackerPeer } from "../support/tracker-peer.ts";
+
+/** Hundreds of commits on a slow machine. */
+const FOUND_MS = 120_000;
+/** Less than a client waits for an unknown outcome, and the settling itself takes a moment. */
+const SOON_BACK_MS = 5_000;
+/** After so long a gateway that ends cuts the connections that are left. */
+const CUT_MS = 10_000;
 
 let cluster: Cluster;
 let gateway: TestGateway;
@@ -48,20 +56,15 @@ async function noteSent(node: string, ids: readonly string[]): Promise<void> {
   await cluster.query(node, "INSERT INTO sent SELECT unnest($1::uuid[])", [ids]);
 }
 
-async function untilBlocked(sql: string, limitMs = 30_000): Promise<void> {
-  const untilMs = performance.now() + limitMs;
-  for (;;) {
-    const rows = await cluster.query("a", sql);
-    if (rows.length > 0) return;
-    assert.ok(performance.now() < untilMs, `never: ${sql}`);
-  }
+function untilFound(sql: string): Promise<true> {
+  return eventually(sql, async () => (await cluster.query("a", sql)).length > 0, FOUND_MS);
 }
 
 describe("a database that is down", () => {
   it("at the start: refused until it is there, then served", async () => {
     await cluster.stop("a");
     await cluster.stop("b");
-    gateway = await TestGateway.start(cluster, { env: { GATEWAY_STATEMENT_TIMEOUT_MS: "2000" } });
+    gateway = await TestGateway.start(cluster);
     const problem = await gateway.refused({});
     assert.deepEqual([problem.status, problem.code, problem.retry], [503, "primary_unavailable", "wait"]);
     assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
@@ -90,8 +93,10 @@ describe("a session that is left behind", () => {
       [id, testDeploymentKeys().receiptTag(0n, id)],
     );
     await orphan.query("INSERT INTO entry VALUES ($1)", [id]);
+    const hurried = await TestGateway.start(cluster, { env: { GATEWAY_LOCK_TIMEOUT_MS: "500" } });
+    await hurried.ready();
     // It could be a living transaction: that its client sends the id again says nothing of that.
-    const problem = await gateway.refused(insert(id));
+    const problem = await hurried.refused(insert(id));
     assert.deepEqual(
       [problem.code, problem.status, problem.outcome, problem.retry],
       ["transaction_in_progress", 409, "unknown", "wait"],
@@ -101,6 +106,7 @@ describe("a session that is left behind", () => {
       (orphan as unknown as { processID: number }).processID,
     ]);
     assert.equal((await gateway.commit(insert(id))).body.state, "committed");
+    await hurried.close();
     await noteSent("a", [id]);
     assert.deepEqual(await receiptsAndData("a"), { receipts: [id], data: [id] });
   });
@@ -116,7 +122,7 @@ describe("a connection that dies during COMMIT", () => {
     const patient = await TestGateway.start(cluster, { env: { GATEWAY_STATEMENT_TIMEOUT_MS: "60000" } });
     await patient.ready();
     const answer = patient.refused({ id, statements });
-    await untilBlocked("SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query = 'COMMIT'");
+    await untilFound("SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query = 'COMMIT'");
     assert.equal((await patient.state(id)).state, "active");
     await cluster.query(
       "a",
@@ -147,7 +153,7 @@ describe("a connection that dies during COMMIT", () => {
     const link = cluster.link("elsewhere", "us-east");
     await link.cut({ direction: "backward" });
     const answer = far.commit(insert(id));
-    await untilBlocked(`SELECT FROM entry WHERE id = '${id}'`);
+    await untilFound(`SELECT FROM entry WHERE id = '${id}'`);
     await link.cut({ mode: "reset" });
     await link.heal();
     const { status, body } = await answer;
@@ -155,7 +161,7 @@ describe("a connection that dies during COMMIT", () => {
     await peer.until(() => peer.positionOf(id) === body.position.offset);
     assert.deepEqual(peer.kindsOf(id), ["intent", "position"]);
     await far.close();
-    await peer.stop();
+    peer.stop();
   });
 });
 
@@ -204,12 +210,14 @@ async function checkHistory(
 describe("a primary that is killed under load", () => {
   it("and comes back: every outcome is resolved, and receipts and data agree", async () => {
     const { answers, stop } = load(gateway, 8);
-    await untilBlocked("SELECT FROM entry OFFSET 200 LIMIT 1");
+    await untilFound("SELECT FROM entry OFFSET 200 LIMIT 1");
+    const killedMs = performance.now();
     await cluster.kill("a");
     await cluster.start("a");
     await gateway.ready();
+    const awayMs = performance.now() - killedMs;
     const before = answers.size;
-    await untilBlocked(
+    await untilFound(
       "SELECT FROM highwater.receipt r JOIN highwater.epoch_sentinel s ON s.id = r.epoch WHERE kind = 'commit' OFFSET 50 LIMIT 1",
     );
     await stop();
@@ -218,14 +226,20 @@ describe("a primary that is killed under load", () => {
     console.log("killed and restarted:", Object.fromEntries(codes));
     assert.ok((codes.get("committed") ?? 0) > 50);
     assert.equal(codes.get("internal"), undefined);
-    assert.equal(codes.get("commit_unconfirmed"), undefined);
+    // After ten seconds the gateway answers that an outcome is unknown, and goes on to resolve it.
+    if (awayMs < SOON_BACK_MS) assert.equal(codes.get("commit_unconfirmed"), undefined);
+    for (const [id, answered] of answers)
+      if (codeOf(answered) === "commit_unconfirmed")
+        await eventually(`${id} is resolved`, async () =>
+          ["committed", "aborted", "lost"].includes((await gateway.state(id)).state),
+        );
   });
 
   it("and another takes over: the gateway follows, in the new epoch only", async () => {
     await cluster.waitForStreaming(["b"]);
     const old = (await gateway.run("SELECT 1")).position.epoch;
     const { answers, stop } = load(gateway, 8);
-    await untilBlocked(`SELECT FROM highwater.receipt WHERE epoch = '${old}' OFFSET 200 LIMIT 1`);
+    await untilFound(`SELECT FROM highwater.receipt WHERE epoch = '${old}' OFFSET 200 LIMIT 1`);
     await cluster.kill("a");
     await cluster.promote("b");
     // It may take a moment to notice: until then it answers for the old reign, and says so.
@@ -245,7 +259,12 @@ describe("a primary that is killed under load", () => {
     await cluster.startAsPrimary("a");
     const before = await cluster.query("a", "SELECT count(*)::int AS n FROM highwater.receipt");
     const { answers, stop } = load(gateway, 4);
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    const asked = `SELECT FROM pg_stat_activity
+      WHERE application_name = 'highwater:${gateway.name}:probe' AND state = 'idle' AND query <> ''`;
+    await untilFound(asked);
+    // The gateway has asked it by now. Of 500 more transactions some would go there if it followed the answer.
+    const enough = answers.size + 500;
+    await eventually("it goes on", () => answers.size >= enough, FOUND_MS);
     await stop();
     for (const answered of answers.values()) assert.equal(codeOf(answered), "committed");
     assert.deepEqual(await cluster.query("a", "SELECT count(*)::int AS n FROM highwater.receipt"), before);
@@ -258,20 +277,35 @@ describe("shutting down", () => {
     const peer = await new TrackerPeer().start();
     const ending = await TestGateway.start(cluster, { trackers: [peer.url] });
     await ending.ready();
-    const [slow, safe] = [newId(), newId()];
-    const running = ending.commit({ id: slow, statements: [{ sql: "SELECT pg_sleep(0.5)" }] });
+    const database = new Database(cluster, "b");
+    const [early, late, safe] = [newId(), newId(), newId()];
+    const [first, second] = [await database.gate(), await database.gate()];
+    const running = [
+      ending.commit({ id: early, statements: [first.inStatement] }),
+      ending.commit({ id: late, statements: [second.inStatement] }),
+    ];
     const waiting = ending.commit({ ...insert(safe), ack: "durable", level: "global" });
-    await peer.until(() => peer.kindsOf(slow).includes("intent") && peer.positionOf(safe) !== undefined);
-    await peer.stop();
+    await peer.until(
+      () => [early, late].every((id) => peer.kindsOf(id).length > 0) && peer.positionOf(safe) !== undefined,
+    );
+    for (const gate of [first, second]) await gate.reached();
+    // What the tracker has taken and the gateway has no answer to it would send again.
+    const unacknowledged = "highwater_gateway_unacknowledged_transactions";
+    await eventually("all is acknowledged", async () => (await ending.metric(unacknowledged)) === 0);
+    peer.stop();
     const started = performance.now();
     const closing = ending.close();
     assert.equal((await waiting).status, 202);
-    assert.equal((await running).body.state, "committed");
+    // The first position is announced while the tracker is down, the second when it is back.
+    await first.open();
+    assert.equal((await running[0])?.body.state, "committed");
     await peer.start();
+    await second.open();
+    assert.equal((await running[1])?.body.state, "committed");
     await closing;
-    assert.ok(performance.now() - started < 3_000, "no connection that is kept alive holds it up");
-    assert.deepEqual(peer.kindsOf(slow), ["intent", "position"]);
+    assert.ok(performance.now() - started < CUT_MS, "no connection that is kept alive holds it up");
+    for (const id of [early, late]) assert.deepEqual(peer.kindsOf(id), ["intent", "position"]);
     await assert.rejects(fetch(`${ending.url}/healthz`));
-    await peer.stop();
+    peer.stop();
   });
 });

@@ -50,13 +50,13 @@ describe("time limits", () => {
   }
 
   it("idle for too long: rolled back; calls keep it, and say until when", async () => {
-    const hasty = await bench.start({ GATEWAY_IDLE_TIMEOUT_MS: "500" });
+    const hasty = await bench.start({ GATEWAY_IDLE_TIMEOUT_MS: "3000" });
     const open = await hasty.open(statementsOf([note(300)]));
     const leftMs = Date.parse(open.begun.expiresAt) - Date.now();
-    assert.ok(leftMs <= 500, "by the same clock");
-    const { expiresAt } = await open.run("SELECT pg_sleep(1)");
+    assert.ok(leftMs <= 3_000, "by the same clock");
+    const { expiresAt } = await open.run("SELECT pg_sleep(3.5)");
     assert.ok(
-      Date.parse(expiresAt) > Date.parse(open.begun.expiresAt) + 500,
+      Date.parse(expiresAt) > Date.parse(open.begun.expiresAt) + 3_000,
       "a running statement is not idle",
     );
     await bench.nothingOpen(hasty);
@@ -67,7 +67,7 @@ describe("time limits", () => {
   });
 
   it("open for too long in all, however busy: rolled back", async () => {
-    const hasty = await bench.start({ GATEWAY_TOTAL_TIMEOUT_MS: "1000" });
+    const hasty = await bench.start({ GATEWAY_TOTAL_TIMEOUT_MS: "4000" });
     const open = await hasty.open(statementsOf([note(310)]));
     const answers: string[] = [];
     await eventually("it expires", async () => {
@@ -81,32 +81,31 @@ describe("time limits", () => {
   });
 
   it("while a statement runs: that is cancelled, also one that swallows cancellations", async () => {
-    const hasty = await bench.start({ GATEWAY_TOTAL_TIMEOUT_MS: "1000" });
+    // Its pool is looked at below, and is whole only if eight transactions get through that limit.
+    const hasty = await bench.start({ GATEWAY_TOTAL_TIMEOUT_MS: "5000" });
     const swallowing =
       "DO $$ BEGIN LOOP BEGIN PERFORM pg_sleep(60); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$";
-    for (const [key, statement] of [
-      [320, "SELECT pg_sleep(60)"],
-      [321, swallowing],
-    ] as const) {
+    const cancelled = async (key: number, statement: string): Promise<void> => {
       const open = await hasty.open(statementsOf([note(key)]));
       const problem = await open.refused("statements", statementsOf([statement]));
       assert.deepEqual(briefly(problem), ["transaction_expired", 410, "transaction", "not_applied", false]);
       await isExpired(open, key, "totalTimeoutMs");
-      await database.untilNone(
-        `pg_stat_activity WHERE application_name = 'highwater:${hasty.name}' AND state = 'active'`,
-      );
-    }
+    };
+    await Promise.all([cancelled(320, "SELECT pg_sleep(600)"), cancelled(321, swallowing)]);
+    await database.untilNone(
+      `pg_stat_activity WHERE application_name = 'highwater:${hasty.name}' AND state = 'active'`,
+    );
     await bench.poolIsWhole(hasty);
     await hasty.close();
   });
 
   it("never cut a commit short that is under way", async () => {
-    const hasty = await bench.start({ GATEWAY_IDLE_TIMEOUT_MS: "5000", GATEWAY_TOTAL_TIMEOUT_MS: "6000" });
+    const hasty = await bench.start({ GATEWAY_IDLE_TIMEOUT_MS: "8000", GATEWAY_TOTAL_TIMEOUT_MS: "9000" });
     const gate = await database.gate();
     const open = await hasty.open({ statements: [{ sql: note(330) }, gate.atCommit] });
     const expiresAtMs = Date.parse(open.begun.expiresAt) + 1_000;
     // A commit has as long as that again, so that it comes late in the transaction's life here.
-    await open.run("SELECT pg_sleep(3)");
+    await open.run("SELECT pg_sleep(4.5)");
     const committing = open.commit();
     await gate.reached();
     await eventually("both limits are over", async () => Date.now() > expiresAtMs + 500);
@@ -136,7 +135,8 @@ describe("time limits", () => {
     assert.equal(await hasty.metric('highwater_gateway_open_transactions_ended_total{how="expired"}'), 1_000);
     assert.equal(await database.count("note WHERE id >= 10000"), 0);
     const sessions = `pg_stat_activity WHERE application_name = 'highwater:${hasty.name}'`;
-    assert.ok((await database.count(sessions)) <= 8);
+    // One that has been ended may still be there for a moment.
+    await eventually("no more sessions than places", async () => (await database.count(sessions)) <= 8);
     await bench.poolIsWhole(hasty);
     await hasty.close();
   });
@@ -173,7 +173,7 @@ describe("a key", () => {
     const url = await bench.cluster.connectionString("a");
     const keys = new PostgresKeys({
       nodes: [{ id: "a", region: "us-east", zone: "a", url }],
-      ...{ clock: realClock, helper: "interactive-test", connectTimeoutMs: 2_000, callTimeoutMs: 5_000 },
+      ...{ clock: realClock, helper: "interactive-test", connectTimeoutMs: 30_000, callTimeoutMs: 30_000 },
     });
     const makeKey = async (limits: Partial<KeyLimits>): Promise<Record<string, string>> => {
       const { id, secret, text } = makeKeyText();
@@ -193,7 +193,7 @@ describe("a key", () => {
     await database.query("GRANT ALL ON note TO clerk");
     const [hasty, busy, patient] = [
       await makeKey({ idleTimeoutMs: 300 }),
-      await makeKey({ totalTimeoutMs: 1_000 }),
+      await makeKey({ totalTimeoutMs: 4_000 }),
       await makeKey({}),
     ];
     const guarded = await bench.start({ GATEWAY_AUTH: "keys", GATEWAY_KEY_REFRESH_MS: "50" });
@@ -252,7 +252,7 @@ describe("durability", () => {
     const durable = checkedCommit(await open.send("commit", { seq: 1, ...request }));
     assert.deepEqual([durable.body.state, durable.body.token], ["durable", pending.body.token]);
     await safe.close();
-    await peer.stop();
+    peer.stop();
   });
 
   it("announces a commit before it is sent, and takes back what came to nothing", async () => {
@@ -270,13 +270,13 @@ describe("durability", () => {
     await failing.refused("commit");
     await peer.until(() => peer.kindsOf(failing.id).includes("withdrawn"));
     await told.close();
-    await peer.stop();
+    peer.stop();
   });
 
   it("a commit that is refused for exposure may come again under its number", async () => {
     const peer = await new TrackerPeer().start();
     const bounded = await bench.start({ GATEWAY_MAX_PENDING_ANNOUNCEMENTS: "1" }, { trackers: [peer.url] });
-    await peer.stop();
+    peer.stop();
     const open = await bounded.open(statementsOf([note(420)]));
     await bounded.run("SELECT 1");
     const problem = problemOf(await open.send("commit", { seq: 1 }));
@@ -288,7 +288,7 @@ describe("durability", () => {
     );
     assert.equal(await bench.notes(420), 1);
     await bounded.close();
-    await peer.stop();
+    peer.stop();
   });
 });
 

@@ -1,7 +1,12 @@
 // A scripted wire peer in a tracker's place: it takes announcements, streams what the test tells it to, and gives the
 // verdicts that the test has prepared. It computes nothing; the real tracker is another service.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo } from "node:net";
+import {
+  type AddressInfo,
+  createServer as createListener,
+  type Server as Listener,
+  type Socket,
+} from "node:net";
 import {
   type Announcement,
   AnnouncementBatch,
@@ -13,6 +18,9 @@ import {
   VerdictsRequest,
 } from "@highwater/protocol";
 
+/** Well within the silence after which a gateway gives a stream up. */
+const COMMENT_MS = 3_000;
+
 export class TrackerPeer {
   readonly announcements: Announcement[] = [];
   readonly gateways = new Set<string>();
@@ -22,38 +30,62 @@ export class TrackerPeer {
   verdictQuestions = 0;
   /** Ids of events that streams were resumed from. */
   readonly resumedFrom: string[] = [];
+  /** It has the port for the whole life of the peer: while that is down, another process could take a port that is free. */
+  #listener: Listener | null = null;
+  /** Null: the peer is down, and every connection is cut. */
   #server: Server | null = null;
-  #port = 0;
+  readonly #sockets = new Set<Socket>();
   #streams = new Set<ServerResponse>();
   #greeting: string[] = [];
+  /** Marks that no stream was there to take. */
+  #unsent: string[] = [];
   #eventId = 0;
   #onChange: (() => void)[] = [];
 
   get url(): string {
-    return `http://127.0.0.1:${String(this.#port)}`;
+    return `http://127.0.0.1:${String((this.#listener?.address() as AddressInfo).port)}`;
   }
 
   get streams(): number {
     return this.#streams.size;
   }
 
-  /** Listens; on the same port as before when it was down in between. */
+  /** On the same port as before when it was down in between. */
   async start(): Promise<this> {
-    const server = createServer((request, response) => void this.#serve(request, response));
+    const server = createServer((request, response) => {
+      this.#serve(request, response).catch((cause: unknown) => {
+        // A gateway that goes away in the middle of its question wants no answer.
+        if (!request.socket.destroyed) throw cause;
+      });
+    });
+    // A gateway's question must not meet the end of a connection that was not used for long.
+    server.keepAliveTimeout = 0;
     this.#server = server;
-    await new Promise<void>((resolve) => server.listen(this.#port, "127.0.0.1", resolve));
-    this.#port = (server.address() as AddressInfo).port;
+    this.#listener ??= await this.#listen();
+    this.#listener.ref();
     return this;
   }
 
-  async stop(): Promise<void> {
-    const server = this.#server;
+  async #listen(): Promise<Listener> {
+    const listener = createListener((socket) => {
+      if (this.#server === null) {
+        socket.destroy();
+        return;
+      }
+      this.#sockets.add(socket);
+      socket.on("close", () => this.#sockets.delete(socket));
+      this.#server.emit("connection", socket);
+    });
+    await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+    return listener;
+  }
+
+  /** Cuts every connection. The port stays taken, which holds up the end of no process. */
+  stop(): void {
     this.#server = null;
+    this.#listener?.unref();
     this.#streams.clear();
-    if (server === null) return;
-    const closed = new Promise((resolve) => server.close(resolve));
-    server.closeAllConnections();
-    await closed;
+    for (const socket of this.#sockets) socket.destroy();
   }
 
   /** Sent now to every stream, and first of all to those that are opened later. */
@@ -63,8 +95,11 @@ export class TrackerPeer {
     this.#broadcast(text);
   }
 
+  /** Sent now to every stream; when there is none, to the next that is opened. */
   sendMarks(marks: Marks): void {
-    this.#broadcast(this.#format("mark", marks));
+    const text = this.#format("mark", marks);
+    if (this.#streams.size === 0) this.#unsent.push(text);
+    else this.#broadcast(text);
   }
 
   /** Resolves when the condition holds; it is looked at whenever the gateway has said something. */
@@ -107,9 +142,14 @@ export class TrackerPeer {
       const last = request.headers["last-event-id"];
       if (typeof last === "string") this.resumedFrom.push(last);
       response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(`: hello\n\n${this.#greeting.join("")}`);
+      response.write(`: hello\n\n${[...this.#greeting, ...this.#unsent.splice(0)].join("")}`);
       this.#streams.add(response);
-      response.on("close", () => this.#streams.delete(response));
+      const comments = setInterval(() => response.write(": nothing new\n\n"), COMMENT_MS).unref();
+      response.on("close", () => {
+        clearInterval(comments);
+        this.#streams.delete(response);
+        this.#changed();
+      });
       this.#changed();
       return;
     }
