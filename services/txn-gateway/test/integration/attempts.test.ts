@@ -36,7 +36,7 @@ before(async () => {
   const url = await bench.cluster.connectionString("a");
   keys = new PostgresKeys({
     nodes: [{ id: "a", region: "us-east", zone: "a", url }],
-    ...{ clock: realClock, helper: "attempts-test", connectTimeoutMs: 2_000, callTimeoutMs: 5_000 },
+    ...{ clock: realClock, helper: "attempts-test", connectTimeoutMs: 30_000, callTimeoutMs: 30_000 },
   });
   for (const role of ["app_a", "app_c"]) {
     await bench.database.query(`CREATE ROLE ${role} LOGIN IN ROLE highwater_app`);

@@ -49,8 +49,9 @@ before(async () => {
     })),
   );
   const options = { nodes, clock: realClock, helper: "keys-test" };
-  store = new PostgresStore({ ...POSTGRES_DEFAULTS, ...options });
-  const reader = new PostgresKeys({ ...options, connectTimeoutMs: 2_000, callTimeoutMs: 5_000 });
+  const patience = { connectTimeoutMs: 30_000, callTimeoutMs: 30_000 };
+  store = new PostgresStore({ ...POSTGRES_DEFAULTS, ...options, ...patience });
+  const reader = new PostgresKeys({ ...options, ...patience });
   ring = new KeyRing({ reader, clock: realClock, log: new MemoryLog(), reign: () => reign, refreshMs: 100 });
 });
 
@@ -69,7 +70,9 @@ interface Ran {
 
 async function keys(line: string, stdin = "", as: readonly NodeSpec[] = nodes): Promise<Ran> {
   const topology = JSON.stringify({ nodes: as, levels: { disk: { primary: true } } });
-  const env = { PATH: process.env["PATH"] ?? "", HIGHWATER_TOPOLOGY: topology };
+  // A slow machine must not make a living node one that does not answer.
+  const patience = { GATEWAY_CONNECT_TIMEOUT_MS: "30000" };
+  const env = { PATH: process.env["PATH"] ?? "", HIGHWATER_TOPOLOGY: topology, ...patience };
   const child = spawn(process.execPath, [await programFile(MAIN), ...line.split(" ")], { env });
   child.stdin.end(stdin);
   let stdout = "";

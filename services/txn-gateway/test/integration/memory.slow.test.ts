@@ -30,7 +30,7 @@ before(async () => {
   const env = gatewayEnv("memory", nodes, {
     env: {
       GATEWAY_POOL_SIZE: "4",
-      GATEWAY_READ_TIMEOUT_MS: "3000",
+      GATEWAY_READ_TIMEOUT_MS: "8000",
       GATEWAY_STATEMENT_TIMEOUT_MS: "180000",
       GATEWAY_TOTAL_TIMEOUT_MS: "200000",
     },

@@ -28,7 +28,6 @@ before(async () => {
     env: {
       GATEWAY_BODY_LIMIT_BYTES: "4194304",
       GATEWAY_MAX_ROWS: "1000",
-      GATEWAY_STATEMENT_TIMEOUT_MS: "1000",
     },
   });
   await gateway.ready();
@@ -256,7 +255,11 @@ describe("errors, as the driver throws them", () => {
     assert.match(begin.message, /BEGIN; the service begins and ends the transaction itself/);
     assert.match(begin.hint ?? "", /one batch/);
     assert.equal((await failed(sql.query("SELECT 1; SELECT 2"))).code, "42601");
-    assert.equal((await failed(sql.query("SELECT pg_sleep(60)"))).code, "57014");
+    const hasty = await TestGateway.start(cluster, { env: { GATEWAY_STATEMENT_TIMEOUT_MS: "2000" } });
+    await hasty.ready();
+    neonConfig.fetchEndpoint = `${hasty.url}/sql`;
+    assert.equal((await failed(sql.query("SELECT pg_sleep(600)"))).code, "57014");
+    await hasty.close();
   });
 
   it("a request that is wrong", async () => {
@@ -479,7 +482,7 @@ describe("identity", () => {
     const url = await cluster.connectionString("a");
     keys = new PostgresKeys({
       nodes: [{ id: "a", region: "us-east", zone: "us-east-a", url }],
-      ...{ clock: realClock, helper: "neon-test", connectTimeoutMs: 5_000, callTimeoutMs: 5_000 },
+      ...{ clock: realClock, helper: "neon-test", connectTimeoutMs: 30_000, callTimeoutMs: 30_000 },
     });
     guarded = await TestGateway.start(cluster, { env: { GATEWAY_AUTH: "keys" } });
     await guarded.ready();

@@ -24,7 +24,8 @@ interface Run {
 function start(env: Record<string, string>, main = MAIN): Run {
   const { PATH = "" } = process.env;
   const child = spawn(process.execPath, [main], { env: { PATH, ...env }, stdio: ["ignore", "pipe", "pipe"] });
-  const exited = once(child, "exit").then(([code]) => code as number | null);
+  // All that it has written has come by then; at its "exit" the rest may be on its way.
+  const exited = once(child, "close").then(([code]) => code as number | null);
   const run: Run = { child, exited, stdout: "", stderr: "" };
   child.stdout.setEncoding("utf8").on("data", (text: string) => (run.stdout += text));
   child.stderr.setEncoding("utf8").on("data", (text: string) => (run.stderr += text));

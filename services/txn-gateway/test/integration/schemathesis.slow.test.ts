@@ -33,6 +33,8 @@ before(async () => {
     levels: { disk: { primary: true }, global: { regions: "all" } },
     env: {
       GATEWAY_AUTH: "keys",
+      // On a slow machine what waits for a session must not be refused: no answer may be a 5xx.
+      GATEWAY_CONNECT_TIMEOUT_MS: "30000",
       // What is begun and left open must not use up the places.
       ...{ GATEWAY_IDLE_TIMEOUT_MS: "2000", GATEWAY_ROLE_POOL_SIZE: "80", GATEWAY_MAX_OPEN_PER_KEY: "64" },
     },
