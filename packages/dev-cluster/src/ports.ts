@@ -5,7 +5,8 @@ import net from "node:net";
 import { DevClusterError } from "./errors.ts";
 
 const attemptsMax = 200;
-const lowestPort = 10_000;
+/** Above 10080, from which no client may fetch: it is on the list of bad ports of the Fetch standard. */
+const lowestPort = 10_100;
 
 /** True if nobody listens there now. */
 export function isPortFree(port: number): Promise<boolean> {
