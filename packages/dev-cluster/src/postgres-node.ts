@@ -16,7 +16,7 @@ import { querySql, withClient } from "./sql.ts";
 import type { StopMode } from "./types.ts";
 import type { Identity } from "./unprivileged.ts";
 
-const startLimitMs = 60_000;
+const startLimitMs = 120_000;
 const stopLimitMs = 60_000;
 const killLimitMs = 30_000;
 const crashLimitMs = 60_000;

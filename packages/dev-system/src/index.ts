@@ -64,8 +64,8 @@ interface Region {
 }
 
 /** A machine that is busy with other things starts slowly. */
-const START_TIMEOUT_MS = 60_000;
-const READY_TIMEOUT_MS = 120_000;
+const START_TIMEOUT_MS = 180_000;
+const READY_TIMEOUT_MS = 180_000;
 const ASK_LIMIT_MS = 5_000;
 const POLL_MS = 50;
 

@@ -44,7 +44,7 @@ async function start(service: Service, ...schedule: readonly unknown[]): Promise
   const prefix = service.toUpperCase();
   const nodes = [{ id: "a", region: "r", zone: "z", url: await cluster.connectionString("a") }];
   const started = await ServiceProcess.start({
-    ...{ name, main: MAINS[service], logFile: join(folder, `${name}.log`), startTimeoutMs: 60_000 },
+    ...{ name, main: MAINS[service], logFile: join(folder, `${name}.log`), startTimeoutMs: 180_000 },
     env: {
       HIGHWATER_TOPOLOGY: JSON.stringify({ nodes, levels: { disk: { primary: true } } }),
       HIGHWATER_DEPLOYMENT: TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT,
