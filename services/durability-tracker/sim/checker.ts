@@ -136,7 +136,7 @@ export class Checker implements AnswerWitness, Witness {
   #wasChosenOver(epoch: EpochId, other: EpochId): boolean {
     const shared = new Set(this.#truth.historyOf(other));
     const since = this.#truth.historyOf(epoch).filter((id) => !shared.has(id));
-    return since.some((id) => this.#world.isCommanded(id));
+    return since.some((id) => this.#world.epochs.isCommanded(id));
   }
 
   /** A gateway tells its client that an id never commits. `epoch`: in which it has read the tombstone. */
@@ -147,7 +147,7 @@ export class Checker implements AnswerWitness, Witness {
     const what = `${short(id)} was refused in ${short(epoch)}`;
     assert.ok(proof?.kind === "receipt", `${what}, and there is no tombstone`);
     const rule = this.#config.levels.find(({ name }) => name === this.#config.exposureLevel)?.rule;
-    const isChosen = proof.says === "lost" && this.#world.isCommanded(epoch);
+    const isChosen = proof.says === "lost" && this.#world.epochs.isCommanded(epoch);
     assert.ok(isChosen || this.#isOnDisk(proof, rule), `${what}, and its tombstone can still be lost`);
     this.#meet("refused");
   }

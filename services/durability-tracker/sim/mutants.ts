@@ -31,6 +31,7 @@ export const MUTANTS: readonly Mutant[] = [
   if (!isCurrent(state, place.epoch)) {
     const why`,
     },
+    from: 16,
   },
   {
     name: "a mark passes what is just above it",
@@ -39,6 +40,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `if (mark !== null && mark >= place.offset) return { ...plain, verdict: "durable", rule, place };`,
       replace: `if (mark !== null && mark + 8n >= place.offset) return { ...plain, verdict: "durable", rule, place };`,
     },
+    from: 13,
   },
   {
     name: "the best node counts instead of the k-th",
@@ -60,23 +62,22 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a stream is believed without the epoch's row on the replica",
-    from: 250,
     patch: {
       file: core("nodes"),
       find: `    if (node.confirmedFeed === replica.session && !node.unfit) raise(node, replica.flushed);`,
       replace: `    if (!node.unfit) raise(node, replica.flushed);`,
     },
     series: 23,
+    from: 263,
   },
   {
     name: "a replica's own word is believed after it was cut off",
-    from: 380,
     patch: {
       file: core("nodes"),
       find: `  if (node.ownStream.confirmed) raise(node, upstream.flushed);`,
       replace: `  raise(node, upstream.flushed);`,
     },
-    series: 22,
+    from: 661,
   },
   {
     name: "positions of an earlier epoch go on counting",
@@ -112,6 +113,7 @@ export const MUTANTS: readonly Mutant[] = [
     if (state.standing.kind !== "reigning" || item.epoch === state.standing.epoch) takeOne`,
     },
     series: 9,
+    from: 11,
   },
   {
     name: "what waits is forgotten when its epoch ends",
@@ -121,16 +123,17 @@ export const MUTANTS: readonly Mutant[] = [
     backlog.begin`,
       replace: `    backlog.begin`,
     },
+    from: 6,
   },
   {
     name: "the receipt of another attempt counts",
-    from: 100,
     patch: {
       file: core("proof"),
       find: `const present = fact.kind === "commit" && fact.epoch === entry.attempt;`,
       replace: `const present = fact.kind === "commit";`,
     },
     series: 6,
+    from: 108,
   },
   {
     name: "a loss is told before its tombstone is safe",
@@ -147,15 +150,16 @@ export const MUTANTS: readonly Mutant[] = [
       find: `  const safe = names.slice(Math.max(0, names.indexOf(state.config.exposureLevel)));`,
       replace: `  const safe = names;`,
     },
+    from: 25,
   },
   {
     name: "a command before the histories parted releases losses",
-    series: 4,
     patch: {
       file: core("verdict"),
       find: `  return ancestry.slice(from + 1).some(isChoice);`,
       replace: `  return ancestry.slice(Math.min(from, 0)).some(isChoice);`,
     },
+    from: 72,
   },
   {
     name: "a loss that a token tells of is nobody's",
@@ -175,22 +179,22 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what was told as lost is not settled in the next history",
-    from: 610,
     patch: {
       file: core("placing"),
       find: `        if (entry.kind === "write") state.unproven.add(entry.key);`,
       replace: ``,
     },
     series: 25,
+    from: 615,
   },
   {
     name: "what reappears is not told",
-    from: 620,
     patch: {
       file: core("proof"),
       find: `    if (present) reappear(state, entry, effects);`,
       replace: ``,
     },
+    from: 1826,
   },
   {
     name: "a restart forgets at which levels it was durable",
@@ -223,7 +227,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "the exposure of what is looked up is not counted",
-    series: 2,
     patch: {
       file: core("exposure"),
       find: `    case "pending":
@@ -234,16 +237,17 @@ export const MUTANTS: readonly Mutant[] = [
     case "pending":
     case "unproven":`,
     },
+    series: 2,
+    from: 10,
   },
   {
     name: "an epoch's log is taken to be here up to the switch point",
-    from: 130,
     patch: {
       file: "packages/store/src/fork.ts",
       find: `  return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };`,
       replace: `  return { cause: "promotion", fork: maxOffset(witnessed, switchedAt ?? end), limit: switchedAt ?? end };`,
     },
-    series: 21,
+    from: 318,
   },
   {
     name: "after a crash the log is taken to be here up to its end",
@@ -269,23 +273,23 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "what others have told as broken is not heard",
-    from: 180,
     patch: {
       file: core("words"),
       find: `  for (const word of words) takeWord`,
       replace: `  for (const word of words.slice(words.length)) takeWord`,
     },
     series: 13,
+    from: 186,
   },
   {
     name: "what was lost here becomes durable by another's word",
-    from: 180,
     patch: {
       file: core("words"),
       find: `  entry.reached |= bits;`,
       replace: `  entry.reached |= bits | durable;`,
     },
     series: 13,
+    from: 186,
   },
   {
     name: "broken at more levels is recorded as the same event",
@@ -304,16 +308,17 @@ export const MUTANTS: readonly Mutant[] = [
       find: `await Promise.race([executing, Promise.resolve()]);`,
       replace: `await executing;`,
     },
+    from: 16,
   },
   {
     name: "the mark of another epoch counts for a gateway's wait",
-    series: 8,
     patch: {
       file: gateway("marks"),
       find: `    return this.#marks.get(epoch)?.get(level);`,
       replace: `    const marks = [...this.#marks.values()].map((levels) => levels.get(level) ?? (0n as Offset));
     return marks.reduce((most, mark) => (epoch !== "" && mark > most ? mark : most), 0n as Offset);`,
     },
+    from: 69,
   },
   {
     name: "a wait ends below its place",
@@ -332,15 +337,17 @@ export const MUTANTS: readonly Mutant[] = [
       replace: `if (offset >= 0n) return Promise.resolve("reached");
     return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);`,
     },
+    from: 16,
   },
   {
     name: "a tombstone is final at the weakest level",
-    series: 13,
     patch: {
       file: gateway("finality"),
       find: `const isChosen = kind === "lost" && primary`,
       replace: `const isChosen = kind !== "lost" || primary`,
     },
+    series: 13,
+    from: 7,
   },
   {
     name: "an attempt of an ended epoch is settled as aborted",
@@ -349,6 +356,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `reign.epoch === attempt ? "aborted" : "lost"`,
       replace: `reign.epoch === attempt ? "aborted" : "aborted"`,
     },
+    from: 16,
   },
   {
     name: "the announcement of what may have committed is withdrawn",
@@ -357,6 +365,7 @@ export const MUTANTS: readonly Mutant[] = [
       find: `if (settled.kind === "aborted") announced?.withdraw();`,
       replace: `if (settled.kind !== "committed") announced?.withdraw();`,
     },
+    from: 16,
   },
   {
     name: "announcements that a tracker refuses are forgotten",
@@ -370,15 +379,16 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "one survivor's word counts for all",
-    series: 2,
     patch: {
       file: core("survivors"),
       find: `(reached.get(site.id) ?? null);`,
       replace: `sent;`,
     },
+    series: 2,
+    from: 14,
   },
   { name: "a token's offset is what has been written out", habit: "tokenFromWritten" },
-  { name: "positions tell what was received, not what is on disk", habit: "showsReceived" },
-  { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled", series: 25, from: 90 },
+  { name: "positions tell what was received, not what is on disk", habit: "showsReceived", from: 40 },
+  { name: "unknown outcomes are run again under a new id", habit: "retriesUnsettled", series: 25, from: 97 },
   { name: "a look-up leaves no tombstone", habit: "looksOnly" },
 ];

@@ -19,6 +19,13 @@ export type Rec = { readonly end: bigint } &
     | { readonly kind: "noise"; readonly isStray: boolean }
     /** Here a replica was promoted. */
     | { readonly kind: "switch"; readonly from: number }
+    /** An epoch's record before it says where it starts. Only the last one counts, until it is opened. */
+    | {
+        readonly kind: "draft";
+        readonly record: EpochRecord;
+        readonly timeline: number;
+        readonly life: number;
+      }
     | { readonly kind: "epoch"; readonly record: EpochRecord; readonly timeline: number }
     /** The log of the epoch is in this history at least so far. */
     | { readonly kind: "witness"; readonly epoch: EpochId; readonly reached: bigint }
@@ -30,7 +37,7 @@ export type Rec = { readonly end: bigint } &
         readonly node: string;
         readonly overrules: readonly EpochId[];
       }
-    | { readonly kind: "obeyed"; readonly id: string; readonly epoch: EpochId | null }
+    | { readonly kind: "obeyed"; readonly id: string; readonly epoch: EpochId }
     /** Final marks that somebody has raised, in the record of this epoch. */
     | { readonly kind: "raised"; readonly epoch: EpochId; readonly marks: Readonly<Record<string, string>> }
     /** What a tracker has recorded for everybody. */
@@ -76,6 +83,11 @@ export class SimNode {
     return this.site.id;
   }
 
+  /** The server process. */
+  get incarnation(): string {
+    return `${this.id}/${String(this.life)}`;
+  }
+
   get isPrimary(): boolean {
     return this.isUp && this.role === "primary";
   }
@@ -112,7 +124,7 @@ export class SimNode {
     const raised = new Map<string, Record<string, string>>();
     const confirmed = new Set<string>();
     for (const rec of this.log.slice(0, this.replayed)) {
-      if (rec.kind === "obeyed" && rec.epoch !== null) confirmed.add(rec.epoch);
+      if (rec.kind === "obeyed") confirmed.add(rec.epoch);
       if (rec.kind !== "raised") continue;
       const marks = raised.get(rec.epoch) ?? {};
       raised.set(rec.epoch, { ...marks, ...rec.marks });
@@ -126,6 +138,12 @@ export class SimNode {
 
   get newestEpoch(): EpochId | null {
     return (this.log.findLast((rec) => rec.kind === "epoch")?.record.id ?? null) as EpochId | null;
+  }
+
+  get draft(): RecOf<"draft"> | null {
+    const last = this.log.findLast((rec) => rec.kind === "draft");
+    const isOpen = this.log.some((rec) => rec.kind === "epoch" && rec.record.id === last?.record.id);
+    return last === undefined || isOpen ? null : last;
   }
 
   get command(): { id: string; overrules: readonly EpochId[] } | null {

@@ -18,7 +18,7 @@ import {
 } from "./gateway.ts";
 import { type SimNode } from "./node.ts";
 import { Random } from "./random.ts";
-import { type Announcements, type Message, SimTracker, type TrackerParts } from "./tracker.ts";
+import { type Announcements, type Message, type Minting, SimTracker, type TrackerParts } from "./tracker.ts";
 import { type Habits, World } from "./world.ts";
 
 /** What can happen to a word on its way, in percent. */
@@ -37,6 +37,8 @@ export interface Setting {
   /** A tracker's disk may lose what was written. */
   readonly tears: boolean;
 }
+
+type Mint = Extract<Authority, { kind: "mint" }>;
 
 const CALM: Weather = { late: 0, lost: 0, twice: 0 };
 
@@ -316,13 +318,17 @@ export class Play {
     if (authority.kind === "mint" && this.random.chance(70)) this.act(tracker);
   }
 
-  /** Begins the epoch that the tracker has found missing. */
+  /** Goes on with the epoch that the tracker has begun, or begins the one that it has found missing. */
   act(tracker: SimTracker): void {
-    const { authority, graph } = tracker.watcher;
-    if (authority.kind !== "mint") return;
-    const node = this.reach(`t${String(tracker.n)}`, authority.node);
-    if (node === null) return;
-    const { command, supersedes } = authority;
+    const { minting } = tracker;
+    tracker.minting = null;
+    if (minting !== null) this.#openEpoch(tracker, minting);
+    else if (tracker.watcher.authority.kind === "mint") this.#beginEpoch(tracker, tracker.watcher.authority);
+  }
+
+  #beginEpoch(tracker: SimTracker, { node: id, command, supersedes }: Mint): void {
+    const node = this.reach(`t${String(tracker.n)}`, id);
+    if (node === null || !node.isPrimary) return;
     const epoch = (tracker.state.ancestry.at(-1)?.id ?? null) as EpochId | null;
     const known = tracker.state.nodes.get(node.id);
     const streamed =
@@ -335,8 +341,23 @@ export class Play {
         Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()])),
       ]),
     );
-    const minSeq = graph.maxSeq + 1;
-    const record = this.world.mint(node, { minSeq, supersedes, command, streamed, finalMarks });
+    const minSeq = tracker.watcher.graph.maxSeq + 1;
+    const request = { minSeq, supersedes, command, streamed, finalMarks };
+    const draft = node.draft?.record.id;
+    const begun = this.world.epochs.begin(node, request);
+    if (typeof begun !== "string") return;
+    if (begun === draft) this.meet("epoch completed by another");
+    this.say(() => `${tracker.name} writes ${short(begun)} on ${node.id}`);
+    tracker.minting = { node: node.id, sessions: node.sessions, epoch: begun, request };
+    if (this.random.chance(80)) this.act(tracker);
+    else this.meet("minting interrupted");
+  }
+
+  /** In the session in which its record was written. */
+  #openEpoch(tracker: SimTracker, { node: id, sessions, epoch, request }: Minting): void {
+    const node = this.reach(`t${String(tracker.n)}`, id);
+    if (node?.sessions !== sessions) return;
+    const record = this.world.epochs.open(node, epoch, request);
     if (record === null) return;
     this.meet(`epoch: ${record.cause}`);
     this.say(

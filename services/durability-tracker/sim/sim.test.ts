@@ -48,6 +48,7 @@ const WORTHWHILE = [
     "published retried",
   ],
   ...["epoch: clean_restart", "epoch: crash_recovery", "epoch: promotion", "epoch: reinstated"],
+  ...["minting interrupted", "epoch completed by another"],
   ...[
     "primary killed",
     "primary stopped",

@@ -2,7 +2,7 @@
 // are late, lost, repeated and out of order. Does what the shell does around the core, and remembers what it has told.
 import { type EpochId, type Offset, type Verdict } from "@highwater/protocol";
 import { type NewEvent, type Store } from "@highwater/store";
-import { type NodeReport } from "@highwater/store/rules";
+import { type MintRequest, type NodeReport } from "@highwater/store/rules";
 import {
   type AnnouncedItem,
   type CoreConfig,
@@ -49,6 +49,15 @@ export type Message =
 
 export type Announcements = Extract<Message, { kind: "announcements" }>;
 
+/** An epoch whose record the tracker has written, and which it has yet to open. */
+export interface Minting {
+  readonly node: string;
+  /** Of the node, when the record was written. */
+  readonly sessions: number;
+  readonly epoch: EpochId;
+  readonly request: MintRequest;
+}
+
 export interface Told {
   verdict: Verdict;
   /** Nobody would remember it after a kill. */
@@ -82,6 +91,7 @@ export class SimTracker {
   skewMs = 0;
   inbox: Message[] = [];
   reads: ReadReceipts[] = [];
+  minting: Minting | null = null;
   helps: Extract<Effect, { kind: "help_flush" }>[] = [];
   /** Announcements that came since the last write. */
   unwritten: Announcements[] = [];
@@ -251,6 +261,7 @@ export class SimTracker {
     this.watcher.graph.add(saved.epochs);
     this.reads = [];
     this.helps = [];
+    this.minting = null;
     this.words.length = this.#savedWords;
     this.heardWords.clear();
     this.survivors = this.#survey();

@@ -1,12 +1,13 @@
 // A small replicated store: servers that lose what they had not flushed and reuse its offsets, streams that die without
 // anybody noticing, promotions, superseded branches. What it shows is only what real servers would say.
-import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
+import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
 import { type KeyCheck, type NewEvent } from "@highwater/store";
-import { forkOf, type MintRequest, type NodeReport } from "@highwater/store/rules";
+import { type NodeReport } from "@highwater/store/rules";
 import { type NodeSite } from "../src/core/index.ts";
-import { epochId, txnId } from "../test/support/core.ts";
+import { txnId } from "../test/support/core.ts";
 import { IDS_MS } from "./clock.ts";
-import { type Image, type Rec, type Receipt, type RecOf, SimNode } from "./node.ts";
+import { Epochs } from "./epochs.ts";
+import { type Image, type Rec, type Receipt, SimNode } from "./node.ts";
 import { Truth, type Txn } from "./truth.ts";
 
 /** Deliberate faults of what lies outside the core: in the store's SQL and in the gateway. All off in honest runs. */
@@ -49,6 +50,7 @@ const MAX_TXNS = 24;
 export class World {
   readonly nodes: readonly SimNode[];
   readonly truth = new Truth();
+  readonly epochs: Epochs;
   readonly habits: Habits;
   streams: Stream[] = [];
   readonly copies: Image[] = [];
@@ -57,7 +59,6 @@ export class World {
   readonly keyChecks: KeyCheck[] = [];
   #ids = 0;
   #names = 0;
-  readonly #confirmed = new Set<EpochId>();
   /** No two server processes are alike, on whatever node. */
   #lives = 0;
 
@@ -67,7 +68,17 @@ export class World {
     const [first] = this.nodes;
     if (first === undefined) throw new Error("a world needs a node");
     first.role = "primary";
-    this.mint(first, { minSeq: 1, supersedes: [], command: null, streamed: null, finalMarks: {} });
+    this.epochs = new Epochs({
+      truth: this.truth,
+      witness: () => {
+        this.truth.witness(this.nodes);
+      },
+      append: (node, rec) => {
+        this.#append(node, rec);
+      },
+    });
+    const request = { minSeq: 1, supersedes: [], command: null, streamed: null, finalMarks: {} };
+    this.epochs.open(first, this.epochs.begin(first, request) as EpochId, request);
     // Replicas begin as copies of their primary.
     for (const node of this.nodes) {
       if (node === first) continue;
@@ -293,59 +304,6 @@ export class World {
     node.life = ++this.#lives;
   }
 
-  // ---- epochs, by the rules of the real store
-
-  /** Begins the node's epoch, unless it has one and nothing is left to declare ended. */
-  mint(node: SimNode, request: MintRequest): EpochRecord | null {
-    if (!node.isPrimary) return null;
-    const previous = node.log.findLast((rec) => rec.kind === "epoch");
-    if (previous !== undefined && node.epoch === previous.record.id && isSettled(node, request)) {
-      if (request.command !== null) this.#obey(node, request.command, node.epoch);
-      return previous.record;
-    }
-    // What was on disks in the epoch that ends here was there, also if it began within the same operation.
-    this.truth.witness(this.nodes);
-    const fork = forkOf(this.#facts(node, previous, request));
-    if (request.command !== null) this.#obey(node, request.command, null);
-    // From here on it is the new epoch's log.
-    node.sentinel = null;
-    const n = this.truth.epochs.size + 1;
-    const end = node.end + 8n;
-    const record: EpochRecord = {
-      id: epochId(n),
-      seq: Math.max(request.minSeq, (previous?.record.seq ?? 0) + 1),
-      previous: previous?.record.id ?? null,
-      node: node.id,
-      cause: fork.cause,
-      startedAt: "2026-01-01T00:00:00.000000Z",
-      startOffset: String(end),
-      forkOffset: String(fork.fork),
-      forkLimit: fork.limit === null ? null : String(fork.limit),
-      supersedes: [...request.supersedes],
-      commanded: request.command !== null,
-      finalMarks: { ...request.finalMarks[previous?.record.id ?? ""] },
-    };
-    const rec: Rec = { kind: "epoch", record, timeline: node.timeline, end };
-    const before = new Set(node.log);
-    node.log.push(rec);
-    node.flush(node.log.length);
-    node.isRestored = false;
-    node.sentinel = { epoch: record.id as EpochId, life: node.life };
-    this.truth.epochs.set(record.id as EpochId, { record, rec, before, log: [rec], onDisk: new Map() });
-    return record;
-  }
-
-  /** `epoch`: one that had begun before the command. */
-  #obey(node: SimNode, id: string, epoch: EpochId | null): void {
-    this.#append(node, { kind: "obeyed", id, epoch, end: node.end + 1n });
-    if (epoch !== null) this.#confirmed.add(epoch);
-  }
-
-  /** An operator has named the epoch's node, when it began or since. */
-  isCommanded(epoch: EpochId): boolean {
-    return this.#confirmed.has(epoch) || this.truth.epochs.get(epoch)?.record.commanded === true;
-  }
-
   // ---- what trackers tell each other
 
   /** Marks that are higher than those in the epoch's record are written behind it. */
@@ -368,37 +326,6 @@ export class World {
     if (known === undefined || isPoorer) this.#append(node, { kind: "word", key, event, end: node.end + 6n });
   }
 
-  #facts(
-    node: SimNode,
-    previous: RecOf<"epoch"> | undefined,
-    { streamed, supersedes }: MintRequest,
-  ): Parameters<typeof forkOf>[0] {
-    const id = (previous?.record.id ?? null) as EpochId | null;
-    let witnessed: Offset | null = null;
-    for (const rec of node.log)
-      if (rec.kind === "witness" && rec.epoch === id) witnessed = rec.reached as Offset;
-    const { sentinel, timeline } = node;
-    const watched = streamed?.epoch === id && streamed?.incarnation === incarnationOf(node);
-    const switched = node.log.find((rec) => rec.kind === "switch" && rec.from === previous?.timeline);
-    return {
-      previous:
-        previous === undefined || id === null
-          ? null
-          : { id, startOffset: BigInt(previous.record.startOffset) as Offset },
-      unrecovered: sentinel !== null && sentinel.epoch === id,
-      sameServer: sentinel?.life === node.life,
-      isCopy: false,
-      foreignLog: false,
-      promoted: previous !== undefined && previous.timeline !== timeline,
-      switchedAt: (switched?.end ?? null) as Offset | null,
-      end: node.end,
-      recoveredAt: node.recoveredAt,
-      witnessed,
-      streamed: watched && streamed !== null ? streamed.offset : null,
-      supersedes: supersedes.length > 0,
-    };
-  }
-
   // ---- what servers say
 
   report(node: SimNode): NodeReport {
@@ -407,7 +334,7 @@ export class World {
     return {
       node: node.id,
       role: isPrimary ? "primary" : "replica",
-      incarnation: incarnationOf(node),
+      incarnation: node.incarnation,
       prepared: true,
       epochs: node.records,
       current: node.epoch,
@@ -433,12 +360,4 @@ export class World {
         flushed: (frozen ?? positionOf(this.named(replica))) as Offset,
       }));
   }
-}
-
-const incarnationOf = (node: SimNode): string => `${node.id}/${String(node.life)}`;
-
-/** Nothing is left to declare ended: the one who was faster carried the same command out. */
-function isSettled(node: SimNode, request: MintRequest): boolean {
-  const done = new Set(node.epochRecs.flatMap(({ record }) => [record.id, ...record.supersedes]));
-  return request.supersedes.every((id) => done.has(id));
 }
