@@ -68,6 +68,8 @@ export class SharedWrites {
   /** The shortest that a write has ever taken to its first answer. */
   #wayMs = Number.POSITIVE_INFINITY;
   #acquiring = 0;
+  /** Servers whose transactions are answered. Their sessions are free in a moment. */
+  #resetting = 0;
   #isTiming = false;
 
   constructor(options: SharedWritesOptions) {
@@ -78,7 +80,7 @@ export class SharedWrites {
   execute(spec: TransactionSpec, signal: AbortSignal | undefined): Promise<Execution> {
     const { queue, size, clock } = this.#options;
     // Whom a free session will take in a moment does not wait yet.
-    const free = size - (this.#servers - this.#acquiring);
+    const free = size - (this.#servers - this.#acquiring - this.#resetting);
     if (this.#queue.length >= queue + free) return Promise.reject(full(queue));
     if (signal?.aborted === true) return Promise.reject(cancelledFor(signal.reason));
     return new Promise((resolve, reject) => {
@@ -211,7 +213,11 @@ export class SharedWrites {
       lastMs = atMs;
       await served.take(waiting, planned[at] as Planned, await outcome);
     }
-    const isUsable = await served.end(isReset);
+    // A client that was answered may send its next transaction before this ends, and has a place.
+    this.#resetting++;
+    const isUsable = await served.end(isReset).finally(() => {
+      this.#resetting--;
+    });
     // They come first: those behind them came later.
     this.#queue.unshift(...served.unserved);
     return isUsable;
