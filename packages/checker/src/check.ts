@@ -16,6 +16,7 @@ import { judgeReads } from "./rules/reads.ts";
 import { judgeRecoverability } from "./rules/recoverability.ts";
 import { judgeSerializability } from "./rules/serializability.ts";
 import { judgeSessions } from "./rules/sessions.ts";
+import { judgeWebhooks } from "./rules/webhooks.ts";
 import { Verdicts } from "./verdicts.ts";
 
 /** Throws a HistoryError if the records are no history. */
@@ -41,6 +42,7 @@ export function judge(history: History, tornLines: number): Report {
   judgeSerializability(history, orders, findings);
   judgeRecoverability(history, verdicts, excuses, findings);
   judgeSessions(history, findings);
+  judgeWebhooks(history, verdicts, findings);
   const counts = countsOf(history, verdicts, tornLines);
   judgeEvidence(history, counts, findings);
   const byRule = Object.fromEntries(findings.byRule);
@@ -103,6 +105,8 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
     epochs: history.final.epochs.length,
     trackers: history.trackers.length,
     failures: history.failures.length,
+    deliveries: history.deliveries.length,
+    messages: new Set(history.deliveries.map(({ message }) => message)).size,
     tornLines,
   };
 }
@@ -119,6 +123,8 @@ function judgeEvidence(history: History, counts: Counts, findings: Findings): vo
   if (counts.reads === 0) findings.weakness("no list was read");
   if (counts.durable === 0) findings.weakness("nothing is durable at the strongest level");
   if (history.failures.length === 0) findings.weakness("there was no failure");
+  if (history.subscriptions.size > 0 && counts.deliveries === 0)
+    findings.weakness("no webhook was delivered");
   const written = new Set<string>();
   for (const { invocation } of history.transactions) {
     for (const it of invocation.operations)

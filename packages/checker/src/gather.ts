@@ -6,6 +6,7 @@ import { HistoryError, type Origin } from "./faults.ts";
 import {
   type Answer,
   type BrokenRange,
+  type Delivery,
   type EpochId,
   type Failure,
   type Fault,
@@ -15,11 +16,12 @@ import {
   type Level,
   type Resolution,
   type Scenario,
+  type Subscription,
   type Told,
   type WrongClock,
 } from "./history.ts";
 import { Lists, type ListView } from "./lists.ts";
-import { type History, type Transaction } from "./model.ts";
+import { type History, type Transaction, type UndoneRange } from "./model.ts";
 
 /** The level that survives no failover, unless the scenario says which. */
 const CRASH_ONLY = ["disk"];
@@ -40,6 +42,8 @@ export class Gathering {
   readonly #early: Waiting<Answer | Resolution>[] = [];
   readonly #told: Told[] = [];
   readonly #undone: BrokenRange[] = [];
+  readonly #subscriptions = new Map<string, Subscription>();
+  readonly #deliveries: Delivery[] = [];
   readonly #texts = new Map<string, string>();
   #scenario: Scenario | null = null;
   #final: FinalState | null = null;
@@ -72,6 +76,13 @@ export class Gathering {
         break;
       case "broken_range":
         this.#undone.push(record);
+        break;
+      case "subscription":
+        if (this.#subscriptions.has(record.endpoint)) throw twice(`endpoint ${record.endpoint}`, origin);
+        this.#subscriptions.set(record.endpoint, record);
+        break;
+      case "delivery":
+        this.#deliveries.push(record);
         break;
       case "fault":
         this.#faults.push(record);
@@ -119,9 +130,14 @@ export class Gathering {
       faults: this.#faults,
       clocks: this.#clocks,
       failures: this.#failures.map(({ record }) => record).sort((one, other) => one.atMs - other.atMs),
-      undone: this.#undone.map(({ level, epoch, from, to }) => {
-        return { level: scenario.levels.indexOf(level), epoch, from: BigInt(from), to: BigInt(to) };
-      }),
+      undone: [
+        ...this.#undone.map((range) => undoneBy("event", range, scenario)),
+        ...this.#deliveries.flatMap(({ promises }) =>
+          promises.map((range) => undoneBy("webhook", range, scenario)),
+        ),
+      ],
+      subscriptions: this.#subscriptions,
+      deliveries: this.#deliveries.sort((one, other) => one.atMs - other.atMs),
       final,
       finalLists,
       epochs: new EpochTree(final.epochs),
@@ -206,6 +222,10 @@ export class Gathering {
     }
     for (const { txn, level } of this.#told) requireLevel(level, `told about ${txn}`);
     for (const { level, epoch } of this.#undone) requireLevel(level, `broken in ${epoch}`);
+    for (const { message, transactions, promises } of this.#deliveries) {
+      const named = transactions.flatMap(({ verdicts }) => Object.keys(verdicts));
+      for (const level of [...named, ...promises.map((range) => range.level)]) requireLevel(level, message);
+    }
     for (const { invocation, answer } of this.#transactions) {
       requireLevel(invocation.level, invocation.txn);
       if (answer?.durableAt != null) requireLevel(answer.durableAt, invocation.txn);
@@ -219,6 +239,16 @@ export class Gathering {
         ...{ atMs, level: levels.indexOf(level), verdict, by, tracker, attempt },
         position: position == null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
       });
+    }
+    for (const { atMs, transactions } of this.#deliveries) {
+      for (const { txn, attempt, verdicts, position } of transactions) {
+        for (const [level, verdict] of Object.entries(verdicts))
+          this.#byId.get(txn)?.words.push({
+            ...{ atMs, level: levels.indexOf(level), verdict, by: "webhook", tracker: null },
+            attempt: this.#text(attempt),
+            position: position === null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
+          });
+      }
     }
     for (const { answer, words } of this.#transactions) {
       if (answer?.durableAt == null) continue;
@@ -254,6 +284,14 @@ export class Gathering {
     this.#texts.set(text, text);
     return text;
   }
+}
+
+function undoneBy(
+  by: UndoneRange["by"],
+  { level, epoch, from, to }: Pick<BrokenRange, "level" | "epoch" | "from" | "to">,
+  { levels }: Scenario,
+): UndoneRange {
+  return { by, level: levels.indexOf(level), epoch, from: BigInt(from), to: BigInt(to) };
 }
 
 function contradictory(message: string, origin: Origin): HistoryError {

@@ -42,6 +42,10 @@ export interface Invocation {
   readonly type: "invocation";
   readonly atMs: number;
   readonly client: string;
+  /** Whose key it is sent with, where services ask for keys. */
+  readonly owner?: string;
+  /** What the client has written beside it, for filters of webhooks. */
+  readonly metadata?: Readonly<Record<string, string>>;
   /** Transactions of one session run one after the other, and each must see what the ones before it have committed. */
   readonly session: string | null;
   readonly txn: TxnId;
@@ -124,6 +128,52 @@ export interface BrokenRange {
   readonly epoch: EpochId;
   readonly from: string;
   readonly to: string;
+}
+
+/** An endpoint for webhooks. Its maker had the answer at that time. */
+export interface Subscription {
+  readonly type: "subscription";
+  readonly atMs: number;
+  readonly endpoint: string;
+  readonly owner: string;
+  /** Types of events that it asks for. */
+  readonly events: readonly string[];
+  /** It gets only transactions whose metadata have all of these values. */
+  readonly filter: Readonly<Record<string, string>>;
+}
+
+/** One request that an endpoint was sent. */
+export interface Delivery {
+  readonly type: "delivery";
+  /** The request was there as a whole. */
+  readonly atMs: number;
+  /** Its answer was sent, or its sender was gone. */
+  readonly untilMs: number;
+  readonly endpoint: string;
+  /** The same in every delivery of one message. */
+  readonly message: string;
+  /** With the endpoint's secret. */
+  readonly isSigned: boolean;
+  /** The status of the answer; null if there was none. */
+  readonly answer: number | null;
+  /** Of the body: its length, and a digest. */
+  readonly bytes: number;
+  readonly digest: string;
+  readonly event: string;
+  /** The first and the last event of the message, by their ids. */
+  readonly sequence: { readonly first: string; readonly last: string } | null;
+  /** What it says of single transactions. */
+  readonly transactions: readonly {
+    readonly event: string;
+    readonly txn: TxnId;
+    readonly attempt: EpochId;
+    readonly verdicts: Readonly<Record<Level, Told["verdict"]>>;
+    readonly position: { readonly epoch: EpochId; readonly offset: string } | null;
+  }[];
+  /** What it says of parts of the log, as a `broken_range`. */
+  readonly promises: readonly (Pick<BrokenRange, "level" | "epoch" | "from" | "to"> & {
+    readonly event: string;
+  })[];
 }
 
 /** What the nemesis did. Between the two times the fault was there; for one that happens in a moment they are equal. */
@@ -210,6 +260,8 @@ export type HistoryRecord =
   | Resolution
   | Told
   | BrokenRange
+  | Subscription
+  | Delivery
   | Fault
   | WrongClock
   | Failure

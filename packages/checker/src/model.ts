@@ -2,6 +2,7 @@
 import { type EpochTree } from "./epochs.ts";
 import {
   type Answer,
+  type Delivery,
   type EpochId,
   type Failure,
   type Fault,
@@ -9,6 +10,7 @@ import {
   type Invocation,
   type Resolution,
   type Scenario,
+  type Subscription,
   type Told,
   type WrongClock,
 } from "./history.ts";
@@ -19,8 +21,8 @@ export interface Word {
   /** Its place among the levels, weakest first. */
   readonly level: number;
   readonly verdict: Told["verdict"];
-  /** `answer`: the answer to a safe transaction. */
-  readonly by: Told["by"] | "answer";
+  /** `answer`: the answer to a safe transaction. `webhook`: a delivery. */
+  readonly by: Told["by"] | "answer" | "webhook";
   readonly tracker: string | null;
   /** As it was recorded; see `attemptOf`. */
   readonly attempt: EpochId | null;
@@ -35,6 +37,7 @@ export interface Position {
 
 /** Of a level's promises, what everybody was told is broken. */
 export interface UndoneRange {
+  readonly by: "event" | "webhook";
   readonly level: number;
   readonly epoch: EpochId;
   readonly from: bigint;
@@ -81,6 +84,9 @@ export interface History {
   readonly clocks: readonly WrongClock[];
   readonly failures: readonly Failure[];
   readonly undone: readonly UndoneRange[];
+  readonly subscriptions: ReadonlyMap<string, Subscription>;
+  /** The oldest first. */
+  readonly deliveries: readonly Delivery[];
   readonly final: FinalState;
   readonly finalLists: ReadonlyMap<string, ListView>;
   readonly epochs: EpochTree;

@@ -28,6 +28,9 @@ export interface Counts {
   readonly trackers: number;
   readonly failures: number;
   readonly words: number;
+  /** Requests of webhooks, and how many messages they were of. */
+  readonly deliveries: number;
+  readonly messages: number;
   readonly tornLines: number;
 }
 
@@ -72,6 +75,8 @@ export function toJson(report: Report): string {
     trackers: counts.trackers,
     failures: counts.failures,
     words: counts.words,
+    deliveries: counts.deliveries,
+    messages: counts.messages,
     torn_lines: counts.tornLines,
     weak: report.weak,
     examples: report.violations,
@@ -87,6 +92,8 @@ export function toText(report: Report): string {
     `  promises broken: ${String(counts.promisesBroken)}, by ${String(counts.failures)} failures in ${String(counts.epochs)} epochs`,
     `  evidence: ${String(counts.reads)} reads of ${String(counts.keys)} keys, ${String(counts.words)} words, ${String(counts.trackers)} trackers, ${String(counts.tornLines)} torn lines`,
   ];
+  if (counts.deliveries > 0)
+    lines.push(`  webhooks: ${String(counts.deliveries)} deliveries of ${String(counts.messages)} messages`);
   const faults = Object.entries(report.faults);
   if (faults.length > 0) {
     lines.push(`  faults: ${faults.map(([kind, count]) => `${kind} ${String(count)}`).join(", ")}`);

@@ -98,6 +98,11 @@ const shown: Check = (value, path) =>
   value === null || typeof value === "number" ? null : values(value, path);
 
 const position = nullOr(object({ epoch: text, offset }));
+const verdict = oneOf("durable", "lost", "broken", "pending", "expired", "unknown", "refused");
+const range = { level: text, epoch: text, from: offset, to: offset };
+const EVENT = /^[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]{8}$/;
+const event = is("the id of an event", (value) => typeof value === "string" && EVENT.test(value));
+const words = recordOf(is("a text", (value) => typeof value === "string"));
 
 const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
   scenario: object({
@@ -111,6 +116,8 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
   invocation: object({
     atMs: time,
     client: text,
+    owner: maybe(text),
+    metadata: maybe(words),
     session: nullOr(text),
     txn: text,
     rerunOf: nullOr(text),
@@ -141,14 +148,29 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     atMs: time,
     txn: text,
     level: text,
-    verdict: oneOf("durable", "lost", "broken", "pending", "expired", "unknown", "refused"),
+    verdict,
     by: oneOf("promise", "event", "asked", "final"),
     tracker: nullOr(text),
     attempt: nullOr(text),
     rule: nullOr(text),
     position: maybe(position),
   }),
-  broken_range: object({ atMs: time, tracker: text, level: text, epoch: text, from: offset, to: offset }),
+  broken_range: object({ atMs: time, tracker: text, ...range }),
+  subscription: object({ atMs: time, endpoint: text, owner: text, events: listOf(text), filter: words }),
+  delivery: object({
+    atMs: time,
+    untilMs: time,
+    endpoint: text,
+    message: text,
+    isSigned: flag,
+    answer: nullOr(count),
+    bytes: count,
+    digest: text,
+    event: text,
+    sequence: nullOr(object({ first: event, last: event })),
+    transactions: listOf(object({ event, txn: text, attempt: text, verdicts: recordOf(verdict), position })),
+    promises: listOf(object({ event, ...range })),
+  }),
   fault: object({ atMs: time, untilMs: time, kind: text, target: text, error: nullOr(text) }),
   clock: object({
     atMs: time,

@@ -103,13 +103,14 @@ class FateJudge {
   }
 
   /**
-   * Whoever heard this word of the stream of events has heard there, too, that the promise is broken, of the part of the log in which
-   * it stands. Of a single transaction trackers know no more once it is durable everywhere; who has its token is told when he asks.
+   * Whoever heard this word of the stream of events, or of webhooks, has heard there, too, that the promise is broken, of the part of the
+   * log in which it stands. Of a single transaction trackers know no more once it is durable everywhere; who has its token is told when he asks.
    */
   #isTakenBack({ by, level, position }: Word): boolean {
-    if (by !== "event" || position === null) return false;
+    if ((by !== "event" && by !== "webhook") || position === null) return false;
     return this.#history.undone.some(
       (range) =>
+        range.by === by &&
         range.level === level &&
         this.#history.epochs.contains(range.epoch, position.epoch) &&
         range.from < position.offset &&
@@ -205,14 +206,16 @@ class FateJudge {
   /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
   #judgeChanges(txn: string, at: string, { words, final }: Spoken, isBeyond: boolean): void {
     const sources = Map.groupBy(words, sourceOf);
-    const logged = sources.get(LOG)?.some(({ verdict }) => verdict === "broken") === true;
+    const logged = words.some(
+      (word) => word.verdict === "broken" && [LOG, RECEIVER].includes(sourceOf(word)),
+    );
     for (const [source, said] of sources) {
       const first = (verdict: string): number => said.findIndex((word) => word.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
       // A client passes on what one tracker told it, and then another that followed another primary. In the end it has to be broken;
       // of one that has expired by then the log has said so.
       const isAdmitted =
-        source === CLIENT &&
+        (source === CLIENT || source === RECEIVER) &&
         final.size > 0 &&
         [...final].every((verdict) => verdict === "broken" || (verdict === "expired" && logged));
       if (isBeyond && durable >= 0 && lost >= 0) this.#findings.ambiguity("durable_on_a_lost_disk");
@@ -236,7 +239,8 @@ class FateJudge {
         this.#findings.violation("fate.word-changed", [txn], () => {
           return `${source} said of T1 at ${at} that it is broken, and in the end that it is ${last.verdict}`;
         });
-      } else if (durable > broken || lost > broken) this.#findings.ambiguity("words_out_of_order");
+      } else if (source !== RECEIVER && (durable > broken || lost > broken))
+        this.#findings.ambiguity("words_out_of_order");
     }
     // A promise that everybody was told is broken holds for nobody.
     if (!logged || isBeyond) return;
@@ -272,12 +276,15 @@ class FateJudge {
 
 const LOG = "the log of events";
 const CLIENT = "the client";
+/** Deliveries come in no order. */
+const RECEIVER = "the webhooks";
 
 /**
  * Losses and broken promises are told by one log, in the store, from which every tracker hands out the same: the word is that
  * of whoever recorded it. That something has become durable each tracker tells by itself.
  */
 function sourceOf({ by, tracker, verdict }: Word): string {
+  if (by === "webhook") return RECEIVER;
   if (by === "event" && verdict !== "durable") return LOG;
   return tracker ?? CLIENT;
 }

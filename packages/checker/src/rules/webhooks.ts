@@ -1,0 +1,186 @@
+// Deliveries of webhooks: each loss reaches its owner's endpoint, and nobody is sent what is not his, or what was changed on the way.
+// Whether their words are true is judged with all other words, by the rules of fate.
+import { type Findings } from "../findings.ts";
+import { type Delivery, type Subscription } from "../history.ts";
+import { getOrMake } from "../maps.ts";
+import { type History, isPresent, type Transaction } from "../model.ts";
+import { type AttemptVerdicts, type Verdicts } from "../verdicts.ts";
+
+const BODY_BYTES = 20_000;
+/** For what one machine sees of two connections in another order than it happened. */
+const OVERLAP_MS = 100;
+/** So long after a failure two trackers may still follow two primaries, or a tracker may have lost its claim. */
+const CLAIMS_LOST_MS = 60_000;
+const STOPPED_TRACKER = /pause_tracker$/;
+
+export function judgeWebhooks(history: History, verdicts: Verdicts, findings: Findings): void {
+  for (const delivery of history.deliveries) judgeDelivery(history, delivery, findings);
+  const messages = Map.groupBy(history.deliveries, ({ endpoint, message }) => `${endpoint} ${message}`);
+  for (const repeated of messages.values()) {
+    judgeRepetitions(repeated, findings);
+    judgeAtOnce(history, repeated, findings);
+  }
+  judgeEvents(history, findings);
+  judgeLosses(history, verdicts, findings);
+}
+
+function judgeDelivery({ subscriptions, byId }: History, delivery: Delivery, findings: Findings): void {
+  const { endpoint, message, event, bytes, isSigned } = delivery;
+  const subscription = subscriptions.get(endpoint);
+  const named = [...new Set(delivery.transactions.map(({ txn }) => txn))];
+  if (!isSigned)
+    findings.violation("webhook.unsigned", named, () => `${message} is not signed for ${endpoint}`);
+  if (bytes >= BODY_BYTES)
+    findings.violation("webhook.too-long", named, () => `${message} has ${String(bytes)} bytes`);
+  if (subscription?.events.includes(event) !== true)
+    findings.violation(
+      "webhook.unasked",
+      named,
+      () => `${endpoint} was sent ${event}, and has not asked for it`,
+    );
+  for (const txn of named) {
+    const invocation = byId.get(txn)?.invocation;
+    if (invocation?.owner === undefined || invocation.owner !== subscription?.owner)
+      findings.violation("webhook.foreign", [txn], () => {
+        return `${endpoint} of ${subscription?.owner ?? "nobody"} was sent T1 of ${invocation?.owner ?? "nobody"}`;
+      });
+    else if (!passes(subscription, invocation.metadata))
+      findings.violation("webhook.unasked", [txn], () => `T1 does not pass the filter of ${endpoint}`);
+  }
+}
+
+function passes({ filter }: Subscription, metadata: Readonly<Record<string, string>> = {}): boolean {
+  return Object.entries(filter).every(([name, value]) => metadata[name] === value);
+}
+
+/** What a failure has undone is recorded again, under ids of another epoch; nothing else may differ. */
+function judgeRepetitions([first, ...others]: readonly Delivery[], findings: Findings): void {
+  if (first === undefined) return;
+  for (const other of others) {
+    if (other.digest === first.digest) continue;
+    const isSame = contentsOf(first) === contentsOf(other);
+    if (isSame && epochOf(first.sequence?.first) !== epochOf(other.sequence?.first)) continue;
+    const named = [
+      ...new Set([first, other].flatMap(({ transactions }) => transactions.map(({ txn }) => txn))),
+    ];
+    findings.violation("webhook.changed", named, () => {
+      const what = isSame ? "other words" : "other contents";
+      return `${first.message} was sent to ${first.endpoint} again, with ${what}`;
+    });
+  }
+}
+
+function contentsOf({ event, transactions, promises }: Delivery): string {
+  return JSON.stringify([
+    event,
+    transactions.map(({ txn, attempt }) => `${txn} ${attempt}`).sort(),
+    promises.map(({ level, epoch, to }) => `${level} ${epoch} ${to}`).sort(),
+  ]);
+}
+
+function judgeAtOnce(history: History, deliveries: readonly Delivery[], findings: Findings): void {
+  for (const [at, later] of deliveries.entries()) {
+    const earlier = deliveries.slice(0, at).find(({ untilMs }) => untilMs > later.atMs + OVERLAP_MS);
+    if (earlier === undefined || mayHaveTwoSenders(history, earlier.atMs, later.atMs)) continue;
+    findings.violation("webhook.at-once", [], () => {
+      const sinceMs = String(Math.round(later.atMs - earlier.atMs));
+      return `${later.message} was sent to ${later.endpoint} again after ${sinceMs} ms, while it was being sent`;
+    });
+  }
+}
+
+/** A tracker was stopped while it sent, its claim was lost with the history or on the wrong side of two, or ended by a wrong clock. */
+function mayHaveTwoSenders({ faults, failures, clocks }: History, fromMs: number, toMs: number): boolean {
+  const reached = (one: { readonly atMs: number; readonly untilMs: number }): boolean =>
+    one.atMs <= toMs && one.untilMs >= fromMs - CLAIMS_LOST_MS;
+  return (
+    failures.some(({ atMs }) => reached({ atMs, untilMs: atMs })) ||
+    faults.some((fault) => STOPPED_TRACKER.test(fault.kind) && reached(fault)) ||
+    clocks.some((clock) => clock.of === "database" && reached(clock))
+  );
+}
+
+/** An id names one event, and a message's events stand in their order. */
+function judgeEvents({ deliveries }: History, findings: Findings): void {
+  const known = new Map<string, string>();
+  for (const { message, sequence, transactions, promises } of deliveries) {
+    const named = [
+      ...transactions.map(({ event, txn, attempt }) => ({ event, what: `${txn} in ${attempt}` })),
+      ...promises.map(({ event, level, epoch }) => ({ event, what: `${level} in ${epoch}` })),
+    ];
+    for (const { event, what } of named) {
+      const before = getOrMake(known, event, () => what);
+      if (before !== what)
+        findings.violation("webhook.event", [], () => `event ${event} is of ${before}, and of ${what}`);
+      if (sequence !== null && (compare(event, sequence.first) < 0 || compare(event, sequence.last) > 0))
+        findings.violation("webhook.event", [], () => {
+          return `event ${event} is not between ${sequence.first} and ${sequence.last} of its message ${message}`;
+        });
+    }
+    const fallsAt = transactions.findIndex(
+      ({ event }, at) => compare(transactions[at - 1]?.event ?? event, event) > 0,
+    );
+    if (fallsAt >= 0)
+      findings.violation("webhook.event", [], () => {
+        return `event ${transactions[fallsAt]?.event ?? ""} stands behind a later one in ${message}`;
+      });
+  }
+}
+
+function compare(one: string, other: string): number {
+  const [a = [], b = []] = [one, other].map((id) => id.split(".").slice(0, 2).map(Number));
+  return (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
+}
+
+function epochOf(event: string | undefined): string | undefined {
+  return event?.split(".")[2];
+}
+
+/** Every loss of an owner that has asked for losses is taken by the endpoint at last. */
+function judgeLosses(history: History, verdicts: Verdicts, findings: Findings): void {
+  const { subscriptions, deliveries, transactions } = history;
+  const taken = new Map<string, Set<string>>();
+  for (const { endpoint, answer, transactions: named } of deliveries) {
+    if (answer === null || answer < 200 || answer > 299) continue;
+    const ofEndpoint = getOrMake(taken, endpoint, () => new Set<string>());
+    for (const { txn, attempt, verdicts: said } of named)
+      if (Object.values(said).some(isGone)) ofEndpoint.add(`${txn} ${attempt}`);
+  }
+  for (const { endpoint, owner, events, filter, atMs } of subscriptions.values()) {
+    if (!events.includes("transaction.lost") || Object.keys(filter).length > 0) continue;
+    for (const transaction of transactions) {
+      const { txn, owner: own, atMs: begunAtMs } = transaction.invocation;
+      if (own !== owner || begunAtMs < atMs) continue;
+      for (const ofAttempt of verdicts.of(transaction)) {
+        if (
+          !isLost(transaction, ofAttempt) ||
+          taken.get(endpoint)?.has(`${txn} ${ofAttempt.attempt ?? ""}`) === true
+        )
+          continue;
+        findings.violation("webhook.untold", [txn], () => {
+          const tried = deliveries.filter((each) => each.endpoint === endpoint && names(each, txn)).length;
+          return `T1 of ${ofAttempt.attempt ?? "no epoch"} is lost, and ${endpoint} of ${owner} has taken none of ${String(tried)} deliveries about it`;
+        });
+      }
+    }
+  }
+}
+
+function names({ transactions }: Delivery, txn: string): boolean {
+  return transactions.some((each) => each.txn === txn);
+}
+
+/** Somebody was told so of this attempt by name, nobody finds it in the end, and no tracker says that it is there. */
+function isLost(transaction: Transaction, { attempt, levels }: AttemptVerdicts): boolean {
+  if (attempt === null || isPresent(transaction, attempt) === true) return false;
+  const words = levels.flatMap((spoken) => spoken.words);
+  const strongest = levels.at(-1)?.final;
+  return (
+    strongest?.has("durable") !== true &&
+    words.some((word) => word.by !== "webhook" && word.attempt !== null && isGone(word.verdict))
+  );
+}
+
+function isGone(verdict: string): boolean {
+  return verdict === "lost" || verdict === "broken";
+}
