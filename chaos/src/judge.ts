@@ -28,6 +28,8 @@ export interface Judgement {
   readonly ambiguous_by_kind: Readonly<Record<string, number>>;
   readonly reads: number;
   readonly words: number;
+  readonly deliveries: number;
+  readonly messages: number;
   readonly epochs: number;
   readonly failures: number;
   readonly weak: readonly string[];

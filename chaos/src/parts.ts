@@ -8,6 +8,13 @@ export interface Endpoint {
   readonly tracker: string;
 }
 
+/** A user of services that ask for keys. No other one may see its transactions. */
+export interface Owner {
+  readonly name: string;
+  /** With every right. */
+  readonly apiKey: string;
+}
+
 /** Of services that are not configured otherwise: no run is so long. */
 export const USUAL_RETENTION_MS = 86_400_000;
 
@@ -20,8 +27,8 @@ export interface Target {
   endpoints(from: string): Promise<readonly Endpoint[]>;
   /** How long the services keep receipts. */
   readonly retentionMs: number;
-  /** With which clients ask, if the services ask for one. */
-  readonly apiKey?: string;
+  /** Where services ask for keys. Clients are dealt out to them, and they have endpoints for webhooks on this machine. */
+  readonly owners?: readonly Owner[];
   /** As superuser on the application's database of a node, past all services. */
   query(node: string, sql: string): Promise<readonly Record<string, unknown>[]>;
 }

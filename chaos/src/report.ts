@@ -39,6 +39,9 @@ export function readable(seed: number, result: ChaosResult): string {
       `  judged by ${String(judgement.reads)} reads and ${String(judgement.words)} words about durability in ` +
         `${String(judgement.epochs)} epochs; ${String(judgement.ambiguous)} facts were ambiguous`,
     );
+    const { deliveries, messages } = judgement;
+    if (deliveries > 0)
+      lines.push(`  ${String(messages)} messages of webhooks came in ${String(deliveries)} deliveries`);
     for (const note of judgement.weak) lines.push(`  weak: ${note}`);
     for (const [rule, count] of Object.entries(judgement.violations_by_rule)) {
       lines.push(`  VIOLATED ${rule} (${String(count)})`);
@@ -64,6 +67,7 @@ export function machineReadable(seed: number, { judgement, faults, error }: Chao
     pending: judgement?.pending ?? null,
     violations: judgement?.violations ?? null,
     promises_broken: judgement?.promises_broken ?? null,
+    deliveries: judgement?.deliveries ?? null,
     ...(error !== null && { error }),
   });
 }

@@ -44,7 +44,7 @@ export interface ThreeRegionOptions extends NemesisOptions {
   readonly rules: Readonly<Record<string, LevelRule>>;
   /** Only these kinds; all when absent. */
   readonly only?: readonly string[];
-  readonly apiKey?: string;
+  readonly apiKey?: string | undefined;
 }
 
 export class ThreeRegionNemesis implements Nemesis {

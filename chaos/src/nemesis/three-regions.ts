@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { findFaketime } from "@highwater/dev-cluster";
 import { System } from "@highwater/dev-system";
-import { USUAL_RETENTION_MS } from "../parts.ts";
+import { type Owner, USUAL_RETENTION_MS } from "../parts.ts";
 import { type Rig } from "../system.ts";
 import { type LevelRule } from "./kept.ts";
 import { ThreeRegionNemesis } from "./nemesis.ts";
@@ -30,10 +30,19 @@ const FORGETS = {
   TRACKER_KEEP_DURABLE_MS: "20000",
 };
 
+/** Long enough for a receiver that is never well for more than seconds. */
+const WEBHOOK_ATTEMPTS = 100;
+
 const KEYS = {
   ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys" },
   HIGHWATER_INTERNAL_SECRET: randomBytes(32).toString("hex"),
+  TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
+  TRACKER_WEBHOOK_DELAYS_MS: Array(WEBHOOK_ATTEMPTS).fill("1000").join(","),
+  TRACKER_WEBHOOK_TIMEOUT_MS: "2000",
+  TRACKER_WEBHOOK_EXPIRE_S: "25",
 };
+
+const OWNERS = ["red", "blue"];
 
 const MUTATE = new URL("../mutants/mutate.ts", import.meta.url).href;
 
@@ -41,7 +50,7 @@ interface ThreeRegions {
   /** The deliberate bug that every service has. */
   readonly mutant?: string;
   readonly asksReplicas?: boolean;
-  /** Services authenticate their clients. */
+  /** Services authenticate their clients, who are two owners with endpoints for webhooks. */
   readonly hasKeys?: boolean;
   /** Services keep for seconds what they keep for a day or a week. */
   readonly forgets?: boolean;
@@ -67,8 +76,7 @@ export async function startThreeRegions(
     asksReplicas,
   });
   const { cluster, regions } = system;
-  const scopes = ["read", "write"];
-  const key = hasKeys && { apiKey: await system.createKey({ name: "chaos", owner: "chaos", scopes }) };
+  const owners = hasKeys ? await ownersOf(system) : undefined;
   return {
     system: {
       target: {
@@ -77,7 +85,7 @@ export async function startThreeRegions(
         endpoints: (from) => system.endpoints(from),
         retentionMs: forgets ? SHORT_RETENTION_MS : USUAL_RETENTION_MS,
         query: (node, sql) => cluster.query(node, sql),
-        ...key,
+        ...(owners !== undefined && { owners }),
       },
       levels: Object.keys(RULES),
       evidence: [join(cluster.dir, "services"), join(cluster.dir, "logs")],
@@ -86,10 +94,19 @@ export async function startThreeRegions(
     nemesis: (options) =>
       new ThreeRegionNemesis({
         ...options,
-        ...key,
+        apiKey: owners?.[0]?.apiKey,
         system,
         rules: RULES,
         ...(only !== undefined && { only }),
       }),
   };
+}
+
+async function ownersOf(system: System): Promise<Owner[]> {
+  const owners: Owner[] = [];
+  for (const name of OWNERS) {
+    const scopes = ["read", "write", "admin"];
+    owners.push({ name, apiKey: await system.createKey({ name, owner: name, scopes }) });
+  }
+  return owners;
 }

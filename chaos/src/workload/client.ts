@@ -53,8 +53,9 @@ export class Client {
   constructor(options: ClientOptions, onFailure: (error: unknown) => void) {
     this.#options = options;
     this.#onFailure = onFailure;
-    useApiKey(options.apiKey);
-    this.#journal = new Journal(options.dir, `client-${options.name}`);
+    const { owner } = options;
+    useApiKey(owner?.apiKey);
+    this.#journal = new Journal(options.dir, `client-${options.name}`, owner?.name);
     const promises = new Promises(this.#journal);
     const reruns = new Reruns(onFailure);
     const { retentionMs, endpoints } = options;
@@ -75,12 +76,14 @@ export class Client {
   }
 
   start(): void {
-    const { levels, trackers, listenTo } = this.#options;
+    const { levels, trackers, listenTo, listenAs } = this.#options;
     const { signal } = this.#all;
     const journal = this.#journal;
     this.#beside.push(this.#arrive());
     for (const tracker of listenTo)
-      this.#beside.push(listen({ journal, tracker, level: usualLevel(levels), levels, signal }));
+      this.#beside.push(
+        listen({ journal, tracker, level: usualLevel(levels), levels, signal, owners: listenAs }),
+      );
     const { recent, late } = this.#shared;
     this.#beside.push(late.run());
     const asker = { journal, recent, random: this.#random("asker"), levels, trackers };

@@ -16,6 +16,7 @@ export function trackersOf(target: WorkloadOptions["target"]): NamedTracker[] {
 /** What each process is told. The last of them is the one that dies: it is nobody's only listener. */
 export async function places(options: WorkloadOptions): Promise<ClientOptions[]> {
   const { target, seed, dir, levels, rate } = options;
+  const { owners = [] } = target;
   const [home = "", ...others] = target.regions;
   const regions = [home, ...others, home];
   const trackers = trackersOf(target);
@@ -28,7 +29,8 @@ export async function places(options: WorkloadOptions): Promise<ClientOptions[]>
         dir,
         levels,
         trackers,
-        apiKey: target.apiKey,
+        owner: owners[ordinal % owners.length],
+        listenAs: owners,
         retentionMs: target.retentionMs,
       },
       rate: rate / regions.length,

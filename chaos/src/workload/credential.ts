@@ -6,8 +6,8 @@ export function useApiKey(apiKey: string | undefined): void {
 }
 
 /** For clients of the SDK. */
-export const credential = (): { apiKey?: string } => (key === undefined ? {} : { apiKey: key });
+export const credential = (apiKey = key): { apiKey?: string } => (apiKey === undefined ? {} : { apiKey });
 
 /** For requests without it. */
-export const authorization = (): { authorization?: string } =>
-  key === undefined ? {} : { authorization: `Bearer ${key}` };
+export const authorization = (apiKey = key): { authorization?: string } =>
+  apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };

@@ -11,6 +11,7 @@ import { readRecorded } from "./recorded.ts";
 import { ACCOUNTS, BALANCE } from "./schema.ts";
 import { askFinalVerdicts, resolveUnknowns } from "./settle.ts";
 import { createTables } from "./setup.ts";
+import { Webhooks } from "./webhooks.ts";
 
 /** Resolves when the tables are there for good and the clients are at work. */
 export async function startWorkload(options: WorkloadOptions): Promise<Workload> {
@@ -18,32 +19,44 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
   const [home] = target.regions;
   const level = levels.at(-1);
   if (home === undefined || level === undefined) throw new Error("a run needs a region and a level");
-  useApiKey(target.apiKey);
-  const journal = new Journal(dir, "workload");
+  const [first] = target.owners ?? [];
+  useApiKey(first?.apiKey);
+  const journal = new Journal(dir, "workload", first?.name);
   journal.write({
     ...{ type: "scenario", format: 1, seed, levels, retentionMs: target.retentionMs },
     bank: { accounts: ACCOUNTS, balance: BALANCE },
   });
-  await createTables({ endpoints: await target.endpoints(home), level, journal });
+  const webhooks = target.owners === undefined ? null : await Webhooks.start(options, journal);
   const clients = new Clients(options, await places(options));
   try {
+    // Behind the endpoints: once the tables are safe, so are they.
+    await createTables({ endpoints: await target.endpoints(home), level, journal });
     await clients.start();
   } catch (error) {
     await clients.close();
+    await webhooks?.close();
     throw error;
   }
-  return new RunningWorkload(options, journal, clients);
+  return new RunningWorkload(options, { journal, clients, webhooks });
+}
+
+interface Parts {
+  readonly journal: Journal;
+  readonly clients: Clients;
+  readonly webhooks: Webhooks | null;
 }
 
 class RunningWorkload implements Workload {
   readonly #options: WorkloadOptions;
   readonly #journal: Journal;
   readonly #clients: Clients;
+  readonly #webhooks: Webhooks | null;
 
-  constructor(options: WorkloadOptions, journal: Journal, clients: Clients) {
+  constructor(options: WorkloadOptions, { journal, clients, webhooks }: Parts) {
     this.#options = options;
     this.#journal = journal;
     this.#clients = clients;
+    this.#webhooks = webhooks;
   }
 
   get progress(): Progress {
@@ -56,15 +69,20 @@ class RunningWorkload implements Workload {
 
   async settle(primary: string): Promise<FinalState> {
     const { target, dir, levels } = this.#options;
+    await this.#webhooks?.behave();
     await this.#clients.finish();
     const recorded = await readRecorded(dir);
     const trackers = trackersOf(target);
     const endpoints = await target.endpoints(target.regions[0] ?? "");
-    const settling = { journal: this.#journal, recorded, endpoints, trackers, levels };
+    const { owners = [] } = target;
+    const settling = { journal: this.#journal, recorded, endpoints, trackers, levels, owners };
     const found = await resolveUnknowns(settling);
     // A client that died may have noted a token before it could write down the answer.
     const tokens = new Map([...found, ...recorded.tokens.values()].map((note) => [note.txn, note]));
-    await askFinalVerdicts(settling, [...tokens.values()]);
+    const gone = await askFinalVerdicts(settling, [...tokens.values()]);
+    await this.#webhooks?.settle(
+      gone.map(({ txn, attempt }) => ({ txn, attempt, owner: recorded.invocations.get(txn)?.owner })),
+    );
     const heard = (await Promise.all(trackers.map((tracker) => epochsOf(tracker)))).flat();
     const epochs = new Map([...recorded.epochs, ...heard].map((epoch) => [epoch.id, epoch]));
     const final = await readFinalState(target, primary, [...epochs.values()]);
@@ -74,6 +92,7 @@ class RunningWorkload implements Workload {
 
   async close(): Promise<void> {
     await this.#clients.close();
+    await this.#webhooks?.close();
     this.#journal.close();
   }
 }

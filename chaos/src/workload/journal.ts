@@ -37,11 +37,13 @@ type Untimed<T> = Omit<T, "type" | "atMs">;
 export class Journal {
   readonly #history: number;
   readonly #notes: number;
+  readonly #owner: { readonly owner?: string };
   readonly #lost = new Set<TxnId>();
   readonly #counts = { invoked: 0, committed: 0, unknown: 0 };
 
-  /** Writes `NAME.jsonl` and `NAME.notes`. */
-  constructor(dir: string, name: string) {
+  /** Writes `NAME.jsonl` and `NAME.notes`. `owner`: whose transactions it records. */
+  constructor(dir: string, name: string, owner?: string) {
+    this.#owner = owner === undefined ? {} : { owner };
     this.#history = openSync(join(dir, `${name}.jsonl`), "a");
     this.#notes = openSync(join(dir, `${name}.notes`), "a");
   }
@@ -52,7 +54,7 @@ export class Journal {
 
   invoked(invocation: Untimed<Invocation>): void {
     this.#counts.invoked += 1;
-    this.#write({ type: "invocation", atMs: nowMs(), ...invocation });
+    this.#write({ type: "invocation", atMs: nowMs(), ...this.#owner, ...invocation });
   }
 
   answered(answer: Untimed<Answer>): void {

@@ -3,6 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type BrokenRange, type Level, type Told } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
+import { type Owner } from "../parts.ts";
 import { authorization } from "./credential.ts";
 import { type EpochNote, type Journal } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
@@ -20,6 +21,8 @@ export interface ListenerOptions {
   readonly level: Level;
   /** Those of the history. A level that services have for a while only is not judged. */
   readonly levels: readonly Level[];
+  /** A key hears of its own owner's transactions alone, so the tracker is listened to as each of them. */
+  readonly owners: readonly Owner[];
   readonly signal: AbortSignal;
 }
 
@@ -45,16 +48,17 @@ interface BrokenPromiseEvent {
 
 /** Until the signal aborts. */
 export async function listen(options: ListenerOptions): Promise<void> {
-  await Promise.all([hearEvents(options), lookAtEpochs(options)]);
+  const keys = options.owners.length === 0 ? [undefined] : options.owners.map(({ apiKey }) => apiKey);
+  await Promise.all([...keys.map((key) => hearEvents(options, key)), lookAtEpochs(options)]);
 }
 
-async function hearEvents(options: ListenerOptions): Promise<void> {
+async function hearEvents(options: ListenerOptions, key: string | undefined): Promise<void> {
   const { tracker, level, signal } = options;
   let last = "0.0";
   while (!signal.aborted) {
     const url = `${tracker.url}/v1/durability/events?durable=true&level=${encodeURIComponent(level)}&after=${last}`;
     try {
-      for await (const event of eventsOf(url, signal)) {
+      for await (const event of eventsOf(url, { key, signal })) {
         last = event.id ?? last;
         hear(event, options);
       }
@@ -80,14 +84,17 @@ function hear({ type, data }: Event, { journal, tracker, levels }: ListenerOptio
   }
 }
 
-async function* eventsOf(url: string, signal: AbortSignal): AsyncGenerator<Event> {
+async function* eventsOf(
+  url: string,
+  { key, signal }: { readonly key: string | undefined; readonly signal: AbortSignal },
+): AsyncGenerator<Event> {
   const silence = new AbortController();
   const timer = setTimeout(() => {
     silence.abort();
   }, SILENCE_MS);
   try {
     const response = await fetch(url, {
-      headers: { accept: "text/event-stream", ...authorization() },
+      headers: { accept: "text/event-stream", ...authorization(key) },
       signal: AbortSignal.any([signal, silence.signal]),
     });
     if (!response.ok || response.body === null) {

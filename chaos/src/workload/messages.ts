@@ -1,6 +1,6 @@
 // What the run and its client processes say to each other.
 import { type Level } from "@highwater/checker";
-import { type Endpoint, type Progress } from "../parts.ts";
+import { type Endpoint, type Owner, type Progress } from "../parts.ts";
 
 export interface NamedTracker {
   readonly name: string;
@@ -15,7 +15,8 @@ export interface ClientOptions {
   readonly dir: string;
   /** Weakest first. */
   readonly levels: readonly Level[];
-  readonly apiKey: string | undefined;
+  /** Whose transactions it runs. */
+  readonly owner: Owner | undefined;
   readonly retentionMs: number;
   /** Transactions a second of this process. */
   readonly rate: number;
@@ -25,6 +26,8 @@ export interface ClientOptions {
   readonly trackers: readonly NamedTracker[];
   /** Those of them whose events this process records. */
   readonly listenTo: readonly NamedTracker[];
+  /** As each of them. */
+  readonly listenAs: readonly Owner[];
 }
 
 /** `stop`: no new transactions. `finish`: wait for every promise, then end. */

@@ -1,5 +1,5 @@
 // What a client is going to do, chosen by its seed alone: the operations of each transaction and the manner of running it.
-import { type Level, type Operation } from "@highwater/checker";
+import { type Level, type Operation, type TxnId } from "@highwater/checker";
 import { ACCOUNTS } from "./schema.ts";
 import { type Random } from "./random.ts";
 
@@ -22,6 +22,11 @@ export function usualLevel(levels: readonly Level[]): Level {
   const strongest = levels.at(-1);
   if (strongest === undefined) throw new Error("there are no levels");
   return levels.includes("region") ? "region" : strongest;
+}
+
+/** Written beside a transaction, for filters of webhooks: it is dealt to one of sixteen shares by its id. */
+export function metadataOf(txn: TxnId): { readonly share: string } {
+  return { share: txn.slice(-1) };
 }
 
 export interface PlannerOptions {

@@ -6,8 +6,10 @@ import { createInterface } from "node:readline";
 import { type Answer, type Invocation, type Resolution, type TxnId } from "@highwater/checker";
 import { type EpochNote, type Note, type TokenNote } from "./journal.ts";
 
+type Asked = Pick<Invocation, "level" | "readOnly" | "owner">;
+
 export interface Recorded {
-  readonly invocations: ReadonlyMap<TxnId, Pick<Invocation, "level" | "readOnly">>;
+  readonly invocations: ReadonlyMap<TxnId, Asked>;
   readonly unanswered: readonly TxnId[];
   /** Their outcome is unknown still; each of them may have written. */
   readonly unresolved: readonly TxnId[];
@@ -19,7 +21,7 @@ export interface Recorded {
 const WANTED = /^\{"type":"(?:invocation|answer|resolution)"/;
 
 export async function readRecorded(dir: string): Promise<Recorded> {
-  const invocations = new Map<TxnId, Pick<Invocation, "level" | "readOnly">>();
+  const invocations = new Map<TxnId, Asked>();
   const answers = new Map<TxnId, Answer["outcome"]>();
   const resolved = new Set<TxnId>();
   const tokens = new Map<TxnId, TokenNote>();
@@ -31,8 +33,8 @@ export async function readRecorded(dir: string): Promise<Recorded> {
       if (!WANTED.test(line)) continue;
       const record = JSON.parse(line) as Invocation | Answer | Resolution;
       if (record.type === "invocation") {
-        const { level, readOnly } = record;
-        invocations.set(record.txn, { level, readOnly });
+        const { level, readOnly, owner } = record;
+        invocations.set(record.txn, { level, readOnly, ...(owner !== undefined && { owner }) });
       } else if (record.type === "answer") answers.set(record.txn, record.outcome);
       else resolved.add(record.txn);
     }

@@ -13,7 +13,7 @@ import {
 } from "@highwater/sdk";
 import { better, ofError, ofTransaction, type Outcome } from "./outcomes.ts";
 import { type Actor, type Shared } from "./parts.ts";
-import { type Plan, type Planner } from "./plan.ts";
+import { metadataOf, type Plan, type Planner } from "./plan.ts";
 import { type Random } from "./random.ts";
 import { statementsOf } from "./schema.ts";
 import { attemptOf } from "./tokens.ts";
@@ -90,7 +90,7 @@ export class SdkActor implements Actor {
     const ofSession = ownSession ? session : null;
     journal.invoked({
       ...{ client, session: ofSession, txn, rerunOf, ack, level, readOnly, isolation },
-      ...{ after: null, operations },
+      ...{ after: null, operations, metadata: metadataOf(txn) },
     });
     const send = this.#sender(plan, txn, ofSession !== null);
     const [one, other] = await Promise.all(plan.isDuplicated ? [send(), send()] : [send()]);
@@ -129,6 +129,7 @@ export class SdkActor implements Actor {
     const statements: StatementInput[] = statementsOf(plan.operations, txn);
     const options: TransactionOptions = {
       ...{ id: txn, ack: plan.ack, level: plan.level, isolation: "serializable", readOnly: plan.readOnly },
+      metadata: metadataOf(txn),
     };
     return async () => {
       try {

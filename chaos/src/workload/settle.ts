@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type Level, type TxnId } from "@highwater/checker";
 import { Highwater, HighwaterError } from "@highwater/sdk";
-import { type Endpoint } from "../parts.ts";
+import { type Endpoint, type Owner } from "../parts.ts";
 import { credential } from "./credential.ts";
 import { type Journal, type TokenNote } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
@@ -34,6 +34,15 @@ export interface SettleOptions {
   readonly endpoints: readonly Endpoint[];
   readonly trackers: readonly NamedTracker[];
   readonly levels: readonly Level[];
+  readonly owners: readonly Owner[];
+}
+
+type Key = string | undefined;
+
+/** Nobody else is told of a transaction than its owner. */
+function keyOf({ recorded, owners }: SettleOptions, txn: TxnId): Key {
+  const owner = recorded.invocations.get(txn)?.owner;
+  return owners.find(({ name }) => name === owner)?.apiKey;
 }
 
 /** Records a resolution for each unknown; the tokens that came with them. */
@@ -45,7 +54,10 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
     journal.answered({ txn, outcome, ...nothing, error: "client_gone" });
   }
   const tokens: TokenNote[] = [];
-  await using hw = new Highwater({ endpoints, ...credential() });
+  await using clients = new AsyncDisposableStack();
+  const byKey = new Map<Key, Highwater>();
+  for (const key of [undefined, ...options.owners.map(({ apiKey }) => apiKey)])
+    byKey.set(key, clients.use(new Highwater({ endpoints, ...credential(key) })));
   const untilMs = performance.now() + RESOLVE_LIMIT_MS;
   let open: Open[] = recorded.unresolved.map((txn) => ({ txn, unheardSinceMs: undefined }));
   // All in turns, and not one to its end after the other: that nobody has heard of them for a while is one while for all.
@@ -54,6 +66,8 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
     const unsettled: Open[] = [];
     const askSome = async (): Promise<void> => {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
+        const hw = byKey.get(keyOf(options, next.txn));
+        if (hw === undefined) throw new Error(`nobody can ask about ${next.txn}`);
         const settled = await ask(hw, next, { options, untilMs });
         if (settled === undefined) unsettled.push(next);
         else if (settled.token !== undefined)
@@ -112,10 +126,15 @@ async function ask(
 
 /**
  * Records the word of each tracker on each token at each level. Whoever is asked about a token for the first time judges it then,
- * and what one of them calls broken all call so a moment later: those on which they differ are asked about again.
+ * and what one of them calls broken all call so a moment later: those on which they differ are asked about again. Resolves with those
+ * of which somebody has said that they are gone.
  */
-export async function askFinalVerdicts(options: SettleOptions, tokens: readonly TokenNote[]): Promise<void> {
+export async function askFinalVerdicts(
+  options: SettleOptions,
+  tokens: readonly TokenNote[],
+): Promise<readonly TokenNote[]> {
   const { journal, trackers, levels } = options;
+  const gone = new Set<TokenNote>();
   const untilMs = performance.now() + VERDICTS_LIMIT_MS;
   let open = tokens;
   for (let round = 1; open.length > 0; round++) {
@@ -123,21 +142,24 @@ export async function askFinalVerdicts(options: SettleOptions, tokens: readonly 
     await Promise.all(
       trackers.map(async (tracker) => {
         for (const level of levels)
-          for (let at = 0; at < open.length; at += BATCH) {
-            const batch = open.slice(at, at + BATCH);
-            await askFinally(words, { tracker, level, untilMs, tokens: batch });
-          }
+          for (const [apiKey, own] of Map.groupBy(open, ({ txn }) => keyOf(options, txn)))
+            for (let at = 0; at < own.length; at += BATCH) {
+              const batch = own.slice(at, at + BATCH);
+              await askFinally(words, { tracker, level, untilMs, tokens: batch, apiKey });
+            }
       }),
     );
     const differing = round === ROUNDS_MAX ? new Set<TokenNote>() : words.differing;
     for (const { note, level, tracker, word } of words.all) {
       const { txn, attempt } = note;
       const by = differing.has(note) ? "asked" : "final";
+      if (word.verdict === "lost" || word.verdict === "broken") gone.add(note);
       journal.told({ txn, attempt, level, tracker: tracker.name, ...word, by });
     }
     open = [...differing];
     if (open.length > 0) await pause(ROUNDS_PAUSE_MS);
   }
+  return [...gone];
 }
 
 interface Spoken {
@@ -169,15 +191,19 @@ interface FinalQuestion {
   readonly level: Level;
   readonly tokens: readonly TokenNote[];
   readonly untilMs: number;
+  readonly apiKey: Key;
 }
 
 /** Asks again for what is pending until the time is over. */
-async function askFinally(words: Words, { tracker, level, tokens, untilMs }: FinalQuestion): Promise<void> {
+async function askFinally(
+  words: Words,
+  { tracker, level, tokens, untilMs, apiKey }: FinalQuestion,
+): Promise<void> {
   let open = tokens;
   while (open.length > 0) {
     const isLast = performance.now() > untilMs;
     const asked = { tokens: open.map(({ token }) => token), level, waitMs: isLast ? 0 : VERDICTS_WAIT_MS };
-    const answers = await askVerdicts(tracker.url, asked, { timeoutMs: VERDICTS_TIMEOUT_MS });
+    const answers = await askVerdicts(tracker.url, asked, { timeoutMs: VERDICTS_TIMEOUT_MS, apiKey });
     if (answers === undefined && isLast)
       throw new Error(`tracker ${tracker.name} does not say its final verdicts`);
     const waiting: TokenNote[] = [];

@@ -13,6 +13,13 @@ export interface Question {
   readonly waitMs: number;
 }
 
+export interface Asking {
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+  /** The key of the tokens' owner; default: that of this process. */
+  readonly apiKey?: string | undefined;
+}
+
 interface VerdictsAnswer {
   readonly verdicts: readonly {
     readonly verdict: Word["verdict"];
@@ -25,12 +32,12 @@ interface VerdictsAnswer {
 export async function askVerdicts(
   tracker: string,
   question: Question,
-  { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
+  { timeoutMs, signal, apiKey }: Asking,
 ): Promise<Word[] | undefined> {
   try {
     const response = await fetch(`${tracker}/v1/durability/verdicts`, {
       method: "POST",
-      headers: { "content-type": "application/json", ...authorization() },
+      headers: { "content-type": "application/json", ...authorization(apiKey) },
       body: JSON.stringify(question),
       signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal === undefined ? [] : [signal])]),
     });
