@@ -2,7 +2,7 @@
 // lost. Exit codes: 0 verified, 1 failed, 2 wrong environment, 4 not within the time.
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { parseTopology } from "@highwater/service";
+import { explainTls, parseTopology, readSettings, tlsAuthority, trustAuthority } from "@highwater/service";
 import pg from "pg";
 import { isRun, type Origin, tell } from "./failover-lines.ts";
 
@@ -19,6 +19,8 @@ interface Order {
   readonly url: string;
   readonly gateways: readonly string[];
   readonly waitMs: number;
+  /** That of the gateways' certificates, in PEM. */
+  readonly tlsAuthority: string | null;
 }
 
 interface Losses {
@@ -42,12 +44,18 @@ async function firstReady({ gateways, node }: Order): Promise<{ epoch: string } 
         if (response.ok && body.primary === node && body.epoch !== undefined) return { epoch: body.epoch };
         return `${url}: ${String(response.status)} ${body.detail ?? `the primary is ${body.primary ?? "not told"}`}`;
       } catch (cause) {
-        return `${url}: ${cause instanceof Error ? cause.message : String(cause)}`;
+        return `${url}: ${reasonOf(url, cause)}`;
       }
     }),
   );
   const ready = answers.find((answer) => typeof answer !== "string");
   return ready ?? answers.filter((answer) => typeof answer === "string").join("; ");
+}
+
+/** Of a request without an answer: `fetch` itself says no more than that it failed. */
+function reasonOf(url: string, cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  return cause.cause instanceof Error ? explainTls(url, cause.cause).message : cause.message;
 }
 
 const LOSSES = `
@@ -103,12 +111,14 @@ function readOrder(env: Readonly<Record<string, string | undefined>>): Order | s
   const gateways = (env["VERIFY_GATEWAYS"] ?? "").split(",").filter((url) => url !== "");
   if (gateways.length === 0 || !gateways.every((url) => URL.canParse(url)))
     return "VERIFY_GATEWAYS must be the base URLs of gateways, separated by commas";
+  const { values, faults } = readSettings({ tlsAuthority }, env, (path) => readFileSync(path, "utf8"));
+  if (faults[0] !== undefined) return faults[0];
   try {
     const text = env["HIGHWATER_TOPOLOGY"] ?? "";
     const json = text.startsWith("@") ? readFileSync(text.slice(1), "utf8") : text;
     const url = parseTopology(json).nodes.find(({ id }) => id === node)?.url;
     if (url === undefined) return "FAILOVER_NODE must be a node of the topology";
-    return { origin: { run, stage: "verify" }, node, url, gateways, waitMs: 1_000 * Number(wait) };
+    return { origin: { run, stage: "verify" }, node, url, gateways, waitMs: 1_000 * Number(wait), ...values };
   } catch (cause) {
     return `HIGHWATER_TOPOLOGY must be as the services have it: ${cause instanceof Error ? cause.message : String(cause)}`;
   }
@@ -120,6 +130,7 @@ async function main(env: Readonly<Record<string, string | undefined>>): Promise<
     console.error(order);
     return EXIT.wrongEnvironment;
   }
+  trustAuthority(order.tlsAuthority);
   const untilMs = performance.now() + order.waitMs;
   let ready = await firstReady(order);
   while (typeof ready === "string") {

@@ -1,11 +1,14 @@
 // Goal: the failover as its tasks do it (preview, fence, promotion, the operator's command, verification) ends with commits going
 // on and true verdicts, and the command is written for no other node, not before the fence, not on a replica, and not twice.
 // Method: three regions on real PostgreSQL, authority `operator`; commits that no replica has, and the loss of the primary's
-// region, which stands for the fence; the programs run as processes, as in their tasks. `pg_promote()` stands for RDS.
+// region, which stands for the fence; the programs run as processes, as in their tasks, and ask services over TLS. `pg_promote()`
+// stands for RDS.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { test } from "node:test";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { fileURLToPath } from "node:url";
+import { makeAuthority } from "@highwater/dev-process/certificate";
 import { System } from "@highwater/dev-system";
 import {
   assertTruth,
@@ -22,6 +25,8 @@ const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const RUN = "11111111-2222-4333-8444-555555555555";
 const LATE = 3;
 const LIMIT_MS = 120_000;
+const AUTHORITY = makeAuthority("the deployment of this test");
+const SHOWN = AUTHORITY.issue("127.0.0.1");
 
 interface Ran {
   readonly code: number;
@@ -48,8 +53,15 @@ const lineOf = ({ output }: Ran, word: string): string =>
   output.split("\n").find((line) => line.startsWith(`highwater-${word} `)) ?? "";
 
 test("a failover by the programs of its tasks", { timeout: 5 * LIMIT_MS }, async () => {
+  setDefaultCACertificates([...getCACertificates("default"), AUTHORITY.certificate]);
   await using system = await System.start({
-    env: { HIGHWATER_AUTHORITY: "operator", TRACKER_PUBLISH_PATIENCE_MS: "300" },
+    env: {
+      HIGHWATER_AUTHORITY: "operator",
+      HIGHWATER_TLS_CERTIFICATE: SHOWN.certificate,
+      HIGHWATER_TLS_KEY: SHOWN.key,
+      HIGHWATER_TLS_CA: AUTHORITY.certificate,
+      TRACKER_PUBLISH_PATIENCE_MS: "300",
+    },
   });
   const { cluster } = system;
   await createTable(system, EAST);
@@ -67,6 +79,7 @@ test("a failover by the programs of its tasks", { timeout: 5 * LIMIT_MS }, async
   const endpoints = await system.endpoints(WEST);
   const shared = {
     HIGHWATER_AUTHORITY: "operator",
+    HIGHWATER_TLS_CA: AUTHORITY.certificate,
     HIGHWATER_TOPOLOGY: `@${system.topologyFile(WEST)}`,
     HIGHWATER_TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
     FAILOVER_RUN: RUN,
@@ -140,6 +153,10 @@ test("a failover by the programs of its tasks", { timeout: 5 * LIMIT_MS }, async
   const done = await authorize();
   assert.equal(done.code, 0, done.output);
   assert.match(lineOf(done, "summary"), /command [0-9a-f-]+ for us-west is written/);
+  const stranger = { HIGHWATER_TLS_CA: makeAuthority("another deployment").certificate };
+  const refused = await run("failover-verify", { ...shared, ...stranger, VERIFY_WAIT_S: "0" });
+  assert.equal(refused.code, 4, refused.output);
+  assert.match(refused.output, /is not signed by an authority that is trusted here.*HIGHWATER_TLS_CA/);
   const verified = await run("failover-verify", shared);
   assert.equal(verified.code, 0, verified.output);
   assert.match(

@@ -140,6 +140,7 @@ export {
   serverCertificate,
   tlsAuthority,
   tlsFaults,
+  trustAuthority,
 } from "./settings/tls.ts";
 export { TopologyFile, topologyPath, type TopologyWatcher } from "./topology-file.ts";
 export {

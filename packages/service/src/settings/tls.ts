@@ -1,6 +1,7 @@
 // TLS between the services of a deployment: the certificate that a service shows, and the authority that its clients check it by.
 // Read once, at the start: a renewed certificate counts after a restart.
 import { createPrivateKey, X509Certificate } from "node:crypto";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { hostOf, isLoopback, readText } from "./readers.ts";
 import { Faults, type ReadFile, type Setting } from "./setting.ts";
 
@@ -49,6 +50,11 @@ export const tlsAuthority: Setting<string | null> = pem(
   "one or more certificates",
   certificatesOf,
 );
+
+/** For a program that asks services by `fetch`, which takes no authority of its own. From then on it counts for the whole process. */
+export function trustAuthority(authority: string | null): void {
+  if (authority !== null) setDefaultCACertificates([...getCACertificates("default"), authority]);
+}
 
 interface ListenerTls {
   readonly tlsCertificate: string | null;

@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 // The command `failover-candidate`: environment, standard streams and exit codes; nothing else.
 import { readFileSync } from "node:fs";
-import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { HighwaterError } from "@highwater/protocol";
 import {
   internalCredential,
@@ -10,6 +9,7 @@ import {
   secret,
   tlsAuthority,
   topology,
+  trustAuthority,
   urls,
 } from "@highwater/service";
 import { POSTGRES_DEFAULTS, PostgresStore, readAuthority } from "@highwater/store";
@@ -48,9 +48,7 @@ async function main(): Promise<number> {
   const authority = readAuthority(process.env);
   const wrong = [...faults, ...authority.faults];
   if (wrong.length > 0) fail(wrong, EXIT_BAD_INPUT);
-  // `fetch` takes no authority of its own.
-  if (values.tlsAuthority !== null)
-    setDefaultCACertificates([...getCACertificates("default"), values.tlsAuthority]);
+  trustAuthority(values.tlsAuthority);
   const store = new PostgresStore({
     ...POSTGRES_DEFAULTS,
     nodes: values.topology.nodes,
