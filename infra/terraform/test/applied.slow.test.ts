@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
+import { makeAuthority } from "@highwater/dev-process/certificate";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { readSource } from "../../envoy/src/index.ts";
 import { loadConfig as loadTrackerConfig } from "../../../services/durability-tracker/src/config.ts";
@@ -14,10 +15,15 @@ import { layOverrides, type StandIn, whyNoStandIn } from "./stand-in.ts";
 import { type Ran, whyNotFull } from "./tools.ts";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
+const AUTHORITY = makeAuthority("the deployment");
+const SHOWN = AUTHORITY.issue("*.us-east-1.highwater.internal");
 /** By variable, where any text will not do. */
 const VALUES: Readonly<Record<string, string>> = {
   GATEWAY_ROLE_PASSWORDS: "{}",
   HIGHWATER_DEPLOYMENT_KEYS: TEST_DEPLOYMENT.HIGHWATER_DEPLOYMENT_KEYS,
+  HIGHWATER_TLS_CA: AUTHORITY.certificate,
+  HIGHWATER_TLS_CERTIFICATE: SHOWN.certificate,
+  HIGHWATER_TLS_KEY: SHOWN.key,
 };
 
 interface Outputs {

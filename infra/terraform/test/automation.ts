@@ -56,7 +56,7 @@ export async function renderDocument(
       "us-east": { region: "us-east-1", network_acl_id: "acl-1", subnet_ids: ["subnet-1", "subnet-2"] },
       "eu-west": { region: "eu-west-1", network_acl_id: "acl-2", subnet_ids: ["subnet-7", "subnet-8"] },
     },
-    gateway_urls: ["http://gateway-1.us-west.highwater.internal:4600"],
+    gateway_urls: ["https://gateway-1.us-west.highwater.internal:4600"],
     approval: {
       topic_arn: "arn:aws:sns:us-west-2:111122223333:highwater-us-west-failover-approval",
       approvers: ["arn:aws:iam::111122223333:role/operators"],

@@ -2,10 +2,14 @@
 // the modules) is started on this machine, task by task, with what `deployed/substitutions.ts` lists in place of AWS and with
 // nothing else changed; then the documented steps of an operator: roles, keys, load, and the loss of the primary's region.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
 import { BlockList } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { promisify } from "node:util";
 import { whyNoEnvoy } from "@highwater/dev-envoy";
 import { eventually } from "@highwater/dev-process";
 import type { CandidateReport } from "@highwater/durability-tracker/failover";
@@ -18,10 +22,10 @@ import { type Claim, Recorder } from "../../../examples/ad-exchange/src/recorder
 import { findK6, whyNoK6 } from "../../../loadtests/k6/find.ts";
 import { runScript, TABLES, unfinished } from "../../../loadtests/k6/script.ts";
 import { compareTold, type Comparison, type Told } from "../../../loadtests/k6/told.ts";
-import { Deployment } from "./deployed/deployment.ts";
+import { Deployment, type SecretValues } from "./deployed/deployment.ts";
 import { substitutionsTable } from "./deployed/substitutions.ts";
 import { readSnapshot, type Rendered, type RenderedTask, type Rules } from "./rendered.ts";
-import { ROOT } from "./tools.ts";
+import { onPath, ROOT } from "./tools.ts";
 
 const APP_ROLE = "app_exchange";
 const SECRETS = {
@@ -48,8 +52,11 @@ const LOG_LINES = 20;
 /** Besides those that are kept. */
 const RIGHT = { missing: 0, returned: 0, unheard: 0 };
 
-const why =
-  process.platform === "linux" ? whyNoEnvoy() : "needs Linux: every task has a loopback address of its own";
+function whyNot(): string | false {
+  if (process.platform !== "linux") return "needs Linux: every task has a loopback address of its own";
+  const missing = ["openssl", "jq"].find((program) => onPath(program) === null);
+  return missing === undefined ? whyNoEnvoy() : `needs ${missing}, with which the certificates are made`;
+}
 
 describe("what Terraform would deploy", () => {
   const rendered = readSnapshot();
@@ -62,24 +69,31 @@ describe("what Terraform would deploy", () => {
     assert.ok(readFileSync(join(ROOT, "../../docs/deploy-aws.md"), "utf8").includes(substitutionsTable()));
   });
 
-  describe("on one machine", { skip: why, timeout: WHOLE_LIMIT_MS }, () => {
+  describe("on one machine", { skip: whyNot(), timeout: WHOLE_LIMIT_MS }, () => {
     let system: Deployment;
     let client: Highwater | undefined;
     let apiKey: string;
     /** What k6 was told, by transaction. */
     let told: readonly Told[] = [];
+    /** What the services read at their start. */
+    const secrets: { -readonly [name in keyof SecretValues]: SecretValues[name] } = { ...SECRETS, tls: {} };
+    /** Where the authority is. */
+    let folder: string;
     before(async () => {
-      system = await Deployment.prepare(rendered, SECRETS);
+      folder = await mkdtemp(join(tmpdir(), "hw-authority-"));
+      secrets.tls = await makeCertificate(folder, rendered);
+      system = await Deployment.prepare(rendered, secrets);
     });
     after(async () => {
       await client?.close();
       await (system as Deployment | undefined)?.[Symbol.asyncDispose]();
+      await rm(folder, { recursive: true, force: true });
     });
 
     const connected = (): Highwater => client ?? assert.fail("there is no key");
 
     const readiness = async (): Promise<number[]> =>
-      Promise.all(system.services().map(async (task) => (await ask(task.url("/readyz"))).status));
+      Promise.all(system.services().map(async (task) => (await task.ask("/readyz")).status));
 
     it("starts every task as it is defined, and nobody is ready before the roles are there", async (context) => {
       context.diagnostic(`in place of AWS:\n${substitutionsTable()}`);
@@ -89,7 +103,7 @@ describe("what Terraform would deploy", () => {
       for (const task of system.services())
         await eventually(
           () => `an answer of ${task.lastWords()}`,
-          async () => (await ask(task.url("/healthz"))).status === 200,
+          async () => (await task.ask("/healthz")).status === 200,
           LIMIT_MS,
         );
       const checks = await Promise.all(
@@ -108,7 +122,7 @@ describe("what Terraform would deploy", () => {
       for (const task of system.services())
         await eventually(
           () => `ready: ${task.lastWords()}`,
-          async () => (await ask(task.url("/readyz"))).status === 200,
+          async () => (await task.ask("/readyz")).status === 200,
           LIMIT_MS,
         );
       for (const region of system.regions)
@@ -150,6 +164,40 @@ describe("what Terraform would deploy", () => {
       await open.query(sql`INSERT INTO note VALUES ('interactive')`);
       await open.commit();
       await open.durable({ timeout: LIMIT_MS });
+    });
+
+    it("sends nothing between its services unencrypted", () => {
+      for (const task of system.services()) {
+        assert.match(task.log(), /"event":"listening".*"hasTls":true/, task.name);
+        assert.doesNotMatch(task.log(), /traffic_unencrypted|certificate|does not speak TLS/i, task.name);
+      }
+      assert.deepEqual(
+        Object.values(rendered.regions).map(({ protocol }) => protocol),
+        system.regions.map(() => "HTTPS"),
+      );
+    });
+
+    it("goes on while its services start anew with a renewed certificate, one after the other", async () => {
+      secrets.tls = await makeCertificate(folder, rendered);
+      for (const kind of ["tracker", "gateway"] as const) {
+        const task = system.slot(system.databases.home, kind);
+        const { certificate } = await task.ask("/healthz");
+        assert.equal(await task.stop(), 0);
+        await task.start();
+        const ready = await eventually(
+          () => `ready again: ${task.lastWords()}`,
+          async () => {
+            const answer = await task.ask("/readyz");
+            return answer.status === 200 && answer;
+          },
+          LIMIT_MS,
+        );
+        assert.notEqual(ready.certificate, certificate);
+        const transaction = await connected().transaction([
+          sql`INSERT INTO note VALUES (${`renewed ${kind}`})`,
+        ]);
+        await transaction.durable({ timeout: LIMIT_MS });
+      }
     });
 
     it("carries the smoke load, from outside", { skip: whyNoK6() ?? false }, async (context) => {
@@ -211,7 +259,7 @@ describe("what Terraform would deploy", () => {
       for (const task of survivors.flatMap((region) => system.services(region)))
         await eventually(
           () => `ready again: ${task.lastWords()}`,
-          async () => (await ask(task.url("/readyz"))).status === 200,
+          async () => (await task.ask("/readyz")).status === 200,
           LIMIT_MS,
         );
       await client.transaction([sql`INSERT INTO note VALUES ('after')`], { timeout: LIMIT_MS });
@@ -263,10 +311,11 @@ function addressOf(service: string): string {
   return `${slot}.${region}.`;
 }
 
-async function ask(url: string): Promise<{ readonly status: number }> {
-  const answer = await fetch(url).catch(() => null);
-  await answer?.arrayBuffer();
-  return { status: answer?.status ?? 0 };
+/** As an operator makes it, for the services of all regions. */
+async function makeCertificate(folder: string, { regions }: Rendered): Promise<SecretValues["tls"]> {
+  const script = join(ROOT, "service-certificate.sh");
+  const { stdout } = await promisify(execFile)(script, [folder, ...Object.keys(regions)]);
+  return JSON.parse(stdout) as SecretValues["tls"];
 }
 
 async function createKey(system: Deployment, name: string, scopes: string): Promise<string> {

@@ -41,6 +41,7 @@ const OF_THE_SCRAPE = ["job", "instance", "le"];
 
 interface Scrape {
   readonly job_name: string;
+  readonly scheme: string;
   readonly static_configs: readonly {
     readonly targets: readonly string[];
     readonly labels: Readonly<Record<string, string>>;
@@ -85,11 +86,12 @@ describe("the collectors' configuration that terraform renders", { skip: whyNoTe
     );
   });
 
-  it("scrapes each slot at its own port, and names it", () => {
+  it("scrapes each slot at its own port over TLS, and names it", () => {
     assert.deepEqual(
-      scrapes.map(({ slot, static_configs }) => [slot, static_configs]),
+      scrapes.map(({ slot, scheme, static_configs }) => [slot, scheme, static_configs]),
       Object.entries(SLOTS).map(([slot, { port }]) => [
         slot,
+        "https",
         [{ targets: [`127.0.0.1:${String(port)}`], labels: { instance: slot } }],
       ]),
     );

@@ -58,7 +58,9 @@ export interface RenderedRegion {
   readonly database: RenderedDatabase;
   /** By service; what no service starts, as the set-up's, by what its family adds to the cluster's name. */
   readonly tasks: Readonly<Record<string, RenderedTask>>;
-  /** Of the load balancer, by port. */
+  /** By which the load balancer passes requests on to an edge. */
+  readonly protocol: string;
+  /** What the load balancer asks an edge, by port. */
   readonly health: { readonly port: number; readonly path: string; readonly matcher: string };
 }
 
@@ -177,7 +179,8 @@ function regionOf({ service, edge, store, network, setUpGroups }: Parts): [strin
     ];
   });
   const region = namespace.split(".")[0] ?? "";
-  const [check] = only(ofType(service, "aws_lb_target_group")).values["health_check"] as readonly {
+  const { values: targets } = only(ofType(service, "aws_lb_target_group"));
+  const [check] = targets["health_check"] as readonly {
     readonly port: string;
     readonly path: string;
     readonly matcher: string;
@@ -188,6 +191,7 @@ function regionOf({ service, edge, store, network, setUpGroups }: Parts): [strin
       subnets: { service: subnetsOf(network, "service"), data: subnetsOf(network, "data") },
       database: databaseOf(store, rules),
       tasks: Object.fromEntries(tasks.sort(([a], [b]) => (a < b ? -1 : 1))),
+      protocol: text(targets["protocol"]),
       health: { port: Number(check?.port), path: text(check?.path), matcher: text(check?.matcher) },
     },
   ];

@@ -75,7 +75,7 @@ module "service_europe" {
   load_balancer_security_group_id = module.edge_europe.security_group_id
   internet_egress                 = var.internet_egress
   images                          = local.images["eu-west-1"]
-  secret_arns                     = { service = module.secrets.arns["eu-west-1"].service, deployment = module.secrets.arns["eu-west-1"].deployment, gateways = module.secrets.arns["eu-west-1"].gateways }
+  secret_arns                     = { service = module.secrets.arns["eu-west-1"].service, deployment = module.secrets.arns["eu-west-1"].deployment, gateways = module.secrets.arns["eu-west-1"].gateways, tls = module.secrets.arns["eu-west-1"].tls }
   kms_key_arn                     = module.key_europe.arn
   exposure_level                  = var.exposure_level
   environment                     = var.environment
@@ -146,7 +146,7 @@ module "failover_europe" {
   security_group_id = module.service_europe.security_group_ids.slots
   cluster_name      = module.service_europe.cluster_name
   image             = local.images["eu-west-1"].service
-  secret_arn        = module.secrets.arns["eu-west-1"].service
+  secret_arns       = { service = module.secrets.arns["eu-west-1"].service, tls = module.secrets.arns["eu-west-1"].tls }
   kms_key_arn       = module.key_europe.arn
   approval          = var.failover_approval
 }

@@ -93,7 +93,7 @@ module "service_east" {
   load_balancer_security_group_id = module.edge_east.security_group_id
   internet_egress                 = var.internet_egress
   images                          = local.images["us-east-1"]
-  secret_arns                     = { service = module.secrets.arns["home"].service, deployment = module.secrets.arns["home"].deployment, gateways = module.secrets.arns["home"].gateways }
+  secret_arns                     = { service = module.secrets.arns["home"].service, deployment = module.secrets.arns["home"].deployment, gateways = module.secrets.arns["home"].gateways, tls = module.secrets.arns["home"].tls }
   kms_key_arn                     = module.key_east.arn
   exposure_level                  = var.exposure_level
   environment                     = var.environment
@@ -168,7 +168,7 @@ module "failover_east" {
   security_group_id = module.service_east.security_group_ids.slots
   cluster_name      = module.service_east.cluster_name
   image             = local.images["us-east-1"].service
-  secret_arn        = module.secrets.arns["home"].service
+  secret_arns       = { service = module.secrets.arns["home"].service, tls = module.secrets.arns["home"].tls }
   kms_key_arn       = module.key_east.arn
   approval          = var.failover_approval
 }

@@ -92,7 +92,7 @@ module "service_west" {
   load_balancer_security_group_id = module.edge_west.security_group_id
   internet_egress                 = var.internet_egress
   images                          = local.images["us-west-2"]
-  secret_arns                     = { service = module.secrets.arns["us-west-2"].service, deployment = module.secrets.arns["us-west-2"].deployment, gateways = module.secrets.arns["us-west-2"].gateways }
+  secret_arns                     = { service = module.secrets.arns["us-west-2"].service, deployment = module.secrets.arns["us-west-2"].deployment, gateways = module.secrets.arns["us-west-2"].gateways, tls = module.secrets.arns["us-west-2"].tls }
   kms_key_arn                     = module.key_west.arn
   exposure_level                  = var.exposure_level
   environment                     = var.environment
@@ -155,7 +155,7 @@ module "failover_west" {
   security_group_id = module.service_west.security_group_ids.slots
   cluster_name      = module.service_west.cluster_name
   image             = local.images["us-west-2"].service
-  secret_arn        = module.secrets.arns["us-west-2"].service
+  secret_arns       = { service = module.secrets.arns["us-west-2"].service, tls = module.secrets.arns["us-west-2"].tls }
   kms_key_arn       = module.key_west.arn
   approval          = var.failover_approval
 }

@@ -26,6 +26,9 @@ locals {
               # Alerts select jobs by these names (JOBS in dashboards/src/config.ts).
               job_name        = "highwater-${slot.kind}"
               scrape_interval = "${var.scrape_interval_s}s"
+              scheme          = "https"
+              # It asks its own task on loopback, for which no certificate is.
+              tls_config = { insecure_skip_verify = true }
               static_configs = [{
                 targets = ["127.0.0.1:${slot.port}"]
                 # Every task's address is the same from inside. No other label: `region` would hide the nodes' own, and which region

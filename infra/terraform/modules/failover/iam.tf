@@ -152,7 +152,7 @@ data "aws_iam_policy_document" "start" {
   statement {
     sid       = "Secret"
     actions   = ["secretsmanager:GetSecretValue"]
-    resources = [var.secret_arn]
+    resources = values(var.secret_arns)
   }
 
   statement {

@@ -43,9 +43,14 @@ resource "aws_ecs_task_definition" "this" {
       { name = "HIGHWATER_TRACKERS", value = join(",", var.slots.tracker_urls) },
       { name = "NODE_EXTRA_CA_CERTS", value = "/etc/highwater/rds-authorities.pem" },
     ]
-    # The services' role of the database, which owns Highwater's tables, and what trackers know services by.
+    # The services' role of the database, which owns Highwater's tables; what trackers know services by; and the authority of the
+    # certificates that trackers and gateways show.
     secrets = [
-      for name in ["HIGHWATER_INTERNAL_SECRET", "PGPASSWORD"] : { name = name, valueFrom = "${var.secret_arn}:${name}::" }
+      for name, arn in {
+        HIGHWATER_INTERNAL_SECRET = var.secret_arns.service
+        HIGHWATER_TLS_CA          = var.secret_arns.tls
+        PGPASSWORD                = var.secret_arns.service
+      } : { name = name, valueFrom = "${arn}:${name}::" }
     ]
     logConfiguration = {
       logDriver = "awslogs"
@@ -89,7 +94,7 @@ module "document" {
   }
   database     = var.database
   fences       = var.fences
-  gateway_urls = [for slot in var.slots.gateways : "http://${slot.address}:${slot.port}" if slot.burst == 0]
+  gateway_urls = [for slot in var.slots.gateways : "https://${slot.address}:${slot.port}" if slot.burst == 0]
   approval = {
     topic_arn = aws_sns_topic.approval.arn
     approvers = sort(var.approval.approvers)

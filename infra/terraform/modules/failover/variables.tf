@@ -138,18 +138,18 @@ variable "architecture" {
   }
 }
 
-variable "secret_arn" {
-  description = "This region's copy of the secret `service`, from `secrets`."
-  type        = string
+variable "secret_arns" {
+  description = "ARNs of this region's copies of the secrets, from `secrets`: `service` and `tls`."
+  type        = object({ service = string, tls = string })
 
   validation {
-    condition     = can(regex("^arn:[^:]+:secretsmanager:${var.region}:", var.secret_arn))
-    error_message = "Must be the ARN of a secret of this region: the others' may be lost."
+    condition     = alltrue([for arn in values(var.secret_arns) : can(regex("^arn:[^:]+:secretsmanager:${var.region}:", arn))])
+    error_message = "Each must be the ARN of a secret of this region: the others' may be lost."
   }
 }
 
 variable "kms_key_arn" {
-  description = "Key of this region, for the secret, the log and the topic."
+  description = "Key of this region, for the secrets, the log and the topic."
   type        = string
 
   validation {

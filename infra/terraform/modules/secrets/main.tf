@@ -1,4 +1,4 @@
-# The secrets of a system, made in one region and copied to all. Four, by who may read and write them: tasks never need the master's.
+# The secrets of a system, made in one region and copied to all. Five, by who may read and write them: tasks never need the master's.
 
 locals {
   secrets = {
@@ -6,6 +6,9 @@ locals {
     service    = "What gateways and trackers share: PGPASSWORD, HIGHWATER_INTERNAL_SECRET"
     gateways   = "GATEWAY_ROLE_PASSWORDS: passwords of the login roles of API keys, by role, as JSON"
     deployment = "HIGHWATER_DEPLOYMENT_KEYS: schedule of the keys that sign tokens and tag receipts, as JSON"
+    # Operators write it before anything else is applied, and again when they renew the certificate (service-certificate.sh). It has
+    # no version here: Terraform cannot make a private key without keeping it in its state.
+    tls = "TLS between services: HIGHWATER_TLS_CERTIFICATE, HIGHWATER_TLS_KEY, HIGHWATER_TLS_CA"
   }
 }
 

@@ -1,5 +1,5 @@
 output "arns" {
-  description = "By region (`home` is the one where they are made) and secret (`master`, `service`, `gateways`, `deployment`), the ARN. It is known once the values are written, so that no task is started before."
+  description = "By region (`home` is the one where they are made) and secret (`master`, `service`, `gateways`, `deployment`, `tls`), the ARN. It is known once Terraform has written its values, so that no task is started before. Operators write `tls` themselves."
   value = merge(
     { home = { for name, secret in aws_secretsmanager_secret.this : name => secret.arn } },
     {

@@ -3,13 +3,25 @@
 
 locals {
   edge_folder = "/etc/highwater-edge"
+  # By name, the variable that a file of the folder is made from.
+  edge_files = {
+    "authority.pem" = "HIGHWATER_TLS_CA"
+    "source.json"   = "EDGE_SOURCE"
+    "tls.crt"       = "HIGHWATER_TLS_CERTIFICATE"
+    "tls.key"       = "HIGHWATER_TLS_KEY"
+  }
   edge_source = {
-    region      = var.region
-    listen      = { address = "0.0.0.0", port = local.edge_port }
-    operators   = { address = "0.0.0.0", port = local.operators_port }
-    directory   = local.edge_folder
-    adminSocket = "${local.edge_folder}/admin.sock"
-    regions     = var.slots.edge_regions
+    region = var.region
+    listen = {
+      address = "0.0.0.0"
+      port    = local.edge_port
+      tls     = { certificate = "${local.edge_folder}/tls.crt", key = "${local.edge_folder}/tls.key" }
+    }
+    operators        = { address = "0.0.0.0", port = local.operators_port }
+    directory        = local.edge_folder
+    adminSocket      = "${local.edge_folder}/admin.sock"
+    serviceAuthority = "${local.edge_folder}/authority.pem"
+    regions          = var.slots.edge_regions
     # The load balancer alone says whom it speaks for.
     trustedProxies = 1
     limits = {
@@ -43,10 +55,14 @@ resource "aws_ecs_task_definition" "edge" {
       image     = var.images.service
       essential = false
       user      = "1000"
-      command = [
-        "sh", "-c", "printf %s \"$EDGE_SOURCE\" > ${local.edge_folder}/source.json && exec node infra/envoy/src/cli.ts ${local.edge_folder}/source.json",
-      ]
+      # Only the folder's user may read the files: one is a private key.
+      command = ["sh", "-c", join(" && ", concat(
+        ["umask 077"],
+        [for file, variable in local.edge_files : format("printf %%s \"$%s\" > %s/%s", variable, local.edge_folder, file)],
+        ["exec node infra/envoy/src/cli.ts ${local.edge_folder}/source.json"],
+      ))]
       environment      = [{ name = "EDGE_SOURCE", value = jsonencode(local.edge_source) }]
+      secrets          = [for name, value in local.tls_secrets : { name = name, valueFrom = value }]
       mountPoints      = [{ sourceVolume = "configuration", containerPath = local.edge_folder, readOnly = false }]
       logConfiguration = local.logging.edge
     }),
@@ -108,12 +124,12 @@ resource "aws_ecs_service" "edge" {
 
 # The load balancer in front is `edge`'s; the group is here, because ECS keeps its members.
 resource "aws_lb_target_group" "edge" {
-  # checkov:skip=CKV_AWS_378:TLS of clients ends at the load balancer. From there it is one hop within private subnets of the VPC.
   name        = substr(var.name, 0, 32)
   vpc_id      = var.network.vpc_id
   target_type = "ip"
-  protocol    = "HTTP"
-  port        = local.edge_port
+  # The load balancer encrypts. It checks no certificate of a target.
+  protocol = "HTTPS"
+  port     = local.edge_port
   # A request that waits for durability may take minutes; a stream is resumed elsewhere.
   deregistration_delay = 60
 

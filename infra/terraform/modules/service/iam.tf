@@ -19,9 +19,9 @@ locals {
   ])
   readable = merge(
     {
-      gateway = [var.secret_arns.service, var.secret_arns.deployment, var.secret_arns.gateways]
-      tracker = [var.secret_arns.service, var.secret_arns.deployment]
-      edge    = []
+      gateway = [var.secret_arns.service, var.secret_arns.deployment, var.secret_arns.gateways, var.secret_arns.tls]
+      tracker = [var.secret_arns.service, var.secret_arns.deployment, var.secret_arns.tls]
+      edge    = [var.secret_arns.tls]
     },
     var.setup == null ? {} : { setup = [var.secret_arns.service, var.secret_arns.gateways, var.setup.master_secret_arn] },
   )

@@ -45,7 +45,12 @@ locals {
   shared_secrets = merge(
     { for name in ["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET"] : name => "${var.secret_arns.service}:${name}::" },
     { HIGHWATER_DEPLOYMENT_KEYS = var.secret_arns.deployment },
+    local.tls_secrets,
   )
+  # What services and edges show, and what they check each other by.
+  tls_secrets = {
+    for part in ["CERTIFICATE", "KEY", "CA"] : "HIGHWATER_TLS_${part}" => "${var.secret_arns.tls}:HIGHWATER_TLS_${part}::"
+  }
   secrets = {
     gateway = merge(local.shared_secrets, { GATEWAY_ROLE_PASSWORDS = var.secret_arns.gateways })
     tracker = local.shared_secrets
@@ -59,10 +64,11 @@ locals {
   }
 
   # The process runs. Not /readyz: it says whether there is a primary, and no restart of a task would bring one back. The edge
-  # asks that, and sends requests elsewhere.
+  # asks that, and sends requests elsewhere. The certificate is for others to check: an expired one must not end a tracker, whose
+  # ledger would end with it.
   health = {
     for name, slot in local.slots : name => {
-      command     = ["CMD", "node", "-e", "fetch('http://127.0.0.1:${slot.port}/healthz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+      command     = ["CMD", "node", "-e", "require('node:https').get({ host: '127.0.0.1', port: ${slot.port}, path: '/healthz', rejectUnauthorized: false }, ({ statusCode }) => process.exit(statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
       interval    = 10
       timeout     = 5
       retries     = 3

@@ -171,8 +171,8 @@ variable "deployment" {
 }
 
 variable "secret_arns" {
-  description = "ARNs of this region's copies of the secrets, from `secrets`: `service`, `deployment` and `gateways`."
-  type        = object({ service = string, deployment = string, gateways = string })
+  description = "ARNs of this region's copies of the secrets, from `secrets`: `service`, `deployment`, `gateways` and `tls`."
+  type        = object({ service = string, deployment = string, gateways = string, tls = string })
 
   validation {
     condition     = alltrue([for arn in values(var.secret_arns) : can(regex("^arn:[^:]+:secretsmanager:${var.region}:", arn))])
@@ -265,7 +265,7 @@ variable "environment" {
         "GATEWAY_NAME", "GATEWAY_REGION", "GATEWAY_HOST", "GATEWAY_PORT", "GATEWAY_TRACKERS", "GATEWAY_AUTH", "GATEWAY_ADDRESS_HEADER", "GATEWAY_POOL_SIZE", "GATEWAY_ROLE_POOL_SIZE",
         "GATEWAY_EXPOSURE_LEVEL", "GATEWAY_EXPOSURE_GATEWAYS", "GATEWAY_ROLE_PASSWORDS",
         "TRACKER_NAME", "TRACKER_REGION", "TRACKER_HOST", "TRACKER_PORT", "TRACKER_LEDGER", "TRACKER_AUTH", "TRACKER_ADDRESS_HEADER", "TRACKER_EXPOSURE_LEVEL",
-        "HIGHWATER_TOPOLOGY", "HIGHWATER_AUTHORITY", "HIGHWATER_DEPLOYMENT", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_INTERNAL_SECRET", "PGPASSWORD", "NODE_EXTRA_CA_CERTS",
+        "HIGHWATER_TOPOLOGY", "HIGHWATER_AUTHORITY", "HIGHWATER_DEPLOYMENT", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_TLS_CERTIFICATE", "HIGHWATER_TLS_KEY", "HIGHWATER_TLS_CA", "PGPASSWORD", "NODE_EXTRA_CA_CERTS",
       ],
     )) == 0
     error_message = "The module sets one of these variables itself; use the module's own variable for it."

@@ -10,7 +10,7 @@ output "regions" {
       gateways = local.slots[region].gateway
       trackers = local.slots[region].tracker
       tracker_urls = flatten([
-        for near in concat([region], its.nearest) : [for tracker in local.slots[near].tracker : "http://${tracker.address}:${tracker.port}"]
+        for near in concat([region], its.nearest) : [for tracker in local.slots[near].tracker : "https://${tracker.address}:${tracker.port}"]
       ])
       edge_regions = [
         for near in concat([region], its.nearest) : {

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Container, type Rendered, type RenderedRegion, type RenderedTask } from "../rendered.ts";
 import { Databases } from "./databases.ts";
+import { LoadBalancer, type Target } from "./load-balancer.ts";
 import { NameServer } from "./name-server.ts";
 import { Task } from "./task.ts";
 
@@ -19,6 +20,7 @@ export interface SecretValues {
   readonly service: Readonly<Record<string, string>>;
   readonly deployment: readonly unknown[];
   readonly gateways: Readonly<Record<string, string>>;
+  readonly tls: Readonly<Record<string, string>>;
 }
 
 /** The parts of a loopback address of this run, 127.RUN.REGION.TASK. */
@@ -46,10 +48,12 @@ export class Deployment implements AsyncDisposable {
   /** The set-up's. */
   readonly setup: Task;
   readonly names: NameServer;
+  readonly #balancers: ReadonlyMap<string, LoadBalancer>;
   readonly #folder: string;
 
   private constructor(
     parts: Pick<Deployment, "databases" | "rendered" | "tasks" | "setup" | "names">,
+    balancers: ReadonlyMap<string, LoadBalancer>,
     folder: string,
   ) {
     this.databases = parts.databases;
@@ -57,6 +61,7 @@ export class Deployment implements AsyncDisposable {
     this.tasks = parts.tasks;
     this.setup = parts.setup;
     this.names = parts.names;
+    this.#balancers = balancers;
     this.#folder = folder;
   }
 
@@ -105,7 +110,10 @@ export class Deployment implements AsyncDisposable {
         ),
       ]),
     );
-    return new Deployment({ databases, rendered, tasks: byRegion, setup, names }, folder);
+    const balancers = new Map<string, LoadBalancer>();
+    for (const { region, service, address: host } of planned)
+      if (service === EDGE) balancers.set(region, await LoadBalancer.start(targetOf(rendered, region, host)));
+    return new Deployment({ databases, rendered, tasks: byRegion, setup, names }, balancers, folder);
   }
 
   get regions(): string[] {
@@ -135,41 +143,41 @@ export class Deployment implements AsyncDisposable {
     return regions.flatMap((each) => this.tasks.get(each)?.get(EDGE) ?? []);
   }
 
-  /** Where clients reach a region's edge, which the load balancer would be in front of. */
+  /** Where clients reach a region. */
   edgeUrl(region: string): string {
-    return this.#edgeUrl(region, edgePorts(this.#of(region)).requests);
+    const balancer = this.#balancers.get(region);
+    if (balancer === undefined) throw new Error(`${region} has no edge`);
+    return balancer.url;
   }
 
   /** What the load balancer asks before it sends anything there. */
   async isTargetHealthy(region: string): Promise<boolean> {
-    const { port, path, matcher } = this.#of(region).health;
-    const answer = await fetch(`${this.#edgeUrl(region, port)}${path}`).catch(() => null);
+    const { port, path, matcher } = regionOf(this.rendered, region).health;
+    const [edge] = this.edges(region);
+    const answer = await fetch(`http://${edge?.address ?? ""}:${String(port)}${path}`).catch(() => null);
     await answer?.arrayBuffer();
     return String(answer?.status) === matcher;
   }
 
   /** The loss of a region: its database and every task in it, at once, and with them all ways there. */
   async killRegion(region: string): Promise<void> {
+    this.#balancers.get(region)?.close();
     await Promise.all([this.databases.cluster.kill(region), ...this.all(region).map((task) => task.kill())]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    for (const balancer of this.#balancers.values()) balancer.close();
     await Promise.all(this.all().map((task) => task.kill()));
     this.names.close();
     await this.databases.cluster.close();
     await rm(this.#folder, { recursive: true, force: true });
   }
+}
 
-  #edgeUrl(region: string, port: number): string {
-    const [edge] = this.edges(region);
-    return `http://${edge?.address ?? ""}:${String(port)}`;
-  }
-
-  #of(region: string): RenderedRegion {
-    const found = this.rendered.regions[region];
-    if (found === undefined) throw new Error(`there is no region ${region}`);
-    return found;
-  }
+function regionOf(rendered: Rendered, region: string): RenderedRegion {
+  const found = rendered.regions[region];
+  if (found === undefined) throw new Error(`there is no region ${region}`);
+  return found;
 }
 
 /** Every task that would run at first, and the set-up's. */
@@ -218,10 +226,11 @@ function portsOf(containers: readonly Container[]): number[] {
   );
 }
 
-function edgePorts({ tasks, health }: RenderedRegion): { readonly requests: number } {
-  const [requests, ...more] = portsOf(tasks[EDGE]?.containers ?? []).filter((port) => port !== health.port);
-  if (requests === undefined || more.length > 0) throw new Error("an edge should have one port for requests");
-  return { requests };
+function targetOf(rendered: Rendered, region: string, host: string): Target {
+  const { tasks, health, protocol } = regionOf(rendered, region);
+  const [port, ...more] = portsOf(tasks[EDGE]?.containers ?? []).filter((each) => each !== health.port);
+  if (port === undefined || more.length > 0) throw new Error("an edge should have one port for requests");
+  return { protocol, host, port };
 }
 
 interface Vault {

@@ -12,7 +12,10 @@ export const SUBSTITUTIONS: readonly (readonly [deployed: string, here: string])
   ],
   ["Paths in a container", "the same path in a folder of the task; the repository for `/app`"],
   ["The authorities of RDS", "an authority of the test's own, which signs for the databases' very names"],
-  ["Values of secrets", "values of the test's own, found by the task's `valueFrom`"],
+  [
+    "Values of secrets",
+    "values of the test's own, found by the task's `valueFrom`; that of `tls` is made by `service-certificate.sh`",
+  ],
   [
     "RDS",
     "the dev cluster: another version of PostgreSQL, no Multi-AZ standby, every parameter but `rds.…`, whose meaning `pg_hba.conf` has",
@@ -20,7 +23,7 @@ export const SUBSTITUTIONS: readonly (readonly [deployed: string, here: string])
   ["`promote-read-replica`, and replicas made anew", "`pg_promote()`, and a fresh copy of the promoted node"],
   [
     "Load balancer, its TLS and DNS",
-    "clients know the edges of all regions, the nearest first; targets are asked as it asks them",
+    "clients know all regions, the nearest first; their connections are passed on by the protocol of the target group, and targets are asked as it asks them",
   ],
   ["Two edges in each region", "one; `--use-dynamic-base-id`, because they share a machine"],
   ["Slots under load, the collector, limits of a container, its user and read-only file system", "not there"],

@@ -2,8 +2,10 @@
 // of its definition, its secrets looked up where the definition says, and its health check carried out as it is written.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { get } from "node:https";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { type TLSSocket } from "node:tls";
 import { promisify } from "node:util";
 import { findEnvoy, whyNoEnvoy } from "@highwater/dev-envoy";
 import { endGuarded, isRunning, spawnGuarded } from "@highwater/dev-process";
@@ -51,6 +53,13 @@ export interface Ended {
   readonly output: string;
 }
 
+/** To a request; a status of 0 where there is none. */
+export interface Answer {
+  readonly status: number;
+  /** The fingerprint of what was shown. */
+  readonly certificate: string;
+}
+
 export class Task {
   readonly name: string;
   readonly address: string;
@@ -72,8 +81,11 @@ export class Task {
 
   /** The end of its log. */
   lastWords(): string {
-    const log = existsSync(this.logFile) ? readFileSync(this.logFile, "utf8") : "";
-    return `${this.name}: ${log.slice(-LOG_CHARS)}`;
+    return `${this.name}: ${this.log().slice(-LOG_CHARS)}`;
+  }
+
+  log(): string {
+    return existsSync(this.logFile) ? readFileSync(this.logFile, "utf8") : "";
   }
 
   /** As its definition has it. */
@@ -81,9 +93,21 @@ export class Task {
     return this.#service().environment;
   }
 
-  url(path: string): string {
-    const [mapping] = this.#service().portMappings ?? [];
-    return `http://${this.address}:${String(mapping?.containerPort)}${path}`;
+  /** As its callers ask it, who want a certificate of the authority for its private name. */
+  ask(path: string): Promise<Answer> {
+    const { portMappings = [], secrets } = this.#service();
+    const at = { host: this.address, port: portMappings[0]?.containerPort, path, agent: false } as const;
+    const ca = this.#place.secret(secrets["HIGHWATER_TLS_CA"] ?? "");
+    return new Promise((resolve) => {
+      get({ ...at, ca, servername: this.#rendered.name ?? "" }, (answer) => {
+        const { fingerprint256 } = (answer.socket as TLSSocket).getPeerCertificate();
+        answer.resume().once("close", () => {
+          resolve({ status: answer.statusCode ?? 0, certificate: fingerprint256 });
+        });
+      }).once("error", () => {
+        resolve({ status: 0, certificate: "" });
+      });
+    });
   }
 
   get running(): boolean {

@@ -21,10 +21,12 @@ run "each_scrapes_its_own_service" {
       for name, slot in var.slots : yamldecode(output.configurations[name]).receivers.prometheus.config.scrape_configs == [{
         job_name        = "highwater-${slot.kind}"
         scrape_interval = "15s"
+        scheme          = "https"
+        tls_config      = { insecure_skip_verify = true }
         static_configs  = [{ targets = ["127.0.0.1:${slot.port}"], labels = { instance = name } }]
       }]
     ])
-    error_message = "The port of its own slot, and the slot's name as `instance`."
+    error_message = "The port of its own slot, over TLS, and the slot's name as `instance`."
   }
   assert {
     condition = alltrue([

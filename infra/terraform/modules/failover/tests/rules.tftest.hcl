@@ -28,15 +28,18 @@ variables {
       { name = "us-west-2-gateway-1", address = "gateway-1.us-west-2.highwater.internal", port = 4600, burst = 0 },
       { name = "us-west-2-gateway-2", address = "gateway-2.us-west-2.highwater.internal", port = 4600, burst = 1 },
     ]
-    tracker_urls = ["http://tracker-1.us-west-2.highwater.internal:4601", "http://tracker-1.us-east-1.highwater.internal:4601"]
+    tracker_urls = ["https://tracker-1.us-west-2.highwater.internal:4601", "https://tracker-1.us-east-1.highwater.internal:4601"]
   }
   network           = { service_subnet_ids = { us-west-2a = "subnet-4", us-west-2b = "subnet-5", us-west-2c = "subnet-6" } }
   security_group_id = "sg-1"
   cluster_name      = "highwater-us-west-2"
   image             = "111122223333.dkr.ecr.us-west-2.amazonaws.com/highwater@sha256:0000000000000000000000000000000000000000000000000000000000000000"
-  secret_arn        = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/service-AbCdEf"
-  kms_key_arn       = "arn:aws:kms:us-west-2:111122223333:key/0"
-  approval          = { approvers = ["arn:aws:iam::111122223333:role/operators", "arn:aws:iam::111122223333:user/ann"], minimum = 2 }
+  secret_arns = {
+    service = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/service-AbCdEf"
+    tls     = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/tls-AbCdEf"
+  }
+  kms_key_arn = "arn:aws:kms:us-west-2:111122223333:key/0"
+  approval    = { approvers = ["arn:aws:iam::111122223333:role/operators", "arn:aws:iam::111122223333:user/ann"], minimum = 2 }
 }
 
 run "runbook" {
@@ -67,8 +70,15 @@ run "runbook" {
     error_message = "A task is not root, writes nowhere, and has no right at AWS."
   }
   assert {
-    condition     = toset([for secret in jsondecode(aws_ecs_task_definition.this.container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET"])
+    condition     = toset([for secret in jsondecode(aws_ecs_task_definition.this.container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_TLS_CA"])
     error_message = "It gets the secrets that it needs, and never the master's."
+  }
+  assert {
+    condition = strcontains(
+      join(" ", [for step in jsondecode(aws_ssm_document.this.content).mainSteps : jsonencode(step.inputs) if step.name == "verifyStart"]),
+      "https://gateway-1.us-west-2.highwater.internal:4600",
+    )
+    error_message = "Gateways are asked over TLS whether commits go on."
   }
   assert {
     condition     = jsondecode(aws_ecs_task_definition.this.container_definitions)[0].logConfiguration.options.mode == "blocking"
@@ -154,9 +164,12 @@ run "an_image_by_tag" {
 run "a_secret_of_the_lost_region" {
   command = plan
   variables {
-    secret_arn = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/service-AbCdEf"
+    secret_arns = {
+      service = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/service-AbCdEf"
+      tls     = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/tls-AbCdEf"
+    }
   }
-  expect_failures = [var.secret_arn]
+  expect_failures = [var.secret_arns]
 }
 
 run "no_backups" {

@@ -35,7 +35,7 @@ variables {
       { name = "us-east-1-tracker-1", address = "tracker-1.us-east-1.highwater.internal", port = 4601, burst = 0 },
       { name = "us-east-1-tracker-2", address = "tracker-2.us-east-1.highwater.internal", port = 4601, burst = 0 },
     ]
-    tracker_urls = ["http://tracker-1.us-east-1.highwater.internal:4601", "http://tracker-2.us-east-1.highwater.internal:4601"]
+    tracker_urls = ["https://tracker-1.us-east-1.highwater.internal:4601", "https://tracker-2.us-east-1.highwater.internal:4601"]
     edge_regions = [{
       name     = "us-east-1"
       gateways = [{ name = "us-east-1-gateway-1", address = "gateway-1.us-east-1.highwater.internal", port = 4600 }]
@@ -63,6 +63,7 @@ variables {
     service    = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/service-AbCdEf"
     deployment = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/deployment-AbCdEf"
     gateways   = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
+    tls        = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/tls-AbCdEf"
   }
   kms_key_arn = "arn:aws:kms:us-east-1:111122223333:key/0"
   metrics_workspaces = {
@@ -96,12 +97,20 @@ run "tasks" {
     error_message = "A service is not root, and writes nowhere but its volumes."
   }
   assert {
-    condition     = strcontains(jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].healthCheck.command[3], "http://127.0.0.1:4601/healthz")
+    condition     = strcontains(jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].healthCheck.command[3], "port: 4601, path: '/healthz'")
     error_message = "A task is restarted when its process does not answer, and for nothing else."
   }
   assert {
-    condition     = toset([for secret in jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_DEPLOYMENT_KEYS"])
+    condition     = toset([for secret in jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)[0].secrets : secret.name]) == toset(["PGPASSWORD", "HIGHWATER_INTERNAL_SECRET", "HIGHWATER_DEPLOYMENT_KEYS", "HIGHWATER_TLS_CERTIFICATE", "HIGHWATER_TLS_KEY", "HIGHWATER_TLS_CA"])
     error_message = "A tracker gets the secrets that it needs."
+  }
+  assert {
+    condition = (
+      output.edge_source.serviceAuthority == "/etc/highwater-edge/authority.pem" && aws_lb_target_group.edge.protocol == "HTTPS" &&
+      toset([for secret in jsondecode(aws_ecs_task_definition.edge.container_definitions)[0].secrets : secret.name]) == toset(["HIGHWATER_TLS_CERTIFICATE", "HIGHWATER_TLS_KEY", "HIGHWATER_TLS_CA"]) &&
+      alltrue([for kind in ["gateway", "tracker", "edge"] : contains(local.readable[kind], var.secret_arns.tls)])
+    )
+    error_message = "The load balancer speaks TLS to an edge, and an edge to services."
   }
   assert {
     condition     = length(jsondecode(aws_ecs_task_definition.slot["us-east-1-tracker-1"].container_definitions)) == 2
@@ -257,6 +266,7 @@ run "a_secret_of_another_region" {
       service    = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/service-AbCdEf"
       deployment = "arn:aws:secretsmanager:us-west-2:111122223333:secret:highwater/deployment-AbCdEf"
       gateways   = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/gateways-AbCdEf"
+      tls        = "arn:aws:secretsmanager:us-east-1:111122223333:secret:highwater/tls-AbCdEf"
     }
   }
   expect_failures = [var.secret_arns]

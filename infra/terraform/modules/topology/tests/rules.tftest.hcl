@@ -25,8 +25,8 @@ run "three_regions" {
     error_message = "The node's connection string has no password and checks the server's certificate."
   }
   assert {
-    condition     = output.regions["us-west-2"].tracker_urls[0] == "http://tracker-1.us-west-2.highwater.internal:4601" && output.regions["us-west-2"].tracker_urls[1] == "http://tracker-1.us-east-1.highwater.internal:4601"
-    error_message = "Trackers come nearest first."
+    condition     = output.regions["us-west-2"].tracker_urls[0] == "https://tracker-1.us-west-2.highwater.internal:4601" && output.regions["us-west-2"].tracker_urls[1] == "https://tracker-1.us-east-1.highwater.internal:4601"
+    error_message = "Trackers come nearest first, and are asked over TLS."
   }
   assert {
     condition     = output.regions["us-east-1"].edge_regions[*].name == ["us-east-1", "us-west-2", "eu-west-1"]
