@@ -163,6 +163,7 @@ describe("a default cluster", () => {
   });
 
   it("a hot snapshot of a replica starts alone too", async () => {
+    await reaches("eu-west", "SELECT count(*) = 1 FROM item WHERE id = 31");
     const snapshot = await cluster.snapshot("eu-west");
     await cluster.stop("us-west");
     await cluster.restore("us-west", snapshot, { as: "primary" });
@@ -189,12 +190,15 @@ describe("a default cluster", () => {
 
   it("promotion follows a dead primary: the other replica streams from the new one", async () => {
     await cluster.query("us-east", "CREATE SCHEMA highwater");
+    // The one that is promoted must not lack what the other has: a server also writes its log by itself.
+    await cluster.link("us-east", "eu-west").cut({ mode: "reset" });
     await cluster.query(
       "us-east",
       "CREATE TABLE highwater.authority_command (id int GENERATED ALWAYS AS IDENTITY, node text, reason text, overrules uuid[])",
     );
     await reaches("us-west", "SELECT to_regclass('highwater.authority_command') IS NOT NULL");
     await cluster.kill("us-east");
+    await cluster.healAll();
     const started = await value("us-west", "SELECT pg_postmaster_start_time()::text");
     await cluster.promote("us-west", { reason: "us-east burned down" });
     assert.equal(await value("us-west", "SELECT pg_postmaster_start_time()::text"), started);
@@ -229,14 +233,18 @@ describe("a default cluster", () => {
 
   it("a hung replica and a cut link do not hold a promotion up", async () => {
     await cluster.pause("us-east");
+    // So that eu-west has all that us-east may find in its socket: it could not follow a node that has less.
+    await cluster.link("us-west", "us-east").cut();
+    await cluster.query("us-west", "INSERT INTO item VALUES (55)");
+    await reaches("eu-west", "SELECT count(*) = 1 FROM item WHERE id = 55");
     await cluster.isolate("us-west");
     await cluster.promote(await cluster.mostAdvancedReplica());
     assert.equal((await statusOf("eu-west")).timeline, 3);
     // Still cut off from us-west, whose log now goes another way.
     await cluster.resume("us-east");
     await cluster.follow("us-east", "eu-west");
-    await cluster.healAll();
     await cluster.waitForStreaming(["us-east"]);
+    await cluster.healAll();
   });
 
   it("a replica stuck in connecting over a cut link takes a new upstream", async () => {
