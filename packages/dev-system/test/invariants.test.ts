@@ -8,10 +8,11 @@ import {
   commitKeys,
   createTable,
   epochAfter,
+  epochOf,
   eventually,
   keysOn,
-  marksOf,
   put,
+  putAhead,
   send,
   verdict,
 } from "../src/testing.ts";
@@ -50,7 +51,8 @@ test("split brain: two primaries of which neither knows the other's epoch stop a
   const { cluster } = system;
   await createTable(system, EAST);
   const [east, eastTracker] = [system.gateway(EAST).url, system.tracker(EAST).url];
-  const epoch = (await marksOf(eastTracker)).marks?.epoch ?? "";
+  const epoch = await epochOf(eastTracker);
+  await putAhead(system, { heir: WEST, other: EUROPE });
   await cluster.isolate(EAST);
   // One side recovers from a crash, the other is promoted without anybody's word: both begin an epoch after the same one.
   await cluster.promote(WEST, { command: false });
@@ -68,8 +70,10 @@ test("split brain: two primaries of which neither knows the other's epoch stop a
       return body.code === "split_brain" ? body : undefined;
     });
     assert.equal(refused.outcome, "not_applied");
-    const gauges = await (await fetch(`${system.gateway(region).url}/metrics`)).text();
-    assert.match(gauges, /^highwater_gateway_split_brain 1$/m);
+    await eventually(`the metrics of the gateway of ${region} say so`, async () => {
+      const gauges = await (await fetch(`${system.gateway(region).url}/metrics`)).text();
+      return /^highwater_gateway_split_brain 1$/m.test(gauges);
+    });
     // It looks at the nodes for itself, a little later or earlier.
     await eventually(`the tracker of ${region} says why it is not ready`, async () => {
       const ready = await fetch(`${system.tracker(region).url}/readyz`);

@@ -9,18 +9,19 @@ import {
   commit,
   createTable,
   epochAfter,
+  epochOf,
   eventually,
   keysOn,
-  marksOf,
   newId,
   post,
   put,
+  putAhead,
   send,
   starve,
   verdict,
 } from "../src/testing.ts";
 
-const [EAST, WEST] = ["us-east", "us-west"] as const;
+const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const SAFE = { ack: "durable", level: "region" } as const;
 
 let system: System;
@@ -41,8 +42,8 @@ function nodeOf(region: string): string {
 
 /** From now on nothing reaches another region. */
 async function starveAll(): Promise<void> {
-  const replicas = system.cluster.nodes.filter(({ region }) => region !== EAST);
-  feed = await Promise.all(replicas.map(({ id }) => starve(system, id, nodeOf(EAST))));
+  feed = [];
+  for (const region of [EUROPE, WEST]) feed.push(await starve(system, nodeOf(region), nodeOf(EAST)));
 }
 
 function assertOpen(problem: Partial<Problem>): void {
@@ -100,7 +101,7 @@ it("when the original has become durable it is a duplicate, and a fast one's tok
   assert.ok(evidence !== undefined);
   assert.equal(evidence.state, "committed");
   assert.equal((await verdict(system.tracker(EAST).url, evidence.token, { waitMs: 0 })).verdict, "pending");
-  const safe = send(gateway, [put("paid")], { ...SAFE, maxWaitMs: 25_000 });
+  const safe = send(gateway, [put("paid")], { ...SAFE, maxWaitMs: 60_000 });
   await Promise.all(feed.map((restore) => restore()));
   const { status, body } = await safe;
   assert.equal(status, 409);
@@ -113,10 +114,11 @@ it("when the original has become durable it is a duplicate, and a fast one's tok
 it("when another region is promoted without the original, the waiting duplicate is told so, and can be paid", async () => {
   const gateway = system.gateway(WEST).url;
   await system.cluster.waitForStreaming();
-  await starveAll();
-  const before = (await marksOf(system.tracker(WEST).url)).marks?.epoch ?? "";
+  await putAhead(system, { heir: nodeOf(WEST), other: nodeOf(EUROPE), primary: nodeOf(EAST) });
+  await starve(system, nodeOf(WEST), nodeOf(EAST));
+  const before = await epochOf(system.tracker(WEST).url);
   await commit(gateway, [put("lost")]);
-  const waiting = send(gateway, [put("lost")], { ...SAFE, maxWaitMs: 28_000 });
+  const waiting = send(gateway, [put("lost")], { ...SAFE, maxWaitMs: 60_000 });
   await eventually("it waits for what it was refused by", async () => {
     const metrics = await (await fetch(`${gateway}/metrics`)).text();
     return /^highwater_gateway_durability_waits\S* 1$/m.test(metrics) || undefined;
