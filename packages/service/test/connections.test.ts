@@ -7,25 +7,33 @@ import { type AddressInfo, connect } from "node:net";
 import { after, before, test } from "node:test";
 import { refuseConnection } from "../src/plugins/error-handler.ts";
 
-let server: Server;
+let hurried: Server;
+let patient: Server;
 
 before(async () => {
-  // As in the services, but for the times.
-  const times = { headersTimeout: 100, requestTimeout: 100, connectionsCheckingInterval: 20 };
-  server = createServer(times, (_request, response) => response.end("answered"));
+  hurried = await serve(100);
+  patient = await serve(60_000);
+});
+
+after(() => {
+  hurried.close();
+  patient.close();
+});
+
+/** As in the services, but for the times. */
+async function serve(limitMs: number): Promise<Server> {
+  const times = { headersTimeout: limitMs, requestTimeout: limitMs, connectionsCheckingInterval: 20 };
+  const server = createServer(times, (_request, response) => response.end("answered"));
   server.on("clientError", (cause, socket) => {
     refuseConnection(cause, socket as Parameters<typeof refuseConnection>[1]);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-});
-
-after(() => {
-  server.close();
-});
+  return server;
+}
 
 /** All that the server says until it closes. */
-async function heard(sent: string): Promise<string> {
+async function heard(server: Server, sent: string): Promise<string> {
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
   let text = "";
   socket.on("data", (part: Buffer) => (text += part.toString()));
@@ -36,14 +44,14 @@ async function heard(sent: string): Promise<string> {
 }
 
 test("a connection on which nothing was ever sent is closed without a word", async () => {
-  assert.equal(await heard(""), "");
+  assert.equal(await heard(hurried, ""), "");
 });
 
 test("a request that does not arrive in time is told so", async () => {
-  const answer = await heard("POST / HTTP/1.1\r\nhost: x\r\n");
+  const answer = await heard(hurried, "POST / HTTP/1.1\r\nhost: x\r\n");
   assert.match(answer, /^HTTP\/1\.1 400 [^]*The request did not arrive in time\./);
 });
 
 test("bytes that are no request are told so", async () => {
-  assert.match(await heard("nonsense\r\n\r\n"), /^HTTP\/1\.1 400 [^]*Not an HTTP request\./);
+  assert.match(await heard(patient, "nonsense\r\n\r\n"), /^HTTP\/1\.1 400 [^]*Not an HTTP request\./);
 });

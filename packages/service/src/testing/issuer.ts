@@ -54,8 +54,9 @@ export class TestIssuer {
     return `http://127.0.0.1:${String(this.#port)}/jwks`;
   }
 
+  /** At another address each time: somebody else may have the last one by now. */
   async start(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(this.#port, "127.0.0.1", resolve));
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
     this.#port = (this.#server.address() as AddressInfo).port;
   }
 
