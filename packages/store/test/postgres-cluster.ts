@@ -17,6 +17,9 @@ import { keyOf } from "../src/conformance/bench.ts";
 import { serviceRoleStatements } from "../src/postgres/service-role.ts";
 import { POSTGRES_DEFAULTS, PostgresStore, type PostgresStoreOptions } from "../src/postgres/adapter.ts";
 
+/** No server of these tests hangs: on a busy machine a call may take long, and is no failure then. */
+export const PATIENT = { connectTimeoutMs: 30_000, callTimeoutMs: 30_000 };
+
 /** One retention is one hour: a partition of receipts is a quarter of it. */
 export const RETENTION_MS = 3_600_000;
 
@@ -87,7 +90,8 @@ export function makeStore(
   more: Partial<PostgresStoreOptions> = {},
 ): PostgresStore {
   const retentionMs = RETENTION_MS;
-  return new PostgresStore({ ...POSTGRES_DEFAULTS, retentionMs, nodes, clock: realClock, helper, ...more });
+  const settings = { ...POSTGRES_DEFAULTS, ...PATIENT, retentionMs };
+  return new PostgresStore({ ...settings, nodes, clock: realClock, helper, ...more });
 }
 
 export const MINT = { minSeq: 1, supersedes: [], command: null, streamed: null, finalMarks: {} };

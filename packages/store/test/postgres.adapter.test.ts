@@ -395,12 +395,12 @@ describe("the PostgreSQL adapter on one server", () => {
       const key = keyOf(newId());
       await holder.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       await holder.query(INSERT_RECEIPT, [key.id, key.tag, epoch]);
-      const hurried = another("hurried", { statementTimeoutMs: 100 });
+      const hurried = another("hurried", { statementTimeoutMs: 1_000 });
       const error = await errorOf(hurried.execute(node.id, specOf(epoch, ["SELECT 1"], { id: key.id })));
       assert.deepEqual([error.code, error.outcome], ["transaction_in_progress", "unknown"]);
       await holder.query("ROLLBACK");
       await holder.end();
-      commitOf(await hurried.execute(node.id, specOf(epoch, ["SELECT 1"], { id: key.id })));
+      commitOf(await store.execute(node.id, specOf(epoch, ["SELECT 1"], { id: key.id })));
     });
   });
 
@@ -428,21 +428,28 @@ describe("the PostgreSQL adapter on one server", () => {
       const client = await connect(node.url);
       // The first look tidies pages of the catalog, which is written to the log.
       await Promise.all([store.lookUp(node.id, []), store.positions(node.id), store.probe(node.id)]);
-      const behindHeader = await fillPage(client);
-      const { offset } = await run(["SELECT 1"], { readOnly: true });
-      const { asOf } = await store.lookUp(node.id, []);
-      const positions = await store.positions(node.id);
-      const { applied } = await store.probe(node.id);
-      assert.equal(offset, behindHeader - 24n);
-      assert.deepEqual([asOf, positions?.applied, applied], [offset, offset, offset]);
-      await eventually(
-        "it is flushed",
-        async () => ((await store.positions(node.id))?.flushed ?? 0n) >= offset,
-      );
-      const { rows } = await client.query<{ at: string }>(
-        "SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS at",
-      );
-      assert.equal(BigInt(rows[0]?.at ?? ""), behindHeader, "nobody has written anything since");
+      const round = async (): Promise<{ behindHeader: bigint; seen: unknown[]; isQuiet: boolean }> => {
+        const behindHeader = await fillPage(client);
+        const { offset } = await run(["SELECT 1"], { readOnly: true });
+        const { asOf } = await store.lookUp(node.id, []);
+        const positions = await store.positions(node.id);
+        const { applied } = await store.probe(node.id);
+        await eventually(
+          "it is flushed",
+          async () => ((await store.positions(node.id))?.flushed ?? 0n) >= offset,
+        );
+        const { rows } = await client.query<{ at: string }>(
+          "SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS at",
+        );
+        const isQuiet = BigInt(rows[0]?.at ?? "") === behindHeader;
+        return { behindHeader, seen: [offset, asOf, positions?.applied, applied], isQuiet };
+      };
+      // Every 15 seconds the server itself writes what transactions run: a round with that in it says nothing.
+      const { behindHeader, seen } = await eventually("nobody has written anything meanwhile", async () => {
+        const found = await round();
+        return found.isQuiet && found;
+      });
+      assert.deepEqual(seen, Array<bigint>(seen.length).fill(behindHeader - 24n));
       await client.end();
     });
 
@@ -477,16 +484,15 @@ describe("the PostgreSQL adapter on one server", () => {
         ]);
       await far.execute(node.id, spec());
       await cluster.link("overseas", node.region).setRoundTripMs(roundTripMs);
-      const times: number[] = [];
-      for (let i = 0; i < 5; i++) {
+      // A busy machine may take its time, but not every time; two round trips never take less than two.
+      let fastest = Infinity;
+      await eventually("one has taken less than two round trips", async () => {
         const beganMs = performance.now();
         await far.execute(node.id, spec());
-        times.push(performance.now() - beganMs);
-      }
-      assert.ok(
-        Math.min(...times) >= roundTripMs && Math.min(...times) < 1.6 * roundTripMs,
-        times.join(", "),
-      );
+        fastest = Math.min(fastest, performance.now() - beganMs);
+        return fastest < 1.6 * roundTripMs;
+      });
+      assert.ok(fastest >= roundTripMs, String(fastest));
     });
   });
 
@@ -539,10 +545,13 @@ describe("the PostgreSQL adapter on one server", () => {
     });
 
     it("tells a busy server from one that is not there", async () => {
-      const busy = another("busy", { poolSize: 1, connectTimeoutMs: 100 });
-      const slow = busy.execute(node.id, specOf(epoch, ["SELECT pg_sleep(0.4)"]));
+      const busy = another("busy", { poolSize: 1, connectTimeoutMs: 2_000 });
+      const holder = await connect(node.url);
+      await holder.query("SELECT pg_advisory_lock(4713)");
+      const slow = busy.execute(node.id, specOf(epoch, ["SELECT pg_advisory_xact_lock(4713)"]));
       const waiting = await errorOf(busy.execute(node.id, specOf(epoch, ["SELECT 1"])));
       assert.deepEqual([waiting.code, waiting.outcome], ["overloaded", "not_applied"]);
+      await holder.end();
       commitOf(await slow);
       const nobody = makeStore([{ ...node, url: "postgresql://postgres@127.0.0.1:1/app" }], "nobody", {
         poolSize: 2,

@@ -18,6 +18,7 @@ import {
   makeStore,
   MINT,
   nodeSpecs,
+  PATIENT,
   realClock,
   SERVICE_ROLE,
   startTestCluster,
@@ -44,8 +45,7 @@ describe("the audit log", () => {
     store = makeStore([node], "one");
     await store.prepare(NODE);
     await store.mint(NODE, MINT);
-    const limits = { connectTimeoutMs: 2_000, callTimeoutMs: 4_000 };
-    keys = new PostgresKeys({ nodes: [node], clock: realClock, helper: "audit-test", ...limits });
+    keys = new PostgresKeys({ nodes: [node], clock: realClock, helper: "audit-test", ...PATIENT });
   });
 
   after(async () => {

@@ -14,6 +14,7 @@ import {
   MINT,
   nodeSpecs,
   OneServer,
+  PATIENT,
   realClock,
   startTestCluster,
 } from "./postgres-cluster.ts";
@@ -27,8 +28,7 @@ function open(
   helper: string,
   more: Partial<PostgresEventsOptions> = {},
 ): PostgresEvents {
-  const limits = { connectTimeoutMs: 2_000, callTimeoutMs: 5_000 };
-  return new PostgresEvents({ nodes, clock: realClock, helper, ...limits, ...more });
+  return new PostgresEvents({ nodes, clock: realClock, helper, ...PATIENT, ...more });
 }
 
 const isEpochChanged = (cause: unknown): boolean =>

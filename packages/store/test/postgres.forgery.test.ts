@@ -180,7 +180,7 @@ describe("a receipt that SQL has written", () => {
   });
 
   it("and is held open under a victim's id holds nobody up", async () => {
-    const hurried = server.another("hurried", { statementTimeoutMs: 1_000, roleUrl });
+    const hurried = server.another("hurried", { statementTimeoutMs: 20_000, roleUrl });
     const spec = victims();
     await mallory.query("BEGIN");
     await mallory.query("INSERT INTO highwater.receipt (id, tag, epoch, digest) VALUES ($1, $2, $3, 7)", [

@@ -13,6 +13,7 @@ import {
   makeStore,
   MINT,
   nodeSpecs,
+  PATIENT,
   realClock,
   SERVICE_ROLE,
   startTestCluster,
@@ -47,7 +48,6 @@ after(async () => {
 
 /** As an administrator gives the command: the services' role may make no roles, and take nothing from PUBLIC. */
 async function openKeys(): Promise<PostgresKeys> {
-  const limits = { connectTimeoutMs: 2_000, callTimeoutMs: 5_000 };
   const nodes = (await nodeSpecs(cluster)).map((node) => ({
     ...node,
     url: node.url.replace(`${SERVICE_ROLE}@`, "postgres@"),
@@ -56,7 +56,7 @@ async function openKeys(): Promise<PostgresKeys> {
     nodes,
     clock: realClock,
     helper: "keys-test",
-    ...limits,
+    ...PATIENT,
   });
 }
 

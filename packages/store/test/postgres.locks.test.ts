@@ -17,6 +17,7 @@ import {
   makeStore,
   MINT,
   nodeSpecs,
+  PATIENT,
   realClock,
   SERVICE_ROLE,
   specOf,
@@ -48,13 +49,7 @@ describe("locks on PostgreSQL", () => {
     });
     nodes = await nodeSpecs(cluster);
     store = makeStore(nodes, "one");
-    keys = new PostgresKeys({
-      nodes,
-      clock: realClock,
-      helper: "one",
-      connectTimeoutMs: 2_000,
-      callTimeoutMs: 2_000,
-    });
+    keys = new PostgresKeys({ nodes, clock: realClock, helper: "one", ...PATIENT });
     await store.prepare(EAST);
     epoch = (await store.mint(EAST, MINT)).id as EpochId;
     await cluster.query(EAST, `CREATE ROLE ${TENANT} LOGIN IN ROLE highwater_app`);
@@ -139,7 +134,12 @@ describe("locks on PostgreSQL", () => {
     await holder.query("SET application_name TO 'forgotten'");
     await holder.query("BEGIN");
     await holder.query("LOCK TABLE highwater.key_turn IN EXCLUSIVE MODE");
-    await keys.insertKey(EAST, newKey("k2")).then(
+    // Half of its time is for the lock.
+    const hurried = new PostgresKeys({
+      ...{ nodes, clock: realClock, helper: "two", ...PATIENT },
+      callTimeoutMs: 6_000,
+    });
+    await hurried.insertKey(EAST, newKey("k2")).then(
       () => assert.fail("it was not blocked"),
       (cause: unknown) => {
         const { code, message } = cause as { code: string; message: string };
@@ -151,6 +151,7 @@ describe("locks on PostgreSQL", () => {
         assert.match(message, /pg_terminate_backend\(\d+\)/);
       },
     );
+    hurried.close();
     await holder.query("ROLLBACK");
     await keys.insertKey(EAST, newKey("k2"));
   });
@@ -198,9 +199,8 @@ describe("locks on PostgreSQL", () => {
 
   it("keep nobody from the epoch that another process began and did not finish", async () => {
     await cluster.crashBackend(EAST);
-    const holder = await eventually("the server is back", () =>
-      session(EAST, SERVICE_ROLE).catch(() => undefined),
-    );
+    // A superuser's, or the first process would end the session after a while and finish.
+    const holder = await eventually("the server is back", () => session(EAST).catch(() => undefined));
     await holder.query("BEGIN");
     await holder.query("LOCK TABLE highwater.epoch_sentinel IN SHARE MODE");
     store.forget(EAST);

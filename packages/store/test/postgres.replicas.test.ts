@@ -31,6 +31,7 @@ describe("the PostgreSQL adapter on three servers", () => {
 
   it("leaves out two streams under one name", async () => {
     const [one = "", two = ""] = replicas;
+    await eventually("both have said what they have", async () => (await named()).length === 2);
     assert.deepEqual(await named(), [...replicas].sort());
     const [{ primary_conninfo: original } = {}] = await cluster.query(two, "SHOW primary_conninfo");
     const use = async (conninfo: string): Promise<void> => {

@@ -39,9 +39,12 @@ describe("the retention of receipts on PostgreSQL", () => {
   it("has partitions for the time ahead, and drops those whose time is over", async () => {
     const old = specOf(server.epoch, ["SELECT 1"], { id: newId(0.95 * RETENTION_MS) });
     commitOf(await server.store.execute(server.node.id, old));
-    const all = await partitions();
-    const before = await server.store.maintain(server.node.id, { expireBeforeMs: null });
-    assert.deepEqual(await partitions(), all, "nothing to do");
+    // Once in a quarter of an hour there is a partition to make.
+    const { all, before } = await eventually("there is nothing to do", async () => {
+      const found = await partitions();
+      const report = await server.store.maintain(server.node.id, { expireBeforeMs: null });
+      return (await partitions()).join() === found.join() && { all: found, before: report };
+    });
     assert.ok(before.ceilingMs >= before.serverTimeMs + 2 * RETENTION_MS);
     assert.ok(all.length >= 12 && all.length <= 14, String(all.length));
 
@@ -100,7 +103,7 @@ describe("the retention of receipts on PostgreSQL", () => {
   it("finishes later what it could not finish in its time", async () => {
     const { serverTimeMs } = await server.store.maintain(server.node.id, { expireBeforeMs: null });
     const long = await openReceipt();
-    const hasty = server.another("hasty", { callTimeoutMs: 100 });
+    const hasty = server.another("hasty", { callTimeoutMs: 300 });
     const expireBeforeMs = serverTimeMs - RETENTION_MS / 4;
     const { expiredBeforeMs } = await hasty.maintain(server.node.id, { expireBeforeMs });
     const [pending] = await server.sql("SELECT count(*)::int AS n FROM pg_inherits WHERE inhdetachpending");

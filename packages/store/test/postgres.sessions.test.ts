@@ -403,9 +403,9 @@ describe("interactive transactions on PostgreSQL", () => {
       const rival = await connect(node.url);
       await rival.query("BEGIN");
       await rival.query("UPDATE kv SET value = '2' WHERE key = 'locked'");
-      const limits = { statementTimeoutMs: 150.9, lockTimeoutMs: 50 };
+      const limits = { statementTimeoutMs: 1_500.9, lockTimeoutMs: 500 };
       const limited = await open(["SHOW statement_timeout"], limits, single);
-      assert.equal(await show(limited, "SHOW statement_timeout"), "150ms");
+      assert.equal(await show(limited, "SHOW statement_timeout"), "1500ms");
       await limited.run(statements("SAVEPOINT here"));
       const slow = await errorOf(limited.run(statements("SELECT pg_sleep(600)")));
       assert.deepEqual([slow.code, slow.details.sqlstate], ["statement_timeout", "57014"]);

@@ -124,10 +124,16 @@ it("what has been quick and now waits for a lock does not hold up the others for
 it("their server process dies: what nobody can know is said to be unknown, and settling tells the truth", async () => {
   const ids: TxnId[] = Array.from({ length: MANY }, () => newId());
   const running = Promise.allSettled(ids.map((id) => bump(3, id)));
-  await sql(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'highwater:one'",
+  const ended = await sql(
+    "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'highwater:one'",
   );
   const outcomes = await running;
+  await eventually("their sessions are gone", async () => {
+    const left = await sql("SELECT FROM pg_stat_activity WHERE pid = ANY ($1)", [
+      ended.map(({ pid }) => pid),
+    ]);
+    return left.length === 0;
+  });
   const unknown = ids.filter((_, at) => {
     const outcome = outcomes[at];
     return outcome?.status === "rejected" && (outcome.reason as HighwaterError).outcome === "unknown";
