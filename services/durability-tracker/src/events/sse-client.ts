@@ -7,7 +7,7 @@ export interface Heard {
   readonly data: unknown;
 }
 
-const LIMIT_MS = 20_000;
+const LIMIT_MS = 60_000;
 
 export class SseClient implements AsyncDisposable {
   readonly status: number;

@@ -6,11 +6,13 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { type Cluster, startCluster } from "@highwater/dev-cluster";
 import { ServiceProcess } from "@highwater/dev-system";
+import { verdict } from "@highwater/dev-system/testing";
 import { type TokenVerdict } from "@highwater/protocol";
 import { epochOf, startLone, topologyOf } from "./lone-tracker.ts";
 import { EAST, eventually, newId, WEST } from "./support.ts";
 
 const EUROPE = "eu-west";
+const LIMIT_MS = 60_000;
 
 async function nameless(cluster: Cluster, replica: string): Promise<void> {
   const [{ primary_conninfo: now } = {}] = await cluster.query(replica, "SHOW primary_conninfo");
@@ -43,7 +45,7 @@ test("a level is reached by replicas that are asked, and not by one that cannot 
       name: "gateway",
       main: new URL("../../../txn-gateway/src/main.ts", import.meta.url),
       logFile: join(cluster.dir, "gateway.log"),
-      startTimeoutMs: 30_000,
+      startTimeoutMs: LIMIT_MS,
       env: {
         GATEWAY_NAME: "one",
         GATEWAY_REGION: EAST,
@@ -61,17 +63,11 @@ test("a level is reached by replicas that are asked, and not by one that cannot 
         });
         return answer.ok && ((await answer.json()) as { token: string }).token;
       });
-    const judge = async (token: string, level: string, waitMs: number): Promise<TokenVerdict["verdict"]> => {
-      const answer = await fetch(`${tracker.url}/v1/durability/verdicts`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ tokens: [token], level, waitMs }),
-      });
-      return ((await answer.json()) as { verdicts: TokenVerdict[] }).verdicts[0]?.verdict ?? "unknown";
-    };
+    const judge = async (token: string, level: string, waitMs: number): Promise<TokenVerdict["verdict"]> =>
+      (await verdict(tracker.url, token, { level, waitMs })).verdict;
     const first = await commit("CREATE TABLE kv (key int)");
-    assert.equal(await judge(first, "two", 30_000), "durable");
-    assert.equal(await judge(await commit("SELECT 1", true), "two", 30_000), "durable", "a read, too");
+    assert.equal(await judge(first, "two", LIMIT_MS), "durable");
+    assert.equal(await judge(await commit("SELECT 1", true), "two", LIMIT_MS), "durable", "a read, too");
 
     await cluster.query(EUROPE, "SELECT pg_wal_replay_pause()");
     await eventually("it pauses", async () => {
@@ -79,16 +75,16 @@ test("a level is reached by replicas that are asked, and not by one that cannot 
       return state?.["state"] === "paused";
     });
     const second = await commit("INSERT INTO kv VALUES (1)");
-    assert.equal(await judge(second, "region", 30_000), "durable", "the other one proves it");
+    assert.equal(await judge(second, "region", LIMIT_MS), "durable", "the other one proves it");
     assert.equal(await judge(second, "two", 500), "pending", "received is not proven");
     await cluster.query(EUROPE, "SELECT pg_wal_replay_resume()");
-    assert.equal(await judge(second, "two", 30_000), "durable");
+    assert.equal(await judge(second, "two", LIMIT_MS), "durable");
 
     await cluster.crashBackend(EAST);
     await epochOf(tracker, epoch);
-    assert.equal(await judge(second, "two", 30_000), "durable");
+    assert.equal(await judge(second, "two", LIMIT_MS), "durable");
     const third = await commit("INSERT INTO kv VALUES (2)");
-    assert.equal(await judge(third, "two", 30_000), "durable", "and in the next epoch again");
+    assert.equal(await judge(third, "two", LIMIT_MS), "durable", "and in the next epoch again");
   } finally {
     for (const service of services) if (service.running) await service.kill();
     await cluster.close();

@@ -14,9 +14,12 @@ const eventsUrl = (system: System, region: string): string =>
   `${system.tracker(region).url}/v1/durability/events`;
 
 async function pageOf(system: System, region: string, after: string): Promise<EventPage> {
-  const response = await fetch(`${eventsUrl(system, region)}?format=json&limit=1000&after=${after}`);
-  assert.equal(response.status, 200);
-  return (await response.json()) as EventPage;
+  return eventually("the tracker reads its store", async () => {
+    const response = await fetch(`${eventsUrl(system, region)}?format=json&limit=1000&after=${after}`);
+    if (response.status === 503) return undefined;
+    assert.equal(response.status, 200);
+    return (await response.json()) as EventPage;
+  });
 }
 
 const epochsIn = ({ events }: Pick<EventPage, "events">): unknown[] =>

@@ -22,6 +22,8 @@ import {
 import { EAST, eventually } from "./support.ts";
 
 const run = promisify(execFile);
+/** A tracker that is killed in the middle of its stop has not written what these tests look for. */
+const STOP_LIMIT_MS = 60_000;
 
 describe("the ledger's file", () => {
   let cluster: Cluster;
@@ -135,7 +137,7 @@ describe("the ledger's file", () => {
         return mark >= at ? mark : undefined;
       });
     }
-    await tracker.stop();
+    await tracker.stop(STOP_LIMIT_MS);
     const file = new DatabaseSync(ledger, { readOnly: true });
     const saved = file.prepare("SELECT body FROM mark WHERE key = ?").get(`${epoch}/disk`);
     file.close();
@@ -167,7 +169,7 @@ describe("the ledger's file", () => {
     const tracker = await start(ledger);
     assert.ok(await announce(tracker, manyPositions(await epochOf(tracker), 5_000)));
     // A clean stop leaves everything in the main file.
-    await tracker.stop();
+    await tracker.stop(STOP_LIMIT_MS);
     const { size } = await stat(ledger);
     assert.ok(size > 100_000);
     const file = await open(ledger, "r+");

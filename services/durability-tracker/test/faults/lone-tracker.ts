@@ -14,7 +14,7 @@ import { testToken } from "@highwater/service/testing";
 import { EAST, eventually, newId, WEST } from "./support.ts";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url);
-const START_LIMIT_MS = 30_000;
+const START_LIMIT_MS = 60_000;
 /** Above every position of a small cluster's log: pending for as long as its epoch lasts. */
 const FAR = 1n << 40n;
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type TokenVerdict, type TransactionResponse } from "@highwater/protocol";
 import { System } from "@highwater/dev-system";
-import { eventually, newId } from "@highwater/dev-system/testing";
+import { eventually, newId, verdicts } from "@highwater/dev-system/testing";
 import { HoldingProxy } from "./holding-proxy.ts";
 
 export const EAST = "us-east";
@@ -139,14 +139,8 @@ export class FaultySystem implements AsyncDisposable {
   }
 
   async verdicts(region: string, written: readonly Written[], level = "region"): Promise<TokenVerdict[]> {
-    const answer = await fetch(`${this.system.tracker(region).url}/v1/durability/verdicts`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ tokens: written.map(({ token }) => token), level, waitMs: 30_000 }),
-    });
-    const body = (await answer.json()) as { verdicts: TokenVerdict[] };
-    assert.equal(answer.status, 200, JSON.stringify(body));
-    return body.verdicts;
+    const tokens = written.map(({ token }) => token);
+    return verdicts(this.system.tracker(region).url, tokens, { level });
   }
 
   /** Attempts in the tracker's ledger. */

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { eventually } from "@highwater/dev-process";
 import { System } from "@highwater/dev-system";
 import { makeUuidV7, type TransactionResponse } from "@highwater/protocol";
 import {
@@ -116,18 +117,28 @@ describe("every example of the document", () => {
       levels: { disk: { primary: true }, region: { regions: "all" } },
       env: {
         ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET },
-        TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
+        // An answer that takes longer than usual is no other answer.
+        ...{ TRACKER_WEBHOOK_ALLOW: "127.0.0.1", TRACKER_CALL_TIMEOUT_MS: "30000" },
       },
     });
     key = await system.createKey({ name: "openapi", scopes: ["read", "write", "admin"] });
     url = system.tracker(REGION).url;
-    const response = await fetch(`${system.gateway(REGION).url}/v1/transactions`, {
-      method: "POST",
-      headers: { "content-type": "application/json", authorization: `Bearer ${key}` },
-      body: JSON.stringify({ id: newId(), statements: [{ sql: "CREATE TABLE t (id int)" }] }),
+    // A tracker opens the queue of webhooks a little after it has begun to serve.
+    await eventually("the queue is open", async () => {
+      const answer = await fetch(`${url}/v1/webhooks`, { headers: { authorization: `Bearer ${key}` } });
+      await answer.arrayBuffer();
+      return answer.ok;
     });
-    assert.equal(response.status, 200, await response.clone().text());
-    committed = (await response.json()) as TransactionResponse;
+    const body = JSON.stringify({ id: newId(), statements: [{ sql: "CREATE TABLE t (id int)" }] });
+    committed = await eventually("it commits", async () => {
+      const response = await fetch(`${system.gateway(REGION).url}/v1/transactions`, {
+        method: "POST",
+        headers: { "content-type": "application/json", authorization: `Bearer ${key}` },
+        body,
+      });
+      assert.equal(response.status, 200, await response.clone().text());
+      return (await response.json()) as TransactionResponse;
+    });
   });
 
   after(() => system.close());

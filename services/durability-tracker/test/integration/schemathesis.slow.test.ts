@@ -8,7 +8,7 @@ import { after, before, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { System } from "@highwater/dev-system";
 import { makeUuidV7 } from "@highwater/protocol";
-import { type Ran, runTool } from "@highwater/dev-process";
+import { eventually, type Ran, runTool } from "@highwater/dev-process";
 
 const FOLDER = fileURLToPath(new URL("../schemathesis/", import.meta.url));
 const DOCUMENT_FILE = fileURLToPath(
@@ -36,10 +36,18 @@ before(async () => {
     env: {
       ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: "a secret of this test" },
       ...{ TRACKER_WEBHOOK_ALLOW: "127.0.0.1", TRACKER_WEBHOOK_ENDPOINTS: "1000" },
+      // No answer may be a 5xx, on a busy machine neither.
+      TRACKER_CALL_TIMEOUT_MS: "30000",
     },
   });
   url = system.tracker(REGION).url;
   key = await system.createKey({ name: "schemathesis", scopes: ["read", "write", "admin"] });
+  // A tracker opens the queue of webhooks a little after it has begun to serve.
+  await eventually("the queue is open", async () => {
+    const answer = await fetch(`${url}/v1/webhooks`, { headers: { authorization: `Bearer ${key}` } });
+    await answer.arrayBuffer();
+    return answer.ok;
+  });
 });
 
 after(() => system.close());

@@ -171,7 +171,8 @@ test("an endpoint gets what is its owner's, of its types, and passes its filter"
 
 test("it fails, hangs, redirects and breaks off; every attempt is kept; then it comes back", async () => {
   const patient = await world.open(
-    world.station("patient", { webhookTimeoutMs: 300, webhookDelaysMs: Array<number>(20).fill(30) }),
+    // Long enough that only the receiver that hangs reaches it.
+    world.station("patient", { webhookTimeoutMs: 4_000, webhookDelaysMs: Array<number>(20).fill(30) }),
   );
   const elsewhere = await receive();
   const script: Behaviour[] = [
@@ -394,7 +395,8 @@ test("one that hangs does not keep the others waiting", async () => {
     world.station("narrow", {
       webhookConcurrency: 3,
       webhookConcurrencyPerEndpoint: 1,
-      webhookTimeoutMs: 15_000,
+      // Its next attempt would count as well.
+      webhookTimeoutMs: 120_000,
     }),
   );
   await withoutStation(async () => {
