@@ -456,12 +456,13 @@ test("session: nothing to wait for resolves at once; all of it, reads included, 
   const hw = client(context, [fake]);
   const session = hw.session();
   await session.durable({ timeout: 0 });
-  await session.transaction(statement);
+  const first = await session.transaction(statement);
   await session.transaction(statement, { readOnly: true });
   await hw.transaction(statement);
   const wait = session.durable({ level: "disk" });
   await streaming(fake);
   fake.mark(marks(E1, { disk: 19 }));
+  await first.durable({ level: "disk" });
   await assert.rejects(session.durable({ level: "disk", timeout: 20 }), {
     ...{ name: "DurabilityTimeoutError", message: /1 still pending/ },
   });

@@ -113,6 +113,8 @@ export class FakeService {
   readonly streams = new Set<ServerResponse>();
   /** Requests that are held without an answer. */
   held = 0;
+  /** The last of each kind, as they were told. */
+  readonly #newest = new Map<string, string>();
   readonly #server: Server;
   #changed = Promise.withResolvers<void>();
 
@@ -121,7 +123,10 @@ export class FakeService {
     this.script = script;
     this.url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
     server.on("request", (request, response) => {
-      void this.#serve(request, response);
+      this.#serve(request, response).catch((cause: unknown) => {
+        // A client that goes away in the middle of its request wants no answer.
+        if (!request.socket.destroyed) throw cause;
+      });
     });
   }
 
@@ -144,8 +149,9 @@ export class FakeService {
   }
 
   send(type: string, data: unknown, id = "1.1"): void {
-    for (const stream of this.streams)
-      stream.write(`id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
+    const text = `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+    this.#newest.set(type, text);
+    for (const stream of this.streams) stream.write(text);
   }
 
   mark(value: Marks): void {
@@ -255,7 +261,8 @@ export class FakeService {
       response.writeHead(status).end();
     } else {
       response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(": hello\n\n");
+      // As a tracker does: what was sent to a stream that the client was just closing is not lost.
+      response.write(`: hello\n\n${[...this.#newest.values()].join("")}`);
       this.streams.add(response);
       response.on("close", () => {
         this.streams.delete(response);

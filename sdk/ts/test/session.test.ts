@@ -88,7 +88,7 @@ test("the token of a session: short where all is durable, and one of nothing is 
   await session.transaction(statement);
   const second = await session.transaction(statement);
   const third = await session.transaction(statement);
-  const wait = session.durable({ level: "region", timeout: 5_000 }).catch(() => undefined);
+  const wait = session.durable({ level: "region", timeout: 60_000 }).catch(() => undefined);
   await fake.until(() => fake.streams.size === 1);
   fake.mark(marks(E1, { region: 20 }));
   const standing = Promise.withResolvers<undefined>();

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import {
   Highwater,
   newTransactionId,
@@ -286,9 +287,19 @@ test("an aborted signal ends the call with its reason as the cause, in an attemp
     transaction: () => problem("overloaded", { retryAfterMs: 4_000 }),
   });
   const second = new AbortController();
-  const between = client(context, [waiting]).transaction(statement, { signal: second.signal });
-  await waiting.until(() => waiting.transactions.length === 1);
-  setTimeout(() => second.abort(reason), 20);
+  const refused = Promise.withResolvers<undefined>();
+  const between = client(context, [waiting], {
+    fetch: async (url, init) => {
+      const response = await fetch(url, init);
+      await response.clone().text();
+      refused.resolve(undefined);
+      return response;
+    },
+  }).transaction(statement, { signal: second.signal });
+  await refused.promise;
+  // The client reads what is there already, and then pauses.
+  for (let turn = 0; turn < 20; turn++) await setImmediate();
+  second.abort(reason);
   await assert.rejects(between, { name: "AbortError", cause: reason, outcome: "not_applied" });
 });
 

@@ -212,7 +212,9 @@ describe("the promise of a commit", () => {
 describe("what is known, and what is not", () => {
   it("a transaction whose durability could not be waited for has committed all the same", async (context) => {
     const hw = await client(system, context);
-    const db = database(hw, { transaction: { ack: "durable", level: "region", timeout: 4_000 } });
+    const db = database(hw, {
+      transaction: { ack: "durable", level: "region", timeout: 5_000, maxWaitMs: 1_000 },
+    });
     const pending = { code: "durability_timeout", outcome: "applied", retry: "wait" };
     await system.cluster.isolate(EAST);
     try {

@@ -5,6 +5,7 @@ import { after, before, test, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { System } from "@highwater/dev-system";
 import { Highwater, type HighwaterOptions, type Row, sql, type StatementInput } from "../../src/index.ts";
+import { gate } from "../adapters/support.ts";
 import { EDGES, WITHOUT_INPUT } from "./values.ts";
 
 const [EAST, WEST] = ["us-east", "us-west"] as const;
@@ -64,11 +65,14 @@ test("an interactive transaction: rows, savepoints, commit, durable; and nothing
 test("transact under contention: every body takes effect exactly once", async (context) => {
   const hw = await client(context, EAST, { totalTimeoutMs: 120_000 });
   let runs = 0;
+  // All of them have read before the first one writes.
+  const met = gate(4);
   const add = (): Promise<void> =>
     hw.transact(
       async (tx) => {
         runs += 1;
         const { rows } = await tx.query<{ balance: bigint }>(sql`SELECT balance FROM account WHERE id = 2`);
+        await met();
         await tx.query(sql`UPDATE account SET balance = ${(rows[0]?.balance ?? 0n) + 1n} WHERE id = 2`);
       },
       { isolation: "serializable", maxAttempts: 200 },
