@@ -48,8 +48,9 @@ export function inferAttempts(history: History): void {
 }
 
 /**
- * An attempt that was never answered, and that a failure took before the id ran again: only those tell of it who saw its values. They did
- * so before anybody had an answer of the later attempt's epoch, else it may have been that one which they saw.
+ * Adds attempts that were never answered and that a failure took: only reads of their values show them. A read proves such an attempt
+ * when it was answered before the other attempt's epoch had answered anything, or when its list cannot be of that epoch. Otherwise the
+ * read may have seen the other attempt. The attempt may also be the later one: a node that was given up may go on beside its successor.
  */
 function addUnanswered(history: History, { spine, length, epoch, key }: Sighting): void {
   const { writers, epochs, firstSeen } = history;
@@ -59,9 +60,29 @@ function addUnanswered(history: History, { spine, length, epoch, key }: Sighting
     const later = writer.attempts.filter((attempt) => epochs.contains(attempt, epoch));
     if (later.length === 0 || later.length < writer.attempts.length) continue;
     const begunAt = Math.min(...later.map((attempt) => firstSeen.get(attempt) ?? Number.POSITIVE_INFINITY));
-    if (history.transactions.some((reader) => hasSeen(reader, epoch, key, spine, at, begunAt)))
+    const isElsewhere =
+      later.every((attempt) => epochs.reigned(attempt)) && isOfAnotherList(history, key, spine, at);
+    if (isElsewhere || history.transactions.some((reader) => hasSeen(reader, epoch, key, spine, at, begunAt)))
       writer.attempts = [epoch, ...writer.attempts];
   }
+}
+
+/**
+ * True when the value is in the final list and something in front of it is not. A failure takes only the end of a list, so the value in
+ * this list is from another attempt than the value in the final one.
+ */
+function isOfAnotherList(
+  { finalLists }: History,
+  key: string,
+  { values }: ListView["spine"],
+  at: number,
+): boolean {
+  const final = finalLists.get(key);
+  const isThere = (value: number): boolean => {
+    const place = final?.spine.indexOf(value) ?? -1;
+    return final !== undefined && place >= 0 && place < final.length;
+  };
+  return isThere(values[at] ?? Number.NaN) && !values.slice(0, at).every(isThere);
 }
 
 function hasSeen(

@@ -191,6 +191,22 @@ test("an attempt that nobody answered is known by those who saw it before the id
   assertViolates(judge({ final: "durable" }), "recoverability.reads");
 });
 
+test("an id may run on a node that was given up, also after it has run in the history that counts", () => {
+  const specs = (shows: readonly number[], list: readonly number[]): HistoryRecord[] =>
+    history(
+      {
+        stray: { at: [20, 30], does: [append("x", 1)], final: "lost" },
+        twice: { at: [10, 60], epoch: "e2", does: [append("x", 2)] },
+        reader: { at: [70, 80], does: [read("x")], shows: [shows], final: "lost" },
+      },
+      { lists: { x: list }, epochs },
+      [failure(40, [])],
+    );
+  assertGood(specs([1, 2], [2]));
+  // This may be the list of the history that counts, and the reader is of another one.
+  assertViolates(specs([2], [2]), "read.other-history", "read.stale");
+});
+
 test("a read of what is only in another history", () => {
   const branches = [epoch("e1", null), epoch("e2", "e1", { reigned: false }), epoch("e3", "e1")];
   const specs = {
