@@ -1,11 +1,11 @@
 // What has to be done now and then during a reign: who wants to hear of durable transactions, which owners are to be told
-// that an endpoint was disabled, how long the queue is, and what is too old to be kept.
+// that an endpoint was disabled, how long the queue is, what a wrong clock has put off, and what is too old to be kept.
 import { type WebhookDisabledData } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type NewEvent, sleep } from "@highwater/store";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { type Database } from "./database.ts";
-import { expireDeliveries } from "./deliveries.ts";
+import { expireDeliveries, hastenSome } from "./deliveries.ts";
 import {
   type Census,
   dropOldSecrets,
@@ -15,9 +15,11 @@ import {
   readUntold,
   takeCensus,
 } from "./endpoints.ts";
+import { type Jobs } from "./jobs.ts";
 
 export interface ChoresDeps {
   readonly database: Database;
+  readonly jobs: Jobs;
   readonly clock: Clock;
   readonly log: Log;
   /** Resolves when it is recorded, by whomever. */
@@ -25,6 +27,8 @@ export interface ChoresDeps {
   readonly onWishes: (wishes: readonly DurableWish[]) => void;
   readonly onCensus: (census: Census) => void;
   readonly keepMs: number;
+  /** How long a sender claims a delivery. */
+  readonly claimMs: number;
   readonly readTime: ReadExpiryTime;
 }
 
@@ -33,6 +37,7 @@ const WISHES_MS = 1_000;
 const CENSUS_ROUNDS = 10;
 const EXPIRE_ROUNDS = 60;
 const EXPIRE_BATCH = 1_000;
+const HASTEN_BATCH = 1_000;
 
 export class Chores {
   readonly #deps: ChoresDeps;
@@ -77,10 +82,27 @@ export class Chores {
     const { database, onCensus, onWishes } = this.#deps;
     onWishes(await readDurableWishes(database));
     await this.#tellOwners();
-    if (round % CENSUS_ROUNDS === 0) onCensus(await takeCensus(database));
+    if (round % CENSUS_ROUNDS === 0) {
+      await this.#hasten();
+      onCensus(await takeCensus(database));
+    }
     if (round % EXPIRE_ROUNDS !== 0) return;
     await this.#expire();
     await dropOldSecrets(database);
+  }
+
+  async #hasten(): Promise<void> {
+    const { database, jobs, claimMs, log } = this.#deps;
+    const hastened = await database.transaction(async (client) => {
+      const found = await hastenSome(client, { claimMs, limit: HASTEN_BATCH });
+      await jobs.enqueue(
+        client,
+        found.map(({ job, ...about }) => ({ id: job, ...about, delayMs: 0 })),
+      );
+      return found.length;
+    });
+    if (hastened > 0)
+      log.warn("webhooks that a wrong clock had put off are sent now", { deliveries: hastened });
   }
 
   /** All of them: what comes in a minute may be more than one statement should drop. */

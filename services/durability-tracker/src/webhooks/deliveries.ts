@@ -102,6 +102,25 @@ const RECOVER = `UPDATE highwater.webhook_delivery d SET ${BEGIN_ANEW} WHERE d.i
   ORDER BY o.place LIMIT $3 FOR UPDATE SKIP LOCKED)
 RETURNING d.id, d.job, d.place::text`;
 
+/** The clocks of two servers may differ by this much without being wrong. */
+const AHEAD = "clock_timestamp() + interval '5 seconds'";
+
+/**
+ * $1 milliseconds of a claim, $2 limit. Finds deliveries whose times come from a clock that was ahead: it was set back, or a server
+ * with another clock has taken over. Such a delivery was tried last (or, never tried, made) in the future, so its next attempt would
+ * wait for as long as that clock was ahead; or its claim is longer than $1, and no claim is. Its sender may still be at it: the
+ * claim is cut to $1 and not taken away.
+ */
+const HASTEN = `UPDATE highwater.webhook_delivery SET job = gen_random_uuid(), next_attempt_at = clock_timestamp(),
+  sending_until = CASE WHEN sending_until > clock_timestamp() THEN clock_timestamp() + $1::float8 * interval '1 millisecond' END
+WHERE id IN (
+  SELECT d.id FROM highwater.webhook_delivery d WHERE d.status = 'pending' AND (
+    d.sending_until > ${AHEAD} + $1::float8 * interval '1 millisecond'
+    OR d.next_attempt_at > ${AHEAD} AND coalesce((SELECT a.at FROM highwater.webhook_attempt a WHERE a.delivery = d.id
+      ORDER BY a.n DESC LIMIT 1), d.created_at) > ${AHEAD})
+  LIMIT $2 FOR UPDATE SKIP LOCKED)
+RETURNING id, endpoint, job`;
+
 /** $1 milliseconds since 1970, $2 limit: what was made before. What is pending stays. */
 const EXPIRE = `WITH dropped AS (
   DELETE FROM highwater.webhook_delivery WHERE id IN (
@@ -269,6 +288,18 @@ export async function recoverSome(
     limit,
   ]);
   return rows.sort((a, b) => Number(a.place) - Number(b.place)).map(({ id, job }) => ({ delivery: id, job }));
+}
+
+/** Makes at most `limit` deliveries due that a wrong clock has put off. The caller enqueues the new job of each. */
+export async function hastenSome(
+  client: Executor,
+  { claimMs, limit }: { readonly claimMs: number; readonly limit: number },
+): Promise<{ delivery: string; endpoint: string; job: string }[]> {
+  const { rows } = await client.query<{ id: string; endpoint: string; job: string }>(HASTEN, [
+    claimMs,
+    limit,
+  ]);
+  return rows.map(({ id, endpoint, job }) => ({ delivery: id, endpoint, job }));
 }
 
 /** At most `limit` of them; answers how many. */

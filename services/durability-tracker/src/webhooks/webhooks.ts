@@ -14,7 +14,7 @@ import { Jobs } from "./jobs.ts";
 import { passes } from "./message.ts";
 import { WebhookMetrics } from "./metrics.ts";
 import { type WebhookSettings } from "./settings.ts";
-import { Worker } from "./worker.ts";
+import { CLAIM_MARGIN_MS, Worker } from "./worker.ts";
 
 export interface Reign {
   readonly node: string;
@@ -166,7 +166,8 @@ export class Webhooks {
     const { clock, log, random, resolve, readTime, recordEvent, ca } = this.#deps;
     const settings = this.#settings;
     const chores = new Chores({
-      ...{ database, clock, log, readTime, keepMs: settings.webhookKeepMs },
+      ...{ database, jobs, clock, log, readTime, keepMs: settings.webhookKeepMs },
+      claimMs: settings.webhookTimeoutMs + CLAIM_MARGIN_MS,
       recordEvent: (event) => recordEvent(reign, event),
       onWishes: (wishes) => {
         this.#wish(wishes);

@@ -35,7 +35,7 @@ export interface WorkerDeps {
 }
 
 /** Behind the limit of an exchange: for what is written about it. */
-const CLAIM_MARGIN_MS = 5_000;
+export const CLAIM_MARGIN_MS = 5_000;
 /** Somebody is sending it already; not sooner again than that. */
 const BUSY_DELAY_MS = 1_000;
 

@@ -312,6 +312,51 @@ test("410 disables at once, the owner is told, and what comes meanwhile is kept 
   await settled(endpoint.id, "delivered", 2);
 });
 
+test("what a clock that was ahead has put off is sent once the clock is right, and nothing else is", async () => {
+  const receiver = await receive(answers(503, { "retry-after": "600" }));
+  const endpoint = await station.endpoint(receiver.url);
+  for (let event = 0; event < 4; event++) await station.record([lostEvent()]);
+  let ids: readonly string[] = [];
+  await world.until("all have failed once", async () => {
+    const all = await listed(endpoint.id);
+    ids = all.map(({ id }) => id);
+    return all.length === 4 && all.every(({ attempts, status }) => attempts === 1 && status === "pending");
+  });
+  // None of them is due for ten minutes.
+  receiver.behaviour = ok;
+  const [failed, untried, claimed, waiting] = ids;
+  // As if the clock had been a day ahead: one delivery has failed, one was never tried, and the sender of one has died. All at once: the
+  // tracker may look at any time.
+  await world.sql(
+    `WITH tried AS (UPDATE highwater.webhook_attempt SET at = at + interval '1 day' WHERE delivery = $1),
+      forgotten AS (DELETE FROM highwater.webhook_attempt WHERE delivery = $2),
+      jobs AS (UPDATE highwater_jobs.job SET start_after = start_after + interval '1 day'
+        WHERE state < 'active' AND data->>'delivery' IN ($1, $2, $3))
+    UPDATE highwater.webhook_delivery SET
+      attempts = CASE WHEN id = $2 THEN 0 ELSE attempts END,
+      created_at = created_at + CASE WHEN id = $2 THEN interval '1 day' ELSE interval '0' END,
+      next_attempt_at = next_attempt_at + CASE WHEN id = $3 THEN interval '0' ELSE interval '1 day' END,
+      sending_until = CASE WHEN id = $3 THEN clock_timestamp() + interval '1 day' END
+    WHERE id IN ($1, $2, $3)`,
+    [failed, untried, claimed],
+  );
+  // The sender may be alive: the tracker cuts the claim to the length of any other. The test does not wait until that is over.
+  await world.until("the claim is as long as any other", async () => {
+    const cut = `UPDATE highwater.webhook_delivery SET sending_until = clock_timestamp()
+      WHERE id = $1 AND coalesce(sending_until, clock_timestamp()) < clock_timestamp() + interval '1 minute' RETURNING id`;
+    return (await world.sql(cut, [claimed])).length === 1;
+  });
+  await world.until(
+    "three are delivered",
+    async () => (await listed(endpoint.id, "?status=delivered")).length === 3,
+  );
+  const left = (await listed(endpoint.id)).filter(({ status }) => status !== "delivered");
+  assert.deepEqual(
+    left.map(({ id, status, attempts }) => [id, status, attempts]),
+    [[waiting, "pending", 1]],
+  );
+});
+
 test("five days of nothing but failures disable it; a success begins them anew", async () => {
   const receiver = await receive(answers(503));
   const endpoint = await station.endpoint(receiver.url);
