@@ -1,11 +1,12 @@
 // Goal: a short run of everything that `make chaos` does finds nothing, and would say so. Method: the three-region system with
-// real clients, half a dozen faults with a failover among them, then the checker on what was recorded; and the same history
-// with one word turned round, which must not pass.
+// real clients of two owners, a receiver of webhooks, half a dozen faults with a failover among them, then the checker on what was
+// recorded; and the same history with one word turned round, and with deliveries to the wrong owner, which must not pass.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { type Subscription } from "@highwater/checker";
 import { judge } from "../src/judge.ts";
 import { startThreeRegions } from "../src/nemesis/three-regions.ts";
 import { isClean, machineReadable, readable } from "../src/report.ts";
@@ -41,13 +42,24 @@ async function turnOneWord(history: string): Promise<void> {
   assert.fail("nothing was told as durable");
 }
 
+/** The endpoints of one owner become those of the other one. */
+async function swapOwners(history: string): Promise<void> {
+  const file = join(history, "workload.jsonl");
+  const lines = (await readFile(file, "utf8")).split("\n").map((line) => {
+    if (!line.includes('"type":"subscription"')) return line;
+    const subscription = JSON.parse(line) as Subscription;
+    return JSON.stringify({ ...subscription, owner: subscription.owner === "red" ? "blue" : "red" });
+  });
+  await writeFile(file, lines.join("\n"));
+}
+
 test("a slice of chaos: nothing is violated, nothing is pending, and a lie would be found", async () => {
   const dir = await mkdtemp(join(tmpdir(), "highwater-chaos-slice-"));
   try {
     const lines: string[] = [];
     const result = await runChaos({
       ...{ seed: SEED, durationMs: DURATION_MS, rate: RATE, keep: dir },
-      startRig: () => startThreeRegions(KINDS),
+      startRig: () => startThreeRegions(KINDS, { hasKeys: true }),
       startWorkload,
       say: (line) => lines.push(line),
     });
@@ -58,12 +70,19 @@ test("a slice of chaos: nothing is violated, nothing is pending, and a lie would
     assert.ok(kinds.length >= 3, told);
     assert.deepEqual(result.failedFaults, [], told);
     assert.ok((result.judgement?.committed ?? 0) > 100, told);
+    assert.ok((result.judgement?.deliveries ?? 0) > 0, told);
     const line = JSON.parse(machineReadable(SEED, result)) as Record<string, unknown>;
     assert.deepEqual([line["seed"], line["pending"], line["violations"]], [SEED, 0, 0]);
 
     const history = join(dir, "history");
     await turnOneWord(history);
     assert.ok((await judge(history)).violations > 0, "the checker believes everything");
+    await swapOwners(history);
+    const swapped = await judge(history);
+    assert.ok(
+      (swapped.violations_by_rule["webhook.foreign"] ?? 0) > 0,
+      "the checker lets everybody hear everything",
+    );
   } finally {
     await rm(dir, { recursive: true, force: true });
   }

@@ -18,7 +18,7 @@ async function caughtBy({ name, faults }: Mutant, seed: number): Promise<readonl
       seed: seed + run,
       durationMs: DURATION_MS,
       rate: RATE,
-      startRig: () => startThreeRegions(faults, { mutant: name }),
+      startRig: () => startThreeRegions(faults, { mutant: name, hasKeys: name.includes("webhook") }),
       startWorkload,
       say: () => undefined,
     });

@@ -96,4 +96,22 @@ export const MUTANTS: readonly Mutant[] = [
     },
     faults: ["reset_link", "crash_backend"],
   },
+  {
+    name: "a webhook that was refused is not sent again",
+    patch: {
+      file: tracker("webhooks/worker"),
+      find: 'const isDelivered = attempt.outcome === "delivered";',
+      replace: 'const isDelivered = attempt.outcome !== "refused";',
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "a webhook names the losses of everybody",
+    patch: {
+      file: tracker("webhooks/message"),
+      find: "if (event.owner !== null && event.owner !== interest.owner) return false;",
+      replace: "if (event.owner !== null && event.owner === 0n) return false;",
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
 ];
