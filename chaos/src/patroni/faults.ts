@@ -3,6 +3,7 @@
 import { pause } from "../clock.ts";
 import { type Card } from "../nemesis/deck.ts";
 import { type Random } from "../nemesis/random.ts";
+import { fillDisk, fillQuota, slowDownDisk, withoutStrace } from "./etcd-disk.ts";
 import { type PatroniSystem } from "./system.ts";
 
 export interface Stage {
@@ -16,6 +17,8 @@ export interface Stage {
 }
 
 export interface PatroniFault extends Card {
+  /** Says why it cannot be done on this machine; null if it can. */
+  readonly impossible?: () => Promise<string | null>;
   run(stage: Stage): Promise<void>;
 }
 
@@ -199,7 +202,64 @@ const WAYS = [
   }),
 ];
 
-export const PATRONI_FAULTS: readonly PatroniFault[] = [...HOSTS, ...PATRONI, ...SERVERS, ...WAYS];
+/** Faults of etcd's disk. The one server stands for a whole etcd; a bad disk under a minority of several members is not tried. */
+const ETCD_DISK: readonly PatroniFault[] = [
+  {
+    // Each write takes up to three seconds, and a linearizable read waits behind it.
+    ...fault("etcd_disk_slow", async (stage) => {
+      const { system, random, leader, aim } = stage;
+      const isLeaderLost = random.chance(0.4);
+      aim(isLeaderLost ? `etcd, ${leader}` : "etcd");
+      const relieve = await slowDownDisk(system.etcd, random.between(300, 3_000));
+      try {
+        await pause(random.between(1_000, 6_000));
+        if (isLeaderLost) {
+          await system.patroni.kill(leader);
+          await takenOver(stage, 25_000);
+        } else await pause(random.between(1_000, 12_000));
+      } finally {
+        await relieve();
+      }
+    }),
+    impossible: withoutStrace,
+  },
+  {
+    ...fault("etcd_disk_full", async ({ system, random, aim }) => {
+      aim("etcd");
+      try {
+        await fillDisk(system.etcd);
+        await pause(random.between(500, 12_000));
+      } finally {
+        await system.etcd.stop();
+        await system.etcd.start();
+      }
+    }),
+    impossible: withoutStrace,
+  },
+  fault("etcd_quota_full", async (stage) => {
+    const { system, random, leader, aim } = stage;
+    const isLeaderLost = random.chance(0.4);
+    aim(isLeaderLost ? `etcd, ${leader}` : "etcd");
+    const makeRoom = await fillQuota(system.etcd);
+    try {
+      await pause(random.between(1_000, 6_000));
+      if (isLeaderLost) {
+        await system.patroni.kill(leader);
+        await takenOver(stage, random.between(5_000, 25_000));
+      } else await pause(random.between(1_000, 20_000));
+    } finally {
+      await makeRoom();
+    }
+  }),
+];
+
+export const PATRONI_FAULTS: readonly PatroniFault[] = [
+  ...HOSTS,
+  ...PATRONI,
+  ...SERVERS,
+  ...WAYS,
+  ...ETCD_DISK,
+];
 
 export const SERVICE_FAULTS: readonly PatroniFault[] = (["gateway", "tracker"] as const).flatMap((which) => [
   fault(`kill_${which}`, async ({ system, random, aim }) => {

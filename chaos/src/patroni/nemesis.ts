@@ -58,7 +58,8 @@ export class PatroniNemesis implements Nemesis {
     play: (fault: PatroniFault, random: Random) => Promise<void>,
   ): Promise<void> {
     const { seed, only } = this.#options;
-    const faults = only === undefined ? all : all.filter(({ kind }) => only.includes(kind));
+    const wanted = only === undefined ? all : all.filter(({ kind }) => only.includes(kind));
+    const faults = await this.#possible(wanted);
     if (faults.length === 0) return;
     const random = new Random(`${String(seed)}/patroni/${name}`);
     const deck = new Deck(faults, random);
@@ -67,6 +68,16 @@ export class PatroniNemesis implements Nemesis {
       if (nowMs() > untilMs) return;
       await play(deck.draw(), random);
     }
+  }
+
+  async #possible(wanted: readonly PatroniFault[]): Promise<PatroniFault[]> {
+    const found: PatroniFault[] = [];
+    for (const fault of wanted) {
+      const why = (await fault.impossible?.()) ?? null;
+      if (why === null) found.push(fault);
+      else this.#options.say(`${fault.kind} is left out: ${why}`);
+    }
+    return found;
   }
 
   async #breakCluster(fault: PatroniFault, random: Random): Promise<void> {

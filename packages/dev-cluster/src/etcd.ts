@@ -3,12 +3,13 @@
 
 import type { ChildProcess } from "node:child_process";
 import { constants } from "node:fs";
-import { access, readdir } from "node:fs/promises";
+import { access, readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { endGuarded, spawnGuarded, TemporaryFolder, untilTrue } from "@highwater/dev-process";
 import { DevClusterError } from "./errors.ts";
 import { chooseFreePort } from "./ports.ts";
+import { processesNaming } from "./processes.ts";
 
 export const venvDir = fileURLToPath(new URL("../../../.venv", import.meta.url));
 
@@ -51,12 +52,25 @@ export class Etcd implements AsyncDisposable {
     this.#dir = dir;
     this.#command = [
       program,
-      ...["--data-dir", path.join(dir.path, "data"), "--log-level", "error", "--unsafe-no-fsync"],
+      ...["--data-dir", this.dataDir, "--log-level", "error", "--unsafe-no-fsync"],
       ...["--listen-client-urls", this.url, "--advertise-client-urls", this.url],
       ...["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer],
       ...["--initial-cluster", `default=${peer}`],
       ...["--heartbeat-interval", String(heartbeatMs), "--election-timeout", String(electionMs)],
     ];
+  }
+
+  get dataDir(): string {
+    return path.join(this.#dir.path, "data");
+  }
+
+  /** The pid of the server; undefined when it does not run. Its guard has the folder in its arguments too, so the name decides. */
+  async pid(): Promise<number | undefined> {
+    for (const pid of await processesNaming(this.dataDir)) {
+      const name = await readFile(`/proc/${String(pid)}/comm`, "utf8").catch(() => "");
+      if (name.trim() === "etcd") return pid;
+    }
+    return undefined;
   }
 
   /** Resolves when it answers. */
