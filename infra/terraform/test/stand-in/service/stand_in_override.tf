@@ -9,7 +9,7 @@ resource "aws_appautoscaling_policy" "edge" {
   scalable_dimension = "ecs:service:DesiredCount"
   resource_id        = "none"
 }
-# moto forgets these settings of a service and what a rule for the way out is for, so that each plan would set them again.
+# moto forgets these settings of a service and the descriptions of these rules, so that each plan would set them again.
 resource "aws_ecs_service" "first" {
   lifecycle { ignore_changes = [enable_ecs_managed_tags, availability_zone_rebalancing] }
 }
@@ -26,5 +26,17 @@ resource "aws_vpc_security_group_egress_rule" "endpoints" {
   lifecycle { ignore_changes = [description] }
 }
 resource "aws_vpc_security_group_egress_rule" "images" {
+  lifecycle { ignore_changes = [description] }
+}
+resource "aws_vpc_security_group_egress_rule" "services" {
+  lifecycle { ignore_changes = [description] }
+}
+resource "aws_vpc_security_group_egress_rule" "databases" {
+  lifecycle { ignore_changes = [description] }
+}
+resource "aws_vpc_security_group_ingress_rule" "slots" {
+  lifecycle { ignore_changes = [description] }
+}
+resource "aws_vpc_security_group_ingress_rule" "edge" {
   lifecycle { ignore_changes = [description] }
 }
