@@ -18,5 +18,5 @@ export { unlisted } from "./departed.ts";
 export { type Waiting } from "./waiting-table.ts";
 export { exposure, type Exposure } from "./exposure.ts";
 export { levelNames } from "./levels.ts";
-export { waitingLosses } from "./proof.ts";
+export { inDoubt, waitingLosses } from "./proof.ts";
 export { asksForCandidates, whyNotSynchronous } from "./synchronous.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { count, Driven, epochId, record, txnId } from "../../test/support/core.ts";
-import { type CoreConfig, heldCount, judge, pendingAt, wantsPositions } from "./index.ts";
+import { type CoreConfig, heldCount, inDoubt, judge, pendingAt, wantsPositions } from "./index.ts";
 
 const first = record(1);
 const second = record(2, { node: "b", fork: 50, start: 60 });
@@ -175,15 +175,20 @@ test("an id that a living attempt holds is asked about again, and not at once", 
   const it = new Driven();
   it.reign(first);
   it.intent(1, 1);
+  const counted = { intent: 0, unproven: 0, absent: 0, adrift: 0 };
+  assert.deepEqual(inDoubt(it.state), { ...counted, intent: 1 });
   it.sleep(91_000);
+  assert.deepEqual(inDoubt(it.state), { ...counted, unproven: 1 }, "while it is looked up");
   it.answer(50, { 1: { kind: "held" } });
   it.positions(60);
   assert.equal(it.reads.length, 0);
   assert.equal(it.stateOf(1, 1), "unproven");
+  assert.deepEqual(inDoubt(it.state), { ...counted, unproven: 1 }, "while another attempt holds it");
   it.sleep(1_000);
   assert.equal(it.reads.length, 1);
   it.answer(70, { 1: { kind: "commit", epoch: epochId(1) } });
   assert.equal(it.stateOf(1, 1), "pending");
+  assert.deepEqual(inDoubt(it.state), counted);
 });
 
 test("metadata that follows the position is kept for the webhook", () => {

@@ -214,6 +214,18 @@ function hasReached(state: TrackerState, level: string, { epoch, offset }: Place
   return mark !== null && mark >= offset;
 }
 
+/**
+ * Attempts that no mark alone can judge, by state. An attempt that is being looked up counts as unproven, and so does one whose id a
+ * living attempt holds: either can last for as long as the primary does not answer.
+ */
+export function inDoubt(
+  state: TrackerState,
+): Readonly<Record<"intent" | "unproven" | "absent" | "adrift", number>> {
+  let unproven = state.unproven.size + state.held.size;
+  for (const { keys } of state.asked.values()) unproven += keys.length;
+  return { intent: state.intents.size, unproven, absent: state.absent.size, adrift: state.adrift.size };
+}
+
 /** Proven losses whose proof has not reached the weakest level at which it may be published, and how long the oldest has waited. */
 export function waitingLosses(state: TrackerState): { readonly count: number; readonly oldestMs: number } {
   const levelsFor = finalLevels(state);

@@ -6,6 +6,7 @@ import {
   asksForCandidates,
   exposure,
   heldCount,
+  inDoubt,
   levelNames,
   pendingAt,
   type TrackerState,
@@ -164,16 +165,9 @@ export class TrackerMetrics extends MetricSet {
     this.read(TRACKER.lost, () => told.lost);
     this.read(TRACKER.broken, () => told.broken);
     this.read(TRACKER.delayed, () => told.delayed);
-    this.read(TRACKER.inDoubt, () => {
-      const { intents, unproven, absent, adrift } = state();
-      const sizes = {
-        intent: intents.size,
-        unproven: unproven.size,
-        absent: absent.size,
-        adrift: adrift.size,
-      };
-      return Object.entries(sizes).map(([name, value]) => ({ labels: { state: name }, value }));
-    });
+    this.read(TRACKER.inDoubt, () =>
+      Object.entries(inDoubt(state())).map(([name, value]) => ({ labels: { state: name }, value })),
+    );
     const labels = (): { level: string } => ({ level: state().config.exposureLevel });
     this.read(TRACKER.waitingLosses, () => [{ labels: labels(), value: waitingLosses(state()).count }]);
     this.read(TRACKER.waitingLossesOldest, () => [
