@@ -4,7 +4,7 @@ import { type Recipe } from "./recipe.ts";
 import { RECIPES } from "./recipes/index.ts";
 import { type Target } from "./target.ts";
 
-const AFTERWARDS_MS = 15_000;
+const AFTERWARDS_MS = 60_000;
 
 export interface Outcome {
   readonly item: string;

@@ -45,6 +45,9 @@ export class Target implements AsyncDisposable {
     const system = await System.start({
       env: {
         GATEWAY_AUTH: "keys",
+        // No attack, and no victim, is ended because the machine is slow.
+        GATEWAY_IDLE_TIMEOUT_MS: "120000",
+        GATEWAY_TOTAL_TIMEOUT_MS: "120000",
         TRACKER_AUTH: "keys",
         HIGHWATER_INTERNAL_SECRET: "a secret of the attacked cluster",
         GATEWAY_ROLE_PASSWORDS: JSON.stringify(passwords),

@@ -2,6 +2,8 @@
 import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 
+const REVOKED_WITHIN_MS = 30_000;
+
 export const DOORS: readonly Recipe[] = [
   {
     item: "14",
@@ -29,21 +31,25 @@ export const DOORS: readonly Recipe[] = [
         scopes: ["read"],
       });
       const url = target.system.tracker(target.system.regions[0] ?? "").url;
+      const limit = new AbortController();
       const response = await fetch(`${url}/v1/durability/stream`, {
         headers: { authorization: `Bearer ${key}` },
-        signal: AbortSignal.timeout(60_000),
+        signal: limit.signal,
       });
       if (response.status !== 200) return `a new key is answered ${String(response.status)}`;
       await target.system.revokeKey(key);
-      const revokedAtMs = Date.now();
+      const timer = setTimeout(() => {
+        limit.abort();
+      }, REVOKED_WITHIN_MS);
       const reader = response.body?.getReader();
       try {
-        while ((await reader?.read())?.done === false)
-          if (Date.now() - revokedAtMs > 30_000) return "it is open 30 s later";
+        while ((await reader?.read())?.done === false);
       } catch {
-        // Cut off: that is what should happen.
+        // The tracker should cut it off; the limit must not have to.
+      } finally {
+        clearTimeout(timer);
       }
-      return null;
+      return limit.signal.aborted ? `it is open ${String(REVOKED_WITHIN_MS)} ms later` : null;
     },
   },
 ];

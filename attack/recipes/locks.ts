@@ -3,8 +3,10 @@ import { type Client } from "pg";
 import { type Recipe } from "../recipe.ts";
 
 const KEYS_OF_OLD = [7_240_519_001, 7_240_519_002, 7_240_519_003];
-const REVOKE_LIMIT_MS = 15_000;
-const EPOCH_LIMIT_MS = 10_000;
+/** Less than the gateway's limits for an open transaction, which end it and free its locks. */
+const REVOKE_LIMIT_MS = 45_000;
+/** The attackers' sessions hold their locks until the recipe ends. */
+const EPOCH_LIMIT_MS = 60_000;
 const HELD_MS = 500;
 
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T | "too late"> {

@@ -1,5 +1,6 @@
 // Tokens that no gateway signed: they must not make a tracker write, count or keep anything.
 import { randomBytes } from "node:crypto";
+import { eventually } from "@highwater/dev-process";
 import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 import { type Target } from "../target.ts";
@@ -19,6 +20,17 @@ async function traces(target: Target): Promise<Traces> {
     events: await target.count("SELECT FROM highwater.event WHERE type LIKE 'transaction.%'"),
     lost: await target.trackerMetric("highwater_lost_total"),
   };
+}
+
+/**
+ * Earlier attacks leave attempts behind that were announced and refused. When their epoch ends, trackers look them up after a grace
+ * of seconds, settle them as lost and record events.
+ */
+async function waitForVerdicts(target: Target): Promise<void> {
+  await eventually("no tracker has anything in doubt, or an event that is not recorded", async () => {
+    const inDoubt = await target.trackerMetric("highwater_in_doubt_transactions");
+    return inDoubt === 0 && (await target.trackerMetric("highwater_events_kept")) === 0;
+  });
 }
 
 /** Flags, a key's number, id, epoch, no parent, no owner, an offset, and a MAC of zeros: all but the MAC is known to everybody. */
@@ -47,6 +59,7 @@ export const TOKENS: readonly Recipe[] = [
       await target.system.cluster.restart(target.primary);
       await target.system.ready();
       const [epoch] = await target.look("SELECT id::text FROM highwater.epoch ORDER BY seq LIMIT 1");
+      await waitForVerdicts(target);
       const before = await traces(target);
       const forged = [
         ...Array.from({ length: FORGED }, () => unsigned(newId(), String(epoch?.["id"]))),
