@@ -58,15 +58,26 @@ test("the ad exchange in Python, through a failover", async (context) => {
     Number(
       new RegExp(`(\\d+) ${kind}`).exec(lines.findLast((line) => line.includes(" durable,")) ?? "")?.[1] ?? 0,
     );
-  await eventually("auctions become durable", () => told("durable") >= 30, LIMIT_MS);
+  /** Rejects with what the program has written last: in time when it has ended, else after the limit. */
+  const until = async (what: string, condition: () => boolean | Promise<boolean>): Promise<void> => {
+    const said = (): string => `${what}; the program's last lines:\n${lines.slice(-20).join("\n")}`;
+    const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
+    const found = await eventually(
+      said,
+      async () => (hasEnded() ? "ended" : (await condition()) && "so"),
+      LIMIT_MS,
+    );
+    assert.equal(found, "so", said());
+  };
+  await until("auctions become durable", () => told("durable") >= 30);
   await Promise.all([WEST, EUROPE].map((region) => cluster.link(EAST, region).cut()));
-  await eventually("nothing becomes durable any more", () => told("pending") >= 20, LIMIT_MS);
+  await until("nothing becomes durable any more", () => told("pending") >= 20);
   await system.killRegion(EAST);
   const primary = await cluster.mostAdvancedReplica();
   await cluster.promote(primary);
-  await eventually("what was pending is lost", () => told("lost") >= 20, LIMIT_MS);
+  await until("what was pending is lost", () => told("lost") >= 20);
   const durable = told("durable");
-  await eventually("the auctions go on", () => told("durable") >= durable + 20, LIMIT_MS);
+  await until("the auctions go on", () => told("durable") >= durable + 20);
   child.kill("SIGTERM");
   const [code] = (await closed) as [number | null];
   assert.equal(code, 0, lines.slice(-10).join("\n"));

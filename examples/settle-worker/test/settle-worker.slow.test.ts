@@ -160,9 +160,11 @@ test("every token is settled once, whoever dies", async (context) => {
 
   // Nothing becomes durable any more: the settlers leave it for later. Then it is lost.
   await Promise.all([WEST, EUROPE].map((region) => cluster.link(EAST, region).cut()));
-  const before = told().length;
-  await eventually("much is pending", () => told().length >= before + 30, LIMIT_MS);
-  const held = told().slice(before + 10);
+  // What the producer tells may arrive late: the database knows what was committed before the links were cut.
+  const early = new Set((await cluster.query(EAST, "SELECT id FROM payment")).map(({ id }) => String(id)));
+  const heldNow = (): string[] => told().filter((id) => !early.has(id));
+  await eventually("much is pending", () => heldNow().length >= 20, LIMIT_MS);
+  const held = heldNow();
   const outputs = settlers.map(({ output }) => output.length);
   await eventually(
     "pending tokens are left for later",
