@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-_COMMAND_TIMEOUT_S = 120
+#: A failover on a busy machine, and the way back.
+_COMMAND_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True, slots=True)

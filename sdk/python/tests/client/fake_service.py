@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.client.support import E1, Json, token
 
 #: Seconds after which what does not come will not come.
-LIMIT = 20
+LIMIT = 60
 
 
 @dataclass(frozen=True)

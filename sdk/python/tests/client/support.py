@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
+import socket
 import time
 import uuid as uuids
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 Json = dict[str, Any]
@@ -16,6 +19,14 @@ def uuid(n: int) -> str:
 
 
 E1, E2, E3, FORK = (uuid(n) for n in (1, 2, 3, 4))
+
+
+@contextmanager
+def refusing() -> Iterator[str]:
+    """The address of a port that nobody listens at, and that no other process can take meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 def new_id() -> str:

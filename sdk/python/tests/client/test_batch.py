@@ -15,11 +15,16 @@ import pytest
 
 from highwater import Batch, ConnectionError, Endpoint, HighwaterError, SerializationError, sql  # noqa: A004
 from tests.client.fake_service import LIMIT, committed, problem
-from tests.client.support import Json
+from tests.client.support import Json, refusing
 from tests.client.world import World
 
-#: Long enough for the threads of a test to meet: what is told is who shares a request, never how soon.
-TOGETHER = Batch(max_delay_ms=300)
+#: For those that meet, and of which one then waits alone.
+RESENT_MS = 1_000
+
+
+def together(count: int, *, alone_ms: float = 60_000) -> Batch:
+    """It leaves when so many have come, and no thread is too slow to be there; one that comes alone waits longer."""
+    return Batch(max_delay_ms=alone_ms, max_count=count)
 
 
 class Request:
@@ -163,7 +168,7 @@ async def test_what_begins_together_goes_together_and_has_its_own_outcome(world:
         await request.end()
 
     async with serving(serve) as server:
-        hw = world.client(endpoints=server.endpoints, batch=TOGETHER)
+        hw = world.client(endpoints=server.endpoints, batch=together(3, alone_ms=RESENT_MS))
         results = await run(hw, "a", "b", "c")
         assert [each for each in results if isinstance(each, SerializationError)]
         kept = [each for each in results if not isinstance(each, HighwaterError)]
@@ -183,7 +188,7 @@ async def test_one_that_has_ended_is_answered_while_another_goes_on(world: World
         await request.end()
 
     async with serving(serve) as server:
-        hw = world.client(endpoints=server.endpoints, batch=TOGETHER)
+        hw = world.client(endpoints=server.endpoints, batch=together(2))
         calls = [asyncio.ensure_future(hw.transaction(sql("SELECT 1"))) for _ in range(2)]
         async with asyncio.timeout(LIMIT):
             done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
@@ -195,10 +200,11 @@ async def test_one_that_has_ended_is_answered_while_another_goes_on(world: World
 
 async def test_a_count_is_kept_and_one_alone_goes_as_it_always_did(world: World) -> None:
     async with serving(echo) as server:
-        hw = world.client(endpoints=server.endpoints, batch=Batch(max_delay_ms=300, max_count=2))
+        hw = world.client(endpoints=server.endpoints, batch=together(2))
         await run(hw, *"abcd")
         assert sorted(len(request.transactions) for request in server.requests) == [2, 2]
         server.requests.clear()
+        hw = world.client(endpoints=server.endpoints, batch=Batch(max_delay_ms=300, max_count=2))
         assert offsets(await run(hw, "e")) == [1]
         assert server.paths == [""]
         server.requests.clear()
@@ -220,7 +226,7 @@ async def test_a_gateway_without_batches_gets_them_one_by_one(world: World, stat
             await echo(request)
 
     async with serving(serve) as server:
-        hw = world.client(endpoints=server.endpoints, batch=TOGETHER)
+        hw = world.client(endpoints=server.endpoints, batch=together(2))
         assert offsets(await run(hw, "a", "b")) == [1, 1]
         assert server.paths == ["/batch", "", ""]
         server.requests.clear()
@@ -241,7 +247,7 @@ async def test_a_batch_that_is_refused_as_a_whole_is_each_ones_refusal(world: Wo
         await request.answer(refusal.status, refusal.body, retry_after="1")
 
     async with serving(serve) as server:
-        hw = world.client(endpoints=server.endpoints, batch=TOGETHER)
+        hw = world.client(endpoints=server.endpoints, batch=together(2))
         assert len(offsets(await run(hw, "a", "b"))) == 2
         assert server.paths[0] == "/batch"
 
@@ -262,7 +268,7 @@ async def test_an_answer_that_breaks_off_is_found_out_by_sending_again(world: Wo
             await request.end()
 
     async with serving(serve) as server:
-        hw = world.client(endpoints=server.endpoints, batch=TOGETHER)
+        hw = world.client(endpoints=server.endpoints, batch=together(2, alone_ms=RESENT_MS))
         assert offsets(await run(hw, "a", "b"))[0] == 1
         assert "" in server.paths
 
@@ -281,7 +287,7 @@ async def test_who_gives_up_leaves_the_others_and_the_last_takes_the_request_alo
         await request.end()
 
     async with serving(serve) as server:
-        hw = world.client(endpoints=server.endpoints, batch=TOGETHER)
+        hw = world.client(endpoints=server.endpoints, batch=together(2))
         hasty = asyncio.ensure_future(hw.transaction(sql("SELECT 1"), timeout=1.0))
         patient = asyncio.ensure_future(hw.transaction(sql("SELECT 2")))
         with pytest.raises(HighwaterError):
@@ -291,7 +297,7 @@ async def test_who_gives_up_leaves_the_others_and_the_last_takes_the_request_alo
         assert (await patient).state == "committed"
         go_on.clear()
         server.requests.clear()
-        both = [asyncio.ensure_future(hw.transaction(sql("SELECT 1"), timeout=1.0)) for _ in range(2)]
+        both = [asyncio.ensure_future(hw.transaction(sql("SELECT 1"), timeout=3.0)) for _ in range(2)]
         for each in await asyncio.gather(*both, return_exceptions=True):
             assert isinstance(each, HighwaterError)
         assert server.paths == ["/batch"]
@@ -300,7 +306,9 @@ async def test_who_gives_up_leaves_the_others_and_the_last_takes_the_request_alo
 
 async def test_other_callers_go_by_themselves(world: World) -> None:
     async with serving(echo) as server:
-        one, other = (world.client(endpoints=server.endpoints, batch=TOGETHER, api_key=key) for key in ("one", "two"))
+        one, other = (
+            world.client(endpoints=server.endpoints, batch=together(2), api_key=key) for key in ("one", "two")
+        )
         await asyncio.gather(run(one, "a", "b"), run(other, "c", "d"))
         assert sorted(request.headers["authorization"] for request in server.requests) == ["Bearer one", "Bearer two"]
 
@@ -312,9 +320,8 @@ def test_a_batch_that_cannot_be_is_refused() -> None:
 
 
 async def test_a_gateway_that_is_not_there(world: World) -> None:
-    async with serving(echo) as server:
-        pass
-    hw = world.client(endpoints=server.endpoints, batch=True, total_timeout=0.5)
-    for each in await run(hw, "a", "b"):
-        assert isinstance(each, ConnectionError)
-        assert each.outcome == "not_applied"
+    with refusing() as gone:
+        hw = world.client(endpoints=[Endpoint(gone, gone)], batch=True, total_timeout=0.5)
+        for each in await run(hw, "a", "b"):
+            assert isinstance(each, ConnectionError)
+            assert each.outcome == "not_applied"

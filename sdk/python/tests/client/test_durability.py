@@ -100,6 +100,8 @@ async def test_a_stream_that_is_cut_is_resumed_with_the_id_of_the_last_event(wor
     one, two = await hw.transaction(STATEMENT), await hw.transaction(STATEMENT)
     first, second = asyncio.ensure_future(one.durable()), asyncio.ensure_future(two.durable())
     await fake.streaming()
+    # Without the second wait the stream would close behind the first one, by itself.
+    await until(lambda: hw.exposure.count == 2)
     fake.send("mark", marks(E1, region=10), id="1.42")
     await first
     fake.cut_streams()

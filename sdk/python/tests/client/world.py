@@ -104,9 +104,9 @@ class World:
         return service
 
     def client(self, *services: FakeService, tuning: Tuning = QUICK, **options: Any) -> Any:
-        """A client with short delays."""
-        given = {"request_timeout": 2.0, "total_timeout": 5.0, "tuning": tuning, **options}
-        if "endpoints" not in given:
+        """A client with short delays and long limits: a machine that stalls must not make it send a request twice."""
+        given = {"request_timeout": 20.0, "total_timeout": 30.0, "tuning": tuning, **options}
+        if "endpoints" not in given and "url" not in given:
             given["url"] = [service.url for service in services]
         client: Any
         if self.is_async:

@@ -22,7 +22,9 @@ IN_UTC = sql("SET LOCAL TimeZone TO 'UTC'")
 
 @pytest.fixture(scope="module")
 def hw(real_system: System) -> Iterator[Highwater]:
-    endpoints = [Endpoint(each.gateway, each.tracker) for each in real_system.endpoints]
+    # With other regions to go to it would take a busy machine's slowness for a failure, send again, and get no rows.
+    near = real_system.endpoints[0]
+    endpoints = [Endpoint(near.gateway, near.tracker)]
     with Highwater(endpoints=endpoints, total_timeout=120, request_timeout=60) as client:
         yield client
 
