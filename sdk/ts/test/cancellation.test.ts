@@ -34,11 +34,16 @@ interface Case {
   /** What the error says of the transaction: stopped before, and in the middle. */
   readonly before: "not_applied" | "applied" | "unknown";
   readonly middle: "not_applied" | "applied" | "unknown";
+  /** Where something has to be answered before; unless given, the time leaves room for an attempt, and no more. */
+  readonly lateMs?: number;
   /** When the time is over: the error's code and outcome, or that it resolves. */
   readonly late: readonly [code: string, outcome: string] | "resolves";
 }
 
 const PAUSE_MS = 60_000;
+const LATE_MS = 200;
+/** Longer than a busy machine stalls. */
+const ANSWERED_MS = 2_500;
 const isPaused = (_fake: FakeService, timersMs: readonly number[]): boolean =>
   timersMs.some((ms) => ms >= PAUSE_MS);
 const isHeld = (fake: FakeService): boolean => fake.held > 0;
@@ -74,6 +79,7 @@ const CASES: Readonly<Record<string, Case>> = {
     ...{ wait: (hw, options) => hw.transaction(statement, options) },
     isUnderWay: isPaused,
     ...{ before: "not_applied", middle: "not_applied", late: ["overloaded", "not_applied"] },
+    lateMs: ANSWERED_MS,
   },
   "a place in a batch": {
     options: { fetch: batched({ maxDelayMs: PAUSE_MS }) },
@@ -169,14 +175,18 @@ const CASES: Readonly<Record<string, Case>> = {
     wait: (hw, options) => hw.transact((tx) => tx.query(statement), options),
     isUnderWay: isPaused,
     ...{ before: "not_applied", middle: "not_applied", late: ["serialization_failure", "not_applied"] },
+    lateMs: ANSWERED_MS,
   },
   "the durability of transact": {
     ...{ ...ofDurability, before: "not_applied" },
     wait: (hw, options) => hw.transact((tx) => tx.query(statement), { ...options, ack: "durable" }),
     late: ["durability_timeout", "applied"],
+    lateMs: ANSWERED_MS,
   },
   close: {
     script: HANGS,
+    // The call that it has left behind goes on.
+    options: { requestTimeoutMs: 2_000, totalTimeoutMs: 4_000 },
     prepare: (hw) => {
       hw.transaction(statement).catch(() => undefined);
       return Promise.resolve();
@@ -216,8 +226,8 @@ for (const [name, each] of Object.entries(CASES)) {
       const reason = new Error("enough");
       if (how === "before") abort.abort(reason);
       const requests = fake.requestHeaders.length;
-      // A time that leaves room for an attempt, and no more.
-      const waiting = each.wait(hw, how === "late" ? { timeout: 200 } : { signal: abort.signal }, prepared);
+      const options = how === "late" ? { timeout: each.lateMs ?? LATE_MS } : { signal: abort.signal };
+      const waiting = each.wait(hw, options, prepared);
       if (how === "middle") {
         void waiting.catch(() => undefined);
         while (!each.isUnderWay(fake, [...timers.values()])) await setImmediate();

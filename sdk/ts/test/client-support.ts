@@ -20,6 +20,7 @@ export async function service(context: TestContext, script: Script = {}): Promis
   return fake;
 }
 
+/** Its limits are long: a machine that stalls must not make it send a request twice. */
 export function client(
   context: TestContext,
   services: readonly FakeService[],
@@ -27,7 +28,7 @@ export function client(
 ): Highwater {
   const { tuning, ...rest } = options;
   const hw = new Highwater({
-    ...{ url: services.map(({ url }) => url), requestTimeoutMs: 2_000, totalTimeoutMs: 5_000 },
+    ...{ url: services.map(({ url }) => url), requestTimeoutMs: 20_000, totalTimeoutMs: 30_000 },
     ...rest,
     tuning: { ...QUICK, ...tuning },
   });

@@ -21,9 +21,15 @@ test("the process ends by itself after its last wait", async (context) => {
     stdio: ["ignore", "pipe", "inherit"],
   });
   let output = "";
+  let marking: NodeJS.Timeout | undefined;
+  context.after(() => {
+    clearInterval(marking);
+  });
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     output += text;
-    if (output === "durability_timeout\n") fake.mark(marks(E1, { region: 10 }));
+    // Again and again: the stream may only just be opening.
+    if (output === "durability_timeout\n")
+      marking = setInterval(() => fake.mark(marks(E1, { region: 10 })), 50);
   });
   assert.deepEqual(await once(child, "exit"), [0, null]);
   assert.equal(output, "durability_timeout\ndurable\n");

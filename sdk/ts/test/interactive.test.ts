@@ -156,7 +156,7 @@ test("exposure_limit: typed, with what is at risk, and the transaction may be co
         : undefined,
   });
   const tx = await openedOn(client(context, [fake]));
-  await assert.rejects(tx.commit({ timeout: 300 }), (error) => {
+  await assert.rejects(tx.commit({ timeout: 2_500 }), (error) => {
     assert.ok(error instanceof ExposureLimitError);
     assert.deepEqual([error.exposure, error.limit], [exposure, { name: "exposureTransactions", value: 5 }]);
     return true;
@@ -255,7 +255,7 @@ test("a commit nobody has heard of is settled elsewhere so that it never commits
       interactive: () => (settles ? undefined : problem("wrong_gateway", { retryAfterMs: 1 })),
     });
     const tx = await openedOn(client(context, [near, far]));
-    const commit = tx.commit({ timeout: 2_000 });
+    const commit = tx.commit({ timeout: 4_000 });
     if (settles) await assert.rejects(commit, { code: "transaction_aborted", retry: "transaction" });
     else await assert.rejects(commit, (error) => error instanceof UnknownOutcomeError);
     assert.ok(far.calls.every(({ name, session }) => name === "rollback" && session === `here.${tx.id}.mac`));
@@ -325,7 +325,7 @@ test("commit_unconfirmed is resolved, not believed", async (context) => {
 
 test("await using rolls back what is left open, also when the service is gone", async (context) => {
   const fake = await service(context);
-  const hw = client(context, [fake], { requestTimeoutMs: 100, totalTimeoutMs: 400 });
+  const hw = client(context, [fake], { totalTimeoutMs: 3_000 });
   {
     await using tx = await hw.begin();
     await tx.query(one);

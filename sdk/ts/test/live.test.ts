@@ -137,8 +137,13 @@ test("a proxy that holds streams back: marks and epochs are asked for, and strea
   assert.ok(fake.polls >= 3);
   blocked = false;
   const second = (await hw.transaction(statement)).durable();
-  await fake.until(() => fake.streams.size === 1);
-  fake.mark(marks(E2, { region: 40 }));
+  let isDone = false;
+  void second.finally(() => (isDone = true)).catch(() => undefined);
+  while (!isDone) {
+    // Again and again: on a busy machine a stream may be given up before its first word, and opened anew.
+    fake.mark(marks(E2, { region: 40 }));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
   await second;
 });
 
@@ -160,7 +165,8 @@ test("a poll that fails at once moves on to the next tracker", async (context) =
 test("a black hole is left long before the time of an attempt is over; a slow answer is waited for", async (context) => {
   const near = await service(context, { transaction: () => "hang", blackHole: true });
   const far = await service(context);
-  const options = { requestTimeoutMs: 60_000, totalTimeoutMs: 60_000, tuning: { probeMs: 30 } };
+  // Time enough for a busy machine to answer the question whether anybody is there.
+  const options = { requestTimeoutMs: 60_000, totalTimeoutMs: 60_000, tuning: { probeMs: 1_500 } };
   const hw = client(context, [near, far], options);
   await hw.transaction(statement);
   assert.deepEqual([near.probes, near.transactions.length, far.transactions.length], [1, 1, 1]);
@@ -170,13 +176,11 @@ test("a black hole is left long before the time of an attempt is over; a slow an
       return ok(committed(request));
     },
   });
-  // Time enough for a busy machine to answer the question whether anybody is there.
-  const patient = { ...options, tuning: { probeMs: 1_000 } };
-  await client(context, [slow, far], patient).transaction(statement);
+  await client(context, [slow, far], options).transaction(statement);
   assert.deepEqual([slow.transactions.length, far.transactions.length], [1, 1]);
   // With nowhere else to go there is nothing to find out.
   const only = await service(context, { transaction: () => "hang" });
-  const alone = client(context, [only], { ...options, requestTimeoutMs: 300, totalTimeoutMs: 400 });
+  const alone = client(context, [only], { ...options, requestTimeoutMs: 500, totalTimeoutMs: 600 });
   await assert.rejects(alone.transaction(statement), { name: "UnknownOutcomeError" });
   assert.equal(only.probes, 0);
 });

@@ -116,7 +116,7 @@ test("an unknown outcome is thrown, and the body is never run again", async (con
         runs += 1;
         await tx.query(statement);
       },
-      { timeout: 500 },
+      { timeout: 2_500 },
     ),
     UnknownOutcomeError,
   );
@@ -211,7 +211,10 @@ test("its time is for all runs and calls together, and what is left of it for ea
     await tx.query(statement);
     await tx.query(statement);
   };
-  await assert.rejects(hw.transact(body, { timeout: 400 }), { code: "gateway_lost", outcome: "not_applied" });
-  const tx = await hw.begin({ timeout: 400 });
+  await assert.rejects(hw.transact(body, { timeout: 2_500 }), {
+    code: "gateway_lost",
+    outcome: "not_applied",
+  });
+  const tx = await hw.begin({ timeout: 2_500 });
   await assert.rejects(body(tx), { code: "gateway_lost" });
 });

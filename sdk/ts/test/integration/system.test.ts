@@ -35,7 +35,9 @@ async function client(
   from: string,
   options: Partial<HighwaterOptions> = {},
 ): Promise<Highwater> {
-  const hw = new Highwater({ endpoints: await system.endpoints(from), ...options });
+  // With other regions to go to it would take a busy machine's slowness for a failure, send again, and get no rows.
+  const endpoints = (await system.endpoints(from)).slice(0, 1);
+  const hw = new Highwater({ endpoints, requestTimeoutMs: 60_000, totalTimeoutMs: 120_000, ...options });
   context.after(() => hw.close());
   return hw;
 }
@@ -174,7 +176,10 @@ test("a time limit rolls an idle transaction back, and says so", async (context)
 });
 
 test("a gateway that dies: its open transaction is gone, and transact goes on at another one", async (context) => {
-  const hw = await client(context, EAST, { totalTimeoutMs: 60_000 });
+  const hw = await client(context, EAST, {
+    endpoints: await system.endpoints(EAST),
+    requestTimeoutMs: 10_000,
+  });
   const tx = await hw.begin();
   await tx.query(sql`SELECT 1`);
   let runs = 0;
