@@ -46,7 +46,12 @@ export class Lane {
   async begin(endpoints: readonly Json[] | undefined): Promise<void> {
     if (endpoints === undefined)
       for (const script of this.#scenario.servers ?? [{}]) this.#fakes.push(await FakeServer.start(script));
-    this.#endpoints = endpoints ?? this.#fakes.map(({ url }) => ({ gateway: url, tracker: url }));
+    // A scenario without faults gives its client one region. A client that knows others takes a busy machine's slowness for a
+    // failure, sends again, and finds that its first copy has committed.
+    const isCalm = !this.#scenario.steps.some(({ verb }) => verb === "fault");
+    this.#endpoints =
+      (isCalm ? endpoints?.slice(0, 1) : endpoints) ??
+      this.#fakes.map(({ url }) => ({ gateway: url, tracker: url }));
     for (const driver of this.#drivers.values()) await this.#client(driver, this.#scenario.client ?? {});
   }
 
@@ -104,7 +109,7 @@ export class Lane {
     const defaults = isFake
       ? // Long: what the machine is slow at must not look like a fault of the wire.
         { requestTimeoutMs: 20_000, totalTimeoutMs: 45_000, quick: true }
-      : { totalTimeoutMs: 60_000 };
+      : { requestTimeoutMs: 30_000, totalTimeoutMs: 60_000 };
     const answer = await driver.run(this.scope, "client", {
       ...defaults,
       ...options,
