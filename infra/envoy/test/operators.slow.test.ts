@@ -1,6 +1,7 @@
 // Goal: the limits of rate hold and are told apart, operators can ask the edge how it is, and a collector gets its spans within the
 // trace of the caller.
 import assert from "node:assert/strict";
+import { randomInt } from "node:crypto";
 import { createServer } from "node:http";
 import { createServer as createSocket, type AddressInfo } from "node:net";
 import { describe, test } from "node:test";
@@ -8,12 +9,20 @@ import { eventually } from "@highwater/dev-process";
 import { ask, post, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
+/** Below the ports that the kernel gives out by itself: nobody gets it before the edge listens there. */
 async function freePort(): Promise<number> {
-  const server = createSocket();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  const port = randomInt(10_000, 32_000);
+  const isFree = await new Promise<boolean>((resolve) => {
+    const server = createSocket().once("error", () => {
+      resolve(false);
+    });
+    server.listen(port, "127.0.0.1", () =>
+      server.close(() => {
+        resolve(true);
+      }),
+    );
+  });
+  return isFree ? port : freePort();
 }
 
 describe("the edge and its operators", withoutEnvoy, () => {
@@ -29,13 +38,16 @@ describe("the edge and its operators", withoutEnvoy, () => {
         limits,
         trustedProxies: 1,
       });
+      const startedMs = performance.now();
       const answers = await Promise.all(
-        Array.from({ length: 40 }, () =>
+        Array.from({ length: 200 }, () =>
           post(`${edge.url}/v1/transactions`, { "x-forwarded-for": "192.0.2.1" }),
         ),
       );
       const refused = answers.filter((answer) => answer.status !== 200);
-      assert.ok(refused.length >= 20, `${String(refused.length)} were refused`);
+      // Five at once, and five more whenever a second has begun meanwhile.
+      const allowedMax = 5 * (2 + Math.floor((performance.now() - startedMs) / 1_000));
+      assert.ok(refused.length > 0 && answers.length - refused.length <= allowedMax, String(refused.length));
       assert.equal(gateway.reached.length, answers.length - refused.length);
       for (const answer of refused) {
         assert.deepEqual(
