@@ -33,7 +33,8 @@ before(async () => {
       { job: "tracker", url: system.tracker(region).url, labels: { region } },
     ]),
   });
-  const hw = new Highwater({ endpoints: await system.endpoints(EAST) });
+  // With other regions to go to, a client leaves a gateway that is slow to answer, and each count is of one gateway here.
+  const hw = new Highwater({ endpoints: (await system.endpoints(EAST)).slice(0, 1) });
   try {
     for (let n = 0; n < FAST; n++)
       await hw.transaction([sql`INSERT INTO kv (key, value) VALUES (${`fast-${String(n)}`}, 1)`]);

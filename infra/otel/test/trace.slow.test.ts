@@ -113,9 +113,13 @@ test(
       const spans = await jaeger.eventually(traceId, (found) => {
         const names = found.map(({ service, operationName }) => `${service} ${operationName}`);
         return (
-          ["application highwater commit", "txn-gateway COMMIT", "txn-gateway highwater durable"].every(
-            (name) => names.includes(name),
-          ) && found.some(({ service }) => service === "highwater-edge")
+          [
+            "application highwater commit",
+            "txn-gateway POST /v1/transactions",
+            "txn-gateway highwater transaction",
+            "txn-gateway COMMIT",
+            "txn-gateway highwater durable",
+          ].every((name) => names.includes(name)) && found.some(({ service }) => service === "highwater-edge")
         );
       });
       const commit = named(spans, "application", "highwater commit");
@@ -151,7 +155,11 @@ test("nobody sampled them: an error is traced, and a success is not", { skip }, 
   assert.equal((await postUnsampled(EAST, good, put("untraced"))).status, 200);
   const refused = await postUnsampled(EAST, bad, { sql: "INSERT INTO nowhere VALUES (1)" });
   assert.ok(refused.status >= 400, refused.body.detail);
-  const spans = await jaeger.eventually(bad, (found) => found.length >= 3);
+  const spans = await jaeger.eventually(bad, (found) =>
+    ["POST /v1/transactions", "COMMIT"].every((name) =>
+      found.some(({ operationName }) => operationName === name),
+    ),
+  );
   const server = named(spans, "txn-gateway", "POST /v1/transactions");
   assert.equal(server.tags["error"], true);
   assert.ok(server.references.every(({ spanID }) => spanID === CLIENT_SPAN));
@@ -175,7 +183,9 @@ test(
     await cluster.promote(WEST);
     await resume.get(EUROPE)?.();
     const spans = await jaeger.eventually(traceId, (found) =>
-      found.some(({ operationName }) => operationName === "highwater durable"),
+      ["highwater durable", "highwater transaction"].every((name) =>
+        found.some(({ operationName }) => operationName === name),
+      ),
     );
     const durable = named(spans, "txn-gateway", "highwater durable");
     assert.equal(durable.tags["highwater.verdict"], "lost");

@@ -16,7 +16,7 @@ const HBA = `host all postgres 127.0.0.0/8 trust
 host replication postgres 127.0.0.0/8 trust
 hostssl all all 127.0.0.0/8 scram-sha-256
 `;
-const RELOAD_LIMIT_MS = 10_000;
+const RELOAD_LIMIT_MS = 60_000;
 
 export class Databases {
   readonly cluster: Cluster;
