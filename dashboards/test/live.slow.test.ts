@@ -4,6 +4,7 @@
 // region brings about.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { type DevPrometheus, type Series, whyNoPrometheus } from "@highwater/dev-prometheus";
 import { EPOCHS } from "../src/board.ts";
 import { fillIn, panelExpressions, ruleExpressions } from "../src/queries.ts";
@@ -41,7 +42,10 @@ describe("on the real system", { skip: whyNoPrometheus() }, () => {
     // Losses are told when their proof is durable, and an alert takes until the next evaluation.
     await scene.prometheus.eventually(`max(highwater_lost_total) >= ${String(scene.lost)}`);
     await scene.prometheus.eventually('highwater_webhook_delivery_age_seconds_count{result="failed"}');
-    await scene.prometheus.eventually('ALERTS{alertname="HighwaterTransactionsLost", alertstate="firing"}');
+    for (const alert of ["HighwaterTransactionsLost", "HighwaterFailedOver"])
+      await scene.prometheus.eventually(`ALERTS{alertname="${alert}", alertstate="firing"}`);
+    // A range is asked about step by step: the last step must not lie before what has just been seen.
+    await pause(STEP_SECONDS * 1_000);
     scene = { ...scene, toSeconds: Date.now() / 1_000 };
   });
 
