@@ -12,7 +12,8 @@ import { measureSteady } from "./steady.ts";
 import { measureTrackerDown } from "./tracker-down.ts";
 
 const RETENTION_MS = 6_000;
-const STEADY = { durationS: 10, rate: 40, faultEveryMs: null };
+/** More than twice the retention, so that receipts are dropped on a slow machine as well. */
+const STEADY = { durationS: 18, rate: 40, faultEveryMs: null };
 const DOWN = { downS: 3, rate: 100, marginS: 2 };
 /** Of services: one line for each of the six. */
 const BY_SERVICE = [

@@ -163,7 +163,7 @@ async function setSynchronous(system: BenchSystem, on: boolean): Promise<void> {
   const names = on ? `ANY 1 (${REPLICAS.join(", ")})` : "";
   await system.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
   await system.query("SELECT pg_reload_conf()");
-  const deadlineMs = performance.now() + 10_000;
+  const deadlineMs = performance.now() + 60_000;
   for (;;) {
     const rows = await system.query("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'");
     if (rows.length === REPLICAS.length && rows.every((row) => (row["sync_state"] === "quorum") === on))
