@@ -3,8 +3,6 @@
 // and share its faults, which are real. `ONLY=sessions` runs the pages whose names match.
 import assert from "node:assert/strict";
 import { readdir, readFile, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import { type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -57,6 +55,7 @@ before(async () => {
   const stage = ends.use(new Stage(faults.all, programs));
   const address = await stage.open();
   const { endpoints } = await site.describe();
+  const reservePort = (): Promise<number> => site.system.cluster.reservePort();
   await using hw = new Highwater({ endpoints });
   const setup = pages.flatMap((page) =>
     page.languages.flatMap((language) => new OwnTables(page, language).apply(page.setup).split(";")),
@@ -65,7 +64,7 @@ before(async () => {
   await hw.transaction(statements, { ack: "durable", level: "global", maxWaitMs: 60_000, timeout: 90_000 });
   await webhooksAreOpen(endpoints.map(({ tracker }) => tracker));
   for (const page of pages) {
-    const run = runPage(page, { stage, address, endpoints }).finally(() => {
+    const run = runPage(page, { stage, address, endpoints, reservePort }).finally(() => {
       for (const language of page.languages) stage.leave(nameOf(page, language));
     });
     // The page's own test tells of it.
@@ -90,10 +89,12 @@ type Place = Readonly<{
   stage: Stage;
   address: string;
   endpoints: Awaited<ReturnType<Site["describe"]>>["endpoints"];
+  /** For a program that will listen there. */
+  reservePort: () => Promise<number>;
 }>;
 
 /** Runs one scene after the other, in both languages at the same time. Resolves with what is not as the page says. */
-async function runPage(page: Page, { stage, address, endpoints }: Place): Promise<string[]> {
+async function runPage(page: Page, { stage, address, endpoints, reservePort }: Place): Promise<string[]> {
   for (const [at, scene] of page.scenes.entries()) {
     const faults = await Promise.all(
       page.languages.map(async (language, order) => {
@@ -105,7 +106,7 @@ async function runPage(page: Page, { stage, address, endpoints }: Place): Promis
         const near = hasFaults(page) ? endpoints : endpoints.slice(0, 1);
         const places = {
           endpoints: near,
-          port: await freePort(),
+          port: await reservePort(),
           stage: `${address}/${encodeURIComponent(name)}`,
         };
         const code = tables.apply(runnableCode(language, scene.parts[language], places));
@@ -131,15 +132,6 @@ function hasFaults({ scenes }: Page): boolean {
   return scenes.some(({ parts }) =>
     Object.values(parts).some((all) => all.some(({ kind }) => kind === "fault")),
   );
-}
-
-/** For whoever listens there a moment later. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 for (const page of pages) {

@@ -1,6 +1,7 @@
 // Goal: what make verify remembers, runs again and writes down is what has happened. Method: small stages in a repository of their own.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -107,19 +108,21 @@ test("a stage that hangs is ended at its limit, and the next is run", async () =
 });
 
 test("Ctrl-C ends the stage that runs, with all that it has started, and keeps what is finished", async () => {
+  // Known among all processes of the machine, where this test may run a second time.
+  const sleep = `sleep ${String(randomInt(1e8, 1e9))}`;
   // Both ignore Ctrl-C, and one has put itself into a group of its own.
   const { place, stages } = repository({
     a: PASS,
-    b: "trap '' INT; setsid sleep 98764 & sleep 98764",
+    b: `trap '' INT; setsid ${sleep} & ${sleep}`,
     c: PASS,
   });
   const stop = new AbortController();
   const running = run(place, stages, stop.signal);
-  await eventually("both are there", () => processesWith("sleep 98764").length === 2);
+  await eventually("both are there", () => processesWith(sleep).length === 2);
   stop.abort();
   const { isGood, results } = await running;
   assert.deepEqual([isGood, results], [false, ["passed", undefined, undefined]]);
-  await eventually("both are gone", () => processesWith("sleep 98764").length === 0);
+  await eventually("both are gone", () => processesWith(sleep).length === 0);
 });
 
 test("HIGHWATER_RESULTS has load tests write elsewhere", async () => {
