@@ -1,5 +1,6 @@
-// The tests of the Python SDK that start no real system and build no package.
+// The tests of the Python SDK that start no real system, build no package and wait for no long limit.
 import { test } from "node:test";
 import { pytest } from "./python.ts";
 
-test("pytest: the tests without a system", (context) => pytest(context, "not real and not package"));
+test("pytest: the tests without a system", (context) =>
+  pytest(context, "not real and not package and not late"));

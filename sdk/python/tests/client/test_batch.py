@@ -273,6 +273,7 @@ async def test_an_answer_that_breaks_off_is_found_out_by_sending_again(world: Wo
         assert "" in server.paths
 
 
+@pytest.mark.late
 async def test_who_gives_up_leaves_the_others_and_the_last_takes_the_request_along(world: World) -> None:
     go_on = asyncio.Event()
 

@@ -146,6 +146,7 @@ async def test_what_the_database_refuses_is_typed(world: World) -> None:
         assert len(fake.transactions) == 1
 
 
+@pytest.mark.late
 async def test_an_outcome_that_nobody_tells_in_time_is_unknown(world: World) -> None:
     fake = await world.service(transaction=lambda *_: "cut", state=lambda *_: "cut")
     with pytest.raises(UnknownOutcomeError) as caught:
@@ -165,6 +166,7 @@ async def test_an_unknown_outcome_is_resolved_by_its_state(world: World) -> None
     assert (tx.replayed, tx.position.offset, len(fake.transactions)) == (True, 7, 1)
 
 
+@pytest.mark.late
 async def test_a_refused_connection_moves_on_to_the_next_endpoint(world: World) -> None:
     near = await world.service(transaction=lambda *_: problem("primary_unavailable"))
     far = await world.service()
@@ -179,6 +181,7 @@ async def test_a_refused_connection_moves_on_to_the_next_endpoint(world: World) 
     assert (caught.value.code, caught.value.outcome) == ("connection_failed", "not_applied")
 
 
+@pytest.mark.late
 async def test_a_black_hole_is_left_soon_and_a_slow_answer_is_waited_for(world: World) -> None:
     # Longer than a machine stalls: the sign of life of the slow one must come in time.
     tuning = replace(QUICK, probe_ms=1_500)
@@ -443,6 +446,7 @@ async def test_transact_errors_of_the_body_roll_back_and_pass_through(world: Wor
     assert [each.name for each in fake.calls] == ["begin", "rollback"]
 
 
+@pytest.mark.late
 async def test_transact_an_unknown_outcome_never_runs_again(world: World) -> None:
     fake = await world.service(
         interactive=lambda call, _: "cut" if call.name in ("commit", "rollback") else None, state=lambda *_: "cut"

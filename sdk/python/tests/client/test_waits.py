@@ -183,6 +183,10 @@ ROWS = {
     "durable of a session": Row(session_durable, DurabilityTimeoutError, promises=3),
 }
 EACH = pytest.mark.parametrize("name", list(ROWS))
+EACH_TOO_LATE = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.late) if row.patience_s > SHORT_S else name for name, row in ROWS.items()],
+)
 
 
 async def scene_of(world: World, *, is_batched: bool = False) -> Scene:
@@ -279,7 +283,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing_and_can_be_made_again(wor
     await nothing_is_left(scene, tasks)
 
 
-@EACH
+@EACH_TOO_LATE
 async def test_a_call_whose_time_is_over_leaves_nothing_and_can_be_made_again(world: World, name: str) -> None:
     row = ROWS[name]
     scene = await scene_of(world)
@@ -301,6 +305,7 @@ async def test_a_call_whose_time_is_over_leaves_nothing_and_can_be_made_again(wo
     await nothing_is_left(scene, tasks)
 
 
+@pytest.mark.late
 async def test_of_a_batch_too(world: World) -> None:
     """Alone in it, the call takes the request along."""
     for is_late in (False, True):
