@@ -1,7 +1,7 @@
 // One-shot transactions against a scripted gateway: what is sent, what is sent again, and what the caller is told.
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import {
   Highwater,
@@ -205,59 +205,68 @@ test("a resend that fails on what its own first attempt did: the state decides, 
   assert.equal(refused.states.length, 1);
 });
 
-test("a resend that conflicts while the first copy may be on its way: nobody is told to run it under a new id", async (context) => {
-  const settled = await service(context, {
-    transaction: (request, call) => {
-      if (call === 1) return "cut";
-      return call < 4 ? problem("serialization_failure") : ok(committed(request));
-    },
+describe("its time is over", { concurrency: true }, () => {
+  test("a resend that conflicts while the first copy may be on its way: nobody is told to run it under a new id", async (context) => {
+    const settled = await service(context, {
+      transaction: (request, call) => {
+        if (call === 1) return "cut";
+        return call < 4 ? problem("serialization_failure") : ok(committed(request));
+      },
+    });
+    const id = newTransactionId();
+    const tx = await client(context, [settled]).transaction(statement, { id });
+    assert.equal(tx.state, "committed");
+    assert.deepEqual(new Set(settled.transactions.map((request) => request.id)), new Set([id]));
+    const open = await service(context, {
+      transaction: (_request, call) => (call === 1 ? "cut" : problem("serialization_failure")),
+    });
+    await assert.rejects(
+      client(context, [open]).transaction(statement, { timeout: 2_500 }),
+      UnknownOutcomeError,
+      "it may still commit",
+    );
+    // Without a copy on its way the conflict is the answer, at once.
+    const plain = await service(context, { transaction: () => problem("serialization_failure") });
+    await assert.rejects(client(context, [plain]).transaction(statement), { name: "SerializationError" });
+    assert.equal(plain.transactions.length, 1);
   });
-  const id = newTransactionId();
-  const tx = await client(context, [settled]).transaction(statement, { id });
-  assert.equal(tx.state, "committed");
-  assert.deepEqual(new Set(settled.transactions.map((request) => request.id)), new Set([id]));
-  const open = await service(context, {
-    transaction: (_request, call) => (call === 1 ? "cut" : problem("serialization_failure")),
-  });
-  await assert.rejects(
-    client(context, [open]).transaction(statement, { timeout: 2_500 }),
-    UnknownOutcomeError,
-    "it may still commit",
-  );
-  // Without a copy on its way the conflict is the answer, at once.
-  const plain = await service(context, { transaction: () => problem("serialization_failure") });
-  await assert.rejects(client(context, [plain]).transaction(statement), { name: "SerializationError" });
-  assert.equal(plain.transactions.length, 1);
-});
 
-test("time is over: unknown only if an attempt may have been applied", async (context) => {
-  const cut = await service(context, { transaction: () => "cut" });
-  const id = newTransactionId();
-  await assert.rejects(client(context, [cut]).transaction(statement, { id, timeout: 2_500 }), (error) => {
-    assert.ok(error instanceof UnknownOutcomeError);
-    assert.deepEqual([error.code, error.transactionId, error.outcome], ["outcome_unknown", id, "unknown"]);
-    assert.equal((error.cause as Error).name, "ConnectionError");
-    return true;
+  test("time is over: unknown only if an attempt may have been applied", async (context) => {
+    const cut = await service(context, { transaction: () => "cut" });
+    const id = newTransactionId();
+    const unknown = assert.rejects(
+      client(context, [cut]).transaction(statement, { id, timeout: 2_500 }),
+      (error) => {
+        assert.ok(error instanceof UnknownOutcomeError);
+        assert.deepEqual(
+          [error.code, error.transactionId, error.outcome],
+          ["outcome_unknown", id, "unknown"],
+        );
+        assert.equal((error.cause as Error).name, "ConnectionError");
+        return true;
+      },
+    );
+    const split = await service(context, { transaction: () => problem("split_brain") });
+    const refused = assert.rejects(client(context, [split]).transaction(statement, { timeout: 2_500 }), {
+      ...{ name: "UnavailableError", code: "split_brain", outcome: "not_applied" },
+    });
+    const nowhere = client(context, [], { url: REFUSING });
+    const unreachable = assert.rejects(nowhere.transaction(statement, { timeout: 2_500 }), {
+      ...{ name: "ConnectionError", code: "connection_failed", outcome: "not_applied" },
+    });
+    await Promise.all([unknown, refused, unreachable]);
+    assert.ok(cut.transactions.length > 1);
   });
-  assert.ok(cut.transactions.length > 1);
-  const split = await service(context, { transaction: () => problem("split_brain") });
-  await assert.rejects(client(context, [split]).transaction(statement, { timeout: 2_500 }), {
-    ...{ name: "UnavailableError", code: "split_brain", outcome: "not_applied" },
-  });
-  const nowhere = client(context, [], { url: REFUSING });
-  await assert.rejects(nowhere.transaction(statement, { timeout: 2_500 }), {
-    ...{ name: "ConnectionError", code: "connection_failed", outcome: "not_applied" },
-  });
-});
 
-test("a split brain after a lost reply is still an unknown outcome", async (context) => {
-  const fake = await service(context, {
-    transaction: (_request, call) => (call === 1 ? "cut" : problem("split_brain")),
+  test("a split brain after a lost reply is still an unknown outcome", async (context) => {
+    const fake = await service(context, {
+      transaction: (_request, call) => (call === 1 ? "cut" : problem("split_brain")),
+    });
+    await assert.rejects(
+      client(context, [fake]).transaction(statement, { timeout: 2_500 }),
+      UnknownOutcomeError,
+    );
   });
-  await assert.rejects(
-    client(context, [fake]).transaction(statement, { timeout: 2_500 }),
-    UnknownOutcomeError,
-  );
 });
 
 test("an answer that is no answer of the service counts as none", async (context) => {
