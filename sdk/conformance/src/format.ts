@@ -242,6 +242,8 @@ const Scenario = object({
   name: Type.String({ minLength: 3 }),
   why: Type.String({ minLength: 10, pattern: "\\.$" }),
   on: Type.Union([Type.Literal("fake"), Type.Literal("system")]),
+  /** It waits for seconds. The test runs all such scenarios at the same time. */
+  isSlow: Optional(Type.Boolean()),
   client: Optional(ClientOptions),
   servers: Optional(Type.Array(Script, { minItems: 1, maxItems: 3 })),
   /** Two languages, one each: every pairing is run. */

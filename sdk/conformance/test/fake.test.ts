@@ -1,10 +1,10 @@
 // Goal: every SDK does what the scenarios say when the wire fails, and all of them do the same.
 // Method: the scenarios of scenarios/fake, in every language at once, against the scripted server.
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { after, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Drivers } from "../src/driver.ts";
-import { loadScenarios, readScenarios } from "../src/format.ts";
+import { loadScenarios, readScenarios, type Scenario } from "../src/format.ts";
 import { runScenario } from "../src/run.ts";
 
 const folder = fileURLToPath(new URL("../scenarios/fake", import.meta.url));
@@ -15,9 +15,14 @@ const languages = LANGUAGES?.split(",");
 const drivers = new Drivers();
 after(() => drivers[Symbol.asyncDispose]());
 
-for (const scenario of await loadScenarios(folder))
-  if (new RegExp(ONLY).test(scenario.name))
-    test(scenario.name, () => runScenario(scenario, { drivers, ...(languages && { languages }) }));
+const scenarios = (await loadScenarios(folder)).filter(({ name }) => new RegExp(ONLY).test(name));
+const add = (scenario: Scenario): void => {
+  test(scenario.name, () => runScenario(scenario, { drivers, ...(languages && { languages }) }));
+};
+for (const scenario of scenarios) if (scenario.isSlow !== true) add(scenario);
+describe("what waits for seconds, at the same time", { concurrency: 3 }, () => {
+  for (const scenario of scenarios) if (scenario.isSlow === true) add(scenario);
+});
 
 test("what is not as a scenario says fails, in the language that it is of", async () => {
   const unkept = (steps: string): Promise<void> => {
