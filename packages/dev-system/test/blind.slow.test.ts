@@ -9,7 +9,7 @@ import { gatewayLocation, System, trackerLocation, trackerRole } from "../src/in
 import { type Answer, commit, createTable, eventually, post, put, send, stateOf } from "../src/testing.ts";
 
 const [EAST, WEST] = ["us-east", "us-west"] as const;
-const SAFE = { ack: "durable", level: "region", maxWaitMs: 30_000 } as const;
+const SAFE = { ack: "durable", level: "region", maxWaitMs: 60_000 } as const;
 
 let system: System;
 
@@ -89,10 +89,10 @@ describe("the nearest tracker does not hear from the primary", () => {
     await refuse(trackerRole(EAST));
     try {
       const early = await hw.transaction(sql`INSERT INTO kv (key, value) VALUES ('fast', 1)`);
-      assert.equal((await early.durable({ timeout: 30_000 })).verdict, "durable");
+      assert.equal((await early.durable({ timeout: 60_000 })).verdict, "durable");
       await untilBlind();
       const late = await hw.transaction(sql`INSERT INTO kv (key, value) VALUES ('fast and blind', 1)`);
-      assert.equal((await late.durable({ timeout: 30_000 })).verdict, "durable");
+      assert.equal((await late.durable({ timeout: 60_000 })).verdict, "durable");
     } finally {
       await admit(trackerRole(EAST));
       await hw.close();
@@ -117,6 +117,7 @@ it("where every tracker is blind, a safe commit is pending and the gateway is no
     await admit(...system.regions.map(trackerRole));
   }
   await untilReady(gateway);
+  for (const region of system.regions) await untilReady(system.tracker(region).url);
   await assertSafe("seen again");
 });
 

@@ -133,7 +133,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
       await on(opened, "rollback", { seq: 1 });
       return undefined;
     });
-    const stopped = third.stop();
+    const stopped = third.stop(LIMIT_MS);
     await eventually("it takes nothing new", async () => (await fetch(`${third.url}/readyz`)).status === 503);
     // Raw calls: nobody repeats them but the edge.
     const answers = await Promise.all(

@@ -9,9 +9,9 @@ import {
   commit,
   createTable,
   epochAfter,
+  epochOf,
   eventually,
   keysOn,
-  marksOf,
   put,
   starve,
   verdict,
@@ -24,7 +24,7 @@ it("a promise that only the tracker of the lost region had told is broken", asyn
   const { cluster } = system;
   await createTable(system, EAST);
   await starve(system, WEST);
-  const before = (await marksOf(system.tracker(WEST).url)).marks?.epoch ?? "";
+  const before = await epochOf(system.tracker(WEST).url);
   const links = [WEST, EUROPE].map((region) => cluster.link(trackerLocation(region), region));
   for (const link of links) await link.cut();
   const { token, position } = await commit(system.gateway(EAST).url, [put("promised")]);

@@ -10,6 +10,8 @@ import { commit, eventually, marksOf, put, send, verdict, verdicts } from "../sr
 
 const MEMBERS = ["east", "west", "north"];
 const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
+/** It looks every few seconds, and copies or rewinds a server before it starts it again. */
+const PATRONI_MS = 180_000;
 const missing = await PatroniCluster.missing();
 
 async function startServices(
@@ -36,7 +38,7 @@ async function startServices(
       env: { ...env, ...more },
       // Patroni's folder is the servers' user's; this process may be root and write there all the same.
       logFile: join(patroni.dir, `${name}.log`),
-      startTimeoutMs: 20_000,
+      startTimeoutMs: 180_000,
     });
   const tracker = await start("tracker", "durability-tracker", {
     TRACKER_NAME: "one",
@@ -68,7 +70,10 @@ test(
         tokens.set(key, body.token);
         return true;
       };
-      for (let i = 0; i < 20; i++) assert.ok(await write(`early-${String(i)}`));
+      for (let i = 0; i < 20; i++) {
+        const key = `early-${String(i)}`;
+        tokens.set(key, (await commit(gateway.url, [put(key)])).token);
+      }
       const early = [...tokens.keys()];
       for (const { verdict: found } of await verdicts(tracker.url, [...tokens.values()], { level: "safe" }))
         assert.equal(found, "durable");
@@ -84,10 +89,11 @@ test(
       isOver = true;
       await burst;
       await patroni.revokeLease();
-      const heir = await eventually("Patroni has chosen another", async () => {
+      const another = async (): Promise<string | false | undefined> => {
         const leader = await patroni.leader();
-        return leader !== undefined && leader !== dead && leader;
-      });
+        return leader !== dead && leader;
+      };
+      const heir = await eventually("Patroni has chosen another", another, PATRONI_MS);
       await commit(gateway.url, [put("after")]);
       const after = await eventually("the new epoch", async () => {
         const answer = await marksOf(tracker.url);
@@ -97,11 +103,12 @@ test(
 
       // The old leader's Patroni finds a new one and rewinds its server; it never gets traffic.
       patroni.start(dead);
-      await eventually("it follows", () => patroni.isReplica(dead));
-      await eventually("it has what came after", async () => {
+      await eventually("it follows", () => patroni.isReplica(dead), PATRONI_MS);
+      const hasAfter = async (): Promise<boolean> => {
         const rows = await patroni.query(dead, "SELECT FROM kv WHERE key = 'after'");
         return rows.length === 1;
-      });
+      };
+      await eventually("it has what came after", hasAfter, PATRONI_MS);
       const present = new Set(
         (await patroni.query(heir, "SELECT key FROM kv")).map(({ key }) => String(key)),
       );

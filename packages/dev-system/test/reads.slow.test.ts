@@ -24,6 +24,14 @@ async function ask(url: string, request: Partial<TransactionRequest>): Promise<T
   return body;
 }
 
+/** Asks until the replica serves it: the primary does instead while a busy machine's replica answers too late. */
+function askReplica(url: string, request: Partial<TransactionRequest>): Promise<TransactionResponse> {
+  return eventually("the replica serves it", async () => {
+    const answer = await ask(url, request);
+    return answer.served?.role === "replica" && answer;
+  });
+}
+
 const keysOf = (answer: TransactionResponse): string[] =>
   (answer.results?.[0]?.rows ?? []).map(([key]) => key ?? "");
 
@@ -34,10 +42,7 @@ test("a read near the user: served by its replica once that has the token's tran
   const west = system.gateway(WEST).url;
 
   const first = await commit(system.gateway(EAST).url, [put("first")], { ack: "durable", level: "global" });
-  const local = await eventually("the replica serves it", async () => {
-    const answer = await ask(west, { after: first.token });
-    return answer.served?.role === "replica" ? answer : undefined;
-  });
+  const local = await askReplica(west, { after: first.token });
   assert.deepEqual(keysOf(local), ["first"]);
   assert.deepEqual([local.served?.node, local.served?.region], [WEST, WEST]);
   assert.match(local.served?.behindBytes ?? "", /^[0-9]+$/);
@@ -52,16 +57,10 @@ test("a read near the user: served by its replica once that has the token's tran
   const fresh = await ask(west, { after: second.token });
   assert.equal(fresh.served?.role, "primary");
   assert.deepEqual(keysOf(fresh).sort(), ["first", "second"]);
-  const stale = await ask(west, { mode: "local" });
-  assert.equal(stale.served?.role, "replica");
-  assert.deepEqual(keysOf(stale), ["first"]);
-  const before = await ask(west, { after: first.token });
-  assert.deepEqual([before.served?.role, keysOf(before)], ["replica", ["first"]]);
+  assert.deepEqual(keysOf(await askReplica(west, { mode: "local" })), ["first"]);
+  assert.deepEqual(keysOf(await askReplica(west, { after: first.token })), ["first"]);
   await cluster.query(WEST, "SELECT pg_wal_replay_resume()");
-  const caughtUp = await eventually("the replica has caught up", async () => {
-    const answer = await ask(west, { after: second.token });
-    return answer.served?.role === "replica" ? answer : undefined;
-  });
+  const caughtUp = await askReplica(west, { after: second.token });
   assert.deepEqual(keysOf(caughtUp).sort(), ["first", "second"]);
 
   // Serializable snapshots are the primary's, and so is everything where the primary is near.
@@ -77,10 +76,7 @@ test("a safe read on a replica waits until what it shows is durable at the level
   await createTable(system, EAST);
   const west = system.gateway(WEST).url;
   await commit(system.gateway(EAST).url, [put("old")], { ack: "durable", level: "global" });
-  const safe = await eventually("the replica serves a safe read", async () => {
-    const answer = await ask(west, { mode: "local", ack: "durable", level: "global" });
-    return answer.served?.role === "replica" ? answer : undefined;
-  });
+  const safe = await askReplica(west, { mode: "local", ack: "durable", level: "global" });
   assert.equal(safe.state, "durable");
 
   // Europe hears nothing more: the west shows what is not everywhere yet, and says so.
@@ -91,11 +87,12 @@ test("a safe read on a replica waits until what it shows is durable at the level
     return answer.served?.role === "replica" && keysOf(answer).includes("new") ? answer : undefined;
   });
   assert.equal(pending.state, "pending");
-  const regional = await ask(west, { mode: "local", ack: "durable", level: "region", maxWaitMs: 20_000 });
-  assert.deepEqual([regional.state, regional.served?.role], ["durable", "replica"]);
+  const asked = { mode: "local", ack: "durable", level: "region", maxWaitMs: 60_000 } as const;
+  const regional = await askReplica(west, asked);
+  assert.equal(regional.state, "durable");
   assert.ok(shown.token.length > 0);
   await cluster.healAll();
-  const durable = await ask(west, { mode: "local", ack: "durable", level: "global", maxWaitMs: 30_000 });
+  const durable = await ask(west, { mode: "local", ack: "durable", level: "global", maxWaitMs: 60_000 });
   assert.equal(durable.state, "durable");
 });
 
