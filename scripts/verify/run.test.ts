@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { eventually, processesWith, TemporaryFolder } from "@highwater/dev-process";
 import { pageOf } from "./page.ts";
-import { type Place, placeOf, readDone, runStages } from "./run.ts";
+import { PAGE, type Place, placeOf, readDone, RECORD, runStages } from "./run.ts";
 import { bars, type Stage } from "./stages.ts";
 
 const folder = await TemporaryFolder.make("highwater-verify-");
@@ -18,6 +18,12 @@ function git(place: { readonly root: string }, ...args: readonly string[]): void
   execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", ...args], {
     cwd: place.root,
   });
+}
+
+function commit(place: Place, file: string): void {
+  if (file !== RECORD) writeFileSync(join(place.root, file), "changed");
+  git(place, "add", file);
+  git(place, "commit", "--quiet", "--message=a");
 }
 
 /** A repository with a commit, and the scripts that its stages run. */
@@ -72,21 +78,24 @@ test("a failed stage stops nothing, and only it is run again at the same commit"
   assert.match(page, /\| a \| a bar \| 1, met \|/);
 });
 
-test("what has not been run is not claimed, and another commit has run nothing", async () => {
+test("what has not been run is not claimed; results go with the commit that they are of, and with no other", async () => {
   const { place, stages } = repository({ a: PASS, b: PASS });
   assert.throws(() => pageOf(place, stages), /no stage has ended at commit/);
   assert.equal((await run(place, stages.slice(1))).isGood, true);
   const page = pageOf(place, stages);
   assert.match(page, /\*\*Not complete\*\*: of 2 stages 1 passed, 0 missed a bar, 0 FAILED, 1 not run/);
   assert.match(page, /\| a \| `sh a` \| not run \| {2}\|/);
-  git(place, "commit", "--quiet", "--allow-empty", "--message=b");
+  commit(place, "docs/page.md");
+  commit(place, RECORD);
+  assert.equal(pageOf(placeOf(place.root), stages), page, "pages and the record are no part of what runs");
+  commit(place, "c");
   assert.throws(() => pageOf(placeOf(place.root), stages), /no stage has ended at commit/);
 });
 
-test("a changed tree is refused; the page alone may change", async () => {
+test("a changed tree is refused; the page and the record may change", async () => {
   const { place, stages } = repository({ a: PASS });
-  execFileSync("mkdir", [join(place.root, "docs")]);
-  writeFileSync(join(place.root, "docs/verification.md"), "");
+  assert.equal((await run(place, stages)).isGood, true);
+  writeFileSync(join(place.root, PAGE), "");
   assert.equal((await run(place, stages)).isGood, true);
   writeFileSync(join(place.root, "new"), "");
   await assert.rejects(run(place, stages), /the working tree has changes[^]*\?\? new/);

@@ -1,5 +1,6 @@
-// Runs stages one after another at one commit and remembers each that has ended: `.tools/verify/COMMIT/STAGE.json`, with the log of
-// every attempt beside it. What was interrupted is not remembered, and what has failed is run again next time.
+// Runs stages one after another at one commit and records each that has ended in docs/verification.json, so that another machine can go
+// on once that file is committed. Logs of every attempt are in `.tools/verify/COMMIT`. An interrupted stage leaves no record, and a failed
+// one runs again next time.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -9,8 +10,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { eventually, isRunning, processesWith } from "@highwater/dev-process";
 import { type Outcome, outcomeOf, type Stage } from "./stages.ts";
 
-/** Written by a run, so a change of it does not count as one of the tree. */
+/** Written by a run, so changes of these two do not count as changes of the tree. */
 export const PAGE = "docs/verification.md";
+export const RECORD = "docs/verification.json";
 const GRACE_MS = 60_000;
 const MINUTE_MS = 60_000;
 
@@ -25,9 +27,15 @@ export interface Done extends Outcome {
 
 export interface Place {
   readonly root: string;
+  /** The newest one that changed more than pages (*.md) and the record: no stage reads those. */
   readonly commit: string;
-  /** Of this commit's results, relative to the project's folder. */
+  /** Of this commit's logs, relative to the project's folder. */
   readonly folder: string;
+}
+
+interface Recorded {
+  readonly commit: string;
+  readonly stages: Readonly<Record<string, Done>>;
 }
 
 export interface RunOptions {
@@ -45,22 +53,34 @@ function git(root: string, ...args: readonly string[]): string {
 }
 
 export function placeOf(root: string): Place {
-  const commit = git(root, "rev-parse", "HEAD");
+  const commit = git(root, "log", "-1", "--format=%H", "--", ".", ":!*.md", `:!${RECORD}`);
   return { root, commit, folder: `.tools/verify/${commit.slice(0, 12)}` };
 }
 
-/** What keeps the tree from being the commit, the page excepted; empty if nothing does. */
+/** What keeps the tree from being the commit, the page and the record excepted; empty if nothing does. */
 function changesOf({ root, commit }: Place): string {
-  const head = git(root, "rev-parse", "HEAD");
-  const changes = git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`);
-  return [...(head === commit ? [] : [`HEAD is ${head}`]), ...(changes === "" ? [] : [changes])].join("\n");
+  const now = placeOf(root).commit;
+  const changes = git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`, `:!${RECORD}`);
+  return [...(now === commit ? [] : [`the commit is ${now}`]), ...(changes === "" ? [] : [changes])].join(
+    "\n",
+  );
 }
 
-const fileOf = ({ root, folder }: Place, stage: Stage): string => join(root, folder, `${stage.name}.json`);
+function read({ root, commit }: Place): Recorded {
+  const file = join(root, RECORD);
+  const recorded = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Recorded) : null;
+  return recorded?.commit === commit ? recorded : { commit, stages: {} };
+}
 
 export function readDone(place: Place, stage: Stage): Done | null {
-  const file = fileOf(place, stage);
-  return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Done) : null;
+  return read(place).stages[stage.name] ?? null;
+}
+
+/** Reads the record again first: another run at the same commit may have added to it. */
+function write(place: Place, stage: Stage, done: Done): void {
+  const { commit, stages } = read(place);
+  const recorded: Recorded = { commit, stages: { ...stages, [stage.name]: done } };
+  writeFileSync(join(place.root, RECORD), `${JSON.stringify(recorded, null, 1)}\n`);
 }
 
 /** Answers whether each stage has been run, now or before, and has not failed. Errors: the tree is not the commit. */
@@ -75,13 +95,13 @@ export async function runStages(
     throw new Error(
       `the working tree has changes, and a verification is of a commit; commit or stash them:\n${before}`,
     );
-  mkdirSync(join(place.root, place.folder), { recursive: true });
+  for (const folder of [place.folder, "docs"]) mkdirSync(join(place.root, folder), { recursive: true });
   let areGood = true;
   for (const [at, stage] of stages.entries()) {
     const previous = readDone(place, stage);
     const title = `[${String(at + 1)}/${String(stages.length)}] ${stage.name}`;
     if (previous !== null && previous.result !== "failed") {
-      say(`${title}: ${previous.result} before (to run it again, remove ${place.folder}/${stage.name}.json)`);
+      say(`${title}: ${previous.result} before (to run it again, remove it from ${RECORD})`);
       continue;
     }
     const attempt = (previous?.attempt ?? 0) + 1;
@@ -99,7 +119,7 @@ export async function runStages(
       outcome = { ...outcome, result: "failed", reason: `the tree was changed while it ran:\n${changes}` };
     const seconds = Math.round((performance.now() - beganMs) / 1_000);
     const done: Done = { ...outcome, attempt, startedAt, seconds, log, machine: options.machine };
-    writeFileSync(fileOf(place, stage), `${JSON.stringify(done, null, 1)}\n`);
+    write(place, stage, done);
     say(`${title}: ${done.result}${done.reason === null ? "" : `: ${done.reason}`} (${String(seconds)} s)`);
     areGood &&= done.result !== "failed";
     if (changes !== "") {
