@@ -44,18 +44,24 @@ export function record(name: string, result: object): string {
     machine: describeMachine(),
     ...result,
   };
-  const text = JSON.stringify(
-    whole,
-    (_, value: unknown) => (typeof value === "number" ? short(value) : value),
-    1,
-  );
   mkdirSync(dirname(fileURLToPath(file)), { recursive: true });
-  writeFileSync(file, `${text}\n`);
+  writeFileSync(file, inLines(whole));
   return fileURLToPath(file);
 }
 
-function short(value: number): number {
-  return Number(value.toFixed(DIGITS));
+/** JSON with a line for each property, and for each element of a property that is a list: short, and fit for a diff. */
+function inLines(whole: object): string {
+  const line = (value: unknown): string =>
+    JSON.stringify(value, (_, each: unknown) =>
+      typeof each === "number" ? Number(each.toFixed(DIGITS)) : each,
+    );
+  const lines = Object.entries(whole).map(([name, value]: [string, unknown]) => {
+    const text = Array.isArray(value)
+      ? `[\n${value.map((each) => `  ${line(each)}`).join(",\n")}\n ]`
+      : line(value);
+    return ` ${JSON.stringify(name)}: ${text}`;
+  });
+  return `{\n${lines.join(",\n")}\n}\n`;
 }
 
 /** Null where there is no history, as in an archive of the sources; with a plus sign where files differ from it. */
