@@ -239,10 +239,9 @@ typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
 	$(MYPY) sdk/python/src sdk/python/tests
 	@for folder in $(PYTHON_PROGRAMS); do echo mypy $$folder; MYPYPATH=$$folder $(MYPY) $$folder || exit 1; done
 
-gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference, dashboards, rules and the edge's example
+gen: $(STAMP) $(VENV) ## Write the generated pages of docs/reference, dashboards and rules
 	$(NODE) scripts/gen.ts
 	$(NODE) dashboards/src/cli.ts
-	$(NODE) infra/envoy/src/cli.ts infra/envoy/example/us-east.json --out infra/envoy/example/us-east
 
 gen-check: $(STAMP) $(VENV) ## Say which generated files are stale (a test of make test does so too)
 	$(NODE) scripts/gen.ts --check

@@ -87,13 +87,28 @@ export function readSnapshot(): Rendered {
   return JSON.parse(readFileSync(SNAPSHOT, "utf8")) as Rendered;
 }
 
-/** Sorted: the provider gives what is in a JSON text of its own in an order that is another one each time. */
+/** Regions, their parts and their tasks have a line each. */
+const DEPTH = 4;
+
+/** JSON with sorted properties: the provider's own JSON texts come in another order each time. */
 export function toText(rendered: Rendered): string {
-  const sorted = (_: string, value: unknown): unknown =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : value;
-  return `${JSON.stringify(rendered, sorted, 2)}\n`;
+  return `${inLines(rendered, "")}\n`;
+}
+
+function inLines(value: unknown, indent: string): string {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return JSON.stringify(value, sorted);
+  if (indent.length === 2 * DEPTH) return JSON.stringify(value, sorted);
+  const lines = Object.entries(value)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, each]) => `${indent}  ${JSON.stringify(name)}: ${inLines(each, `${indent}  `)}`);
+  return `{\n${lines.join(",\n")}\n${indent}}`;
+}
+
+function sorted(_: string, value: unknown): unknown {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+    : value;
 }
 
 /** What AWS makes up behind the name of a secret and for a workspace is another one each time. */
