@@ -604,7 +604,7 @@ describe("the PostgreSQL adapter on one server", () => {
       await sql("ALTER TABLE highwater.epoch_sentinel SET LOGGED");
       assert.equal((await store.probe(node.id)).current, null);
       const record = await mintAgain();
-      assert.notEqual(record.cause, "clean_restart");
+      assert.deepEqual([record.cause, record.forkLimit], ["clean_restart", null], "nothing is lost");
       const [{ relpersistence } = {}] = await sql(
         "SELECT relpersistence FROM pg_class WHERE oid = 'highwater.epoch_sentinel'::regclass",
       );

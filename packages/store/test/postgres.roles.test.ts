@@ -105,6 +105,11 @@ describe("login roles on PostgreSQL", () => {
       `UPDATE highwater.epoch SET ids_from = '${LAST_ID}'`,
       `UPDATE highwater.epoch_sentinel SET ids_from = '${LAST_ID}'`,
       `UPDATE highwater.current_epoch SET ids_from = '${LAST_ID}'`,
+      // What a restore is known by.
+      "UPDATE highwater.epoch_sentinel SET writer = '0'",
+      "UPDATE highwater.opened_epoch SET writer = '0'",
+      "DELETE FROM highwater.opened_epoch",
+      "SELECT * FROM highwater.opened_epoch",
       "UPDATE highwater.retention SET expired_before = 'infinity'",
     ];
     for (const text of greedy) {

@@ -11,7 +11,7 @@ import { readLogEnd } from "./log-end.ts";
 import { formatLsn, parseLsn } from "./lsn.ts";
 import { uuidFloor } from "./prepare.ts";
 import { type EpochRow, epochRecord } from "./rows.ts";
-import { EPOCHS, OPEN_SENTINEL, SENTINEL, UNFINISHED_EPOCH, WITNESSED } from "./sql.ts";
+import { EPOCHS, OPEN_SENTINEL, OPENED_EPOCH, SENTINEL, UNFINISHED_EPOCH, WITNESSED } from "./sql.ts";
 
 /** Nothing but another request that ends more epochs makes an attempt come to nothing. */
 const ATTEMPTS_MAX = 5;
@@ -22,6 +22,12 @@ export interface SentinelRow {
   same_start: boolean;
   in_place: boolean;
   unlogged: boolean;
+}
+
+interface OpenedRow {
+  id: string;
+  in_place: boolean;
+  same_life: boolean;
 }
 
 interface UnfinishedRow {
@@ -78,9 +84,11 @@ async function beginRecord(
     return epochRecord(previous);
   }
   const [unfinished] = (await client.query<UnfinishedRow>(UNFINISHED_EPOCH, [node, here.timeline])).rows;
-  if (unfinished !== undefined && canComplete(unfinished, { previous, sentinel, request }))
+  const opened = (await client.query<OpenedRow>(OPENED_EPOCH)).rows.find(({ id }) => id === previous?.id);
+  const isCopy = isCopied(previous, sentinel, opened);
+  if (unfinished !== undefined && canComplete(unfinished, { previous, isCopy, request }))
     return unfinished.id;
-  const fork = await findFork(client, { previous, sentinel, here, request });
+  const fork = await findFork(client, { previous, sentinel, opened, isCopy, here, request });
   return append(client, { node, request, previous, here, fork });
 }
 
@@ -89,12 +97,12 @@ function canComplete(
   unfinished: UnfinishedRow,
   now: {
     readonly previous: EpochRow | undefined;
-    readonly sentinel: SentinelRow | undefined;
+    readonly isCopy: boolean;
     readonly request: MintRequest;
   },
 ): boolean {
-  const { previous, sentinel, request } = now;
-  if (sentinel?.in_place === false || !unfinished.fits) return false;
+  const { previous, isCopy, request } = now;
+  if (isCopy || !unfinished.fits) return false;
   if (unfinished.previous !== (previous?.id ?? null) || Number(unfinished.seq) < request.minSeq) return false;
   return request.supersedes.every((id) => unfinished.supersedes.includes(id));
 }
@@ -139,31 +147,49 @@ function isCurrent(sentinel: SentinelRow | undefined, newest: EpochRow, here: He
   );
 }
 
+/**
+ * The sentinel's row is the previous epoch's as it was written: no copy. Otherwise the other row decides, which a crash leaves there
+ * and a restore does not leave as it was. Where an older version of the service began that epoch, there is no such row.
+ */
+function isCopied(
+  previous: EpochRow | undefined,
+  sentinel: SentinelRow | undefined,
+  opened: OpenedRow | undefined,
+): boolean {
+  if (sentinel?.in_place === true && (opened === undefined || sentinel.id === previous?.id)) return false;
+  return opened === undefined ? sentinel !== undefined : !opened.in_place;
+}
+
 /** Gathers what the server and this history can prove; the rule itself is in fork.ts. */
 async function findFork(
   client: ClientBase,
   facts: {
     previous: EpochRow | undefined;
     sentinel: SentinelRow | undefined;
+    opened: OpenedRow | undefined;
+    isCopy: boolean;
     here: Here;
     request: MintRequest;
   },
 ): Promise<Fork> {
-  const { previous, sentinel, here, request } = facts;
+  const { previous, sentinel, opened, isCopy, here, request } = facts;
   const { end } = await readLogEnd(client);
   const [witness] = (await client.query<{ reached: string | null }>(WITNESSED, [previous?.id ?? null])).rows;
   const promoted = previous !== undefined && here.timeline !== previous.timeline;
   const { streamed } = request;
+  const isSameLife = opened?.same_life ?? false;
   const watched = streamed?.epoch === previous?.id && streamed?.incarnation === here.incarnation;
   return forkOf({
     previous:
       previous === undefined
         ? null
         : { id: previous.id as EpochId, startOffset: parseLsn(previous.start_offset) },
-    // The sentinel is emptied by every recovery; a row that is still there was written since the last one.
-    unrecovered: sentinel !== undefined && sentinel.id === previous?.id && sentinel.unlogged,
-    sameServer: sentinel?.same_start ?? false,
-    isCopy: sentinel?.in_place === false,
+    // The sentinel is emptied by every recovery; a row that is still there was written since the last one. One that was rewritten may
+    // have been in a table that survives them.
+    unrecovered:
+      isSameLife || (sentinel?.id === previous?.id && sentinel?.in_place === true && sentinel.unlogged),
+    sameServer: isSameLife || (sentinel?.same_start ?? false),
+    isCopy,
     foreignLog: sentinel !== undefined && sentinel.system_identifier !== here.systemIdentifier,
     promoted,
     switchedAt: promoted ? await switchPoint(client, previous.timeline, here.timeline) : null,

@@ -101,11 +101,29 @@ export const SENTINEL = `SELECT s.id::text, s.system_identifier::text,
   (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = 'highwater.epoch_sentinel'::regclass) AS unlogged
 FROM highwater.epoch_sentinel s`;
 
-/** $1 epoch. The row names the transaction that writes it, and the database that it is in. */
-export const OPEN_SENTINEL = `INSERT INTO highwater.epoch_sentinel (id, started_at, system_identifier, database_oid, writer, ids_from)
-SELECT e.id, pg_postmaster_start_time(), (SELECT system_identifier FROM pg_control_system()), ${DATABASE_OID},
-  pg_current_xact_id()::xid, e.ids_from
-FROM highwater.epoch e WHERE e.id = $1`;
+/** Shown only to roles with pg_read_all_stats. A server that goes through a crash recovery starts another one. */
+const CHECKPOINTER =
+  "pg_stat_get_activity(NULL) a WHERE a.backend_type = 'checkpointer' AND a.backend_start IS NOT NULL";
+
+/**
+ * The row beside the sentinel's; see migration 0022. `in_place`: it is as it was written here, and so was the sentinel's row, if there
+ * is one: ALTER TABLE may have rewritten that. `same_life`: no recovery since then.
+ */
+export const OPENED_EPOCH = `SELECT o.id::text, o.recovered_at = a.backend_start AS same_life,
+  o.writer = o.xmin AND o.database_oid = ${DATABASE_OID} AND NOT EXISTS (SELECT FROM highwater.epoch_sentinel s
+    WHERE s.writer <> o.writer OR s.system_identifier <> (SELECT system_identifier FROM pg_control_system())) AS in_place
+FROM highwater.opened_epoch o, ${CHECKPOINTER}`;
+
+/** $1 epoch. The rows name the transaction that writes them, and the database that they are in. */
+export const OPEN_SENTINEL = `WITH sentinel AS (
+  INSERT INTO highwater.epoch_sentinel (id, started_at, system_identifier, database_oid, writer, ids_from)
+  SELECT e.id, pg_postmaster_start_time(), (SELECT system_identifier FROM pg_control_system()), ${DATABASE_OID},
+    pg_current_xact_id()::xid, e.ids_from
+  FROM highwater.epoch e WHERE e.id = $1 RETURNING id, database_oid, writer)
+INSERT INTO highwater.opened_epoch (id, database_oid, writer, recovered_at)
+SELECT s.id, s.database_oid, s.writer, a.backend_start FROM sentinel s, ${CHECKPOINTER}
+ON CONFLICT (only_row) DO UPDATE SET id = excluded.id, database_oid = excluded.database_oid, writer = excluded.writer,
+  recovered_at = excluded.recovered_at`;
 
 /** $1 epoch. From now on its row is one that was written elsewhere. */
 export const DISOWN_SENTINEL = "UPDATE highwater.epoch_sentinel SET writer = '0' WHERE id = $1";
