@@ -33,7 +33,10 @@ const STATES: readonly Entry["state"][] = [
   { kind: "expired" },
   { kind: "unknown" },
   { kind: "absent", sinceMs: 5, retriedIn: null, asOf: place(10n ** 60n) },
-  { kind: "gone", settledAt: "region", retriedIn: OTHER_EPOCH as EpochId, reappeared: false, broken: 2 },
+  {
+    ...{ kind: "gone", asOf: place(7n), settledAt: "region", retriedIn: OTHER_EPOCH as EpochId },
+    ...{ reappeared: false, broken: 2, isPublished: false },
+  },
 ];
 
 function entryOf(n: number): Entry {

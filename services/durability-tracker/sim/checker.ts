@@ -10,6 +10,7 @@ import {
 } from "@highwater/protocol";
 import {
   type CoreConfig,
+  type Entry,
   entryKey,
   exposure,
   judge,
@@ -25,6 +26,8 @@ import { holds, ownerOf, type Token, type Truth, type Txn } from "./truth.ts";
 import { type World } from "./world.ts";
 
 const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
+type Gone = Extract<Entry["state"], { kind: "gone" }>;
+
 const UNSETTLED = new Set(["intent", "unproven", "asked", "absent"]);
 
 export class Checker implements AnswerWitness, Witness {
@@ -81,8 +84,28 @@ export class Checker implements AnswerWitness, Witness {
     this.#noteTold(tracker, published);
   }
 
+  /** Its event may come later, but whoever asks hears of the loss from now on. */
+  onGone(tracker: SimTracker, { id, attempt, owner }: Entry, gone: Gone): void {
+    const { standing } = tracker.state;
+    if (standing.kind !== "reigning" || gone.asOf?.epoch !== standing.epoch) return;
+    if (gone.isPublished || gone.reappeared || gone.broken !== 0) return;
+    const { settledAt, retriedIn } = gone;
+    const unsound = this.#unsound(
+      tracker,
+      { id, attempt, owner: owner.owner, verdicts: {}, settledAt },
+      standing,
+    );
+    assert.equal(
+      unsound,
+      null,
+      `${tracker.name} tells ${short(id)} of ${short(attempt)} as lost: ${String(unsound)}`,
+    );
+    this.#meet("lost before its event");
+    this.#free({ id, retriedIn }, standing.epoch);
+  }
+
   /** Its client hears that it is lost, and would run it again under a new id. */
-  #free({ id, retriedIn }: Published, epoch: EpochId): void {
+  #free({ id, retriedIn }: Pick<Published, "id" | "retriedIn">, epoch: EpochId): void {
     // It has been run again, under the same id.
     if (retriedIn !== null) return;
     for (const request of this.#requests) {
@@ -95,7 +118,7 @@ export class Checker implements AnswerWitness, Witness {
   /** Why a loss should not have been published: it is in the history that reigns, or its id is not settled there. */
   #unsound(
     tracker: SimTracker,
-    published: Published,
+    published: Pick<Published, "id" | "attempt" | "owner" | "verdicts" | "settledAt">,
     standing: { readonly epoch: EpochId; readonly node: string },
   ): string | null {
     if (this.#truth.heirsOf(standing.epoch).has(published.attempt)) return "its epoch is a later one";
@@ -126,7 +149,7 @@ export class Checker implements AnswerWitness, Witness {
   }
 
   /** Settled where no failover takes it back, or an operator has chosen this history since the two have parted. */
-  #isFinal({ attempt, settledAt }: Published, epoch: EpochId): boolean {
+  #isFinal({ attempt, settledAt }: Pick<Published, "attempt" | "settledAt">, epoch: EpochId): boolean {
     const strengthOf = (level: string): number => this.#config.levels.findIndex(({ name }) => name === level);
     if (strengthOf(settledAt) >= strengthOf(this.#config.exposureLevel)) return true;
     return this.#wasChosenOver(epoch, attempt);
@@ -369,6 +392,7 @@ export class Checker implements AnswerWitness, Witness {
     for (const { key, state: at, reached } of state.entries.values()) {
       const what = `${tracker.name}: ${key}`;
       assert.ok(!UNSETTLED.has(at.kind), `${what} is still ${at.kind}`);
+      assert.ok(at.kind !== "gone" || at.isPublished, `${what} is gone, and has no event`);
       if (at.kind !== "pending" || at.place.epoch !== state.ancestry.at(-1)?.id) continue;
       for (const [index, { name }] of levels.entries()) {
         const mark = tracker.marks.get(`${at.place.epoch}/${name}`);

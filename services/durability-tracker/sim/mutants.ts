@@ -153,6 +153,16 @@ export const MUTANTS: readonly Mutant[] = [
     from: 25,
   },
   {
+    name: "the event of a loss follows the proof of a history that was given up",
+    patch: {
+      file: core("proof"),
+      find: `  if (asOf?.epoch !== standing.epoch) return undefined;`,
+      replace: `  if (asOf === null) return undefined;`,
+    },
+    series: 2,
+    from: 9082,
+  },
+  {
     name: "a command before the histories parted releases losses",
     patch: {
       file: core("verdict"),

@@ -191,7 +191,8 @@ export async function settleDown(play: Play): Promise<SimNode> {
       world.replay(node, EVERYTHING);
     }
     world.truth.witness(world.nodes);
-    play.timeMs += round === 5 ? play.config.intentPatienceMs : 10;
+    const { intentPatienceMs, intentGraceMs } = play.config;
+    play.timeMs += round === 5 ? intentPatienceMs : round === 10 ? intentGraceMs : 10;
     await look(play);
     for (const tracker of trackers) {
       play.timeMs++;

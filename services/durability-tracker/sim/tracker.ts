@@ -7,6 +7,7 @@ import {
   type AnnouncedItem,
   type CoreConfig,
   type Effect,
+  type Entry,
   initialState,
   type Published,
   restore,
@@ -67,6 +68,7 @@ export interface Told {
 /** What the tracker's words are held against. */
 export interface Witness {
   onPublished(tracker: SimTracker, published: Published): void;
+  onGone(tracker: SimTracker, entry: Entry, gone: Extract<Entry["state"], { kind: "gone" }>): void;
   onMark(tracker: SimTracker, epoch: EpochId, level: string, offset: Offset): void;
 }
 
@@ -191,6 +193,11 @@ export class SimTracker {
         return;
       case "save_marks":
         // The shell saves them now and then, and whenever something leaves by them.
+        return;
+      case "save":
+        if (effect.entry.state.kind === "gone")
+          this.#parts.witness.onGone(this, effect.entry, effect.entry.state);
+        saveEffect(this.#file, state, effect);
         return;
       default:
         saveEffect(this.#file, state, effect);

@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { waitingLosses } from "./proof.ts";
+import { restore } from "./state.ts";
 import { Driven, epochId, off, record, txnId } from "../../test/support/core.ts";
+import { Disk } from "../../test/support/disk.ts";
 
 const first = record(1);
 /** Node b took over; above 50 nothing is proven. */
@@ -167,14 +169,20 @@ test("a loss that was published from a token alone is published again with what 
   );
 });
 
-test("a loss that only a token tells of leaves the first word to a tracker that knows its metadata", () => {
-  const it = new Driven();
+/** Clients know of the loss of transaction 1 of owner 7; its event waits for a tracker that knows its metadata. */
+function hearsay(it = new Driven()): Driven {
   it.reign(first);
   it.reign(first, second);
   it.present(1, 1, 80, "write", { owner: 7n });
   it.answer(75);
   it.positions(80);
+  assert.deepEqual(verdicts(it, 1, 1, 7n), ["lost", "lost", "lost", "lost"], "clients wait for no metadata");
   assert.deepEqual(it.published, []);
+  return it;
+}
+
+test("a loss that only a token tells of leaves the first word to a tracker that knows its metadata", () => {
+  const it = hearsay();
   it.announce({
     ...{ kind: "intent", id: txnId(1), epoch: epochId(1), owner: 7n },
     metadata: { order: "8" },
@@ -183,6 +191,87 @@ test("a loss that only a token tells of leaves the first word to a tracker that 
   assert.deepEqual(
     it.published.map(({ metadata }) => metadata),
     [{ order: "8" }],
+  );
+});
+
+/** Given up with the second epoch, and then the third reigns, whose log ended before the tombstone. */
+const third = record(3, { node: "c", previous: first.id, fork: 40, start: 45, cause: "promotion" });
+
+test("an event that waited while another history began is recorded when the id is settled there", () => {
+  const it = hearsay();
+  it.reign(first, third);
+  it.sleep(3_000);
+  assert.deepEqual(it.published, [], "the id can still commit in this history");
+  assert.deepEqual(verdicts(it, 1, 1, 7n), ["lost", "lost", "lost", "lost"]);
+  it.answer(60);
+  it.sleep(3_000);
+  assert.deepEqual(it.published, [], "the tombstone is not on disk");
+  it.positions(60);
+  assert.deepEqual(
+    it.published.map(({ owner, rule, retriedIn }) => ({ owner, rule, retriedIn })),
+    [{ owner: 7n, rule: "R6 absent", retriedIn: null }],
+  );
+});
+
+test("an event that waited while its id was run again in the next history names the retry", () => {
+  const it = hearsay();
+  it.reign(first, third);
+  it.answer(60, { 1: { kind: "commit", epoch: epochId(3) } });
+  it.positions(60);
+  it.sleep(3_000);
+  assert.deepEqual(
+    it.published.map(({ retriedIn }) => retriedIn),
+    [epochId(3)],
+  );
+});
+
+test("what came back before its event was recorded is broken, and recorded once", () => {
+  const it = hearsay();
+  it.reign(first, { ...third, forkOffset: "85", startOffset: "90" });
+  assert.deepEqual(verdicts(it, 1, 1, 7n), ["broken", "broken", "broken", "broken"]);
+  it.sleep(3_000);
+  it.sleep(3_000);
+  assert.deepEqual(
+    it.published.map(({ rule }) => rule),
+    ["R8 reappeared"],
+  );
+});
+
+test("metadata that come under a later history are recorded when the id is settled there", () => {
+  const it = hearsay();
+  it.sleep(3_000);
+  it.reign(first, third);
+  it.announce({
+    ...{ kind: "intent", id: txnId(1), epoch: epochId(1), owner: 7n },
+    metadata: { order: "8" },
+  });
+  it.sleep(3_000);
+  assert.equal(it.published.length, 1, "the id can still commit in this history");
+  it.answer(60);
+  it.positions(60);
+  assert.deepEqual(
+    it.published.map(({ metadata }) => metadata),
+    [null, { order: "8" }],
+  );
+});
+
+test("an event that waits is recorded by the process that comes after a kill", () => {
+  const before = new Driven();
+  const disk = new Disk(before.state);
+  hearsay(before);
+  for (const effect of before.effects) disk.take(effect, before.state);
+  const it = new Driven();
+  it.nowMs = before.nowMs;
+  it.state = restore(it.state.config, it.nowMs, disk.read());
+  it.reign(first, second);
+  assert.deepEqual(verdicts(it, 1, 1, 7n), ["lost", "lost", "lost", "lost"]);
+  it.answer(85);
+  it.positions(90);
+  assert.deepEqual(it.published, []);
+  it.sleep(3_000);
+  assert.deepEqual(
+    it.published.map(({ owner }) => owner),
+    [7n],
   );
 });
 

@@ -122,7 +122,10 @@ function applyProof(
 ): void {
   const present = fact.kind === "commit" && fact.epoch === entry.attempt;
   if (entry.state.kind === "gone") {
+    // Any receipt settles its id in this history as well.
+    const retriedIn = fact.kind === "commit" ? fact.epoch : null;
     if (present) reappear(state, entry, effects);
+    if (!present && "epoch" in fact) entry.state = { ...entry.state, asOf, retriedIn };
     return;
   }
   switch (fact.kind) {
@@ -184,28 +187,27 @@ export function reappear(state: TrackerState, entry: Entry, effects: Effect[]): 
 /** Tells of proven losses once no failover that respects the exposure level can take the proof back. */
 export function publishProven(state: TrackerState, effects: Effect[]): void {
   const { standing, config } = state;
-  if (standing.kind !== "reigning") return;
+  if (standing.kind !== "reigning" || state.absent.size + state.untold.size === 0) return;
+  const levelsFor = finalLevels(state);
   for (const key of state.untold) {
     const entry = state.entries.get(key);
-    if (entry !== undefined) publish(state, entry, effects);
+    if (entry?.state.kind === "gone") tell(state, entry, effects, levelsFor);
+    else state.untold.delete(key);
   }
-  state.untold.clear();
-  if (state.absent.size === 0) return;
-  const levelsFor = finalLevels(state);
   for (const key of [...state.absent]) {
     const entry = state.entries.get(key);
     if (entry?.state.kind !== "absent") continue;
     const { asOf, sinceMs, retriedIn } = entry.state;
     if (asOf.epoch !== standing.epoch) continue;
-    const isFresh = state.nowMs - sinceMs < config.intentGraceMs;
-    if (isFresh && (mayBeKept(state, entry) || isHearsay(entry))) continue;
+    if (state.nowMs - sinceMs < config.intentGraceMs && mayBeKept(state, entry)) continue;
     const given = Math.floor((state.nowMs - sinceMs) / config.publishPatienceMs);
     const levels = levelsFor(entry);
     const level = levels[Math.max(0, levels.length - 1 - given)];
     if (level === undefined || !hasReached(state, level, asOf)) continue;
     const broken = brokenBits(state, entry);
-    enter(state, entry, { kind: "gone", settledAt: level, retriedIn, reappeared: false, broken }, effects);
-    publish(state, entry, effects);
+    const told = { asOf, settledAt: level, retriedIn, reappeared: false, broken, isPublished: true };
+    enter(state, entry, { kind: "gone", ...told }, effects);
+    tell(state, entry, effects, levelsFor);
   }
 }
 
@@ -273,15 +275,37 @@ function isHearsay({ kind, announced, metadata }: Entry): boolean {
   return kind === "write" && !announced && metadata === null;
 }
 
-/** Publishes at once, or as soon as somebody reigns. */
-export function tell(state: TrackerState, entry: Entry, effects: Effect[]): void {
-  if (state.standing.kind === "reigning") publish(state, entry, effects);
-  else state.untold.add(entry.key);
+type LevelsFor = ReturnType<typeof finalLevels>;
+
+/** Publishes a loss at once, or as soon as its event may be recorded. Clients that ask have the verdict meanwhile. */
+export function tell(state: TrackerState, entry: Entry, effects: Effect[], levelsFor?: LevelsFor): void {
+  const { state: at } = entry;
+  if (at.kind !== "gone") return;
+  if (state.standing.kind === "reigning") noticeBrokenLoss(state, entry, at.broken, effects);
+  const settledAt = publishableAt(state, entry, levelsFor);
+  const isPublished = settledAt !== undefined;
+  if (isPublished !== at.isPublished) effects.push({ kind: "save", entry });
+  entry.state = { ...at, settledAt: settledAt ?? at.settledAt, isPublished };
+  state.untold[isPublished ? "delete" : "add"](entry.key);
+  if (isPublished) publish(state, entry, effects);
+}
+
+/** The level at which a loss may be published now. Consumers act in the history that reigns, so its id has to be settled there. */
+function publishableAt(state: TrackerState, entry: Entry, levelsFor?: LevelsFor): string | undefined {
+  const { standing, config, nowMs } = state;
+  const { state: at } = entry;
+  if (standing.kind !== "reigning" || at.kind !== "gone") return undefined;
+  const isFresh = nowMs - (state.finished.get(entry.key) ?? -Infinity) < config.intentGraceMs;
+  if (isFresh && isHearsay(entry)) return undefined;
+  // A broken promise is one in every history, and a read has no id.
+  if (at.reappeared || at.broken !== 0 || entry.kind === "read") return at.settledAt;
+  const { asOf } = at;
+  if (asOf?.epoch !== standing.epoch) return undefined;
+  return (levelsFor ?? finalLevels(state))(entry).findLast((level) => hasReached(state, level, asOf));
 }
 
 function publish(state: TrackerState, entry: Entry, effects: Effect[]): void {
   if (entry.state.kind !== "gone") return;
-  noticeBrokenLoss(state, entry, entry.state.broken, effects);
   const judged = state.config.levels.map(({ name }) => [name, judgeEntry(state, entry, name)] as const);
   const verdicts: Record<string, Verdict> = Object.fromEntries(
     judged.map(([name, judgement]) => [name, judgement.verdict]),

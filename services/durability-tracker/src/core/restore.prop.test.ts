@@ -37,10 +37,12 @@ const state: fc.Arbitrary<EntryState> = fc.oneof(
   fc.record(
     {
       kind: fc.constant("gone" as const),
+      asOf: fc.constant(null),
       settledAt: fc.constantFrom("disk", "global"),
       retriedIn,
       reappeared: fc.boolean(),
       broken: fc.nat({ max: 15 }),
+      isPublished: fc.boolean(),
     },
     plain,
   ),

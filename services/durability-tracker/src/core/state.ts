@@ -161,8 +161,9 @@ function restoreEntry(state: TrackerState, entry: Entry): void {
   state.entries.set(entry.key, entry);
   countPresented(state, entry, 1);
   file(state, entry);
-  // It may have become so while nobody reigned, and then the process died before it could be told.
-  if (entry.state.kind === "gone" && (entry.state.reappeared || entry.state.broken !== 0))
+  // What is broken is told again: so this process knows which promises are.
+  const { state: at } = entry;
+  if (at.kind === "gone" && (!at.isPublished || at.reappeared || at.broken !== 0))
     state.untold.add(entry.key);
 }
 

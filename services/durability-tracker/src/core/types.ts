@@ -42,7 +42,7 @@ export interface CoreConfig {
   readonly publishPatienceMs: number;
   /** An id that was announced so long ago, has met its deadline and never got a position is settled. */
   readonly intentPatienceMs: number;
-  /** After its epoch ended an id without a position is settled so soon: time for its gateway to withdraw it. */
+  /** After its epoch ended an id without a position is settled so soon: time for its gateway to withdraw it. See also proof.ts. */
   readonly intentGraceMs: number;
   /** An entry that is durable at some level beyond the primary leaves after this time, whatever the other levels do. */
   readonly keepDurableMs: number;
@@ -109,10 +109,14 @@ export type EntryState =
   /** Told. `settledAt`: the level that the proof had reached. `broken`: levels (bits) whose promise the loss violates. */
   | {
       readonly kind: "gone";
+      /** Where the newest proof stands. Null: another tracker had it, or it is to be asked for after a restart. */
+      readonly asOf: Place | null;
       readonly settledAt: string;
       readonly retriedIn: EpochId | null;
       readonly reappeared: boolean;
       readonly broken: number;
+      /** Its event has all that is known. */
+      readonly isPublished: boolean;
     }
   | { readonly kind: "expired" }
   | { readonly kind: "unknown" };
@@ -224,7 +228,7 @@ export interface TrackerState {
   /** Entries whose id another attempt held when it was to be settled, and since when; they are asked about again later. */
   readonly held: Map<string, number>;
   readonly absent: Set<string>;
-  /** Entries whose new verdict was found while nobody reigned; told when somebody does. */
+  /** Entries whose event waits: for a reign, for its proof in the history that reigns, or for metadata. */
   readonly untold: Set<string>;
   /** Entries in `pending` that wait in no heap: their epoch does not reign here, or not yet. */
   readonly adrift: Set<string>;

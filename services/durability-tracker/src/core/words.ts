@@ -29,7 +29,8 @@ function takeWord(state: TrackerState, word: Published, effects: Effect[]): void
     const { settledAt, retriedIn } = word;
     // Durable where the level promises nothing about what happened. What was told here as lost stays so.
     entry.reached |= durable;
-    enter(state, entry, { kind: "gone", settledAt, retriedIn, reappeared: isBack, broken }, effects);
+    const told = { asOf: null, settledAt, retriedIn, reappeared: isBack, broken, isPublished: true };
+    enter(state, entry, { kind: "gone", ...told }, effects);
   }
   entry.reached |= bits;
   tell(state, entry, effects);

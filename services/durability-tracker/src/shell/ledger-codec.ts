@@ -52,6 +52,8 @@ function savedState(state: Entry["state"]): EntryBody["state"] {
       return { kind: "pending", place: savedPlace(state.place) };
     case "absent":
       return { ...state, asOf: savedPlace(state.asOf) };
+    case "gone":
+      return { ...state, asOf: null };
     case "asked":
       return { kind: "unproven" };
     default:

@@ -391,7 +391,8 @@ export class TrackerLoop {
         return false;
       default:
         saveEffect(ledger, this.#state, effect);
-        return false;
+        // Clients hear of a loss before its event can be recorded.
+        return effect.kind === "save" && effect.entry.state.kind === "gone";
     }
   }
 
