@@ -1,0 +1,65 @@
+// Goal: requests that wait for a verdict look again as soon as there is one. Method: the loop without its timers, fed by hand.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ownedName } from "@highwater/protocol";
+import { TEST_DEPLOYMENT } from "@highwater/service/testing";
+import { epochId, off, record, txnId } from "../../test/support/core.ts";
+import { loadConfig } from "../config.ts";
+import { judge, type TrackerEvent } from "../core/index.ts";
+import { type LoopDeps, type LoopListener, TrackerLoop } from "./loop.ts";
+
+/** Takes every call; questions are never answered. */
+const silent = new Proxy({}, { get: () => () => new Promise(() => undefined) });
+const NODES = [{ id: "a", region: "east", zone: "1", url: "postgresql://a/app" }];
+
+type Timed<T> = T extends { readonly nowMs: number } ? Omit<T, "nowMs"> : never;
+
+test("clients that wait hear of a loss before its event is recorded", async () => {
+  const loaded = loadConfig(
+    {
+      ...TEST_DEPLOYMENT,
+      ...{ TRACKER_NAME: "east", TRACKER_REGION: "east", TRACKER_LEDGER: "unused.sqlite" },
+      HIGHWATER_TOPOLOGY: JSON.stringify({ nodes: NODES, levels: { disk: { primary: true } } }),
+    },
+    () => "",
+  );
+  assert.ok(loaded.ok);
+  let nowMs = 1_000;
+  const clock = { monotonicMs: () => nowMs, wallMs: () => nowMs, after: () => () => undefined };
+  const deps = { store: silent, clock, ledger: silent, log: silent, deploymentKeys: silent };
+  const heard: string[] = [];
+  const listener = new Proxy({} as LoopListener, {
+    get: (_, name) => () => {
+      heard.push(String(name));
+    },
+  });
+  const loop = new TrackerLoop(loaded.config, deps as unknown as LoopDeps, listener);
+  const send = (event: Timed<TrackerEvent>): void => {
+    loop.dispatch({ ...event, nowMs: ++nowMs });
+  };
+  const [first, second] = [record(1), record(2, { fork: 50, start: 60 })];
+  const node = { node: "a", role: "primary", incarnation: "1", unfit: false, upstream: null } as const;
+  for (const epochs of [[first], [first, second]]) {
+    send({ kind: "node_reported", askedAtMs: nowMs, ...node, epochs });
+    send({ kind: "epoch_reigns", epoch: epochId(epochs.length), node: "a" });
+  }
+  const place = { epoch: epochId(1), offset: off(80) };
+  const attempt = { id: txnId(1), owner: 7n, attempt: epochId(1) };
+  send({
+    kind: "positions_reported",
+    askedAtMs: nowMs,
+    node: "a",
+    epoch: epochId(2),
+    flushed: off(90),
+    replicas: [],
+  });
+  send({ kind: "token_presented", ...attempt, tokenKind: "write", place });
+  let hasChanged = false;
+  void loop.changed.then(() => (hasChanged = true));
+  const receipts = new Map([[ownedName(attempt), { kind: "lost", epoch: epochId(2) } as const]]);
+  send({ kind: "receipts_read", request: 1, epoch: epochId(2), asOf: off(75), receipts });
+  await Promise.resolve();
+  assert.equal(judge(loop.state, { ...attempt, kind: "write", place }, "disk").verdict, "lost");
+  assert.ok(hasChanged);
+  assert.ok(heard.includes("onEpochs") && !heard.includes("onVerdict"), heard.join());
+});
