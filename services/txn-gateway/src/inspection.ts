@@ -39,10 +39,11 @@ export interface InspectionParts {
 /** Between two reigns a look-up waits at least so long for the next. */
 const AUTHORITY_WAIT_MS = 200;
 /**
- * So long at least a look-up waits for a tombstone to be safe, since each new one would have to wait for a later position; for trackers
- * to tell of a loss; and for the mark of a position that it has just read, above which the log goes on.
+ * So long at least a look-up waits for a tombstone to be safe; for trackers to tell of a loss; and for the mark of a position that it
+ * has just read, above which the log goes on. Two polls of an idle tracker and a margin: what an asked replica answers to the first
+ * poll counts in the second.
  */
-const LEAST_WAIT_MS = 2_000;
+const LEAST_WAIT_MS = 3_000;
 
 export class Inspection {
   readonly #parts: InspectionParts;

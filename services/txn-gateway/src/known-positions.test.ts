@@ -34,3 +34,18 @@ test("a position in a later epoch takes the place of the earlier one", () => {
   assert.deepEqual(positions.lowest(key, later), later);
   assert.deepEqual(positions.lowest(key, { ...later, offset: 8n as Offset }), { ...later, isFirst: false });
 });
+
+test("a tombstone keeps its first position in the epoch, until a commit takes its place", () => {
+  const positions = new KnownPositions();
+  const at = (offset: bigint): Pick<Extract<Settled, { kind: "committed" }>, "epoch" | "offset"> => ({
+    epoch: attempt,
+    offset: offset as Offset,
+  });
+  for (const kind of ["aborted", "lost"] as const) {
+    const key = { tag: kind };
+    assert.deepEqual(positions.lowest(key, { kind, ...at(5n) }), { kind, ...at(5n) });
+    assert.deepEqual(positions.lowest(key, { kind, ...at(8n) }), { kind, ...at(5n) });
+  }
+  const again: Settled = { ...found, ...at(9n) };
+  assert.deepEqual(positions.lowest({ tag: "lost" }, again), again);
+});

@@ -1,14 +1,14 @@
-// Where a commit stands in the log, as this gateway first learned it: when it committed the transaction, or when it first looked the
-// receipt up. A receipt does not say where it is. A position that is read anew for every question rises with the log, and on a busy
-// log no mark ever reaches it. Owns no verdict.
+// Where a receipt stands in the log, as this gateway first learned it: when it committed the transaction, or when it first looked the
+// receipt up. A receipt does not say where it is. A position that is read anew for every question rises with the log, and no mark
+// reaches it on a busy log, or when trackers have nothing else to watch. Tombstones are receipts, too. Owns no verdict.
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type ReceiptKey } from "@highwater/store";
 import { type Settled } from "./txn/settled.ts";
 
 interface Known {
-  /** The epoch that the receipt names. */
-  readonly attempt: EpochId;
-  /** Of the offset, an upper bound of the commit's place. */
+  /** The epoch that the receipt names, or what a tombstone says: that one can give way to a commit. */
+  readonly attempt: EpochId | "aborted" | "lost";
+  /** Of the offset, an upper bound of the receipt's place. */
   readonly epoch: EpochId;
   readonly offset: Offset;
 }
@@ -30,13 +30,14 @@ export class KnownPositions {
     this.#newer.set(tag, known);
   }
 
-  /** What was found, at the lowest position that is known of the same attempt in the same epoch. */
+  /** What was found, at the lowest position that is known of the same receipt in the same epoch. */
   lowest(key: Pick<ReceiptKey, "tag">, found: Settled): Settled {
-    if (found.kind !== "committed") return found;
-    const { attempt, epoch } = found;
+    if (!("epoch" in found)) return found;
+    const { epoch } = found;
+    const attempt = found.kind === "committed" ? found.attempt : found.kind;
     const known = this.#newer.get(key.tag) ?? this.#older.get(key.tag);
     if (known?.attempt === attempt && known.epoch === epoch)
-      return { ...found, offset: known.offset, isFirst: false };
+      return { ...found, offset: known.offset, ...(found.kind === "committed" && { isFirst: false }) };
     this.note(key, { attempt, epoch, offset: found.offset });
     return found;
   }

@@ -37,7 +37,7 @@ export class LookUps {
     return this.#ends.ask(node);
   }
 
-  /** A commit with the lowest position that is known of it. Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
+  /** A receipt with the lowest position that is known of it. Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
   async find(reign: Reign, key: ReceiptKey, onFailure: ErrorCode): Promise<Settled> {
     try {
       return this.known.lowest(key, await this.#batcherOf(reign.node).ask(key));

@@ -288,6 +288,27 @@ describe("the state of a transaction", () => {
     assert.deepEqual([again.state, again.position], ["durable", first.position]);
   });
 
+  it("of a tombstone the next looks go by the position that the first one read, however far the log has grown", async () => {
+    const here = async (): Promise<bigint> => {
+      const [row] = await cluster.query("a", "SELECT (pg_current_wal_insert_lsn() - '0/0')::text AS here");
+      return BigInt(String(row?.["here"]));
+    };
+    const peer = await new TrackerPeer().start();
+    peer.sendEpochs([epoch]);
+    const looker = await TestGateway.start(cluster, { trackers: [peer.url] });
+    const sister = await TestGateway.start(cluster);
+    await Promise.all([looker.ready(), sister.ready()]);
+    const open = await gateway.open();
+    assert.equal((await open.send("rollback", { seq: 1 }, { on: sister })).status, 200);
+    await sister.close();
+    assert.equal((await looker.state(open.id)).state, "active", "a failover could still undo it");
+    peer.sendMarks(marks(await here()));
+    await gateway.commit(insert);
+    assert.equal((await looker.state(open.id)).state, "aborted");
+    await looker.close();
+    peer.stop();
+  });
+
   it("a long poll ends with the mark, or with its time", async () => {
     const id = newId();
     await gateway.commit({ id, ...insert });
