@@ -11,6 +11,7 @@ import { foundBy } from "./resolver.ts";
 import { attemptOf } from "./tokens.ts";
 import { askVerdicts, type Word } from "./verdicts.ts";
 
+/** Each id has so long since its first answer, however many are open. */
 const RESOLVE_LIMIT_MS = 60_000;
 /**
  * An id that nobody has heard of may belong to a request that a link still holds: only when it has been so for this long, with
@@ -45,8 +46,11 @@ function keyOf({ recorded, owners }: SettleOptions, txn: TxnId): Key {
   return owners.find(({ name }) => name === owner)?.apiKey;
 }
 
-/** Records a resolution for each unknown; the tokens that came with them. */
-export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote[]> {
+/** Records a resolution for each unknown; the tokens that came with them. An id that is open after `limitMs` is asked about once more. */
+export async function resolveUnknowns(
+  options: SettleOptions,
+  limitMs = RESOLVE_LIMIT_MS,
+): Promise<TokenNote[]> {
   const { journal, recorded, endpoints } = options;
   for (const txn of recorded.unanswered) {
     const nothing = { durableAt: null, position: null, shown: null, replayed: false };
@@ -58,8 +62,7 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
   const byKey = new Map<Key, Highwater>();
   for (const key of [undefined, ...options.owners.map(({ apiKey }) => apiKey)])
     byKey.set(key, clients.use(new Highwater({ endpoints, ...credential(key) })));
-  const untilMs = performance.now() + RESOLVE_LIMIT_MS;
-  let open: Open[] = recorded.unresolved.map((txn) => ({ txn, unheardSinceMs: undefined }));
+  let open: Open[] = recorded.unresolved.map((txn) => ({ txn, untilMs: null, unheardSinceMs: undefined }));
   // All in turns, and not one to its end after the other: that nobody has heard of them for a while is one while for all.
   while (open.length > 0) {
     const left = [...open];
@@ -68,7 +71,7 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const hw = byKey.get(keyOf(options, next.txn));
         if (hw === undefined) throw new Error(`nobody can ask about ${next.txn}`);
-        const settled = await ask(hw, next, { options, untilMs });
+        const settled = await ask(hw, next, { options, limitMs });
         if (settled === undefined) unsettled.push(next);
         else if (settled.token !== undefined)
           tokens.push({
@@ -88,6 +91,8 @@ export async function resolveUnknowns(options: SettleOptions): Promise<TokenNote
 
 interface Open {
   readonly txn: TxnId;
+  /** Null before its first answer. */
+  untilMs: number | null;
   /** Since when everybody who was asked has never heard of it. */
   unheardSinceMs: number | undefined;
 }
@@ -96,7 +101,7 @@ interface Open {
 async function ask(
   hw: Highwater,
   open: Open,
-  { options, untilMs }: { options: SettleOptions; untilMs: number },
+  { options, limitMs }: { options: SettleOptions; limitMs: number },
 ): Promise<{ token: string | undefined } | undefined> {
   const { journal, recorded } = options;
   const { txn } = open;
@@ -118,7 +123,9 @@ async function ask(
   else open.unheardSinceMs = undefined;
   const { unheardSinceMs } = open;
   const isNever = unheardSinceMs !== undefined && performance.now() - unheardSinceMs > NEVER_AFTER_MS;
-  if (!isNever && performance.now() < untilMs) return undefined;
+  const isFirst = open.untilMs === null;
+  open.untilMs ??= performance.now() + limitMs;
+  if (!isNever && (isFirst || performance.now() < open.untilMs)) return undefined;
   const outcome = unheardSinceMs === undefined ? "unresolved" : "never";
   journal.resolved({ txn, outcome, position: null });
   return { token: undefined };
