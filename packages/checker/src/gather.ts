@@ -132,10 +132,10 @@ export class Gathering {
       failures: this.#failures.map(({ record }) => record).sort((one, other) => one.atMs - other.atMs),
       undone: [
         ...this.#undone.map((range) => undoneBy("event", range, scenario)),
-        ...this.#deliveries.flatMap(({ promises }) =>
-          promises.map((range) => undoneBy("webhook", range, scenario)),
+        ...this.#deliveries.flatMap(({ atMs, promises }) =>
+          promises.map((range) => undoneBy("webhook", { ...range, atMs }, scenario)),
         ),
-      ],
+      ].sort((one, other) => one.atMs - other.atMs),
       subscriptions: this.#subscriptions,
       deliveries: this.#deliveries.sort((one, other) => one.atMs - other.atMs),
       final,
@@ -288,10 +288,10 @@ export class Gathering {
 
 function undoneBy(
   by: UndoneRange["by"],
-  { level, epoch, from, to }: Pick<BrokenRange, "level" | "epoch" | "from" | "to">,
+  { atMs, level, epoch, from, to }: Pick<BrokenRange, "atMs" | "level" | "epoch" | "from" | "to">,
   { levels }: Scenario,
 ): UndoneRange {
-  return { by, level: levels.indexOf(level), epoch, from: BigInt(from), to: BigInt(to) };
+  return { atMs, by, level: levels.indexOf(level), epoch, from: BigInt(from), to: BigInt(to) };
 }
 
 function contradictory(message: string, origin: Origin): HistoryError {

@@ -37,6 +37,7 @@ export interface Position {
 
 /** Of a level's promises, what everybody was told is broken. */
 export interface UndoneRange {
+  readonly atMs: number;
   readonly by: "event" | "webhook";
   readonly level: number;
   readonly epoch: EpochId;
@@ -83,6 +84,7 @@ export interface History {
   readonly faults: readonly Fault[];
   readonly clocks: readonly WrongClock[];
   readonly failures: readonly Failure[];
+  /** The oldest first. */
   readonly undone: readonly UndoneRange[];
   readonly subscriptions: ReadonlyMap<string, Subscription>;
   /** The oldest first. */

@@ -1,6 +1,12 @@
 // What may be called expired, or be without its receipt: what is older than receipts are kept, and nothing else.
 import { test } from "node:test";
-import { type FinalState, type HistoryRecord, type Told, type WrongClock } from "../src/index.ts";
+import {
+  type BrokenRange,
+  type FinalState,
+  type HistoryRecord,
+  type Told,
+  type WrongClock,
+} from "../src/index.ts";
 import {
   append,
   epoch,
@@ -173,6 +179,51 @@ test("on the disk of a node that is gone it may be durable to one tracker and lo
   };
   assertGood(judged(["lost", "lost", "expired"]));
   assertViolates(judged(["expired", "expired", "expired"]), "fate.trackers-disagree");
+});
+
+test("what was lost on a disk, and durable there to some, may be all expired in the end", () => {
+  const judged = (...global: readonly Told["verdict"][]): HistoryRecord[] => {
+    const disk = (["lost", "durable"] as const).map((verdict) => ({ level: "disk", verdict }));
+    const told = [...disk, ...global.map((verdict) => ({ level: "global", verdict }))];
+    const spec = { at: AT, does: write, final: "expired", receipt: null } as const;
+    const words = told.map((word, n) => ({ by: "asked", tracker: "near", atMs: 30 + n, ...word }) as const);
+    const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" })];
+    return run({ [OLD]: { ...spec, told: words } }, { epochs, expiry: dropped }, [failure(20, [])]);
+  };
+  assertGood(judged("lost"));
+  assertGood(judged("durable", "broken"));
+  assertViolates(judged(), "fate.word-changed");
+  assertViolates(judged("durable"), "fate.word-changed", "fate.durable-absent");
+});
+
+test("of what has expired before its holder asked again, the range that everybody was told says that it is broken", () => {
+  const range = (over: Partial<BrokenRange> = {}): BrokenRange => ({
+    ...{
+      type: "broken_range",
+      atMs: 60,
+      tracker: "near",
+      level: "region",
+      epoch: "e1",
+      from: "10",
+      to: "100",
+    },
+    ...over,
+  });
+  const judged = (
+    final: Told["verdict"],
+    atMs: number,
+    ...ranges: readonly BrokenRange[]
+  ): HistoryRecord[] => {
+    const told = [{ verdict: "durable", by: "promise", tracker: null, atMs }] as const;
+    const spec = { at: AT, does: write, final: [final, final, "expired"], receipt: null, told } as const;
+    return run({ [OLD]: spec }, { expiry: dropped }, [failure(50, []), ...ranges]);
+  };
+  assertGood(judged("expired", 30, range(), range({ atMs: 70 })));
+  assertViolates(judged("expired", 65, range(), range({ atMs: 70 })), "fate.durable-absent");
+  assertViolates(judged("durable", 30, range()), "fate.durable-absent");
+  for (const other of [range({ to: "99" }), range({ level: "disk" }), range({ epoch: "e3" })])
+    assertViolates(judged("expired", 30, other), "fate.durable-absent");
+  assertViolates(judged("expired", 30), "fate.durable-absent");
 });
 
 test("receipts are kept for as long as the scenario says", () => {

@@ -3,7 +3,16 @@ import { type Excuses } from "../failures.ts";
 import { type Findings } from "../findings.ts";
 import { mayBeExpired } from "../expiry.ts";
 import { type Failure } from "../history.ts";
-import { type History, type Transaction, type Word, isAborted, isAcknowledged, isPresent } from "../model.ts";
+import {
+  type History,
+  type Position,
+  type Transaction,
+  type UndoneRange,
+  type Word,
+  isAborted,
+  isAcknowledged,
+  isPresent,
+} from "../model.ts";
 import { type AttemptVerdicts, type Spoken, type Verdicts } from "../verdicts.ts";
 
 export function judgeFate(history: History, verdicts: Verdicts, excuses: Excuses, findings: Findings): void {
@@ -76,7 +85,8 @@ class FateJudge {
     }
   }
 
-  #judgeTruth(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): void {
+  #judgeTruth(transaction: Transaction, ofAttempt: AttemptVerdicts, level: number): void {
+    const { attempt, levels } = ofAttempt;
     const spoken = levels[level];
     if (spoken === undefined || spoken.broken !== null) return;
     const { durable, lost, final, words } = spoken;
@@ -87,6 +97,8 @@ class FateJudge {
     if (durable === null || !isAbsent || this.#isBeyond(transaction, attempt, level)) {
       // It is there, or nobody was promised that it would be.
     } else if (words.every((word) => !isDurableWord(word) || this.#isTakenBack(word))) {
+      this.#findings.ambiguity("broken_as_a_range");
+    } else if (this.#isExpiredUndone(transaction, ofAttempt, level)) {
       this.#findings.ambiguity("broken_as_a_range");
     } else {
       this.#findings.violation("fate.durable-absent", [txn], () => {
@@ -108,14 +120,33 @@ class FateJudge {
    */
   #isTakenBack({ by, level, position }: Word): boolean {
     if ((by !== "event" && by !== "webhook") || position === null) return false;
-    return this.#history.undone.some(
+    return this.#undoing(level, position).some((range) => range.by === by);
+  }
+
+  /** What everybody was told of the level's promises where the place is, the oldest first. */
+  #undoing(level: number, { epoch, offset }: Position): readonly UndoneRange[] {
+    return this.#history.undone.filter(
       (range) =>
-        range.by === by &&
         range.level === level &&
-        this.#history.epochs.contains(range.epoch, position.epoch) &&
-        range.from < position.offset &&
-        position.offset <= range.to,
+        this.#history.epochs.contains(range.epoch, epoch) &&
+        range.from < offset &&
+        offset <= range.to,
     );
+  }
+
+  /**
+   * Whoever asks with its token by now is told that it has expired. Nobody asked between the failure and that time; but before it
+   * everybody was told that the promise is broken where it stands, and nobody after that that it is durable.
+   */
+  #isExpiredUndone(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): boolean {
+    const { final = new Set(), words = [] } = levels[level] ?? {};
+    const answered = transaction.answer?.position;
+    const place =
+      levels.flatMap((other) => other.words).find(({ position }) => position !== null)?.position ??
+      (answered?.epoch === attempt ? { epoch: attempt, offset: BigInt(answered.offset) } : null);
+    if (place === null || final.size !== 1 || !final.has("expired")) return false;
+    const [first] = this.#undoing(level, place);
+    return first !== undefined && words.every((word) => !isDurableWord(word) || word.atMs <= first.atMs);
   }
 
   /** Every tracker that calls it expired in the end does so when its retention is over. */
@@ -293,10 +324,12 @@ function isDurableWord({ verdict }: Word): boolean {
   return verdict === "durable";
 }
 
-/** Whatever it is at this level, at another one all who still know say that it is not there. */
+/** Whatever it is at this level, at another one all who still know say that it is not there; or it was the last word before it expired. */
 function isGone({ levels }: AttemptVerdicts, level: number): boolean {
-  return levels.some(({ final }, other) => {
-    const known = [...final].filter((verdict) => verdict !== "expired");
+  return levels.some(({ final, words }, other) => {
+    const known: Word["verdict"][] = [...final].filter((verdict) => verdict !== "expired");
+    const last = words.findLast(({ verdict }) => SETTLED.has(verdict));
+    if (known.length === 0 && final.size > 0 && last !== undefined) known.push(last.verdict);
     return (
       other !== level &&
       known.length > 0 &&
@@ -304,6 +337,8 @@ function isGone({ levels }: AttemptVerdicts, level: number): boolean {
     );
   });
 }
+
+const SETTLED: ReadonlySet<Word["verdict"]> = new Set(["durable", "lost", "broken"]);
 
 /** It was told as lost, and then as broken at every level: what is lost and comes back is broken everywhere. */
 function hasReturned({ levels }: AttemptVerdicts): boolean {
