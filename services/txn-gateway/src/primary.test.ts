@@ -212,8 +212,11 @@ test("the time is the primary's, and goes on between its reports", async () => {
   primary.start();
   await settle();
   primary.stop();
-  await clock.advance(60_000);
+  await clock.advance(10_000);
+  assert.equal(primary.knownServerMs(), 1_800_000_010_000);
+  await clock.advance(50_000);
   assert.equal(primary.serverNowMs(), 1_800_000_060_000);
+  assert.equal(primary.knownServerMs(), null, "the primary's clock may have been wrong, and be right by now");
   await clock.advance(20 * 60_000);
   assert.equal(primary.serverNowMs(), clock.wallMs(), "an old reading is not trusted");
   assert.equal(primary.knownServerMs(), null);

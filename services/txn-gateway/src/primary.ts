@@ -35,6 +35,8 @@ const RETRY_MS = 1_000;
 const NUDGE_PAUSE_MS = 50;
 /** A clock reading of the server that is older says less than the gateway's own clock. */
 const SERVER_TIME_VALID_MS = 10 * 60_000;
+/** By an older one no id is refused: the server's clock was wrong then, perhaps, and is right by now. */
+const ID_TIME_VALID_MS = 10_000;
 
 type Waiter = (reign: Reign | null) => void;
 
@@ -194,14 +196,18 @@ export class Primary {
 
   /** The primary's clock, or this host's while the primary's is not known. */
   serverNowMs(): number {
-    return this.knownServerMs() ?? this.#clock.wallMs();
+    return this.#serverMs(SERVER_TIME_VALID_MS) ?? this.#clock.wallMs();
   }
 
-  /** The primary's clock; null while it is not known. */
+  /** The primary's clock; null while it is not known, or was not heard of lately. */
   knownServerMs(): number | null {
+    return this.#serverMs(ID_TIME_VALID_MS);
+  }
+
+  #serverMs(validMs: number): number | null {
     const nowMs = this.#clock.monotonicMs();
     const heard = this.#serverTime;
-    if (heard === null || nowMs - heard.atMs > SERVER_TIME_VALID_MS) return null;
+    if (heard === null || nowMs - heard.atMs > validMs) return null;
     return heard.serverMs + (nowMs - heard.atMs);
   }
 
