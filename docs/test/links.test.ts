@@ -12,6 +12,9 @@ const PAGES = [
     "sdk/python/README.md",
     "sdk/conformance/README.md",
     "docs/reliability.md",
+    "docs/decisions/README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     "dashboards/README.md",
   ],
   ...pagesIn("docs/guide/"),
@@ -69,4 +72,12 @@ test("links lead somewhere", () => {
   }
   assert.deepEqual(broken, []);
   assert.ok(count > 50, `${String(count)} links were looked at`);
+});
+
+test("the index of decisions lists each one", () => {
+  const index = readFileSync(new URL("docs/decisions/README.md", ROOT), "utf8");
+  const missing = pagesIn("docs/decisions/")
+    .map((path) => path.slice("docs/decisions/".length))
+    .filter((name) => name !== "README.md" && !index.includes(`](${name})`));
+  assert.deepEqual(missing, []);
 });

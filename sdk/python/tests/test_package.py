@@ -24,7 +24,7 @@ pytestmark = pytest.mark.package
 
 SDK = REPOSITORY / "sdk/python"
 WHEELS = REPOSITORY / ".venv/wheels"
-BARE_PACKAGES = {"anyio", "certifi", "h11", "highwater", "httpcore", "httpx", "idna", "typing_extensions"}
+BARE_PACKAGES = {"anyio", "certifi", "h11", "highwater_sdk", "httpcore", "httpx", "idna", "typing_extensions"}
 
 USER_PROGRAM = """
 import asyncio

@@ -1,6 +1,6 @@
 """SQLAlchemy over Highwater: the ORM and Core as with PostgreSQL, and `durable(session)` after the commit.
 
-Needs `highwater[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of `highwater.dbapi`. It is
+Needs `highwater-sdk[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of `highwater.dbapi`. It is
 found by its URL, too: `highwater://:API_KEY@highwater.example`, and `highwater+async://…` for async engines.
 
 Example:
