@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { dirname, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { jsonLines } from "@highwater/dev-process/json-lines";
 
 /** Another place for what a load test leaves behind, so that the tree stays as it is. */
 export const ELSEWHERE = process.env["HIGHWATER_RESULTS"];
@@ -44,24 +45,14 @@ export function record(name: string, result: object): string {
     machine: describeMachine(),
     ...result,
   };
+  const rounded: unknown = JSON.parse(JSON.stringify(whole, (_, value: unknown) => round(value)));
   mkdirSync(dirname(fileURLToPath(file)), { recursive: true });
-  writeFileSync(file, inLines(whole));
+  writeFileSync(file, jsonLines(rounded, 2));
   return fileURLToPath(file);
 }
 
-/** JSON with a line for each property, and for each element of a property that is a list: short, and fit for a diff. */
-function inLines(whole: object): string {
-  const line = (value: unknown): string =>
-    JSON.stringify(value, (_, each: unknown) =>
-      typeof each === "number" ? Number(each.toFixed(DIGITS)) : each,
-    );
-  const lines = Object.entries(whole).map(([name, value]: [string, unknown]) => {
-    const text = Array.isArray(value)
-      ? `[\n${value.map((each) => `  ${line(each)}`).join(",\n")}\n ]`
-      : line(value);
-    return ` ${JSON.stringify(name)}: ${text}`;
-  });
-  return `{\n${lines.join(",\n")}\n}\n`;
+function round(value: unknown): unknown {
+  return typeof value === "number" ? Number(value.toFixed(DIGITS)) : value;
 }
 
 /** Null where there is no history, as in an archive of the sources; with a plus sign where files differ from it. */

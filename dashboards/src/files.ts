@@ -1,5 +1,6 @@
 // Every generated file, as a path below `dashboards/` and its content: the dashboards as Grafana imports and provisions them, and
 // the rules as Prometheus loads them.
+import { jsonLines } from "@highwater/dev-process/json-lines";
 import * as prettier from "prettier";
 import { stringify } from "yaml";
 import { type Board, build } from "./board.ts";
@@ -19,19 +20,22 @@ export interface File {
   readonly content: string;
 }
 
+/** A line for each panel. */
+const PANEL_DEPTH = 2;
 const HEAD = "# Generated (make gen): change dashboards/src instead.\n";
 
-export function files(): Promise<File[]> {
-  return Promise.all([
-    ...BOARDS.map((board) => formatted(`grafana/highwater-${board.name}.json`, JSON.stringify(build(board)))),
-    ...Object.entries(RULE_FILES).map(([name, groups]) =>
-      formatted(`prometheus/${name}`, HEAD + stringify(groupsOf(groups), { lineWidth: 0 })),
-    ),
-  ]);
+export async function files(): Promise<File[]> {
+  const boards = BOARDS.map((board) => ({
+    path: `grafana/highwater-${board.name}.json`,
+    content: jsonLines(build(board), PANEL_DEPTH),
+  }));
+  const rules = Object.entries(RULE_FILES).map(([name, groups]) =>
+    formatted(`prometheus/${name}`, HEAD + stringify(groupsOf(groups), { lineWidth: 0 })),
+  );
+  return [...boards, ...(await Promise.all(rules))];
 }
 
-/** As `make fmt` would leave them. */
+/** As `make fmt` would leave it. */
 async function formatted(path: string, text: string): Promise<File> {
-  const parser = path.endsWith(".json") ? "json" : "yaml";
-  return { path, content: await prettier.format(text, { parser, printWidth: 110 }) };
+  return { path, content: await prettier.format(text, { parser: "yaml", printWidth: 110 }) };
 }

@@ -1,6 +1,6 @@
 // The pages of docs/reference that are made from the code, as a whole or in their table.
 import { fileURLToPath } from "node:url";
-import { format, resolveConfig } from "prettier";
+import { jsonLines } from "@highwater/dev-process/json-lines";
 import { ERRORS } from "../../packages/protocol/src/index.ts";
 import { configRows as trackerConfigRows } from "../../services/durability-tracker/src/config-reference.ts";
 import { configRows } from "../../services/txn-gateway/src/config-reference.ts";
@@ -19,9 +19,12 @@ export interface Page {
 export const pathOf = (name: string): string =>
   fileURLToPath(new URL(`../../docs/reference/${name}`, import.meta.url));
 
+/** A line for each path, and for each schema. */
+const OPENAPI_DEPTH = 3;
+
 export const GENERATED: readonly Page[] = [
-  { name: "openapi.json", render: () => renderDocument(makeDocument()) },
-  { name: "tracker-openapi.json", render: () => renderDocument(makeTrackerDocument()) },
+  { name: "openapi.json", render: () => jsonLines(makeDocument(), OPENAPI_DEPTH) },
+  { name: "tracker-openapi.json", render: () => jsonLines(makeTrackerDocument(), OPENAPI_DEPTH) },
   { name: "errors.md", render: (current) => withRows(current, errorRows()) },
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
   { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
@@ -34,11 +37,6 @@ export const GENERATED: readonly Page[] = [
 function renderMetrics(page: string): string {
   const [head = ""] = page.split("\n## ");
   return [head.trimEnd(), ...metricSections(), ""].join("\n");
-}
-
-async function renderDocument(document: unknown): Promise<string> {
-  const config = await resolveConfig(pathOf("openapi.json"));
-  return format(JSON.stringify(document), { ...config, parser: "json" });
 }
 
 function errorRows(): string[] {

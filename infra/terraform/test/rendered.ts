@@ -4,6 +4,7 @@
 // is not what the modules render any more.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { jsonLines } from "@highwater/dev-process/json-lines";
 import { ROOT } from "./tools.ts";
 
 export const SNAPSHOT = join(ROOT, "test/rendered/three-regions.json");
@@ -92,17 +93,7 @@ const DEPTH = 4;
 
 /** JSON with sorted properties: the provider's own JSON texts come in another order each time. */
 export function toText(rendered: Rendered): string {
-  return `${inLines(rendered, "")}\n`;
-}
-
-function inLines(value: unknown, indent: string): string {
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    return JSON.stringify(value, sorted);
-  if (indent.length === 2 * DEPTH) return JSON.stringify(value, sorted);
-  const lines = Object.entries(value)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, each]) => `${indent}  ${JSON.stringify(name)}: ${inLines(each, `${indent}  `)}`);
-  return `{\n${lines.join(",\n")}\n${indent}}`;
+  return jsonLines(JSON.parse(JSON.stringify(rendered, sorted)), DEPTH);
 }
 
 function sorted(_: string, value: unknown): unknown {
