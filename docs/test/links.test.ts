@@ -11,6 +11,7 @@ const PAGES = [
     "sdk/ts/README.md",
     "sdk/python/README.md",
     "sdk/conformance/README.md",
+    "docs/architecture.md",
     "docs/reliability.md",
     "docs/decisions/README.md",
     "CONTRIBUTING.md",
