@@ -164,7 +164,14 @@ test("every alert has a runbook with what it needs, and every runbook an alert",
     const titles = [...text.matchAll(/^## (.*)$/gm)].map(([, title]) => title);
     assert.deepEqual(
       titles,
-      ["What you see", "What it means", "First three commands", "What to do", "When it is no alarm"],
+      [
+        "What it means",
+        "What users see",
+        "First three commands",
+        "What to do",
+        "How to tell that it is over",
+        "When to ignore it",
+      ],
       runbookOf(name),
     );
     const [, commands = ""] = /## First three commands\n\n```sh\n(.*?)```/s.exec(text) ?? [];
