@@ -3,9 +3,9 @@ import { type Configuration, readConfigurations, type Variable } from "./hcl.ts"
 
 const HEAD = `# Terraform modules and examples
 
-Made by \`make gen\` from what \`infra/terraform\` declares; a test keeps it so. What the modules are for is in their
-[README](../../infra/terraform/README.md), how an example is deployed in [deploy-aws.md](../deploy-aws.md). A value that breaks a rule
-fails the plan.`;
+\`make gen\` writes this page from the declarations in \`infra/terraform\`, and a test compares them. The
+[README](../../infra/terraform/README.md) of the modules says what they are for, and [deploy-aws.md](../deploy-aws.md)
+how to deploy an example. A plan fails if a value breaks a rule.`;
 
 export async function renderTerraform(): Promise<string> {
   const configurations = await readConfigurations();
