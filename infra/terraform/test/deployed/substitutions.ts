@@ -4,28 +4,28 @@
 export const SUBSTITUTIONS: readonly (readonly [deployed: string, here: string])[] = [
   [
     "A task's network of its own",
-    "a loopback address: for `0.0.0.0` where it listens, for `127.0.0.1` where it connects, by a preload; in the edge's source for `0.0.0.0`",
+    "a loopback address: a preload puts it in place of `0.0.0.0` for listening and of `127.0.0.1` for connecting; the edge's source has it in place of `0.0.0.0`",
   ],
   [
     "Names of the databases and of Cloud Map",
-    "for Node a table in the same preload, in which other regions are reached over links that are delayed and can be cut; for Envoy a name server, added to its command by `--config-yaml`",
+    "for Node a table in the same preload, which reaches other regions over links that are delayed and can be cut; for Envoy a name server, added to its command by `--config-yaml`",
   ],
   ["Paths in a container", "the same path in a folder of the task; the repository for `/app`"],
-  ["The authorities of RDS", "an authority of the test's own, which signs for the databases' very names"],
+  ["The authorities of RDS", "the test's own authority, which signs for the names of the databases"],
   [
     "Values of secrets",
-    "values of the test's own, found by the task's `valueFrom`; that of `tls` is made by `service-certificate.sh`",
+    "the test's own values, found by the task's `valueFrom`; `service-certificate.sh` makes that of `tls`",
   ],
   [
     "RDS",
-    "the dev cluster: another version of PostgreSQL, no Multi-AZ standby, every parameter but `rds.…`, whose meaning `pg_hba.conf` has",
+    "the development cluster: another version of PostgreSQL, no Multi-AZ standby, and every parameter except `rds.…`, which `pg_hba.conf` replaces",
   ],
-  ["`promote-read-replica`, and replicas made anew", "`pg_promote()`, and a fresh copy of the promoted node"],
+  ["`promote-read-replica`, and recreated replicas", "`pg_promote()`, and a fresh copy of the promoted node"],
   [
     "Load balancer, its TLS and DNS",
-    "clients know all regions, the nearest first; their connections are passed on by the protocol of the target group, and targets are asked as it asks them",
+    "clients know all regions, nearest first; the test forwards their connections by the protocol of the target group, and checks targets as it does",
   ],
-  ["Two edges in each region", "one; `--use-dynamic-base-id`, because they share a machine"],
+  ["Two edges in each region", "one edge, with `--use-dynamic-base-id` because they share a machine"],
   ["Slots under load, the collector, limits of a container, its user and read-only file system", "not there"],
 ];
 
