@@ -60,6 +60,23 @@ test("a durable read above the limit of its log is broken on its own node, and l
   assert.equal(verdict(it, "region"), "lost");
 });
 
+test("a lost read is judged by the step that lost it, also when its verdict was forgotten and another node reigns", () => {
+  const lostBy = record(2, { fork: 40, start: 90, limit: 79 });
+  const it = after(lostBy, 80);
+  assert.equal(verdict(it, "disk"), "broken");
+  it.reign(first, lostBy, record(3, { node: "b", fork: 95, start: 99, limit: 95 }));
+  it.sleep(2 * 86_400_000);
+  it.sleep(1);
+  assert.equal(it.state.entries.size, 0);
+  it.present(1, 1, 80, "read");
+  it.positions(200);
+  it.sleep(2_000);
+  assert.equal(verdict(it, "disk"), "broken");
+  const moved = record(2, { node: "b", fork: 40, start: 90, limit: 79 });
+  const elsewhere = after(moved, 80);
+  assert.equal(verdict(elsewhere, "disk"), "durable", "the level promised nothing about another node");
+});
+
 test("without a limit nothing says that a durable read was kept", () => {
   const it = after(record(2, { fork: 40, start: 90, limit: null }), 80);
   assert.equal(verdict(it, "region"), "lost");

@@ -255,24 +255,31 @@ export function isWithinLimit(state: TrackerState, place: Place): boolean {
 export function brokenBits(state: TrackerState, entry: Entry): number {
   let bits = 0;
   for (const { name, rule } of state.config.levels)
-    if (isCovered(state, rule, entry.origin?.epoch ?? entry.attempt))
+    if (isCovered(state, rule, entry.origin?.epoch ?? entry.attempt, entry.kind))
       bits |= entry.reached & levelBit(state, name);
   return bits;
 }
 
-/** True when the rule promises that what happened since the epoch loses nothing of it. */
-export function isCovered(state: TrackerState, rule: LevelRule, epoch: EpochId): boolean {
-  return !("primary" in rule) || stayedOnNode(state, epoch);
+/** True when the rule promises that what happened since the epoch loses nothing of it, or no read of it. */
+export function isCovered(
+  state: TrackerState,
+  rule: LevelRule,
+  epoch: EpochId,
+  kind: Entry["kind"] = "write",
+): boolean {
+  return !("primary" in rule) || stayedOnNode(state, epoch, kind);
 }
 
 /**
  * The primary's own disk survives a crash of the process or the host, not that another node takes over; every other level
- * survives the loss of the primary and of whatever is near it.
+ * survives the loss of the primary and of whatever is near it. A read is lost by the first epoch after its own history, or by none:
+ * later ones do not count, and a verdict that was forgotten is found again.
  */
-function stayedOnNode(state: TrackerState, epoch: EpochId): boolean {
+function stayedOnNode(state: TrackerState, epoch: EpochId, kind: Entry["kind"]): boolean {
   const before = new Set(state.epochs.ancestry(epoch).map(({ id }) => id));
   const node = state.epochs.get(epoch)?.node;
-  return state.ancestry.every((record) => before.has(record.id) || record.node === node);
+  const since = state.ancestry.filter(({ id }) => !before.has(id));
+  return (kind === "read" ? since.slice(0, 1) : since).every((record) => record.node === node);
 }
 
 /**
