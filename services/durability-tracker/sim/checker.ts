@@ -427,7 +427,8 @@ export class Checker implements AnswerWitness, Witness {
       );
       for (const [n, tracker] of trackers.entries()) {
         // Known by its intent alone, it counts as never committed once its gateway or its client has gone on without it.
-        const isExpected = of[n] === "position" || (of[n] === "intent" && !settled.has(id) && !runAgain);
+        const isAnnounced = of[n] !== undefined && !settled.has(id) && !runAgain;
+        const isExpected = of[n] === "position" || isAnnounced;
         if (tracker.isTorn || !isExpected) continue;
         const told = tracker.published.some((each) => each.id === id && each.attempt === attempt);
         assert.ok(

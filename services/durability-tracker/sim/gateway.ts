@@ -240,10 +240,15 @@ export class SimGateway {
   /** Killed: nothing more comes of what it had in hand. Another process takes its place. */
   die(): void {
     const { heard, unheard } = this.#parts.world.truth;
-    for (const name of this.#begun)
-      if (!this.#parts.trackers().some(({ n }) => heard.has(`${String(n)}/${name}`))) unheard.add(name);
+    const { transport } = this.#process;
+    const isHeard = (name: string): boolean =>
+      this.#parts.trackers().some(({ n }) => {
+        const words = heard.get(`${String(n)}/${name}`) ?? [];
+        return words === "position" || [...words].some((by) => transport.announced.has(by));
+      });
+    for (const name of this.#begun) if (!isHeard(name)) unheard.add(name);
     this.#begun = [];
-    this.#process.transport.close();
+    transport.close();
     this.#process = this.#start();
   }
 }

@@ -201,14 +201,11 @@ export class Play {
 
   #takeAnnouncements(tracker: SimTracker, message: Announcements, nowMs: number): void {
     const { gateway, items, parents, answer } = message;
-    const { heard } = this.world.truth;
+    const { truth } = this.world;
     tracker.unwritten.push({
       ...message,
       answer: (isWritten) => {
-        for (const { kind, id, epoch } of isWritten ? items : []) {
-          const key = `${String(tracker.n)}/${id}/${epoch}`;
-          if (kind === "position" || (kind === "intent" && !heard.has(key))) heard.set(key, kind);
-        }
+        for (const item of isWritten ? items : []) truth.hear(tracker.n, item);
         answer(isWritten);
       },
     });

@@ -20,6 +20,8 @@ export const urlOf = (tracker: number): string => `${SCHEME}${String(tracker)}`;
 
 export class SimTransport implements TrackerTransport {
   readonly #parts: TransportParts;
+  /** The attempts that it has announced, or tried to. */
+  readonly announced = new Set<string>();
   readonly #streams = new Set<SimStream>();
   #isOver = false;
 
@@ -37,6 +39,7 @@ export class SimTransport implements TrackerTransport {
       parents: Record<EpochId, EpochId>;
       announcements: Announcement[];
     };
+    for (const one of batch.announcements) if (one.kind === "intent") this.announced.add(one.by);
     return new Promise((resolve, reject) => {
       const cancel = clock.after(timeoutMs, () => {
         reject(new Error(`${tracker.name} has not answered in time`));

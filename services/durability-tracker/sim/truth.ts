@@ -8,7 +8,7 @@ import {
   type TokenKind,
   type TxnId,
 } from "@highwater/protocol";
-import { type NodeSite } from "../src/core/index.ts";
+import { type AnnouncedItem, type NodeSite } from "../src/core/index.ts";
 import { type Rec, type SimNode } from "./node.ts";
 
 export interface Txn {
@@ -50,8 +50,8 @@ export class Truth {
   readonly txns: Txn[] = [];
   readonly tokens: Token[] = [];
   readonly epochs = new Map<EpochId, EpochTruth>();
-  /** What each tracker has heard of an attempt: that there is one, and later where it is. By `tracker/id/attempt`. */
-  readonly heard = new Map<string, "intent" | "position">();
+  /** What each tracker has heard of an attempt: who announced it and has not taken that back, or where it is. By `tracker/id/attempt`. */
+  readonly heard = new Map<string, ReadonlySet<string> | "position">();
   /** Attempts, by `id/attempt`, whose gateway was killed before any tracker had them on its disk. */
   readonly unheard = new Set<string>();
   /** Attempts, by `id/attempt`, that gateways have taken on. */
@@ -63,6 +63,18 @@ export class Truth {
     const token = { n: this.tokens.length, txn, place };
     this.tokens.push(token);
     return token;
+  }
+
+  hear(tracker: number, { kind, id, epoch, by = "" }: AnnouncedItem): void {
+    const key = `${String(tracker)}/${id}/${epoch}`;
+    const known = this.heard.get(key);
+    if (kind === "position") this.heard.set(key, kind);
+    if (kind === "position" || known === "position") return;
+    const announcers = new Set(known);
+    if (kind === "intent") announcers.add(by);
+    else announcers.delete(by);
+    if (announcers.size > 0) this.heard.set(key, announcers);
+    else this.heard.delete(key);
   }
 
   /** After every change: who has what on disk, in the running epochs. */

@@ -80,7 +80,7 @@ export class Announced {
     this.#send({ kind: "position", ...where, ...this.#whose });
   }
 
-  /** The attempt has certainly not committed, and no other attempt had before it. Another attempt's announcement stays. */
+  /** The attempt has not committed and never will. What other attempts under its id have announced stays. */
   withdraw(): void {
     this.#send({ kind: "withdrawn", id: this.#id, epoch: this.#epoch, by: this.#by, ...this.#whose });
   }

@@ -70,7 +70,7 @@ export function withinTime(
       if (!over.signal.aborted || !(cause instanceof HighwaterError) || cause.code !== "statement_timeout")
         return cause;
       const reason = over.signal.reason as HighwaterError;
-      // What the server said stays: that it undid this very transaction says that no other had its id.
+      // What the server said stays: its SQLSTATE, and the statement that it cancelled.
       return new HighwaterError(reason.code, { ...cause.details, ...reason.details }, { cause });
     },
     end: () => {

@@ -23,7 +23,7 @@ import { type Settler, type WhenHeld } from "./settler.ts";
 import { type Committed, transactionAnswer } from "./txn/answer.ts";
 import { type TransactionTrace } from "./tracing.ts";
 import { type Acknowledgement } from "./txn/request.ts";
-import { provesNothingCommitted, refusalOf, type Settled } from "./txn/settled.ts";
+import { refusalOf, type Settled } from "./txn/settled.ts";
 import { type Tokens } from "./txn/tokens.ts";
 
 export interface OutcomeParts {
@@ -100,7 +100,8 @@ export class Outcomes {
       if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause, "wait_for_held");
       this.#release(attempt);
       if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.nudge();
-      if (provesNothingCommitted(cause)) attempt.announced?.withdraw();
+      // It never commits. An earlier attempt under its id may have: what that one announced stays, by its own name.
+      attempt.announced?.withdraw();
       throw cause;
     }
     return execution.kind === "committed" ? this.#committed(attempt, execution) : this.replay(attempt);

@@ -193,12 +193,15 @@ test("committed: intent, then position", async () => {
   assert.deepEqual(await announced(made, made.id), ["intent", "position 50"]);
 });
 
-test("a statement that fails withdraws the intent; no capacity, no primary and a new epoch leave it", async () => {
+test("an attempt that never commits takes its intent back; one whose id another attempt holds leaves it", async () => {
   const cases: [HighwaterError, string[]][] = [
     [new HighwaterError("statement_failed", { sqlstate: "42601", statement: 0 }), ["intent", "withdrawn"]],
-    [new HighwaterError("overloaded", {}), ["intent"]],
-    [new HighwaterError("primary_unavailable", {}), ["intent"]],
-    [new HighwaterError("epoch_changed", {}), ["intent"]],
+    [new HighwaterError("overloaded", {}), ["intent", "withdrawn"]],
+    [new HighwaterError("forbidden", {}), ["intent", "withdrawn"]],
+    [new HighwaterError("cancelled", {}), ["intent", "withdrawn"]],
+    [new HighwaterError("primary_unavailable", {}), ["intent", "withdrawn"]],
+    [new HighwaterError("epoch_changed", {}), ["intent", "withdrawn"]],
+    [new HighwaterError("transaction_in_progress", {}), ["intent"]],
   ];
   for (const [error, expected] of cases) {
     const made = await begin();

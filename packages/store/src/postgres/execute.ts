@@ -160,10 +160,7 @@ function refused(
   }
   const first = head.steps.length;
   const isUsers = failed >= first && failed < first + spec.statements.length;
-  const failure = failureOf(error, { id: spec.id, statement: isUsers ? failed - first : undefined });
-  if (head.receipt === null || failed > head.receipt) throw failure;
-  // Before its receipt was tried: a SQLSTATE would be read as proof that no earlier attempt under this id has committed.
-  throw new HighwaterError(failure.code, { ...failure.details, sqlstate: undefined }, { cause: error });
+  throw failureOf(error, { id: spec.id, statement: isUsers ? failed - first : undefined });
 }
 
 /**

@@ -23,6 +23,8 @@ export class FaultySystem implements AsyncDisposable {
   /** By region of the tracker. */
   readonly proxies: ReadonlyMap<string, HoldingProxy>;
   #gatewayUrl: string;
+  /** Of the key that its own transactions are sent with, where gateways want one. */
+  #headers: Readonly<Record<string, string>> = {};
 
   private constructor(system: System, proxies: ReadonlyMap<string, HoldingProxy>) {
     this.system = system;
@@ -43,6 +45,7 @@ export class FaultySystem implements AsyncDisposable {
     });
     for (const [region, proxy] of proxies) proxy.target = system.tracker(region).url;
     const faulty = new FaultySystem(system, proxies);
+    if (env["GATEWAY_AUTH"] === "keys") faulty.#headers = await faulty.headersOf("main");
     await faulty.commit("CREATE TABLE kv (key text PRIMARY KEY)");
     return faulty;
   }
@@ -57,11 +60,17 @@ export class FaultySystem implements AsyncDisposable {
     this.#gatewayUrl = this.system.gateway(region).url;
   }
 
+  /** Those of a new key, which has an owner and a login role to itself. */
+  async headersOf(key: string): Promise<Readonly<Record<string, string>>> {
+    const text = await this.system.createKey({ name: key, scopes: ["read", "write"] });
+    return { authorization: `Bearer ${text}` };
+  }
+
   /** Sends it once, and answers whatever comes. */
   async send(id: string, sql: string, params: readonly string[] = []): Promise<TransactionResponse | null> {
     const answer = await fetch(`${this.#gatewayUrl}/v1/transactions`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...this.#headers },
       body: JSON.stringify({ id, statements: [{ sql, params }] }),
       signal: AbortSignal.timeout(LIMIT_MS),
     });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
+import { type EpochId, type Offset } from "@highwater/protocol";
 import { type ReceiptState } from "@highwater/store";
 import { EPOCH_A, EPOCH_B, newId } from "../../test/support/fakes.ts";
-import { provesNothingCommitted, refusalOf, settledOf } from "./settled.ts";
+import { refusalOf, settledOf } from "./settled.ts";
 
 const id = newId();
 const keys = [
@@ -42,17 +42,4 @@ test("each other state has its own refusal", () => {
   ]);
   assert.equal(settled({ kind: "aborted", epoch: EPOCH_A as EpochId, digest: 0n }).kind, "aborted");
   assert.equal(settled({ kind: "absent" }).kind, "absent");
-});
-
-test("an intent is withdrawn only for a failure behind the attempt's own receipt", () => {
-  const proves = (error: HighwaterError): boolean => provesNothingCommitted(error);
-  assert.ok(proves(new HighwaterError("statement_failed", { sqlstate: "42601", statement: 0 })));
-  assert.ok(proves(new HighwaterError("statement_timeout", { sqlstate: "57014", statement: 2 })));
-  assert.ok(proves(new HighwaterError("serialization_failure", { sqlstate: "40001" })), "at COMMIT");
-  assert.ok(proves(new HighwaterError("constraint_violation", { sqlstate: "23503" })), "deferred");
-  assert.ok(!proves(new HighwaterError("transaction_in_progress")), "held by another session");
-  assert.ok(!proves(new HighwaterError("overloaded")));
-  assert.ok(!proves(new HighwaterError("primary_unavailable")));
-  assert.ok(!proves(new HighwaterError("epoch_changed")));
-  assert.ok(!proves(new HighwaterError("commit_unconfirmed")));
 });

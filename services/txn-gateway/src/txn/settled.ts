@@ -55,21 +55,3 @@ export function refusalOf(kind: Exclude<Settled["kind"], "committed">, id: TxnId
       return new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: 100 });
   }
 }
-
-const AT_COMMIT: ReadonlySet<string> = new Set([
-  "serialization_failure",
-  "constraint_violation",
-  "statement_timeout",
-  "cancelled",
-]);
-
-/**
- * True when a failed execution proves that the id had not committed before: its receipt went in, and came out again with
- * the failure. Any other failure says nothing about an earlier attempt under the same id, whose announcement must stay.
- */
-export function provesNothingCommitted(error: HighwaterError): boolean {
-  if (error.outcome !== "not_applied" || error.details.sqlstate === undefined) return false;
-  if (error.details.statement !== undefined) return true;
-  // In no statement of the user: at COMMIT.
-  return AT_COMMIT.has(error.code);
-}

@@ -97,6 +97,25 @@ describe("announcements", () => {
     assert.deepEqual(near.kindsOf(refused), [], "nothing was run");
   });
 
+  it("one that has waited in vain for a session is withdrawn", async () => {
+    const small = await TestGateway.start(cluster, {
+      trackers: [near.url],
+      env: { GATEWAY_POOL_SIZE: "1", GATEWAY_CONNECT_TIMEOUT_MS: "1000" },
+    });
+    await small.ready();
+    const gate = await database.gate();
+    const running = small.commit({ statements: [gate.inStatement] });
+    await gate.reached();
+    const id = newId();
+    const { code, outcome } = await small.refused({ id, ...insert });
+    assert.deepEqual([code, outcome], ["overloaded", "not_applied"]);
+    await near.until(() => near.kindsOf(id).length === 2);
+    assert.deepEqual(near.kindsOf(id), ["intent", "withdrawn"]);
+    await gate.open();
+    await running;
+    await small.close();
+  });
+
   it("with the trackers down commits go on, and everything is delivered when they return", async () => {
     await acknowledged();
     near.stop();
