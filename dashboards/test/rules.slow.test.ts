@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { promtool, whyNoPrometheus } from "@highwater/dev-prometheus";
+import { promtool, whyNoPrometheus } from "@highwater/lab-tools/prometheus";
 import { RUNBOOKS } from "../src/config.ts";
 import { files, ROOT } from "../src/files.ts";
 import { ALERTS, annotationsOf, RULE_FILES } from "../src/rules/files.ts";

@@ -5,7 +5,7 @@
 //     <!-- fault: NAME -->                the programs stop here until that has happened; see faults.ts
 //     <!-- another process -->            what follows is a program of its own, which runs after the one before it, and in the
 //                                         folder and on the tables of the other language's: one takes over what the other has left
-import { type Endpoint } from "@highwater/dev-system";
+import { type Endpoint } from "@highwater/lab-system";
 import { BLOCK } from "../../scripts/code-blocks.ts";
 
 export type Language = "ts" | "python";

@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { processesWith, TemporaryFolder } from "@highwater/dev-process";
+import { processesWith, TemporaryFolder } from "@highwater/lab-tools/process";
 
 const CLI = fileURLToPath(new URL("cli.ts", import.meta.url));
 /** On a machine with other work. */

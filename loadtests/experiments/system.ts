@@ -3,9 +3,9 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { type Cluster, type Row, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
-import { ServiceProcess } from "@highwater/dev-system";
+import { type Cluster, type Row, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
+import { ServiceProcess } from "@highwater/lab-system";
 import type { LevelRule } from "@highwater/protocol";
 import { profileEnv } from "../profile.ts";
 import type { Addresses } from "./load/target.ts";

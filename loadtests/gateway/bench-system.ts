@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
-import { ServiceProcess } from "@highwater/dev-system";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
+import { ServiceProcess } from "@highwater/lab-system";
 import type { LevelRule } from "@highwater/protocol";
 import { profileEnv } from "../profile.ts";
 import { SETUP, TOTAL } from "./workload.ts";

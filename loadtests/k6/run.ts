@@ -4,7 +4,7 @@
 // Exit codes: 0 when all thresholds are met and the table agrees, 1 when not, 2 when k6 is missing.
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { record } from "../record.ts";
 import { findK6, whyNoK6 } from "./find.ts";
 import { type Ended, runScript, TABLES, unfinished } from "./script.ts";

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { endGuarded, spawnGuarded, TemporaryFolder } from "@highwater/dev-process";
+import { endGuarded, spawnGuarded, TemporaryFolder } from "@highwater/lab-tools/process";
 import type { Summary } from "./lib/summary.ts";
 import { isTold, parseTold, type Told } from "./told.ts";
 

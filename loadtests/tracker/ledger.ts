@@ -1,8 +1,8 @@
 // One million pending transactions in one tracker: its memory, what it takes to advance a mark over many of them, and how long
 // it takes to be back after a restart. They are announced without ever having been committed, at places of the log that have
 // something else: for the ledger there is no difference, and a million commits would take minutes.
-import { eventually } from "@highwater/dev-process";
-import type { ServiceProcess } from "@highwater/dev-system";
+import { eventually } from "@highwater/lab-tools/process";
+import type { ServiceProcess } from "@highwater/lab-system";
 import type { EpochId, Marks } from "@highwater/protocol";
 import { HttpConnection } from "../gateway/http-connection.ts";
 import { acknowledgedAtMs } from "./acknowledgements.ts";

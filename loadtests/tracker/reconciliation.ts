@@ -1,6 +1,6 @@
 // A region is lost while very many transactions are pending: how long after the new primary accepts writes until there is a
 // verdict for each of them, and whether every one of them is true.
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import type { TokenVerdict } from "@highwater/protocol";
 import pg from "pg";
 import { HttpConnection } from "../gateway/http-connection.ts";

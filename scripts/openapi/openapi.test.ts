@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { runTool } from "@highwater/dev-process";
+import { runTool } from "@highwater/lab-tools/process";
 
 const pathOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const PYTHON = pathOf("../../.venv/bin/python");

@@ -1,6 +1,6 @@
 // The pages of docs/reference that are made from the code, as a whole or in their table.
 import { fileURLToPath } from "node:url";
-import { jsonLines } from "@highwater/dev-process/json-lines";
+import { jsonLines } from "@highwater/lab-tools/json";
 import { ERRORS } from "../../packages/protocol/src/index.ts";
 import { configRows as trackerConfigRows } from "../../services/durability-tracker/src/config-reference.ts";
 import { configRows } from "../../services/txn-gateway/src/config-reference.ts";

@@ -4,9 +4,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { exitCodeOf } from "@highwater/dev-process";
+import { exitCodeOf } from "@highwater/lab-tools/process";
 import { describeMachine } from "../../loadtests/record.ts";
-import { findBinaries } from "../../packages/dev-cluster/src/binaries.ts";
+import { findBinaries } from "../../lab/cluster/src/binaries.ts";
 import { pageOf, stateOf } from "./page.ts";
 import { PAGE, placeOf, readDone, runStages } from "./run.ts";
 import { chosen, STAGES } from "./stages.ts";

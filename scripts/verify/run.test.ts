@@ -5,7 +5,7 @@ import { randomInt } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { eventually, processesWith, TemporaryFolder } from "@highwater/dev-process";
+import { eventually, processesWith, TemporaryFolder } from "@highwater/lab-tools/process";
 import { pageOf } from "./page.ts";
 import { PAGE, type Place, placeOf, readDone, RECORD, runStages } from "./run.ts";
 import { bars, type Stage } from "./stages.ts";

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { eventually, isRunning, processesWith } from "@highwater/dev-process";
+import { eventually, isRunning, processesWith } from "@highwater/lab-tools/process";
 import { type Outcome, outcomeOf, type Stage } from "./stages.ts";
 
 /** Written by a run, so changes of these two do not count as changes of the tree. */

@@ -1,6 +1,6 @@
 // The honest end check. Asks the service for its final word about every transaction, then asks the database itself, past
 // all services, what is really there. Every write names its transaction in the application's own tables.
-import { type Cluster } from "@highwater/dev-system";
+import { type Cluster } from "@highwater/lab-system";
 import { type Highwater, HighwaterError, type TokenVerdict } from "@highwater/sdk";
 import { type Claim } from "./recorder.ts";
 

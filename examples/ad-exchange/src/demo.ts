@@ -1,7 +1,7 @@
 // `make demo`: auctions in a three-region system, then the loss of the primary's region in the middle of them, and at
 // the end every promise that was ever given is held against the database. Exit code 1 if one of them was wrong.
 import { setTimeout as sleep } from "node:timers/promises";
-import { type System } from "@highwater/dev-system";
+import { type System } from "@highwater/lab-system";
 import { Highwater } from "@highwater/sdk";
 import { check, type Findings } from "./check.ts";
 import { commitMs, Display, durableMs } from "./display.ts";

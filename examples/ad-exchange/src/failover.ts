@@ -1,7 +1,7 @@
 // The loss of the primary's region, as an operator lives through it: the region is cut off, its clients go on
 // committing for a moment, it dies, and the most advanced of the replicas is promoted.
 import { setTimeout as sleep } from "node:timers/promises";
-import { type System } from "@highwater/dev-system";
+import { type System } from "@highwater/lab-system";
 import { type Claim, type Recorder } from "./recorder.ts";
 import { PUBLISHERS } from "./regions.ts";
 

@@ -1,5 +1,5 @@
 // Where everything is, and how far from each other.
-import { type Endpoint, type System } from "@highwater/dev-system";
+import { type Endpoint, type System } from "@highwater/lab-system";
 
 /** Where the publishers are: beside the primary's region, but not lost with it. */
 export const PUBLISHERS = "publishers";

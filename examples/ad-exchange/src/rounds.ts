@@ -2,7 +2,7 @@
 // the primary's region is lost, another node is promoted, and every promise of the round is held against the database;
 // at the end all promises of all rounds are, once more. Every third round loses the promoted node's region as well.
 import { setTimeout as sleep } from "node:timers/promises";
-import { type System } from "@highwater/dev-system";
+import { type System } from "@highwater/lab-system";
 import { Highwater } from "@highwater/sdk";
 import { check, type Findings } from "./check.ts";
 import { Exchange } from "./exchange.ts";

@@ -1,6 +1,6 @@
 // One running system for one program, taken down in every case: at the end, after an error, and on Ctrl-C.
-import { exitCodeOf } from "@highwater/dev-process";
-import { System, type SystemOptions } from "@highwater/dev-system";
+import { exitCodeOf } from "@highwater/lab-tools/process";
+import { System, type SystemOptions } from "@highwater/lab-system";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 

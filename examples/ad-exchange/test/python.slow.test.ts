@@ -8,8 +8,8 @@ import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { eventually } from "@highwater/dev-process";
-import { System } from "@highwater/dev-system";
+import { eventually } from "@highwater/lab-tools/process";
+import { System } from "@highwater/lab-system";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 /** Where the publishers are: in none of the regions, so that they outlive each. */

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { after, before, describe, it } from "node:test";
 import { NeonDbError } from "@neondatabase/serverless";
-import { type Endpoint, System } from "@highwater/dev-system";
+import { type Endpoint, System } from "@highwater/lab-system";
 import { Highwater, newTransactionId } from "@highwater/sdk";
 import { tracked, trackTransactions } from "../src/promises.ts";
 import { type Product, Shop } from "../src/shop.ts";

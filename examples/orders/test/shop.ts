@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { type Endpoint } from "@highwater/dev-system";
+import { type Endpoint } from "@highwater/lab-system";
 
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 const START_LIMIT_MS = 60_000;

@@ -10,8 +10,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { eventually } from "@highwater/dev-process";
-import { System } from "@highwater/dev-system";
+import { eventually } from "@highwater/lab-tools/process";
+import { System } from "@highwater/lab-system";
 import { Highwater, newTransactionId, sql } from "@highwater/sdk";
 import { Queue } from "../queue.ts";
 

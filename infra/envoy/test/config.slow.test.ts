@@ -7,9 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { refusalOf } from "@highwater/dev-envoy";
+import { refusalOf } from "@highwater/lab-tools/envoy";
 import { BOOTSTRAP_FILE, DEFAULT_LIMITS, type EdgeSource, readSource } from "../src/index.ts";
-import { makeCertificate } from "@highwater/dev-process/certificate";
+import { makeCertificate } from "@highwater/lab-tools/process/certificate";
 import { withoutEnvoy, writeFiles } from "./support/edge.ts";
 
 const EXAMPLE = new URL("../example/us-east.json", import.meta.url);

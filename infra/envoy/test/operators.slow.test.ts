@@ -5,7 +5,7 @@ import { randomInt } from "node:crypto";
 import { createServer } from "node:http";
 import { createServer as createSocket, type AddressInfo } from "node:net";
 import { describe, test } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { ask, post, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 

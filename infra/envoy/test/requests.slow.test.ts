@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { ask, post, TestEdge, type Told, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 

@@ -2,7 +2,7 @@
 // is said when it is gone is true. Both sides of a real Envoy are seen.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, test } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { post, TestEdge, type Told, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 

@@ -7,8 +7,8 @@ import { get } from "node:https";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { connect, type TLSSocket } from "node:tls";
-import { eventually } from "@highwater/dev-process";
-import { makeAuthority, makeCertificate } from "@highwater/dev-process/certificate";
+import { eventually } from "@highwater/lab-tools/process";
+import { makeAuthority, makeCertificate } from "@highwater/lab-tools/process/certificate";
 import { ask, makeFolder, TestEdge, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 

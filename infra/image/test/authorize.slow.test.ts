@@ -8,8 +8,8 @@ import { execFile } from "node:child_process";
 import { test } from "node:test";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { fileURLToPath } from "node:url";
-import { makeAuthority } from "@highwater/dev-process/certificate";
-import { System } from "@highwater/dev-system";
+import { makeAuthority } from "@highwater/lab-tools/process/certificate";
+import { System } from "@highwater/lab-system";
 import {
   assertTruth,
   commit,
@@ -19,7 +19,7 @@ import {
   marksOf,
   put,
   starve,
-} from "@highwater/dev-system/testing";
+} from "@highwater/lab-system/testing";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const RUN = "11111111-2222-4333-8444-555555555555";

@@ -9,8 +9,8 @@ import { mkdir } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
 import { fileURLToPath } from "node:url";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { ServiceProcess } from "@highwater/dev-system";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { ServiceProcess } from "@highwater/lab-system";
 import pg from "pg";
 
 const PROGRAM = fileURLToPath(new URL("../src/database-roles.ts", import.meta.url));

@@ -1,11 +1,11 @@
 // Goal: every metric of the catalogue comes out of the real services into a real Prometheus, and counts what has happened.
 // Method: three regions, transactions of every kind and a webhook, and PromQL as a dashboard would ask.
 import { after, before, test } from "node:test";
-import { DevPrometheus, whyNoPrometheus } from "@highwater/dev-prometheus";
-import { System } from "@highwater/dev-system";
+import { DevPrometheus, whyNoPrometheus } from "@highwater/lab-tools/prometheus";
+import { System } from "@highwater/lab-system";
 import { Highwater, sql } from "@highwater/sdk";
 import { CATALOGUE, type Metric } from "@highwater/service";
-import { createTable } from "@highwater/dev-system/testing";
+import { createTable } from "@highwater/lab-system/testing";
 
 const EAST = "us-east";
 const FAST = 20;

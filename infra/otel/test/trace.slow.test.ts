@@ -15,13 +15,13 @@ import {
   InMemorySpanExporter,
   SimpleSpanProcessor,
 } from "@opentelemetry/sdk-trace-base";
-import { whyNoEnvoy } from "@highwater/dev-envoy";
-import { DevJaeger, type JaegerSpan, whyNoJaeger } from "@highwater/dev-jaeger";
-import { System } from "@highwater/dev-system";
+import { whyNoEnvoy } from "@highwater/lab-tools/envoy";
+import { DevJaeger, type JaegerSpan, whyNoJaeger } from "@highwater/lab-tools/jaeger";
+import { System } from "@highwater/lab-system";
 import { type Statement } from "@highwater/protocol";
 import { Highwater, sql } from "@highwater/sdk";
 import { tracing } from "@highwater/sdk/opentelemetry";
-import { createTable, eventually, newId, put, starve } from "@highwater/dev-system/testing";
+import { createTable, eventually, newId, put, starve } from "@highwater/lab-system/testing";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const skip = whyNoJaeger();

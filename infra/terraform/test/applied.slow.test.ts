@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { makeAuthority } from "@highwater/dev-process/certificate";
+import { makeAuthority } from "@highwater/lab-tools/process/certificate";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { readSource } from "../../envoy/src/index.ts";
 import { loadConfig as loadTrackerConfig } from "../../../services/durability-tracker/src/config.ts";

@@ -8,8 +8,8 @@ import { randomUUID } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { internalCredential } from "@highwater/service";
-import { System } from "../../../packages/dev-system/src/index.ts";
-import { commit, commitKeys, createTable, eventually, put, starve } from "@highwater/dev-system/testing";
+import { System } from "../../../lab/system/src/index.ts";
+import { commit, commitKeys, createTable, eventually, put, starve } from "@highwater/lab-system/testing";
 import {
   Automation,
   type AutomationDocument,

@@ -1,6 +1,6 @@
 // Builds the programs that are named (tflint, OpenTofu) into `.tools`, unless they are there. Where one cannot be
 // built it says why, and the tests that need it are skipped: exit code 0 in both cases.
-import { buildGoProgram } from "@highwater/dev-process/go";
+import { buildGoProgram } from "@highwater/lab-tools/process/go";
 import { type Built, TFLINT, TOFU } from "./programs.ts";
 import { isProgram } from "./tools.ts";
 

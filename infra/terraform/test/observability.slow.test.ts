@@ -7,7 +7,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { before, describe, it, test } from "node:test";
-import { promtool, whyNoPrometheus } from "@highwater/dev-prometheus";
+import { promtool, whyNoPrometheus } from "@highwater/lab-tools/prometheus";
 import { CATALOGUE, readTelemetry } from "@highwater/service";
 import { parse } from "yaml";
 import { JOBS } from "../../../dashboards/src/config.ts";

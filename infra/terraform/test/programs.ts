@@ -1,7 +1,7 @@
 // Programs by which a platform team judges Terraform: what they are, where they are, and why one is not there. Looks only;
 // install.ts builds those that are built, and make brings checkov.
 import { fileURLToPath } from "node:url";
-import { type GoProgram } from "@highwater/dev-process/go";
+import { type GoProgram } from "@highwater/lab-tools/process/go";
 import { onPath } from "./tools.ts";
 
 const inTools = (path: string): string => fileURLToPath(new URL(`../../../.tools/${path}`, import.meta.url));

@@ -4,7 +4,7 @@
 // is not what the modules render any more.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { jsonLines } from "@highwater/dev-process/json-lines";
+import { jsonLines } from "@highwater/lab-tools/json";
 import { ROOT } from "./tools.ts";
 
 export const SNAPSHOT = join(ROOT, "test/rendered/three-regions.json");

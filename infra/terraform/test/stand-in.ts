@@ -5,7 +5,7 @@ import { cpSync, existsSync, readdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { endGuarded, spawnGuarded } from "@highwater/dev-process";
+import { endGuarded, spawnGuarded } from "@highwater/lab-tools/process";
 
 /** `make .tools/infra/.installed` makes it. */
 const OWN = fileURLToPath(new URL("../../../.tools/infra/bin/moto_server", import.meta.url));

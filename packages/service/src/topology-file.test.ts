@@ -5,7 +5,7 @@ import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { DEFAULT_LEVELS, type NodeSpec, type Topology } from "@highwater/protocol";
 import { type LogFields } from "./log.ts";
 import { MetricSet } from "./metrics/index.ts";

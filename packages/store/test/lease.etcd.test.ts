@@ -2,8 +2,8 @@
 // abandoned, revoked and taken over, an etcd that is killed and comes back, and one that asks for a password.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { Etcd } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { Etcd } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { EtcdClient, fetchPost } from "../src/lease/etcd.ts";
 import { LeaseReader } from "../src/lease/reader.ts";
 import { type LeaseView } from "../src/lease/view.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import pg from "pg";
-import { type Cluster, type ClusterOptions, startCluster } from "@highwater/dev-cluster";
+import { type Cluster, type ClusterOptions, startCluster } from "@highwater/lab-cluster";
 import {
   type EpochId,
   HighwaterError,

@@ -1,7 +1,7 @@
 // The conformance harness of the PostgreSQL adapter: a real cluster of three servers for every call.
 import assert from "node:assert/strict";
-import { type Cluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type ConformanceHarness } from "../src/conformance.ts";
 import { makeStore, newId, nodeSpecs, RETENTION_MS, startTestCluster } from "./postgres-cluster.ts";
 

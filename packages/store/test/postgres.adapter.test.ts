@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
-import { type Cluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import {
   type EpochId,
   type EpochRecord,

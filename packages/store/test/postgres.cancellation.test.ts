@@ -1,7 +1,7 @@
 // Cancellation on a real server: what an aborted signal ends, what it must leave alone, and that it never hides a commit.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, HighwaterError, type NodeSpec, type TxnId } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

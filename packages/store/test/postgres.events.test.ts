@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type ClientBase } from "pg";
-import { type Cluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { eventConformance, newEvent } from "../src/conformance/events.ts";
 import { FIRST_PLACE, type RecordedEvent } from "../src/events.ts";

@@ -4,8 +4,8 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
-import { type Cluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type ApiKey, DEFAULT_LIMITS, type NewApiKey } from "../src/keys.ts";
 import { PostgresKeys } from "../src/postgres/keys.ts";
 import {

@@ -3,8 +3,8 @@
 // real, and its probe can see it, is proven on a connection without a pool.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, HighwaterError, type NodeSpec, type StatementResult } from "@highwater/protocol";
 import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

@@ -2,7 +2,7 @@
 // Method: keys written past the command, as a service from before migration 0014 has left them, and the migration once more.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
+import { type Cluster } from "@highwater/lab-cluster";
 import { makeStore, nodeSpecs, startTestCluster } from "./postgres-cluster.ts";
 
 let cluster: Cluster;

@@ -1,7 +1,7 @@
 // How far up a read-only transaction reaches into the log: no less than what it saw, and no more than it must.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

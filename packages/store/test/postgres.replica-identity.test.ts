@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { createServer, connect as connectTo, type Server, type Socket } from "node:net";
 import { after, afterEach, before, describe, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type NodeSpec, type Offset, type ReplicaIdentity } from "@highwater/protocol";
 import { type PositionsReport } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

@@ -2,8 +2,8 @@
 // replayed, conflicts with recovery, and sessions that are cancelled or die.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type NodeSpec, type Offset } from "@highwater/protocol";
 import { type ReplicaRead, type ReplicaReading } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

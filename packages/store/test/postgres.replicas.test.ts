@@ -1,8 +1,8 @@
 // What the adapter sees of replicas, on a real cluster of three servers.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
 import { makeStore, MINT, nodeSpecs, startTestCluster } from "./postgres-cluster.ts";
 

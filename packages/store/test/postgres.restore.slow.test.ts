@@ -7,7 +7,7 @@ import { readdirSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
-import { type Cluster } from "@highwater/dev-cluster";
+import { type Cluster } from "@highwater/lab-cluster";
 import { type EpochId, type NodeSpec, parseOffset } from "@highwater/protocol";
 import { type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type TxnId } from "@highwater/protocol";
 import { uuidFloor } from "../src/postgres/prepare.ts";
 import {

@@ -3,7 +3,7 @@
 // Method: one real server; the statements run as the superuser, and the store does what a service does when its epoch has ended.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { type Cluster } from "@highwater/dev-cluster";
+import { type Cluster } from "@highwater/lab-cluster";
 import { type EpochId, type EpochRecord, type NodeSpec, type Offset, parseOffset } from "@highwater/protocol";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
 import { NEWEST_MIGRATION } from "../src/postgres/prepare.ts";

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type NodeSpec, type Offset, parseOffset, ZERO } from "@highwater/protocol";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
 import { formatLsn } from "../src/postgres/lsn.ts";

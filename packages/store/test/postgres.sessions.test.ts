@@ -2,7 +2,7 @@
 // keeps of the transaction that used it.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type NodeSpec, type Statement, type TxnId } from "@highwater/protocol";
 import { type OpenTransaction, type TransactionSpec } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

@@ -2,7 +2,7 @@
 // of texts that have been quick for long enough to be packed, while some of them fail, block, or lose their server.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, it } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type HighwaterError, type NodeSpec, type TxnId } from "@highwater/protocol";
 import { type Execution } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

@@ -2,7 +2,7 @@
 // real server, and statements of one principal that hold their sessions for as long as the test wants.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type HighwaterError } from "@highwater/protocol";
 import { type Execution } from "../src/port.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";

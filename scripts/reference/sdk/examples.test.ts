@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { format } from "node:util";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { Highwater, sql } from "../../../sdk/ts/src/index.ts";
 import { type Entry, type Module } from "./model.ts";
 import { typescriptModules } from "./pages.ts";

@@ -1,6 +1,6 @@
 // The real system of three regions as a place that tests can break and mend: who is the primary now, what of it is down, and
 // how a client reaches it. Every client stands outside the regions, so its ways to them can be cut by themselves.
-import { reigns, type Endpoint, type Reign, type ServiceProcess, System } from "@highwater/dev-system";
+import { reigns, type Endpoint, type Reign, type ServiceProcess, System } from "@highwater/lab-system";
 
 /** Where clients are: their requests and their streams take different ways, so that either can be cut alone. */
 const CLIENT = { gateway: "client", tracker: "client-streams" } as const;

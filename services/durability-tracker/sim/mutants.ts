@@ -2,7 +2,7 @@
 // source, so that this list cannot rot; a habit is a fault of what the simulation plays itself, because the rule lives in SQL or
 // in the gateway.
 // Only the type: the patch has to be in place before anything of the product is loaded.
-import type { SourcePatch } from "@highwater/dev-process";
+import type { SourcePatch } from "@highwater/lab-tools/process";
 import type { Habits } from "./world.ts";
 
 export interface Mutant {

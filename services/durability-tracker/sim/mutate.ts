@@ -1,5 +1,5 @@
 // Loaded before everything else (--import): hands the product's source out with one of the deliberate bugs in it.
-import { patchSource } from "@highwater/dev-process";
+import { patchSource } from "@highwater/lab-tools/process";
 import { MUTANTS } from "./mutants.ts";
 
 const wanted = process.env["MUTANT"] ?? "";

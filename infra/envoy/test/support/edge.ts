@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Problem } from "@highwater/protocol";
-import { Envoy, whyNoEnvoy } from "@highwater/dev-envoy";
+import { Envoy, whyNoEnvoy } from "@highwater/lab-tools/envoy";
 import { BOOTSTRAP_FILE, edgeFiles, type EdgeSource, readSource } from "../../src/index.ts";
 
 export const withoutEnvoy = { skip: whyNoEnvoy() };

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo } from "node:net";
-import { type Certified } from "@highwater/dev-process/certificate";
+import { type Certified } from "@highwater/lab-tools/process/certificate";
 
 export interface Reached {
   readonly method: string;

@@ -3,10 +3,10 @@
 // but the cluster's own superuser.
 import { chown, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import pg from "pg";
-import { type Authority, makeAuthority } from "@highwater/dev-process/certificate";
+import { type Authority, makeAuthority } from "@highwater/lab-tools/process/certificate";
 import { type Rendered, type RenderedDatabase } from "../rendered.ts";
 
 /** As the dev cluster has it between its own regions. */

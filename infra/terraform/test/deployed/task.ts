@@ -7,15 +7,15 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type TLSSocket } from "node:tls";
 import { promisify } from "node:util";
-import { findEnvoy, whyNoEnvoy } from "@highwater/dev-envoy";
-import { endGuarded, isRunning, spawnGuarded } from "@highwater/dev-process";
+import { findEnvoy, whyNoEnvoy } from "@highwater/lab-tools/envoy";
+import { endGuarded, isRunning, spawnGuarded } from "@highwater/lab-tools/process";
 import { type Container, type RenderedTask } from "../rendered.ts";
 import { NETWORK_VARIABLE, type OwnNetwork } from "./own-network.ts";
 
 const ROOT = fileURLToPath(new URL("../../../..", import.meta.url));
 const PRELOADS = [
   new URL("own-network.ts", import.meta.url).href,
-  new URL("../../../../packages/dev-system/src/exit-with-parent.ts", import.meta.url).href,
+  new URL("../../../../lab/system/src/exit-with-parent.ts", import.meta.url).href,
 ];
 const RUN_LIMIT_MS = 120_000;
 const LOG_CHARS = 2_000;

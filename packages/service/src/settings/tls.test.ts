@@ -1,7 +1,7 @@
 // Goal: a certificate, its key and an authority are taken in PEM or from files, and every fault is named without quoting a key.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { makeAuthority, makeCertificate } from "@highwater/dev-process/certificate";
+import { makeAuthority, makeCertificate } from "@highwater/lab-tools/process/certificate";
 import { type Env, readSettings } from "./setting.ts";
 import {
   explainTls,

@@ -2,7 +2,7 @@
 // queries. Method: edge values of each, written and read by the published library on the real service.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { type System } from "@highwater/dev-system";
+import { type System } from "@highwater/lab-system";
 import { type InferInsertModel, sql } from "drizzle-orm";
 import * as pg from "drizzle-orm/pg-core";
 import { drizzle } from "../../src/adapters/drizzle/index.ts";

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { type System } from "@highwater/dev-system";
+import { type System } from "@highwater/lab-system";
 import { and, count, DrizzleQueryError, eq, relations, sql, TransactionRollbackError } from "drizzle-orm";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import {

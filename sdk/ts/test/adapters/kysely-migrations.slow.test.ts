@@ -1,7 +1,7 @@
 // Goal: Kysely's migrator and introspector work, two migrators at once too. Method: the published library on the whole system.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { type System } from "@highwater/dev-system";
+import { type System } from "@highwater/lab-system";
 import { Kysely, sql } from "kysely";
 import { type Migration, type MigrationProvider, Migrator } from "kysely/migration";
 import { HighwaterDialect } from "../../src/adapters/kysely/index.ts";

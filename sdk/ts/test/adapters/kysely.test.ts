@@ -2,7 +2,7 @@
 // Method: the published library on the whole system of three regions; what was committed is looked at without the adapter.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type System } from "@highwater/dev-system";
+import { type System } from "@highwater/lab-system";
 import {
   CamelCasePlugin,
   type ColumnType,

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { build } from "esbuild";
 import { blocksOf } from "../../../../scripts/code-blocks.ts";
 import { build as buildPackage } from "../../scripts/build.ts";

@@ -1,7 +1,7 @@
 // The whole system for the tests of an adapter, and what both of them look at behind the adapter's back.
 import assert from "node:assert/strict";
 import { type TestContext } from "node:test";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { type FetchLike, Highwater, type HighwaterOptions, type SqlValue } from "../../src/index.ts";
 
 export const EAST = "us-east";

@@ -8,8 +8,8 @@ import { type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { type DevBrowser, launchBrowser, type Page, whyNoBrowser } from "@highwater/dev-browser";
-import { System } from "@highwater/dev-system";
+import { type DevBrowser, launchBrowser, type Page, whyNoBrowser } from "@highwater/lab-tools/browser";
+import { System } from "@highwater/lab-system";
 import { build } from "../../scripts/build.ts";
 import { Highwater, sql } from "../../src/index.ts";
 

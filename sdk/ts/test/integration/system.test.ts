@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { Highwater, type HighwaterOptions, type Row, sql, type StatementInput } from "../../src/index.ts";
 import { gate } from "../adapters/support.ts";
 import { EDGES, WITHOUT_INPUT } from "./values.ts";

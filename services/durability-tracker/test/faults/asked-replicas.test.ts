@@ -4,9 +4,9 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { ServiceProcess } from "@highwater/dev-system";
-import { verdict } from "@highwater/dev-system/testing";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { ServiceProcess } from "@highwater/lab-system";
+import { verdict } from "@highwater/lab-system/testing";
 import { type TokenVerdict } from "@highwater/protocol";
 import { epochOf, startLone, topologyOf } from "./lone-tracker.ts";
 import { EAST, eventually, newId, WEST } from "./support.ts";

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { type ServiceProcess } from "@highwater/dev-system";
+import { type ServiceProcess } from "@highwater/lab-system";
 import { announce, epochOf, judge, manyPositions, startLone, startPair } from "./lone-tracker.ts";
 import { EAST, eventually } from "./support.ts";
 

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { type ServiceProcess } from "@highwater/dev-system";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { type ServiceProcess } from "@highwater/lab-system";
 import { type EpochId, type VerdictsResponse } from "@highwater/protocol";
 import { DeploymentKeys } from "@highwater/service";
 import { testDeploymentKeys, testToken } from "@highwater/service/testing";

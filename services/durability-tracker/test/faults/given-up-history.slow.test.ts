@@ -3,8 +3,8 @@
 // are to a consumer.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { System } from "@highwater/dev-system";
-import { commitKeys, createTable, epochAfter, eventually, marksOf } from "@highwater/dev-system/testing";
+import { System } from "@highwater/lab-system";
+import { commitKeys, createTable, epochAfter, eventually, marksOf } from "@highwater/lab-system/testing";
 import { type EventPage } from "@highwater/protocol";
 import { SseClient } from "../../src/events/sse-client.ts";
 

@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, describe, it } from "node:test";
 import { promisify } from "node:util";
-import { type Cluster } from "@highwater/dev-cluster";
-import { type ServiceProcess } from "@highwater/dev-system";
+import { type Cluster } from "@highwater/lab-cluster";
+import { type ServiceProcess } from "@highwater/lab-system";
 import {
   announce,
   epochOf,

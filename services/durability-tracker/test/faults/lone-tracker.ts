@@ -1,8 +1,8 @@
 // One tracker process on a small cluster, with a ledger file of the test's choosing; the test itself is the gateway.
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { ServiceProcess } from "@highwater/dev-system";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { ServiceProcess } from "@highwater/lab-system";
 import {
   type Announcement,
   type EpochId,

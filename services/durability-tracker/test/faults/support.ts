@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { type TokenVerdict, type TransactionResponse } from "@highwater/protocol";
-import { System } from "@highwater/dev-system";
-import { eventually, newId, verdicts } from "@highwater/dev-system/testing";
+import { System } from "@highwater/lab-system";
+import { eventually, newId, verdicts } from "@highwater/lab-system/testing";
 import { HoldingProxy } from "./holding-proxy.ts";
 
 export const EAST = "us-east";

@@ -3,8 +3,8 @@
 // is promoted, so that all of them are gone.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { System } from "@highwater/dev-system";
-import { commitKeys, createTable, eventually, keysOn, starve, verdict } from "@highwater/dev-system/testing";
+import { System } from "@highwater/lab-system";
+import { commitKeys, createTable, eventually, keysOn, starve, verdict } from "@highwater/lab-system/testing";
 import { type EpochEventData, type EventPage } from "@highwater/protocol";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;

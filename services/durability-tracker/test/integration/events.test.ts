@@ -3,9 +3,9 @@
 // them); the region dies, another node is promoted; what the streams tell is held against the database and the verdicts.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { type EventPage } from "@highwater/protocol";
-import { commit, commitKeys, createTable, eventually, starve, verdicts } from "@highwater/dev-system/testing";
+import { commit, commitKeys, createTable, eventually, starve, verdicts } from "@highwater/lab-system/testing";
 import { SseClient } from "../../src/events/sse-client.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;

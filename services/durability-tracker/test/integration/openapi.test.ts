@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { eventually } from "@highwater/dev-process";
-import { System } from "@highwater/dev-system";
+import { eventually } from "@highwater/lab-tools/process";
+import { System } from "@highwater/lab-system";
 import { makeUuidV7, type TransactionResponse } from "@highwater/protocol";
 import {
   type Example,

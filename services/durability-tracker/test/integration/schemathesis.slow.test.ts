@@ -6,9 +6,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { makeUuidV7 } from "@highwater/protocol";
-import { eventually, type Ran, runTool } from "@highwater/dev-process";
+import { eventually, type Ran, runTool } from "@highwater/lab-tools/process";
 
 const FOLDER = fileURLToPath(new URL("../schemathesis/", import.meta.url));
 const DOCUMENT_FILE = fileURLToPath(

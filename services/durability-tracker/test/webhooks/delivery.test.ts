@@ -15,7 +15,7 @@ import {
   type WebhookSecret,
 } from "@highwater/protocol";
 import { type RecordedEvent } from "@highwater/store";
-import { answers, type Behaviour, ok, Receiver } from "@highwater/dev-system/receiver";
+import { answers, type Behaviour, ok, Receiver } from "@highwater/lab-system/receiver";
 import { lostEvent, OWNER, type Station, World } from "./world.ts";
 
 let world: World;

@@ -6,7 +6,7 @@ import { realClock } from "@highwater/service";
 import { type HostAddress, parseAllowList, type Resolve } from "../../src/webhooks/address.ts";
 import { type Attempt, exchange } from "../../src/webhooks/exchange.ts";
 import { resolveName } from "../../src/webhooks/resolve.ts";
-import { answers, ok, Receiver } from "@highwater/dev-system/receiver";
+import { answers, ok, Receiver } from "@highwater/lab-system/receiver";
 
 const FAR_MS = 30_000;
 let receiver: Receiver;

@@ -2,7 +2,7 @@
 // once. A receiver gets everything, and what it gets twice has the same webhook-id.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { answers, ok, Receiver } from "@highwater/dev-system/receiver";
+import { answers, ok, Receiver } from "@highwater/lab-system/receiver";
 import { lostEvent, type Station, World } from "./world.ts";
 
 /** What was under way when its tracker or its primary died is taken over soon. */

@@ -4,7 +4,7 @@
 // that provably cannot have replicated; a receiver that hangs while the trackers are killed, and then comes back.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { Webhook as Verifier } from "standardwebhooks";
 import {
   type CreatedWebhook,
@@ -14,8 +14,8 @@ import {
   validate,
   WebhookMessage,
 } from "@highwater/protocol";
-import { commit, createTable, eventually, starve, verdict } from "@highwater/dev-system/testing";
-import { ok, Receiver } from "@highwater/dev-system/receiver";
+import { commit, createTable, eventually, starve, verdict } from "@highwater/lab-system/testing";
+import { ok, Receiver } from "@highwater/lab-system/receiver";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
 const LOST = 200;

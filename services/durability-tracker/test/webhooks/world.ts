@@ -1,7 +1,7 @@
 // A real cluster with webhooks on it: events are recorded as a tracker records them, and several dispatchers may run at once.
 import { randomBytes } from "node:crypto";
 import { type FastifyInstance, type InjectOptions } from "fastify";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { type CreatedWebhook, type EpochId, makeUuidV7, type NodeSpec } from "@highwater/protocol";
 import {
   Admission,

@@ -2,7 +2,7 @@
 // what was committing is never half done. Method: connections that are cut while gates in the database hold each step still.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import {

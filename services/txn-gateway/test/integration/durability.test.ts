@@ -1,8 +1,8 @@
 // Announcements, marks and safe transactions: a real gateway and primary, and scripted wire peers in the trackers' place.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { decodeToken, type EpochRecord, type Marks, type TransactionResponse } from "@highwater/protocol";
 import { readEpoch } from "../support/cluster.ts";
 import { Database } from "../support/database.ts";

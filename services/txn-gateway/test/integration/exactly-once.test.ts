@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type Problem, type TransactionResponse } from "@highwater/protocol";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { type Database } from "../support/database.ts";

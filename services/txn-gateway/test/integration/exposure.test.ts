@@ -2,8 +2,8 @@
 // transactions go on. Method: a real primary, and a scripted peer in a tracker's place that decides when marks come.
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, it } from "node:test";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochRecord, type Problem } from "@highwater/protocol";
 import { readEpoch } from "../support/cluster.ts";
 import { newId } from "../support/fakes.ts";

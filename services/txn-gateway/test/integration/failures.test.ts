@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { testDeploymentKeys } from "@highwater/service/testing";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type Problem, type TransactionResponse } from "@highwater/protocol";
 import pg from "pg";
 import { Database } from "../support/database.ts";

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { type Problem, type TransactionResponse } from "@highwater/protocol";
 import { newId } from "../support/fakes.ts";
 import { problemOf, TestGateway } from "../support/gateway.ts";

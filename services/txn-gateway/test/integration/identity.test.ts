@@ -2,8 +2,8 @@
 // a real store, each with a login role of its own, against a whole gateway.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { decodeToken, type Problem, type TransactionResponse, type TxnId } from "@highwater/protocol";
 import { DEFAULT_LIMITS, type KeyLimits, PostgresKeys, type Scope } from "@highwater/store";
 import { hashSecret, makeKeyText } from "@highwater/service";

@@ -2,7 +2,7 @@
 // behind. Method: real gateways on a real cluster, short limits, a shutdown, a restart and a failover.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 import { type Problem } from "@highwater/protocol";
 import { DEFAULT_LIMITS, type KeyLimits, PostgresKeys } from "@highwater/store";
 import { hashSecret, makeKeyText } from "@highwater/service";

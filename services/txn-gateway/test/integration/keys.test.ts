@@ -8,9 +8,9 @@ import { hostname, tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
-import { programFile, SERVICE_ROLE, systemRoles } from "@highwater/dev-system";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
+import { programFile, SERVICE_ROLE, systemRoles } from "@highwater/lab-system";
 import { EpochGraph, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import {
   type AuditEntry,

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { neon, neonConfig, NeonDbError, type NeonQueryFunction, Pool } from "@neondatabase/serverless";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
 import { decodeToken, parseTxnId } from "@highwater/protocol";
 import { PostgresKeys, DEFAULT_LIMITS, type Scope } from "@highwater/store";
 import { hashSecret, makeKeyText } from "@highwater/service";

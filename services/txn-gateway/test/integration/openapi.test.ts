@@ -2,7 +2,7 @@
 // and every example is sent to a gateway over two regions, whose answer must be one that the document has.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { type Example, jsonLog, type Operation, realClock, routesOf } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";

@@ -2,8 +2,8 @@
 // was admitted is served, and the service is itself again at once.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { problemOf, TestGateway } from "../support/gateway.ts";
 
 const POOL = 2;

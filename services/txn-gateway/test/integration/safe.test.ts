@@ -2,8 +2,8 @@
 // place decides when marks come; a real primary tells which sessions and locks are held meanwhile.
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type EpochRecord, type TransactionResponse } from "@highwater/protocol";
 import { newId } from "../support/fakes.ts";
 import { problemOf, TestGateway } from "../support/gateway.ts";

@@ -6,10 +6,10 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { System } from "@highwater/dev-system";
+import { System } from "@highwater/lab-system";
 import { newId } from "../support/fakes.ts";
 import { DOCUMENT_FILE } from "../support/openapi.ts";
-import { type Ran, runTool } from "@highwater/dev-process";
+import { type Ran, runTool } from "@highwater/lab-tools/process";
 
 const FOLDER = fileURLToPath(new URL("../schemathesis/", import.meta.url));
 const BIN = fileURLToPath(new URL("../../../../.venv/bin/", import.meta.url));

@@ -2,8 +2,8 @@
 // everything else fails with an error that says what to set. Method: real listeners of makeServer(), real sockets.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { eventually } from "@highwater/dev-process";
-import { makeAuthority } from "@highwater/dev-process/certificate";
+import { eventually } from "@highwater/lab-tools/process";
+import { makeAuthority } from "@highwater/lab-tools/process/certificate";
 import { makeServer } from "@highwater/service";
 import { MemoryLog } from "@highwater/service/testing";
 import { HttpTransport } from "../../src/trackers/http-transport.ts";

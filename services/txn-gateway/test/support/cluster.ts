@@ -1,6 +1,6 @@
 // What a test asks the database itself, behind the gateway's back.
 import assert from "node:assert/strict";
-import { type Cluster } from "@highwater/dev-cluster";
+import { type Cluster } from "@highwater/lab-cluster";
 import { type EpochRecord } from "@highwater/protocol";
 
 /** The node's only epoch, as a tracker would know it. */

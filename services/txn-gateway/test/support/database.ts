@@ -1,8 +1,8 @@
 // What tests see and hold still in the database: conditions to wait for, sessions to count, and gates that stop a statement, or a
 // COMMIT, at a known step until the test lets it go on.
-import { type Cluster, type Row } from "@highwater/dev-cluster";
+import { type Cluster, type Row } from "@highwater/lab-cluster";
 import pg from "pg";
-import { eventually } from "@highwater/dev-process";
+import { eventually } from "@highwater/lab-tools/process";
 
 export class Database {
   readonly cluster: Cluster;

@@ -1,6 +1,6 @@
 // A real gateway in this process, over a real cluster, and the calls of a client that checks every answer's shape.
 import assert from "node:assert/strict";
-import { type Cluster } from "@highwater/dev-cluster";
+import { type Cluster } from "@highwater/lab-cluster";
 import {
   type BeginRequest,
   type CommitRequest,

@@ -1,8 +1,8 @@
 // What the tests of interactive transactions, cancellation and exactly-once share: a cluster, gateways that run into no limit but
 // the one under test, and the check that nothing is left behind.
 import assert from "node:assert/strict";
-import { type Cluster, startCluster } from "@highwater/dev-cluster";
-import { eventually } from "@highwater/dev-process";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
 import { type Problem } from "@highwater/protocol";
 import { Database, GATE_SQL } from "./database.ts";
 import { type GatewayOptions, TestGateway } from "./gateway.ts";

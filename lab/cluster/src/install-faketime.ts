@@ -1,0 +1,15 @@
+// Unpacks the distribution's libfaketime into the project's own `.tools`. Where there is no apt it says so, and whatever sets clocks
+// is left out. Exit code 0 in both cases.
+import { existsSync } from "node:fs";
+import { unpackDebian } from "@highwater/lab-tools/process";
+import { FAKETIME_UNPACKED, findFaketime } from "./clocks.ts";
+
+if (!existsSync(FAKETIME_UNPACKED)) {
+  try {
+    await unpackDebian("libfaketime", FAKETIME_UNPACKED);
+  } catch (cause) {
+    const next = findFaketime() ?? "clocks cannot be set, and faults that need it are left out";
+    const why = cause instanceof Error ? cause.message : String(cause);
+    console.error(`libfaketime could not be unpacked (${why}); ${next}.`);
+  }
+}

@@ -1,0 +1,186 @@
+#!/usr/bin/env node
+// The command `highwater-lab-system` (`make up`): the three-region system, kept running until Ctrl-C.
+import { createInterface } from "node:readline";
+import { parseArgs } from "node:util";
+import type { NodeStatus } from "@highwater/lab-cluster";
+import { whyNoEnvoy } from "@highwater/lab-tools/envoy";
+import { exitCodeOf } from "@highwater/lab-tools/process";
+import { makeUuidV7 } from "@highwater/protocol";
+import { System, type SystemOptions } from "./index.ts";
+
+const REGIONS = ["us-east", "us-west", "eu-west"];
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+const COMMANDS: Readonly<
+  Record<string, { does: string; run: (system: System, name: string) => Promise<unknown> }>
+> = {
+  status: { does: "what every database node is doing", run: showStatus },
+  "isolate REGION": {
+    does: "cut the region from every other place",
+    run: (system, name) => system.cluster.isolate(name),
+  },
+  heal: { does: "undo every cut", run: (system) => system.cluster.healAll() },
+  "kill REGION": {
+    does: "lose the region: its database, its gateway, its tracker and its edge",
+    run: (system, name) => system.killRegion(name),
+  },
+  "promote NODE": {
+    does: "make the node the primary; the other replicas follow",
+    run: (system, name) => system.cluster.promote(name),
+  },
+  "revive REGION": {
+    does: "bring a lost region back, as a replica",
+    run: (system, name) => system.reviveRegion(name),
+  },
+};
+
+const commandList = [
+  ...Object.entries(COMMANDS).map(([usage, { does }]) => ({ usage, does })),
+  {
+    usage: "quit",
+    does: "stop everything",
+  },
+]
+  .map(({ usage, does }) => `  ${usage.padEnd(16)}${does}`)
+  .join("\n");
+
+const usage = `Usage: highwater-lab-system [--port-base N]
+
+Starts PostgreSQL in us-east (primary), us-west and eu-west on this machine, with real delays between them, and a
+gateway, a tracker and, where there is Envoy, an edge in each.
+  --port-base N   fixed ports: N to N+3 for the gateway, tracker, database and edge of us-east, N+10 ..., N+20 ...
+
+Commands on standard input:
+${commandList}`;
+
+function readOptions(): SystemOptions | "help" {
+  const { values } = parseArgs({
+    options: { "port-base": { type: "string" }, help: { type: "boolean", short: "h", default: false } },
+  });
+  if (values.help) return "help";
+  if (values["port-base"] === undefined) return {};
+  const portBase = Number(values["port-base"]);
+  if (!Number.isInteger(portBase) || portBase < 1 || portBase > 65_535 - 10 * REGIONS.length)
+    throw new Error(`--port-base ${values["port-base"]} is not a port with room for the others`);
+  const nodes = REGIONS.map((region, at) => ({ id: region, region, port: portBase + 10 * at + 2 }));
+  return { portBase, cluster: { nodes } };
+}
+
+async function describe(system: System): Promise<string> {
+  const lines: string[] = [];
+  for (const region of system.regions) {
+    const edge = system.edge(region);
+    lines.push(
+      region,
+      ...(edge === undefined
+        ? []
+        : [`  edge      ${edge.url}  (gateway and tracker, of the nearest region that can)`]),
+      `  gateway   ${system.gateway(region).url}`,
+      `  tracker   ${system.tracker(region).url}`,
+    );
+    for (const { id } of system.cluster.nodes.filter((node) => node.region === region)) {
+      lines.push(`  database  ${await system.cluster.connectionString(id)}`);
+    }
+  }
+  const [home = ""] = system.regions;
+  const why = whyNoEnvoy();
+  const id = makeUuidV7(Date.now(), crypto.getRandomValues(new Uint8Array(10)));
+  const body = JSON.stringify({
+    id,
+    statements: [{ sql: "CREATE TABLE hello (world text)" }],
+    ack: "durable",
+  });
+  return [
+    ...lines,
+    ...(why === false ? [] : [`It runs without an edge: ${why}.`]),
+    "",
+    "A transaction, with an id of its own (send it twice: it runs once):",
+    `  curl -s ${system.gateway(home).url}/v1/transactions -H 'content-type: application/json' -d '${body}'`,
+    "What is durable, as it happens:",
+    `  curl -sN ${system.tracker(home).url}/v1/durability/stream`,
+    "",
+    `Logs and data are in ${system.cluster.dir}. Type help for commands; Ctrl-C stops everything.`,
+  ].join("\n");
+}
+
+async function showStatus(system: System): Promise<void> {
+  const line = (node: NodeStatus): string =>
+    [
+      node.id.padEnd(10),
+      node.state.padEnd(12),
+      node.timeline === undefined
+        ? ""
+        : `timeline ${String(node.timeline)} at ${node.insertLsn ?? node.replayLsn ?? "?"}`,
+      node.state === "replica"
+        ? `${node.streaming ? "streams from" : "waits for"} ${node.upstream ?? "nobody"}`
+        : "",
+    ]
+      .join("  ")
+      .trimEnd();
+  console.log((await system.cluster.status()).map(line).join("\n"));
+}
+
+async function obey(system: System, line: string): Promise<void> {
+  const [word = "", name = "", ...rest] = line.trim().split(/\s+/);
+  if (word === "") return;
+  if (word === "help") return console.log(commandList);
+  const found = Object.entries(COMMANDS).find(([text]) => text.split(" ")[0] === word);
+  if (found === undefined) return console.error(`no such command: ${word} (try help)`);
+  const [text, command] = found;
+  if (rest.length > 0 || text.includes(" ") !== (name !== "")) return console.error(`usage: ${text}`);
+  try {
+    await command.run(system, name);
+    if (word !== "status") console.log("ok");
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error));
+  }
+}
+
+async function main(): Promise<void> {
+  const options = readOptions();
+  if (options === "help") return console.log(usage);
+  // Until the system exists, and at the second Ctrl-C, the program just ends; its children notice and end too.
+  const die = (signal: NodeJS.Signals): void => process.exit(exitCodeOf(signal));
+  for (const name of SIGNALS) process.on(name, die);
+  const startMs = performance.now();
+  const system = await System.start(options);
+  if (whyNoEnvoy() === false) for (const region of system.regions) await system.startEdge(region);
+  let stop: () => void = () => undefined;
+  const stopped = new Promise<void>((resolve) => (stop = resolve));
+  for (const name of SIGNALS) {
+    process.off(name, die);
+    process.once(name, () => {
+      for (const each of SIGNALS) process.on(each, die);
+      stop();
+    });
+  }
+  console.log(`Ready in ${((performance.now() - startMs) / 1_000).toFixed(1)} s.\n`);
+  console.log(await describe(system));
+  // Standard input may have ended at once, and a running system alone does not keep the program alive.
+  const keepAlive = setInterval(() => undefined, 60_000);
+  const input = createInterface({ input: process.stdin, prompt: "> " });
+  const prompt = (): void => {
+    if (process.stdin.isTTY) input.prompt();
+  };
+  prompt();
+  let work = Promise.resolve();
+  input.on("line", (line) => {
+    if (/^\s*(quit|exit)\s*$/.test(line)) return stop();
+    work = work.then(() => obey(system, line)).then(prompt);
+  });
+  // On a terminal readline takes Ctrl-C as a key.
+  input.on("SIGINT", () => process.kill(process.pid, "SIGINT"));
+  await stopped;
+  clearInterval(keepAlive);
+  input.close();
+  process.stdin.destroy();
+  console.log("Stopping.");
+  await system.close();
+}
+
+try {
+  await main();
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+}

@@ -1,0 +1,70 @@
+// The edge of a region of the dev system: a real Envoy, configured as the product configures it.
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Envoy } from "@highwater/lab-tools/envoy";
+import { BOOTSTRAP_FILE, edgeFiles, type EdgeNode, type EdgeSource, readSource } from "@highwater/edge";
+
+/** What may differ from one edge to the next. */
+export type EdgeChanges = Partial<Pick<EdgeSource, "limits" | "operators" | "traces" | "trustedProxies">> & {
+  readonly tls?: EdgeSource["listen"]["tls"];
+};
+
+export interface EdgePlace {
+  /** Of everything that the edge writes. */
+  readonly folder: string;
+  readonly adminSocket: string;
+  /** 0: any free one. */
+  readonly port: number;
+  /** As this edge reaches them, the nearest region first. */
+  readonly regions: EdgeSource["regions"];
+}
+
+export class RegionEdge implements AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  readonly envoy: Envoy;
+  readonly accessLog: string;
+
+  private constructor(envoy: Envoy, url: string, accessLog: string) {
+    this.envoy = envoy;
+    this.url = url;
+    this.port = Number(new URL(url).port);
+    this.accessLog = accessLog;
+  }
+
+  static async start(place: EdgePlace, changes: EdgeChanges): Promise<RegionEdge> {
+    const { folder, adminSocket, port, regions } = place;
+    const { tls, ...others } = changes;
+    const accessLog = join(folder, "access.log");
+    const read = readSource({
+      region: regions[0]?.name,
+      listen: { address: "127.0.0.1", port, ...(tls && { tls }) },
+      ...{ directory: folder, adminSocket, accessLog, regions },
+      ...others,
+    });
+    if ("faults" in read) throw new Error(read.faults.join("; "));
+    await mkdir(folder, { recursive: true });
+    for (const [name, text] of edgeFiles(read.edge)) await writeFile(join(folder, name), text);
+    const envoy = await Envoy.start({
+      ...{ bootstrap: join(folder, BOOTSTRAP_FILE), adminSocket },
+      logFile: join(folder, "envoy.log"),
+    });
+    const scheme = tls === undefined ? "http" : "https";
+    const url = `${scheme}://127.0.0.1:${String(envoy.port("public"))}`;
+    return new RegionEdge(envoy, url, accessLog);
+  }
+
+  /** At once, with all its connections. */
+  stop(): Promise<void> {
+    return this.envoy.stop();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+}
+
+export function edgeNode(name: string, url: string): EdgeNode {
+  const { hostname, port } = new URL(url);
+  return { name, address: hostname, port: Number(port) };
+}

@@ -1,0 +1,433 @@
+// The whole product on one machine: a dev cluster with a gateway and a tracker in every region, each a real process, and
+// every cross-region connection through the cluster's delayed links. For demos, tests and experiments; never for production.
+import { existsSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Cluster, type ClusterOptions, startCluster } from "@highwater/lab-cluster";
+import { DEFAULT_LEVELS, type Topology } from "@highwater/protocol";
+import { protectStatements } from "@highwater/store";
+import { createKey, type KeyOptions, revokeKey } from "./api-keys.ts";
+import { type EdgeChanges, edgeNode, RegionEdge } from "./edge.ts";
+import { APP_ROLE, ownRoleStatement, SERVICE_ROLE, systemRoles } from "./roles.ts";
+import { type ServiceOptions, ServiceProcess } from "./service-process.ts";
+
+export { type Cluster } from "@highwater/lab-cluster";
+export { type KeyOptions } from "./api-keys.ts";
+export { programFile } from "./bundle.ts";
+export { type EdgeChanges, RegionEdge } from "./edge.ts";
+export { type Reign, reigns } from "./reigns.ts";
+export { APP_ROLE, SERVICE_ROLE, systemRoles } from "./roles.ts";
+export { ServiceProcess } from "./service-process.ts";
+
+export interface SystemOptions {
+  readonly cluster?: ClusterOptions;
+  readonly levels?: Topology["levels"];
+  /** More environment for every service. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** First of the fixed ports for the services; free ones when absent. */
+  readonly portBase?: number;
+  /** Trackers reach the nodes over a link of their own, from trackerLocation(), that can be cut. */
+  readonly hasTrackerLinks?: boolean;
+  /** The same of gateways, from gatewayLocation(). */
+  readonly hasGatewayLinks?: boolean;
+  /** Trackers log in with roles of their own, which become the services' role, so that one can be refused alone: trackerRole(). */
+  readonly hasTrackerRoles?: boolean;
+  /** Every replica is asked itself what it has, and the primary's streams prove nothing. */
+  readonly asksReplicas?: boolean;
+}
+
+/** Where the tracker of a region is, for links: `cluster.link(trackerLocation(region), region)`. */
+export function trackerLocation(region: string): string {
+  return `tracker-${region}`;
+}
+
+export function gatewayLocation(region: string): string {
+  return `gateway-${region}`;
+}
+
+export function trackerRole(region: string): string {
+  return `tracker_${region.replaceAll("-", "_")}`;
+}
+
+export interface Endpoint {
+  readonly region: string;
+  readonly gateway: string;
+  readonly tracker: string;
+}
+
+interface Region {
+  gateway: ServiceProcess;
+  tracker: ServiceProcess;
+  /** Beside the first. */
+  readonly moreGateways: ServiceProcess[];
+  edge?: { now: RegionEdge; readonly changes: EdgeChanges };
+}
+
+/** A machine that is busy with other things starts slowly. */
+const START_TIMEOUT_MS = 180_000;
+const READY_TIMEOUT_MS = 180_000;
+const ASK_LIMIT_MS = 5_000;
+const POLL_MS = 50;
+
+const mainOf = (service: string): URL => new URL(`../../../services/${service}/src/main.ts`, import.meta.url);
+
+export class System implements AsyncDisposable {
+  readonly cluster: Cluster;
+  readonly regions: readonly string[];
+  readonly #options: SystemOptions;
+  readonly #services = new Map<string, Region>();
+  /** All that were started, those included that are gone. */
+  readonly #processes: ServiceProcess[] = [];
+  readonly #relays = new Map<string, Promise<string>>();
+  #administered: Promise<void> = Promise.resolve();
+
+  private constructor(cluster: Cluster, options: SystemOptions) {
+    this.cluster = cluster;
+    this.#options = options;
+    this.regions = [...new Set(cluster.nodes.map((node) => node.region))];
+  }
+
+  /** Starts everything; resolves when a transaction can be committed through every gateway. */
+  static async start(options: SystemOptions = {}): Promise<System> {
+    const cluster = await startCluster(options.cluster);
+    const system = new System(cluster, options);
+    try {
+      await system.#administer(
+        systemRoles(options.hasTrackerRoles === true ? system.regions.map(trackerRole) : []),
+      );
+      await mkdir(join(cluster.dir, "services"), { recursive: true });
+      const trackers = await allStarted(system.regions.map((region, at) => system.#startTracker(region, at)));
+      const gateways = await allStarted(
+        system.regions.map((region, at) => system.#startGateway(region, at, trackers)),
+      );
+      for (const [at, region] of system.regions.entries()) {
+        const [tracker, gateway] = [trackers[at], gateways[at]];
+        if (tracker !== undefined && gateway !== undefined)
+          system.#services.set(region, { tracker, gateway, moreGateways: [] });
+      }
+      await system.ready();
+      return system;
+    } catch (cause) {
+      await system.close();
+      throw cause;
+    }
+  }
+
+  gateway(region: string): ServiceProcess {
+    return this.#of(region).gateway;
+  }
+
+  tracker(region: string): ServiceProcess {
+    return this.#of(region).tracker;
+  }
+
+  /** All of the region, the first one first. */
+  gateways(region: string): readonly ServiceProcess[] {
+    const { gateway, moreGateways } = this.#of(region);
+    return [gateway, ...moreGateways];
+  }
+
+  /** Another gateway for the region, under a name of its own. Resolves when it is ready. */
+  async addGateway(region: string): Promise<ServiceProcess> {
+    const { moreGateways } = this.#of(region);
+    const name = `${region}-${String(moreGateways.length + 2)}`;
+    const trackers = this.regions.map((each) => this.#of(each).tracker);
+    const port = await this.cluster.reservePort();
+    const gateway = await this.#startGateway(region, this.regions.indexOf(region), trackers, { name, port });
+    moreGateways.push(gateway);
+    await this.ready();
+    return gateway;
+  }
+
+  /** The region's edge, where one was started. */
+  edge(region: string): RegionEdge | undefined {
+    return this.#of(region).edge?.now;
+  }
+
+  /** Starts an Envoy in front of the region, which knows all services that there are now. It is stopped with the system. */
+  async startEdge(region: string, changes: EdgeChanges = {}): Promise<RegionEdge> {
+    const at = this.regions.indexOf(region);
+    const services = this.#of(region);
+    const order = [region, ...this.regions.filter((each) => each !== region)];
+    const regions = await Promise.all(
+      order.map(async (name) => {
+        const { gateway, tracker, moreGateways } = this.#of(name);
+        const node = async (service: ServiceProcess): Promise<ReturnType<typeof edgeNode>> =>
+          edgeNode(service.name.replace(/^(gateway|tracker)-/, ""), await this.#reach(region, name, service));
+        return {
+          name,
+          gateways: await Promise.all([gateway, ...moreGateways].map(node)),
+          trackers: [await node(tracker)],
+        };
+      }),
+    );
+    const port = services.edge?.now.port ?? (await this.#port(at, 3));
+    await services.edge?.now.stop();
+    const now = await RegionEdge.start(
+      {
+        folder: join(this.cluster.dir, "services", `edge-${region}`),
+        // As short as may be: the name of a socket has little room.
+        adminSocket: join(this.cluster.dir, `edge-${region}.sock`),
+        ...{ port, regions },
+      },
+      changes,
+    );
+    services.edge = { now, changes };
+    return now;
+  }
+
+  #of(region: string): Region {
+    const found = this.#services.get(region);
+    if (found === undefined) throw new Error(`there is no region ${region}`);
+    return found;
+  }
+
+  /** The file of nodes and levels that the region's services read; what is written there later, they take up as well. */
+  topologyFile(region: string): string {
+    return join(this.cluster.dir, "services", `topology-${region}.json`);
+  }
+
+  /** Gives the running services of a region other levels. One that is started again has those of the system's options. */
+  async changeLevels(region: string, levels: Topology["levels"]): Promise<void> {
+    const file = this.topologyFile(region);
+    for (const path of [file, `${file}.tracker`].filter(existsSync)) {
+      const topology = JSON.parse(await readFile(path, "utf8")) as Topology;
+      await writeFile(path, JSON.stringify({ ...topology, levels }, null, 2));
+    }
+  }
+
+  /** A new API key, for a system whose services are started with `GATEWAY_AUTH` and `TRACKER_AUTH`. */
+  async createKey(options: KeyOptions): Promise<string> {
+    if (options.role === undefined) await this.#administer([ownRoleStatement(options)]);
+    // A reader's role is there now, and only a superuser can take from PUBLIC what it must not have.
+    if (!options.scopes.includes("write")) await this.#administer(protectStatements(SERVICE_ROLE));
+    return createKey(this.topologyFile(this.regions[0] ?? ""), options);
+  }
+
+  revokeKey(key: string): Promise<void> {
+    return revokeKey(this.topologyFile(this.regions[0] ?? ""), key);
+  }
+
+  /** The addresses of all regions as seen from a place, own region first; links to others are delayed and can be cut. */
+  async endpoints(from: string): Promise<Endpoint[]> {
+    const order = [from, ...this.regions.filter((region) => region !== from)].filter((region) =>
+      this.#services.has(region),
+    );
+    return Promise.all(
+      order.map(async (region) => {
+        const { gateway, tracker } = this.#of(region);
+        return {
+          region,
+          gateway: await this.#reach(from, region, gateway),
+          tracker: await this.#reach(from, region, tracker),
+        };
+      }),
+    );
+  }
+
+  async #reach(from: string, to: string, service: Pick<ServiceProcess, "url" | "port">): Promise<string> {
+    if (from === to) return service.url;
+    const key = `${from}>${to}:${String(service.port)}`;
+    let relay = this.#relays.get(key);
+    if (relay === undefined) {
+      relay = this.cluster
+        .relay({ from, to, port: service.port })
+        .then(({ port }) => `${new URL(service.url).protocol}//127.0.0.1:${String(port)}`);
+      this.#relays.set(key, relay);
+    }
+    return relay;
+  }
+
+  /** Waits until every running gateway says that it can commit. */
+  async ready(): Promise<void> {
+    const deadline = performance.now() + READY_TIMEOUT_MS;
+    for (const { gateway, tracker, moreGateways } of this.#services.values()) {
+      for (const service of [tracker, gateway, ...moreGateways]) {
+        while (service.running && !(await isReady(service.url))) {
+          if (performance.now() > deadline)
+            throw await service.failure(`is not ready within ${String(READY_TIMEOUT_MS)} ms`);
+          await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+        }
+      }
+    }
+  }
+
+  /** The loss of a region: its nodes, its gateways, its tracker and its edge, all at once. */
+  async killRegion(region: string): Promise<void> {
+    const { tracker, edge } = this.#of(region);
+    const nodes = this.cluster.nodes.filter((node) => node.region === region);
+    await Promise.all([
+      ...this.gateways(region).map((gateway) => gateway.kill()),
+      ...[tracker.kill(), edge?.now.stop()],
+      ...nodes.map((node) => this.cluster.kill(node.id)),
+    ]);
+  }
+
+  /**
+   * Brings a lost region back: its nodes as fresh copies of the primary, its services with what they have on disk.
+   * Heal the links first. Resolves when its nodes stream and its services have been started.
+   */
+  async reviveRegion(region: string): Promise<void> {
+    const nodes = this.cluster.nodes.filter((node) => node.region === region).map((node) => node.id);
+    await Promise.all([
+      Promise.all(nodes.map((id) => this.cluster.rejoin(id))).then(() =>
+        this.cluster.waitForStreaming(nodes),
+      ),
+      // The tracker first: the gateway announces to it.
+      this.restartService(region, "tracker").then(() => this.restartService(region, "gateway")),
+    ]);
+    const { edge, moreGateways } = this.#of(region);
+    // What was added does not come back, and the edge must not look for it.
+    moreGateways.splice(0, Infinity, ...moreGateways.filter((gateway) => gateway.running));
+    if (edge !== undefined) await this.startEdge(region, edge.changes);
+  }
+
+  /** Starts the gateway or tracker of a region again, at the same address and with what it has on disk. */
+  async restartService(region: string, which: "gateway" | "tracker"): Promise<void> {
+    const services = this.#of(region);
+    const at = this.regions.indexOf(region);
+    await services[which].stop();
+    if (which === "tracker") services.tracker = await this.#startTracker(region, at, services.tracker.port);
+    else
+      services.gateway = await this.#startGateway(
+        region,
+        at,
+        this.regions.map((name) => this.#of(name).tracker),
+        { port: services.gateway.port },
+      );
+  }
+
+  async close(): Promise<void> {
+    const regions = [...this.#services.values()];
+    await Promise.all(regions.map(async ({ edge }) => edge?.now.stop()));
+    const running = this.#processes.filter((service) => service.running);
+    await Promise.all(running.map((service) => service.stop()));
+    await this.cluster.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** As the superuser, on the first primary. One after the other: two that change the rights of a function at once fail. */
+  #administer(statements: readonly string[]): Promise<void> {
+    const [primary] = this.cluster.nodes;
+    const turn = this.#administered.then(async () => {
+      for (const statement of statements) await this.cluster.query(primary?.id ?? "", statement);
+    });
+    this.#administered = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #topologyFile(region: string, isTracker = false): Promise<string> {
+    const { hasTrackerLinks, hasGatewayLinks, hasTrackerRoles } = this.#options;
+    const hasOwnLink = (isTracker ? hasTrackerLinks : hasGatewayLinks) === true;
+    const location = isTracker ? trackerLocation(region) : gatewayLocation(region);
+    const reach = (url: string): Promise<string> =>
+      hasOwnLink ? this.#overLink(location, region, url) : Promise.resolve(url);
+    const hasOwnRole = isTracker && hasTrackerRoles === true;
+    const user = hasOwnRole ? trackerRole(region) : SERVICE_ROLE;
+    const nodes = await Promise.all(
+      this.cluster.nodes.map(async (node) => ({
+        id: node.id,
+        region: node.region,
+        zone: node.zone,
+        url: await reach(await this.cluster.connectionString(node.id, { from: region, user })),
+        appUrl: await reach(await this.cluster.connectionString(node.id, { from: region, user: APP_ROLE })),
+        ...(this.#options.asksReplicas === true && { replication: { ask: true as const } }),
+      })),
+    );
+    const topology: Topology = { nodes, levels: this.#options.levels ?? DEFAULT_LEVELS };
+    const isOwn = isTracker && (hasOwnLink || hasOwnRole);
+    const file = isOwn ? `${this.topologyFile(region)}.tracker` : this.topologyFile(region);
+    await writeFile(file, JSON.stringify(topology, null, 2));
+    return file;
+  }
+
+  async #overLink(from: string, region: string, url: string): Promise<string> {
+    const reached = new URL(url);
+    const relay = await this.#reach(from, region, { url, port: Number(reached.port) });
+    reached.port = new URL(relay).port;
+    return reached.href;
+  }
+
+  /** One that the service keeps while it is down: others may still call it there, and it may start again. */
+  async #port(at: number, offset: number): Promise<number> {
+    const { portBase } = this.#options;
+    return portBase === undefined ? this.cluster.reservePort() : portBase + 10 * at + offset;
+  }
+
+  async #start(options: Omit<ServiceOptions, "logFile" | "startTimeoutMs">): Promise<ServiceProcess> {
+    const clock = await this.cluster.clocks?.environment(options.name);
+    const started = await ServiceProcess.start({
+      ...options,
+      env: { ...options.env, ...clock },
+      logFile: join(this.cluster.dir, "services", `${options.name}.log`),
+      startTimeoutMs: START_TIMEOUT_MS,
+    });
+    this.#processes.push(started);
+    return started;
+  }
+
+  async #startTracker(region: string, at: number, port?: number): Promise<ServiceProcess> {
+    return this.#start({
+      name: `tracker-${region}`,
+      main: mainOf("durability-tracker"),
+      env: {
+        TRACKER_NAME: region,
+        TRACKER_REGION: region,
+        TRACKER_PORT: String(port ?? (await this.#port(at, 1))),
+        TRACKER_LEDGER: join(this.cluster.dir, "services", `ledger-${region}.sqlite`),
+        HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region, true)}`,
+        ...this.#options.env,
+      },
+    });
+  }
+
+  async #startGateway(
+    region: string,
+    at: number,
+    trackers: readonly ServiceProcess[],
+    { name = region, port }: { readonly name?: string; readonly port?: number } = {},
+  ): Promise<ServiceProcess> {
+    const order = [at, ...this.regions.keys()].filter(
+      (index, position, all) => all.indexOf(index) === position,
+    );
+    const urls = await Promise.all(
+      order.map(async (index) => {
+        const [tracker, to] = [trackers[index], this.regions[index]];
+        return tracker === undefined || to === undefined ? "" : this.#reach(region, to, tracker);
+      }),
+    );
+    return this.#start({
+      name: `gateway-${name}`,
+      main: mainOf("txn-gateway"),
+      env: {
+        GATEWAY_NAME: name,
+        GATEWAY_REGION: region,
+        GATEWAY_PORT: String(port ?? (await this.#port(at, 0))),
+        GATEWAY_TRACKERS: urls.filter((url) => url !== "").join(","),
+        HIGHWATER_TOPOLOGY: `@${await this.#topologyFile(region)}`,
+        ...this.#options.env,
+      },
+    });
+  }
+}
+
+/** Waits for all, so that those that have started can be stopped. Errors: one with the messages of all failures. */
+async function allStarted(starting: readonly Promise<ServiceProcess>[]): Promise<ServiceProcess[]> {
+  const ended = await Promise.allSettled(starting);
+  const faults = ended.flatMap((each) => (each.status === "rejected" ? [each.reason as Error] : []));
+  if (faults.length > 0) throw new Error(faults.map(({ message }) => message).join("\n"));
+  return Promise.all(starting);
+}
+
+async function isReady(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(ASK_LIMIT_MS) });
+    await response.arrayBuffer();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { eventually } from "../src/process/index.ts";
+
+test("what the condition gives at last is the answer, whatever it gave or threw before", async () => {
+  const answers = [
+    () => undefined,
+    () => false as const,
+    () => assert.fail("not yet"),
+    async () => false as const,
+  ];
+  const found = await eventually("an answer", () => (answers.shift() ?? (async () => 0))());
+  assert.equal(found, 0);
+  assert.equal(answers.length, 0);
+});
+
+test("in vain, it says what it waited for, as it is then, and what was thrown last", async ({ mock }) => {
+  let asked = 0;
+  // The time is over once it has been asked three times, however long that takes.
+  mock.method(performance, "now", () => (asked < 3 ? 0 : 201));
+  const last = new Error("the last");
+  const condition = (): boolean => {
+    asked += 1;
+    if (asked === 1) throw new Error("the first");
+    if (asked === 2) throw last;
+    return false;
+  };
+  await assert.rejects(
+    eventually(() => `asked ${String(asked)} times`, condition, 200),
+    (error: Error) => {
+      assert.equal(error.message, `not within 200 ms: asked ${String(asked)} times`);
+      assert.equal(error.cause, last);
+      return true;
+    },
+  );
+  assert.equal(asked, 3);
+});
+
+test("the condition is asked once even if there is no time", async () => {
+  assert.equal(await eventually("it is so", () => true, 0), true);
+});

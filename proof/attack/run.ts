@@ -1,0 +1,59 @@
+// Runs every recipe, one after the other, and asks after each whether the other tenant can still work.
+import { eventually } from "@highwater/lab-tools/process";
+import { type Recipe } from "./recipe.ts";
+import { RECIPES } from "./recipes/index.ts";
+import { type Target } from "./target.ts";
+
+const AFTERWARDS_MS = 60_000;
+
+export interface Outcome {
+  readonly item: string;
+  readonly title: string;
+  /** What the attack achieved; null when it was refused or harmless. */
+  readonly hit: string | null;
+}
+
+/** `only`: items; all when empty. Errors: an item that no recipe has. */
+export function chosen(only: readonly string[]): readonly Recipe[] {
+  const unknown = only.filter((item) => !RECIPES.some((recipe) => recipe.item === item));
+  if (unknown.length > 0)
+    throw new Error(
+      `there is no recipe for item ${unknown.join(", ")}: ONLY takes some of ${[...new Set(RECIPES.map(({ item }) => item))].join(",")}`,
+    );
+  return only.length === 0 ? RECIPES : RECIPES.filter(({ item }) => only.includes(item));
+}
+
+export async function attack(
+  target: Target,
+  recipes: readonly Recipe[],
+  report: (outcome: Outcome) => void,
+): Promise<readonly Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const recipe of recipes) {
+    const outcome = { item: recipe.item, title: recipe.title, hit: await hitOf(target, recipe) };
+    outcomes.push(outcome);
+    report(outcome);
+  }
+  return outcomes;
+}
+
+/** An attack that breaks off has shown nothing, so it counts as a hit until somebody has looked. */
+async function hitOf(target: Target, recipe: Recipe): Promise<string | null> {
+  try {
+    return (await recipe.run(target)) ?? (await afterwards(target));
+  } catch (cause) {
+    return `the attack broke off: ${cause instanceof Error ? cause.message : String(cause)}`;
+  }
+}
+
+/** Whatever was tried: another tenant's safe transaction commits, at once or after the failover that was part of it. */
+async function afterwards({ other }: Target): Promise<string | null> {
+  const commits = (): Promise<unknown> =>
+    other.mustCommit("SELECT 1", "INSERT INTO crane.orders VALUES (gen_random_uuid()::text, 'afterwards')");
+  try {
+    await eventually("another tenant's transaction commits", commits, AFTERWARDS_MS);
+    return null;
+  } catch (cause) {
+    return `another tenant cannot work afterwards: ${String((cause as Error).cause)}`;
+  }
+}

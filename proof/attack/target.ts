@@ -1,0 +1,147 @@
+// What is attacked: three regions as `make up` starts them, with API keys, login roles that have passwords, and two tenants.
+// The operator's own connection looks at what an attack did; it never takes part in one.
+import { execFile } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { Client } from "pg";
+import { System } from "@highwater/lab-system";
+import { Caller } from "./caller.ts";
+
+interface Login {
+  readonly role: string;
+  readonly password: string;
+}
+
+/** Tenant acme has a key that reads and a key that writes; tenant crane has one that writes. */
+const READER: Login = { role: "acme_read", password: "acme reads" };
+const WRITER: Login = { role: "acme_write", password: "acme writes" };
+const OTHER: Login = { role: "crane_write", password: "crane writes" };
+const LOGINS = [READER, WRITER, OTHER];
+
+export class Target implements AsyncDisposable {
+  readonly system: System;
+  readonly primary: string;
+  /** Acme's read key. */
+  readonly reader: Caller;
+  /** Acme's write key. */
+  readonly writer: Caller;
+  /** Crane's write key: the victim. */
+  readonly other: Caller;
+
+  private constructor(system: System, keys: { reader: string; writer: string; other: string }) {
+    this.system = system;
+    this.primary = system.cluster.nodes[0]?.id ?? "";
+    const gateways = system.regions.map((region) => system.gateway(region).url);
+    const trackers = system.regions.map((region) => system.tracker(region).url);
+    const caller = (key: string): Caller => new Caller({ key, gateways, trackers });
+    this.reader = caller(keys.reader);
+    this.writer = caller(keys.writer);
+    this.other = caller(keys.other);
+  }
+
+  static async start(): Promise<Target> {
+    const passwords = Object.fromEntries(LOGINS.map(({ role, password }) => [role, password]));
+    const system = await System.start({
+      env: {
+        GATEWAY_AUTH: "keys",
+        // No attack, and no victim, is ended because the machine is slow.
+        GATEWAY_IDLE_TIMEOUT_MS: "120000",
+        GATEWAY_TOTAL_TIMEOUT_MS: "120000",
+        TRACKER_AUTH: "keys",
+        HIGHWATER_INTERNAL_SECRET: "a secret of the attacked cluster",
+        GATEWAY_ROLE_PASSWORDS: JSON.stringify(passwords),
+      },
+    });
+    try {
+      await createRoles(system);
+      await demandPasswords(system);
+      const [reader = "", writer = "", other = ""] = await Promise.all([
+        system.createKey({ name: "reader", owner: "acme", role: READER.role, scopes: ["read"] }),
+        system.createKey({ name: "writer", owner: "acme", role: WRITER.role, scopes: ["read", "write"] }),
+        system.createKey({ name: "other", owner: "crane", role: OTHER.role, scopes: ["read", "write"] }),
+      ]);
+      const target = new Target(system, { reader, writer, other });
+      await target.other.mustCommit("CREATE TABLE crane.orders (id text PRIMARY KEY, item text)");
+      await target.writer.mustCommit("CREATE TABLE acme.orders (id text PRIMARY KEY, item text)");
+      await target.writer.mustCommit("GRANT SELECT ON acme.orders TO acme_read");
+      return target;
+    } catch (cause) {
+      await system.close();
+      throw cause;
+    }
+  }
+
+  /** What the database holds, read as its superuser. */
+  look(sql: string, node = this.primary): Promise<Record<string, unknown>[]> {
+    return this.system.cluster.query(node, sql);
+  }
+
+  async count(sql: string): Promise<number> {
+    const [row] = await this.look(`SELECT count(*)::int AS n FROM (${sql}) counted`);
+    return Number(row?.["n"]);
+  }
+
+  /** A plain SQL session of one of acme's roles, past all services: what a stranger has with psql. */
+  async psql(role: "reader" | "writer", node = this.primary): Promise<Client> {
+    const { role: user, password } = role === "reader" ? READER : WRITER;
+    const url = new URL(await this.system.cluster.connectionString(node, { user }));
+    url.password = encodeURIComponent(password);
+    const client = new Client({ connectionString: url.href });
+    client.on("error", () => undefined);
+    await client.connect();
+    return client;
+  }
+
+  /** An operator's command `keys`. Rejects when it fails. */
+  async keysCommand(...args: string[]): Promise<string> {
+    const command = join(import.meta.dirname, "../../services/txn-gateway/src/cli/keys/main.ts");
+    const topology = this.system.topologyFile(this.system.regions[0] ?? "");
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ["--disable-warning=ExperimentalWarning", command, ...args],
+      { env: { ...process.env, HIGHWATER_TOPOLOGY: `@${topology}` } },
+    );
+    return stdout;
+  }
+
+  /** The sum of a metric over all trackers. */
+  async trackerMetric(name: string): Promise<number> {
+    let sum = 0;
+    for (const region of this.system.regions) {
+      const text = await (await fetch(`${this.system.tracker(region).url}/metrics`)).text();
+      for (const line of text.split("\n"))
+        if (new RegExp(`^${name}(?:\\{[^}]*\\})? `).test(line)) sum += Number(line.split(" ").at(-1));
+    }
+    return sum;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.system.close();
+  }
+}
+
+async function createRoles({ cluster }: System): Promise<void> {
+  const [primary] = cluster.nodes;
+  const password = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+  const statements = [
+    `CREATE ROLE ${READER.role} LOGIN IN ROLE highwater_read PASSWORD ${password(READER.password)}`,
+    ...[WRITER, OTHER].map(
+      (login) => `CREATE ROLE ${login.role} LOGIN IN ROLE highwater_app PASSWORD ${password(login.password)}`,
+    ),
+    `CREATE SCHEMA acme AUTHORIZATION ${WRITER.role}`,
+    `CREATE SCHEMA crane AUTHORIZATION ${OTHER.role}`,
+    `GRANT USAGE ON SCHEMA acme TO ${READER.role}`,
+  ];
+  for (const sql of statements) await cluster.query(primary?.id ?? "", sql);
+}
+
+/** The cluster's own rules trust every connection from this machine. Those of the tenants' roles have to prove themselves. */
+async function demandPasswords({ cluster }: System): Promise<void> {
+  const roles = LOGINS.map(({ role }) => role).join(",");
+  for (const { id, dataDir } of cluster.nodes) {
+    const file = join(dataDir, "pg_hba.conf");
+    await writeFile(file, `host all ${roles} 127.0.0.1/32 scram-sha-256\n${await readFile(file, "utf8")}`);
+    await cluster.query(id, "SELECT pg_reload_conf()");
+  }
+}

@@ -1,0 +1,117 @@
+// Deliberate bugs in the product's own services. Under the faults that each one names, the checker has to find every one of
+// them. A patch replaces a text that occurs exactly once, so that this list cannot rot.
+import { type SourcePatch } from "@highwater/lab-tools/process";
+
+export interface Mutant {
+  readonly name: string;
+  readonly patch: SourcePatch;
+  /** Kinds of faults that bring it out. */
+  readonly faults: readonly string[];
+}
+
+const store = (file: string): string => `packages/store/src/${file}.ts`;
+const gateway = (file: string): string => `services/txn-gateway/src/${file}.ts`;
+const tracker = (file: string): string => `services/durability-tracker/src/${file}.ts`;
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: "a safe transaction is answered at its commit",
+    patch: {
+      file: gateway("outcomes"),
+      find: "const fate = await durability.await(promised, how.maxWaitMs, how.signal);",
+      replace:
+        'const fate = (await Promise.resolve("durable")) as Awaited<ReturnType<typeof durability.await>>;',
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "a position is below the commit record",
+    patch: {
+      file: store("postgres/execute"),
+      find: "const offset = endOfLog(parseLsn(lsn), session.segmentBytes);",
+      replace: "const offset = (endOfLog(parseLsn(lsn), session.segmentBytes) - 40_000n) as Offset;",
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "everything is carried over into the next epoch",
+    patch: {
+      file: tracker("core/verdict"),
+      find: "const proven = [fork, own].some((limit) => limit !== undefined && place.offset <= limit);",
+      replace: "const proven = [fork, own].length > 0;",
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "a crash keeps the whole log",
+    patch: {
+      file: store("fork"),
+      find: "return { cause, fork: witnessed, limit: minOffset(end, facts.recoveredAt ?? end) };",
+      replace: "return { cause, fork: end, limit: end };",
+    },
+    faults: ["lose_unflushed", "kill_primary"],
+  },
+  {
+    name: "a witness says more than it has seen",
+    patch: {
+      file: store("postgres/sql"),
+      find: "SELECT $1, s.id, pg_current_wal_insert_lsn() FROM highwater.current_epoch s",
+      replace: "SELECT $1, s.id, pg_current_wal_insert_lsn() + 400000 FROM highwater.current_epoch s",
+    },
+    faults: ["lose_unflushed", "lose_primary"],
+  },
+  {
+    name: "a receipt is of one attempt instead of an id",
+    patch: {
+      file: store("postgres/plan"),
+      find: "const values = [spec.id, spec.tag, spec.epoch, String(spec.digest)];",
+      replace: "const values = [spec.id, crypto.randomUUID(), spec.epoch, String(spec.digest)];",
+    },
+    faults: ["kill_gateway", "kill_primary"],
+  },
+  {
+    name: "a broken promise is not noticed",
+    patch: {
+      file: tracker("core/verdict"),
+      find: "      bits |= entry.reached & levelBit(state, name);\n  return bits;",
+      replace: "      bits |= entry.reached & levelBit(state, name);\n  return bits & 0;",
+    },
+    faults: ["older_primary", "promote_laggard"],
+  },
+  {
+    name: "a promoted replica is taken to have all of the old log",
+    patch: {
+      file: store("fork"),
+      find: 'return { cause: "promotion", fork: maxOffset(witnessed, watched), limit: switchedAt ?? end };',
+      replace: 'return { cause: "promotion", fork: (end + 100_000_000n) as Offset, limit: null };',
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "a connection that dies during COMMIT is a failure",
+    patch: {
+      file: store("postgres/failures"),
+      find: 'const code = readOnly ? "primary_unavailable" : "commit_unconfirmed";',
+      replace: 'const code = readOnly ? "primary_unavailable" : "serialization_failure";',
+    },
+    faults: ["reset_link", "crash_backend"],
+  },
+  {
+    name: "a webhook that was refused is not sent again",
+    patch: {
+      file: tracker("webhooks/worker"),
+      find: 'const isDelivered = attempt.outcome === "delivered";',
+      replace: 'const isDelivered = attempt.outcome !== "refused";',
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+  {
+    name: "a webhook names the losses of everybody",
+    patch: {
+      file: tracker("webhooks/message"),
+      find: "if (event.owner !== null && event.owner !== interest.owner) return false;",
+      replace: "if (event.owner !== null && event.owner === 0n) return false;",
+    },
+    faults: ["lose_primary", "lose_region"],
+  },
+];

@@ -1,0 +1,112 @@
+// The system that `make chaos` breaks: three regions with a database node, a gateway and a tracker each, on our own cluster.
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { findFaketime } from "@highwater/lab-cluster";
+import { System } from "@highwater/lab-system";
+import { type Owner, USUAL_RETENTION_MS } from "../parts.ts";
+import { type Rig } from "../system.ts";
+import { type LevelRule } from "./kept.ts";
+import { ThreeRegionNemesis } from "./nemesis.ts";
+
+const RULES: Readonly<Record<string, LevelRule>> = {
+  disk: { primary: true },
+  region: { replicas: 1, outside: "region" },
+  global: { regions: "all" },
+};
+
+/** Shorter than in production, so that a run of minutes sees what they bound. */
+const ENVIRONMENT = {
+  TRACKER_PUBLISH_PATIENCE_MS: "1000",
+  TRACKER_INTENT_PATIENCE_MS: "20000",
+};
+
+const SHORT_RETENTION_MS = 40_000;
+
+/** Receipts, ids and events expire within the run, several times over. */
+const FORGETS = {
+  HIGHWATER_RETENTION_MS: String(SHORT_RETENTION_MS),
+  TRACKER_MAINTAIN_MS: "2000",
+  TRACKER_EVENTS_KEEP_MS: "45000",
+  TRACKER_KEEP_DURABLE_MS: "20000",
+};
+
+/** Long enough for a receiver that is never well for more than seconds. */
+const WEBHOOK_ATTEMPTS = 100;
+
+const KEYS = {
+  ...{ GATEWAY_AUTH: "keys", TRACKER_AUTH: "keys" },
+  HIGHWATER_INTERNAL_SECRET: randomBytes(32).toString("hex"),
+  TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
+  TRACKER_WEBHOOK_DELAYS_MS: Array(WEBHOOK_ATTEMPTS).fill("1000").join(","),
+  TRACKER_WEBHOOK_TIMEOUT_MS: "2000",
+  TRACKER_WEBHOOK_EXPIRE_S: "25",
+};
+
+const OWNERS = ["red", "blue"];
+
+const MUTATE = new URL("../mutants/mutate.ts", import.meta.url).href;
+
+interface ThreeRegions {
+  /** The deliberate bug that every service has. */
+  readonly mutant?: string;
+  readonly asksReplicas?: boolean;
+  /** Services authenticate their clients, who are two owners with endpoints for webhooks. */
+  readonly hasKeys?: boolean;
+  /** Services keep for seconds what they keep for a day or a week. */
+  readonly forgets?: boolean;
+  /** The wall clocks of services and nodes can be set. */
+  readonly hasClocks?: boolean;
+}
+
+export async function startThreeRegions(
+  only?: readonly string[],
+  { mutant, asksReplicas = false, hasKeys = false, forgets = false, hasClocks = false }: ThreeRegions = {},
+): Promise<Rig> {
+  const wallClocks = hasClocks ? findFaketime() : undefined;
+  const system = await System.start({
+    ...(wallClocks !== undefined && { cluster: { wallClocks } }),
+    levels: RULES,
+    env: {
+      ...ENVIRONMENT,
+      ...(hasKeys && KEYS),
+      ...(forgets && FORGETS),
+      ...(mutant !== undefined && { NODE_OPTIONS: `--import=${MUTATE}`, HIGHWATER_MUTANT: mutant }),
+    },
+    hasTrackerLinks: true,
+    asksReplicas,
+  });
+  const { cluster, regions } = system;
+  const owners = hasKeys ? await ownersOf(system) : undefined;
+  return {
+    system: {
+      target: {
+        regions,
+        trackers: Object.fromEntries(regions.map((region) => [region, system.tracker(region).url])),
+        endpoints: (from) => system.endpoints(from),
+        retentionMs: forgets ? SHORT_RETENTION_MS : USUAL_RETENTION_MS,
+        query: (node, sql) => cluster.query(node, sql),
+        ...(owners !== undefined && { owners }),
+      },
+      levels: Object.keys(RULES),
+      evidence: [join(cluster.dir, "services"), join(cluster.dir, "logs")],
+      close: () => system.close(),
+    },
+    nemesis: (options) =>
+      new ThreeRegionNemesis({
+        ...options,
+        apiKey: owners?.[0]?.apiKey,
+        system,
+        rules: RULES,
+        ...(only !== undefined && { only }),
+      }),
+  };
+}
+
+async function ownersOf(system: System): Promise<Owner[]> {
+  const owners: Owner[] = [];
+  for (const name of OWNERS) {
+    const scopes = ["read", "write", "admin"];
+    owners.push({ name, apiKey: await system.createKey({ name, owner: name, scopes }) });
+  }
+  return owners;
+}

@@ -1,0 +1,304 @@
+// What the nemesis knows of the system, and what it does there as its operator: elections, promotions, commands, repairs.
+// What a promotion kept follows from what was read here, never from what the scenario meant to do.
+import { rm } from "node:fs/promises";
+import { type Cluster, type NodeInfo } from "@highwater/lab-cluster";
+import { eventually } from "@highwater/lab-tools/process";
+import { type Reign, reigns, type System } from "@highwater/lab-system";
+import { nowMs, reasonOf } from "../clock.ts";
+import { type FaultLog } from "../parts.ts";
+import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
+
+const STREAMS_END_LIMIT_MS = 30_000;
+/**
+ * The old primary's streams end by themselves after `wal_receiver_timeout`; but one that is just being opened over a link
+ * that is cut waits for ever. Whoever promotes ends it.
+ */
+const DETACH_AFTER_MS = 7_000;
+const START_ATTEMPTS = 3;
+const STREAMING_LIMIT_MS = 30_000;
+const FOLLOWED_LIMIT_MS = 60_000;
+/** An operator who is not obeyed looks again at what there is to overrule. */
+const COMMAND_PATIENCE_MS = 5_000;
+
+const RECEIVED = `SELECT pg_is_in_recovery() AS replica,
+  (greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0')::text AS position,
+  EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') AS fed`;
+
+export interface PromotionOptions {
+  /** The record's kind, as `promotion`. */
+  readonly kind: string;
+  /** It is known to have everything that the old primary ever had. */
+  readonly isComplete?: boolean;
+  /** Without an operator's command the services find out by ancestry. */
+  readonly command?: boolean;
+}
+
+export class World {
+  readonly system: System;
+  readonly cluster: Cluster;
+  readonly rules: Readonly<Record<string, LevelRule>>;
+  readonly say: (line: string) => void;
+  /** The node whose history counts. */
+  primary: string;
+  /** Nodes that may lack what they once had, or have another history: they are not heard, and get a fresh copy. */
+  readonly suspects = new Set<string>();
+  readonly #log: FaultLog;
+  readonly #apiKey: string | undefined;
+
+  constructor(options: {
+    readonly system: System;
+    readonly rules: Readonly<Record<string, LevelRule>>;
+    readonly primary: string;
+    readonly log: FaultLog;
+    readonly say: (line: string) => void;
+    /** With which trackers answer. */
+    readonly apiKey: string | undefined;
+  }) {
+    this.system = options.system;
+    this.cluster = options.system.cluster;
+    this.rules = options.rules;
+    this.primary = options.primary;
+    this.say = options.say;
+    this.#log = options.log;
+    this.#apiKey = options.apiKey;
+  }
+
+  node(id: string): NodeInfo {
+    const found = this.cluster.nodes.find((node) => node.id === id);
+    if (found === undefined) throw new Error(`there is no node ${id}`);
+    return found;
+  }
+
+  get replicas(): string[] {
+    return this.cluster.nodes.map(({ id }) => id).filter((id) => id !== this.primary);
+  }
+
+  regionOf(id: string): string {
+    return this.node(id).region;
+  }
+
+  clockWas(clock: Parameters<FaultLog["clock"]>[0]): void {
+    this.#log.clock(clock);
+  }
+
+  /** The node's own history goes on: whatever was on its disk is there. */
+  wentOnInPlace(kind: string): void {
+    this.#log.failure({ atMs: nowMs(), kind, node: this.primary, kept: Object.keys(this.rules) });
+  }
+
+  /** Of two histories that went on side by side the primary's is chosen. The other one reached nobody but its own node. */
+  settled(loser: string): void {
+    const { id, region, zone } = this.node(loser);
+    const kept = keptLevels(this.rules, {
+      primary: { node: id, region, zone },
+      others: this.cluster.nodes.flatMap((node) =>
+        node.id === id ? [] : [{ node: node.id, region: node.region, zone: node.zone, position: 0n }],
+      ),
+      promoted: this.primary,
+      isComplete: false,
+    });
+    this.#log.failure({ atMs: nowMs(), kind: "settled", node: this.primary, kept });
+  }
+
+  /** As brokeEverything(), on every node alike: the replicas follow. */
+  brokeInPlace(kind: string): void {
+    this.#log.failure({ atMs: nowMs(), kind, node: this.primary, kept: [] });
+  }
+
+  /** History changed in a way that no level covers. */
+  brokeEverything(kind: string, node: string): void {
+    this.#log.failure({ atMs: nowMs(), kind, node, kept: [] });
+    this.primary = node;
+    this.suspects.delete(node);
+    for (const other of this.replicas) this.suspects.add(other);
+  }
+
+  /**
+   * How far every replica is, once none is fed any more: what still flows from a dead primary's socket could otherwise be
+   * counted after the election. The primary must be down or cut off.
+   */
+  async hear(candidates = this.replicas): Promise<Candidate[]> {
+    const heard = new Map<string, bigint>();
+    const detachAtMs = nowMs() + DETACH_AFTER_MS;
+    await eventually(
+      "no replica is fed by the old primary",
+      async () => {
+        heard.clear();
+        const status = await this.cluster.status();
+        const up = candidates.filter((id) =>
+          status.some((node) => node.id === id && node.state === "replica"),
+        );
+        const rows = await Promise.all(up.map(async (id) => ({ id, row: await this.#received(id) })));
+        for (const { id, row } of rows)
+          if (row.replica && !this.suspects.has(id)) heard.set(id, row.position);
+        const fed = rows.filter(({ row }) => row.fed);
+        if (nowMs() > detachAtMs) for (const { id } of fed) await this.#detach(id);
+        return fed.length === 0;
+      },
+      STREAMS_END_LIMIT_MS,
+    );
+    return this.replicas.map((id) => {
+      const { region, zone } = this.node(id);
+      return { node: id, region, zone, position: heard.get(id) ?? null };
+    });
+  }
+
+  async #detach(id: string): Promise<void> {
+    this.say(`ends the stream of ${id}`);
+    await this.cluster.query(id, "ALTER SYSTEM SET primary_conninfo TO ''");
+    await this.cluster.query(id, "SELECT pg_reload_conf()");
+  }
+
+  async #received(id: string): Promise<{ replica: boolean; position: bigint; fed: boolean }> {
+    const [row] = await this.cluster.query(id, RECEIVED);
+    const { replica, position, fed } = row as { replica: boolean; position: string | null; fed: boolean };
+    return { replica, position: BigInt(position ?? 0), fed };
+  }
+
+  /** Promotes the node and writes down what that kept. All who were not heard, or are ahead of it, cannot follow. */
+  async promote(node: string, heard: readonly Candidate[], options: PromotionOptions): Promise<string[]> {
+    const old = this.node(this.primary);
+    const kept = keptLevels(this.rules, {
+      primary: { node: old.id, region: old.region, zone: old.zone },
+      others: heard,
+      promoted: node,
+      isComplete: options.isComplete ?? false,
+    });
+    const position = heard.find((candidate) => candidate.node === node)?.position ?? 0n;
+    this.say(`promotes ${node}, which keeps ${kept.join(", ") || "nothing"}`);
+    this.#log.failure({ atMs: nowMs(), kind: options.kind, node, kept });
+    this.primary = node;
+    this.suspects.add(old.id);
+    for (const candidate of heard)
+      if (candidate.node !== node && (candidate.position === null || candidate.position > position))
+        this.suspects.add(candidate.node);
+    await this.cluster.promote(node, { reason: options.kind, command: options.command ?? true });
+    return kept;
+  }
+
+  /**
+   * Waits until a tracker of these regions follows the primary. An operator who is not obeyed gives the command again, and
+   * names every epoch that the trackers remember.
+   */
+  async followed(regions = this.system.regions): Promise<void> {
+    await this.#followed(regions, (answers) => answers.some(({ node }) => node === this.primary));
+  }
+
+  /** The same of all trackers. One that was alone with a zombie may remember an epoch that nobody else has heard of. */
+  async followedByAll(): Promise<void> {
+    await this.#followed(this.system.regions, (answers) =>
+      answers.every(({ node }) => node === this.primary),
+    );
+  }
+
+  async #followed(
+    regions: readonly string[],
+    isEnough: (answers: readonly Reign[]) => boolean,
+  ): Promise<void> {
+    let commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
+    await eventually(
+      `${this.primary} is followed`,
+      async () => {
+        const answers = await this.#reigns(regions);
+        if (isEnough(answers)) return true;
+        // A tracker that is not there, or has just been started, is no reason to repeat oneself.
+        if (!answers.some((each) => each.answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
+        if (nowMs() > commandAtMs) {
+          commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
+          await this.authorize("nobody follows it");
+        }
+        return false;
+      },
+      FOLLOWED_LIMIT_MS,
+    );
+  }
+
+  #reigns(regions: readonly string[]): Promise<Reign[]> {
+    return reigns(this.system, regions, this.#apiKey);
+  }
+
+  async authorize(reason: string): Promise<void> {
+    const answers = await this.#reigns(this.system.regions);
+    const overrules = [...new Set(answers.flatMap(({ epochs }) => epochs))];
+    this.say(`authorizes ${this.primary}: ${reason}`);
+    await this.cluster.authorize(this.primary, reason, { overrules });
+  }
+
+  /** Every node runs, and every replica has all that the primary has. Those that cannot follow get a fresh copy. */
+  async mend(): Promise<void> {
+    const status = await this.cluster.status();
+    if (status.find(({ id }) => id === this.primary)?.state === "stopped")
+      await this.cluster.start(this.primary);
+    await Promise.all(
+      this.replicas.map(async (id) => {
+        const found = status.find((node) => node.id === id);
+        if (found === undefined) return;
+        try {
+          if (found.state === "paused") await this.cluster.resume(id);
+          if (this.suspects.has(id) || found.state === "primary") return await this.copyAnew(id);
+          if (found.state === "stopped") await this.cluster.start(id);
+          if (found.upstream !== this.primary) await this.cluster.follow(id, this.primary);
+          await this.#caughtUp(id);
+        } catch (cause) {
+          this.say(`${id} cannot follow (${reasonOf(cause)}) and is copied anew`);
+          await this.copyAnew(id);
+        }
+      }),
+    );
+  }
+
+  async copyAnew(id: string): Promise<void> {
+    this.suspects.add(id);
+    await this.cluster.rejoin(id, { upstream: this.primary });
+    await this.#caughtUp(id);
+    this.suspects.delete(id);
+  }
+
+  /** The replica streams and has on disk what the primary had there a moment ago: all that it ever acknowledged. */
+  async #caughtUp(id: string): Promise<void> {
+    await this.cluster.waitForStreaming([id], { timeoutMs: STREAMING_LIMIT_MS });
+    const [row] = await this.cluster.query(
+      this.primary,
+      "SELECT (pg_current_wal_flush_lsn() - '0/0')::text AS position",
+    );
+    const target = BigInt(String(row?.["position"]));
+    await eventually(
+      `${id} has caught up`,
+      async () => {
+        return (await this.#received(id)).position >= target;
+      },
+      STREAMING_LIMIT_MS,
+    );
+  }
+
+  /** A service's start has a limit that a busy machine can miss. */
+  async revive(region: string, service: "gateway" | "tracker"): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.system.restartService(region, service);
+        return;
+      } catch (cause) {
+        if (attempt === START_ATTEMPTS) throw cause;
+        this.say(`${reasonOf(cause)}; it is started again`);
+      }
+    }
+  }
+
+  async discard(copy: string): Promise<void> {
+    await rm(copy, { recursive: true, force: true });
+  }
+
+  /** As #caughtUp, for a copy that has been put in a node's place. */
+  async isWhole(id: string): Promise<void> {
+    await this.#caughtUp(id);
+    this.suspects.delete(id);
+  }
+}
+
+/** Furthest first. Only those that were heard. */
+export function byPosition(heard: readonly Candidate[]): string[] {
+  return heard
+    .flatMap(({ node, position }) => (position === null ? [] : [{ node, position }]))
+    .sort((a, b) => (a.position < b.position ? 1 : a.position > b.position ? -1 : 0))
+    .map(({ node }) => node);
+}

@@ -1,0 +1,27 @@
+// Goal: where Patroni is set so that it promotes a laggard, the product says that a promise is broken, and never does so
+// silently. Method: one of the measured cases on a real Patroni; `make patroni-rows` plays them all.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { PatroniCluster } from "@highwater/lab-cluster";
+import { faultOf, playRow, ROW_SYSTEM, ROWS } from "./rows.ts";
+import { PatroniSystem } from "./system.ts";
+
+const missing = await PatroniCluster.missing();
+
+test(
+  "quorum mode drops the dead standby and promotes the laggard, and every promise that it broke is told as broken",
+  { skip: missing ?? false },
+  async () => {
+    const row = ROWS.find(({ settings, deed }) => settings === "quorum" && deed === "standby_first");
+    assert.ok(row !== undefined);
+    const { settings } = row;
+    const system = await PatroniSystem.start({ settings, ...ROW_SYSTEM });
+    try {
+      const outcome = await playRow(system, row);
+      assert.equal(faultOf(outcome), null, JSON.stringify(outcome));
+      assert.deepEqual(outcome.promised, { any: { broken: outcome.committed }, safe: {} });
+    } finally {
+      await system.close();
+    }
+  },
+);

@@ -1,0 +1,129 @@
+// One chaos run: a system, a workload, a nemesis; then peace, the last words, and the judgement. Owns the order of things, the
+// limits of time and what is kept; knows nothing of what is broken or how.
+import { cp, mkdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { TemporaryFolder } from "@highwater/lab-tools/process";
+import { nowMs, reasonOf, within } from "./clock.ts";
+import { FaultFile } from "./fault-log.ts";
+import { judge, type Judgement } from "./judge.ts";
+import { type Workload, type WorkloadOptions } from "./parts.ts";
+import { isClean } from "./report.ts";
+import { type Rig } from "./system.ts";
+
+const START_LIMIT_MS = 120_000;
+/** The faults that have begun when the time is over still have to end. */
+const FAULTS_GRACE_MS = 300_000;
+const HEAL_LIMIT_MS = 180_000;
+const STOP_LIMIT_MS = 120_000;
+const SETTLE_LIMIT_MS = 300_000;
+const CLOSE_LIMIT_MS = 60_000;
+const PROGRESS_MS = 5_000;
+
+export interface ChaosOptions {
+  readonly seed: number;
+  readonly durationMs: number;
+  /** Transactions a second, about. */
+  readonly rate: number;
+  /** Where history and logs stay; without it a folder that is removed unless something is wrong. */
+  readonly keep?: string;
+  readonly startRig: () => Promise<Rig>;
+  readonly startWorkload: (options: WorkloadOptions) => Promise<Workload>;
+  readonly say: (line: string) => void;
+}
+
+export interface ChaosResult {
+  readonly faults: Readonly<Record<string, number>>;
+  /** Faults that did not do what they should. */
+  readonly failedFaults: readonly string[];
+  readonly judgement: Judgement | null;
+  /** Why the run did not get to its end. */
+  readonly error: string | null;
+  /** Where history and logs are, if they are kept. */
+  readonly kept: string | null;
+}
+
+export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
+  const folder = options.keep === undefined ? await TemporaryFolder.make("highwater-chaos-") : null;
+  const dir = options.keep ?? folder?.path ?? "";
+  const history = join(dir, "history");
+  await mkdir(history, { recursive: true });
+  const log = new FaultFile(join(history, "nemesis.jsonl"));
+  let judgement: Judgement | null = null;
+  let error: string | null = null;
+  try {
+    await underFaults(options, { dir, history, log });
+    judgement = await judge(history);
+  } catch (cause) {
+    error = fullReasonOf(cause);
+    options.say(`the run broke off: ${error}`);
+  }
+  log.close();
+  const result = { faults: log.counts, failedFaults: log.failed, judgement, error, kept: dir };
+  if (options.keep !== undefined || !isClean(result)) {
+    await folder?.keep();
+    return result;
+  }
+  await folder?.remove();
+  return { ...result, kept: null };
+}
+
+interface Places {
+  readonly dir: string;
+  readonly history: string;
+  readonly log: FaultFile;
+}
+
+async function underFaults(options: ChaosOptions, places: Places): Promise<void> {
+  const { seed, rate, durationMs } = options;
+  const startedAtMs = nowMs();
+  const say = (line: string): void => {
+    const seconds = ((nowMs() - startedAtMs) / 1_000).toFixed(1).padStart(6);
+    options.say(`${seconds} s  ${line}`);
+  };
+  say("starts the system");
+  const rig = await within("the system starts", START_LIMIT_MS, options.startRig());
+  const { system } = rig;
+  let workload: Workload | undefined;
+  let ticker: NodeJS.Timeout | undefined;
+  try {
+    const { target, levels } = system;
+    const starting = options.startWorkload({ target, seed, dir: places.history, levels, rate });
+    workload = await within("the workload starts", START_LIMIT_MS, starting);
+    const running = workload;
+    ticker = setInterval(() => {
+      const { invoked, committed, unknown, lost } = running.progress;
+      say(
+        `${String(places.log.total)} faults; ${String(invoked)} invoked, ${String(committed)} committed, ` +
+          `${String(unknown)} unknown, ${String(lost)} lost`,
+      );
+    }, PROGRESS_MS);
+    const nemesis = rig.nemesis({ seed, log: places.log, say });
+    await within("the faults end", durationMs + FAULTS_GRACE_MS, nemesis.run(durationMs));
+    const primary = await within("the system is healed", HEAL_LIMIT_MS, nemesis.heal());
+    say("no new transactions");
+    await within("the clients stop", STOP_LIMIT_MS, workload.stop());
+    say("last words");
+    await within("everything is settled", SETTLE_LIMIT_MS, workload.settle(primary));
+    say("all is told");
+  } finally {
+    clearInterval(ticker);
+    await workload?.close().catch((cause: unknown) => {
+      say(`the workload does not end: ${reasonOf(cause)}`);
+    });
+    for (const evidence of system.evidence)
+      await cp(evidence, join(places.dir, basename(evidence)), { recursive: true }).catch(
+        (cause: unknown) => {
+          say(`${evidence} cannot be kept: ${reasonOf(cause)}`);
+        },
+      );
+    await within("the system ends", CLOSE_LIMIT_MS, system.close());
+  }
+}
+
+/** With the causes below it. */
+function fullReasonOf(cause: unknown): string {
+  const reasons: string[] = [];
+  for (let at: unknown = cause; at !== undefined; at = at instanceof Error ? at.cause : undefined)
+    reasons.push(reasonOf(at));
+  return reasons.join(": ");
+}

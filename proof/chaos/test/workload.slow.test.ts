@@ -1,0 +1,154 @@
+// Goal: what the workload records is complete, and what the product says in a clean failover is consistent. Method: the whole
+// product in three regions, the workload at work, the loss of the primary's region in the middle, and everything settled.
+import assert from "node:assert/strict";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  type Answer,
+  type HistoryRecord,
+  type Invocation,
+  type Resolution,
+  type Told,
+} from "@highwater/checker";
+import { System } from "@highwater/lab-system";
+import { nowMs } from "../src/clock.ts";
+import { FaultFile } from "../src/fault-log.ts";
+import { judge } from "../src/judge.ts";
+import { type FaultLog, type Target, USUAL_RETENTION_MS, type Workload } from "../src/parts.ts";
+import { startWorkload } from "../src/workload/index.ts";
+
+const [HOME, LEVELS] = ["us-east", ["disk", "region", "global"]];
+const LIMIT_MS = 180_000;
+/** Longer than a request takes, so that something is committed that no other region has. */
+const CUT_OFF_MS = 300;
+
+function targetOf(system: System): Target {
+  return {
+    regions: system.regions,
+    retentionMs: USUAL_RETENTION_MS,
+    trackers: Object.fromEntries(system.regions.map((region) => [region, system.tracker(region).url])),
+    endpoints: (from) => system.endpoints(from),
+    query: (node, sql) => system.cluster.query(node, sql),
+  };
+}
+
+async function untilCommitted(workload: Workload, more: number): Promise<void> {
+  const wanted = workload.progress.committed + more;
+  const deadlineMs = performance.now() + LIMIT_MS;
+  while (workload.progress.committed < wanted) {
+    assert.ok(performance.now() < deadlineMs, `too few commits: ${JSON.stringify(workload.progress)}`);
+    await pause(50);
+  }
+}
+
+/** The clients of the region that is lost are not: they go on with the others. Both replicas are heard, so all is kept. */
+async function failOver(system: System, log: FaultLog): Promise<string> {
+  const { cluster } = system;
+  const startedAtMs = nowMs();
+  await cluster.isolate(HOME);
+  await pause(CUT_OFF_MS);
+  await system.killRegion(HOME);
+  const to = await cluster.mostAdvancedReplica();
+  log.failure({ atMs: nowMs(), kind: "promotion", node: to, kept: ["region", "global"] });
+  await cluster.promote(to, { reason: "the region is lost" });
+  await cluster.healAll();
+  await system.reviveRegion(HOME);
+  await system.ready();
+  log.fault({ atMs: startedAtMs, untilMs: nowMs(), kind: "lose_region", target: HOME, error: null });
+  return to;
+}
+
+async function readHistory(dir: string): Promise<HistoryRecord[]> {
+  const files = (await readdir(dir)).filter((name) => name.endsWith(".jsonl"));
+  const texts = await Promise.all(files.map((name) => readFile(join(dir, name), "utf8")));
+  return texts.flatMap((text) =>
+    text
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line) as HistoryRecord),
+  );
+}
+
+function byTxn<T extends { readonly txn: string }>(records: readonly T[]): Map<string, T[]> {
+  return Map.groupBy(records, ({ txn }) => txn);
+}
+
+test("the workload records everything, and settles it after a failover", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "highwater-workload-"));
+  try {
+    await using system = await System.start();
+    const log = new FaultFile(join(dir, "nemesis.jsonl"));
+    const workload = await startWorkload({
+      target: targetOf(system),
+      seed: 1,
+      dir,
+      levels: LEVELS,
+      rate: 10,
+    });
+    try {
+      await untilCommitted(workload, 100);
+      const primary = await failOver(system, log);
+      await untilCommitted(workload, 100);
+      await workload.stop();
+      const final = await workload.settle(primary);
+      assert.equal(final.node, primary);
+    } finally {
+      await workload.close();
+      log.close();
+    }
+    assertComplete(await readHistory(dir), system.regions);
+    const { violations, examples } = await judge(dir);
+    assert.equal(violations, 0, JSON.stringify(examples, null, 2));
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+});
+
+function assertComplete(history: readonly HistoryRecord[], trackers: readonly string[]): void {
+  const invocations = history.filter((record): record is Invocation => record.type === "invocation");
+  const answers = byTxn(history.filter((record): record is Answer => record.type === "answer"));
+  const resolutions = byTxn(history.filter((record): record is Resolution => record.type === "resolution"));
+  const told = byTxn(history.filter((record): record is Told => record.type === "told"));
+  assert.equal(history.filter(({ type }) => type === "scenario").length, 1);
+  assert.equal(history.filter(({ type }) => type === "final").length, 1);
+  assert.equal(new Set(invocations.map(({ txn }) => txn)).size, invocations.length, "an id is invoked once");
+  for (const { txn, level, client } of invocations) {
+    const [answer, ...more] = answers.get(txn) ?? [];
+    assert.ok(answer !== undefined && more.length === 0, `${txn} has one answer`);
+    const resolved = resolutions.get(txn) ?? [];
+    assert.equal(
+      resolved.length,
+      answer.outcome === "unknown" ? 1 : 0,
+      `${txn} is resolved once if it has to be`,
+    );
+    assert.notEqual(resolved[0]?.outcome, "unresolved", txn);
+    if (answer.outcome !== "committed") continue;
+    const words = told.get(txn) ?? [];
+    for (const tracker of trackers) {
+      for (const asked of LEVELS) {
+        const final = words.filter(
+          (word) => word.by === "final" && word.tracker === tracker && word.level === asked,
+        );
+        assert.equal(final.length, 1, `${txn} has a final word of ${tracker} at ${asked}`);
+        assert.notEqual(final[0]?.verdict, "pending", `${txn} by ${tracker} at ${asked}`);
+      }
+    }
+    if (isOfDead(client, invocations)) continue;
+    const promised = words.filter((word) => word.by === "promise" && word.level === level);
+    assert.ok(promised.length > 0, `the promise of ${txn} has spoken`);
+    assert.ok(!promised.some(({ verdict }) => verdict === "pending"), `the promise of ${txn} has spoken`);
+  }
+  assert.ok(history.some((record) => record.type === "told" && record.by === "event"));
+  assert.ok(history.some((record) => record.type === "told" && record.by === "asked"));
+}
+
+/** Nobody hears the promises of a process that has died; another one, `NAME.1`, has taken its place. */
+function isOfDead(client: string, invocations: readonly Invocation[]): boolean {
+  const [process = ""] = client.split("/");
+  const [name = "", crashes = "0"] = process.split(".");
+  const successor = `${name}.${String(Number(crashes) + 1)}/`;
+  return invocations.some((other) => other.client.startsWith(successor));
+}

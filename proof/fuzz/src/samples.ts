@@ -1,0 +1,51 @@
+// Valid examples: what the services and their clients say to each other, as seeds of the targets.
+import { readdirSync, readFileSync } from "node:fs";
+import { type EpochId } from "@highwater/protocol";
+import { testToken } from "../../../packages/service/src/testing.ts";
+
+export const ID = "0199c0de-0000-7000-8000-00000000abcd";
+export const EPOCH = "6f1c9c52-8f11-4c2e-9d43-2f6f7a1f0b11";
+export const OTHER_EPOCH = "0b9a4f0e-2f4d-4a57-8d3e-55c1f1ad2c02";
+
+const content = { id: ID, epoch: EPOCH };
+const attempt = OTHER_EPOCH as EpochId;
+export const TOKEN = testToken({ ...content, offset: 83_886_080n });
+
+export const TOKENS: readonly string[] = [
+  TOKEN,
+  testToken({ ...content, kind: "read", offset: 0n }),
+  testToken({ ...content, offset: 1n << 96n, attempt }),
+  testToken({ ...content, offset: 255n, owner: 7n, parent: attempt }),
+  testToken({ ...content, offset: 10n ** 64n - 1n, attempt, owner: 9n }),
+];
+
+const FIXTURES = new URL("../../../packages/protocol/fixtures/", import.meta.url);
+
+/** The golden messages of the wire, as the file has them. */
+export function fixtures(name: RegExp): string[] {
+  return readdirSync(FIXTURES)
+    .filter((file) => name.test(file))
+    .sort()
+    .map((file) => readFileSync(new URL(file, FIXTURES), "utf8"));
+}
+
+export const TOPOLOGY = {
+  nodes: [
+    { id: "east", region: "us-east", zone: "a", url: "postgresql://u:secret-of-east@10.0.0.1:5432/app" },
+    {
+      ...{ id: "west", region: "us-west", zone: "b", url: "postgresql://u:secret-of-west@10.0.0.2:5432/app" },
+      replication: { address: "10.0.0.0/24", slot: "west" },
+    },
+    { id: "eu", region: "eu", zone: "c", url: "postgresql://u@10.0.0.3/app", replication: { ask: true } },
+  ],
+  levels: {
+    disk: { primary: true },
+    zone: { replicas: 1, outside: "zone" },
+    region: { replicas: 1, outside: "region" },
+    global: { regions: "all" },
+  },
+};
+
+/** Where an operator puts one. What stands anywhere else, in a name for example, nobody can know to be a secret. */
+export const SECRET_IN_PLACE =
+  /(?:"url":"postgresql:\/\/u:|^HIGHWATER_LEASE_ETCD=http:\/\/root:|^(?:HIGHWATER_INTERNAL|GATEWAY_SESSION)_SECRET=|^GATEWAY_ROLE_PASSWORDS=\{"app_orders":"|^\{"app":"|"secret":")secret-of-\w+/gm;

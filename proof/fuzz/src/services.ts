@@ -1,0 +1,91 @@
+// One real gateway and one real tracker on a real database of one node, for all targets that need them.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Cluster, startCluster } from "@highwater/lab-cluster";
+import { TemporaryFolder } from "@highwater/lab-tools/process";
+import { ServiceProcess } from "@highwater/lab-system";
+import { type Services } from "./target.ts";
+
+const NODE = "east";
+const START_MS = 60_000;
+const READY_MS = 60_000;
+const LOOK_MS = 50;
+const MAIN = {
+  gateway: new URL("../../../services/txn-gateway/src/main.ts", import.meta.url),
+  tracker: new URL("../../../services/durability-tracker/src/main.ts", import.meta.url),
+};
+
+export class RealServices {
+  readonly urls: Services;
+  readonly #processes: readonly ServiceProcess[];
+  readonly #cluster: Cluster;
+  readonly #folder: TemporaryFolder;
+
+  private constructor(cluster: Cluster, processes: readonly ServiceProcess[], folder: TemporaryFolder) {
+    const [tracker, gateway] = processes;
+    this.urls = { gateway: gateway?.url ?? "", tracker: tracker?.url ?? "" };
+    this.#processes = processes;
+    this.#cluster = cluster;
+    this.#folder = folder;
+  }
+
+  static async start(): Promise<RealServices> {
+    const temporary = await TemporaryFolder.make("highwater-fuzz-");
+    const folder = temporary.path;
+    const cluster = await startCluster({ nodes: [{ id: NODE, region: NODE }] });
+    const nodes = await Promise.all(
+      cluster.nodes.map(async ({ id, region, zone }) => ({
+        ...{ id, region, zone },
+        url: await cluster.connectionString(id),
+      })),
+    );
+    const topology = JSON.stringify({
+      nodes,
+      levels: { disk: { primary: true }, global: { regions: "all" } },
+    });
+    const start = (name: "gateway" | "tracker", env: Record<string, string>): Promise<ServiceProcess> =>
+      ServiceProcess.start({
+        ...{ name, main: MAIN[name], startTimeoutMs: START_MS, logFile: join(folder, `${name}.log`) },
+        env: { HIGHWATER_TOPOLOGY: topology, ...env },
+      });
+    const tracker = await start("tracker", {
+      ...{ TRACKER_NAME: "fuzz", TRACKER_REGION: NODE, TRACKER_LEDGER: join(folder, "ledger.sqlite") },
+      // Endpoints that somebody makes up lead nowhere else.
+      TRACKER_WEBHOOK_ALLOW: "127.0.0.1",
+    });
+    const gateway = await start("gateway", {
+      ...{ GATEWAY_NAME: "fuzz", GATEWAY_REGION: NODE, GATEWAY_TRACKERS: tracker.url },
+      GATEWAY_STATEMENT_TIMEOUT_MS: "2000",
+    });
+    const services = new RealServices(cluster, [tracker, gateway], temporary);
+    await services.untilReady();
+    return services;
+  }
+
+  async untilReady(): Promise<void> {
+    for (const { url } of this.#processes) {
+      const untilMs = performance.now() + READY_MS;
+      while (!(await fetch(`${url}/readyz`)).ok) {
+        if (performance.now() > untilMs) throw new Error(`${url} is not ready`);
+        await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      }
+    }
+  }
+
+  /** Whatever the services found worth an error in their logs; and which of them have ended. */
+  async faults(): Promise<string[]> {
+    const faults: string[] = [];
+    for (const process of this.#processes) {
+      if (!process.running) faults.push(`${process.name} has ended`);
+      const log = await readFile(process.logFile, "utf8");
+      faults.push(...log.split("\n").filter((line) => line.includes('"level":"error"')));
+    }
+    return faults;
+  }
+
+  async close(): Promise<void> {
+    for (const process of this.#processes) if (process.running) await process.stop();
+    await this.#cluster.close();
+    await this.#folder.remove();
+  }
+}

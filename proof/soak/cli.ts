@@ -1,0 +1,96 @@
+// The command of `make soak`: the scenarios one after the other, or one of them; exit code 1 when something grows, or is missing.
+import { chmod } from "node:fs/promises";
+import { availableParallelism, loadavg } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { TemporaryFolder } from "@highwater/lab-tools/process";
+import { RESULTS } from "../../loadtests/record.ts";
+import { runOverload } from "./overload.ts";
+import type { Recorder } from "./recorder.ts";
+import { barsOf, type Report, textOf, writeReport } from "./report.ts";
+import { runSteady } from "./steady.ts";
+import { runTrackerDown } from "./tracker-down.ts";
+
+const SCENARIOS = ["steady", "tracker-down", "overload"] as const;
+
+const usage = `Usage: soak [--scenario ${SCENARIOS.join("|")}] [options]
+
+  --duration-s N    of the steady load (300)
+  --rate N          of the steady load, transactions a second (200)
+  --retention-s N   of receipts, events and deliveries in it (60)
+  --fault-every-s N pause between the beginnings of two faults in it; 0 for none (12)
+  --down-s N        how long the tracker is down (120)
+  --down-rate N     commits a second meanwhile (1000)
+  --overload-s N    how long there is ten times too much (15)
+  --keep            keep the folder with the services' logs`;
+
+const { values } = parseArgs({
+  options: {
+    scenario: { type: "string" },
+    "duration-s": { type: "string", default: "300" },
+    rate: { type: "string", default: "200" },
+    "retention-s": { type: "string", default: "60" },
+    "fault-every-s": { type: "string", default: "12" },
+    "down-s": { type: "string", default: "120" },
+    "down-rate": { type: "string", default: "1000" },
+    "overload-s": { type: "string", default: "15" },
+    keep: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+
+function numberOf(name: Exclude<keyof typeof values, "scenario" | "keep" | "help">): number {
+  const value = Number(values[name]);
+  if (!Number.isFinite(value) || value < 0) throw new Error(`--${name} ${values[name]} is not a number`);
+  return value;
+}
+
+async function run(dir: string): Promise<Report> {
+  const wanted = SCENARIOS.filter((name) => values.scenario === undefined || values.scenario === name);
+  if (wanted.length === 0) throw new Error(`there is no scenario ${String(values.scenario)}\n${usage}`);
+  const before = loadavg()[0] ?? 0;
+  let recorder: Recorder | null = null;
+  let report: Omit<Report, "load_average"> = {};
+  for (const scenario of wanted) {
+    const own = join(dir, scenario);
+    console.log(`${scenario} ...`);
+    if (scenario === "steady") {
+      const faultEveryMs = 1_000 * numberOf("fault-every-s");
+      const done = await runSteady({
+        ...{ dir: own, durationS: numberOf("duration-s"), rate: numberOf("rate") },
+        retentionMs: 1_000 * numberOf("retention-s"),
+        faultEveryMs: faultEveryMs === 0 ? null : faultEveryMs,
+      });
+      recorder = done.recorder;
+      report = { ...report, steady: done.steady };
+    } else if (scenario === "tracker-down") {
+      const options = { downS: numberOf("down-s"), rate: numberOf("down-rate"), marginS: 10 };
+      report = { ...report, tracker_down: await runTrackerDown({ dir: own, ...options }) };
+    } else {
+      const options = { calmS: 8, overloadS: numberOf("overload-s") };
+      report = { ...report, overload: await runOverload({ dir: own, ...options }) };
+    }
+  }
+  const load_average = { cores: availableParallelism(), before, after: loadavg()[0] ?? 0 };
+  const whole = { ...report, load_average };
+  await writeReport(whole, recorder);
+  return whole;
+}
+
+if (values.help) console.log(usage);
+else {
+  const folder = await TemporaryFolder.make("highwater-soak-");
+  const dir = folder.path;
+  await chmod(dir, 0o755);
+  const report = await run(dir);
+  console.log(textOf(report));
+  console.log(
+    `load average ${JSON.stringify(report.load_average)}; figures and plot: ${fileURLToPath(new URL("soak.json", RESULTS))}, .csv, .svg`,
+  );
+  if (values.keep) {
+    await folder.keep();
+    console.log(`logs: ${dir}`);
+  } else await folder.remove();
+  process.exit(barsOf(report).every(({ met }) => met) ? 0 : 1);
+}
