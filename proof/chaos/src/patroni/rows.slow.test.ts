@@ -1,7 +1,9 @@
 // Goal: where Patroni is set so that it promotes a laggard, the product says that a promise is broken, and never does so
-// silently. Method: one of the measured cases on a real Patroni; `make patroni-rows` plays them all.
+// silently. Method: one of the measured cases on a real Patroni, while the leader has a replication session that does not
+// stream, as a standby's Patroni opens them; `make patroni-rows` plays them all.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Client } from "pg";
 import { PatroniCluster } from "@highwater/lab-cluster";
 import { faultOf, playRow, ROW_SYSTEM, ROWS } from "./rows.ts";
 import { PatroniSystem } from "./system.ts";
@@ -17,6 +19,11 @@ test(
     const { settings } = row;
     const system = await PatroniSystem.start({ settings, ...ROW_SYSTEM });
     try {
+      const leader = await system.ready();
+      const asking = new Client(`${system.patroni.connectionString(leader)}?replication=database`);
+      // The case kills the leader, and the session ends with it.
+      asking.on("error", () => undefined);
+      await asking.connect();
       const outcome = await playRow(system, row);
       assert.equal(faultOf(outcome), null, JSON.stringify(outcome));
       assert.deepEqual(outcome.promised, { any: { broken: outcome.committed }, safe: {} });

@@ -125,7 +125,9 @@ export async function playRow(system: PatroniSystem, row: Row): Promise<Outcome>
 
 /** In synchronous mode the one that the leader waits for acknowledges; else it does not matter who. */
 async function rolesOf(system: PatroniSystem, leader: string): Promise<[string, string]> {
-  const sql = "SELECT application_name AS id FROM pg_stat_replication ORDER BY sync_state = 'sync' DESC, 1";
+  // A standby's Patroni asks the leader for its timeline now and then: a row without a name, which never streams.
+  const sql =
+    "SELECT application_name AS id FROM pg_stat_replication WHERE state = 'streaming' ORDER BY sync_state = 'sync' DESC, 1";
   const [first, second] = (await system.patroni.query(leader, sql)).map(({ id }) => String(id));
   if (first === undefined || second === undefined) throw new Error(`${leader} has no two standbys`);
   return [first, second];
