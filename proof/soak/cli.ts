@@ -16,7 +16,7 @@ const SCENARIOS = ["steady", "tracker-down", "overload"] as const;
 
 const usage = `Usage: soak [--scenario ${SCENARIOS.join("|")}] [options]
 
-  --duration-s N    of the steady load (300)
+  --duration-s N    of the steady load (300); below five times the retention, rows still grow at the end and the run fails
   --rate N          of the steady load, transactions a second (200)
   --retention-s N   of receipts, events and deliveries in it (60)
   --fault-every-s N pause between the beginnings of two faults in it; 0 for none (12)
