@@ -128,7 +128,7 @@ describe("promises for what the shop commits", () => {
     const before = Number(await stockOf(1));
     await tracked(() => shop.buy({ productId: 1, quantity: 1 }), headers);
     const again = await refusal(tracked(() => shop.buy({ productId: 1, quantity: 1 }), headers));
-    assert.match(again.message, /has committed before/);
+    assert.match(again.message, /had already committed/);
     assert.equal(await stockOf(1), before - 1);
     const status = await client.status(id);
     assert.ok(status.state === "committed" || status.state === "durable", status.state);

@@ -89,7 +89,7 @@ const KINDS: readonly Kind[] = [
 export function localReplies({ limits }: Edge): Fields {
   const bodyLimit = (value: number): HighwaterError =>
     new HighwaterError("body_too_large", {
-      detail: `The limit bodyLimitBytes is ${String(value)}.`,
+      detail: `The request body exceeds bodyLimitBytes (${String(value)}).`,
       limit: { name: "bodyLimitBytes", value },
     });
   const fromTracker = path("/v1/(durability|webhooks).*");
@@ -106,7 +106,7 @@ export function localReplies({ limits }: Edge): Fields {
     mapper(all(status("EQ", 413), fromTracker), bodyLimit(limits.trackerBodyBytes)),
     ...both(status("EQ", 413), tooLarge),
     ...both(status("EQ", 408), invalid("The request did not arrive in time.")),
-    ...both(status("EQ", 431), invalid("The request's headers are over the limit of 16 KiB.")),
+    ...both(status("EQ", 431), invalid("The request's headers exceed the limit of 16 KiB.")),
     ...both(status("EQ", 429), limited),
     ...both(status("EQ", OVER_RATE_STATUS), wait("The rate of all requests is over the edge's limit.")),
     ...KINDS.map((kind) => mapper(all(REACHED_NOBODY, kind.filter), kind.nobody, kind.isNeon)),

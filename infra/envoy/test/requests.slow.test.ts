@@ -116,9 +116,9 @@ describe("requests", withoutEnvoy, () => {
     assert.equal(told.headers.get("content-type"), "application/problem+json");
     assert.deepEqual(told.body, {
       type: "urn:highwater:error:body_too_large",
-      title: "The request body is over the limit.",
+      title: "The request body exceeds the size limit.",
       ...{ status: 413, code: "body_too_large", retry: "never" },
-      detail: `The limit bodyLimitBytes is ${String(BODY_LIMIT)}.`,
+      detail: `The request body exceeds bodyLimitBytes (${String(BODY_LIMIT)}).`,
       ...{ limit: { name: "bodyLimitBytes", value: BODY_LIMIT }, outcome: "not_applied" },
     });
     assert.equal(attempts(), 1);

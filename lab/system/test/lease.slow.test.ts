@@ -66,7 +66,7 @@ test("commits and marks need a valid lease: expiry and the loss of etcd stop bot
   const epoch = await epochOf(system.tracker(EAST).url);
 
   held.abandon();
-  const refused = await assertStopped(system, /nobody holds the lease|the lease has expired/);
+  const refused = await assertStopped(system, /no node holds the lease|the lease has expired/);
   const before = await Promise.all(system.regions.map((region) => marksOf(system.tracker(region).url)));
   // The database goes on, and its replicas follow; nobody vouches for it.
   await cluster.query(EAST, "INSERT INTO kv VALUES ('past-the-service', 1)");
@@ -74,7 +74,7 @@ test("commits and marks need a valid lease: expiry and the loss of etcd stop bot
     await eventually(`${replica} has it`, async () =>
       (await keysOn(system, replica)).has("past-the-service"),
     );
-  await assertStopped(system, /nobody holds the lease/);
+  await assertStopped(system, /no node holds the lease/);
   const after = await Promise.all(system.regions.map((region) => marksOf(system.tracker(region).url)));
   assert.deepEqual(
     after.map(({ marks }) => marks),
@@ -109,10 +109,10 @@ test("the lease is handed to a promoted node: it is followed, and the old primar
   await cluster.isolate(EAST);
   const lost = await commitKeys(system.gateway(EAST).url, "lost", 3);
   await held.revoke();
-  await assertStopped(system, /nobody holds the lease/);
+  await assertStopped(system, /no node holds the lease/);
   // A promotion alone, and an operator's command beside it, make nobody the primary here.
   await cluster.promote(WEST);
-  await assertStopped(system, /nobody holds the lease/);
+  await assertStopped(system, /no node holds the lease/);
   held = await etcd.hold(KEY, WEST, TTL_S);
   const kept = await commitKeys(system.gateway(WEST).url, "kept", 3);
   await assertTruth(system, { tracker: system.tracker(WEST).url, node: WEST }, [...lost, ...kept]);

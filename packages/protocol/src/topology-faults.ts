@@ -14,7 +14,7 @@ export function topologyWarnings(topology: Topology): string[] {
   return Object.entries(topology.levels).flatMap(([level, rule]) =>
     "regions" in rule && regions.size === 1
       ? [
-          `level ${level} asks for every region and there is only one: it covers no more than the primary's disk`,
+          `level ${level} requires every region, and there is only one: it covers no more than the primary's disk`,
         ]
       : [],
   );
@@ -29,7 +29,9 @@ function levelFaults({ nodes, levels }: Topology): string[] {
   return Object.entries(levels).flatMap(([level, rule]) => {
     const faults: string[] = [];
     if (/^[0-9]+$/.test(level))
-      faults.push(`level ${level}: a name of digits only would lose its place in the order of the levels`);
+      faults.push(
+        `level ${level}: a name of digits only would lose its position in the order of levels; use letters`,
+      );
     const unreachable = whyUnreachable(rule, nodes);
     return unreachable === null ? faults : [...faults, `level ${level} can never be reached: ${unreachable}`];
   });
@@ -46,7 +48,7 @@ function whyUnreachable(rule: LevelRule, nodes: readonly NodeSpec[]): string | n
   const others = new Set(nodes.map((node) => failureDomain(node, outside))).size - 1;
   if (others >= replicas) return null;
   const such = (count: number): string => `${String(count)} ${outside}${count === 1 ? "" : "s"}`;
-  return `it needs replicas in ${such(replicas)} besides the primary's, and there are ${such(others)}`;
+  return `it needs replicas in ${such(replicas)} besides the primary's, and the topology has ${such(others)}`;
 }
 
 /** Which of its streams are synchronous the primary alone can say, so a replica that is asked itself never counts. */
@@ -54,7 +56,7 @@ function whyNeverSynchronous(count: number, nodes: readonly NodeSpec[]): string 
   const shown = nodes.filter(({ replication }) => replication === undefined || !("ask" in replication));
   const others = shown.length === nodes.length ? nodes.length - 1 : shown.length;
   if (others >= count) return null;
-  return `it needs ${String(count)} synchronous standby${count === 1 ? "" : "s"} that the primary shows, and there can be ${String(others)}`;
+  return `it needs ${String(count)} synchronous standby${count === 1 ? "" : "s"} that the primary reports, and there can be ${String(others)}`;
 }
 
 function nodeFaults(nodes: readonly NodeSpec[]): string[] {
@@ -71,7 +73,9 @@ function nodeFaults(nodes: readonly NodeSpec[]): string[] {
     if (address !== null && same === undefined) addresses.set(address, id);
     if (replication !== undefined && "address" in replication && replication.address !== undefined)
       if (parseAddressRange(replication.address) === null)
-        faults.push(`node ${id}: ${replication.address} is no IP address and no range such as 10.1.2.0/24`);
+        faults.push(
+          `node ${id}: ${replication.address} is neither an IP address nor a range such as 10.1.2.0/24`,
+        );
   }
   return [...faults, ...indistinguishable(nodes)];
 }
@@ -111,7 +115,7 @@ function indistinguishable(nodes: readonly NodeSpec[]): string[] {
       // Two that are alike are told once.
       if (isWithin(wide, narrow) && at > other_) continue;
       faults.push(
-        `the stream of node ${one.id} cannot be told from that of ${other.id}: tell them apart by replication.applicationName, address or slot`,
+        `the streams of nodes ${one.id} and ${other.id} are indistinguishable: set a different replication.applicationName, address or slot`,
       );
     }
   return faults;

@@ -24,7 +24,7 @@ test("zones are told by their region as well", () => {
   assert.deepEqual(topologyFaults(topology(THREE, zone)), []);
   const oneZone = [node("one", { region: "us" }), node("two", { region: "us" })];
   assert.deepEqual(topologyFaults(topology(oneZone, zone)), [
-    "level zone can never be reached: it needs replicas in 1 zone besides the primary's, and there are 0 zones",
+    "level zone can never be reached: it needs replicas in 1 zone besides the primary's, and the topology has 0 zones",
   ]);
 });
 
@@ -41,7 +41,7 @@ test("a level whose name is none is refused, whatever its rule says", () => {
 test("a level that needs more regions than there are is refused", () => {
   const region = { far: { replicas: 3, outside: "region" } } as const;
   assert.deepEqual(topologyFaults(topology(THREE, region)), [
-    "level far can never be reached: it needs replicas in 3 regions besides the primary's, and there are 2 regions",
+    "level far can never be reached: it needs replicas in 3 regions besides the primary's, and the topology has 2 regions",
   ]);
 });
 
@@ -64,10 +64,10 @@ test("a level of more synchronous standbys than the primary can show is refused"
     ].map(topologyFaults),
     [
       [
-        "level safe can never be reached: it needs 3 synchronous standbys that the primary shows, and there can be 2",
+        "level safe can never be reached: it needs 3 synchronous standbys that the primary reports, and there can be 2",
       ],
       [
-        "level safe can never be reached: it needs 1 synchronous standby that the primary shows, and there can be 0",
+        "level safe can never be reached: it needs 1 synchronous standby that the primary reports, and there can be 0",
       ],
       [],
     ],
@@ -81,24 +81,27 @@ test("nodes that are one server, or cannot be told apart, are refused", () => {
     [[node("us"), node("eu", { url })], /^nodes us and eu have the same address/],
     [
       [node("us"), node("eu", { replication: { applicationName: "us" } })],
-      /^the stream of node us cannot be told/,
+      /^the streams of nodes us and \w+ are indistinguishable/,
     ],
     [
       [
         node("us", { replication: { address: "10.0.0.7" } }),
         node("eu", { replication: { address: "10.0.0.0/8" } }),
       ],
-      /^the stream of node us cannot be told from that of eu/,
+      /^the streams of nodes us and eu are indistinguishable/,
     ],
     [
       [
         node("us", { replication: { slot: "one", address: "10.0.0.7" } }),
         node("eu", { replication: { slot: "one" } }),
       ],
-      /^the stream of node us cannot be told/,
+      /^the streams of nodes us and \w+ are indistinguishable/,
     ],
-    [[node("us", { replication: { address: "10.0.0.300" } })], /^node us: 10\.0\.0\.300 is no IP address/],
-    [[node("us", { replication: { address: "10.0.0.0/33" } })], /is no IP address/],
+    [
+      [node("us", { replication: { address: "10.0.0.300" } })],
+      /^node us: 10\.0\.0\.300 is neither an IP address/,
+    ],
+    [[node("us", { replication: { address: "10.0.0.0/33" } })], /is neither an IP address/],
   ];
   for (const [nodes, fault] of cases) {
     const faults = topologyFaults(topology(nodes));
@@ -121,7 +124,7 @@ test("nodes that differ in one criterion are told apart", () => {
 test("a name of digits only is refused, for it would lose its place", () => {
   const faults = topologyFaults(topology(THREE, { disk: { primary: true }, "2": { regions: "all" } }));
   assert.deepEqual(faults, [
-    "level 2: a name of digits only would lose its place in the order of the levels",
+    "level 2: a name of digits only would lose its position in the order of levels; use letters",
   ]);
 });
 

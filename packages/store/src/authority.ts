@@ -132,7 +132,7 @@ function firstContact(
   if (known !== null || reports.some((report) => report.epochs.length > 0))
     return { kind: "none", reason: withoutHistory(primaries) };
   if (only === undefined || primaries.length > 1)
-    return split(primaries, "several writable nodes and no history to rank them");
+    return split(primaries, "several writable nodes, and no history that ranks them");
   return only.prepared
     ? { kind: "mint", node: only.node, command: null, supersedes: [] }
     : { kind: "prepare", node: only.node };
@@ -141,7 +141,7 @@ function firstContact(
 /** What every process that waits says of it, in its readiness and in its refusals. */
 export function withoutHistory(reports: readonly NodeReport[]): string {
   const nodes = reports.map(({ node }) => node).join(", ");
-  return `${nodes} has no history of Highwater, and an epoch reigned before: its schema was dropped, or the database is another one. See what going on with it gives up: make adopt ARGS="--node ${reports[0]?.node ?? "NODE"}"`;
+  return `${nodes} has no Highwater history, although an epoch existed before: its schema was dropped, or this is another database. To see what continuing with it gives up: make adopt ARGS="--node ${reports[0]?.node ?? "NODE"}"`;
 }
 
 function split(reports: readonly NodeReport[], reason: string): Authority {

@@ -99,7 +99,7 @@ describe("cancellation on PostgreSQL", () => {
       const spec = specOf(epoch, [`INSERT INTO kv VALUES ('${verb}', '1')`]);
       return { spec, stop, outcome: errorOf(queue[verb](node.id, spec, stop.signal)) };
     });
-    const why = new HighwaterError("cancelled", { detail: "The client went away." });
+    const why = new HighwaterError("cancelled", { detail: "The client disconnected." });
     const [first, second] = waiting;
     first?.stop.abort();
     second?.stop.abort(why);

@@ -149,7 +149,7 @@ export function exposureLevelOf({ exposureLevel }: Pick<Config, "exposureLevel">
 
 export function exposureFaults(level: string, levels: Levels): string[] {
   if (level === "" || level in levels) return [];
-  return [`TRACKER_EXPOSURE_LEVEL is not a configured level; there are ${Object.keys(levels).join(", ")}`];
+  return [`TRACKER_EXPOSURE_LEVEL is not a configured level; use one of ${Object.keys(levels).join(", ")}`];
 }
 
 /** Without an HA manager's lease nobody can say whom it may promote. */

@@ -19,7 +19,7 @@ export function refuseTruncated(
     ? { name: "maxRows", value: config.maxRows }
     : { name: "maxResultBytes", value: config.maxResultBytes };
   throw new HighwaterError("result_too_large", {
-    detail: `The result of statement ${String(statement)} is over the limit ${limit.name} of ${String(limit.value)}.`,
+    detail: `The result of statement ${String(statement)} exceeds ${limit.name} (${String(limit.value)}).`,
     statement,
     limit,
     ...about,
@@ -52,14 +52,14 @@ export function withinTime(
 ): TimeBounds {
   const over = new AbortController();
   const onGone = (): void => {
-    over.abort(new HighwaterError("cancelled", { detail: "The client went away." }));
+    over.abort(new HighwaterError("cancelled", { detail: "The client disconnected." }));
   };
   client?.addEventListener("abort", onGone, { once: true });
   if (client?.aborted === true) onGone();
   const callOff = active.limit(totalTimeoutMs, () => {
     over.abort(
       new HighwaterError("statement_timeout", {
-        detail: `The transaction ran longer than ${String(totalTimeoutMs)} ms in all.`,
+        detail: `The transaction took longer than totalTimeoutMs (${String(totalTimeoutMs)} ms).`,
         limit: { name: "totalTimeoutMs", value: totalTimeoutMs },
       }),
     );

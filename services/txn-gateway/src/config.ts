@@ -211,7 +211,7 @@ function openFaults({ nodes }: Topology): string[] {
   if (bare.length === 0) return [];
   const names = bare.map(({ id }) => id).join(", ");
   return [
-    `HIGHWATER_TOPOLOGY has no appUrl of another role than the service's own for ${names}: GATEWAY_AUTH is none and GATEWAY_HOST is not loopback, so all who can connect would run SQL as that role. Set appUrl, or GATEWAY_AUTH to keys or jwt`,
+    `HIGHWATER_TOPOLOGY has no appUrl with a role other than the service's own for ${names}: GATEWAY_AUTH is none and GATEWAY_HOST is not loopback, so every client that can connect would run SQL as that role. Set appUrl, or GATEWAY_AUTH to keys or jwt`,
   ];
 }
 

@@ -184,7 +184,7 @@ export class Gateway {
       scheduleFault: () => this.scheduleFault,
       onReign: (reign, ended) => {
         const record = this.primary.recordOf(reign.epoch);
-        if (record === undefined) throw new Error("an epoch reigns that nobody has a record of");
+        if (record === undefined) throw new Error("the current epoch has no record");
         this.#exposure.begin(record, this.marks.of(reign.epoch, config.exposure.level));
         if (this.#deps.tracer !== undefined && ended !== null) this.#endCarriedTraces(config);
         this.marks.beginEpoch(this.primary.epochs.ancestry(reign.epoch).reverse());
@@ -226,7 +226,7 @@ export class Gateway {
       faultsOf: ({ levels }) =>
         this.#config.exposure.level in levels
           ? []
-          : [`the level ${this.#config.exposure.level} is gone: what is exposed is counted at it`],
+          : [`level ${this.#config.exposure.level} was removed, but exposure is counted at it`],
       onLevels: (levels) => {
         this.#rules.levels = Object.keys(levels);
       },

@@ -141,7 +141,7 @@ export class Outcomes {
     const settled = await this.#parts.lookUps.find(attempt.reign, attempt, "commit_unconfirmed");
     if ((await this.#parts.finality.await(settled, SETTLE_ANSWER_MS)) !== "reached")
       throw new HighwaterError("commit_unconfirmed", {
-        detail: "The id is settled, and not yet where a failover could not undo that.",
+        detail: "The id is settled, but a failover could still undo that; retry.",
         ...{ transactionId: attempt.id, retryAfterMs: RETRY_MS },
       });
     this.#announceSettled(attempt, settled);
@@ -279,7 +279,7 @@ export class Outcomes {
         throw new HighwaterError("commit_unconfirmed", {
           transactionId: committed.id,
           detail:
-            "A failover has lost this attempt, and another under the same id has committed. Send it again under the same id.",
+            "A failover discarded this attempt, and another one under the same id committed. Send it again under the same id.",
         });
       case "broken":
         throw new HighwaterError("promise_broken", { transactionId: committed.id });

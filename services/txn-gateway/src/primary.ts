@@ -47,7 +47,7 @@ export class Primary {
   readonly #options: PrimaryOptions;
   readonly #watcher: AuthorityWatcher;
   readonly #waiters = new Set<Waiter>();
-  #authority: Authority = { kind: "none", reason: "the nodes have not been asked yet" };
+  #authority: Authority = { kind: "none", reason: "no node has been probed yet" };
   #reign: Reign | null = null;
   /** The last reign that transactions may have run in; its connections are dropped when another begins. */
   #lastReign: Reign | null = null;
@@ -149,9 +149,9 @@ export class Primary {
       case "primary":
         return `${this.#authority.node} is the primary`;
       case "mint":
-        return `the epoch of ${this.#authority.node} has yet to begin`;
+        return `the epoch of ${this.#authority.node} has not begun yet`;
       case "prepare":
-        return `${this.#authority.node} has yet to be prepared`;
+        return `${this.#authority.node} is not prepared yet`;
       case "none":
       case "split":
         return this.#authority.reason;

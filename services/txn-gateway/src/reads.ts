@@ -89,7 +89,7 @@ export class Reads {
     if (GONE.has(word)) return;
     throw new HighwaterError("epoch_changed", {
       detail:
-        "`after` is of an epoch that is no part of the history that this gateway follows, and trackers have not settled what became of it.",
+        "The epoch of `after` is not in this gateway's history, and trackers have not settled its verdict; retry.",
       retryAfterMs: RETRY_MS,
     });
   }

@@ -74,10 +74,10 @@ export class Refusals {
     const fate = await durability.await({ token, epoch, offset, level }, maxWaitMs, signal);
     if (fate === "durable") return withEvidence("durable");
     const isOpen = fate === "pending" || fate === "expired";
-    const why = isOpen ? `is not durable at ${level} yet` : "a failover has taken back";
+    const why = isOpen ? `is not durable at ${level} yet` : "a failover discarded";
     const { open, statement } = cause.details;
     return new HighwaterError("refusal_unconfirmed", {
-      detail: `The refusal may rest on data that ${why}: ${cause.message}`,
+      detail: `The statement may have failed because of data that ${why}: ${cause.message}`,
       ...{ transactionId: id, open, statement, retryAfterMs: RETRY_MS },
       evidence: { state: isOpen ? "pending" : "lost", ...evidence, level },
     });

@@ -90,12 +90,12 @@ export class Transactions {
 
   #full(): HighwaterError {
     const limit = { name: "poolSize + poolQueue", value: this.#activeMax };
-    return overloaded("Too many transactions are under way.", limit);
+    return overloaded("Too many transactions are running.", limit);
   }
 
   #shareFull(): HighwaterError {
     const limit = { name: "half of poolSize + poolQueue", value: this.#ownerMax };
-    return overloaded("Too many transactions of this owner are under way.", limit);
+    return overloaded("Too many transactions of this owner are running.", limit);
   }
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
@@ -137,7 +137,7 @@ export class Transactions {
     const { outcomes, reads, marks, config } = this.#parts;
     requireScope(caller.principal, request.readOnly ? "read" : "write");
     if (request.ack === "durable" && marks.waiting >= config.maxWaiting)
-      throw overloaded("Too many safe transactions wait to become durable.", {
+      throw overloaded("Too many safe transactions wait for durability.", {
         name: "maxWaiting",
         value: config.maxWaiting,
       });

@@ -21,7 +21,7 @@ export class ScheduleCheck {
   readonly #options: ScheduleCheckOptions;
   readonly #own: readonly KeyCheck[];
   readonly #stop = new AbortController();
-  #fault: string | null = "The schedule of deployment keys has not been compared with the store's yet.";
+  #fault: string | null = "The schedule of deployment keys has not yet been compared with the store's.";
   #isCompared = false;
 
   constructor(options: ScheduleCheckOptions) {

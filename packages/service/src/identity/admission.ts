@@ -52,7 +52,7 @@ export class Admission {
     const limit = principal.limits.concurrency ?? this.#defaults.concurrency;
     if (limit !== null && counted.inFlight >= limit)
       throw new HighwaterError("concurrency_limited", {
-        detail: `The limit concurrency is ${String(limit)}: so many requests of ${principal.id} are in flight.`,
+        detail: `${principal.id} has ${String(limit)} requests in flight, its limit concurrency; wait for one to end.`,
         limit: { name: "concurrency", value: limit },
         retryAfterMs: CONCURRENCY_RETRY_MS,
       });
@@ -112,7 +112,7 @@ function rateLimited(
   { rate, burst, retryAfterMs }: { rate: number; burst: number; retryAfterMs: number },
 ): HighwaterError {
   return new HighwaterError("rate_limited", {
-    detail: `The limit ratePerSecond is ${String(rate)}, with bursts of ${String(burst)}: ${principal.id} sends more.`,
+    detail: `${principal.id} exceeded its ratePerSecond of ${String(rate)} (burst ${String(burst)}); retry later.`,
     limit: { name: "ratePerSecond", value: rate },
     retryAfterMs,
   });

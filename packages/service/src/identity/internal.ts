@@ -44,7 +44,7 @@ export class InternalAuthenticator implements Authenticator {
     // Every one is compared, and each in a time that does not tell how much of it is right.
     const matches = this.#known.filter((known) => timingSafeEqual(known, given));
     if (matches.length > 0) return FELLOW_SERVICE;
-    throw unauthenticated("The credential is not the one that the services of this cluster share.");
+    throw unauthenticated("The credential is not the internal secret that this cluster's services share.");
   }
 
   watch(onChanged: (id: string) => void): void {

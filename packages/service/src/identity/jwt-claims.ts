@@ -42,7 +42,7 @@ export function jwtPrincipal(payload: JWTPayload, claims: TokenClaims): Principa
 function textOf(payload: JWTPayload, claim: string): string {
   const value = payload[claim];
   if (typeof value === "string" && value !== "") return value;
-  throw unauthenticated(`The token's claim ${claim} is missing or not a text.`);
+  throw unauthenticated(`The token's claim ${claim} is missing or not a string.`);
 }
 
 /** Without a role the service's own would run the statements: there is no default. */

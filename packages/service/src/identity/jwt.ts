@@ -114,8 +114,7 @@ export class JwtAuthenticator implements Authenticator {
     } catch (cause) {
       throw cause instanceof HighwaterError ? cause : unauthenticated(refusal(cause), cause);
     }
-    if (!isAccessToken(header.typ))
-      throw unauthenticated("The token's typ says that it is not an access token.");
+    if (!isAccessToken(header.typ)) throw unauthenticated("The token's typ is not that of an access token.");
     const principal = jwtPrincipal(payload, this.#options);
     const expiresAtMs = (payload.exp ?? 0) * 1_000 + clockToleranceMs;
     this.#cache.put(cacheKey, principal, Math.min(expiresAtMs, nowMs + jwksMaxAgeMs));
@@ -131,7 +130,7 @@ export class JwtAuthenticator implements Authenticator {
       cacheMaxAge: jwksMaxAgeMs,
       [customFetch]: async (url, options) => {
         if (clock.monotonicMs() - this.#failedAtMs < FAILED_PAUSE_MS)
-          throw new Error("the key set could not be read a moment ago");
+          throw new Error("the key set was unreadable a moment ago");
         return fetch(url, options);
       },
     });
@@ -141,7 +140,7 @@ export class JwtAuthenticator implements Authenticator {
       } catch (cause) {
         if (isAboutToken(cause)) throw cause;
         if (clock.monotonicMs() - this.#failedAtMs >= FAILED_PAUSE_MS) this.#failedAtMs = clock.monotonicMs();
-        throw authenticationUnavailable("The key set of the tokens' issuer cannot be read now.", cause);
+        throw authenticationUnavailable("The issuer's key set (JWKS) cannot be read now; retry.", cause);
       }
     };
   }
@@ -161,7 +160,7 @@ function refusal(cause: unknown): string {
   if (cause instanceof errors.JWTExpired) return "The token has expired.";
   if (cause instanceof errors.JWTClaimValidationFailed)
     return `The token's claim ${cause.claim} is missing or not what this service accepts.`;
-  if (cause instanceof errors.JOSEAlgNotAllowed) return "The token is signed in a way that is not accepted.";
+  if (cause instanceof errors.JOSEAlgNotAllowed) return "The token's signature algorithm is not accepted.";
   if (isAboutToken(cause)) return "The token's key is not in the issuer's key set.";
   return "The token is malformed, or its signature is wrong.";
 }

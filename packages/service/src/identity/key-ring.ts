@@ -104,7 +104,7 @@ export class KeyRing implements Authenticator {
 
   /** A key may have been created a moment ago. */
   async #lookAgain(id: string): Promise<Entry> {
-    const unreadable = (): Error => authenticationUnavailable("The keys cannot be read now.");
+    const unreadable = (): Error => authenticationUnavailable("The key store cannot be read now; retry.");
     if (this.#waiting >= UNKNOWN_KEYS_WAITING_MAX) throw unreadable();
     const enough = new AbortController();
     this.#waiting++;
@@ -231,5 +231,5 @@ function principalOf({ id, owner, role, scopes, limits }: ApiKey): Principal {
 }
 
 function unknownKey(): Error {
-  return unauthenticated("The key is not known.");
+  return unauthenticated("The key is unknown.");
 }

@@ -64,7 +64,7 @@ export function bearerOf(authorization: string | undefined): string {
   if (authorization === undefined) throw unauthenticated("The request has no Authorization header.");
   const credential = BEARER.exec(authorization)?.[1];
   if (credential === undefined)
-    throw unauthenticated("The Authorization header must be the word Bearer and a key or token.");
+    throw unauthenticated("The Authorization header must be Bearer and a key or token.");
   return credential;
 }
 

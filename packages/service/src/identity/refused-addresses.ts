@@ -58,7 +58,7 @@ function networkOf(address: string): string {
 
 export function tooManyRefused(): HighwaterError {
   return new HighwaterError("rate_limited", {
-    detail: `Too many credentials from this address were refused: more than ${String(BURST)} at once, or ${String(PER_SECOND)} a second. New ones are not checked for a moment.`,
+    detail: `This address sent too many refused credentials: more than ${String(BURST)} at once or ${String(PER_SECOND)} a second. Retry later.`,
     limit: { name: "refusedCredentialsPerSecond", value: PER_SECOND },
     retryAfterMs: 1_000,
   });

@@ -90,7 +90,7 @@ class Reader {
       if (!isLoopback(host))
         this.#fault(
           "AUTH",
-          `must be said where ${this.#prefix}_HOST is not loopback: keys, jwt, keys,jwt or none`,
+          `is required because ${this.#prefix}_HOST is not loopback: keys, jwt, keys,jwt or none`,
         );
       return [];
     }

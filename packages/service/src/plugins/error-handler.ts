@@ -46,7 +46,7 @@ function toHighwaterError(error: unknown, context: { log: Log; request: FastifyR
 
 function bodyTooLarge(limitBytes = 0): HighwaterError {
   return new HighwaterError("body_too_large", {
-    detail: `The limit bodyLimitBytes is ${String(limitBytes)}.`,
+    detail: `The request body exceeds bodyLimitBytes (${String(limitBytes)}).`,
     limit: { name: "bodyLimitBytes", value: limitBytes },
   });
 }
@@ -82,7 +82,7 @@ const TOO_LATE = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** What Node says of a request that it could not read; everything else is not HTTP. */
 const UNREADABLE: Readonly<Record<string, string>> = {
-  HPE_HEADER_OVERFLOW: "The request's headers are over the limit of 16 KiB.",
+  HPE_HEADER_OVERFLOW: "The request's headers exceed the limit of 16 KiB.",
   [TOO_LATE]: "The request did not arrive in time.",
 };
 

@@ -29,11 +29,11 @@ function refusalOf({ headers }: FastifyRequest, door: OpenDoor): HighwaterError 
   const isOfPage = origin !== undefined || !OWN_SITES.has(headers["sec-fetch-site"]);
   if (isOfPage && !door.origins.includes(origin ?? ""))
     return new HighwaterError("forbidden", {
-      detail: `This service authenticates nobody, so a page may call it only if its origin is among the CORS origins; ${origin ?? "that of another site"} is not.`,
+      detail: `This service has no authentication, so a page may call it only from a configured CORS origin, and ${origin ?? "that of another site"} is none.`,
     });
   if (isLoopback(door.host) && !isLoopback(nameOf(host)))
     return new HighwaterError("forbidden", {
-      detail: `This service authenticates nobody and listens on loopback, so it takes requests for localhost, 127.0.0.1 or [::1] only, not for ${host}.`,
+      detail: `This service has no authentication and listens on loopback, so it accepts requests for localhost, 127.0.0.1 or [::1] only, not for ${host}.`,
     });
   return undefined;
 }

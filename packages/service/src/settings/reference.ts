@@ -49,7 +49,7 @@ export const ABOUT_SHARED: AboutVariables = {
 export function aboutIdentity(prefix: string): AboutVariables {
   return {
     [`${prefix}_AUTH`]: about(
-      `\`keys\`, \`jwt\`, \`keys,jwt\` or \`none\`; must be said where ${prefix}_HOST is not loopback`,
+      `\`keys\`, \`jwt\`, \`keys,jwt\` or \`none\`; required unless ${prefix}_HOST is loopback`,
       "`none`",
     ),
     [`${prefix}_KEY_REFRESH_MS`]: about("how often changed keys are read", "1000"),
@@ -80,7 +80,7 @@ export function referenceRows(
   known: AboutVariables,
 ): string[] {
   const strays = Object.keys(known).filter((variable) => !variables.includes(variable));
-  if (strays.length > 0) throw new Error(`there are no such variables: ${strays.join(", ")}`);
+  if (strays.length > 0) throw new Error(`unknown variables: ${strays.join(", ")}`);
   return variables.map((variable) => {
     const entry = known[variable];
     if (entry === undefined) throw new Error(`${variable} is not described`);

@@ -102,7 +102,7 @@ test("a service that others can reach must say whom it trusts", () => {
   const faultsOf = (auth: string | undefined, host: string): readonly string[] =>
     readIdentity({ T_AUTH: auth }, { prefix: "T", host }).faults;
   assert.deepEqual(faultsOf(undefined, "localhost"), []);
-  assert.match(faultsOf(undefined, "0.0.0.0").join(), /^T_AUTH must be said where T_HOST is not loopback/);
+  assert.match(faultsOf(undefined, "0.0.0.0").join(), /^T_AUTH is required because T_HOST is not loopback/);
   assert.deepEqual(faultsOf("none", "0.0.0.0"), []);
   assert.match(faultsOf("none,keys", "0.0.0.0").join(), /^T_AUTH must be/);
 });
@@ -114,6 +114,6 @@ test("the reference knows exactly the variables that there are", () => {
     "| `X_HOST` | `127.0.0.1` |  | where |",
     "| `X_SIZE` | 5 | 1 to 10 | how many |",
   ]);
-  assert.throws(() => referenceRows(["X_HOST"], rangesOf({ host }), known), /no such variables: X_SIZE/);
+  assert.throws(() => referenceRows(["X_HOST"], rangesOf({ host }), known), /unknown variables: X_SIZE/);
   assert.throws(() => referenceRows(variablesOf(TABLE), rangesOf(TABLE), known), /X_NAME is not described/);
 });

@@ -64,9 +64,8 @@ interface ListenerTls {
 /** What is wrong with the two together. */
 export function tlsFaults({ tlsCertificate, tlsKey }: ListenerTls): string[] {
   if (tlsCertificate === null && tlsKey === null) return [];
-  if (tlsKey === null) return ["HIGHWATER_TLS_KEY is required where HIGHWATER_TLS_CERTIFICATE is given"];
-  if (tlsCertificate === null)
-    return ["HIGHWATER_TLS_CERTIFICATE is required where HIGHWATER_TLS_KEY is given"];
+  if (tlsKey === null) return ["HIGHWATER_TLS_KEY is required with HIGHWATER_TLS_CERTIFICATE"];
+  if (tlsCertificate === null) return ["HIGHWATER_TLS_CERTIFICATE is required with HIGHWATER_TLS_KEY"];
   const isPair = certificatesOf(tlsCertificate)[0]?.checkPrivateKey(createPrivateKey(tlsKey)) === true;
   return isPair ? [] : ["HIGHWATER_TLS_KEY is not the key of HIGHWATER_TLS_CERTIFICATE"];
 }
@@ -112,7 +111,7 @@ export function explainTls(url: string, cause: Error & { readonly code?: string 
   const explained = (text: string): Error => Object.assign(new Error(text, { cause }), { code });
   if (UNTRUSTED.has(code))
     return explained(
-      `The certificate of ${host} is not signed by an authority that is trusted here (${code}). Set HIGHWATER_TLS_CA to the deployment's authority, and check that ${host} shows a certificate of it.`,
+      `The certificate of ${host} is not signed by a trusted authority (${code}). Set HIGHWATER_TLS_CA to the deployment's authority, and check that ${host} shows a certificate of it.`,
     );
   if (code === "ERR_TLS_CERT_ALTNAME_INVALID")
     return explained(

@@ -201,7 +201,7 @@ const cases: readonly Case[] = [
     title: "nobody holds it",
     lease: { view: { kind: "free", askedAtMs: 0 }, failure: null, nowMs: NOW_MS },
     reports: [report("east", [e1])],
-    expected: /nobody holds/,
+    expected: /no node holds/,
   },
   {
     title: "it was never read",

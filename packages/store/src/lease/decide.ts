@@ -22,8 +22,8 @@ export function decideByLease(
   if (view.kind !== "held" || lease.nowMs >= view.validUntilMs) return nobody(whyNobodyHolds(lease));
   const { node } = view.term;
   const holder = reports.find((report) => report.node === node);
-  if (holder === undefined) return nobody(`${node} holds the lease, and no such node answers`);
-  if (holder.role !== "primary") return nobody(`${node} holds the lease, and is not writable`);
+  if (holder === undefined) return nobody(`${node} holds the lease, but does not answer`);
+  if (holder.role !== "primary") return nobody(`${node} holds the lease, but is not writable`);
   if (holder.epochs.length === 0) return firstContact(holder, reports, known, graph);
   if (!holder.prepared) return { kind: "prepare", node };
   const isFollowed = known === null || outranks(holder.epochs, known, graph);
@@ -34,7 +34,7 @@ export function decideByLease(
 }
 
 function whyNobodyHolds({ view, failure }: LeaseEvidence): string {
-  if (view.kind === "free") return "nobody holds the lease";
+  if (view.kind === "free") return "no node holds the lease";
   if (failure !== null) return `the lease cannot be read: ${failure}`;
   return view.kind === "unread" ? "the lease has not been read yet" : "the lease has expired";
 }

@@ -71,7 +71,7 @@ export class EtcdClient {
     }));
     const answer = await this.#ask("/v3/kv/txn", { success });
     const responses = Array.isArray(answer.responses) ? (answer.responses as Record<string, unknown>[]) : [];
-    if (responses.length !== names.length) throw new Error("the answer has too few parts");
+    if (responses.length !== names.length) throw new Error("the answer is incomplete");
     return responses.map((response) => keysIn((response.response_range ?? {}) as Record<string, unknown>));
   }
 
@@ -116,7 +116,7 @@ export class EtcdClient {
   async #logIn(endpoint: Endpoint): Promise<void> {
     endpoint.token = null;
     const { token } = parseAnswer(await this.#post(endpoint, "/v3/auth/authenticate", endpoint.login));
-    if (typeof token !== "string") throw new Error("the login gave no token");
+    if (typeof token !== "string") throw new Error("the login returned no token");
     endpoint.token = token;
   }
 

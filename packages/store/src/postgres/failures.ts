@@ -31,7 +31,7 @@ export function cutShort(
   const { id: transactionId, statement } = about;
   if (meter?.refusal != null) return meter.refusal;
   return new HighwaterError("result_too_large", {
-    detail: `The result of statement ${String(statement)} is over the limit maxResultBytes of ${String(maxBytes)}.`,
+    detail: `The result of statement ${String(statement)} exceeds maxResultBytes (${String(maxBytes)}).`,
     limit: { name: "maxResultBytes", value: maxBytes },
     ...{ statement, transactionId },
   });

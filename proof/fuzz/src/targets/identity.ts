@@ -76,7 +76,7 @@ const credentials: Target = {
     const keys = {
       authenticate: async (authorization: string | undefined) => {
         parseKeyText(bearerOf(authorization));
-        throw unauthenticated("The key is not known.");
+        throw unauthenticated("The key is unknown.");
       },
       start: () => undefined,
       stop: () => undefined,

@@ -228,7 +228,7 @@ export class DurabilityEvents {
     const ofKey = [...this.#streams.values()].filter(({ id }) => id === viewer.id).length;
     if (ofKey >= maxStreamsPerKey)
       throw new HighwaterError("concurrency_limited", {
-        detail: `The credential has ${String(ofKey)} streams of events open.`,
+        detail: `The credential has ${String(ofKey)} event streams open, its limit; close one first.`,
         limit: { name: "eventStreams", value: maxStreamsPerKey },
         retryAfterMs: 5_000,
       });
@@ -268,7 +268,7 @@ export class DurabilityEvents {
       };
     } catch (cause) {
       if (cause instanceof HighwaterError && cause.code === "primary_unavailable") throw cause;
-      const detail = "The events are in the store, and its primary cannot be asked now.";
+      const detail = "Events are in the store, and its primary is not reachable now; retry.";
       throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: 1_000 }, { cause });
     }
   }

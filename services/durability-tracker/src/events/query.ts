@@ -37,17 +37,17 @@ export function readEventsQuery({ query, lastEventId, accept, levels }: EventsRe
   const given = new Map(Object.entries(query).map(([name, value]) => [name, [value].flat()]));
   const one = (name: string): string | undefined => {
     const values = given.get(name) ?? [];
-    if (values.length > 1) faults.push(`${name} is given more than once`);
+    if (values.length > 1) faults.push(`${name} must be given once`);
     return values[0];
   };
   for (const name of given.keys())
-    if (!KNOWN.has(name) && !name.startsWith(METADATA)) faults.push(`${name} is not known here`);
+    if (!KNOWN.has(name) && !name.startsWith(METADATA)) faults.push(`${name} is not a known parameter`);
   const format = readFormat(one("format"), accept, faults);
   const asked = readAfter(lastEventId, one("after"), faults);
   const types = readTypes(given.get("types") ?? [], faults);
   const durable = readDurable({ durable: one("durable"), level: one("level"), given, levels }, faults);
   const limit = readLimit(one("limit"), faults);
-  if (format === "page" && durable !== null) faults.push("durable events come in a stream only");
+  if (format === "page" && durable !== null) faults.push("durable=true needs format=stream");
   if (faults.length > 0)
     throw new HighwaterError("invalid_request", { detail: faults.join("; "), fields: faults });
   // A page looks back, a stream looks ahead.
@@ -89,8 +89,8 @@ function readTypes(values: readonly string[], faults: string[]): readonly Durabi
   for (const name of names) {
     if (LISTED_EVENT_TYPES.some((type) => type === name)) continue;
     if (DURABILITY_EVENT_TYPES.some((type) => type === name))
-      faults.push(`${name} is asked for with durable=true`);
-    else faults.push(`types must be of ${LISTED_EVENT_TYPES.join(", ")}`);
+      faults.push(`types: for ${name} use durable=true`);
+    else faults.push(`types must be some of ${LISTED_EVENT_TYPES.join(", ")}`);
   }
   return [...new Set(types)];
 }
@@ -111,21 +111,22 @@ function readDurable(
   for (const [name, values] of given) {
     if (!name.startsWith(METADATA)) continue;
     const [value = "", ...more] = values;
-    if (more.length > 0) faults.push(`${name} is given more than once`);
-    if (value.length > LIMITS.metadataChars) faults.push(`${name} is too long`);
+    if (more.length > 0) faults.push(`${name} must be given once`);
+    if (value.length > LIMITS.metadataChars)
+      faults.push(`${name} must have at most ${String(LIMITS.metadataChars)} characters`);
     metadata.set(name.slice(METADATA.length), value);
   }
   if (metadata.size > EVENT_LIMITS.metadataFilters)
-    faults.push(`at most ${String(EVENT_LIMITS.metadataFilters)} names of metadata can be asked for`);
+    faults.push(`at most ${String(EVENT_LIMITS.metadataFilters)} metadata filters are allowed`);
   if (durable !== "true") {
-    if (level !== undefined) faults.push("level is for durable=true only");
-    if (metadata.size > 0) faults.push("metadata is for durable=true only");
+    if (level !== undefined) faults.push("level needs durable=true");
+    if (metadata.size > 0) faults.push("metadata needs durable=true");
     return null;
   }
   const wanted = level ?? (levels.includes("region") ? "region" : (levels.at(-1) ?? ""));
   if (!levels.includes(wanted))
     throw new HighwaterError("unknown_level", {
-      detail: `Level ${wanted} is not configured; there are ${levels.join(", ")}.`,
+      detail: `Level ${wanted} is not configured; use one of ${levels.join(", ")}.`,
     });
   return { level: wanted, metadata: Object.fromEntries(metadata) };
 }

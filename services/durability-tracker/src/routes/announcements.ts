@@ -35,7 +35,7 @@ export function announcementRoutes(
   const bodyOf = <S extends TSchema>(request: FastifyRequest, schema: S): Static<S> => {
     if (onlyServices && callerOf(request).principal.isService !== true)
       throw new HighwaterError("forbidden", {
-        detail: "Only gateways may call this, by HIGHWATER_INTERNAL_SECRET.",
+        detail: "Only gateways may call this, with HIGHWATER_INTERNAL_SECRET.",
       });
     const checked = validate(schema, request.body);
     if (checked.ok) return checked.value;
@@ -62,7 +62,7 @@ export function announcementRoutes(
     const names = levelNames(loop.state);
     if (!names.includes(level))
       throw new HighwaterError("unknown_level", {
-        detail: `Level ${level} is not configured; there are ${names.join(", ")}.`,
+        detail: `Level ${level} is not configured; use one of ${names.join(", ")}.`,
       });
     const ids = of.map(({ id, owner }) => ({
       id: id.toLowerCase() as TxnId,

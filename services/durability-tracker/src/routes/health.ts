@@ -23,7 +23,7 @@ export function healthRoutes(
     const { standing } = loop.state;
     if (standing.kind === "reigning" && loop.sight.isBlind)
       throw new HighwaterError("primary_unavailable", {
-        detail: `${standing.node} has not answered for ${String(Math.round(loop.sight.unansweredMs))} ms; check this tracker's way to it, and its role.`,
+        detail: `${standing.node} has not answered for ${String(Math.round(loop.sight.unansweredMs))} ms; check this tracker's connection to it, and its role.`,
       });
     const fault = scheduleFault();
     if (standing.kind === "reigning" && fault !== null)

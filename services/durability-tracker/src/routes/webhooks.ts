@@ -73,7 +73,7 @@ function deliveryRoutes(app: FastifyInstance, admin: WebhookAdmin): void {
     const endpoint = endpointOf(request);
     const { since } = bodyOf(request, RecoverRequest);
     const sinceMs = Date.parse(since);
-    if (Number.isNaN(sinceMs)) throw invalid(["/since: is not a time in RFC 3339"]);
+    if (Number.isNaN(sinceMs)) throw invalid(["/since: must be an RFC 3339 time"]);
     return admin.recover(endpoint, sinceMs);
   });
   app.get("/v1/webhooks/:id/deliveries", (request): Promise<DeliveryList> => {
@@ -129,9 +129,9 @@ function pageOf(query: unknown): { status: DeliveryStatus | null; before: string
   >;
   const faults = Object.keys(others).map((name) => `/${name}: is not a known parameter`);
   const wanted = status === undefined ? null : validate(DeliveryStatus, status);
-  if (wanted?.ok === false) faults.push("/status: is not a status of deliveries");
+  if (wanted?.ok === false) faults.push("/status: is not a delivery status");
   if (before !== undefined && (typeof before !== "string" || !CURSOR.test(before)))
-    faults.push("/before: is not `next` of another page");
+    faults.push("/before: must be `next` of another page");
   const most = WEBHOOK_LIMITS.deliveriesPerPage;
   const many =
     limit === undefined ? most : typeof limit === "string" && /^[0-9]{1,6}$/.test(limit) ? Number(limit) : 0;

@@ -127,7 +127,7 @@ export class VerdictDesk {
     const before = this.#waiting.get(id) ?? 0;
     if (before + tokens > value)
       throw new HighwaterError("concurrency_limited", {
-        detail: `The limit maxWaitingPerKey is ${String(value)}: requests of ${id} wait for the verdicts of ${String(before)} tokens, and this one would for ${String(tokens)}.`,
+        detail: `${id} already waits for the verdicts of ${String(before)} tokens, and this request asks for ${String(tokens)}; maxWaitingPerKey is ${String(value)}.`,
         limit: { name: "maxWaitingPerKey", value },
         retryAfterMs: 1_000,
       });
@@ -144,7 +144,7 @@ export class VerdictDesk {
     const level = asked ?? (names.includes("region") ? "region" : (names.at(-1) ?? ""));
     if (names.includes(level)) return level;
     throw new HighwaterError("unknown_level", {
-      detail: `Level ${level} is not configured; there are ${names.join(", ")}.`,
+      detail: `Level ${level} is not configured; use one of ${names.join(", ")}.`,
     });
   }
 

@@ -51,9 +51,10 @@ export function parseAllowList(entries: readonly string[]): { list: AllowList; f
 export function checkUrl(text: string, allow: AllowList): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || (url.protocol !== "https:" && url.protocol !== "http:"))
-    throw refused("It is not an https URL.");
-  if (url.username !== "" || url.password !== "") throw refused("It has credentials in it.");
-  if (url.href.length > WEBHOOK_LIMITS.urlChars) throw refused("It is too long.");
+    throw refused("It must be an https URL.");
+  if (url.username !== "" || url.password !== "") throw refused("It must not contain credentials.");
+  if (url.href.length > WEBHOOK_LIMITS.urlChars)
+    throw refused(`It must have at most ${String(WEBHOOK_LIMITS.urlChars)} characters.`);
   url.hash = "";
   if (mayBePrivate(url, allow)) return url;
   const fault = publicFormFault(url);
@@ -63,11 +64,11 @@ export function checkUrl(text: string, allow: AllowList): URL {
 
 /** What is wrong with a URL that leads to a public address. */
 function publicFormFault(url: URL): string | null {
-  if (url.protocol !== "https:") return "It is not an https URL.";
+  if (url.protocol !== "https:") return "It must be an https URL.";
   const port = url.port === "" ? HTTPS_PORT : Number(url.port);
   return port === HTTPS_PORT || port >= FREE_PORT_MIN
     ? null
-    : `Its port is neither ${String(HTTPS_PORT)} nor above ${String(FREE_PORT_MIN - 1)}.`;
+    : `Its port must be ${String(HTTPS_PORT)} or above ${String(FREE_PORT_MIN - 1)}.`;
 }
 
 /** The URL's host as a resolver and a socket take it. */

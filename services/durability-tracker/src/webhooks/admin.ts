@@ -224,7 +224,7 @@ function withoutBody({ body: _body, history: _history, ...delivery }: DeliveryDe
 function assertStorable(text: string): void {
   if (text.includes("\u0000") || !text.isWellFormed())
     throw new HighwaterError("invalid_request", {
-      detail: "/description: has a character that cannot be kept",
-      fields: ["/description: has a character that cannot be kept"],
+      detail: "/description: contains a character that cannot be stored",
+      fields: ["/description: contains a character that cannot be stored"],
     });
 }

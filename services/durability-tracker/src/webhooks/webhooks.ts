@@ -112,7 +112,7 @@ export class Webhooks {
   #session(): Open {
     if (this.#open === null)
       throw new HighwaterError("primary_unavailable", {
-        detail: "The store of the webhooks cannot be reached now.",
+        detail: "The webhooks' store is not reachable now; retry.",
         retryAfterMs: REOPEN_MS,
       });
     return this.#open;

@@ -186,7 +186,7 @@ test("positions that were told by a primary which is given up before they arrive
     await told;
     await eventually("the tracker notices", () => {
       const { standing } = loop.state;
-      return standing.kind === "unsettled" && standing.reason === "west holds the lease, and is not writable";
+      return standing.kind === "unsettled" && standing.reason === "west holds the lease, but is not writable";
     });
     assert.ok(second > first && mark() < second, `${String(mark())} is below ${String(second)}`);
 

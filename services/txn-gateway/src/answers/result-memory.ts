@@ -52,7 +52,7 @@ export class ResultMemory {
   full(): HighwaterError {
     const most = String(this.#maxBytes);
     return new HighwaterError("overloaded", {
-      detail: `The results that are being read take all the memory they may: ${most} bytes for all callers, half of that for one owner.`,
+      detail: `Unread results take all their memory: ${most} bytes for all callers, half of that for one owner. Read results faster, or retry later.`,
       limit: { name: "resultMemoryBytes", value: this.#maxBytes },
       retryAfterMs: RETRY_MS,
     });

@@ -162,7 +162,7 @@ export class Exposure {
   /** This gateway runs transactions in the epoch from now on. */
   begin(record: EpochRecord, mark: Offset | undefined): void {
     const startOffset = parseOffset(record.startOffset);
-    if (startOffset === undefined) throw new Error("an epoch's record has no place");
+    if (startOffset === undefined) throw new Error("an epoch record has no position");
     this.#account.begin({ epoch: record.id as EpochId, startOffset, mark });
   }
 
@@ -258,7 +258,7 @@ export class Exposure {
     const oldestMs = this.#ageOf(tally, nowMs);
     throw new HighwaterError("exposure_limit", {
       detail: isOfAnnouncements
-        ? "No tracker acknowledges announcements; their number has reached the bound."
+        ? "No tracker acknowledges announcements, and their number reached its limit; retry later."
         : this.#whyFull(use),
       limit: { name: limit.name, value: limit.value },
       exposure: {
@@ -273,10 +273,10 @@ export class Exposure {
   #whyFull({ limit, used, bound }: Use): string {
     const share =
       bound < limit.value
-        ? `, of which this gateway has ${String(bound)} while no tracker tells what the others have`
+        ? `; this gateway's share is ${String(bound)} while no tracker reports the other gateways`
         : "";
-    const is = `${limit.name} is ${String(Math.round(used))} where the limit is ${String(limit.value)}`;
-    return `Too much is committed and not durable at the level ${this.level} yet: ${is}${share}.`;
+    const is = `${limit.name} is ${String(Math.round(used))}, the limit ${String(limit.value)}`;
+    return `Too much is committed but not yet durable at level ${this.level}: ${is}${share}.`;
   }
 
   /** By the observed rate: a mark takes everything below it along, so what is too much of one drains with all the others. */

@@ -110,7 +110,7 @@ export function readExposure(
   const levels = Object.keys(topology?.levels ?? {});
   const level = values.level === "" && levels.length > 0 ? defaultLevel(levels) : values.level;
   if (levels.length > 0 && !levels.includes(level))
-    faults.push(`GATEWAY_EXPOSURE_LEVEL is not a configured level; there are ${levels.join(", ")}`);
+    faults.push(`GATEWAY_EXPOSURE_LEVEL is not a configured level; use one of ${levels.join(", ")}`);
   const limits = LIMITS.flatMap(([name, scope, measure]) => {
     const value = values[name];
     return typeof value === "number" && value > 0 ? [{ name, scope, measure, value }] : [];

@@ -39,11 +39,15 @@ export class Calls<T> {
       });
     const digest = hash("sha256", JSON.stringify(body));
     if (last?.seq === seq) {
-      if (last.body !== digest) throw outOfSequence(`Call ${String(seq)} was another one.`, run !== null);
+      if (last.body !== digest)
+        throw outOfSequence(`Call ${String(seq)} was sent before with other contents.`, run !== null);
       return last.outcome;
     }
     if (run === null || seq !== this.lastSeq + 1)
-      throw outOfSequence(`Call ${String(seq)} came behind call ${String(this.lastSeq)}.`, run !== null);
+      throw outOfSequence(
+        `Call ${String(seq)} came after call ${String(this.lastSeq)}; the next number is ${String(this.lastSeq + 1)}.`,
+        run !== null,
+      );
     const call: Call<T> = { seq, body: digest, outcome: run(), isRunning: true };
     this.#last = call;
     try {

@@ -75,7 +75,7 @@ export class Interactive {
   /** What the client of an open transaction sends back with its calls. */
   headerOf(id: TxnId, principal: Principal): string {
     const known = this.#known({ id, owner: principal.owner });
-    if (known === undefined) throw new Error(`the transaction ${id} was answered as open, and is not known`);
+    if (known === undefined) throw new Error(`the transaction ${id} was opened, but is unknown here`);
     return this.headers.of(known.begun, principal);
   }
 
@@ -401,7 +401,7 @@ export class Interactive {
     const value = config.maxWaiting;
     if (ack === "durable" && marks.waiting >= value)
       throw new HighwaterError("overloaded", {
-        detail: "Too many safe transactions wait to become durable.",
+        detail: "Too many safe transactions wait for durability.",
         ...{ limit: { name: "maxWaiting", value }, retryAfterMs: RETRY_MS, open: true },
       });
     try {
@@ -524,7 +524,10 @@ export class Interactive {
   failedOver(reign: Reign): void {
     for (const open of this.#open.values()) {
       if (open.known.attempt.reign.epoch === reign.epoch || open.isCommitting) continue;
-      void this.#end(open, { how: "aborted", detail: "The store failed over; everything was undone." });
+      void this.#end(open, {
+        how: "aborted",
+        detail: "The store failed over, and the transaction was rolled back.",
+      });
     }
   }
 
@@ -532,7 +535,7 @@ export class Interactive {
   async stop(): Promise<void> {
     for (const open of this.#open.values()) {
       if (open.isCommitting) continue;
-      void this.#end(open, { how: "aborted", detail: "The gateway was shut down." });
+      void this.#end(open, { how: "aborted", detail: "The gateway shut down." });
     }
     await Promise.all(this.#ending);
   }

@@ -12,7 +12,7 @@ import { type Pinned } from "./session-header.ts";
 const AUTHORITY_WAIT_MS = 200;
 const RETRY_MS = 500;
 const RETRY_MS_MAX = 5_000;
-const FORGOTTEN = "It was open here, has not been for a while, and was rolled back.";
+const FORGOTTEN = "The transaction was open here, ended some time ago and was rolled back.";
 
 /**
  * The transaction that was committed under the id.
@@ -51,7 +51,7 @@ export async function resolveLate(
       trace: null,
     };
     const unknown = new HighwaterError("commit_unconfirmed", {
-      detail: "How it ended is not known here; its receipt could not be read yet.",
+      detail: "The outcome is not known yet: the receipt could not be read.",
       transactionId: id,
     });
     return await outcomes.resolve(attempt, (until) => held.push(until), unknown, "answer_held");

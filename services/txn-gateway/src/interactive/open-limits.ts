@@ -52,7 +52,7 @@ function shareOf(places: number, hasOthers: boolean): number {
 function refuseAbove(name: string, value: number, open: number): void {
   if (open < value) return;
   throw new HighwaterError("too_many_open", {
-    detail: `The limit ${name} is ${String(value)}, and so many transactions are open.`,
+    detail: `All ${String(value)} interactive transactions are in use (${name}).`,
     limit: { name, value },
     retryAfterMs: RETRY_MS,
   });

@@ -128,8 +128,8 @@ export function rowsMissing(
 ): NeonErrorAnswer {
   const message =
     why === "replayed"
-      ? "The transaction has committed before, and its results are not kept; nothing was run again."
-      : "The transaction has committed, but a result is over a limit of the service and cannot be answered.";
+      ? "The transaction had already committed. Nothing was run again, and results are not kept."
+      : "The transaction committed, but a result exceeds a limit of the service and cannot be returned.";
   const { body } = neonError(
     new HighwaterError("result_too_large", { detail: message, outcome: "applied" }),
     transaction.id,
@@ -159,7 +159,7 @@ function statusOf({ code, outcome }: HighwaterError): number {
 function hintOf(error: HighwaterError, transactionId: string | null): string | null {
   if (ERRORS[error.code].retry !== "resolve_outcome" || transactionId === null)
     return HINTS[error.code] ?? null;
-  return `Ask GET /v1/transactions/${transactionId} what became of it before it is run again.`;
+  return `Ask GET /v1/transactions/${transactionId} for its outcome before you run it again.`;
 }
 
 interface Found {

@@ -70,7 +70,7 @@ export function batchMannerOf(headers: RequestHeaders): BatchManner {
   const isolation = named === undefined ? DEFAULT_ISOLATION : ISOLATIONS[named];
   if (isolation === undefined)
     throw invalid([
-      `Neon-Batch-Isolation-Level: invalid isolation level; there are ${Object.keys(ISOLATIONS).join(", ")}`,
+      `Neon-Batch-Isolation-Level: invalid isolation level; use one of ${Object.keys(ISOLATIONS).join(", ")}`,
     ]);
   const readOnly = isTrue(headers, "neon-batch-read-only");
   const deferrable = isTrue(headers, "neon-batch-deferrable");
@@ -134,7 +134,7 @@ function passwordOf(text: string): string {
   try {
     return decodeURIComponent(url.password);
   } catch {
-    throw invalid(["Neon-Connection-String: its password is not well percent-encoded"]);
+    throw invalid(["Neon-Connection-String: the password's percent-encoding is malformed"]);
   }
 }
 

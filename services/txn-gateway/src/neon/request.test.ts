@@ -125,7 +125,7 @@ test("what is refused, in the words of this wire", () => {
     [{}, {}, "invalid_request", /^\/query: is missing/],
     [{ query: 7 }, {}, "invalid_request", /^\/query: must be a string/],
     [{ query: "" }, {}, "invalid_request", /^\/query: /],
-    [{ query: "SELECT 1\0" }, {}, "invalid_request", /^\/query: must not have a zero character/],
+    [{ query: "SELECT 1\0" }, {}, "invalid_request", /^\/query: must not contain a zero character/],
     [{ query: "SELECT 1", params: "x" }, {}, "invalid_request", /^\/params: must be an array/],
     [{ queries: [] }, {}, "invalid_request", /^\/queries: /],
     [{ queries: {} }, {}, "invalid_request", /^\/query: is missing/],

@@ -131,7 +131,7 @@ function readQuery(value: unknown, path: string, faults: string[]): Query {
   if (arrayMode !== undefined && arrayMode !== null && typeof arrayMode !== "boolean")
     faults.push(`${path}/arrayMode: must be true or false`);
   const texts = faults.length > before ? [] : paramTexts((params ?? []) as unknown[]);
-  if (texts === null) faults.push(`${path}/params: must not be nested so deeply`);
+  if (texts === null) faults.push(`${path}/params: nested too deeply`);
   if (faults.length > before) return none;
   return {
     sql: query as string,

@@ -16,7 +16,7 @@ export function healthRoutes(app: FastifyInstance, gateway: Gateway): void {
     if (gateway.isBlind)
       throw new HighwaterError("marks_unavailable", {
         detail:
-          "No tracker that can be reached hears from the primary; safe transactions would not be confirmed.",
+          "No reachable tracker receives the primary's positions, so safe transactions would not be confirmed.",
       });
     return { status: "ready", primary: reign.node, epoch: reign.epoch };
   });

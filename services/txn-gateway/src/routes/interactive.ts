@@ -25,7 +25,7 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
     const header = request.headers[SESSION_HEADER];
     if (typeof header !== "string")
       throw new HighwaterError("invalid_request", {
-        detail: `The header ${SESSION_HEADER} of the transaction's begin is missing.`,
+        detail: `The header ${SESSION_HEADER} is missing; send the value that begin returned.`,
         transactionId: id,
       });
     const read = interactive.headers.read(header, callerOf(request).principal);

@@ -14,12 +14,13 @@ export function checkIdWindow(id: TxnId, { nowMs, retentionMs, futureMs }: IdWin
   const at = txnTimestampMs(id);
   if (at < nowMs - retentionMs)
     throw new HighwaterError("id_expired", {
-      detail: "The id is older than receipts are kept, so nobody can tell whether it has been used.",
+      detail:
+        "The id is older than the time for which receipts are kept, so the service cannot know whether it was used.",
       transactionId: id,
     });
   if (at > nowMs + futureMs)
     throw new HighwaterError("id_out_of_window", {
-      detail: `The time inside the id is ${String(Math.round((at - nowMs) / 1000))} s ahead of the server's clock.`,
+      detail: `The time inside the id is ${String(Math.round((at - nowMs) / 1000))} s ahead of the server's clock; use a new id.`,
       transactionId: id,
     });
 }

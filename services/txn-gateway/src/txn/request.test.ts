@@ -76,7 +76,7 @@ test("what is refused, and as what", () => {
   assert.equal(refusal({ id, statements: [{ sql: "SELECT '\ud800'" }] }).code, "invalid_request");
   const params = ["whole: \u{1f600}", "half: \udfff"];
   assert.deepEqual(refusal({ id, statements: [{ sql: "SELECT $1, $2", params }] }).details.fields, [
-    "/statements/0/params/1: must not have half of a surrogate pair",
+    "/statements/0/params/1: must not contain an unpaired surrogate",
   ]);
   assert.equal(refusal({ id: "order-7", statements }).code, "invalid_id");
   assert.equal(refusal({ id: "0190b3d2-0000-4000-8000-000000000000", statements }).code, "invalid_id");

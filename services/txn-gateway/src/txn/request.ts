@@ -77,7 +77,7 @@ export interface RequestRules {
 }
 
 const PREFERRED_LEVEL = "region";
-const HALF_A_PAIR = "must not have half of a surrogate pair";
+const HALF_A_PAIR = "must not contain an unpaired surrogate";
 const FAULTS_MAX = 20;
 
 /** The level of a request that names none: `region` where it exists, or else the strongest. */
@@ -91,7 +91,7 @@ export function checkLevel(level: string | undefined, levels: readonly string[])
   if (level === undefined) return defaultLevel(levels);
   if (levels.includes(level)) return level;
   throw new HighwaterError("unknown_level", {
-    detail: `The level ${JSON.stringify(level)} is not configured; there are ${levels.join(", ")}.`,
+    detail: `The level ${JSON.stringify(level)} is not configured; use one of ${levels.join(", ")}.`,
   });
 }
 
@@ -110,7 +110,7 @@ export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
     ...mannerFaults(request),
     ...statementFaults(request.statements),
     ...(isPlaced && request.readOnly !== true
-      ? ["/readOnly: must be true with `after` or `mode`; what writes runs on the primary"]
+      ? ["/readOnly: must be true with `after` or `mode`; writes run on the primary"]
       : []),
   ]);
   return {
@@ -187,7 +187,7 @@ function tokenOf(text: string | undefined, { tokens }: RequestRules): PresentedT
   if (text === undefined) return null;
   const content = openToken(text, tokens);
   if (content === undefined)
-    throw new HighwaterError("invalid_token", { detail: "`after` is no token of this deployment." });
+    throw new HighwaterError("invalid_token", { detail: "`after` is not a token of this deployment." });
   return { ...content, text };
 }
 
@@ -209,7 +209,7 @@ function statementFaults(statements: readonly Statement[]): string[] {
   const faults: string[] = [];
   for (const [index, { sql, params = [] }] of statements.entries()) {
     const path = `/statements/${String(index)}`;
-    if (sql.includes("\0")) faults.push(`${path}/sql: must not have a zero character`);
+    if (sql.includes("\0")) faults.push(`${path}/sql: must not contain a zero character`);
     if (!sql.isWellFormed()) faults.push(`${path}/sql: ${HALF_A_PAIR}`);
     for (const [at, param] of params.entries())
       if (typeof param === "string" && !param.isWellFormed())
