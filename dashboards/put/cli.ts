@@ -1,12 +1,12 @@
 // `make dashboards-put`. Exit codes: 0 all there; 1 Grafana refused or could not be reached; 2 the environment is wrong.
 import { type Destination, putDashboards } from "./grafana.ts";
 
-const USAGE = `Puts the data source and the five dashboards into a Grafana that is running.
-  GRAFANA_URL          of Grafana
-  GRAFANA_TOKEN        of a service account that is an administrator
-  PROMETHEUS_URL       where Prometheus answers queries, as Grafana reaches it
-  PROMETHEUS_REGION    of a workspace of Amazon Managed Service for Prometheus; leave it out for any other Prometheus
-  PROMETHEUS_SCRAPE_S  seconds between scrapes, default 15`;
+const USAGE = `Uploads the data source and the five dashboards to a running Grafana.
+  GRAFANA_URL          URL of Grafana
+  GRAFANA_TOKEN        token of a service account that is an administrator
+  PROMETHEUS_URL       Prometheus's query URL, as Grafana reaches it
+  PROMETHEUS_REGION    region of a workspace of Amazon Managed Service for Prometheus; omit for any other Prometheus
+  PROMETHEUS_SCRAPE_S  seconds between scrapes (default 15)`;
 const SCRAPE_SECONDS = "15";
 
 function readEnvironment(env: NodeJS.ProcessEnv): Destination | readonly string[] {

@@ -16,13 +16,13 @@ const SCENARIOS = ["steady", "tracker-down", "overload"] as const;
 
 const usage = `Usage: soak [--scenario ${SCENARIOS.join("|")}] [options]
 
-  --duration-s N    of the steady load (300); below five times the retention, rows still grow at the end and the run fails
-  --rate N          of the steady load, transactions a second (200)
-  --retention-s N   of receipts, events and deliveries in it (60)
-  --fault-every-s N pause between the beginnings of two faults in it; 0 for none (12)
-  --down-s N        how long the tracker is down (120)
-  --down-rate N     commits a second meanwhile (1000)
-  --overload-s N    how long there is ten times too much (15)
+  --duration-s N    steady: duration (default 300); below five times the retention, rows still grow and the run fails
+  --rate N          steady: transactions a second (default 200)
+  --retention-s N   steady: retention of receipts, events and deliveries (default 60)
+  --fault-every-s N steady: seconds between two faults; 0 for none (default 12)
+  --down-s N        tracker-down: how long the tracker is down (default 120)
+  --down-rate N     tracker-down: commits a second (default 1000)
+  --overload-s N    overload: duration of the tenfold load (default 15)
   --keep            keep the folder with the services' logs`;
 
 const { values } = parseArgs({

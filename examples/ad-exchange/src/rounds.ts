@@ -114,7 +114,7 @@ function report(number: number, { failovers, findings }: Round, complaints: stri
 }
 
 if (!Number.isInteger(ROUNDS) || ROUNDS < 1) {
-  console.error("Usage: rounds.ts [N]   N failovers in a row, 20 unless given");
+  console.error("Usage: rounds.ts [N]   N failovers in a row (default: 20)");
   process.exitCode = 2;
 } else {
   const nodes = REGIONS.map((region) => ({ id: region, region }));

@@ -8,9 +8,9 @@ import { edgeFiles, readSource } from "./index.ts";
 
 const usage = `Usage: make edge ARGS="SOURCE [--out FOLDER] [--check]"
 
-Makes the files of an Envoy from the source of a region's edge (docs/guide/edge.md).
-  --out FOLDER  where to write them; the source's \`directory\` unless given
-  --check       write nothing; say which files are not what the source says`;
+Writes Envoy's files from the source of a region's edge (docs/guide/edge.md).
+  --out FOLDER  the target folder (default: the source's \`directory\`)
+  --check       write nothing; list the files that differ from the source`;
 
 function main(): number {
   const { values, positionals } = parseArgs({

@@ -53,7 +53,7 @@ const details = (word: string): Fields => ({
 });
 const flags = (names: readonly string[]): Fields => ({ response_flag_filter: { flags: names } });
 
-const GONE = "The gateway that has the transaction cannot be reached.";
+const GONE = "The gateway of the transaction is not reachable.";
 const READS = "(GET|HEAD|OPTIONS)";
 
 /** The first that fits. */
@@ -73,7 +73,7 @@ const KINDS: readonly Kind[] = [
   // This call, or one before it whose answer was lost, may have committed.
   {
     filter: path("/v1/transactions/[^/?]+/(commit|rollback)"),
-    nobody: unconfirmed(`${GONE} A commit that it got before may have taken effect.`),
+    nobody: unconfirmed(`${GONE} An earlier commit may have taken effect.`),
     cut: unconfirmed(CUT),
   },
   {
@@ -96,7 +96,7 @@ export function localReplies({ limits }: Edge): Fields {
   const tooLarge = bodyLimit(limits.gatewayBodyBytes);
   const invalid = (detail: string): HighwaterError => new HighwaterError("invalid_request", { detail });
   const limited = new HighwaterError("rate_limited", {
-    detail: "The rate of requests from this address is over the edge's limit.",
+    detail: "This address exceeds the edge's request rate; retry later.",
     retryAfterMs: RETRY_MS,
   });
   const mappers = [
@@ -108,11 +108,14 @@ export function localReplies({ limits }: Edge): Fields {
     ...both(status("EQ", 408), invalid("The request did not arrive in time.")),
     ...both(status("EQ", 431), invalid("The request's headers exceed the limit of 16 KiB.")),
     ...both(status("EQ", 429), limited),
-    ...both(status("EQ", OVER_RATE_STATUS), wait("The rate of all requests is over the edge's limit.")),
+    ...both(
+      status("EQ", OVER_RATE_STATUS),
+      wait("All requests together exceed the edge's rate; retry later."),
+    ),
     ...KINDS.map((kind) => mapper(all(REACHED_NOBODY, kind.filter), kind.nobody, kind.isNeon)),
     // A fault of Envoy's that has no name here: nothing is known.
     ...KINDS.map((kind) => mapper(all(status("GE", 500), kind.filter), kind.cut, kind.isNeon)),
-    ...both(status("GE", 400), invalid("Not an HTTP request that can be taken.")),
+    ...both(status("GE", 400), invalid("Not a valid HTTP request.")),
   ];
   return { mappers };
 }

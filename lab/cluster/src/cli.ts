@@ -12,7 +12,7 @@ const usage = `Usage: highwater-lab-cluster [--port-base N] [--settings name=val
 Starts PostgreSQL in us-east (primary), us-west and eu-west on this machine, with real delays between them.
   --port-base N          fixed ports: N, N+1, N+2
   --settings name=value  an extra postgresql.conf setting for every node
-  --keep-dir             leave the folder behind
+  --keep-dir             keep the folder at the end
   --json                 print one line of JSON about the cluster instead of text
 
 Commands on standard input:

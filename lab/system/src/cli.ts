@@ -14,14 +14,14 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const COMMANDS: Readonly<
   Record<string, { does: string; run: (system: System, name: string) => Promise<unknown> }>
 > = {
-  status: { does: "what every database node is doing", run: showStatus },
+  status: { does: "show every database node", run: showStatus },
   "isolate REGION": {
-    does: "cut the region from every other place",
+    does: "cut the region off from all others",
     run: (system, name) => system.cluster.isolate(name),
   },
   heal: { does: "undo every cut", run: (system) => system.cluster.healAll() },
   "kill REGION": {
-    does: "lose the region: its database, its gateway, its tracker and its edge",
+    does: "kill the region's database, gateway, tracker and edge",
     run: (system, name) => system.killRegion(name),
   },
   "promote NODE": {

@@ -97,7 +97,7 @@ async function refusedEverywhere(): Promise<void> {
   for (const region of REGIONS) {
     await eventually(`the gateway of ${region} says what to run`, async () => {
       const { status, body } = await send(system.gateway(region).url, [put(`refused-${newId()}`)]);
-      return status === 503 && /us-east has no history of Highwater.*make adopt/.test(body.detail ?? "");
+      return status === 503 && /us-east has no Highwater history.*make adopt/.test(body.detail ?? "");
     });
     await eventually(`the tracker of ${region} says what to run`, async () => {
       const response = await fetch(`${system.tracker(region).url}/readyz`);
@@ -133,7 +133,7 @@ test("after DROP SCHEMA highwater the service says what to run, and after adopt 
 
   const shown = await adopt();
   assert.equal(shown.code, 0, shown.output);
-  assert.match(shown.output, /^ADOPTING us-east gives up what follows; nothing is changed yet\n/);
+  assert.match(shown.output, /^ADOPTING us-east gives up the following; nothing is changed yet\n/);
   assert.match(shown.output, /[1-9][0-9]* pending, .*promised up to disk [0-9]+/);
   assert.equal((await adopt("--data", "intact")).code, 2, "it asks for a reason");
   await refusedEverywhere();

@@ -180,7 +180,7 @@ export function params(): unknown {
     ],
     ...[{}, { a: 1, b: [null, "x", { c: true }] }, { ä: "𝄞\n" }],
   ];
-  return values.map((value) => ({ value, param: toParam(value) }));
+  return values.map((value) => ({ value, param: toParam(value, 1) }));
 }
 
 export const VECTORS: Readonly<Record<string, () => unknown>> = {

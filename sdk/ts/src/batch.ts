@@ -163,7 +163,7 @@ async function sendAll(send: FetchLike, { url, items, without }: Sending): Promi
       missing.delete(item);
       item.resolve(new Response(JSON.stringify(answer.body), { status: answer.status }));
     });
-    if (missing.size > 0) throw new TypeError("the answer ended before that of this transaction");
+    if (missing.size > 0) throw new TypeError("the answer ended before this transaction's");
   } catch (error) {
     for (const { reject } of missing) reject(error);
     request.abort();

@@ -250,7 +250,7 @@ export function abortError(cause: unknown, outcome: Outcome, transactionId?: str
 }
 
 export function unknownOutcome(transactionId: string | undefined, cause: unknown): HighwaterError {
-  return failure("outcome_unknown", "may have committed", { transactionId, cause });
+  return failure("outcome_unknown", "", { transactionId, cause });
 }
 
 /** The code of a settled state other than committed. */

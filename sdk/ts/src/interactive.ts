@@ -170,7 +170,7 @@ export class InteractiveTransaction {
 
   /** As `Transaction.durable`, once it is committed. Errors: `not_committed` before. */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    if (!this.#committed) throw failure("not_committed");
+    if (!this.#committed) throw failure("not_committed", "commit() first");
     return this.#committed.durable(options);
   }
 

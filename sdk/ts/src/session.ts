@@ -107,7 +107,7 @@ export class OneShotSession {
    */
   async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
     const [prefix, ...tokens] = token.split(".");
-    if (prefix !== TOKEN_PREFIX) throw failure("invalid_token", "not of a session");
+    if (prefix !== TOKEN_PREFIX) throw failure("invalid_token", "not a session token");
     const entries = tokens.map((each) => this.#hw.promise(each).entry);
     const verdicts = await this.#hw.verdicts(tokens, options);
     for (const [at, verdict] of verdicts.entries()) {

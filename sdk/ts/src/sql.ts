@@ -80,14 +80,14 @@ function withParams(sql: string, params: Param[]): Statement {
 function tag(strings: TemplateStringsArray, ...values: readonly (SqlValue | Sql)[]): Sql {
   return new Sql(
     strings.flatMap((text, index) => [
-      ...(index === 0 ? [] : piecesOf(values[index - 1] as SqlValue | Sql)),
+      ...(index === 0 ? [] : piecesOf(values[index - 1] as SqlValue | Sql, index)),
       text,
     ]),
   );
 }
 
-function piecesOf(item: SqlValue | Sql): readonly Piece[] {
-  return item instanceof Sql ? item.pieces : [{ param: toParam(item) }];
+function piecesOf(item: SqlValue | Sql, number: number): readonly Piece[] {
+  return item instanceof Sql ? item.pieces : [{ param: toParam(item, number) }];
 }
 
 /**
@@ -107,7 +107,7 @@ function raw(text: string): Sql {
  */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
-    throw failure("invalid_identifier", "empty or with a zero character");
+    throw failure("invalid_identifier", "empty or NUL");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
@@ -120,7 +120,7 @@ function ident(...parts: readonly string[]): Sql {
  */
 function join(items: readonly (SqlValue | Sql)[], separator: Sql = raw(", ")): Sql {
   return new Sql(
-    items.flatMap((item, index) => [...(index === 0 ? [] : separator.pieces), ...piecesOf(item)]),
+    items.flatMap((item, index) => [...(index === 0 ? [] : separator.pieces), ...piecesOf(item, index + 1)]),
   );
 }
 
@@ -150,8 +150,8 @@ function json(value: unknown): Sql {
  */
 export const sql = Object.assign(tag, { raw, ident, join, json });
 
-/** One value as the wire carries it. */
-export function toParam(value: unknown): Param {
+/** One value as the wire carries it. Its number among its neighbours, from 1, is for the error. */
+export function toParam(value: unknown, number: number): Param {
   switch (typeof value) {
     case "string":
     case "boolean":
@@ -169,7 +169,7 @@ export function toParam(value: unknown): Param {
       if (Array.isArray(value)) return arrayText(value);
       return jsonText(value);
     default:
-      throw failure("invalid_parameter", typeof value);
+      throw failure("invalid_parameter", `value ${String(number)} is ${typeof value}; use null`);
   }
 }
 
@@ -191,9 +191,9 @@ function jsonText(value: unknown): string {
 }
 
 function arrayText(items: readonly unknown[]): string {
-  const elements = items.map((item) => {
+  const elements = items.map((item, index) => {
     if (Array.isArray(item)) return arrayText(item);
-    const param = toParam(item);
+    const param = toParam(item, index + 1);
     if (param === null) return "NULL";
     if (typeof param !== "string") return String(param);
     return `"${param.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
@@ -206,5 +206,8 @@ export type StatementInput = Sql | { readonly sql: string; readonly params?: rea
 
 export function toStatement(input: StatementInput): Statement {
   if (input instanceof Sql) return input.toStatement();
-  return withParams(input.sql, (input.params ?? []).map(toParam));
+  return withParams(
+    input.sql,
+    (input.params ?? []).map((value, index) => toParam(value, index + 1)),
+  );
 }

@@ -44,8 +44,7 @@ export class SseParser {
       if (this.#data) events.push({ type: this.#type || "message", data, lastEventId: this.#lastEventId });
       this.#type = this.#data = "";
     }
-    if (this.#rest.length + this.#data.length > MAX_EVENT_CHARS)
-      throw new RangeError("the event is too long");
+    if (this.#rest.length + this.#data.length > MAX_EVENT_CHARS) throw new RangeError("event too long");
     return events;
   }
 }

@@ -86,7 +86,7 @@ export class DurabilityStream {
     const connection = new AbortController();
     const { signal } = connection;
     const end = (isAborted: boolean): void => {
-      connection.abort(isAborted ? undefined : new Error("the stream is silent"));
+      connection.abort(isAborted ? undefined : new Error("silent stream"));
     };
     let cancel = startTimer(streamOpenMs, end, stop, true);
     let hasSpoken = false;

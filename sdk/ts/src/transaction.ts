@@ -99,8 +99,7 @@ export class Transaction extends DurabilityPromise {
    * Errors: `results_not_kept` after a replay, for an empty list would be a wrong answer.
    */
   get rows(): readonly Row[] {
-    if (this.results === null)
-      throw failure("results_not_kept", "it is a replay", { transactionId: this.id });
+    if (this.results === null) throw failure("results_not_kept", "replay", { transactionId: this.id });
     return this.results.at(-1)?.rows ?? [];
   }
 }

@@ -74,9 +74,9 @@ export async function verifyWebhook<T = Record<string, unknown>>(
     header(request.headers, `webhook-${name}`),
   );
   if (!id || !time || !signatures || !/^\d{1,15}$/.test(time))
-    throw new WebhookVerificationError("missing_headers", "a header of the webhook is missing or malformed");
+    throw new WebhookVerificationError("missing_headers", "a webhook header is missing or malformed");
   if (Math.abs(now() / 1_000 - Number(time)) > toleranceSeconds)
-    throw new WebhookVerificationError("stale_timestamp", "the webhook is too old, or of the future");
+    throw new WebhookVerificationError("stale_timestamp", "the webhook is too old or in the future");
   const encoder = new TextEncoder();
   const bytes = typeof body === "string" ? encoder.encode(body) : body;
   const head = encoder.encode(`${id}.${time}.`);
@@ -89,7 +89,7 @@ export async function verifyWebhook<T = Record<string, unknown>>(
   try {
     return { id, event: JSON.parse(new TextDecoder().decode(bytes)) as WebhookEvent<T> };
   } catch {
-    throw new WebhookVerificationError("invalid_body", "the body of the webhook is not JSON");
+    throw new WebhookVerificationError("invalid_body", "the webhook body is not JSON");
   }
 }
 
@@ -105,7 +105,7 @@ async function isSigned(
   for (const secret of secrets) {
     const raw = fromBase64(secret.replace(/^whsec_/, ""));
     if (raw === undefined || raw.length === 0)
-      throw new WebhookVerificationError("invalid_secret", "the secret is not one of a webhook");
+      throw new WebhookVerificationError("invalid_secret", "not a webhook secret");
     const algorithm = { name: "HMAC", hash: "SHA-256" };
     const key = await crypto.subtle.importKey("raw", raw, algorithm, false, ["verify"]);
     for (const candidate of candidates) {

@@ -69,14 +69,17 @@ test("every kind of value has its text", () => {
     [[{ a: 1 }], '{"{\\"a\\":1}"}'],
     [[Uint8Array.of(1)], '{"\\\\x01"}'],
   ];
-  for (const [value, expected] of table) assert.deepEqual(toParam(value), expected);
+  for (const [value, expected] of table) assert.deepEqual(toParam(value, 1), expected);
   assert.deepEqual(sql`SELECT ${sql.json([1, "a"])}`.params, ['[1,"a"]']);
 });
 
 test("what has no SQL form is refused", () => {
   for (const value of [undefined, () => 1, Symbol("x"), new Date(Number.NaN)])
-    assert.throws(() => toParam(value), InvalidRequestError);
+    assert.throws(() => toParam(value, 1), InvalidRequestError);
   assert.throws(() => sql.json(undefined), { code: "invalid_parameter" });
+  assert.throws(() => sql`SELECT ${1}, ${undefined as never}`, {
+    message: /value 2 is undefined; use null$/,
+  });
 });
 
 test("statements can be spelled out", () => {
@@ -89,7 +92,7 @@ test("statements can be spelled out", () => {
 test("property: array text comes back as it went in", () => {
   fc.assert(
     fc.property(fc.array(fc.option(fc.string())), (items) => {
-      assert.deepEqual(parseArray(String(toParam(items))), items);
+      assert.deepEqual(parseArray(String(toParam(items, 1))), items);
     }),
   );
 });

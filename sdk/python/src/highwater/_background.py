@@ -98,7 +98,7 @@ class _Base:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            LOG.error("a task in the background failed", exc_info=error)
+            LOG.error("a background task failed", exc_info=error)
 
 
 class ThreadHost(_Base):
@@ -206,7 +206,7 @@ class LoopHost(_Base):
         if self._loop is None:
             self._loop = loop
         elif self._loop is not loop:
-            raise usage_error("invalid_options", "the client is used on another event loop; give each loop its own")
+            raise usage_error("invalid_options", "the client belongs to another event loop; create one for each loop")
         return loop
 
     def call(self, callback: Callable[[], object]) -> None:

@@ -48,7 +48,9 @@ class Batch:
 
     def __post_init__(self) -> None:
         if self.max_delay_ms < 0 or not 1 <= self.max_count <= _COUNT_MAX:
-            raise usage_error("invalid_options", "batch: max_delay_ms is not negative, and max_count from 1 to 256")
+            raise usage_error(
+                "invalid_options", "batch: max_delay_ms must not be negative, and max_count must be 1 to 256"
+            )
 
 
 def is_one_shot(request: Send) -> bool:
@@ -177,11 +179,11 @@ async def _read(response: httpx.Response, items: list[_Item]) -> None:
                 answer = items[told["index"]].answer
                 status, body = int(told["status"]), json.dumps(told["body"]).encode()
             except (ValueError, LookupError, TypeError) as error:
-                raise httpx.RemoteProtocolError("a line of the answer is not one of a batch") from error
+                raise httpx.RemoteProtocolError("a line of the batch's answer is malformed") from error
             if not answer.done():
                 answer.set_result(Answer(status, {}, body))
     if not all(item.answer.done() for item in items):
-        raise httpx.RemoteProtocolError("the answer ended before that of this transaction")
+        raise httpx.RemoteProtocolError("the answer ended before this transaction's")
 
 
 def _last_of(items: list[_Item], task: asyncio.Task[None]) -> Callable[[asyncio.Future[Answer | None]], None]:

@@ -372,7 +372,7 @@ class BaseClient(Generic[P, T]):
         self._listeners.renew()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} cannot be pickled; make one in each process, and pass tokens")
+        raise TypeError(f"a {type(self).__name__} cannot be pickled; create one in each process and pass tokens")
 
 
 def _observer_of(observer: Observer | Sequence[Observer], debug: bool | None) -> Observer | None:

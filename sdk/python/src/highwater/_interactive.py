@@ -69,7 +69,7 @@ class BaseInteractive(Generic[T]):
 
     def _committed_or_raise(self) -> T:
         if self._core.committed is None:
-            raise usage_error("not_committed", "the transaction has not committed")
+            raise usage_error("not_committed", "the transaction has not committed; call commit() first")
         return self._core.committed
 
     @property
@@ -80,7 +80,7 @@ class BaseInteractive(Generic[T]):
         """Before the lock is taken: a thread that a forked process has not got may have held it."""
         if not self._is_own:
             raise usage_error(
-                "transaction_ended", "the transaction belongs to the process that this one was forked from"
+                "transaction_ended", "the transaction belongs to the parent process; begin another after the fork"
             )
 
     def _execute_steps(
@@ -108,7 +108,7 @@ class BaseInteractive(Generic[T]):
 
 def no_turn(cause: BaseException | None = None) -> ConnectionError:
     """Calls that were made before took all the time of this one: the transaction goes on without it."""
-    message = "other calls of the transaction took all the time of this one; nothing of it was sent"
+    message = "other calls of the transaction used up this call's timeout; nothing was sent"
     return connection_error("request_timeout", message, sent=False, cause=cause)
 
 

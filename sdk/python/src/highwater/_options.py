@@ -120,7 +120,7 @@ class Endpoint:
 def endpoints_of(url: str | Sequence[str] | None, endpoints: Sequence[Endpoint] | None) -> list[Endpoint]:
     """Errors: `invalid_options`."""
     if (url is None) == (endpoints is None):
-        raise usage_error("invalid_options", "give either url or endpoints")
+        raise usage_error("invalid_options", "set either url or endpoints")
     urls = [url] if isinstance(url, str) else list(url or ())
     found = list(endpoints) if endpoints is not None else [Endpoint(each, each) for each in urls]
     if not found:

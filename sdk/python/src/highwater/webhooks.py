@@ -83,9 +83,9 @@ def verify(
     own = {name.lower(): value for name, value in headers.items()}
     identifier, at, signatures = (own.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
     if not identifier or not signatures or _TIMESTAMP.fullmatch(at) is None:
-        raise WebhookVerificationError("missing_headers", "a header of the webhook is missing or malformed")
+        raise WebhookVerificationError("missing_headers", "a webhook header is missing or malformed")
     if abs(now() - int(at)) > tolerance:
-        raise WebhookVerificationError("stale_timestamp", "the webhook is too old, or of the future")
+        raise WebhookVerificationError("stale_timestamp", "the webhook is too old or in the future")
     content = body.encode() if isinstance(body, str) else bytes(body)
     secrets = [secret] if isinstance(secret, str) else secret
     if not _is_signed(f"{identifier}.{at}.".encode() + content, signatures, secrets):
@@ -98,7 +98,7 @@ def _is_signed(content: bytes, signatures: str, secrets: Sequence[str]) -> bool:
     for secret in secrets:
         key = _from_base64(secret.removeprefix("whsec_"))
         if not key:
-            raise WebhookVerificationError("invalid_secret", "the secret is not one of a webhook")
+            raise WebhookVerificationError("invalid_secret", "not a webhook secret")
         expected = hmac.digest(key, content, hashlib.sha256)
         if any(each is not None and hmac.compare_digest(each, expected) for each in candidates):
             return True
@@ -110,7 +110,7 @@ def _event_of(content: bytes) -> WebhookEvent:
         event = json.loads(content)
         return WebhookEvent(str(event["type"]), str(event["timestamp"]), dict(event["data"]))
     except (ValueError, TypeError, KeyError, RecursionError) as cause:
-        raise WebhookVerificationError("invalid_body", "the body of the webhook is not an event") from cause
+        raise WebhookVerificationError("invalid_body", "the webhook body is not an event") from cause
 
 
 def _from_base64(text: str) -> bytes | None:

@@ -189,6 +189,13 @@ def test_statements_can_be_spelled_out_but_plain_text_is_none() -> None:
     assert caught.value.code == "invalid_statement"
 
 
+def test_a_refused_parameter_is_named() -> None:
+    with pytest.raises(InvalidRequestError, match=r"\{two\} has type object.*use None for NULL"):
+        sql("SELECT {one}, {two}", one=1, two=object())
+    with pytest.raises(InvalidRequestError, match=r"\$2 has type object"):
+        to_statement(Statement("SELECT $1, $2", [1, object()]))
+
+
 def test_a_repr_tells_no_values() -> None:
     assert repr(sql("SELECT {a}", a="secret")) == "<Sql 'SELECT $1' with 1 parameters>"
 

@@ -129,11 +129,12 @@ export async function transactIn<D, R>(
 }
 
 export function refuseNested({ open }: Scope): void {
-  if (open !== null) throw usage("invalid_options", "inside an open transaction this cannot be");
+  if (open !== null)
+    throw usage("invalid_options", "not allowed inside a transaction; use the callback's `tx`");
 }
 
 export function openOf({ open }: Scope): InteractiveTransaction {
-  if (open === null) throw usage("invalid_options", "not inside a transaction");
+  if (open === null) throw usage("invalid_options", "not inside a transaction; pass the callback's `tx`");
   return open;
 }
 
@@ -155,7 +156,7 @@ function refuseTruncated(
 ): void {
   const statement = results.findIndex(({ truncated }) => truncated);
   if (statement < 0) return;
-  const message = `statement ${String(statement)} has more rows than the service answers with`;
+  const message = `statement ${String(statement)} has more rows than the service returns; read fewer`;
   throw new HighwaterError(message, { code: "result_too_large", retry: "never", statement, ...about });
 }
 
@@ -169,6 +170,6 @@ function refuseSessionBound(statements: readonly Statement[], isAlone: boolean):
     if (LISTENS.test(sql) || (isAlone && LEAVES.test(sql)))
       throw usage(
         "session_bound",
-        `no session outlives its transaction: without effect is ${sql.slice(0, 80)}`,
+        `a session ends with its transaction, so this has no effect: ${sql.slice(0, 80)}`,
       );
 }

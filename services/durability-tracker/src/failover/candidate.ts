@@ -95,7 +95,7 @@ export function decideCandidate(situation: Situation): Decision {
 
 function withoutEpoch(situation: Situation, { rivals }: KnownEpochs): Decision {
   if (rivals.length === 0) {
-    const reason = "nobody who answers has the record of any epoch";
+    const reason = "no node that answers has a record of any epoch";
     return { ...NOTHING, refusal: "no_candidate", reasons: [reason] };
   }
   const names = rivals.map(({ id, seq, node }) => `${id} (number ${String(seq)}, on ${node})`);
@@ -125,14 +125,14 @@ function whoStands(
   if (standing === undefined) return null;
   const { node } = standing;
   if (standing === writable && node !== primary) {
-    const reason = `${node} has been promoted already; its epoch has yet to begin`;
+    const reason = `${node} is already promoted; its epoch has not begun yet`;
     return { occupant: node, reason };
   }
   if (wishes.isSwitchover) return null;
   const reason =
     standing === reigning
       ? `${node} still answers as the primary`
-      : `${node} is back and writable; its next epoch has yet to begin`;
+      : `${node} is back and writable; its next epoch has not begun yet`;
   return { occupant: null, reason };
 }
 
@@ -194,18 +194,18 @@ function conclude(decision: Decision, situation: Situation): Decision {
   const fed = heard.filter(({ isFed }) => isFed).map(({ node }) => node);
   if (!wishes.isSwitchover && !wishes.isFenced) {
     if (moved.length > 0) {
-      const reason = `${moved.join(" and ")}: the position still moves, so what was read here is not the end`;
+      const reason = `${moved.join(" and ")}: the position still moves, so this is not its end; ask again`;
       return { ...decision, refusal: "still_fed", reasons: [reason] };
     }
     if (fed.length > 0) {
-      const reason = `${fed.join(" and ")}: a stream from another server is still open, so the old primary may be alive and may still count on it`;
+      const reason = `${fed.join(" and ")}: a stream from another server is still open, so the old primary may be alive and may still count its acknowledgements`;
       return { ...decision, refusal: "still_fed", reasons: [reason] };
     }
   }
   const risks = decision.levels.filter(({ promise }) => promise === "at_risk");
   const reasons = risks.map(
     ({ level, heard: those, needed, domain }) =>
-      `too few answer for level ${level}: ${String(needed)} ${domain ?? ""}s have to be heard, and ${String(those.length)} are`,
+      `too few answer for level ${level}: ${String(needed)} ${domain ?? ""}s must answer, and ${String(those.length)} do`,
   );
   return { ...decision, reasons, refusal: risks.length > 0 && !wishes.acceptsLoss ? "loss" : null };
 }

@@ -117,7 +117,7 @@ function refuseStranger({ reports, witnesses }: Answers, report: NodeReport, fou
     const isOfEpoch = reports.get(other)?.epochs.at(-1)?.id === epoch;
     if (theirs === null || !isOfEpoch || report.applied < theirs.seenBy) continue;
     if (own !== null && own.reached >= theirs.reached) continue;
-    const reason = `is of another history: it has replayed up to ${formatOffset(report.applied)}, and lacks what ${other} has had by ${formatOffset(theirs.seenBy)}; it was restored from an older copy`;
+    const reason = `has another history: it has replayed up to ${formatOffset(report.applied)}, and lacks what ${other} had at ${formatOffset(theirs.seenBy)}; it was restored from an older copy`;
     return { standing: "other_history", reason, position: null };
   }
   return found;
@@ -136,8 +136,8 @@ function standingOf(
   ];
   if (newest.id !== epoch.id) {
     if (!ancestors.has(newest.id))
-      return { standing: "other_history", reason: `is of another history: ${newestIs}`, position: null };
-    const reason = `has not the record of ${current}: ${newestIs}`;
+      return { standing: "other_history", reason: `has another history: ${newestIs}`, position: null };
+    const reason = `lacks the record of ${current}: ${newestIs}`;
     return {
       standing: report.role === "primary" ? "other_history" : "behind",
       reason: report.role === "primary" ? `is a writable node of the past: ${newestIs}` : reason,
@@ -147,7 +147,7 @@ function standingOf(
   if (report.role === "primary") {
     if (report.current === epoch.id)
       return { standing: "reigning", reason: `reigns in ${current}`, position: report.flushed };
-    const reason = "is writable already, and its own epoch has yet to begin";
+    const reason = "is already writable, and its own epoch has not begun yet";
     // After a recovery or a promotion the end of its log says nothing of the epoch that ended.
     return { standing: "writable", reason, position: null };
   }

@@ -12,8 +12,7 @@ export function nextSteps({ decision, refusal, wishes, isLease }: NextStepsInput
   const { chosen, primary, occupant } = decision;
   switch (refusal) {
     case "primary_answers":
-      if (occupant === null)
-        return ["Nothing has to be promoted. For a planned change ask with --switchover."];
+      if (occupant === null) return ["No promotion is needed. For a planned change ask with --switchover."];
       return isLease ? [] : [tellHighwater(occupant, decision), WATCH];
     case "split_brain":
       return [
@@ -33,7 +32,7 @@ export function nextSteps({ decision, refusal, wishes, isLease }: NextStepsInput
     case "loss":
       return [
         "Bring back nodes that do not answer, or make them reachable from here, then ask again.",
-        "If what they may have is given up: ask again with --accept-loss.",
+        "If you give up what they may have: ask again with --accept-loss.",
       ];
     case null:
       break;
@@ -45,11 +44,11 @@ export function nextSteps({ decision, refusal, wishes, isLease }: NextStepsInput
     ];
   if (wishes.isSwitchover)
     return [
-      `Stop ${primary ?? "the primary"} cleanly (pg_ctl stop -m fast): it sends its connected replicas what they lack.`,
+      `Stop ${primary ?? "the primary"} cleanly (pg_ctl stop -m fast): it first sends its connected replicas what they lack.`,
       "Ask again without --switchover: the positions are then final.",
     ];
   return [
-    `Make sure that ${primary ?? "the old primary"} is off and stays off: whatever it accepts from now on is lost.`,
+    `Make sure that ${primary ?? "the old primary"} is off and stays off: anything it accepts from now on is lost.`,
     `On ${chosen.node}: SELECT pg_promote();`,
     tellHighwater(chosen.node, decision),
     "On the other replicas: point primary_conninfo to it (ALTER SYSTEM SET primary_conninfo = '…'; SELECT pg_reload_conf();).",

@@ -68,7 +68,7 @@ test("without trackers only positions speak, and that is said", () => {
   assert.deepEqual(lossOf(made, "north"), {
     ...{ bytes: "0", transactions: null, complete: false, promises: [], ids: [] },
   });
-  assert.match(made.warnings.join(), /^no tracker answers: what would be lost is told by positions alone$/);
+  assert.match(made.warnings.join(), /^no tracker answers: losses are estimated from positions alone$/);
 });
 
 test("a published mark above the choice is a broken promise, whatever the election says", () => {

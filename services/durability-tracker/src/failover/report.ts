@@ -264,9 +264,11 @@ function warningsOf(
     );
   }
   if (chosen !== null && !answers.some(({ kind }) => kind === "preview"))
-    warnings.push("no tracker answers: what would be lost is told by positions alone");
+    warnings.push("no tracker answers: losses are estimated from positions alone");
   if (isFenced && !isSwitchover)
-    warnings.push("by your word the old primary is off: whatever it accepts or counts from now on is lost");
+    warnings.push(
+      "--fenced says that the old primary is off: anything it accepts or counts from now on is lost",
+    );
   return warnings;
 }
 

@@ -251,7 +251,7 @@ test("while no tracker is heard each gateway keeps to its share, by as many gate
   commit();
   await clock.advance(1);
   const details = refusal(() => exposure.admit(0n, "commit"));
-  assert.match(details.detail ?? "", /10, of which this gateway has 5/);
+  assert.match(details.detail ?? "", /the limit 10; this gateway's share is 5/);
   assert.equal(exposure.samples()[0]?.bound, 5);
   // Nothing of this gateway is pending: the tracker has no reason to speak.
   exposure.advance(EPOCH_A, at(10_000));
@@ -264,7 +264,7 @@ test("that there are more gateways than were heard of can be configured", () => 
   const { exposure, commit } = makeExposure([TRANSACTIONS], { gateways: 4 });
   commit();
   commit();
-  assert.match(refusal(() => exposure.admit(0n, "commit")).detail ?? "", /this gateway has 2/);
+  assert.match(refusal(() => exposure.admit(0n, "commit")).detail ?? "", /this gateway's share is 2/);
 });
 
 test("a tracker that counts at another level says nothing here, and it is logged once", () => {

@@ -133,7 +133,7 @@ test("what is refused, in the words of this wire", () => {
       { queries: [{ query: "SELECT 1" }, { query: "S\0" }] },
       {},
       "invalid_request",
-      /^\/queries\/1\/query: must not have a zero/,
+      /^\/queries\/1\/query: must not contain a zero/,
     ],
     [{ queries: [{ query: "SELECT 1" }, null] }, {}, "invalid_request", /^\/queries\/1: must be an object/],
     [

@@ -294,7 +294,7 @@ def answer_error(status: int, body: object, retry_after_ms: float | None = None)
     try:
         problem = read_problem(body)
     except WireError:
-        message = f"the answer has status {status} and is not one of the service"
+        message = f"status {status}, and the body is not the service's; a proxy may have answered"
         kind: type[HighwaterError]
         code: str
         outcome: Outcome
@@ -336,7 +336,7 @@ def refused_error(refused: RefusedToken) -> TokenRefusedError:
 
 def unknown_outcome(transaction_id: str, cause: BaseException | None = None) -> UnknownOutcomeError:
     return UnknownOutcomeError(
-        f"transaction {transaction_id} may or may not have committed",
+        f"transaction {transaction_id} may or may not have committed; ask for its status",
         code="outcome_unknown",
         outcome="unknown",
         retry="resolve_outcome",
@@ -361,7 +361,7 @@ def gateway_lost(transaction_id: str, cause: BaseException | None = None) -> Tra
 def results_not_kept(transaction_id: str) -> HighwaterError:
     """For rows that are asked of a replay: an empty list would be a wrong answer."""
     return HighwaterError(
-        "the answer is a replay, and results are not kept; read the rows again",
+        "the transaction is a replay, and its results are not kept; read the rows again",
         code="results_not_kept",
         outcome="applied",
         retry="never",
@@ -375,7 +375,7 @@ _SETTLED: Final[Mapping[str, tuple[type[HighwaterError], str, Outcome, Retry, st
         "transaction_lost",
         "not_applied",
         "transaction",
-        "was committed and is lost; use a new id",
+        "was committed, and a failure discarded it; use a new id",
     ),
     "aborted": (
         TransactionAbortedError,
@@ -389,14 +389,14 @@ _SETTLED: Final[Mapping[str, tuple[type[HighwaterError], str, Outcome, Retry, st
         "promise_broken",
         "unknown",
         "never",
-        "was durable, and that promise is broken",
+        "was durable, and a failure discarded it: the promise is broken",
     ),
     "expired": (
         UnknownOutcomeError,
         "id_expired",
         "unknown",
         "never",
-        "is older than the receipts that are kept",
+        "is too old: its receipt is no longer kept",
     ),
 }
 
@@ -418,7 +418,7 @@ def verdict_error(
     error = state_error(verdict.id, verdict.verdict)
     if error is None:
         error = UnknownOutcomeError(
-            f"nobody has heard of transaction {verdict.id}",
+            f"no tracker knows transaction {verdict.id}",
             code="transaction_unknown",
             outcome="unknown",
             retry="resolve_outcome",
@@ -449,7 +449,7 @@ def durability_timeout(
     """``timeout`` in seconds."""
     what = transaction_id or f"{pending} transactions"
     return DurabilityTimeoutError(
-        f"{what} still pending at {level} after {timeout:g} s: no loss",
+        f"{what} still pending at {level} after {timeout:g} s; not a loss, wait again",
         code="durability_timeout",
         outcome="applied",
         retry="wait",

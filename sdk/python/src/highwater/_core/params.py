@@ -28,13 +28,13 @@ class SupportsParam(Protocol):
     def __highwater_param__(self) -> Param: ...
 
 
-def to_param(value: object) -> Param:
+def to_param(value: object, name: str = "a value") -> Param:
     """One value as the wire carries it.
 
     Shape: str, bool, None and what a double holds exactly pass as they are; other numbers, dates, times, UUIDs and
     addresses as PostgreSQL's text; a timedelta as an interval; bytes as ``\\x`` hex; lists and tuples as arrays; dicts
     as JSON text; a member of an enum that is neither str nor int by its name.
-    Errors: ``invalid_parameter`` for anything else.
+    Errors: ``invalid_parameter`` for anything else, with the parameter's `name`.
     """
     if value is None or value is True or value is False:
         return value
@@ -59,7 +59,7 @@ def to_param(value: object) -> Param:
     if text is None:
         raise usage_error(
             "invalid_parameter",
-            f"a parameter must not be {type(value).__name__}; use None for SQL's NULL",
+            f"{name} has type {type(value).__name__}, which is not supported; use None for NULL",
         )
     return text
 
@@ -124,7 +124,7 @@ def _interval_text(value: dt.timedelta) -> str:
 
 def _time_text(value: dt.time) -> str:
     if value.tzinfo is not None and value.utcoffset() is None:
-        raise usage_error("invalid_parameter", "the zone of the time has no offset without a date")
+        raise usage_error("invalid_parameter", "the time's zone has no offset without a date; use a fixed offset")
     return value.isoformat()
 
 

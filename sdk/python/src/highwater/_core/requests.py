@@ -132,7 +132,7 @@ def encode(body: Mapping[str, object]) -> bytes:
     try:
         return _ENCODER.encode(body).encode()
     except UnicodeEncodeError as error:
-        raise usage_error("invalid_parameter", "a text contains half of a surrogate pair", error) from error
+        raise usage_error("invalid_parameter", "a string contains an unpaired surrogate", error) from error
 
 
 def _whole(milliseconds: float | None) -> int | None:

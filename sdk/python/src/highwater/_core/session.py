@@ -87,5 +87,5 @@ def session_tokens(token: str) -> list[str]:
     """The tokens of the transactions in a session's token. Errors: ``invalid_token``."""
     prefix, *tokens = token.split(".")
     if prefix != _PREFIX:
-        raise usage_error("invalid_token", "the text is not a token of a session")
+        raise usage_error("invalid_token", "the text is not a session token")
     return tokens

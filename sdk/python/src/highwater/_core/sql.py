@@ -106,19 +106,19 @@ def _parse(template: str) -> tuple[tuple[str, str | None], ...]:
     try:
         parsed = tuple(Formatter().parse(template))
     except ValueError as error:
-        message = f"{error}; braces that belong to the SQL are doubled: {{{{ and }}}}"
+        message = f"{error}; double the braces of the SQL itself: {{{{ and }}}}"
         raise usage_error("invalid_sql", message, error) from error
     for _text, name, spec, conversion in parsed:
         if name is not None and (not name.isidentifier() or spec or conversion):
             raise usage_error(
                 "invalid_sql",
-                f"{{{name}}} is no placeholder: one is a name in braces, and braces that belong to the SQL are doubled",
+                f"{{{name}}} is not a placeholder: put a name in braces, and double the braces of the SQL itself",
             )
     return tuple((text, name) for text, name, _spec, _conversion in parsed)
 
 
-def _pieces_of(value: object) -> Sequence[_Piece]:
-    return value._pieces if isinstance(value, Sql) else (_Value(to_param(value)),)
+def _pieces_of(value: object, name: str = "a value") -> Sequence[_Piece]:
+    return value._pieces if isinstance(value, Sql) else (_Value(to_param(value, name)),)
 
 
 class SqlBuilder:
@@ -152,9 +152,9 @@ class SqlBuilder:
             if name is None:
                 continue
             if name not in values:
-                raise usage_error("invalid_sql", f"there is no value for {{{name}}}")
+                raise usage_error("invalid_sql", f"no value for {{{name}}}")
             used.add(name)
-            pieces.extend(_pieces_of(values[name]))
+            pieces.extend(_pieces_of(values[name], f"{{{name}}}"))
         unused = values.keys() - used
         if unused:
             raise usage_error("invalid_sql", f"no placeholder for {', '.join(sorted(unused))}")
@@ -180,7 +180,7 @@ class SqlBuilder:
             raise usage_error("invalid_identifier", "an identifier needs at least one part")
         for part in parts:
             if part == "" or "\0" in part:
-                message = "an identifier must not be empty nor contain a zero character"
+                message = "an identifier must not be empty or contain a zero character"
                 raise usage_error("invalid_identifier", message)
         return Sql((".".join('"{}"'.format(part.replace('"', '""')) for part in parts),))
 
@@ -225,6 +225,7 @@ def to_statement(statement: StatementInput) -> Statement:
         return statement.to_statement()
     # Callers without a type checker pass plain text, in which values may have been formatted: refused.
     if not isinstance(statement, cast("type[object]", Statement)):
-        message = f"a statement is made by sql(...) or is a Statement, not {type(statement).__name__}"
+        message = f"a statement must be sql(...) or a Statement, not {type(statement).__name__}"
         raise usage_error("invalid_statement", message)
-    return Statement(statement.sql, tuple(map(to_param, statement.params)))
+    params = enumerate(statement.params, 1)
+    return Statement(statement.sql, tuple(to_param(value, f"${number}") for number, value in params))

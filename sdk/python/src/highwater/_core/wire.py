@@ -366,7 +366,7 @@ def _integer(value: object) -> int:
 def _word(value: object, words: frozenset[str]) -> str:
     if isinstance(value, str) and value in words:
         return value
-    raise WireError("not a word of the protocol")
+    raise WireError("not a value of the protocol")
 
 
 def _or_none(value: object, read: Callable[[object], _T]) -> _T | None:
@@ -397,7 +397,7 @@ def read_marks(value: object) -> Marks:
 def _read_epoch(value: object) -> EpochRecord:
     record = _record(value)
     if "previous" not in record:
-        raise WireError("an epoch says what was before it")
+        raise WireError("an epoch lacks its previous epoch")
     return EpochRecord(
         id=_uuid(record.get("id")),
         previous=_or_none(record.get("previous"), _uuid),
@@ -413,7 +413,7 @@ def _read_epochs(value: object) -> tuple[EpochRecord, ...]:
 def read_epoch_event(value: object) -> EpochEvent:
     epochs = _read_epochs(_record(value).get("epochs"))
     if not epochs:
-        raise WireError("an epoch event names at least one epoch")
+        raise WireError("an epoch event has no epoch")
     return EpochEvent(epochs)
 
 
@@ -431,7 +431,7 @@ def read_marks_response(value: object) -> MarksResponse:
 def read_blind_event(value: object) -> bool:
     blind = _record(value).get("blind")
     if not isinstance(blind, bool):
-        raise WireError("a blind event says true or false")
+        raise WireError("a blind event must be true or false")
     return blind
 
 
@@ -458,7 +458,7 @@ def _read_result(value: object) -> WireResult:
     rows = _list(record.get("rows"))
     for row in rows:
         if not isinstance(row, list) or not _CELL_TYPES.issuperset(map(type, row)):
-            raise WireError("a row is a list of texts and nulls")
+            raise WireError("a row must be a list of strings and nulls")
     return WireResult(
         command=_text(record.get("command")),
         row_count=_integer(record.get("rowCount")),
@@ -491,7 +491,7 @@ def _read_state(value: object) -> TransactionState:
 def read_transaction_response(value: object) -> TransactionResponse:
     record = _record(value)
     if "results" not in record:
-        raise WireError("an answer to a commit has results, or null")
+        raise WireError("the answer to a commit must have results or null")
     return TransactionResponse(
         id=_uuid(record.get("id")),
         state=_read_state(record.get("state")),

@@ -77,7 +77,7 @@ def connect(
         own = Highwater(url, types="raw", **options)
         return Connection(own, decoder=decoder, settings=transaction, on_close=own.close)
     if url is not None or options:
-        raise InterfaceError("give either a client or what makes one")
+        raise InterfaceError("pass either a client or a function that creates one")
     return Connection(client, decoder=decoder, settings=transaction)
 
 

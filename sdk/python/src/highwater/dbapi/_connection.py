@@ -294,7 +294,7 @@ class Connection:
         is_alone = self._autocommit and len(statements) == 1
         for statement in statements:
             if _LISTENS.match(statement.sql) or (is_alone and _LEAVES.match(statement.sql)):
-                message = f"no session outlives its transaction: without effect is {statement.sql[:80]}"
+                message = f"a session ends with its transaction, so this has no effect: {statement.sql[:80]}"
                 raise usage_error("session_bound", message)
 
     def _raise(self, error: HighwaterError, opened: Any) -> NoReturn:
@@ -329,7 +329,7 @@ def _refuse_truncated(results: Sequence[StatementResult], *, is_applied: bool, t
     for index, result in enumerate(results):
         if result.truncated:
             raise HighwaterError(
-                f"statement {index} has more rows than the service answers with; stream them",
+                f"statement {index} has more rows than the service returns; stream them",
                 code="result_too_large",
                 outcome="applied" if is_applied else "not_applied",
                 retry="never",

@@ -147,7 +147,7 @@ class HighwaterDialect(PGDialect):
         if client is None:
             client = self._client(options)
         elif options:
-            raise exc.ArgumentError("give either a client or what makes one")
+            raise exc.ArgumentError("pass either a client or a function that creates one")
         elif not isinstance(client, self.client_class):
             name = self.client_class.__name__
             raise exc.ArgumentError(f"this engine needs a client of the class {name}, not {type(client).__name__}")
@@ -233,7 +233,7 @@ class HighwaterDialect(PGDialect):
         )
 
     def do_begin_twophase(self, connection: Any, xid: Any) -> None:
-        raise NotImplementedError("the service has no transactions of two phases")
+        raise NotImplementedError("two-phase transactions are not supported")
 
 
 class AsyncHighwaterDialect(HighwaterDialect):

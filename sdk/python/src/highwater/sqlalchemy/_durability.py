@@ -83,7 +83,7 @@ def committed(session: Holder) -> Any:
     """
     last = memory_of(session).last
     if last is None:
-        raise usage_error("not_committed", "nothing was committed")
+        raise usage_error("not_committed", "nothing was committed; commit first")
     return last
 
 
@@ -97,7 +97,7 @@ def token(session: Holder) -> str:
     """
     sessions = list(memory_of(session).sessions.values())
     if not sessions:
-        raise usage_error("not_committed", "nothing was committed")
+        raise usage_error("not_committed", "nothing was committed; commit first")
     if len(sessions) > 1:
         raise usage_error("invalid_options", "the session has committed with several clients")
     text: str = sessions[0].token

@@ -47,7 +47,7 @@ def options_of(url: URL) -> dict[str, Any]:
     `highwater://:API_KEY@HOST:PORT/?host=HOST:PORT&tracker=HOST:PORT&tls=false&level=region&ack=durable`
     """
     if url.database:
-        raise ArgumentError("the service says which database it is: the URL must not name one")
+        raise ArgumentError("the URL must not name a database; the service determines it")
     query = {name: _listed(value) for name, value in url.query.items()}
     scheme = "https" if _one(query.pop("tls", ["true"]), "tls", _truth) else "http"
     hosts = [] if url.host is None else [_authority(url.host, url.port)]
@@ -55,7 +55,7 @@ def options_of(url: URL) -> dict[str, Any]:
     trackers = [_address(each, scheme) for each in query.pop("tracker", [])]
     options: dict[str, Any] = {}
     if trackers and len(trackers) != len(gateways):
-        raise ArgumentError(f"{len(gateways)} gateways need as many trackers, or none where they have the same address")
+        raise ArgumentError(f"{len(gateways)} gateways need as many trackers, or none if the addresses are the same")
     if gateways:
         options["endpoints"] = [Endpoint(*pair) for pair in zip(gateways, trackers or gateways, strict=True)]
     if url.password is not None:
@@ -67,7 +67,7 @@ def options_of(url: URL) -> dict[str, Any]:
         elif name in _OF_TRANSACTION:
             settings[name] = _one(values, name, _OF_TRANSACTION[name])
         else:
-            raise ArgumentError(f"no option of a URL: {name}")
+            raise ArgumentError(f"unknown option in the URL: {name}")
     if settings:
         options["transaction"] = settings
     return options
@@ -79,11 +79,11 @@ def _listed(value: str | Sequence[str]) -> list[str]:
 
 def _one(values: list[str], name: str, read: Callable[[str], Any]) -> Any:
     if len(values) != 1:
-        raise ArgumentError(f"{name} is given more than once")
+        raise ArgumentError(f"{name} must be given once")
     try:
         return read(values[0])
     except (KeyError, ValueError) as error:
-        raise ArgumentError(f"{name} cannot be {values[0]!r}") from error
+        raise ArgumentError(f"{name} has an invalid value: {values[0]!r}") from error
 
 
 def _authority(host: str, port: int | None) -> str:

@@ -74,7 +74,7 @@ export async function committed<F extends FullSchema>(
 ): Promise<Committed<unknown>> {
   const { scope } = sessionOf(db);
   const queries = isList(work) ? work : [work];
-  if (queries.length === 0) throw usage("invalid_options", "there is no query");
+  if (queries.length === 0) throw usage("invalid_options", "pass at least one query");
   const prepared = queries.map((query) => (query as unknown as Runnable)._prepare());
   const statements = prepared.map((each) => each.statement?.() ?? each.getQuery());
   const { results, transaction } = await runAlone(scope, statements, options);
@@ -168,5 +168,5 @@ function isList(work: Query | readonly Query[]): work is readonly Query[] {
 function sessionOf<F extends FullSchema>(db: AnyDatabase<F>): SessionOf<F> {
   const { session } = db._;
   if (session instanceof HighwaterSession) return session as SessionOf<F>;
-  throw usage("invalid_options", "the driver is another one");
+  throw usage("invalid_options", "the driver must be that of @highwater/sdk/drizzle");
 }

@@ -64,7 +64,7 @@ export async function committed(
   const { scope } = await connectionOf(db);
   refuseNested(scope);
   const queries = isList(work) ? work : [work];
-  if (queries.length === 0) throw usage("invalid_options", "there is no query");
+  if (queries.length === 0) throw usage("invalid_options", "pass at least one query");
   const gathered = new Gathered(queries.length, (statements) => runAlone(scope, statements, options));
   // Through Kysely, so that its plugins, its logging and its builders make of the result what they always make.
   const results = await Promise.all(queries.map((query, at) => execute(query, gathered.plugin(at), db)));

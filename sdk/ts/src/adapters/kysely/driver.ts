@@ -50,7 +50,7 @@ export class HighwaterConnection implements DatabaseConnection {
 
   async executeQuery<R>(query: CompiledQuery, options: CallOptions = {}): Promise<QueryResult<R>> {
     if (this.locksMigrations && this.scope.open === null)
-      throw usage("session_bound", "only a transaction can hold the lock of migrations");
+      throw usage("session_bound", "the migration lock needs a transaction");
     const { [BATCH]: batch } = query.query as RootOperationNode & { [BATCH]?: Batch };
     const statement = statementOf(query);
     if (batch !== undefined) return this.#result(await batch.add(statement));
@@ -196,7 +196,7 @@ function savepoint(command: string, name: string, compile: Compile): CompiledQue
 /** The connection as this package made it. */
 export function ours(connection: DatabaseConnection): HighwaterConnection {
   if (connection instanceof HighwaterConnection) return connection;
-  throw usage("invalid_options", "the dialect is not HighwaterDialect");
+  throw usage("invalid_options", "the dialect must be HighwaterDialect");
 }
 
 /** Where the database runs its statements: a new connection, or the one that it is inside of. */

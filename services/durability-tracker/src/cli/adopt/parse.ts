@@ -11,24 +11,23 @@ export interface AdoptCommand {
   readonly act: Pick<Adoption, "data" | "reason" | "issuedBy"> | null;
 }
 
-export const USAGE = `adopt: goes on with a database that lacks the epochs which reigned. Without --data it changes nothing, and shows what that gives up.
+export const USAGE = `adopt: continues with a database that lacks earlier epochs. Without --data it changes nothing and shows what this gives up.
 
-  --node NODE           the writable node to go on with
-  --data intact         act: only tables of Highwater are gone, the rows of applications are there
-  --data restored       act: the whole database was put back, or is another one
-  --reason TEXT         why; kept with the command (required with --data)
-  --by NAME             who; kept with the command (required with --data)
-  --tracker URL         a tracker to ask (repeatable; more in HIGHWATER_TRACKERS)
-  --json                the answer as JSON
+  --node NODE           the writable node to continue with
+  --data intact         act: only Highwater's tables are gone; the applications' rows exist
+  --data restored       act: the whole database was restored, or is another one
+  --reason TEXT         the reason, kept with the command (required with --data)
+  --by NAME             the person, kept with the command (required with --data)
+  --tracker URL         a tracker to ask (repeatable; adds to HIGHWATER_TRACKERS)
+  --json                print JSON
 
 It acts only if every tracker that it asks answers. Leave out a tracker that will not come back.
 
-The environment: HIGHWATER_TOPOLOGY as the services have it, HIGHWATER_RETENTION_MS where it is set for them, HIGHWATER_TRACKERS
-(URLs, separated by commas), HIGHWATER_API_KEY (scopes read and admin, where trackers ask for one; or @FILE), or in its place
-HIGHWATER_INTERNAL_SECRET as the services have it.
+Environment, as for the services: HIGHWATER_TOPOLOGY; HIGHWATER_RETENTION_MS if it is set for them; HIGHWATER_TRACKERS (URLs,
+separated by commas); HIGHWATER_API_KEY (or @FILE; scopes read and admin, if trackers require one) or HIGHWATER_INTERNAL_SECRET.
 
 Exit codes: 0 shown, or the new epoch has begun · 1 the command failed · 2 wrong arguments or configuration · 3 refused ·
-4 the command is written, and no process has begun the epoch in time`;
+4 the command is written, but no process began the epoch in time`;
 
 const TEXT = { type: "string" } as const;
 const MANY = { type: "string", multiple: true } as const;

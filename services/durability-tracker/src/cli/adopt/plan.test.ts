@@ -42,7 +42,7 @@ test("it is refused where something else is the way out, or not everything is kn
   assert.match(refusal([]), /^east does not answer: connect ECONNREFUSED$/);
   assert.match(refusal([replica("east", 10)]), /^east is a replica/);
   assert.match(refusal([{ ...east, unfit: "fsync is off" }]), /^east is unfit: fsync is off$/);
-  assert.match(refusal([east], []), /^no tracker is named/);
+  assert.match(refusal([east], []), /^no tracker is configured/);
   const silent: Remembered = { kind: "silent", tracker: "t2", reason: "timeout" };
   assert.match(refusal([east], [remembers, silent]), /^tracker t2 does not answer: timeout$/);
   assert.match(

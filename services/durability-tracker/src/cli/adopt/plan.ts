@@ -47,12 +47,12 @@ export function planAdoption(node: string, facts: AdoptionFacts): Omit<AdoptionP
   const silent = memories.filter((memory) => memory.kind === "silent");
   const obstacles = [
     ...whyNotOn(node, report, failures),
-    ...(memories.length === 0 ? ["no tracker is named: set HIGHWATER_TRACKERS, or --tracker"] : []),
+    ...(memories.length === 0 ? ["no tracker is configured: set HIGHWATER_TRACKERS or --tracker"] : []),
     ...silent.map(({ tracker, reason }) => `tracker ${tracker} does not answer: ${reason}`),
     ...rivalsOf(node, reports, new Set(givenUp.map(({ id }) => id))),
   ];
   if (obstacles.length === 0 && givenUp.length === 0)
-    obstacles.push(`there is nothing to adopt: the history of ${node} has every epoch that anybody knows`);
+    obstacles.push(`there is nothing to adopt: the history of ${node} has every known epoch`);
   return { node, obstacles, givenUp, hasHistory: own.length > 0 };
 }
 

@@ -40,8 +40,8 @@ export function printAnswer({ plan, command, epoch }: AdoptAnswer): string {
 function headline({ plan, command, epoch }: Pick<AdoptAnswer, "plan" | "command" | "epoch">): string {
   if (epoch !== null) return `ADOPTED ${plan.node}: epoch ${epoch} has begun (command ${command ?? ""})`;
   if (command !== null)
-    return `NOT YET: command ${command} is written on ${plan.node}, and no process has begun an epoch. Look at the trackers' /readyz`;
+    return `NOT YET: command ${command} is written on ${plan.node}, but no process has begun an epoch. Check the trackers' /readyz`;
   return plan.obstacles.length > 0
     ? `CANNOT ADOPT ${plan.node}`
-    : `ADOPTING ${plan.node} gives up what follows; nothing is changed yet`;
+    : `ADOPTING ${plan.node} gives up the following; nothing is changed yet`;
 }

@@ -15,28 +15,27 @@ export interface CandidateCommand {
   readonly waitMs: number;
 }
 
-export const USAGE = `failover-candidate: names the node to promote, and says what that would lose. It changes nothing.
+export const USAGE = `failover-candidate: names the node to promote and what a promotion would lose. It changes nothing.
 
-  --switchover          the primary is to hand over: it may answer
-  --fenced              your word: the old primary is off, although streams from it look open
-  --accept-loss         name a node although too few answer, or none has the current epoch
+  --switchover          a planned change: the primary may answer
+  --fenced              you confirm that the old primary is off, although streams from it look open
+  --accept-loss         name a node even if too few answer, or none has the current epoch
   --prefer-region NAME  among equally advanced nodes
   --prefer-zone NAME
-  --exclude NODE        do not promote it; what it has still counts (repeatable)
-  --ignore NODE         your word: it has acknowledged nothing in this epoch; it need not answer (repeatable)
+  --exclude NODE        do not promote it; its data still counts (repeatable)
+  --ignore NODE         you confirm that it acknowledged nothing in this epoch; it need not answer (repeatable)
   --list N              name the first N transactions that each choice would lose (up to ${String(PREVIEW_LIMITS.ids)})
-  --tracker URL         a tracker to ask (repeatable; more in HIGHWATER_TRACKERS)
-  --wait SECONDS        for the positions to stand still (default 5)
-  --json                the answer as JSON
+  --tracker URL         a tracker to ask (repeatable; adds to HIGHWATER_TRACKERS)
+  --wait SECONDS        wait for positions to stop moving (default 5)
+  --json                print JSON
 
-The environment: HIGHWATER_TOPOLOGY and HIGHWATER_AUTHORITY as the services have them, HIGHWATER_TRACKERS (URLs,
-separated by commas), HIGHWATER_API_KEY (scopes read and admin, where trackers ask for one; or @FILE), or in its
-place HIGHWATER_INTERNAL_SECRET as the services have it. HIGHWATER_TLS_CA: the authority that signs the trackers'
-certificates, PEM or @FILE.
+Environment, as for the services: HIGHWATER_TOPOLOGY, HIGHWATER_AUTHORITY; HIGHWATER_TRACKERS (URLs, separated by
+commas); HIGHWATER_API_KEY (or @FILE; scopes read and admin, if trackers require one) or HIGHWATER_INTERNAL_SECRET;
+HIGHWATER_TLS_CA: the authority that signs the trackers' certificates, PEM or @FILE.
 
 Exit codes: 0 named, and every level keeps its promises (or loss is accepted) · 1 the command failed · 2 wrong
-arguments or configuration · 3 the primary answers, or a node is promoted already · 4 split brain · 5 nobody can be
-promoted · 6 a level's promise is at risk or broken · 7 a stream is still open: the old primary may be alive`;
+arguments or configuration · 3 the primary answers, or a node is already promoted · 4 split brain · 5 no node can
+be promoted · 6 a level's promise is at risk or broken · 7 a stream is still open: the old primary may be alive`;
 
 const TEXT = { type: "string" } as const;
 const MANY = { type: "string", multiple: true } as const;

@@ -23,7 +23,7 @@ function headline({ candidate, refusal, reasons, warnings, epoch, nodes }: Candi
     refusal === null
       ? `${doThis} ${candidate ?? "nobody"}${of}`
       : candidate === null
-        ? `PROMOTE NOBODY: ${refusal}${of}`
+        ? `NO NODE TO PROMOTE: ${refusal}${of}`
         : `DO NOT PROMOTE YET: ${refusal}; the most advanced that answers is ${candidate}${of}`;
   return [
     verdict,
@@ -51,7 +51,7 @@ function levelLines({ levels }: CandidateReport): string[] {
     const election =
       domain === null
         ? ""
-        : ` · ${String(needed)} of ${String(domains.length)} ${domain}s have to be heard; heard: ${heard.join(", ") || "none"}`;
+        : ` · ${String(needed)} of ${String(domains.length)} ${domain}s must answer; answered: ${heard.join(", ") || "none"}`;
     switch (promise) {
       case "kept":
         return `${level}: kept${election}`;

@@ -161,7 +161,7 @@ const EXPECTED = `PROMOTE west (epoch 1, e0000000-0000-4000-8000-000000000001, b
 
 Levels, if it is promoted:
   disk: does not survive a change of the primary
-  region: kept · 2 of 2 regions have to be heard; heard: west, north
+  region: kept · 2 of 2 regions must answer; answered: west, north
 
 What each choice would lose:
   west: 20 bytes of known log, 3 transactions
@@ -175,7 +175,7 @@ Trackers:
   refusing:1: does not answer: it answers 403 forbidden
 
 Next:
-  1. Make sure that east is off and stays off: whatever it accepts from now on is lost.
+  1. Make sure that east is off and stays off: anything it accepts from now on is lost.
   2. On west: SELECT pg_promote();
   3. On west, as Highwater's service role: SET synchronous_commit = local; INSERT INTO highwater.authority_command (node, reason, overrules) VALUES ('west', 'failover from east', '{}');
   4. On the other replicas: point primary_conninfo to it (ALTER SYSTEM SET primary_conninfo = '…'; SELECT pg_reload_conf();).

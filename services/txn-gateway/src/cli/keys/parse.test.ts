@@ -151,9 +151,9 @@ test("every fault is told at once", () => {
     ...["--owner", "jwt:x#y", "--expires", "soon", "--idle-timeout", "5", "--password-stdin", "extra"],
   ]);
   const expected = [
-    /extra is not expected/,
-    /--name is needed/,
-    /--role is needed/,
+    /unexpected argument extra/,
+    /--name is required/,
+    /--role is required/,
     /--owner must be/,
     /--scopes must be some of read, write, admin/,
     /--rate must be a number/,
@@ -161,7 +161,7 @@ test("every fault is told at once", () => {
     /--concurrency must be a whole number/,
     /--idle-timeout must be a duration/,
     /--expires must be a duration like 90d or a time/,
-    /only set with --create-role/,
+    /a password needs --create-role/,
   ];
   assert.equal(faults.length, expected.length, faults.join("\n"));
   for (const pattern of expected)

@@ -39,44 +39,44 @@ export type KeysCommand =
   | { readonly kind: "help" };
 
 export const USAGE = `Usage: keys create --name NAME --role ROLE [options]    prints the new key, once
-       keys generate                                     prints a key that no service knows yet, and its fingerprint
+       keys generate                                     prints an unregistered key and its fingerprint
        keys list
        keys revoke ID
        keys expire ID --at TIME | --in DURATION
        keys audit [--after N] [--since WHEN]             prints the audit log, one JSON object a line
 
 create:
-  --name NAME              what it is for
-  --role ROLE              the database's login role that its transactions run as:
-                           one owner's, and either for keys with the scope write or for keys without it
-  --fingerprint ID:SHA256  of a key that keys generate made elsewhere: nothing secret is printed
-  --create-role            create the role if it does not exist: LOGIN, with the rights of highwater_app, or of
-                           highwater_read for a key without the scope write, and no other
-  --password-stdin         the new role's password is on standard input
-  --password-file FILE     or in a file; without either it has none
-  --scopes LIST            of ${SCOPES.join(", ")}, separated by commas (default read,write)
+  --name NAME              the purpose of the key
+  --role ROLE              the database's login role for the key's transactions. A role serves one owner, and
+                           either keys with the scope write or keys without it
+  --fingerprint ID:SHA256  register a key that keys generate made elsewhere; prints nothing secret
+  --create-role            create the role if it does not exist: LOGIN, with only the rights of highwater_app, or
+                           of highwater_read for a key without the scope write
+  --password-stdin         read the new role's password from standard input
+  --password-file FILE     read it from a file (default: no password)
+  --scopes LIST            some of ${SCOPES.join(", ")}, separated by commas (default: read,write)
   --owner NAME             keys of one owner see each other's transactions (default: the key's own id)
   --expires WHEN           a duration or a time (default: never)
   --rate N                 requests per second
-  --burst N                requests that may come at once after a pause (default: one second's worth)
+  --burst N                requests at once after a pause (default: one second's worth)
   --concurrency N          requests in flight
-  --open-transactions N    interactive transactions that are open
+  --open-transactions N    open interactive transactions
   --idle-timeout DURATION, --total-timeout DURATION    of an interactive transaction
   --statement-timeout DURATION, --lock-timeout DURATION
 
 create, revoke, expire:
-  --by NAME                who does it, for the audit log (default: the user and host that run the command)
-  --reason TEXT            and why
+  --by NAME                the person, for the audit log (default: the user and host that run the command)
+  --reason TEXT            the reason, for the audit log
 
 audit:
   --after N                only entries with a higher number
-  --since WHEN             only those from that time on, or not older than a duration
+  --since WHEN             only entries since a time, or within a duration
 
-all: --json                the answer as JSON
+all: --json                print JSON
 
 DURATION is a whole number with a unit: 500ms, 30s, 15m, 12h, 90d. TIME is 2030-01-31 or 2030-01-31T12:00:00Z.
-The environment names the databases: HIGHWATER_TOPOLOGY, and HIGHWATER_AUTHORITY where that is not ancestry.
-keys generate asks no database and needs none of it.`;
+Environment: HIGHWATER_TOPOLOGY, and HIGHWATER_AUTHORITY unless it is ancestry.
+keys generate uses no database and needs neither.`;
 
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
@@ -113,9 +113,10 @@ export function parseKeysCommand(args: readonly string[]): KeysCommand {
   const json = values["json"] === true;
   const wanted = word === "revoke" || word === "expire" ? 1 : 0;
   if (positionals.length !== wanted)
-    faults.push(wanted === 1 ? "exactly one key id is needed" : `${positionals[0] ?? ""} is not expected`);
+    faults.push(wanted === 1 ? "give exactly one key id" : `unexpected argument ${positionals[0] ?? ""}`);
   const id = positionals[0] ?? "";
-  if (wanted === 1 && id.includes("_")) faults.push("the id is the part of a key between the underscores");
+  if (wanted === 1 && id.includes("_"))
+    faults.push("that is not a key id: use the part of the key between the underscores");
   const command = ((): KeysCommand => {
     switch (word) {
       case "create":
@@ -166,10 +167,10 @@ function readCreate(values: Values, json: boolean, faults: string[]): CreateComm
   const name = text("name") ?? "";
   const role = text("role") ?? "";
   const owner = text("owner");
-  if (!NAME.test(name)) faults.push("--name is needed, of at most 100 printable characters");
+  if (!NAME.test(name)) faults.push("--name is required: at most 100 printable characters");
   // The server would cut a longer name off, and then it is another role's.
   if (role === "" || role.includes("\0") || Buffer.byteLength(role) > 63)
-    faults.push("--role is needed, of at most 63 bytes");
+    faults.push("--role is required: at most 63 bytes");
   if (owner !== null && !OWNER.test(owner))
     faults.push("--owner must be letters, digits, '.', '_', '@' and '-', beginning with a letter or digit");
   const given = text("fingerprint");
@@ -217,7 +218,7 @@ function readPassword(values: Values, faults: string[]): CreateCommand["password
   if (typeof path === "string" && isOnStdin)
     faults.push("--password-stdin and --password-file exclude each other");
   if ((typeof path === "string" || isOnStdin) && values["create-role"] !== true)
-    faults.push("a password is only set with --create-role");
+    faults.push("a password needs --create-role");
   if (typeof path === "string") return { kind: "file", path };
   return { kind: isOnStdin ? "stdin" : "none" };
 }
@@ -270,7 +271,7 @@ function readWhen(values: Values, faults: string[]): Moment {
   const { at, in: after } = values;
   if (typeof at === "string" && after === undefined) return readMoment("--at", at, faults);
   if (typeof after === "string" && at === undefined) return readMoment("--in", after, faults);
-  faults.push("either --at TIME or --in DURATION is needed");
+  faults.push("either --at TIME or --in DURATION is required");
   return { atMs: 0 };
 }
 

@@ -40,7 +40,7 @@ export function generate(json: boolean, { print, note }: Pick<KeysDeps, "print" 
   const made = makeKeyText();
   const fingerprint = fingerprintOf(made);
   print(json ? JSON.stringify({ key: made.text, id: made.id, fingerprint }, null, 2) : made.text);
-  note(`It is good for nothing until somebody registers it: keys create --fingerprint ${fingerprint} …`);
+  note(`It is not valid until it is registered: keys create --fingerprint ${fingerprint} …`);
 }
 
 /** Errors: HighwaterError. */
@@ -134,11 +134,11 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
     // At once: should the process end while it waits below, the key would be lost, and it is written nowhere else.
     deps.print(command.json ? JSON.stringify({ key: made.text, ...described }, null, 2) : made.text);
     deps.note(
-      `The key ${id} was created. It is shown this once only: the service keeps no more than a hash.`,
+      `The key ${id} was created. Store it now: it is shown only once, and the service keeps only a hash.`,
     );
   } else {
     deps.print(command.json ? JSON.stringify(described, null, 2) : keyTable([described]));
-    deps.note(`The key ${id} is registered: whoever holds it can use it.`);
+    deps.note(`The key ${id} is registered and can be used.`);
   }
   await tellReplication("the key", primary, deps);
 }
@@ -153,7 +153,7 @@ async function change(
     throw new HighwaterError("not_found", { detail: `There is no key with the id ${command.id}.` });
   const described = describeKey(key, primary.serverTimeMs);
   deps.print(command.json ? JSON.stringify(described, null, 2) : keyTable([described]));
-  deps.note("Gateways hear of it with their next refresh, by default within a second.");
+  deps.note("Gateways learn this at their next refresh, by default within a second.");
   await tellReplication("the change", primary, deps);
 }
 
@@ -170,7 +170,7 @@ async function tellReplication(what: string, primary: Primary, deps: KeysDeps): 
   if (lack.length === 0) deps.note(`All nodes have ${what} on disk: ${have.join(", ")}.`);
   else
     deps.note(
-      `WARNING: only ${have.join(", ")} told in time of having ${what} on disk. A failover to ${lack.join(" or ")} may undo it: look at the list again after one.`,
+      `WARNING: only ${have.join(", ")} confirmed in time that they have ${what} on disk. A failover to ${lack.join(" or ")} may undo it: check the list again after one.`,
     );
 }
 
@@ -184,7 +184,7 @@ async function requireRole(command: CreateCommand, node: string, deps: KeysDeps)
     const may = access === "write" ? "write receipts, and nothing else" : "read no table";
     deps.note(`The role ${role} was created. It may ${may} until you grant it more.`);
   } else if (facts !== null && command.password.kind !== "none")
-    throw badInput([`the role ${role} exists already, and its password is not changed here`]);
+    throw badInput([`the role ${role} exists already, and this command does not change its password`]);
   if (facts === null) throw badInput([`the role ${role} does not exist (--create-role creates it)`]);
   const faults = roleFaults(facts);
   if (faults.length > 0) throw badInput(faults.map((fault) => `the role ${role} ${fault}`));
@@ -207,13 +207,13 @@ async function claimRole(command: CreateCommand, owner: string, node: string, de
   const claim = await keys.claimRole(node, role, { owner, access }, actOf(command, deps));
   if (claim.owner !== owner || claim.access !== access)
     throw badInput([
-      `the role ${role} belongs to the owner ${claim.owner}, for ${KINDS[claim.access]}, and this key is for the owner ${owner}, one of ${KINDS[access]}: --owner ${claim.owner} makes another key of that owner; another owner, or another kind of key, needs a role of its own`,
+      `the role ${role} belongs to the owner ${claim.owner}, for ${KINDS[claim.access]}, but this key is for the owner ${owner}, one of ${KINDS[access]}. Use --owner ${claim.owner} for another key of that owner; another owner, or another kind of key, needs its own role`,
     ]);
   if (access === "write") return;
   const unprotected = await keys.protect(node, role);
   if (unprotected.length > 0)
     note(
-      `WARNING: the role ${role} only reads, but the database lets it use more. unprotected: [${unprotected.join(", ")}]. Read how to take that away in docs/reference/keys.md.`,
+      `WARNING: the role ${role} only reads, but the database allows it more. unprotected: [${unprotected.join(", ")}]. To revoke this, see docs/reference/keys.md.`,
     );
 }
 
