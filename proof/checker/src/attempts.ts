@@ -68,8 +68,8 @@ function addUnanswered(history: History, { spine, length, epoch, key }: Sighting
 }
 
 /**
- * True when the value is in the final list and something in front of it is not. A failure takes only the end of a list, so the value in
- * this list is from another attempt than the value in the final one.
+ * True when the value is in the final list, and what stands in front of it there and here are not the same values. A failure takes only
+ * the end of a list, so the value in this list is from another attempt than the value in the final one.
  */
 function isOfAnotherList(
   { finalLists }: History,
@@ -78,11 +78,10 @@ function isOfAnotherList(
   at: number,
 ): boolean {
   const final = finalLists.get(key);
-  const isThere = (value: number): boolean => {
-    const place = final?.spine.indexOf(value) ?? -1;
-    return final !== undefined && place >= 0 && place < final.length;
-  };
-  return isThere(values[at] ?? Number.NaN) && !values.slice(0, at).every(isThere);
+  const there = final?.spine.indexOf(values[at] ?? Number.NaN) ?? -1;
+  if (final === undefined || there < 0 || there >= final.length) return false;
+  const inFront = new Set(final.spine.values.slice(0, there));
+  return there !== at || !values.slice(0, at).every((value) => inFront.has(value));
 }
 
 function hasSeen(

@@ -191,6 +191,21 @@ test("an attempt that nobody answered is known by those who saw it before the id
   assertViolates(judge({ final: "durable" }), "recoverability.reads");
 });
 
+test("a list without what the final one has in front of the value shows an attempt that got no answer", () => {
+  const judge = (shows: readonly number[]): HistoryRecord[] =>
+    history(
+      {
+        other: { at: [42, 50], epoch: "e2", does: [append("x", 2)] },
+        again: { at: [10, 60], epoch: "e2", does: [append("x", 1)] },
+        reader: { at: [61, 70], does: [read("x")], shows: [shows], final: "lost" },
+      },
+      { lists: { x: [2, 1] }, epochs },
+      [failure(40, [])],
+    );
+  assertGood(judge([1]));
+  assertViolates(judge([2, 1]), "read.other-history");
+});
+
 test("an id may run on a node that was given up, also after it has run in the history that counts", () => {
   const specs = (shows: readonly number[], list: readonly number[]): HistoryRecord[] =>
     history(
