@@ -3,13 +3,14 @@
 // what they can on a primary and on the replica that is promoted.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before, describe, it } from "node:test";
-import type pg from "pg";
+import { after, before, describe, it, type TestContext } from "node:test";
+import pg from "pg";
 import { type Cluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, type NodeSpec } from "@highwater/protocol";
 import { DEFAULT_LIMITS } from "../src/keys.ts";
 import { type PostgresStore } from "../src/postgres/adapter.ts";
+import { PostgresClient } from "../src/postgres/client.ts";
 import { PostgresKeys } from "../src/postgres/keys.ts";
 import {
   commitOf,
@@ -33,6 +34,34 @@ const MODES = [
   ...["ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE"],
   ...["SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"],
 ];
+
+/** For each session that begins an epoch, how often it sent statements when all before them were answered. */
+function countRoundTrips(t: TestContext): () => number[] {
+  const counts = new Map<pg.Client, number>();
+  const unanswered = new Map<pg.Client, number>();
+  const query = Reflect.get(pg.Client.prototype, "query") as (...args: unknown[]) => unknown;
+  t.mock.method(PostgresClient.prototype, "query", async function (this: Session, ...args: unknown[]) {
+    if (!this.connectionParameters.application_name.endsWith(":admin")) return query.apply(this, args);
+    const before = unanswered.get(this) ?? 0;
+    if (before === 0 || !this.pipeline) {
+      assert.equal(this.getTransactionStatus(), "I", "no transaction is open between two round trips");
+      counts.set(this, (counts.get(this) ?? 0) + 1);
+    }
+    unanswered.set(this, before + 1);
+    try {
+      return await query.apply(this, args);
+    } finally {
+      unanswered.set(this, (unanswered.get(this) ?? 0) - 1);
+    }
+  } as never);
+  return () => {
+    const all = [...counts.values()];
+    counts.clear();
+    return all;
+  };
+}
+
+type Session = pg.Client & { pipeline: boolean; connectionParameters: { application_name: string } };
 
 describe("locks on PostgreSQL", () => {
   let cluster: Cluster;
@@ -225,6 +254,30 @@ describe("locks on PostgreSQL", () => {
     assert.deepEqual(await first.mint(EAST, MINT), record);
     await first.close();
     epoch = record.id as EpochId;
+    commitOf(await store.execute(EAST, specOf(epoch, ["SELECT 1"])));
+  });
+
+  it("are not held over a round trip: an epoch takes two, and one that has begun takes one", async (t) => {
+    const others = ["second", "third"].map((helper) => makeStore(nodes, helper));
+    const restart = async () => {
+      await cluster.crashBackend(EAST);
+      await eventually("the server is back", () => session(EAST).catch(() => undefined));
+      store.forget(EAST);
+    };
+    await restart();
+    const roundTrips = countRoundTrips(t);
+    const record = await store.mint(EAST, MINT);
+    assert.deepEqual([record.cause, record.previous], ["crash_recovery", epoch]);
+    assert.deepEqual(roundTrips(), [2]);
+    assert.deepEqual(await store.mint(EAST, MINT), record);
+    assert.deepEqual(roundTrips(), [1]);
+    await restart();
+    const [next, ...same] = await Promise.all([store, ...others].map((each) => each.mint(EAST, MINT)));
+    assert.deepEqual([next?.previous, same], [record.id, [next, next]], "three at once begin one");
+    // One that finds the record of another process completes it.
+    assert.ok(roundTrips().every((count) => count <= 3));
+    for (const other of others) await other.close();
+    epoch = next?.id as EpochId;
     commitOf(await store.execute(EAST, specOf(epoch, ["SELECT 1"])));
   });
 

@@ -515,6 +515,7 @@ export class PostgresStore implements Store {
       application_name: applicationName(helper, "admin"),
       options: startupOptions({ ...sessionSettings(limitMs), ...settings }),
       connectionTimeoutMillis: connectTimeoutMs,
+      pipeline: true,
     });
     client.on("error", () => undefined);
     const cancel = clock.after(connectTimeoutMs + limitMs, () => {

@@ -114,12 +114,29 @@ export const OPENED_EPOCH = `SELECT o.id::text, o.recovered_at = a.backend_start
     WHERE s.writer <> o.writer OR s.system_identifier <> (SELECT system_identifier FROM pg_control_system())) AS in_place
 FROM highwater.opened_epoch o, ${CHECKPOINTER}`;
 
+/** $1 epoch. From its commit on transactions can commit in the epoch. The log goes on behind the offset: the update itself is in it. */
+export const OPEN_EPOCH = `UPDATE highwater.epoch SET start_offset = pg_current_wal_insert_lsn() WHERE id = $1 AND start_offset IS NULL`;
+
+/**
+ * $1 command, $2 epoch, if it is the newest. The command may come after the epoch that it confirms: the record says so from then on, in
+ * every later comparison. Commands that were given before it are settled with it; one that was given since may overrule more, and waits.
+ */
+export const CARRY_OUT = `WITH newest AS (
+  SELECT e.id FROM highwater.epoch e WHERE e.start_offset IS NOT NULL ORDER BY e.seq DESC LIMIT 1), confirmed AS (
+  UPDATE highwater.epoch e SET command = $1 FROM newest WHERE newest.id = $2 AND e.id = $2 AND e.command IS NULL)
+UPDATE highwater.authority_command a SET epoch = $2 FROM highwater.authority_command c, newest
+WHERE newest.id = $2 AND c.id = $1 AND a.node = c.node AND a.epoch IS NULL AND a.issued_at <= c.issued_at`;
+
+/** $1 epoch: where it is to be opened, a sentinel that is there is another's. */
+export const DROP_SENTINEL = `DELETE FROM highwater.epoch_sentinel
+WHERE EXISTS (SELECT FROM highwater.epoch e WHERE e.id = $1 AND e.start_offset IS NULL)`;
+
 /** $1 epoch. The rows name the transaction that writes them, and the database that they are in. */
 export const OPEN_SENTINEL = `WITH sentinel AS (
   INSERT INTO highwater.epoch_sentinel (id, started_at, system_identifier, database_oid, writer, ids_from)
   SELECT e.id, pg_postmaster_start_time(), (SELECT system_identifier FROM pg_control_system()), ${DATABASE_OID},
     pg_current_xact_id()::xid, e.ids_from
-  FROM highwater.epoch e WHERE e.id = $1 RETURNING id, database_oid, writer)
+  FROM highwater.epoch e WHERE e.id = $1 AND e.start_offset IS NULL RETURNING id, database_oid, writer)
 INSERT INTO highwater.opened_epoch (id, database_oid, writer, recovered_at)
 SELECT s.id, s.database_oid, s.writer, a.backend_start FROM sentinel s, ${CHECKPOINTER}
 ON CONFLICT (only_row) DO UPDATE SET id = excluded.id, database_oid = excluded.database_oid, writer = excluded.writer,
@@ -136,10 +153,33 @@ export const ADD_KEY_CHECKS = `INSERT INTO highwater.deployment_key (kid, valid_
 SELECT g.kid, to_timestamp(g.ms / 1000), decode(g.value, 'hex')
 FROM unnest($1::smallint[], $2::float8[], $3::text[]) AS g (kid, ms, value) ON CONFLICT (kid) DO NOTHING`;
 
-/** $1 node, $2 timeline. `fits`: the same process of the same server began it. */
-export const UNFINISHED_EPOCH = `SELECT id::text, seq::text, previous::text, supersedes::text[] AS supersedes,
-  node = $1 AND timeline = $2 AND started_at = pg_postmaster_start_time() AS fits
+/** $1 node. `fits`: on the same node, in the same life of its server. */
+export const UNFINISHED_EPOCH = `SELECT id::text, seq::text, previous::text, timeline, supersedes::text[] AS supersedes,
+  node = $1 AND started_at = pg_postmaster_start_time() AS fits
 FROM highwater.epoch WHERE start_offset IS NULL ORDER BY epoch.seq DESC LIMIT 1`;
+
+/**
+ * $1 command, $2 the lowest id. What the server says of itself and of the newest epoch. `replayed`: a server remembers how far it replayed
+ * until its shared memory is made anew, by a restart or a crash; then nothing was received in it either.
+ */
+export const SERVER_FACTS = `SELECT pg_walfile_name(pg_current_wal_insert_lsn()) AS walfile,
+  (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
+  extract(epoch FROM pg_postmaster_start_time())::text AS started_at,
+  (SELECT relpersistence = 'u' FROM pg_class WHERE oid = 'highwater.epoch_sentinel'::regclass) AS unlogged,
+  (SELECT redo_lsn::text FROM pg_control_checkpoint()) AS redo,
+  CASE WHEN pg_last_wal_receive_lsn() IS NOT NULL THEN pg_last_wal_replay_lsn()::text END AS replayed,
+  (SELECT max(w.reached)::text FROM highwater.witness w WHERE w.epoch = newest.id) AS witnessed,
+  greatest(newest.ids_from, command.ids_from, $2)::text AS ids_from, command.id IS NOT NULL AND command.epoch IS NULL AS is_pending,
+  (extract(epoch FROM clock_timestamp()) * 1000)::text AS now_ms
+FROM (SELECT 1) one
+LEFT JOIN (SELECT e.id, e.ids_from FROM highwater.epoch e WHERE e.start_offset IS NOT NULL ORDER BY e.seq DESC LIMIT 1) newest ON true
+LEFT JOIN highwater.authority_command command ON command.id = $1`;
+
+/** $13 the newest complete epoch. Nothing where another process has begun an epoch since that was read. */
+export const BEGIN_EPOCH = `INSERT INTO highwater.epoch (seq, id, previous, node, cause, timeline, started_at, fork_offset, fork_limit,
+  supersedes, command, final_marks, ids_from)
+SELECT $1, $2, $3, $4, $5, $6, pg_postmaster_start_time(), $7, $8, $9, $10, $11, $12
+WHERE NOT EXISTS (SELECT FROM highwater.epoch e WHERE e.start_offset IS NULL OR e.seq > $13)`;
 
 export const PRIMARY_POSITION = `SELECT pg_current_wal_flush_lsn()::text AS flushed,
   pg_current_wal_insert_lsn()::text AS applied, ${SEGMENT_BYTES} AS segment_bytes`;
@@ -189,8 +229,6 @@ ON CONFLICT (helper) DO UPDATE SET epoch = excluded.epoch, reached = excluded.re
 /** $1 epoch. The end of what is replayed is read behind the snapshot: no witness that it shows lies above. */
 export const NEWEST_WITNESS = `SELECT max(reached)::text AS reached, (CASE WHEN pg_is_in_recovery()
   THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text AS seen_by FROM highwater.witness WHERE epoch = $1`;
-
-export const WITNESSED = `SELECT max(reached)::text AS reached FROM highwater.witness WHERE epoch = $1`;
 
 /**
  * $1 ids, $2 their tags. A row for each receipt that is there, `n` its key's place in the arrays. LIMIT has the planner probe the
