@@ -90,6 +90,10 @@ export class SimLedger {
     this.#put(`parent/${epoch}`, parent);
   }
 
+  saveOldEpoch(epoch: EpochId, isOld: boolean): void {
+    this.#put(`old_epoch/${epoch}`, isOld ? "" : null);
+  }
+
   saveDeparted(part: Departed): void {
     this.#put(`departed/${String(part.number)}`, encodeDeparted(part));
   }
@@ -159,6 +163,7 @@ function restored(
     levelBits: new Map(Object.entries(JSON.parse(meta.get("levels") ?? "{}") as Record<string, number>)),
     epochs: of("epoch").map(([, body]) => JSON.parse(body) as EpochRecord),
     departed: of("departed").map(([number, body]) => decodeDeparted(number, body)),
+    oldEpochs: of("old_epoch").map(([epoch]) => epoch as EpochId),
     parents: new Map(of("parent") as [EpochId, EpochId][]),
     marks: of("mark").map(([key, body]) => {
       const [epoch = "", level = ""] = key.split("/");

@@ -3,6 +3,7 @@ import { type Departing, forgetDeparted, noteDeparted } from "./departed.ts";
 import { expose, tidyBook } from "./exposure.ts";
 import { drop, enter, heldCount, tidyHeaps } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
+import { ageEpochs } from "./old-epochs.ts";
 import { type Effect, type TrackerState } from "./types.ts";
 import { hasEnded } from "./verdict.ts";
 
@@ -12,6 +13,7 @@ const HELD_AGAIN_MS = 1_000;
 export function age(state: TrackerState, effects: Effect[]): void {
   settleForgotten(state, effects);
   askForHeldAgain(state);
+  ageEpochs(state, effects);
   const { config, nowMs } = state;
   for (const [key, sinceMs] of state.finished) {
     if (nowMs - sinceMs < config.keepVerdictMs) break;

@@ -2,6 +2,7 @@
 import { type EpochId } from "@highwater/protocol";
 import { enter, unqueueAll } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
+import { noteEnded } from "./old-epochs.ts";
 import { reappear } from "./proof.ts";
 import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
 import { carry, hasEnded, hasReappeared, isKept, reachedBits } from "./verdict.ts";
@@ -39,6 +40,7 @@ function proveRead(state: TrackerState, entry: Entry, place: Place, effects: Eff
 /** Entries that could not be placed before: their epoch was unknown, or nobody reigned. */
 export function placeAdrift(state: TrackerState, effects: Effect[]): void {
   if (state.standing.kind !== "reigning") return;
+  noteEnded(state, effects);
   for (const key of [...state.adrift]) {
     const entry = state.entries.get(key);
     if (entry?.state.kind === "pending") placeAgain(state, entry, entry.state.place, effects);
@@ -59,6 +61,7 @@ function beginBacklog(state: TrackerState, effects: Effect[]): void {
 
 /** A new epoch: everything that is not final is judged again, and what was lost is looked for once more. */
 export function repositionAll(state: TrackerState, effects: Effect[]): void {
+  noteEnded(state, effects);
   for (const heap of state.waiting.values()) heap.clear();
   state.highestPending = 0n as Place["offset"];
   state.asked.clear();

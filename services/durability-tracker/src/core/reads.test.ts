@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EpochRecord } from "@highwater/protocol";
 import { Driven, epochId, record } from "../../test/support/core.ts";
+import { Disk } from "../../test/support/disk.ts";
+import { restore } from "./index.ts";
 
 const first = record(1);
 
@@ -60,21 +62,89 @@ test("a durable read above the limit of its log is broken on its own node, and l
   assert.equal(verdict(it, "region"), "lost");
 });
 
-test("a lost read is judged by the step that lost it, also when its verdict was forgotten and another node reigns", () => {
+test("a lost read is judged by the step that lost it, also when it is first asked about while another node reigns", () => {
   const lostBy = record(2, { fork: 40, start: 90, limit: 79 });
   const it = after(lostBy, 80);
   assert.equal(verdict(it, "disk"), "broken");
   it.reign(first, lostBy, record(3, { node: "b", fork: 95, start: 99, limit: 95 }));
-  it.sleep(2 * 86_400_000);
-  it.sleep(1);
-  assert.equal(it.state.entries.size, 0);
-  it.present(1, 1, 80, "read");
+  it.present(2, 1, 80, "read");
   it.positions(200);
   it.sleep(2_000);
-  assert.equal(verdict(it, "disk"), "broken");
+  assert.equal(it.verdict(2, 1, 80, "disk", "read"), "broken");
   const moved = record(2, { node: "b", fork: 40, start: 90, limit: 79 });
   const elsewhere = after(moved, 80);
   assert.equal(verdict(elsewhere, "disk"), "durable", "the level promised nothing about another node");
+});
+
+/** What the holder of the read's token is answered, who asks until it is judged. */
+function ask(it: Driven, level: string): string {
+  if (it.judge(1, 1, 80, level, "read").needsProof) it.present(1, 1, 80, "read");
+  it.positions(200);
+  it.sleep(2_000);
+  return verdict(it, level);
+}
+
+/** Until the verdict has left the ledger. */
+function forget(it: Driven): void {
+  it.sleep(it.state.config.keepVerdictMs);
+  it.sleep(1);
+  assert.equal(it.state.entries.size, 0);
+}
+
+const LOST_BY = { node: "b", fork: 40, start: 90, limit: 79 } as const;
+
+test("a read whose loss was told, and then found to break a promise, is expired when that has left the ledger", () => {
+  const it = after(record(2, LOST_BY), 0);
+  assert.equal(verdict(it, "disk"), "lost");
+  it.report("b", [first, record(2, { ...LOST_BY, finalMarks: { disk: "80" } })], { role: "primary" });
+  it.present(1, 1, 80, "read");
+  assert.equal(verdict(it, "disk"), "broken");
+  forget(it);
+  assert.equal(
+    ask(it, "disk"),
+    "expired",
+    "by its marks it would be durable: that level promises nothing about another node",
+  );
+  assert.equal(it.judge(1, 1, 80, "disk", "read").rule, "R9 expired");
+});
+
+test("a read is judged, and not called expired, while no verdict about its epoch can have left the ledger", () => {
+  const it = new Driven();
+  it.reign(first);
+  it.positions(80);
+  it.sleep(it.state.config.keepVerdictMs);
+  it.reign(first, record(2, LOST_BY));
+  it.sleep(it.state.config.keepVerdictMs - 10_000);
+  assert.equal(ask(it, "region"), "lost");
+  it.sleep(20_000);
+  assert.equal(verdict(it, "region"), "lost", "what is remembered is said");
+});
+
+test("a read of an epoch that reigns again is judged by its next end", () => {
+  const it = after(record(2, LOST_BY), 0);
+  forget(it);
+  assert.equal(ask(it, "disk"), "expired");
+  it.reign(first);
+  assert.equal(ask(it, "disk"), "durable");
+  it.reign(first, record(3, { ...LOST_BY, previous: epochId(1) }));
+  assert.equal(ask(it, "region"), "lost");
+});
+
+test("a read whose verdict has left the ledger is expired after a restart as well, and a younger one is judged", () => {
+  const second = record(2, LOST_BY);
+  const third = record(3, { node: "c", fork: 95, start: 99, limit: 96 });
+  const it = after(second, 0);
+  forget(it);
+  it.reign(first, second, third);
+  const disk = new Disk(it.state);
+  for (const effect of it.effects) disk.take(effect, it.state);
+  it.state = restore(it.state.config, it.nowMs, disk.read());
+  it.reign(first, second, third);
+  assert.equal(ask(it, "disk"), "expired");
+  it.present(2, 2, 98, "read");
+  it.positions(200);
+  it.sleep(2_000);
+  assert.equal(it.verdict(2, 2, 98, "region", "read"), "lost");
 });
 
 test("without a limit nothing says that a durable read was kept", () => {

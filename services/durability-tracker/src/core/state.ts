@@ -24,6 +24,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     standing: { kind: "unsettled", reason: "no primary is known yet", split: false },
     reignSinceMs: nowMs,
     seenEnd: null,
+    endedAtMs: new Map(),
     epochs: new EpochGraph(),
     ancestry: [],
     nodes: new Map(
@@ -101,6 +102,8 @@ export interface Restored {
   readonly epochs: readonly EpochRecord[];
   /** Of epochs whose record was never seen, the epoch before. */
   readonly parents: ReadonlyMap<EpochId, EpochId>;
+  /** Ended epochs about which verdicts may have left the ledger. */
+  readonly oldEpochs: readonly EpochId[];
   readonly marks: readonly { readonly epoch: EpochId; readonly level: string; readonly offset: Offset }[];
   readonly entries: readonly SavedEntry[];
   /** In any order. */
@@ -119,6 +122,9 @@ export function restore(config: CoreConfig, nowMs: number, saved: Restored): Tra
   restoreLevels(state, saved);
   state.epochs.add(saved.epochs);
   for (const [epoch, parent] of saved.parents) state.epochs.learnParent(epoch, parent);
+  // Of the others every verdict is in the ledger, and is kept from now on.
+  for (const epoch of [...state.epochs.ids(), ...state.epochs.unseen()]) state.endedAtMs.set(epoch, nowMs);
+  for (const epoch of saved.oldEpochs) state.endedAtMs.set(epoch, -Infinity);
   for (const { epoch, level, offset } of saved.marks) {
     let marks = state.marks.get(epoch);
     if (marks === undefined) state.marks.set(epoch, (marks = new Map<string, Offset>()));

@@ -190,6 +190,11 @@ export interface TrackerState {
   reignSinceMs: number;
   /** The epoch that this process has seen end, when the current one began. Null when it has followed no other since its start. */
   seenEnd: EpochId | null;
+  /**
+   * By ended epoch, since when this process has known that it has ended; -Infinity: for longer than `keepVerdictMs`, so that verdicts
+   * about it may have left the ledger.
+   */
+  readonly endedAtMs: Map<EpochId, number>;
   /** Every epoch record ever seen. */
   readonly epochs: EpochGraph;
   /** The current epoch and its ancestors, oldest first. */
@@ -477,6 +482,8 @@ export type Effect =
   | { readonly kind: "save_epochs"; readonly records: readonly EpochRecord[] }
   /** Of an epoch whose record was never seen. */
   | { readonly kind: "save_parent"; readonly epoch: EpochId; readonly parent: EpochId }
+  /** Verdicts about the epoch may have left the ledger; or it reigns again. */
+  | { readonly kind: "save_old_epoch"; readonly epoch: EpochId; readonly isOld: boolean }
   | { readonly kind: "save_marks"; readonly epoch: EpochId };
 
 export interface Step {

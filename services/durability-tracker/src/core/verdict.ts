@@ -54,11 +54,14 @@ export function judge(state: TrackerState, token: Token, level: string): Judgeme
     return isBorrowed ? { ...judged, needsProof: true } : judged;
   }
   const carried = carry(state, token.place);
-  if (carried === null)
+  if (carried === null) {
+    if (isForgotten(state, token))
+      return { ...plain, verdict: "expired", rule: "R9 expired", place: token.place };
     return {
       ...waitingAt(state, token.place, level, "R1 mark"),
       needsProof: hasEnded(state, token.place.epoch) || tellsParent(state, token),
     };
+  }
   const judged = waitingAt(state, carried, level, carried === token.place ? "R1 mark" : "R3 carried over");
   if (judged.verdict === "durable" || carried === token.place) return judged;
   if ((reachedBits(state, token.place) & levelBit(state, level)) === 0) return judged;
@@ -68,6 +71,14 @@ export function judge(state: TrackerState, token: Token, level: string): Judgeme
 /** No record of its epoch was ever seen, and where that epoch began decides. */
 function tellsParent({ epochs }: TrackerState, { place, parent }: Token): boolean {
   return parent != null && !epochs.has(place.epoch) && !epochs.hasParent(place.epoch);
+}
+
+/**
+ * A read leaves no receipt that could have expired. But its loss may have been told and have left the ledger, and what marks say of it
+ * now may differ: a mark may have been learned after the loss was told, or be known to another tracker alone.
+ */
+function isForgotten(state: TrackerState, { kind, place }: Token): boolean {
+  return kind === "read" && state.endedAtMs.get(place.epoch) === -Infinity && hasEnded(state, place.epoch);
 }
 
 /** The token of a repeated request tells a place of its own, above the one that its attempt is known by. */

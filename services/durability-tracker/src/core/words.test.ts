@@ -93,6 +93,20 @@ test("a word about an attempt that was never heard of is remembered for whoever 
   assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
 });
 
+test("a read that only another tracker's word had shown to be broken is expired when the word has left the ledger", () => {
+  const it = new Driven();
+  it.reign(first, second);
+  it.tellElsewhere(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
+  assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
+  it.sleep(it.state.config.keepVerdictMs);
+  it.sleep(1);
+  assert.equal(it.state.entries.size, 0);
+  if (it.judge(1, 1, 80, "region", "read").needsProof) it.present(1, 1, 80, "read");
+  it.positions(200);
+  it.sleep(2_000);
+  assert.deepEqual(verdicts(it, 80, "read"), ["expired", "expired", "expired"]);
+});
+
 test("a word about the epoch that reigns here comes too early: its end was not heard of yet", () => {
   const it = new Driven();
   it.reign(first);

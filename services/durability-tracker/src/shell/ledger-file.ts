@@ -36,6 +36,7 @@ interface Batch {
 /** Of an epoch, in the key of a row that says which epoch it followed. */
 const PARENT = "parent/";
 const DEPARTED = "departed/";
+const OLD_EPOCH = "old_epoch/";
 
 const emptyBatch = (): Batch => ({
   clearsWaiting: false,
@@ -106,12 +107,15 @@ export class LedgerFile {
     const waitingEpoch = (meta.get("waiting_epoch") as EpochId | undefined) ?? null;
     const reigning = (meta.get("reigning") as EpochId | undefined) ?? null;
     const parents = new Map<EpochId, EpochId>();
+    const oldEpochs: EpochId[] = [];
     const departed: Departed[] = [];
     for (const [key, body] of meta) {
       if (key.startsWith(PARENT)) parents.set(key.slice(PARENT.length) as EpochId, body as EpochId);
+      if (key.startsWith(OLD_EPOCH)) oldEpochs.push(key.slice(OLD_EPOCH.length) as EpochId);
       if (key.startsWith(DEPARTED)) departed.push(decodeDeparted(key.slice(DEPARTED.length), body));
     }
-    return { epochs, parents, marks, entries, departed, levelBits, waitingEpoch, waiting: [], reigning };
+    const known = { epochs, parents, oldEpochs, marks, entries, departed, levelBits };
+    return { ...known, waitingEpoch, waiting: [], reigning };
   }
 
   /** The backlog, in parts and in the order of the offsets. */
@@ -178,6 +182,10 @@ export class LedgerFile {
 
   saveParent(epoch: EpochId, parent: EpochId): void {
     this.#put({ table: "meta", key: PARENT + epoch, body: parent });
+  }
+
+  saveOldEpoch(epoch: EpochId, isOld: boolean): void {
+    this.#put({ table: "meta", key: OLD_EPOCH + epoch, body: isOld ? "" : null });
   }
 
   saveDeparted(part: Departed): void {

@@ -39,6 +39,9 @@ export function saveEffect(ledger: LedgerFile, state: TrackerState, effect: Savi
     case "save_parent":
       ledger.saveParent(effect.epoch, effect.parent);
       return;
+    case "save_old_epoch":
+      ledger.saveOldEpoch(effect.epoch, effect.isOld);
+      return;
     case "save_marks":
       saveMarks(ledger, state, effect.epoch);
   }

@@ -13,6 +13,7 @@ import { type Effect, type Restored, type TrackerState } from "../../src/core/in
 export class Disk {
   readonly epochs = new Map<string, string>();
   readonly parents = new Map<EpochId, EpochId>();
+  readonly oldEpochs = new Set<EpochId>();
   readonly marks = new Map<string, { epoch: EpochId; level: string; offset: Offset }>();
   readonly entries = new Map<string, string>();
   readonly departed = new Map<number, string>();
@@ -60,6 +61,9 @@ export class Disk {
       case "save_parent":
         this.parents.set(effect.epoch, effect.parent);
         return;
+      case "save_old_epoch":
+        this.oldEpochs[effect.isOld ? "add" : "delete"](effect.epoch);
+        return;
       case "save_marks":
         for (const [level, offset] of state.marks.get(effect.epoch) ?? [])
           this.marks.set(`${effect.epoch}/${level}`, { epoch: effect.epoch, level, offset });
@@ -74,6 +78,7 @@ export class Disk {
       levelBits: new Map(JSON.parse(this.levels) as [string, number][]),
       epochs: [...this.epochs.values()].map((text) => JSON.parse(text) as EpochRecord),
       parents: this.parents,
+      oldEpochs: [...this.oldEpochs],
       marks: [...this.marks.values()],
       entries: [...this.entries.values()].map(decodeEntry),
       departed: [...this.departed].map(([number, body]) => decodeDeparted(String(number), body)),

@@ -1,0 +1,26 @@
+// How long ago epochs have ended, as far as verdicts about them can have left the ledger since.
+import { type Effect, type TrackerState } from "./types.ts";
+import { hasEnded } from "./verdict.ts";
+
+/** Called before anything of a new reign, or of an epoch that was just heard of, is told as lost. */
+export function noteEnded(state: TrackerState, effects: Effect[]): void {
+  const { endedAtMs, epochs, nowMs } = state;
+  for (const epoch of [...epochs.ids(), ...epochs.unseen()]) {
+    const atMs = endedAtMs.get(epoch);
+    if (hasEnded(state, epoch)) endedAtMs.set(epoch, atMs ?? nowMs);
+    else {
+      // It reigns again: its end is yet to come.
+      endedAtMs.delete(epoch);
+      if (atMs === -Infinity) effects.push({ kind: "save_old_epoch", epoch, isOld: false });
+    }
+  }
+}
+
+/** Called before verdicts leave: an epoch is old from then on, also after a restart. */
+export function ageEpochs({ endedAtMs, nowMs, config }: TrackerState, effects: Effect[]): void {
+  for (const [epoch, atMs] of endedAtMs) {
+    if (atMs === -Infinity || nowMs - atMs < config.keepVerdictMs) continue;
+    endedAtMs.set(epoch, -Infinity);
+    effects.push({ kind: "save_old_epoch", epoch, isOld: true });
+  }
+}
