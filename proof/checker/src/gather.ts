@@ -25,6 +25,7 @@ import { type History, type Transaction, type UndoneRange } from "./model.ts";
 
 /** The level that survives no failover, unless the scenario says which. */
 const CRASH_ONLY = ["disk"];
+const OF_SESSION = "session";
 
 interface Waiting<T> {
   readonly record: T;
@@ -71,7 +72,8 @@ export class Gathering {
           level: this.#text(record.level),
           tracker: record.tracker === null ? null : this.#text(record.tracker),
           attempt: record.attempt === null ? null : this.#text(record.attempt),
-          rule: null,
+          // Only this one is asked for; the others would take memory.
+          rule: record.rule === OF_SESSION ? OF_SESSION : null,
         });
         break;
       case "broken_range":
@@ -233,10 +235,11 @@ export class Gathering {
   }
 
   #spreadWords({ levels }: Scenario): void {
-    for (const { atMs, txn, level, verdict, by, tracker, attempt, position } of this.#told) {
+    for (const { atMs, txn, level, verdict, by, tracker, attempt, rule, position } of this.#told) {
       // Setting up tables is a transaction, too, and no part of the history.
       this.#byId.get(txn)?.words.push({
         ...{ atMs, level: levels.indexOf(level), verdict, by, tracker, attempt },
+        ...(rule === OF_SESSION && { isOfSession: true }),
         position: position == null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
       });
     }

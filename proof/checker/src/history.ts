@@ -110,7 +110,7 @@ export interface Told {
   readonly tracker: string | null;
   /** The epoch of the attempt that it is about, where it is told. */
   readonly attempt: EpochId | null;
-  /** The rule by which it was judged, where it is told. */
+  /** The rule by which it was judged, where it is told. `session`: a wait for a whole session has ended. */
   readonly rule: string | null;
   /** Where the attempt stands in the log, if the word says so. */
   readonly position?: { readonly epoch: EpochId; readonly offset: string } | null;

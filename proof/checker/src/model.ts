@@ -26,6 +26,8 @@ export interface Word {
   readonly tracker: string | null;
   /** As it was recorded; see `attemptOf`. */
   readonly attempt: EpochId | null;
+  /** A wait for a whole session has ended. For this transaction it may repeat what the client already knew. */
+  readonly isOfSession?: boolean;
   /** Where the attempt stands in the log, if the word says so. */
   readonly position: Position | null;
 }

@@ -196,19 +196,12 @@ test("what was lost on a disk, and durable there to some, may be all expired in 
   assertViolates(judged("durable"), "fate.word-changed", "fate.durable-absent");
 });
 
+const range = (over: Partial<BrokenRange> = {}): BrokenRange => ({
+  ...{ type: "broken_range", atMs: 60, tracker: "near", level: "region", epoch: "e1", from: "10", to: "100" },
+  ...over,
+});
+
 test("of what has expired before its holder asked again, the range that everybody was told says that it is broken", () => {
-  const range = (over: Partial<BrokenRange> = {}): BrokenRange => ({
-    ...{
-      type: "broken_range",
-      atMs: 60,
-      tracker: "near",
-      level: "region",
-      epoch: "e1",
-      from: "10",
-      to: "100",
-    },
-    ...over,
-  });
   const judged = (
     final: Told["verdict"],
     atMs: number,
@@ -224,6 +217,21 @@ test("of what has expired before its holder asked again, the range that everybod
   for (const other of [range({ to: "99" }), range({ level: "disk" }), range({ epoch: "e3" })])
     assertViolates(judged("expired", 30, other), "fate.durable-absent");
   assertViolates(judged("expired", 30), "fate.durable-absent");
+});
+
+test("a session repeats what its promise knew before the range, and knows nothing by itself", () => {
+  const judged = (...words: readonly Partial<Told>[]): HistoryRecord[] => {
+    const told = words.map((word) => ({ by: "promise", tracker: null, ...word }) as const);
+    const spec = { at: AT, does: write, final: "expired", receipt: null, told } as const;
+    return run({ [OLD]: spec }, { expiry: dropped }, [failure(50, []), range()]);
+  };
+  const [before, after] = [{ atMs: 30 }, { atMs: 65 }];
+  const repeated = { atMs: 65, rule: "session", attempt: null };
+  assertGood(judged(before, repeated));
+  assertViolates(judged(repeated), "fate.durable-absent");
+  assertViolates(judged({ ...before, level: "disk" }, repeated), "fate.durable-absent");
+  assertViolates(judged({ ...before, by: "event", tracker: "near" }, repeated), "fate.durable-absent");
+  assertViolates(judged(before, after, repeated), "fate.durable-absent");
 });
 
 test("receipts are kept for as long as the scenario says", () => {

@@ -136,7 +136,8 @@ class FateJudge {
 
   /**
    * Whoever asks with its token by now is told that it has expired. Nobody asked between the failure and that time; but before it
-   * everybody was told that the promise is broken where it stands, and nobody after that that it is durable.
+   * everybody was told that the promise is broken where it stands, and nobody after that that it is durable. A client's session may say
+   * so again if its promise was durable before: a client keeps a verdict that it has, and does not ask again.
    */
   #isExpiredUndone(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): boolean {
     const { final = new Set(), words = [] } = levels[level] ?? {};
@@ -146,7 +147,10 @@ class FateJudge {
       (answered?.epoch === attempt ? { epoch: attempt, offset: BigInt(answered.offset) } : null);
     if (place === null || final.size !== 1 || !final.has("expired")) return false;
     const [first] = this.#undoing(level, place);
-    return first !== undefined && words.every((word) => !isDurableWord(word) || word.atMs <= first.atMs);
+    if (first === undefined) return false;
+    const durable = words.filter(isDurableWord);
+    const isKept = durable.some(({ by, atMs }) => by === "promise" && atMs <= first.atMs);
+    return durable.every(({ atMs, isOfSession }) => atMs <= first.atMs || (isKept && isOfSession === true));
   }
 
   /** Every tracker that calls it expired in the end does so when its retention is over. */
