@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { whyNoK6 } from "./find.ts";
 import { summaryOf, textOf } from "./lib/summary.ts";
 import { unfinished } from "./script.ts";
-import { compareTold, parseTold } from "./told.ts";
+import { compareTold, parseTold } from "./reported.ts";
 
 const trend = (med: number) => ({
   values: { min: 0, med, avg: med, "p(95)": 2 * med, "p(99)": 3 * med, max: 9 },

@@ -8,7 +8,7 @@ import { System } from "@highwater/lab-system";
 import { record } from "../record.ts";
 import { findK6, whyNoK6 } from "./find.ts";
 import { type Ended, runScript, TABLES, unfinished } from "./script.ts";
-import { compareTold } from "./told.ts";
+import { compareTold } from "./reported.ts";
 
 const SCENARIOS = ["smoke", "steady", "stress", "spike", "soak", "failover"] as const;
 type Scenario = (typeof SCENARIOS)[number];

@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { endGuarded, spawnGuarded, TemporaryFolder } from "@highwater/lab-tools/process";
 import type { Summary } from "./lib/summary.ts";
-import { isTold, parseTold, type Told } from "./told.ts";
+import { isTold, parseTold, type ReportedVerdict } from "./reported.ts";
 
 const ACCOUNTS = 10_000;
 /** What every script works on. The application's role needs all rights on them; its own tables give it those. */
@@ -29,7 +29,7 @@ export interface Ended {
   readonly code: number;
   readonly summary: Summary;
   /** Empty without the setting `TELL`. */
-  readonly told: readonly Told[];
+  readonly told: readonly ReportedVerdict[];
   /** The summary as text, and what k6 says of itself. */
   readonly output: string;
   /** What the script and k6 had to say while it ran, line by line. */

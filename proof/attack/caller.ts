@@ -3,7 +3,7 @@ import { makeUuidV7 } from "@highwater/protocol";
 
 const LIMIT_MS = 60_000;
 
-export interface Answer {
+export interface CallResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly body: Readonly<Record<string, unknown>>;
@@ -19,7 +19,7 @@ export interface CallerOptions {
 export interface OpenTransaction {
   readonly id: string;
   readonly header: string;
-  readonly begun: Answer;
+  readonly begun: CallResponse;
 }
 
 export function newId(): string {
@@ -43,7 +43,7 @@ export class Caller {
     path: string,
     body: unknown,
     { at = 0, headers = {} }: { readonly at?: number; readonly headers?: Record<string, string> } = {},
-  ): Promise<Answer> {
+  ): Promise<CallResponse> {
     const urls = service === "gateway" ? this.#gateways : this.#trackers;
     const response = await fetch(`${urls[at] ?? ""}${path}`, {
       method: body === undefined ? "GET" : "POST",
@@ -64,17 +64,21 @@ export class Caller {
   }
 
   /** A one-shot transaction. */
-  run(statements: readonly string[], more: Readonly<Record<string, unknown>> = {}, at = 0): Promise<Answer> {
+  run(
+    statements: readonly string[],
+    more: Readonly<Record<string, unknown>> = {},
+    at = 0,
+  ): Promise<CallResponse> {
     const body = { id: newId(), statements: statements.map((sql) => ({ sql })), ...more };
     return this.send("gateway", "/v1/transactions", body, { at });
   }
 
-  read(statements: readonly string[], at = 0): Promise<Answer> {
+  read(statements: readonly string[], at = 0): Promise<CallResponse> {
     return this.run(statements, { readOnly: true }, at);
   }
 
   /** A transaction that has to be durable. Errors: that it is not. */
-  async mustCommit(...statements: string[]): Promise<Answer> {
+  async mustCommit(...statements: string[]): Promise<CallResponse> {
     const answer = await this.run(statements, { ack: "durable", maxWaitMs: 20_000 });
     if (answer.status !== 200) throw new Error(`the transaction failed: ${described(answer)}`);
     return answer;
@@ -91,7 +95,7 @@ export class Caller {
     { id, header }: Pick<OpenTransaction, "id" | "header">,
     call: "statements" | "commit" | "rollback",
     { seq, statements = [], at = 0 }: { seq: number; statements?: readonly string[]; at?: number },
-  ): Promise<Answer> {
+  ): Promise<CallResponse> {
     const body = { seq, ...(call === "rollback" ? {} : { statements: statements.map((sql) => ({ sql })) }) };
     return this.send("gateway", `/v1/transactions/${id}/${call}`, body, {
       at,
@@ -99,22 +103,22 @@ export class Caller {
     });
   }
 
-  stateOf(id: string, at = 0): Promise<Answer> {
+  stateOf(id: string, at = 0): Promise<CallResponse> {
     return this.send("gateway", `/v1/transactions/${id}`, undefined, { at });
   }
 
-  verdicts(tokens: readonly string[], at = 0): Promise<Answer> {
+  verdicts(tokens: readonly string[], at = 0): Promise<CallResponse> {
     return this.send("tracker", "/v1/durability/verdicts", { tokens }, { at });
   }
 }
 
 /** Short enough for a line. */
-export function described({ status, body }: Answer): string {
+export function described({ status, body }: CallResponse): string {
   return `${String(status)} ${JSON.stringify(body).slice(0, 300)}`;
 }
 
 /** The first row of a statement's result, as texts. */
-export function firstRow({ body }: Answer, statement = 0): readonly (string | null)[] {
+export function firstRow({ body }: CallResponse, statement = 0): readonly (string | null)[] {
   const results = body["results"] as { rows: (string | null)[][] }[] | undefined;
   return results?.[statement]?.rows[0] ?? [];
 }

@@ -1,5 +1,5 @@
 // docs/verification.md: what was run at one commit, and what came of it.
-import { type Done, type Place, readDone } from "./run.ts";
+import { type Done, type VerifiedCommit, readDone } from "./run.ts";
 import type { Stage } from "./stages.ts";
 
 const HEAD = `# Verification
@@ -14,7 +14,7 @@ what each program looks for.
   machine that ran the stage.
 `;
 
-export function pageOf(place: Place, stages: readonly Stage[]): string {
+export function pageOf(place: VerifiedCommit, stages: readonly Stage[]): string {
   const rows = stages.map((stage) => ({ stage, done: readDone(place, stage) }));
   const finished = rows.flatMap(({ done }) => (done === null ? [] : [done]));
   if (finished.length === 0)

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { eventually, processesWith, TemporaryFolder } from "@highwater/lab-tools/process";
 import { pageOf } from "./page.ts";
-import { PAGE, type Place, placeOf, readDone, RECORD, runStages } from "./run.ts";
+import { PAGE, type VerifiedCommit, placeOf, readDone, RECORD, runStages } from "./run.ts";
 import { bars, type Stage } from "./stages.ts";
 
 const folder = await TemporaryFolder.make("highwater-verify-");
@@ -20,14 +20,14 @@ function git(place: { readonly root: string }, ...args: readonly string[]): void
   });
 }
 
-function commit(place: Place, file: string): void {
+function commit(place: VerifiedCommit, file: string): void {
   if (file !== RECORD) writeFileSync(join(place.root, file), "changed");
   git(place, "add", file);
   git(place, "commit", "--quiet", "--message=a");
 }
 
 /** A repository with a commit, and the scripts that its stages run. */
-function repository(scripts: Readonly<Record<string, string>>): { place: Place; stages: Stage[] } {
+function repository(scripts: Readonly<Record<string, string>>): { place: VerifiedCommit; stages: Stage[] } {
   const root = join(folder.path, String(++count));
   execFileSync("git", ["init", "--quiet", root]);
   writeFileSync(join(root, ".gitignore"), ".tools/\n");
@@ -43,7 +43,7 @@ function repository(scripts: Readonly<Record<string, string>>): { place: Place; 
   return { place: placeOf(root), stages };
 }
 
-async function run(place: Place, stages: readonly Stage[], signal = new AbortController().signal) {
+async function run(place: VerifiedCommit, stages: readonly Stage[], signal = new AbortController().signal) {
   const said: string[] = [];
   const isGood = await runStages(place, stages, {
     ...{ machine: "2 cores", graceMs: 200, signal },
@@ -55,7 +55,7 @@ async function run(place: Place, stages: readonly Stage[], signal = new AbortCon
 }
 
 const PASS = "echo ran >> .tools/runs && echo 'met    a bar: 1'";
-const runsOf = ({ root }: Place): number =>
+const runsOf = ({ root }: VerifiedCommit): number =>
   readFileSync(join(root, ".tools/runs"), "utf8").split("\n").length - 1;
 
 test("a failed stage stops nothing, and only it is run again at the same commit", async () => {

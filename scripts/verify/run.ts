@@ -25,7 +25,7 @@ export interface Done extends Outcome {
   readonly machine: string;
 }
 
-export interface Place {
+export interface VerifiedCommit {
   readonly root: string;
   /** The newest one that changed more than pages (*.md) and the record: no stage reads those. */
   readonly commit: string;
@@ -52,13 +52,13 @@ function git(root: string, ...args: readonly string[]): string {
   return execFileSync("git", args, { cwd: root, encoding: "utf8" }).trimEnd();
 }
 
-export function placeOf(root: string): Place {
+export function placeOf(root: string): VerifiedCommit {
   const commit = git(root, "log", "-1", "--format=%H", "--", ".", ":!*.md", `:!${RECORD}`);
   return { root, commit, folder: `.tools/verify/${commit.slice(0, 12)}` };
 }
 
 /** What keeps the tree from being the commit, the page and the record excepted; empty if nothing does. */
-function changesOf({ root, commit }: Place): string {
+function changesOf({ root, commit }: VerifiedCommit): string {
   const now = placeOf(root).commit;
   const changes = git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`, `:!${RECORD}`);
   return [...(now === commit ? [] : [`the commit is ${now}`]), ...(changes === "" ? [] : [changes])].join(
@@ -66,18 +66,18 @@ function changesOf({ root, commit }: Place): string {
   );
 }
 
-function read({ root, commit }: Place): Recorded {
+function read({ root, commit }: VerifiedCommit): Recorded {
   const file = join(root, RECORD);
   const recorded = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Recorded) : null;
   return recorded?.commit === commit ? recorded : { commit, stages: {} };
 }
 
-export function readDone(place: Place, stage: Stage): Done | null {
+export function readDone(place: VerifiedCommit, stage: Stage): Done | null {
   return read(place).stages[stage.name] ?? null;
 }
 
 /** Reads the record again first: another run at the same commit may have added to it. */
-function write(place: Place, stage: Stage, done: Done): void {
+function write(place: VerifiedCommit, stage: Stage, done: Done): void {
   const { commit, stages } = read(place);
   const recorded: Recorded = { commit, stages: { ...stages, [stage.name]: done } };
   writeFileSync(join(place.root, RECORD), `${JSON.stringify(recorded, null, 1)}\n`);
@@ -85,7 +85,7 @@ function write(place: Place, stage: Stage, done: Done): void {
 
 /** Answers whether each stage has been run, now or before, and has not failed. Errors: the tree is not the commit. */
 export async function runStages(
-  place: Place,
+  place: VerifiedCommit,
   stages: readonly Stage[],
   options: RunOptions,
 ): Promise<boolean> {
@@ -132,7 +132,7 @@ export async function runStages(
 
 /** Null if it was interrupted. */
 async function runStage(
-  { root, folder }: Place,
+  { root, folder }: VerifiedCommit,
   stage: Stage,
   { log, signal, env = process.env, graceMs = GRACE_MS }: RunOptions & { readonly log: string },
 ): Promise<Outcome | null> {

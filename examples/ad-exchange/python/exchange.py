@@ -181,8 +181,8 @@ class Exchange:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             transaction_id = new_transaction_id()
             try:
-                manner: TransactionOptions = {"isolation": "serializable", "metadata": {"name": name}}
-                own: TransactionOptions = {**options, **manner, "id": transaction_id}
+                execution: TransactionOptions = {"isolation": "serializable", "metadata": {"name": name}}
+                own: TransactionOptions = {**options, **execution, "id": transaction_id}
                 transaction = await self._client.transaction(body(transaction_id), **own)
                 # Committed, but not durable within the time that the gateway waits: go on waiting here.
                 if options.get("ack") == "durable" and transaction.state != "durable":

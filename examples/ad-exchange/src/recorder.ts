@@ -10,8 +10,8 @@ import {
 import { type Client } from "./exchange.ts";
 
 /** `unknown`: may or may not have committed; the check asks. `aborted`: certainly came to nothing. */
-export type Answer = "in flight" | "committed" | "aborted" | "unknown";
-export type Told = "durable" | "lost" | "broken";
+export type ClaimOutcome = "in flight" | "committed" | "aborted" | "unknown";
+export type ClaimVerdict = "durable" | "lost" | "broken";
 
 export interface Claim {
   readonly id: string;
@@ -19,7 +19,7 @@ export interface Claim {
   readonly safe: boolean;
   readonly readOnly: boolean;
   readonly sentMs: number;
-  answer: Answer;
+  answer: ClaimOutcome;
   answeredMs: number;
   token: string | undefined;
   /** Whether it left rows in the application's tables; undefined when its results were not to be had. */
@@ -27,7 +27,7 @@ export interface Claim {
   /** Transactions whose rows it was shown. */
   seen: readonly string[];
   /** What the SDK's promises said about its durability, and when. */
-  told: Told | undefined;
+  told: ClaimVerdict | undefined;
   toldMs: number;
   /** The promises took back what they had said. Never to happen. */
   contradicted: boolean;
@@ -127,7 +127,7 @@ export class Recorder implements Client {
   }
 }
 
-function tell(claim: Claim, what: Told): void {
+function tell(claim: Claim, what: ClaimVerdict): void {
   if (claim.told !== undefined) {
     claim.contradicted ||= claim.told !== what;
     return;

@@ -9,7 +9,7 @@ export interface Order {
 /** `pending`: told that it was taken, and nobody knows yet whether it will survive. */
 export type OrderState = "pending" | "confirmed" | "lost";
 
-export interface Entry extends Order {
+export interface OrderRecord extends Order {
   /** The transaction's, too. */
   readonly id: string;
   /** Null until the commit was answered. */
@@ -18,7 +18,7 @@ export interface Entry extends Order {
   readonly mailed: boolean;
 }
 
-export class Book {
+export class OrderBook {
   readonly #file: DatabaseSync;
 
   constructor(path: string) {
@@ -49,22 +49,22 @@ export class Book {
     this.#file.prepare("DELETE FROM entry WHERE id = ?").run(id);
   }
 
-  find(id: string): Entry | undefined {
+  find(id: string): OrderRecord | undefined {
     return this.#select("id = ?", id)[0];
   }
 
   /** Committed, perhaps: the answer is missing. */
-  unanswered(): Entry[] {
+  unanswered(): OrderRecord[] {
     return this.#select("token IS NULL AND state = 'pending'");
   }
 
   /** Committed, and not known to be durable or lost. */
-  pending(): Entry[] {
+  pending(): OrderRecord[] {
     return this.#select("token IS NOT NULL AND state = 'pending'");
   }
 
   /** Settled, and the customer was not told. */
-  unmailed(): Entry[] {
+  unmailed(): OrderRecord[] {
     return this.#select("state <> 'pending' AND mailed = 0");
   }
 
@@ -72,7 +72,7 @@ export class Book {
     this.#file.close();
   }
 
-  #select(condition: string, ...params: string[]): Entry[] {
+  #select(condition: string, ...params: string[]): OrderRecord[] {
     const rows = this.#file.prepare(`SELECT * FROM entry WHERE ${condition}`).all(...params);
     return rows.map(({ id, customer, item, token, state, mailed }) => ({
       ...{ id: String(id), customer: String(customer), item: String(item) },

@@ -1,8 +1,8 @@
 // The letters, and how they go out.
 import { createTransport } from "nodemailer";
-import { type Entry } from "./book.ts";
+import { type OrderRecord } from "./book.ts";
 
-export type Send = (order: Entry) => Promise<void>;
+export type Send = (order: OrderRecord) => Promise<void>;
 
 const LETTERS = {
   confirmed: { subject: "Your order is confirmed", text: "It is safe with us, and on its way." },

@@ -7,7 +7,7 @@
 //   TRACKERS   the same
 import { Highwater } from "@highwater/sdk";
 import { buildApp } from "./app.ts";
-import { Book } from "./book.ts";
+import { OrderBook } from "./book.ts";
 import { mailer } from "./mailer.ts";
 import { Orders } from "./orders.ts";
 
@@ -22,7 +22,7 @@ const {
 const trackers = TRACKERS.split(",");
 const endpoints = GATEWAYS.split(",").map((gateway, at) => ({ gateway, tracker: trackers[at] ?? "" }));
 const orders = new Orders({
-  ...{ hw: new Highwater({ endpoints }), book: new Book(BOOK), send: mailer(SMTP_URL) },
+  ...{ hw: new Highwater({ endpoints }), book: new OrderBook(BOOK), send: mailer(SMTP_URL) },
   warn: (error, what) => {
     app.log.warn(error, what);
   },

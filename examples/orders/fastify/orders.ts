@@ -9,12 +9,12 @@ import {
   TransactionAbortedError,
   TransactionLostError,
 } from "@highwater/sdk";
-import { type Book, type Entry, type Order, type OrderState } from "./book.ts";
+import { type OrderBook, type OrderRecord, type Order, type OrderState } from "./book.ts";
 import { type Send } from "./mailer.ts";
 
 export interface OrdersOptions {
   readonly hw: Highwater;
-  readonly book: Book;
+  readonly book: OrderBook;
   readonly send: Send;
   readonly warn: (error: unknown, what: string) => void;
 }
@@ -71,7 +71,7 @@ export class Orders {
     }
   }
 
-  find(id: string): Entry | undefined {
+  find(id: string): OrderRecord | undefined {
     return this.#options.book.find(id);
   }
 
@@ -103,7 +103,7 @@ export class Orders {
   }
 
   /** The same id never runs twice: either this commits it now, or it finds what the first attempt came to. */
-  #placeAgain(order: Entry): void {
+  #placeAgain(order: OrderRecord): void {
     const { id } = order;
     if (this.#busy.has(id)) return;
     void this.#whileBusy(id, () => this.#commit(id, order)).catch((error: unknown) => {

@@ -4,7 +4,7 @@ import { type AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { SMTPServer } from "smtp-server";
 
-export interface Letter {
+export interface Email {
   readonly to: string;
   readonly subject: string;
   readonly messageId: string;
@@ -15,15 +15,15 @@ export interface MailSinkOptions {
   readonly port?: number;
   /** Receivers whose first letter is refused for now. */
   readonly greylisted?: readonly string[];
-  readonly onLetter?: (letter: Letter) => void;
+  readonly onLetter?: (letter: Email) => void;
 }
 
 export class MailSink implements AsyncDisposable {
   readonly url: string;
-  readonly letters: Letter[];
+  readonly letters: Email[];
   readonly #server: SMTPServer;
 
-  private constructor(server: SMTPServer, letters: Letter[], port: number) {
+  private constructor(server: SMTPServer, letters: Email[], port: number) {
     this.#server = server;
     this.letters = letters;
     this.url = `smtp://127.0.0.1:${String(port)}`;
@@ -32,7 +32,7 @@ export class MailSink implements AsyncDisposable {
   static async start(options: MailSinkOptions = {}): Promise<MailSink> {
     const { port = 0, greylisted = [], onLetter = () => undefined } = options;
     const unknown = new Set(greylisted);
-    const letters: Letter[] = [];
+    const letters: Email[] = [];
     const server = new SMTPServer({
       authOptional: true,
       disabledCommands: ["STARTTLS", "AUTH"],

@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";
 import { System } from "@highwater/lab-system";
 import { Highwater, newTransactionId, sql } from "@highwater/sdk";
-import { Book } from "../fastify/book.ts";
+import { OrderBook } from "../fastify/book.ts";
 import { MailSink } from "../mail-sink/sink.ts";
 import { Shop, type ShopName } from "./shop.ts";
 
@@ -102,7 +102,7 @@ test("one letter about each order, when it is known what became of it", async (c
   // The shop dies behind a commit whose token it has not written down, and before another commit.
   await both(async (story) => {
     await story.shop.stop();
-    const book = new Book(bookOf(story.name));
+    const book = new OrderBook(bookOf(story.name));
     await using hw = new Highwater({ endpoints });
     for (const customer of ["unanswered", "unsent"]) {
       const id = newTransactionId();

@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { eventually } from "@highwater/lab-tools/process";
-import { ask, post, TestEdge, type Told, withoutEnvoy } from "./support/edge.ts";
+import { ask, post, TestEdge, type EdgeResponse, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
 const ID = "01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70";
@@ -297,7 +297,7 @@ describe("requests", withoutEnvoy, () => {
 });
 
 describe("nobody there", withoutEnvoy, () => {
-  const told = ({ status, body }: Told): unknown => [status, body.code, body.outcome, body.retry];
+  const told = ({ status, body }: EdgeResponse): unknown => [status, body.code, body.outcome, body.retry];
 
   test("while a gateway is down all its requests go to the other, and with both down nothing was applied", async () => {
     await using one = await Upstream.start("g1");

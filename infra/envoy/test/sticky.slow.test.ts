@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { eventually } from "@highwater/lab-tools/process";
-import { post, TestEdge, type Told, withoutEnvoy } from "./support/edge.ts";
+import { post, TestEdge, type EdgeResponse, withoutEnvoy } from "./support/edge.ts";
 import { Upstream } from "./support/upstream.ts";
 
 const ID = "01980f3e-6d2a-7c44-9b1d-3f6a2c8e5d70";
@@ -44,9 +44,9 @@ describe("open transactions", withoutEnvoy, () => {
   const session = (gateway: string): Record<string, string> => ({
     "highwater-session": `${gateway}.${ID}.${MAC}`,
   });
-  const call = (name: string, gateway: string): Promise<Told> =>
+  const call = (name: string, gateway: string): Promise<EdgeResponse> =>
     post(`${edge.url}/v1/transactions/${ID}/${name}`, session(gateway), '{"seq":1}');
-  const told = ({ status, body }: Told): unknown => [status, body.code, body.outcome, body.retry];
+  const told = ({ status, body }: EdgeResponse): unknown => [status, body.code, body.outcome, body.retry];
   const reached = (): string[] => gateways.flatMap(({ name, reached: all }) => all.splice(0).map(() => name));
   const named = (name: string): Upstream => {
     const found = gateways.find((one) => one.name === name);

@@ -21,7 +21,7 @@ import { Publishers } from "../../../examples/ad-exchange/src/publishers.ts";
 import { type Claim, Recorder } from "../../../examples/ad-exchange/src/recorder.ts";
 import { findK6, whyNoK6 } from "../../../loadtests/k6/find.ts";
 import { runScript, TABLES, unfinished } from "../../../loadtests/k6/script.ts";
-import { compareTold, type Comparison, type Told } from "../../../loadtests/k6/told.ts";
+import { compareTold, type Comparison, type ReportedVerdict } from "../../../loadtests/k6/reported.ts";
 import { Deployment, type SecretValues } from "./deployed/deployment.ts";
 import { substitutionsTable } from "./deployed/substitutions.ts";
 import { readSnapshot, type Rendered, type RenderedTask, type Rules } from "./rendered.ts";
@@ -74,7 +74,7 @@ describe("what Terraform would deploy", () => {
     let client: Highwater | undefined;
     let apiKey: string;
     /** What k6 was told, by transaction. */
-    let told: readonly Told[] = [];
+    let told: readonly ReportedVerdict[] = [];
     /** What the services read at their start. */
     const secrets: { -readonly [name in keyof SecretValues]: SecretValues[name] } = { ...SECRETS, tls: {} };
     /** Where the authority is. */
@@ -342,7 +342,11 @@ async function commitOnce(
 }
 
 /** What k6 was told, held against the table on the node. */
-async function compared(system: Deployment, node: string, told: readonly Told[]): Promise<Comparison> {
+async function compared(
+  system: Deployment,
+  node: string,
+  told: readonly ReportedVerdict[],
+): Promise<Comparison> {
   const rows = await system.databases.cluster.query(node, "SELECT id::text AS id FROM load_entry");
   return compareTold(told, new Set(rows.map(({ id }) => String(id))));
 }

@@ -15,7 +15,7 @@ export { type Cluster } from "@highwater/lab-cluster";
 export { type KeyOptions } from "./api-keys.ts";
 export { programFile } from "./bundle.ts";
 export { type EdgeChanges, RegionEdge } from "./edge.ts";
-export { type Reign, reigns } from "./reigns.ts";
+export { type TrackerView, trackerViews } from "./tracker-views.ts";
 export { APP_ROLE, SERVICE_ROLE, systemRoles } from "./roles.ts";
 export { ServiceProcess } from "./service-process.ts";
 

@@ -25,13 +25,13 @@ export function newId(atMs = Date.now()): string {
   return makeUuidV7(atMs, crypto.getRandomValues(new Uint8Array(10)));
 }
 
-export interface Answer<T> {
+export interface JsonResponse<T> {
   readonly status: number;
   readonly headers: Headers;
   readonly body: T;
 }
 
-async function call<T>(url: string, init: RequestInit = {}): Promise<Answer<T>> {
+async function call<T>(url: string, init: RequestInit = {}): Promise<JsonResponse<T>> {
   const response = await fetch(url, { signal: AbortSignal.timeout(LIMIT_MS), ...init });
   return { status: response.status, headers: response.headers, body: (await response.json()) as T };
 }
@@ -41,7 +41,7 @@ export function post<T>(
   url: string,
   body: unknown,
   headers: Readonly<Record<string, string>> = {},
-): Promise<Answer<T>> {
+): Promise<JsonResponse<T>> {
   return call(url, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
@@ -49,7 +49,7 @@ export function post<T>(
   });
 }
 
-export type TransactionAnswer = Answer<TransactionResponse & Partial<Problem>>;
+export type TransactionAnswer = JsonResponse<TransactionResponse & Partial<Problem>>;
 
 /** One transaction, sent once. */
 export function send(
@@ -130,7 +130,7 @@ export async function verdict(
   return only;
 }
 
-export function stateOf(gateway: string, id: string): Promise<Answer<TransactionStateResponse>> {
+export function stateOf(gateway: string, id: string): Promise<JsonResponse<TransactionStateResponse>> {
   return call(`${gateway}/v1/transactions/${id}`);
 }
 

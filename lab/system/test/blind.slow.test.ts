@@ -6,7 +6,16 @@ import { after, before, describe, it } from "node:test";
 import type { Problem } from "@highwater/protocol";
 import { Highwater, sql } from "@highwater/sdk";
 import { gatewayLocation, System, trackerLocation, trackerRole } from "../src/index.ts";
-import { type Answer, commit, createTable, eventually, post, put, send, stateOf } from "../src/testing.ts";
+import {
+  type JsonResponse,
+  commit,
+  createTable,
+  eventually,
+  post,
+  put,
+  send,
+  stateOf,
+} from "../src/testing.ts";
 
 const [EAST, WEST] = ["us-east", "us-west"] as const;
 const SAFE = { ack: "durable", level: "region", maxWaitMs: 60_000 } as const;
@@ -130,10 +139,13 @@ it("a gateway that is cut off from the primary refuses, and its region's tracker
       return status === 503 || undefined;
     });
     const id = (await commit(system.gateway(WEST).url, [put("elsewhere")], SAFE)).id;
-    const refused: Answer<Partial<Problem>> = await post(`${system.gateway(EAST).url}/v1/transactions`, {
-      id,
-      statements: [put("elsewhere")],
-    });
+    const refused: JsonResponse<Partial<Problem>> = await post(
+      `${system.gateway(EAST).url}/v1/transactions`,
+      {
+        id,
+        statements: [put("elsewhere")],
+      },
+    );
     assert.equal(refused.body.code, "primary_unavailable");
     assert.equal((await readiness(system.tracker(EAST).url)).status, 200);
   } finally {

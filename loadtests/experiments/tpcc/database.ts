@@ -19,14 +19,14 @@ export interface Tx {
 /** What is left to do: statements that go with the commit (with nothing before them they are a one-shot transaction), or a rollback by the application's own decision. */
 export type Ending = readonly Statement[] | "roll_back";
 
-export interface Manner {
+export interface TransactOptions {
   readonly readOnly: boolean;
   /** Answered at the commit point, whatever the database object was opened for. */
   readonly fast: boolean;
 }
 
 export interface Database {
-  transact(manner: Manner, body: (tx: Tx) => Promise<Ending>): Promise<Attempt>;
+  transact(options: TransactOptions, body: (tx: Tx) => Promise<Ending>): Promise<Attempt>;
   close(): Promise<void>;
 }
 
@@ -58,7 +58,7 @@ class HighwaterDatabase implements Database {
     this.#isolation = isolation;
   }
 
-  async transact({ readOnly, fast }: Manner, body: (tx: Tx) => Promise<Ending>): Promise<Attempt> {
+  async transact({ readOnly, fast }: TransactOptions, body: (tx: Tx) => Promise<Ending>): Promise<Attempt> {
     const open = await this.#client.begin({ isolation: this.#isolation, readOnly });
     try {
       const ending = await body({
@@ -91,7 +91,7 @@ class DirectDatabase implements Database {
     this.#client = client;
   }
 
-  async transact({ readOnly }: Manner, body: (tx: Tx) => Promise<Ending>): Promise<Attempt> {
+  async transact({ readOnly }: TransactOptions, body: (tx: Tx) => Promise<Ending>): Promise<Attempt> {
     try {
       await this.#client.query(readOnly ? "BEGIN READ ONLY" : "BEGIN");
       const ending = await body({ execute: (...statements) => this.#all(statements) });

@@ -58,8 +58,8 @@ function terminal(
       if (deck.length === 0) deck = shuffled(random, DECK);
       const kind = deck.pop() ?? "new_order";
       const body = drawTransaction(kind, random, scale, place);
-      const manner = { readOnly: READ_ONLY.has(kind), fast: newOrderFast && kind === "new_order" };
-      return { kind, attempt: () => database.transact(manner, body) };
+      const options = { readOnly: READ_ONLY.has(kind), fast: newOrderFast && kind === "new_order" };
+      return { kind, attempt: () => database.transact(options, body) };
     },
     close: () => database.close(),
   };

@@ -169,7 +169,7 @@ const MaxDelayMs = Type.Integer({
 });
 
 /** How a transaction runs. */
-const Manner = {
+const ExecutionFields = {
   isolation: Type.Optional(Isolation),
   readOnly: Type.Optional(Type.Boolean({ default: false })),
   deferrable: Type.Optional(
@@ -205,7 +205,7 @@ export const TransactionRequest = Type.Object(
   {
     id: IdText,
     statements: Statements,
-    ...Manner,
+    ...ExecutionFields,
     ...Acknowledgement,
     /** Only with `readOnly`: the snapshot has everything that this token's transaction wrote and saw. */
     after: Type.Optional(TokenText),
@@ -227,7 +227,7 @@ export const BeginRequest = Type.Object(
   {
     id: IdText,
     statements: Type.Optional(SomeStatements),
-    ...Manner,
+    ...ExecutionFields,
     maxDelayMs: Type.Optional(MaxDelayMs),
     metadata: Type.Optional(Metadata),
   },

@@ -120,7 +120,7 @@ describe("the authority watcher", () => {
     answers.set("west", report("west", "replica", [e1], null));
     await roundsIn(7_000);
     assert.equal(await roundsIn(2_000), 2, "calm again");
-    watching.nudge();
+    watching.wake();
     await settled();
     assert.ok((await roundsIn(1_000)) >= 9, "somebody has met a fault");
     watching.stop();
@@ -222,15 +222,15 @@ describe("the authority watcher", () => {
     watching.stop();
   });
 
-  it("asks at once when nudged", async () => {
+  it("asks at once when woken", async () => {
     const watching = watcher();
     watching.start();
     await settled();
     const before = asked.length;
-    watching.nudge();
+    watching.wake();
     await settled();
     assert.equal(asked.length, before + 2);
-    watching.nudge();
+    watching.wake();
     await settled();
     assert.equal(asked.length, before + 4, "and again");
     watching.stop();
@@ -299,9 +299,9 @@ describe("the authority watcher", () => {
     await clock.advance(2 * INTERVAL_MS);
     lease.names("west", 9_000, "2");
     assert.deepEqual(decided.at(-1), { kind: "primary", node: "west", epoch: "e2" });
-    watching.nudge();
+    watching.wake();
     watching.stop();
-    assert.deepEqual([lease.nudges, lease.isStopped], [1, true]);
+    assert.deepEqual([lease.wakes, lease.isStopped], [1, true]);
     const before = decided.length;
     lease.names("east", 9_000, "3");
     await settled();
@@ -337,18 +337,18 @@ describe("the authority watcher", () => {
   it("confirms what a node said only under the lease that named it, and without a lease always", async () => {
     const lease = new ScriptedLease();
     const watching = watcher({ rule: { kind: "lease", lease } });
-    assert.equal(watching.tenure, null);
-    assert.equal(await watching.confirm("east", watching.tenure), false);
+    assert.equal(watching.leaseHeld, null);
+    assert.equal(await watching.confirm("east", watching.leaseHeld), false);
     lease.names("east", 1_000);
-    const { tenure } = watching;
-    assert.equal(await watching.confirm("west", tenure), false);
+    const { leaseHeld } = watching;
+    assert.equal(await watching.confirm("west", leaseHeld), false);
     assert.deepEqual(lease.confirmed, []);
-    assert.equal(await watching.confirm("east", tenure), true);
+    assert.equal(await watching.confirm("east", leaseHeld), true);
     lease.names("east", 1_000, "2");
-    assert.equal(await watching.confirm("east", tenure), false);
+    assert.equal(await watching.confirm("east", leaseHeld), false);
     assert.equal(lease.confirmed.length, 2);
     const free = watcher();
-    assert.equal(await free.confirm("east", free.tenure), true);
+    assert.equal(await free.confirm("east", free.leaseHeld), true);
     assert.equal(free.validUntilMs, Number.POSITIVE_INFINITY);
   });
 });

@@ -16,7 +16,7 @@ export type AuthorityRule =
   | { readonly kind: "lease"; readonly lease: LeaseSource };
 
 /** What positions were asked for under; null: under no lease, and they need no confirmation. */
-export type Tenure = LeaseTerm | null;
+export type LeaseHeld = LeaseTerm | null;
 
 export interface WatcherOptions {
   readonly store: Store;
@@ -78,23 +78,23 @@ export class AuthorityWatcher {
   }
 
   /** Take it before asking for positions; they count if `confirm`, called after the answer, says so. */
-  get tenure(): Tenure {
+  get leaseHeld(): LeaseHeld {
     return this.#lease?.view.kind === "held" ? this.#lease.view.term : null;
   }
 
   /**
-   * True when what the node said under the tenure was said before anybody else could have been chosen. Under a lease it
+   * True when what the node said under the lease was said before anybody else could have been chosen. Under a lease it
    * asks: a primary that was cut off goes on collecting positions that its successor never heard of.
    */
-  async confirm(node: string, tenure: Tenure): Promise<boolean> {
+  async confirm(node: string, leaseHeld: LeaseHeld): Promise<boolean> {
     if (this.#lease === null) return true;
-    return tenure?.node === node && (await this.#lease.confirm(tenure));
+    return leaseHeld?.node === node && (await this.#lease.confirm(leaseHeld));
   }
 
   /** The same, and who may be promoted in place of the node, as of that moment; null where `confirm` says false. */
-  async candidates(node: string, tenure: Tenure): Promise<Candidates | null> {
+  async candidates(node: string, leaseHeld: LeaseHeld): Promise<Candidates | null> {
     if (this.#lease === null) return { kind: "unknown", reason: "no HA manager's lease is followed" };
-    return tenure?.node === node ? this.#lease.candidates(tenure) : null;
+    return leaseHeld?.node === node ? this.#lease.candidates(leaseHeld) : null;
   }
 
   get authority(): Authority {
@@ -126,10 +126,10 @@ export class AuthorityWatcher {
   }
 
   /** Asks all nodes now; for when something has just failed. */
-  nudge(): void {
+  wake(): void {
     this.#stir();
     this.#wakeAll();
-    this.#lease?.nudge();
+    this.#lease?.wake();
   }
 
   /** Epoch records heard from somebody else; with `current`, the epoch that they take for current. */

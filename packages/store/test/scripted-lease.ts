@@ -6,7 +6,7 @@ export class ScriptedLease implements LeaseSource {
   view: LeaseView = { kind: "unread" };
   failure: string | null = null;
   promotable: Candidates = { kind: "unknown", reason: "nobody has said" };
-  nudges = 0;
+  wakes = 0;
   confirmed: LeaseTerm[] = [];
   isStopped = false;
   #onChange: () => void = () => undefined;
@@ -19,8 +19,8 @@ export class ScriptedLease implements LeaseSource {
     this.isStopped = true;
   }
 
-  nudge(): void {
-    this.nudges++;
+  wake(): void {
+    this.wakes++;
   }
 
   confirm(term: LeaseTerm): Promise<boolean> {

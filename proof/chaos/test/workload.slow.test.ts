@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import {
-  type Answer,
+  type ClientAnswer,
   type HistoryRecord,
   type Invocation,
   type Resolution,
-  type Told,
+  type VerdictReport,
 } from "@highwater/checker";
 import { System } from "@highwater/lab-system";
 import { nowMs } from "../src/clock.ts";
@@ -109,9 +109,9 @@ test("the workload records everything, and settles it after a failover", async (
 
 function assertComplete(history: readonly HistoryRecord[], trackers: readonly string[]): void {
   const invocations = history.filter((record): record is Invocation => record.type === "invocation");
-  const answers = byTxn(history.filter((record): record is Answer => record.type === "answer"));
+  const answers = byTxn(history.filter((record): record is ClientAnswer => record.type === "answer"));
   const resolutions = byTxn(history.filter((record): record is Resolution => record.type === "resolution"));
-  const told = byTxn(history.filter((record): record is Told => record.type === "told"));
+  const told = byTxn(history.filter((record): record is VerdictReport => record.type === "told"));
   assert.equal(history.filter(({ type }) => type === "scenario").length, 1);
   assert.equal(history.filter(({ type }) => type === "final").length, 1);
   assert.equal(new Set(invocations.map(({ txn }) => txn)).size, invocations.length, "an id is invoked once");

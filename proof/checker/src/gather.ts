@@ -4,7 +4,7 @@ import { EpochTree } from "./epochs.ts";
 import { restoreReceipts } from "./expiry.ts";
 import { HistoryError, type Origin } from "./faults.ts";
 import {
-  type Answer,
+  type ClientAnswer,
   type BrokenRange,
   type Delivery,
   type EpochId,
@@ -17,7 +17,7 @@ import {
   type Resolution,
   type Scenario,
   type Subscription,
-  type Told,
+  type VerdictReport,
   type WrongClock,
 } from "./history.ts";
 import { Lists, type ListView } from "./lists.ts";
@@ -40,8 +40,8 @@ export class Gathering {
   readonly #faults: Fault[] = [];
   readonly #clocks: WrongClock[] = [];
   readonly #failures: Waiting<Failure>[] = [];
-  readonly #early: Waiting<Answer | Resolution>[] = [];
-  readonly #told: Told[] = [];
+  readonly #early: Waiting<ClientAnswer | Resolution>[] = [];
+  readonly #told: VerdictReport[] = [];
   readonly #undone: BrokenRange[] = [];
   readonly #subscriptions = new Map<string, Subscription>();
   readonly #deliveries: Delivery[] = [];
@@ -176,7 +176,7 @@ export class Gathering {
     this.#byId.set(txn, transaction);
   }
 
-  #answered(transaction: Transaction, record: Answer | Resolution, origin: Origin): void {
+  #answered(transaction: Transaction, record: ClientAnswer | Resolution, origin: Origin): void {
     const position =
       record.position === null
         ? null

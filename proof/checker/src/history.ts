@@ -69,7 +69,7 @@ export type Shown = readonly number[] | number | null;
  * The client's one answer. `aborted`: certainly without effect, now and for ever. `unknown`: nobody has said.
  * A safe transaction that is answered `durable` is a promise at its level.
  */
-export interface Answer {
+export interface ClientAnswer {
   readonly type: "answer";
   readonly atMs: number;
   readonly txn: TxnId;
@@ -95,7 +95,7 @@ export interface Resolution {
 }
 
 /** One word about durability, wherever it was heard. */
-export interface Told {
+export interface VerdictReport {
   readonly type: "told";
   readonly atMs: number;
   readonly txn: TxnId;
@@ -167,7 +167,7 @@ export interface Delivery {
     readonly event: string;
     readonly txn: TxnId;
     readonly attempt: EpochId;
-    readonly verdicts: Readonly<Record<Level, Told["verdict"]>>;
+    readonly verdicts: Readonly<Record<Level, VerdictReport["verdict"]>>;
     readonly position: { readonly epoch: EpochId; readonly offset: string } | null;
   }[];
   /** What it says of parts of the log, as a `broken_range`. */
@@ -256,9 +256,9 @@ export interface FinalState {
 export type HistoryRecord =
   | Scenario
   | Invocation
-  | Answer
+  | ClientAnswer
   | Resolution
-  | Told
+  | VerdictReport
   | BrokenRange
   | Subscription
   | Delivery

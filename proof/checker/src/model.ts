@@ -1,7 +1,7 @@
 // A history as the rules see it: transactions with everything that was said about them, and the lists that they have read.
 import { type EpochTree } from "./epochs.ts";
 import {
-  type Answer,
+  type ClientAnswer,
   type Delivery,
   type EpochId,
   type Failure,
@@ -11,18 +11,18 @@ import {
   type Resolution,
   type Scenario,
   type Subscription,
-  type Told,
+  type VerdictReport,
   type WrongClock,
 } from "./history.ts";
 import { type ListView } from "./lists.ts";
 
-export interface Word {
+export interface Report {
   readonly atMs: number;
   /** Its place among the levels, weakest first. */
   readonly level: number;
-  readonly verdict: Told["verdict"];
+  readonly verdict: VerdictReport["verdict"];
   /** `answer`: the answer to a safe transaction. `webhook`: a delivery. */
-  readonly by: Told["by"] | "answer" | "webhook";
+  readonly by: VerdictReport["by"] | "answer" | "webhook";
   readonly tracker: string | null;
   /** As it was recorded; see `attemptOf`. */
   readonly attempt: EpochId | null;
@@ -57,9 +57,9 @@ export interface Transaction {
   readonly index: number;
   readonly invocation: Invocation;
   /** Without what was shown: that is in `reads` and `sums`. */
-  answer: Answer | null;
+  answer: ClientAnswer | null;
   resolution: Resolution | null;
-  readonly words: Word[];
+  readonly words: Report[];
   readonly reads: ListRead[];
   readonly sums: number[];
   /** The receipt in the final state. */
@@ -212,7 +212,7 @@ export function isCertain({ attempts, readIn, receipt, words }: Transaction, att
  * The attempt that the word is about: as it says, or else the only one, or else the one that was answered or is certain.
  * Undefined if nobody can tell.
  */
-export function attemptOf(transaction: Transaction, word: Word): EpochId | null | undefined {
+export function attemptOf(transaction: Transaction, word: Report): EpochId | null | undefined {
   if (word.attempt !== null) return word.attempt;
   const { attempts, answer } = transaction;
   if (attempts.length <= 1) return attempts[0] ?? null;

@@ -2,17 +2,17 @@
 import { type Findings } from "./findings.ts";
 import { type EpochId } from "./history.ts";
 import { getOrMake } from "./maps.ts";
-import { type History, type Transaction, type Word, attemptOf } from "./model.ts";
+import { type History, type Transaction, type Report, attemptOf } from "./model.ts";
 
 /** Words about one attempt at one level. */
 export interface Spoken {
   /** The first of each kind, whoever said it. */
-  readonly durable: Word | null;
-  readonly lost: Word | null;
-  readonly broken: Word | null;
-  readonly words: readonly Word[];
+  readonly durable: Report | null;
+  readonly lost: Report | null;
+  readonly broken: Report | null;
+  readonly words: readonly Report[];
   /** What the trackers said at the end. */
-  readonly final: ReadonlySet<Word["verdict"]>;
+  readonly final: ReadonlySet<Report["verdict"]>;
 }
 
 export interface AttemptVerdicts {
@@ -42,7 +42,7 @@ export class Verdicts {
 }
 
 function verdictsOf(transaction: Transaction, levels: number, findings: Findings): AttemptVerdicts[] {
-  const byAttempt = new Map<EpochId | null, Word[][]>();
+  const byAttempt = new Map<EpochId | null, Report[][]>();
   for (const word of transaction.words) {
     const attempt = attemptOf(transaction, word);
     if (attempt === undefined) {
@@ -55,9 +55,9 @@ function verdictsOf(transaction: Transaction, levels: number, findings: Findings
   return [...byAttempt].map(([attempt, words]) => ({ attempt, levels: words.map(spokenOf) }));
 }
 
-function spokenOf(words: Word[]): Spoken {
+function spokenOf(words: Report[]): Spoken {
   words.sort((one, other) => one.atMs - other.atMs);
-  const first = (verdict: Word["verdict"]): Word | null =>
+  const first = (verdict: Report["verdict"]): Report | null =>
     words.find((word) => word.verdict === verdict) ?? null;
   const final = new Set(words.flatMap(({ by, verdict }) => (by === "final" ? [verdict] : [])));
   return { durable: first("durable"), lost: first("lost"), broken: first("broken"), words, final };

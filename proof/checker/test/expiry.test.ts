@@ -4,7 +4,7 @@ import {
   type BrokenRange,
   type FinalState,
   type HistoryRecord,
-  type Told,
+  type VerdictReport,
   type WrongClock,
 } from "../src/index.ts";
 import {
@@ -118,7 +118,7 @@ test("a client that was told durable and lost needs the log's word that it is br
   ] as const;
   const old = { at: AT, does: write, final: "expired", receipt: null } as const;
   const moved = failure(20, []);
-  const judged = (...more: readonly Partial<Told>[]): HistoryRecord[] =>
+  const judged = (...more: readonly Partial<VerdictReport>[]): HistoryRecord[] =>
     run({ [OLD]: { ...old, told: [...words, ...more].map((word, n) => ({ atMs: 30 + n, ...word })) } }, {}, [
       moved,
     ]);
@@ -156,11 +156,11 @@ test("a new id is refused only while a database's clock is wrong, or about a res
 });
 
 test("on the disk of a node that is gone it may be durable to one tracker and lost to another while a third has forgotten it", () => {
-  const said = (level: string, verdicts: readonly Told["verdict"][]): Partial<Told>[] =>
+  const said = (level: string, verdicts: readonly VerdictReport["verdict"][]): Partial<VerdictReport>[] =>
     verdicts.map((verdict, n) => ({
       ...{ level, verdict, by: "final", atMs: 999_999, tracker: ["near", "far", "third"][n] ?? null },
     }));
-  const judged = (global: readonly Told["verdict"][]): HistoryRecord[] => {
+  const judged = (global: readonly VerdictReport["verdict"][]): HistoryRecord[] => {
     const told = [
       ...said("disk", ["durable", "lost", "expired"]),
       ...said("region", global),
@@ -182,7 +182,7 @@ test("on the disk of a node that is gone it may be durable to one tracker and lo
 });
 
 test("what was lost on a disk, and durable there to some, may be all expired in the end", () => {
-  const judged = (...global: readonly Told["verdict"][]): HistoryRecord[] => {
+  const judged = (...global: readonly VerdictReport["verdict"][]): HistoryRecord[] => {
     const disk = (["lost", "durable"] as const).map((verdict) => ({ level: "disk", verdict }));
     const told = [...disk, ...global.map((verdict) => ({ level: "global", verdict }))];
     const spec = { at: AT, does: write, final: "expired", receipt: null } as const;
@@ -203,7 +203,7 @@ const range = (over: Partial<BrokenRange> = {}): BrokenRange => ({
 
 test("of what has expired before its holder asked again, the range that everybody was told says that it is broken", () => {
   const judged = (
-    final: Told["verdict"],
+    final: VerdictReport["verdict"],
     atMs: number,
     ...ranges: readonly BrokenRange[]
   ): HistoryRecord[] => {
@@ -220,7 +220,7 @@ test("of what has expired before its holder asked again, the range that everybod
 });
 
 test("a session repeats what its promise knew before the range, and knows nothing by itself", () => {
-  const judged = (...words: readonly Partial<Told>[]): HistoryRecord[] => {
+  const judged = (...words: readonly Partial<VerdictReport>[]): HistoryRecord[] => {
     const told = words.map((word) => ({ by: "promise", tracker: null, ...word }) as const);
     const spec = { at: AT, does: write, final: "expired", receipt: null, told } as const;
     return run({ [OLD]: spec }, { expiry: dropped }, [failure(50, []), range()]);

@@ -7,7 +7,7 @@ import {
   type HistoryRecord,
   type Operation,
   type Shown,
-  type Told,
+  type VerdictReport,
 } from "../src/history.ts";
 import { append, epoch, failure, history, read, scenario, transfer } from "./support/build.ts";
 import { assertGood, assertViolates } from "./support/judge.ts";
@@ -174,8 +174,8 @@ test("what only the stream of events knew is broken by the range that the stream
     answer: unknown,
     resolution: never,
   };
-  const told = (...words: readonly Partial<Told>[]) => ({ t: { ...settled, told: words } });
-  const judge = (words: readonly Partial<Told>[], ...ranges: HistoryRecord[]): HistoryRecord[] =>
+  const told = (...words: readonly Partial<VerdictReport>[]) => ({ t: { ...settled, told: words } });
+  const judge = (words: readonly Partial<VerdictReport>[], ...ranges: HistoryRecord[]): HistoryRecord[] =>
     history(told(...words), final, [failure(50, []), ...ranges]);
   assertGood(judge([word], undone("10", "50")));
   assertGood(judge([word], undone("10", "20"), undone("10", "90", { epoch: "e2" })));

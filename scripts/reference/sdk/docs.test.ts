@@ -1,7 +1,13 @@
 // Goal: nothing public of either SDK is without a docstring, and both have the same names and options.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type ClassEntry, type Entry, type FunctionEntry, type Module, type Told } from "./model.ts";
+import {
+  type ClassEntry,
+  type ApiItem,
+  type FunctionEntry,
+  type Module,
+  type ParameterDoc,
+} from "./model.ts";
 import { existsSync } from "node:fs";
 import { pathOf } from "../pages.ts";
 import { pythonModules, SDK_PAGES, typescriptModules } from "./pages.ts";
@@ -14,19 +20,19 @@ const LANGUAGES = [
 /** A function that is another one again says which, and its parameters are those. */
 const AS_ANOTHER = /^(?:As|Like) `/;
 
-function callables(entry: Entry): FunctionEntry[] {
+function callables(entry: ApiItem): FunctionEntry[] {
   return [
     ...(entry.kind === "function" ? [entry] : []),
     ...("methods" in entry ? (entry.methods ?? []) : []),
   ];
 }
 
-function isClass(entry: Entry): entry is ClassEntry {
+function isClass(entry: ApiItem): entry is ClassEntry {
   return "fields" in entry;
 }
 
 /** Parameters and fields, each with the name of what has it. */
-function parts(module: Module): { of: string; part: Told; mayLead: boolean }[] {
+function parts(module: Module): { of: string; part: ParameterDoc; mayLead: boolean }[] {
   return module.entries.flatMap((entry) => [
     ...(isClass(entry) ? entry.fields.map((part) => ({ of: entry.name, part, mayLead: false })) : []),
     ...(isClass(entry) ? entry.params.map((part) => ({ of: entry.name, part, mayLead: true })) : []),
@@ -54,7 +60,7 @@ for (const { name, modules, unit } of LANGUAGES) {
         entries.filter(({ kind }) => kind !== "data" && kind !== "error").map((entry) => entry.name),
       ),
     );
-    const isLed = ({ type }: Told): boolean =>
+    const isLed = ({ type }: ParameterDoc): boolean =>
       (type.match(/[A-Z]\w+/g) ?? []).some((each) => options.has(each));
     const untold = modules()
       .flatMap(parts)

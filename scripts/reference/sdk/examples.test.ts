@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { format } from "node:util";
 import { System } from "@highwater/lab-system";
 import { Highwater, sql } from "../../../sdk/ts/src/index.ts";
-import { type Entry, type Module } from "./model.ts";
+import { type ApiItem, type Module } from "./model.ts";
 import { typescriptModules } from "./pages.ts";
 
 const SDK = fileURLToPath(new URL("../../../sdk/ts/", import.meta.url));
@@ -43,7 +43,7 @@ interface Example {
 }
 
 function examplesOf(module: Module): Example[] {
-  const all: readonly Pick<Entry, "name" | "examples">[] = module.entries.flatMap((entry) => [
+  const all: readonly Pick<ApiItem, "name" | "examples">[] = module.entries.flatMap((entry) => [
     entry,
     ...("methods" in entry ? (entry.methods ?? []) : []),
   ]);

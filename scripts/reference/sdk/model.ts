@@ -1,7 +1,7 @@
 // What a reference says of a package, whatever its language: the shape in which both languages' readers hand it to the one renderer.
 
 /** A parameter of a function, or a field of a class, of options or of data. */
-export interface Told {
+export interface ParameterDoc {
   readonly name: string;
   readonly type: string;
   /** As it is written in the code; null where there is none. */
@@ -13,7 +13,7 @@ export interface FunctionEntry {
   readonly name: string;
   readonly kind: "function";
   readonly signature: string;
-  readonly params: readonly Told[];
+  readonly params: readonly ParameterDoc[];
   readonly text: string;
   readonly examples: readonly string[];
   /** What can be called on it, where it is more than a function. */
@@ -26,11 +26,11 @@ export interface ClassEntry {
   readonly kind: "class" | "error" | "options" | "data";
   readonly signature: string;
   /** Of the constructor, where users call it. */
-  readonly params: readonly Told[];
+  readonly params: readonly ParameterDoc[];
   readonly text: string;
   readonly examples: readonly string[];
   readonly bases: readonly string[];
-  readonly fields: readonly Told[];
+  readonly fields: readonly ParameterDoc[];
   readonly methods: readonly FunctionEntry[];
 }
 
@@ -42,11 +42,11 @@ export interface TypeEntry {
   readonly examples: readonly string[];
 }
 
-export type Entry = FunctionEntry | ClassEntry | TypeEntry;
+export type ApiItem = FunctionEntry | ClassEntry | TypeEntry;
 
 export interface Module {
   readonly name: string;
   readonly text: string;
   readonly examples: readonly string[];
-  readonly entries: readonly Entry[];
+  readonly entries: readonly ApiItem[];
 }

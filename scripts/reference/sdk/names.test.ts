@@ -2,7 +2,7 @@
 // methods and options; where they differ on purpose, this file says why, and what it says must be true.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Entry, type Module } from "./model.ts";
+import { type ApiItem, type Module } from "./model.ts";
 import { pythonModules, typescriptModules } from "./pages.ts";
 
 /** Another name for the same thing, TypeScript's first. */
@@ -39,7 +39,7 @@ const ONLY_TYPESCRIPT: Readonly<Record<string, string>> = {
   AbortError: "in Python a call that is cancelled raises the language's own CancelledError",
   AckOptions: "Python's options have them each",
   CallOptions: "Python's options have them each",
-  MannerOptions: "Python's options have them each",
+  ExecutionOptions: "Python's options have them each",
   FetchLike: "Python's transport is httpx",
   "HighwaterOptions.fetch": "Python's transport is httpx",
   "HighwaterOptions.random": "only tests give it",
@@ -73,7 +73,7 @@ const snake = (name: string): string =>
   name.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** The adapters follow the libraries that they are for, and those differ. */
-function entriesOf(modules: readonly Module[]): Map<string, Entry> {
+function entriesOf(modules: readonly Module[]): Map<string, ApiItem> {
   const own = modules.filter(({ name }) => !/(?:kysely|drizzle|sqlalchemy|dbapi)$/.test(name));
   return new Map(own.flatMap(({ entries }) => entries).map((entry) => [entry.name, entry]));
 }
@@ -83,7 +83,7 @@ function inPython(name: string): string {
 }
 
 /** What it has, also from what it is a kind of, in Python's spelling. */
-function partsOf(entry: Entry, all: ReadonlyMap<string, Entry>): string[] {
+function partsOf(entry: ApiItem, all: ReadonlyMap<string, ApiItem>): string[] {
   const inherited = ("bases" in entry ? entry.bases : []).flatMap((base) => {
     const found = all.get(base);
     return found === undefined ? [] : partsOf(found, all);
@@ -95,7 +95,7 @@ function partsOf(entry: Entry, all: ReadonlyMap<string, Entry>): string[] {
 }
 
 /** Parameters of what stands behind a name: of a class, of a function, or of a class's method. */
-function keywordsOf(path: string, all: ReadonlyMap<string, Entry>): string[] {
+function keywordsOf(path: string, all: ReadonlyMap<string, ApiItem>): string[] {
   const [owner = "", method] = path.split(".");
   const entry = all.get(owner);
   const methods = entry !== undefined && "methods" in entry ? (entry.methods ?? []) : [];

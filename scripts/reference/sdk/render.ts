@@ -1,6 +1,12 @@
 // One page of Markdown from what a language's reader has found. Owns its order, its links and how a docstring becomes text; knows
 // nothing of either language but the name of its code blocks.
-import { type ClassEntry, type Entry, type FunctionEntry, type Module, type Told } from "./model.ts";
+import {
+  type ClassEntry,
+  type ApiItem,
+  type FunctionEntry,
+  type Module,
+  type ParameterDoc,
+} from "./model.ts";
 
 export interface PageOptions {
   readonly title: string;
@@ -34,10 +40,10 @@ export function renderPage(modules: readonly Module[], options: PageOptions): st
 class Page {
   readonly #modules: readonly Module[];
   readonly #options: PageOptions;
-  readonly #anchors = new Map<Module | Entry, string>();
+  readonly #anchors = new Map<Module | ApiItem, string>();
   /** What a name in a text stands for, by module; what only one of them has leads there from all. */
-  readonly #targets = new Map<string, Map<string, Module | Entry>>();
-  readonly #everywhere = new Map<string, Module | Entry>();
+  readonly #targets = new Map<string, Map<string, Module | ApiItem>>();
+  readonly #everywhere = new Map<string, Module | ApiItem>();
   /** The module that is being written. */
   #at = "";
 
@@ -48,9 +54,9 @@ class Page {
     slug(options.title);
     slug("Contents");
     for (const module of this.#modules) {
-      const targets = new Map<string, Module | Entry>();
+      const targets = new Map<string, Module | ApiItem>();
       this.#targets.set(module.name, targets);
-      const aim = (thing: Module | Entry, heading = thing.name): void => {
+      const aim = (thing: Module | ApiItem, heading = thing.name): void => {
         this.#anchors.set(thing, slug(heading));
         targets.set(thing.name, thing);
         // The main entry comes first.
@@ -65,7 +71,7 @@ class Page {
   }
 
   /** What the name means where it stands. */
-  #target(name: string): Module | Entry | undefined {
+  #target(name: string): Module | ApiItem | undefined {
     const own = this.#targets.get(this.#at)?.get(name);
     const isForeign = this.#options.foreign[this.#at]?.includes(name) === true;
     const found = own ?? (isForeign ? undefined : this.#everywhere.get(name));
@@ -114,7 +120,7 @@ class Page {
     ];
   }
 
-  #entry(entry: Entry): string[] {
+  #entry(entry: ApiItem): string[] {
     const head = [`### \`${entry.name}\``, this.#code(entry.signature)];
     if (!("params" in entry)) return [...head, this.#text(entry.text), ...this.#examples(entry.examples)];
     if (!("bases" in entry))
@@ -154,7 +160,7 @@ class Page {
     return [this.#text(said ?? ""), this.#params(params), this.#text(errors), ...this.#examples(examples)];
   }
 
-  #params(params: readonly Told[]): string {
+  #params(params: readonly ParameterDoc[]): string {
     return params
       .filter(({ type, doc }) => doc !== "" || this.#typeLink(type) !== undefined)
       .map(({ name, type, doc }) => {
@@ -233,16 +239,16 @@ class Page {
   }
 }
 
-function methodsOf(entry: Entry): readonly FunctionEntry[] {
+function methodsOf(entry: ApiItem): readonly FunctionEntry[] {
   return "methods" in entry ? (entry.methods ?? []) : [];
 }
 
-function ordered(entries: readonly Entry[]): Entry[] {
+function ordered(entries: readonly ApiItem[]): ApiItem[] {
   const bases = new Map(entries.map((entry) => [entry.name, "bases" in entry ? entry.bases[0] : undefined]));
   /** Errors stand below what they are a kind of. */
   const path = (name: string | undefined): string =>
     name === undefined || !bases.has(name) ? "" : `${path(bases.get(name))}/${name.toLowerCase()}`;
-  const rank = ({ name, kind }: Entry): string => {
+  const rank = ({ name, kind }: ApiItem): string => {
     const plain = name.replace(/^Async/, "");
     const first = FIRST.indexOf(plain);
     const isAsync = plain === name ? 0 : 1;

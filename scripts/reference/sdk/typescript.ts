@@ -3,7 +3,13 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
-import { type ClassEntry, type Entry, type FunctionEntry, type Module, type Told } from "./model.ts";
+import {
+  type ClassEntry,
+  type ApiItem,
+  type FunctionEntry,
+  type Module,
+  type ParameterDoc,
+} from "./model.ts";
 
 const SDK = fileURLToPath(new URL("../../../sdk/ts/", import.meta.url));
 const WIDTH = 100;
@@ -64,7 +70,7 @@ class Reader {
     return { name, ...moduleDoc(source), entries };
   }
 
-  #entry(name: string, symbol: ts.Symbol): Entry {
+  #entry(name: string, symbol: ts.Symbol): ApiItem {
     const declarations = symbol.declarations ?? [];
     const [first] = declarations;
     const isClass = declarations.some(ts.isClassDeclaration);
@@ -173,7 +179,7 @@ class Reader {
     return this.#checker.getDeclaredTypeOfSymbol(symbol).getProperty("stack") !== undefined;
   }
 
-  #field(member: ts.Symbol): Told[] {
+  #field(member: ts.Symbol): ParameterDoc[] {
     const [declaration] = member.declarations ?? [];
     const doc = this.#doc(member).text;
     if (declaration === undefined) return [];
@@ -206,13 +212,13 @@ class Reader {
   }
 
   /** Of all overloads, each name once: one comment is for all of them. */
-  #params(declarations: readonly ts.SignatureDeclaration[]): Told[] {
+  #params(declarations: readonly ts.SignatureDeclaration[]): ParameterDoc[] {
     const docs = new Map(
       declarations
         .flatMap((declaration) => ts.getJSDocTags(declaration).filter(ts.isJSDocParameterTag))
         .map((tag) => [tag.name.getText(), ts.getTextOfJSDocComment(tag.comment) ?? ""]),
     );
-    const told = new Map<string, Told>();
+    const told = new Map<string, ParameterDoc>();
     for (const parameter of declarations.flatMap(({ parameters }) => [...parameters])) {
       // One that is taken apart where it is declared has no name: calls name it by what it is.
       const name = ts.isIdentifier(parameter.name) ? parameter.name.text : "options";

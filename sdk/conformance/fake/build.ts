@@ -18,7 +18,7 @@ import {
 } from "@highwater/protocol";
 import { testToken } from "@highwater/service/testing";
 
-export interface Answer {
+export interface FakeResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
@@ -36,7 +36,12 @@ export function token(epoch: number, offset: number, id = madeUpId()): string {
   return testToken({ id, epoch: epochId(epoch), offset: BigInt(offset) });
 }
 
-function checked(schema: TSchema, status: number, body: unknown, headers: Answer["headers"] = {}): Answer {
+function checked(
+  schema: TSchema,
+  status: number,
+  body: unknown,
+  headers: FakeResponse["headers"] = {},
+): FakeResponse {
   const result = validate(schema, body);
   if (!result.ok) throw new Error(`the service would never answer this: ${result.faults.join("; ")}`);
   return { status, headers: { "content-type": "application/json", ...headers }, text: JSON.stringify(body) };
@@ -80,7 +85,7 @@ function resultOf(rows: readonly Readonly<Record<string, string | null>>[], trun
 }
 
 /** What a commit answers. Words: epoch, offset, rows, truncated, marks; the rest as on the wire. */
-export function committed(id: string, words: Words): Answer {
+export function committed(id: string, words: Words): FakeResponse {
   const { epoch = 1, offset = 10, rows, truncated, marks, status = 200, ...rest } = words;
   const position = { epoch: epochId(Number(epoch)), offset: String(Number(offset)) };
   const isReplay = rest["replayed"] === true;
@@ -93,7 +98,7 @@ export function committed(id: string, words: Words): Answer {
 }
 
 /** What became of an id. A committed one has a token. */
-export function stateOf(id: string, words: Words): Answer {
+export function stateOf(id: string, words: Words): FakeResponse {
   const { epoch = 1, offset = 10, marks, state = "unknown", ...rest } = words;
   const isThere = ["committed", "pending", "durable"].includes(String(state));
   const where = {
@@ -108,7 +113,7 @@ export function stateOf(id: string, words: Words): Answer {
 export function opened(
   call: { id: string; seq: number; statements: readonly { sql: string }[] },
   words: Words,
-): Answer {
+): FakeResponse {
   const body = {
     ...{ id: call.id, state: "active", seq: call.seq, expiresAt: "2030-01-01T00:00:00.000Z", marks: null },
     results: call.statements.map(({ sql }) => resultOf([{ sql }], false)),
@@ -117,7 +122,7 @@ export function opened(
   return checked(OpenTransactionResponse, 200, body);
 }
 
-export function rolledBack(id: string): Answer {
+export function rolledBack(id: string): FakeResponse {
   return checked(RollbackResponse, 200, { id, state: "aborted" });
 }
 
@@ -129,7 +134,7 @@ export function verdictsOf(
   request: { tokens: readonly string[]; level: string },
   words: Words,
   decode: (token: string) => { id: string; epoch: string; offset: bigint },
-): Answer {
+): FakeResponse {
   const { each = "pending", byOffset = {}, refuse = [], leaveOut = [], marks, blind } = words;
   const verdicts = request.tokens.flatMap((text): unknown[] => {
     const at = decode(text);
@@ -155,7 +160,7 @@ export function verdictsOf(
   });
 }
 
-export function marksAnswer(words: Words): Answer {
+export function marksAnswer(words: Words): FakeResponse {
   const { marks, epochs = [] } = words;
   const body = {
     ...{ marks: marksOf(marks), levels: ["disk", "region", "global"] },
@@ -165,7 +170,7 @@ export function marksAnswer(words: Words): Answer {
 }
 
 /** A problem of the catalogue. `retryAfter` becomes the header, as it is: seconds or a date. */
-export function problem(words: Words): Answer {
+export function problem(words: Words): FakeResponse {
   const { problem: code, retryAfter, ...extra } = words as Words & { retryAfter?: string | number };
   const entry = (ERRORS as Readonly<Record<string, ErrorEntry>>)[String(code)];
   if (entry === undefined) throw new Error(`there is no code ${String(code)}`);

@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { decodeToken, validate, VerdictsRequest, TransactionRequest } from "@highwater/protocol";
 import { type Replies, type Reply, type Script } from "../src/format.ts";
 import {
-  type Answer,
+  type FakeResponse,
   committed,
   epochsBody,
   marksAnswer,
@@ -282,7 +282,7 @@ export class FakeServer implements AsyncDisposable {
     return typeof next === "object" && "reply" in next ? next : { reply: next, afterMs: 0 };
   }
 
-  #answer(call: Call, reply: Exclude<Reply, string> | "ok"): Answer {
+  #answer(call: Call, reply: Exclude<Reply, string> | "ok"): FakeResponse {
     const { id, body } = call;
     if (reply !== "ok" && "problem" in reply) return problem(reply);
     if (reply !== "ok" && "status" in reply)
@@ -345,7 +345,7 @@ function placeOf(text: string): { id: string; epoch: string; offset: bigint } {
   return content;
 }
 
-async function send(response: ServerResponse, answer: Answer): Promise<void> {
+async function send(response: ServerResponse, answer: FakeResponse): Promise<void> {
   response.writeHead(answer.status, answer.headers).end(answer.text);
   if (!response.writableFinished) await Promise.race([once(response, "finish"), once(response, "close")]);
 }

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { LineProcess } from "./line-process.ts";
 
 type Json = Readonly<Record<string, unknown>>;
-export type Answer = { readonly ok: unknown } | { readonly error: Json };
+export type DriverReply = { readonly ok: unknown } | { readonly error: Json };
 
 /** Longer than any wait in a scenario: who exceeds it hangs. */
 const CALL_LIMIT_MS = 90_000;
@@ -22,7 +22,7 @@ export const LANGUAGES: Readonly<Record<string, readonly [string, ...string[]]>>
 export class Driver implements AsyncDisposable {
   readonly language: string;
   readonly #process: LineProcess;
-  readonly #waiting = new Map<number, PromiseWithResolvers<Answer>>();
+  readonly #waiting = new Map<number, PromiseWithResolvers<DriverReply>>();
   #calls = 0;
   #broken: Error | undefined;
 
@@ -39,9 +39,9 @@ export class Driver implements AsyncDisposable {
   }
 
   /** Begins a call; its number is for `cancel`. */
-  start(scope: string, verb: string, given: Json): { call: number; answer: Promise<Answer> } {
+  start(scope: string, verb: string, given: Json): { call: number; answer: Promise<DriverReply> } {
     const call = (this.#calls += 1);
-    const waiting = Promise.withResolvers<Answer>();
+    const waiting = Promise.withResolvers<DriverReply>();
     if (this.#broken !== undefined) waiting.reject(this.#broken);
     else this.#waiting.set(call, waiting);
     this.#process.write({ call, scope, do: verb, with: given });
@@ -56,7 +56,7 @@ export class Driver implements AsyncDisposable {
     return { call, answer };
   }
 
-  run(scope: string, verb: string, given: Json = {}): Promise<Answer> {
+  run(scope: string, verb: string, given: Json = {}): Promise<DriverReply> {
     return this.start(scope, verb, given).answer;
   }
 
@@ -71,7 +71,7 @@ export class Driver implements AsyncDisposable {
   async #listen(): Promise<void> {
     try {
       for (;;) {
-        const { call, ...answer } = (await this.#process.read()) as Answer & { call: number };
+        const { call, ...answer } = (await this.#process.read()) as DriverReply & { call: number };
         this.#waiting.get(call)?.resolve(answer);
         this.#waiting.delete(call);
       }

@@ -21,7 +21,7 @@ const Token = Type.Union([
   object({ of: Name }),
   object({ epoch: Type.Integer(), offset: Type.Integer() }),
 ]);
-const Manner = {
+const ExecutionFields = {
   isolation: Optional(Type.String()),
   readOnly: Optional(Type.Boolean()),
   metadata: Optional(Type.Record(Type.String(), Type.String())),
@@ -57,7 +57,7 @@ export const ClientOptions = object({
 const SDK_VERBS = {
   client: ClientOptions,
   transaction: object({
-    ...Manner,
+    ...ExecutionFields,
     ...Ack,
     as: Optional(Name),
     id: Optional(Type.String()),
@@ -65,12 +65,12 @@ const SDK_VERBS = {
     after: Optional(Token),
     mode: Optional(Type.String()),
   }),
-  begin: object({ ...Manner, as: Name, level: Optional(Type.String()) }),
+  begin: object({ ...ExecutionFields, as: Name, level: Optional(Type.String()) }),
   execute: object({ tx: Name, statements: Type.Array(Sql), timeoutMs: Optional(Ms) }),
   commit: object({ ...Ack, tx: Name, statements: Optional(Type.Array(Sql)), timeoutMs: Optional(Ms) }),
   rollback: object({ tx: Name }),
   transact: object({
-    ...Manner,
+    ...ExecutionFields,
     ...Ack,
     as: Optional(Name),
     body: Body,

@@ -2,7 +2,7 @@
 // go on in the background. Lanes of a scenario run in step, so that they can share the faults of one real system.
 import { token } from "../fake/build.ts";
 import { FakeServer } from "../fake/server.ts";
-import { type Answer, type Driver } from "./driver.ts";
+import { type DriverReply, type Driver } from "./driver.ts";
 import { isFakeVerb, isSdkVerb, type Scenario, type Step } from "./format.ts";
 import { differences } from "./match.ts";
 
@@ -14,7 +14,7 @@ let lanes = 0;
 interface Background {
   readonly driver: Driver;
   readonly call: number;
-  readonly answer: Promise<Answer>;
+  readonly answer: Promise<DriverReply>;
 }
 
 export class Lane {
@@ -118,7 +118,7 @@ export class Lane {
     if ("error" in answer) throw new Error(`no client: ${JSON.stringify(answer.error)}`);
   }
 
-  #compare(step: Step, answer: Answer): void {
+  #compare(step: Step, answer: DriverReply): void {
     // What is known already is a matter of time.
     if (step.verb !== "promise") this.answers.push(`${step.verb} ${JSON.stringify(answer, timeless)}`);
     const what = `${step.verb} ${JSON.stringify(step.body)}`;

@@ -14,7 +14,7 @@ const PAIRS = [
   ["typescript", "python async"],
 ] as const;
 
-export interface Place {
+export interface RunContext {
   readonly drivers: Drivers;
   /** The real system, for scenarios that are for it. */
   readonly host?: Host;
@@ -22,7 +22,7 @@ export interface Place {
   readonly languages?: readonly string[];
 }
 
-export async function runScenario(scenario: Scenario, place: Place): Promise<void> {
+export async function runScenario(scenario: Scenario, place: RunContext): Promise<void> {
   const { drivers, host } = place;
   const languages = place.languages ?? Object.keys(LANGUAGES);
   const { parties } = scenario;

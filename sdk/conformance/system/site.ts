@@ -1,6 +1,12 @@
 // The real system of three regions as a place that tests can break and mend: who is the primary now, what of it is down, and
 // how a client reaches it. Every client stands outside the regions, so its ways to them can be cut by themselves.
-import { reigns, type Endpoint, type Reign, type ServiceProcess, System } from "@highwater/lab-system";
+import {
+  trackerViews,
+  type Endpoint,
+  type TrackerView,
+  type ServiceProcess,
+  System,
+} from "@highwater/lab-system";
 
 /** Where clients are: their requests and their streams take different ways, so that either can be cut alone. */
 const CLIENT = { gateway: "client", tracker: "client-streams" } as const;
@@ -148,7 +154,7 @@ export class Site implements AsyncDisposable {
     for (;;) {
       if (!this.#isAwake(region))
         throw new Error(`${about} is not known: it was stopped or paused; start or continue it first`);
-      const [told] = await reigns(this.system, [region]);
+      const [told] = await trackerViews(this.system, [region]);
       const mark = told?.node === this.#primary ? told.marks?.[LEVEL] : undefined;
       if (mark !== undefined) return mark;
       if (performance.now() > deadlineMs)
@@ -171,11 +177,11 @@ export class Site implements AsyncDisposable {
   }
 
   /** Resolves when what each tracker that can answer says passes; rejects, naming those of which it does not, when the limit is over. */
-  async #trackersAgree(about: string, passes: (told: Reign) => boolean): Promise<void> {
+  async #trackersAgree(about: string, passes: (told: TrackerView) => boolean): Promise<void> {
     const awake = this.regions.filter((region) => this.#isAwake(region));
     const deadlineMs = performance.now() + AGREED_LIMIT_MS;
     for (;;) {
-      const others = (await reigns(this.system, awake)).filter((told) => !passes(told));
+      const others = (await trackerViews(this.system, awake)).filter((told) => !passes(told));
       if (others.length === 0) return;
       const regions = others.map(({ region }) => region).join(", ");
       if (performance.now() > deadlineMs) throw new Error(`${about}: not known in ${regions}`);

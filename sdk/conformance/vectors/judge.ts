@@ -1,7 +1,7 @@
 // Plays a judgement on the book of the TypeScript SDK: marks, epochs and the verdicts of trackers come in, and in between
 // what is known of each promise must be what the judgement expects.
 import assert from "node:assert/strict";
-import { type Entry, makeEntry, PromiseBook, type Settlement } from "../../ts/src/book.ts";
+import { type PendingPromise, makeEntry, PendingSet, type Settlement } from "../../ts/src/pending-set.ts";
 import { type Verdict } from "../../ts/src/wire.ts";
 
 /** Epochs are numbers here; `as` names the transaction where two waits are for the same. */
@@ -24,7 +24,7 @@ export interface Judgement {
 }
 
 interface Watched {
-  readonly entry: Entry;
+  readonly entry: PendingPromise;
   readonly level: string;
   told?: Settlement;
 }
@@ -32,8 +32,8 @@ interface Watched {
 const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 
 export function judge({ steps }: Judgement): void {
-  const book = new PromiseBook();
-  const entries = new Map<string, Entry>();
+  const book = new PendingSet();
+  const entries = new Map<string, PendingPromise>();
   const watched = new Map<string, Watched>();
   const take = (): void => {
     for (const { waiters, settlement } of book.takeSettled())

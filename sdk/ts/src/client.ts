@@ -1,6 +1,6 @@
 // The client, but for interactive transactions: options in, transactions and promises out. Owns what all of them share (endpoints,
 // stream, listeners).
-import { type Entry, keep, makeEntry } from "./book.ts";
+import { type PendingPromise, keep, makeEntry } from "./pending-set.ts";
 import { type Committed, type Core } from "./core.ts";
 import { endError } from "./errors.ts";
 import { checkTransactionId, decodeToken, newTransactionId } from "./ids.ts";
@@ -58,7 +58,7 @@ export class OneShotClient {
   /** A key of its own for each call: the same listener given twice is called twice, and taken away once. */
   readonly #listeners = new Map<symbol, readonly [Told, LostListener]>();
   /** What keeps an entry watched while there are listeners on the client. */
-  readonly #kept = new Map<Entry, () => void>();
+  readonly #kept = new Map<PendingPromise, () => void>();
 
   constructor(options: HighwaterOptions) {
     const shared = sharedOf(options);
@@ -294,7 +294,7 @@ export class OneShotClient {
   }
 
   /** Keeps the entry watched for the listeners on the client until it is settled at the client's level. */
-  #keep(entry: Entry): void {
+  #keep(entry: PendingPromise): void {
     if (this.#listeners.size === 0 || this.#kept.has(entry)) return;
     const { watcher, level } = this.core;
     const off = watcher.watch(entry, level, (settlement) => {

@@ -54,7 +54,7 @@ export { sql, Sql, type SqlValue, type StatementInput } from "./sql.ts";
 export {
   type AckOptions,
   type CallOptions,
-  type MannerOptions,
+  type ExecutionOptions,
   Transaction,
   type TransactionOptions,
 } from "./transaction.ts";

@@ -1,4 +1,4 @@
-// Transaction ids and tokens. Owns their binary forms; what a token means is the business of `book.ts`.
+// Transaction ids and tokens. Owns their binary forms; what a token means is the business of `pending-set.ts`.
 import { failure } from "./errors.ts";
 import { isOffset, isUuid, type Position } from "./wire.ts";
 

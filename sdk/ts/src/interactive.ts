@@ -12,14 +12,14 @@ import {
   acknowledgement,
   type AckOptions,
   type CallOptions,
-  manner,
-  type MannerOptions,
+  executionFields,
+  type ExecutionOptions,
   type Transaction,
 } from "./transaction.ts";
 import { type TokenVerdict } from "./wire.ts";
 
 /** Of an interactive transaction. `timeout` (milliseconds) and `signal` are for each of its calls, unless the call has its own. */
-export interface BeginOptions extends CallOptions, MannerOptions {
+export interface BeginOptions extends CallOptions, ExecutionOptions {
   /** The level that the transaction is about, unless the commit says otherwise; the client's unless given. */
   readonly level?: string;
   /** @internal The time that is left for a call that has none of its own. */
@@ -116,7 +116,7 @@ export class InteractiveTransaction {
       const request = { statements: statements.map(toStatement) };
       const answer = this.#calls.isBegun
         ? await this.#calls.statements(request, call)
-        : await this.#calls.begin({ ...request, ...manner(this.#options) }, call);
+        : await this.#calls.begin({ ...request, ...executionFields(this.#options) }, call);
       this.#expiresAt = new Date(answer.expiresAt);
       this.#core.watcher.learnMarks(answer.marks);
       return answer.results.map(this.#core.decode);

@@ -1,5 +1,5 @@
 // A promise that the user holds: the token of a committed transaction, and what can be asked of it.
-import { type Entry } from "./book.ts";
+import { type PendingPromise } from "./pending-set.ts";
 import { type TokenVerdict, type Position } from "./wire.ts";
 import { type Watcher } from "./watcher.ts";
 
@@ -32,11 +32,11 @@ export class DurabilityPromise {
   /** The level that `durable` and `onLost` mean unless told otherwise. */
   readonly level: string;
   /** @internal */
-  readonly entry: Entry;
+  readonly entry: PendingPromise;
   readonly #watcher: Watcher;
 
   /** @internal */
-  constructor(watcher: Watcher, entry: Entry, position: Position, level: string) {
+  constructor(watcher: Watcher, entry: PendingPromise, position: Position, level: string) {
     this.#watcher = watcher;
     this.entry = entry;
     this.id = entry.id;

@@ -1,6 +1,6 @@
 // A session: what one line of work has committed or read, so that all of it can be waited for at once, be seen by its later
 // reads, and be asked about by the process that comes after this one.
-import { type Entry } from "./book.ts";
+import { type PendingPromise } from "./pending-set.ts";
 import { type OneShotClient } from "./client.ts";
 import { type Core } from "./core.ts";
 import { failure, type HighwaterError } from "./errors.ts";
@@ -40,9 +40,9 @@ export class OneShotSession {
   readonly #core: Core;
   readonly #options: SessionOptions;
   /** By token. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, PendingPromise>();
   /** The furthest of the newest epoch: who sees it, sees all before it. */
-  #latest: Entry | undefined;
+  #latest: PendingPromise | undefined;
   #rememberedMax = REMEMBERED_MAX;
   /** @internal */
   readonly remember = ({ entry }: Transaction): void => {
@@ -117,7 +117,7 @@ export class OneShotSession {
     return verdicts;
   }
 
-  #add(entry: Entry): void {
+  #add(entry: PendingPromise): void {
     this.#entries.set(entry.token, entry);
     const { place } = this.#latest ?? entry;
     if (place.epoch !== entry.place.epoch || place.offset <= entry.place.offset) this.#latest = entry;
@@ -128,7 +128,7 @@ export class OneShotSession {
   }
 
   #compact(): void {
-    const furthest = new Map<string, Entry>();
+    const furthest = new Map<string, PendingPromise>();
     const { watcher, level } = this.#core;
     for (const entry of this.#entries.values()) {
       if (watcher.book.known(entry, level)?.verdict !== "durable") continue;

@@ -9,11 +9,11 @@ import { tryJson } from "./transport.ts";
 import { isBlindEvent, isEpochEvent, isMarks, isStallEvent, type MarksResponse } from "./wire.ts";
 
 /** What was heard: marks, epochs (the current one and its ancestors, oldest first), or both. */
-export type Heard = Partial<Pick<MarksResponse, "marks" | "epochs">>;
+export type MarksUpdate = Partial<Pick<MarksResponse, "marks" | "epochs">>;
 
 export class DurabilityStream {
   readonly #shared: Shared;
-  readonly #onHeard: (heard: Heard) => void;
+  readonly #onHeard: (heard: MarksUpdate) => void;
   #isWanted = false;
   #running: Promise<void> | undefined;
   #stop = new AbortController();
@@ -21,7 +21,7 @@ export class DurabilityStream {
   #lastEventId = "";
   #failures = 0;
 
-  constructor(shared: Shared, onHeard: (heard: Heard) => void) {
+  constructor(shared: Shared, onHeard: (heard: MarksUpdate) => void) {
     this.#shared = shared;
     this.#onHeard = onHeard;
   }

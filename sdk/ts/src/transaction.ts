@@ -2,7 +2,7 @@
 import { type Core, type Remember } from "./core.ts";
 import { type Row, type StatementResult } from "./decode.ts";
 import { failure } from "./errors.ts";
-import { type Entry } from "./book.ts";
+import { type PendingPromise } from "./pending-set.ts";
 import { DurabilityPromise } from "./promise.ts";
 import { type StatementInput, toStatement } from "./sql.ts";
 import {
@@ -25,7 +25,7 @@ export interface CallOptions {
 }
 
 /** How a transaction runs. */
-export interface MannerOptions {
+export interface ExecutionOptions {
   /** `serializable` unless given, or `repeatable read` for a read that may run on a replica. */
   readonly isolation?: Isolation;
   /** The transaction changes nothing, and the database holds it to that. Needed for `after` and `mode`; false unless given. */
@@ -54,7 +54,7 @@ export interface AckOptions {
 }
 
 /** Of a one-shot transaction. */
-export interface TransactionOptions extends CallOptions, MannerOptions, AckOptions {
+export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOptions {
   /** A UUIDv7, to continue an earlier attempt whose outcome is unknown. A new one unless given. */
   readonly id?: string;
   /** With `readOnly`: a token, or a transaction, whose effects the read must see. */
@@ -80,7 +80,12 @@ export class Transaction extends DurabilityPromise {
   readonly #answered: TransactionState;
 
   /** @internal */
-  constructor({ watcher, decode }: Core, entry: Entry, response: TransactionResponse, level: string) {
+  constructor(
+    { watcher, decode }: Core,
+    entry: PendingPromise,
+    response: TransactionResponse,
+    level: string,
+  ) {
     super(watcher, entry, response.position, level);
     this.results = response.results?.map(decode) ?? null;
     this.replayed = response.replayed === true;
@@ -105,7 +110,7 @@ export class Transaction extends DurabilityPromise {
 }
 
 /** @internal What a request takes over from options; what was not given does not go out, for JSON has no `undefined`. */
-export function manner(options: MannerOptions): Omit<BeginRequest, "id" | "statements"> {
+export function executionFields(options: ExecutionOptions): Omit<BeginRequest, "id" | "statements"> {
   const { isolation, readOnly, deferrable, maxDelayMs, metadata } = options;
   return { isolation, readOnly, deferrable, maxDelayMs, metadata } as Omit<BeginRequest, "id">;
 }
@@ -137,7 +142,7 @@ export function buildRequest(
   const { id, after, mode } = options;
   return {
     ...{ id, statements: statements.map(toStatement) },
-    ...manner(options),
+    ...executionFields(options),
     ...acknowledgement(options, options),
     ...{ after: typeof after === "object" ? after.token : after, mode },
   } as TransactionRequest;

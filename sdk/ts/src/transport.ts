@@ -15,7 +15,7 @@ export interface Exchange {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface Answer {
+export interface TransportResponse {
   readonly body: unknown;
   readonly headers: Headers;
 }
@@ -28,7 +28,7 @@ const NEVER_SENT = /REFUSED|UNREACH|NOTFOUND|EAI_AGAIN|CONNECT_TIMEOUT/;
  * Errors: the typed error of a problem answer; `connection_failed`, `request_timeout` and `bad_answer` with outcome
  * `unknown` unless the request provably never left; the signal's reason when that is aborted.
  */
-export async function exchange(runtime: Runtime, request: Exchange): Promise<Answer> {
+export async function exchange(runtime: Runtime, request: Exchange): Promise<TransportResponse> {
   const { fetch } = runtime;
   const { url, body, signal, probeMs, patience = 1, timeoutMs } = request;
   signal?.throwIfAborted();

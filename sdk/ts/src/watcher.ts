@@ -1,6 +1,13 @@
 // Keeps the promise book and the world together: feeds it marks, epochs and verdicts, asks the trackers what only
 // they can judge, and tells the waiters. Owns waits, timers and questions; judges nothing.
-import { type Entry, isLive, PromiseBook, type Settlement, type Wait, type Waiter } from "./book.ts";
+import {
+  type PendingPromise,
+  isLive,
+  PendingSet,
+  type Settlement,
+  type Wait,
+  type Waiter,
+} from "./pending-set.ts";
 import { abortError, closedError, failure, HighwaterError, refusedError, stateError } from "./errors.ts";
 import { type Exposure, type Subscriber } from "./live.ts";
 import { type ObservedEvent } from "./observer.ts";
@@ -32,8 +39,8 @@ export class Watcher {
   readonly #shared: Shared;
   readonly #service: Service;
   /** An entry turned out lost or broken. Called once for it, and before its waiters are told. */
-  readonly #onGone: (entry: Entry, verdict: TokenVerdict) => void;
-  readonly book = new PromiseBook();
+  readonly #onGone: (entry: PendingPromise, verdict: TokenVerdict) => void;
+  readonly book = new PendingSet();
   readonly #stream: DurabilityStream;
   readonly #questions = new Set<Question>();
   /** What ends the waits that are under way. */
@@ -43,7 +50,11 @@ export class Watcher {
   readonly #subscribers = new Map<symbol, Subscriber>();
   #isPublishing = false;
 
-  constructor(shared: Shared, service: Service, onGone: (entry: Entry, verdict: TokenVerdict) => void) {
+  constructor(
+    shared: Shared,
+    service: Service,
+    onGone: (entry: PendingPromise, verdict: TokenVerdict) => void,
+  ) {
     this.#shared = shared;
     this.#service = service;
     this.#onGone = onGone;
@@ -100,7 +111,7 @@ export class Watcher {
   }
 
   /** Tells the waiter once, and never at once, when the entry is settled at the level. Returns what takes it away. */
-  watch(entry: Entry, level: string, waiter: Waiter): () => void {
+  watch(entry: PendingPromise, level: string, waiter: Waiter): () => void {
     const known = this.book.known(entry, level);
     if (known) {
       let isWanted = true;
@@ -128,7 +139,7 @@ export class Watcher {
    * Resolves when every entry is durable at the level. Rejects with the error of the first that is settled
    * otherwise, with `durability_timeout`, or with `call_aborted`. Leaves no timer and no listener behind.
    */
-  wait(entries: readonly Entry[], options: WaitOptions, ownLevel: string): Promise<TokenVerdict[]> {
+  wait(entries: readonly PendingPromise[], options: WaitOptions, ownLevel: string): Promise<TokenVerdict[]> {
     const { level = ownLevel, timeout = DURABLE_TIMEOUT_MS, signal } = options;
     const id = entries.length === 1 ? entries[0]?.id : undefined;
     return new Promise((resolve, reject) => {
@@ -168,7 +179,7 @@ export class Watcher {
   }
 
   /** The error of what is settled otherwise than durable, with all that is known of the transaction. */
-  #errorOf({ id, metadata }: Entry, settlement: Settlement): Error | undefined {
+  #errorOf({ id, metadata }: PendingPromise, settlement: Settlement): Error | undefined {
     if (settlement instanceof Error) return settlement;
     const { verdict, level, position, retriedIn } = settlement;
     if (verdict === "durable") return undefined;

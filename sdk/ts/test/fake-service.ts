@@ -21,9 +21,9 @@ import {
 import { E1, token } from "./support.ts";
 
 /** `cut`: the connection dies after the request was read. `hang`: no answer, ever. */
-export type Reply = "cut" | "hang" | Answer;
+export type Reply = "cut" | "hang" | FakeResponse;
 
-export interface Answer {
+export interface FakeResponse {
   readonly status: number;
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
@@ -57,10 +57,13 @@ type Body =
   | RollbackResponse
   | MarksResponse;
 
-export const ok = (body: Body): Answer => ({ status: 200, body });
+export const ok = (body: Body): FakeResponse => ({ status: 200, body });
 
 /** The answer to a call that leaves the transaction open; each statement gives one row with its text. */
-export function opened(call: InteractiveCall, overrides: Partial<OpenTransactionResponse> = {}): Answer {
+export function opened(
+  call: InteractiveCall,
+  overrides: Partial<OpenTransactionResponse> = {},
+): FakeResponse {
   const results = (call.body.statements ?? []).map(({ sql }) => ({
     ...{ command: "SELECT", rowCount: 1, fields: [{ name: "sql", oid: 25 }], rows: [[sql]] },
   }));
@@ -71,7 +74,7 @@ export function opened(call: InteractiveCall, overrides: Partial<OpenTransaction
   });
 }
 
-export function problem(code: ErrorCode, extra: Readonly<Record<string, unknown>> = {}): Answer {
+export function problem(code: ErrorCode, extra: Readonly<Record<string, unknown>> = {}): FakeResponse {
   const { status, title, outcome, retry } = ERRORS[code];
   const body = { type: `urn:highwater:error:${code}`, title, status, code, outcome, retry, ...extra };
   return { status, body };

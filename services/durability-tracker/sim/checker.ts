@@ -10,7 +10,7 @@ import {
 } from "@highwater/protocol";
 import {
   type CoreConfig,
-  type Entry,
+  type LedgerEntry,
   entryKey,
   exposure,
   judge,
@@ -26,7 +26,7 @@ import { holds, ownerOf, type Token, type Truth, type Txn } from "./truth.ts";
 import { type World } from "./world.ts";
 
 const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
-type Gone = Extract<Entry["state"], { kind: "gone" }>;
+type Gone = Extract<LedgerEntry["state"], { kind: "gone" }>;
 
 const UNSETTLED = new Set(["intent", "unproven", "asked", "absent"]);
 
@@ -85,7 +85,7 @@ export class Checker implements AnswerWitness, Witness {
   }
 
   /** Its event may come later, but whoever asks hears of the loss from now on. */
-  onGone(tracker: SimTracker, { id, attempt, owner }: Entry, gone: Gone): void {
+  onGone(tracker: SimTracker, { id, attempt, owner }: LedgerEntry, gone: Gone): void {
     const { standing } = tracker.state;
     if (standing.kind !== "reigning" || gone.asOf?.epoch !== standing.epoch) return;
     if (gone.isPublished || gone.reappeared || gone.broken !== 0) return;

@@ -3,7 +3,7 @@
 import { type EpochId, type EpochRecord, type Offset, type TxnId } from "@highwater/protocol";
 import {
   type Departed,
-  type Entry,
+  type LedgerEntry,
   type Restored,
   type TrackerState,
   type Waiting,
@@ -18,7 +18,7 @@ import {
   sortable,
 } from "../src/shell/ledger-codec.ts";
 
-type Row = { readonly body: string | null } | { readonly entry: Entry };
+type Row = { readonly body: string | null } | { readonly entry: LedgerEntry };
 
 interface Batch {
   clearsWaiting: boolean;
@@ -57,7 +57,7 @@ export class SimLedger {
     return this.#written.length;
   }
 
-  save(entry: Entry): void {
+  save(entry: LedgerEntry): void {
     this.#next.rows.set(`entry/${entry.key}`, { entry });
   }
 

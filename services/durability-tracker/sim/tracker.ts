@@ -7,7 +7,7 @@ import {
   type AnnouncedItem,
   type CoreConfig,
   type Effect,
-  type Entry,
+  type LedgerEntry,
   initialState,
   type Published,
   restore,
@@ -59,7 +59,7 @@ export interface Minting {
   readonly request: MintRequest;
 }
 
-export interface Told {
+export interface ReportedVerdict {
   verdict: Verdict;
   /** Nobody would remember it after a kill. */
   isVolatile: boolean;
@@ -68,7 +68,11 @@ export interface Told {
 /** What the tracker's words are held against. */
 export interface Witness {
   onPublished(tracker: SimTracker, published: Published): void;
-  onGone(tracker: SimTracker, entry: Entry, gone: Extract<Entry["state"], { kind: "gone" }>): void;
+  onGone(
+    tracker: SimTracker,
+    entry: LedgerEntry,
+    gone: Extract<LedgerEntry["state"], { kind: "gone" }>,
+  ): void;
   onMark(tracker: SimTracker, epoch: EpochId, level: string, offset: Offset): void;
 }
 
@@ -98,7 +102,7 @@ export class SimTracker {
   /** Announcements that came since the last write. */
   unwritten: Announcements[] = [];
   readonly streams = new Set<SimStream>();
-  readonly told = new Map<string, Told>();
+  readonly told = new Map<string, ReportedVerdict>();
   readonly published: Published[] = [];
   readonly brokenPromises: BrokenPromise[] = [];
   /** What everybody has to hear of it, and how much of that is on its disk. */

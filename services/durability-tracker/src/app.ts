@@ -32,8 +32,8 @@ import { TrackerMetrics } from "./shell/metrics.ts";
 import { makeExpiryTime, type ReadExpiryTime } from "./shell/expiry-clock.ts";
 import { runRetention } from "./shell/retention.ts";
 import { MarkStream } from "./shell/stream.ts";
-import { Told } from "./shell/told.ts";
-import { VerdictDesk } from "./shell/verdict-desk.ts";
+import { VerdictLog } from "./shell/verdict-log.ts";
+import { VerdictService } from "./shell/verdict-service.ts";
 import { Webhooks } from "./webhooks/index.ts";
 
 export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
@@ -58,8 +58,8 @@ export interface Tracker {
 interface Parts {
   readonly loop: TrackerLoop;
   readonly stream: MarkStream;
-  readonly desk: VerdictDesk;
-  readonly told: Told;
+  readonly verdictService: VerdictService;
+  readonly told: VerdictLog;
   readonly events: DurabilityEvents;
   readonly webhooks: Webhooks;
   readonly metrics: TrackerMetrics;
@@ -138,7 +138,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const { clock, log } = deps;
   const stream = new MarkStream();
   const metrics = new TrackerMetrics();
-  const told = new Told(log, clock, metrics.brokenPromises);
+  const told = new VerdictLog(log, clock, metrics.brokenPromises);
   const stopping = new AbortController();
   const keys = makeDeploymentKeys(config, clock);
   const loop = new TrackerLoop(
@@ -194,7 +194,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const { events, webhooks, readTime } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
   const schedule = makeSchedule(keys, deps, loop);
-  const desk = new VerdictDesk({
+  const verdictService = new VerdictService({
     ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens: keys },
     ...{ maxWaitingPerKey: config.maxWaitingPerKey, scheduleFault: () => schedule.fault },
   });
@@ -202,7 +202,19 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), isBlind: () => loop.sight.isBlind },
     ...{ told, events, streams: () => stream.size, identity: { name: config.name, region: config.region } },
   });
-  return { loop, stream, desk, told, events, webhooks, metrics, callers, schedule, readTime, stopping };
+  return {
+    loop,
+    stream,
+    verdictService,
+    told,
+    events,
+    webhooks,
+    metrics,
+    callers,
+    schedule,
+    readTime,
+    stopping,
+  };
 }
 
 function makeSchedule(
@@ -268,10 +280,10 @@ function makeEvents(
 }
 
 function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, parts: Parts): void {
-  const { loop, stream, desk, events, webhooks, metrics, callers, stopping } = parts;
+  const { loop, stream, verdictService, events, webhooks, metrics, callers, stopping } = parts;
   void app.register((scope, _options, done) => {
     installCallers(scope, callers);
-    durabilityRoutes(scope, { loop, desk });
+    durabilityRoutes(scope, { loop, verdictService });
     registerFailoverRoutes(scope, { state: () => loop.state });
     registerWebhookRoutes(scope, { admin: webhooks.admin });
     announcementRoutes(scope, {

@@ -2,7 +2,7 @@
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { type Clock } from "@highwater/store";
 import { type MarkBoard } from "./marks.ts";
-import { type Verdicts, type Word } from "./trackers/verdicts.ts";
+import { type Verdicts, type TrackerVerdict } from "./trackers/verdicts.ts";
 
 export interface Promised {
   readonly token: string;
@@ -52,6 +52,6 @@ export class Durability {
 }
 
 /** Missing evidence is neither a success nor a loss. */
-function fateOf(verdict: Word): Fate {
+function fateOf(verdict: TrackerVerdict): Fate {
   return verdict === null || verdict === "unknown" ? "pending" : verdict;
 }

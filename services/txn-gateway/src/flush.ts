@@ -2,7 +2,7 @@
 // Self-clocked: at most one in flight, none while nothing was committed since the last began.
 import { sleep } from "@highwater/store";
 import { type Deps } from "./deps.ts";
-import { type Reign } from "./primary.ts";
+import { type PrimaryEpoch } from "./primary.ts";
 
 const RETRY_MS_MIN = 50;
 const RETRY_MS_MAX = 2_000;
@@ -11,7 +11,7 @@ export class FlushHelp {
   readonly #deps: Pick<Deps, "clock" | "store" | "log">;
   readonly #onFailure: () => void;
   readonly #stop = new AbortController();
-  #wanted: Reign | null = null;
+  #wanted: PrimaryEpoch | null = null;
   #endedEpoch: string | null = null;
   #running = false;
 
@@ -21,7 +21,7 @@ export class FlushHelp {
   }
 
   /** Something was committed in the reign. Returns at once. */
-  committed(reign: Reign): void {
+  committed(reign: PrimaryEpoch): void {
     this.#wanted = reign;
     if (!this.#running) void this.#run();
   }

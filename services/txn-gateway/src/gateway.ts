@@ -99,7 +99,7 @@ export class Gateway {
       },
     });
     this.#flush = new FlushHelp(deps, () => {
-      this.primary.nudge();
+      this.primary.wake();
     });
     this.primary = this.#makePrimary(config);
     this.#announcer = new Announcer(deps, {
@@ -188,7 +188,7 @@ export class Gateway {
         this.#exposure.begin(record, this.marks.of(reign.epoch, config.exposure.level));
         if (this.#deps.tracer !== undefined && ended !== null) this.#endCarriedTraces(config);
         this.marks.beginEpoch(this.primary.epochs.ancestry(reign.epoch).reverse());
-        this.#schedule.nudge();
+        this.#schedule.wake();
         if (ended === null) return;
         this.interactive.failedOver(reign);
         this.#flush.epochEnded(ended.epoch);

@@ -4,7 +4,7 @@ import { type ReceiptKey, type ReceiptsAsOf } from "@highwater/store";
 import { Batcher } from "./batcher.ts";
 import { type Deps } from "./deps.ts";
 import { KnownPositions } from "./known-positions.ts";
-import { type Primary, type Reign } from "./primary.ts";
+import { type Primary, type PrimaryEpoch } from "./primary.ts";
 import { type Settled, settledOf } from "./txn/settled.ts";
 
 const BATCH_MAX = 1_000;
@@ -33,16 +33,16 @@ export class LookUps {
   }
 
   /** Where the node's log ends now, and in which epoch. Rejects when it cannot be asked. */
-  end({ node }: Reign): Promise<LogEnd> {
+  end({ node }: PrimaryEpoch): Promise<LogEnd> {
     return this.#ends.ask(node);
   }
 
   /** A receipt with the lowest position that is known of it. Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
-  async find(reign: Reign, key: ReceiptKey, onFailure: ErrorCode): Promise<Settled> {
+  async find(reign: PrimaryEpoch, key: ReceiptKey, onFailure: ErrorCode): Promise<Settled> {
     try {
       return this.known.lowest(key, await this.#batcherOf(reign.node).ask(key));
     } catch (cause) {
-      this.#primary.nudge();
+      this.#primary.wake();
       if (cause instanceof HighwaterError) throw cause;
       throw new HighwaterError(onFailure, { transactionId: key.id, retryAfterMs: RETRY_MS }, { cause });
     }

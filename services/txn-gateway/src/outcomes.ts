@@ -18,7 +18,7 @@ import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
-import { type Primary, type Reign } from "./primary.ts";
+import { type Primary, type PrimaryEpoch } from "./primary.ts";
 import { type Settler, type WhenHeld } from "./settler.ts";
 import { type Committed, transactionAnswer } from "./txn/answer.ts";
 import { type TransactionTrace } from "./tracing.ts";
@@ -45,7 +45,7 @@ export interface Attempt {
   readonly id: TxnId;
   /** Of its receipt. */
   readonly tag: string;
-  readonly reign: Reign;
+  readonly reign: PrimaryEpoch;
   readonly readOnly: boolean;
   readonly owner: bigint;
   readonly digest: bigint;
@@ -57,7 +57,7 @@ export interface Attempt {
   trace: TransactionTrace | null;
 }
 
-export interface Answer {
+export interface CommitResponse {
   /** 202: committed, and not yet known to be durable. */
   readonly status: 200 | 202;
   readonly body: TransactionResponse;
@@ -99,7 +99,7 @@ export class Outcomes {
       }
       if (cause.outcome === "unknown") return this.resolve(attempt, hold, cause, "wait_for_held");
       this.#release(attempt);
-      if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.nudge();
+      if (cause.code === "primary_unavailable" || cause.code === "epoch_changed") primary.wake();
       // It never commits. An earlier attempt under its id may have: what that one announced stays, by its own name.
       attempt.announced?.withdraw();
       throw cause;
@@ -160,7 +160,7 @@ export class Outcomes {
     deps.log.warn("outcome_unknown", {
       ...{ transactionId: id, epoch: attempt.reign.epoch, ...trace?.logFields, cause },
     });
-    primary.nudge();
+    primary.wake();
     const settling = this.#settle(attempt, whenHeld);
     hold(settling);
     const over = new AbortController();
@@ -242,11 +242,11 @@ export class Outcomes {
       readonly signal?: AbortSignal | undefined;
       readonly trace?: TransactionTrace | null;
     },
-  ): Promise<Answer> {
+  ): Promise<CommitResponse> {
     const { marks, durability, tokens } = this.#parts;
     const { ack, level, served } = how;
     const token = tokens.of(committed);
-    const answer = (state: "committed" | "durable" | "pending"): Answer => ({
+    const answer = (state: "committed" | "durable" | "pending"): CommitResponse => ({
       status: state === "pending" ? 202 : 200,
       body: transactionAnswer(committed, {
         state,

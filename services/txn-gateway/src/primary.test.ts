@@ -4,7 +4,7 @@ import { type EpochId, type EpochRecord, HighwaterError, type Offset } from "@hi
 import { type LeaseSource, type LeaseView, type NodeReport, type Store } from "@highwater/store";
 import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../test/support/fakes.ts";
 import { type Deps } from "./deps.ts";
-import { Primary, type Reign } from "./primary.ts";
+import { Primary, type PrimaryEpoch } from "./primary.ts";
 
 const record = (id: string, seq: number, previous: string | null = null): EpochRecord => ({
   id,
@@ -51,7 +51,7 @@ class ScriptedLease implements LeaseSource {
   failure = null;
   start = (): void => undefined;
   stop = (): void => undefined;
-  nudge = (): void => undefined;
+  wake = (): void => undefined;
   confirm = (): Promise<boolean> => Promise.resolve(false);
   candidates = (): Promise<null> => Promise.resolve(null);
 }
@@ -94,7 +94,7 @@ function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {
     probeIntervalMs: 100,
     trackersSilentMs: () => trackers.silentMs,
     scheduleFault: () => null,
-    onReign: (reign: Reign, ended: Reign | null) => {
+    onReign: (reign: PrimaryEpoch, ended: PrimaryEpoch | null) => {
       calls.push("reign");
       reigns.push([reign.epoch, ended?.epoch ?? null]);
     },

@@ -12,7 +12,7 @@ import { type Log } from "@highwater/service";
 import { type Deps } from "./deps.ts";
 
 /** One node in one epoch. A request runs in the reign in which it arrived, or not at all. */
-export interface Reign {
+export interface PrimaryEpoch {
   readonly node: string;
   readonly epoch: EpochId;
 }
@@ -25,20 +25,20 @@ export interface PrimaryOptions {
   readonly trackersSilentMs: () => number;
   /** Why nothing may begin: the deployment keys differ from those of the other services. Null while they agree. */
   readonly scheduleFault: () => string | null;
-  readonly onReign: (reign: Reign, ended: Reign | null) => void;
+  readonly onReign: (reign: PrimaryEpoch, ended: PrimaryEpoch | null) => void;
 }
 
 /** So long the trackers have the first word on a new epoch. */
 const TRACKERS_FIRST_MS = 2_000;
 /** What a client should wait before it asks again; a failover takes seconds. */
 const RETRY_MS = 1_000;
-const NUDGE_PAUSE_MS = 50;
+const WAKE_PAUSE_MS = 50;
 /** A clock reading of the server that is older says less than the gateway's own clock. */
 const SERVER_TIME_VALID_MS = 10 * 60_000;
 /** By an older one no id is refused: the server's clock was wrong then, perhaps, and is right by now. */
 const ID_TIME_VALID_MS = 10_000;
 
-type Waiter = (reign: Reign | null) => void;
+type Waiter = (reign: PrimaryEpoch | null) => void;
 
 export class Primary {
   readonly #clock: Deps["clock"];
@@ -48,14 +48,14 @@ export class Primary {
   readonly #watcher: AuthorityWatcher;
   readonly #waiters = new Set<Waiter>();
   #authority: Authority = { kind: "none", reason: "no node has been probed yet" };
-  #reign: Reign | null = null;
+  #reign: PrimaryEpoch | null = null;
   /** The last reign that transactions may have run in; its connections are dropped when another begins. */
-  #lastReign: Reign | null = null;
+  #lastReign: PrimaryEpoch | null = null;
   #serverTime: { readonly serverMs: number; readonly atMs: number } | null = null;
   /** When each node's newest report was asked for. */
   readonly #askedAtMs = new Map<string, number>();
   #beginning = false;
-  #nudgedAtMs = Number.NEGATIVE_INFINITY;
+  #wokenAtMs = Number.NEGATIVE_INFINITY;
   #begunAtMs = Number.NEGATIVE_INFINITY;
   #stopped = false;
 
@@ -91,7 +91,7 @@ export class Primary {
   }
 
   /** Asked whenever a request starts: a lease ends without an event, also for a process that was just held up. */
-  get reign(): Reign | null {
+  get reign(): PrimaryEpoch | null {
     this.#watcher.authorityNow();
     return this.#reign;
   }
@@ -106,7 +106,7 @@ export class Primary {
   }
 
   /** The current reign, waiting a moment for one; otherwise throws what a client should be told. */
-  async await(limitMs: number): Promise<Reign> {
+  async await(limitMs: number): Promise<PrimaryEpoch> {
     const current = this.reign;
     if (current !== null) return current;
     const reign = this.#stopped ? null : await this.#nextReign(limitMs);
@@ -115,16 +115,16 @@ export class Primary {
   }
 
   /** The reign for work that begins now. Errors: also while the deployment keys of this gateway are not those of the others. */
-  async admit(limitMs: number): Promise<Reign> {
+  async admit(limitMs: number): Promise<PrimaryEpoch> {
     const reign = this.reign ?? (await this.await(limitMs));
     const detail = this.#options.scheduleFault();
     if (detail === null) return reign;
     throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS });
   }
 
-  #nextReign(limitMs: number): Promise<Reign | null> {
+  #nextReign(limitMs: number): Promise<PrimaryEpoch | null> {
     return new Promise((resolve) => {
-      const settle = (reign: Reign | null): void => {
+      const settle = (reign: PrimaryEpoch | null): void => {
         cancel();
         this.#waiters.delete(settle);
         resolve(reign);
@@ -159,18 +159,18 @@ export class Primary {
   }
 
   /** Something has just failed: ask all nodes now. A server that dies fails a thousand requests; that is one reason to ask. */
-  nudge(): void {
+  wake(): void {
     const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#nudgedAtMs < NUDGE_PAUSE_MS) return;
-    this.#nudgedAtMs = nowMs;
-    this.#watcher.nudge();
+    if (nowMs - this.#wokenAtMs < WAKE_PAUSE_MS) return;
+    this.#wokenAtMs = nowMs;
+    this.#watcher.wake();
   }
 
   /** A tracker's epochs: the current one's ancestry, oldest first, itself last. */
   learn(ancestry: readonly EpochRecord[]): void {
     const current = ancestry.at(-1)?.id as EpochId | undefined;
     this.#watcher.learn(ancestry, current ?? null);
-    if (current !== undefined && current !== this.#reign?.epoch) this.nudge();
+    if (current !== undefined && current !== this.#reign?.epoch) this.wake();
   }
 
   /** Every epoch that the nodes or the trackers have told of. */
@@ -238,7 +238,7 @@ export class Primary {
     else this.#log.warn("authority_changed", { kind: authority.kind, reason: this.reason() });
   }
 
-  #enter(reign: Reign): void {
+  #enter(reign: PrimaryEpoch): void {
     const ended = this.#lastReign;
     if (ended?.epoch !== reign.epoch) {
       // Before anybody can see the new reign: no connection that was opened under another role or epoch may write in it.
@@ -265,7 +265,7 @@ export class Primary {
         await this.#store.mint(node, { minSeq, command, supersedes, streamed: null, finalMarks: {} });
       }
       this.#begunAtMs = this.#clock.monotonicMs();
-      this.nudge();
+      this.wake();
     } catch (cause) {
       this.#log.warn("epoch_not_begun", { step: authority.kind, node: authority.node, cause });
     } finally {

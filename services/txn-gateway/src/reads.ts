@@ -11,12 +11,12 @@ import { type FlushHelp } from "./flush.ts";
 import { type Metrics } from "./metrics.ts";
 import { readAt } from "./outcomes.ts";
 import { mayRestOnData } from "./refusals.ts";
-import { type Primary, type Reign } from "./primary.ts";
+import { type Primary, type PrimaryEpoch } from "./primary.ts";
 import { sessionPrincipal } from "@highwater/service";
 import { type Committed } from "./txn/answer.ts";
 import { type Caller } from "./txn/caller.ts";
-import { type Accepted, type Place, type PresentedToken } from "./txn/request.ts";
-import { type Verdicts, type Word } from "./trackers/verdicts.ts";
+import { type Accepted, type ReadPlacement, type PresentedToken } from "./txn/request.ts";
+import { type Verdicts, type TrackerVerdict } from "./trackers/verdicts.ts";
 
 export interface ReadParts {
   readonly config: Config;
@@ -42,7 +42,7 @@ const AUTHORITY_WAIT_MS = 200;
 /** Trackers settle what an unknown epoch has left in about a round trip to another region. */
 const GONE_WAIT_MS = 2_000;
 /** Certainly not in the history that reigns, so no read has to show it. */
-const GONE: ReadonlySet<Word> = new Set<Word>(["lost", "broken", "retried", "expired"]);
+const GONE: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>(["lost", "broken", "retried", "expired"]);
 const RETRY_MS = 200;
 
 export class Reads {
@@ -53,7 +53,7 @@ export class Reads {
   }
 
   /** Null: the primary has to serve it. Errors: those of the statements, `forbidden`, `epoch_changed`. */
-  async nearby(request: Accepted, place: Place, from: ReadFrom): Promise<NearbyRead | null> {
+  async nearby(request: Accepted, place: ReadPlacement, from: ReadFrom): Promise<NearbyRead | null> {
     const { caller, hold } = from;
     const { primary, flush, metrics } = this.#parts;
     const { after } = place;
@@ -78,12 +78,16 @@ export class Reads {
    * A primary whose epoch is no successor of the token's may lack what the token stands for. It serves the read all the same once a
    * tracker has settled that a failover has lost that: no survivor may ever hear more of the token's epoch.
    */
-  async #checkAfter(after: PresentedToken, reign: Reign, { principal, signal }: Caller): Promise<void> {
+  async #checkAfter(
+    after: PresentedToken,
+    reign: PrimaryEpoch,
+    { principal, signal }: Caller,
+  ): Promise<void> {
     const { primary, verdicts, config } = this.#parts;
     if (after.owner !== principal.owner && !principal.scopes.has("admin"))
       throw new HighwaterError("forbidden", { detail: "`after` is another owner's token." });
     if (after.epoch === reign.epoch || primary.isAncestor(after.epoch, reign.epoch)) return;
-    primary.nudge();
+    primary.wake();
     const level = Object.keys(config.topology.levels).at(-1) ?? "";
     const word = await verdicts.ask({ token: after.text, level, limitMs: GONE_WAIT_MS, signal });
     if (GONE.has(word)) return;
@@ -95,7 +99,7 @@ export class Reads {
   }
 
   /** A replica in this region, unless the primary is in it as well. A replica has no serializable snapshots. */
-  #replicaFor({ isolation }: Accepted, reign: Reign): NodeReport | null {
+  #replicaFor({ isolation }: Accepted, reign: PrimaryEpoch): NodeReport | null {
     const { config, primary } = this.#parts;
     if (isolation === "serializable") return null;
     const here = new Set(
@@ -184,7 +188,7 @@ export class Reads {
     return primary.reports.find(({ node }) => node === primary.reign?.node)?.applied ?? null;
   }
 
-  servedByPrimary(reign: Reign): Served {
+  servedByPrimary(reign: PrimaryEpoch): Served {
     const region = this.#regionOf(reign.node);
     return { node: reign.node, region, role: "primary", behindBytes: "0", behindMs: 0 };
   }

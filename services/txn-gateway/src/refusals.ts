@@ -4,7 +4,7 @@ import { formatOffset, HighwaterError, type TxnId } from "@highwater/protocol";
 import { type Durability } from "./durability.ts";
 import { type FlushHelp } from "./flush.ts";
 import { type LookUps } from "./look-ups.ts";
-import { type Reign } from "./primary.ts";
+import { type PrimaryEpoch } from "./primary.ts";
 import { type Acknowledgement } from "./txn/request.ts";
 import { type Tokens } from "./txn/tokens.ts";
 
@@ -18,7 +18,7 @@ export interface RefusalParts {
 /** The transaction that was refused. */
 export interface Refused {
   readonly id: TxnId;
-  readonly reign: Reign;
+  readonly reign: PrimaryEpoch;
   readonly owner: bigint;
 }
 

@@ -5,7 +5,7 @@ import { type ReceiptKey, sleep } from "@highwater/store";
 import { Batcher } from "./batcher.ts";
 import { type Deps } from "./deps.ts";
 import { type Finality } from "./finality.ts";
-import { type Primary, type Reign } from "./primary.ts";
+import { type Primary, type PrimaryEpoch } from "./primary.ts";
 import { type Settled, settledOf } from "./txn/settled.ts";
 
 /** How long another session that holds the id is waited for before it is said to hold it. */
@@ -30,7 +30,7 @@ export class Settler {
   readonly #finality: Finality;
   readonly #stop = new AbortController();
   #current: {
-    readonly reign: Reign;
+    readonly reign: PrimaryEpoch;
     readonly batchers: Map<Tombstone, Batcher<ReceiptKey, Settled>>;
   } | null = null;
 
@@ -69,12 +69,12 @@ export class Settler {
         if (failures++ === 0) log.warn("outcome_not_settled_yet", { transactionId: key.id, cause });
       }
       if (this.#stop.signal.aborted || clock.monotonicMs() >= deadlineMs) return null;
-      this.#primary.nudge();
+      this.#primary.wake();
       await sleep(clock, pauseMs, this.#stop.signal);
     }
   }
 
-  #batcherOf(reign: Reign, tombstone: Tombstone): Batcher<ReceiptKey, Settled> {
+  #batcherOf(reign: PrimaryEpoch, tombstone: Tombstone): Batcher<ReceiptKey, Settled> {
     const { node, epoch } = reign;
     if (this.#current?.reign.epoch !== epoch) this.#current = { reign, batchers: new Map() };
     const { batchers } = this.#current;

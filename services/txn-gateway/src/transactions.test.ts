@@ -23,7 +23,7 @@ import {
 import { type Config, loadConfig } from "./config.ts";
 import { type Deps } from "./deps.ts";
 import { Gateway } from "./gateway.ts";
-import { type Answer } from "./transactions.ts";
+import { type CommitResponse } from "./transactions.ts";
 import { ANYBODY } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
 import { type Caller } from "./txn/caller.ts";
@@ -149,8 +149,12 @@ const commitIn = (epoch: string): ReceiptState => ({
 const committed: Execution = { kind: "committed", offset: 50n as Offset, exact: false, results: [] };
 
 /** What became of a request: its answer or the code of its error, once there is one. */
-function watch(promise: Promise<Answer>): { answer?: Answer; code?: string; retry?: ProblemDetails } {
-  const found: { answer?: Answer; code?: string; retry?: ProblemDetails } = {};
+function watch(promise: Promise<CommitResponse>): {
+  answer?: CommitResponse;
+  code?: string;
+  retry?: ProblemDetails;
+} {
+  const found: { answer?: CommitResponse; code?: string; retry?: ProblemDetails } = {};
   promise.then(
     (answer) => (found.answer = answer),
     (error: unknown) => {

@@ -18,7 +18,7 @@ import {
 } from "@highwater/service";
 import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
-import { type Answer, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";
+import { type CommitResponse, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";
 import { type Primary } from "./primary.ts";
 import { type Reads } from "./reads.ts";
 import { type Refusals } from "./refusals.ts";
@@ -29,10 +29,10 @@ import { digestOf } from "./txn/digest.ts";
 import { checkIdWindow } from "./txn/id-window.ts";
 import { type Accepted } from "./txn/request.ts";
 
-export { type Answer } from "./outcomes.ts";
+export { type CommitResponse } from "./outcomes.ts";
 
 /** An answer and the memory of its results, which who sends it releases. */
-export interface HeldAnswer extends Answer {
+export interface HeldAnswer extends CommitResponse {
   readonly hold: ResultHold;
 }
 
@@ -132,7 +132,7 @@ export class Transactions {
     }
   }
 
-  async #run(run: Run): Promise<Answer> {
+  async #run(run: Run): Promise<CommitResponse> {
     const { request, caller, hold, trace } = run;
     const { outcomes, reads, marks, config } = this.#parts;
     requireScope(caller.principal, request.readOnly ? "read" : "write");

@@ -80,20 +80,20 @@ export class TestEdge implements AsyncDisposable {
   }
 }
 
-export interface Told {
+export interface EdgeResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
   readonly body: { readonly from?: string } & Partial<Problem>;
 }
 
-export async function ask(url: string, init: RequestInit = {}): Promise<Told> {
+export async function ask(url: string, init: RequestInit = {}): Promise<EdgeResponse> {
   const answer = await fetch(url, { signal: AbortSignal.timeout(LIMIT_MS), ...init });
   const text = await answer.text();
-  const body = (text.startsWith("{") ? JSON.parse(text) : {}) as Told["body"];
+  const body = (text.startsWith("{") ? JSON.parse(text) : {}) as EdgeResponse["body"];
   return { status: answer.status, headers: answer.headers, text, body };
 }
 
-export function post(url: string, headers: Record<string, string> = {}, body = "{}"): Promise<Told> {
+export function post(url: string, headers: Record<string, string> = {}, body = "{}"): Promise<EdgeResponse> {
   return ask(url, { method: "POST", headers: { "content-type": "application/json", ...headers }, body });
 }

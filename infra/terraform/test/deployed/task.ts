@@ -29,7 +29,7 @@ const IMAGE_ENVIRONMENT = Object.fromEntries(
   ),
 );
 
-export interface Place {
+export interface TaskHost {
   /** Stands for the root of the task's file system. */
   readonly folder: string;
   readonly network: OwnNetwork;
@@ -54,7 +54,7 @@ export interface Ended {
 }
 
 /** To a request; a status of 0 where there is none. */
-export interface Answer {
+export interface ProbeResult {
   readonly status: number;
   /** The fingerprint of what was shown. */
   readonly certificate: string;
@@ -65,10 +65,10 @@ export class Task {
   readonly address: string;
   readonly logFile: string;
   readonly #rendered: RenderedTask;
-  readonly #place: Place;
+  readonly #place: TaskHost;
   #child: ChildProcess | undefined;
 
-  constructor(name: string, rendered: RenderedTask, place: Place) {
+  constructor(name: string, rendered: RenderedTask, place: TaskHost) {
     this.name = name;
     this.address = place.network.address;
     this.logFile = join(place.folder, "log");
@@ -94,7 +94,7 @@ export class Task {
   }
 
   /** As its callers ask it, who want a certificate of the authority for its private name. */
-  ask(path: string): Promise<Answer> {
+  ask(path: string): Promise<ProbeResult> {
     const { portMappings = [], secrets } = this.#service();
     const at = { host: this.address, port: portMappings[0]?.containerPort, path, agent: false } as const;
     const ca = this.#place.secret(secrets["HIGHWATER_TLS_CA"] ?? "");

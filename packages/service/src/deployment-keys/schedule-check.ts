@@ -43,7 +43,7 @@ export class ScheduleCheck {
   }
 
   /** A primary is known: what waits for the first comparison need not wait for the next round. */
-  nudge(): void {
+  wake(): void {
     // Not in the caller's turn, in which the primary may just be changing.
     if (!this.#isCompared) void Promise.resolve().then(() => this.#tryToCompare());
   }

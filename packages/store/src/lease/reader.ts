@@ -48,7 +48,7 @@ export class LeaseReader implements LeaseSource {
     this.#wake.abort();
   }
 
-  nudge(): void {
+  wake(): void {
     // While it cannot be read it is tried often enough.
     if (this.#stop.signal.aborted || this.#failure !== null) return;
     this.#wake.abort();
@@ -99,7 +99,7 @@ export class LeaseReader implements LeaseSource {
     } catch {
       // The loop meets the same failure and keeps its reason.
     }
-    this.nudge();
+    this.wake();
     return null;
   }
 

@@ -27,7 +27,7 @@ export interface LeaseSource {
   start(onChange: () => void): void;
   stop(): void;
   /** Reads now. */
-  nudge(): void;
+  wake(): void;
   /** True when the term still held at some moment after this call. Never rejects. */
   confirm(term: LeaseTerm): Promise<boolean>;
   /** The same, and who might have been promoted at that moment; null where `confirm` says false. Never rejects. */

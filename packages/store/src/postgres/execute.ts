@@ -4,7 +4,15 @@ import { type EpochId, HighwaterError, type Offset, type StatementResult } from 
 import { type Execution, type TransactionSpec } from "../port.ts";
 import { cutShort, failureOf, receiptRefusal, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
-import { bodyOf, type Head, headOf, type Manner, POSITION_STEP, type Tail, tailOf } from "./plan.ts";
+import {
+  bodyOf,
+  type Head,
+  headOf,
+  type TransactionOptions,
+  POSITION_STEP,
+  type Tail,
+  tailOf,
+} from "./plan.ts";
 import { type ReadPositions } from "./read-positions.ts";
 import { type Canceller, type PipelineRun, rollBack, runPipeline, type Session } from "./session.ts";
 import { DISCARD_ALL } from "./reset.ts";
@@ -169,7 +177,7 @@ function refused(
  */
 export function endedAt(
   session: Session,
-  spec: Manner,
+  spec: TransactionOptions,
   readPositions: ReadPositions,
   answered: {
     readonly tail: Tail;

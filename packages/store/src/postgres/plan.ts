@@ -36,7 +36,7 @@ const SNAPSHOT_STEP = quiet(SNAPSHOT_POSITION);
 const FIRST_SNAPSHOT_STEP = quiet("SELECT");
 const RECEIPT_INDEX = 1;
 
-export type Manner = Omit<TransactionSpec, "statements">;
+export type TransactionOptions = Omit<TransactionSpec, "statements">;
 
 export interface Head {
   readonly steps: readonly Step[];
@@ -47,7 +47,7 @@ export interface Head {
 }
 
 /** What comes before the first statement. The receipt goes first: a replay is then refused before it runs anything. */
-export function headOf(spec: Manner): Head {
+export function headOf(spec: TransactionOptions): Head {
   const { isolation, readOnly, deferrable = false } = spec;
   const begin = beginOf(isolation, readOnly, deferrable);
   const limits = limitSteps(spec);
@@ -103,7 +103,7 @@ const LATE_READ_TAIL: Tail = { steps: [...END_STEPS, SNAPSHOT_STEP], commit: 0, 
 
 /** What comes behind the last statement. `sharesPosition`: the position of a write is read behind later ones. */
 export function tailOf(
-  { readOnly, isolation }: Pick<Manner, "readOnly" | "isolation">,
+  { readOnly, isolation }: Pick<TransactionOptions, "readOnly" | "isolation">,
   sharesPosition = false,
 ): Tail {
   if (!readOnly) return sharesPosition ? SHARED_WRITE_TAIL : WRITE_TAIL;

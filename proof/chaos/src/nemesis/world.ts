@@ -3,7 +3,7 @@
 import { rm } from "node:fs/promises";
 import { type Cluster, type NodeInfo } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { type Reign, reigns, type System } from "@highwater/lab-system";
+import { type TrackerView, trackerViews, type System } from "@highwater/lab-system";
 import { nowMs, reasonOf } from "../clock.ts";
 import { type FaultLog } from "../parts.ts";
 import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
@@ -193,7 +193,7 @@ export class World {
 
   async #followed(
     regions: readonly string[],
-    isEnough: (answers: readonly Reign[]) => boolean,
+    isEnough: (answers: readonly TrackerView[]) => boolean,
   ): Promise<void> {
     let commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
     await eventually(
@@ -213,8 +213,8 @@ export class World {
     );
   }
 
-  #reigns(regions: readonly string[]): Promise<Reign[]> {
-    return reigns(this.system, regions, this.#apiKey);
+  #reigns(regions: readonly string[]): Promise<TrackerView[]> {
+    return trackerViews(this.system, regions, this.#apiKey);
   }
 
   async authorize(reason: string): Promise<void> {

@@ -3,12 +3,12 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import {
-  type Answer,
+  type ClientAnswer,
   type EpochId,
   type HistoryRecord,
   type Invocation,
   type Resolution,
-  type Told,
+  type VerdictReport,
   type TxnId,
 } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
@@ -57,7 +57,7 @@ export class Journal {
     this.#write({ type: "invocation", atMs: nowMs(), ...this.#owner, ...invocation });
   }
 
-  answered(answer: Untimed<Answer>): void {
+  answered(answer: Untimed<ClientAnswer>): void {
     if (answer.outcome === "committed") this.#counts.committed += 1;
     if (answer.outcome === "unknown") this.#counts.unknown += 1;
     if (answer.outcome === "lost") this.#lost.add(answer.txn);
@@ -68,7 +68,7 @@ export class Journal {
     this.#write({ type: "resolution", atMs: nowMs(), ...resolution });
   }
 
-  told(told: Untimed<Told>): void {
+  told(told: Untimed<VerdictReport>): void {
     if (told.by === "promise" && told.verdict === "lost") this.#lost.add(told.txn);
     this.#write({ type: "told", atMs: nowMs(), ...told });
   }

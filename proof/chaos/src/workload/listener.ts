@@ -1,7 +1,7 @@
 // Listens to one tracker's stream of events and records every word of it about a transaction. When the tracker is killed it
 // goes on trying, and resumes behind the last event that it has heard. Notes every epoch that the tracker knows of.
 import { setTimeout as pause } from "node:timers/promises";
-import { type BrokenRange, type Level, type Told } from "@highwater/checker";
+import { type BrokenRange, type Level, type VerdictReport } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
 import { type Owner } from "../parts.ts";
 import { authorization } from "./credential.ts";
@@ -36,7 +36,7 @@ interface TransactionEvent {
   readonly data: {
     readonly id: string;
     readonly attempt: string;
-    readonly verdicts: Readonly<Record<Level, Told["verdict"]>>;
+    readonly verdicts: Readonly<Record<Level, VerdictReport["verdict"]>>;
     readonly rule: string;
     readonly position?: { readonly epoch: string; readonly offset: string };
   };

@@ -1,4 +1,4 @@
-// What a client is going to do, chosen by its seed alone: the operations of each transaction and the manner of running it.
+// What a client is going to do, chosen by its seed alone: the operations of each transaction and how it runs.
 import { type Level, type Operation, type TxnId } from "@highwater/checker";
 import { ACCOUNTS } from "./schema.ts";
 import { type Random } from "./random.ts";
@@ -65,7 +65,7 @@ export class Planner {
       operations: this.#operations(kind),
       readOnly,
       isolation: "serializable",
-      ...this.#manner(readOnly),
+      ...this.#choices(readOnly),
     };
   }
 
@@ -74,7 +74,7 @@ export class Planner {
     this.#planned += 1;
     const { random } = this.#options;
     const operations = this.#operations(random.chance(0.8) ? "list" : "mixed");
-    return { operations, readOnly: false, isolation: "serializable", ...this.#manner(false) };
+    return { operations, readOnly: false, isolation: "serializable", ...this.#choices(false) };
   }
 
   /** A read that may run on a replica, of what the operations touched and something else. */
@@ -84,7 +84,7 @@ export class Planner {
     const operations: Operation[] = [...new Set(keys)].map((key) => ({ f: "read", key }));
     operations.push({ f: "read", key: this.#key() });
     if (random.chance(0.3)) operations.push({ f: "sum" });
-    const { level, alsoAt } = this.#manner(true);
+    const { level, alsoAt } = this.#choices(true);
     return {
       ...{ operations, readOnly: true, isolation: "snapshot", ack: "commit", level, alsoAt },
       ...{ isDuplicated: false, onLost: "accept" },
@@ -120,7 +120,7 @@ export class Planner {
     }
   }
 
-  #manner(readOnly: boolean): Pick<Plan, "ack" | "level" | "isDuplicated" | "onLost" | "alsoAt"> {
+  #choices(readOnly: boolean): Pick<Plan, "ack" | "level" | "isDuplicated" | "onLost" | "alsoAt"> {
     const { random, levels } = this.#options;
     const usual = usualLevel(levels);
     const strongest = levels.at(-1) ?? usual;

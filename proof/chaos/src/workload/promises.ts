@@ -1,6 +1,6 @@
 // The promises of everything that this process knows to be committed: waits for each, records every word, and says when one
 // is lost.
-import { type Level, type Told, type TxnId } from "@highwater/checker";
+import { type Level, type VerdictReport, type TxnId } from "@highwater/checker";
 import { type DurabilityPromise, HighwaterError, type Session } from "@highwater/sdk";
 import { type Journal } from "./journal.ts";
 import { attemptOf } from "./tokens.ts";
@@ -10,7 +10,7 @@ const WAIT_MS = 30_000;
 const SESSION_WAIT_MS = 10_000;
 
 interface Word {
-  readonly verdict: Told["verdict"];
+  readonly verdict: VerdictReport["verdict"];
   readonly rule: string;
   /** What it is about, where that is told. */
   readonly level?: Level;
@@ -100,7 +100,7 @@ export class Promises {
     }
   }
 
-  #tell(of: Pick<Told, "txn" | "attempt">, level: Level, { verdict, rule }: Word): void {
+  #tell(of: Pick<VerdictReport, "txn" | "attempt">, level: Level, { verdict, rule }: Word): void {
     this.#journal.told({ ...of, level, verdict, by: "promise", tracker: null, rule });
   }
 }

@@ -9,7 +9,7 @@ import { type NamedTracker } from "./messages.ts";
 import { type Recorded } from "./recorded.ts";
 import { foundBy } from "./resolver.ts";
 import { attemptOf } from "./tokens.ts";
-import { askVerdicts, type Word } from "./verdicts.ts";
+import { askVerdicts, type TrackerVerdict } from "./verdicts.ts";
 
 /** Each id has so long since its first answer, however many are open. */
 const RESOLVE_LIMIT_MS = 60_000;
@@ -173,20 +173,21 @@ interface Spoken {
   readonly note: TokenNote;
   readonly level: Level;
   readonly tracker: NamedTracker;
-  readonly word: Word;
+  readonly word: TrackerVerdict;
 }
 
 /** What the trackers said in one round. */
 class Words {
   readonly all: Spoken[] = [];
-  readonly #first = new Map<Level, Map<TokenNote, Word["verdict"]>>();
+  readonly #first = new Map<Level, Map<TokenNote, TrackerVerdict["verdict"]>>();
   readonly differing = new Set<TokenNote>();
 
   add(spoken: Spoken): void {
     const { note, level, word } = spoken;
     this.all.push(spoken);
     let first = this.#first.get(level);
-    if (first === undefined) this.#first.set(level, (first = new Map<TokenNote, Word["verdict"]>()));
+    if (first === undefined)
+      this.#first.set(level, (first = new Map<TokenNote, TrackerVerdict["verdict"]>()));
     const known = first.get(note);
     if (known === undefined) first.set(note, word.verdict);
     else if (known !== word.verdict) this.differing.add(note);
@@ -215,7 +216,7 @@ async function askFinally(
       throw new Error(`tracker ${tracker.name} does not say its final verdicts`);
     const waiting: TokenNote[] = [];
     for (const [at, note] of open.entries()) {
-      const word: Word = answers?.[at] ?? { verdict: "pending", rule: null };
+      const word: TrackerVerdict = answers?.[at] ?? { verdict: "pending", rule: null };
       if (word.verdict === "pending" && !isLast) waiting.push(note);
       else words.add({ note, level, tracker, word });
     }

@@ -1,9 +1,9 @@
 // One tracker's verdicts, asked for without the SDK, which would go on to another tracker.
-import { type Level, type Told } from "@highwater/checker";
+import { type Level, type VerdictReport } from "@highwater/checker";
 import { authorization } from "./credential.ts";
 
-export interface Word {
-  readonly verdict: Told["verdict"];
+export interface TrackerVerdict {
+  readonly verdict: VerdictReport["verdict"];
   readonly rule: string | null;
 }
 
@@ -22,7 +22,7 @@ export interface Asking {
 
 interface VerdictsAnswer {
   readonly verdicts: readonly {
-    readonly verdict: Word["verdict"];
+    readonly verdict: TrackerVerdict["verdict"];
     readonly rule?: string;
     readonly error?: unknown;
   }[];
@@ -33,7 +33,7 @@ export async function askVerdicts(
   tracker: string,
   question: Question,
   { timeoutMs, signal, apiKey }: Asking,
-): Promise<Word[] | undefined> {
+): Promise<TrackerVerdict[] | undefined> {
   try {
     const response = await fetch(`${tracker}/v1/durability/verdicts`, {
       method: "POST",

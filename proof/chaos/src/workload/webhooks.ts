@@ -29,7 +29,7 @@ interface Endpoint {
   readonly hasLosses: boolean;
 }
 
-export interface Gone {
+export interface LostTransaction {
   readonly txn: TxnId;
   readonly attempt: EpochId | null;
   readonly owner: string | undefined;
@@ -67,7 +67,7 @@ export class Webhooks {
   }
 
   /** Waits for a delivery of everything that is gone, and until nothing is to be sent any more. What has not come then the checker misses. */
-  async settle(gone: readonly Gone[]): Promise<void> {
+  async settle(gone: readonly LostTransaction[]): Promise<void> {
     const untilMs = performance.now() + ARRIVE_LIMIT_MS;
     while (performance.now() < untilMs) {
       if (!gone.some((one) => this.#isAwaited(one)) && (await this.#isIdle())) return;
@@ -79,7 +79,7 @@ export class Webhooks {
     return this.#receiver.close();
   }
 
-  #isAwaited({ txn, attempt, owner }: Gone): boolean {
+  #isAwaited({ txn, attempt, owner }: LostTransaction): boolean {
     return this.#endpoints.some(
       (endpoint) =>
         endpoint.hasLosses &&

@@ -8,7 +8,7 @@ import {
   type Position,
   type Transaction,
   type UndoneRange,
-  type Word,
+  type Report,
   isAborted,
   isAcknowledged,
   isPresent,
@@ -118,7 +118,7 @@ class FateJudge {
    * Whoever heard this word of the stream of events, or of webhooks, has heard there, too, that the promise is broken, of the part of the
    * log in which it stands. Of a single transaction trackers know no more once it is durable everywhere; who has its token is told when he asks.
    */
-  #isTakenBack({ by, level, position }: Word): boolean {
+  #isTakenBack({ by, level, position }: Report): boolean {
     if ((by !== "event" && by !== "webhook") || position === null) return false;
     return this.#undoing(level, position).some((range) => range.by === by);
   }
@@ -154,7 +154,7 @@ class FateJudge {
   }
 
   /** Every tracker that calls it expired in the end does so when its retention is over. */
-  #isOld(transaction: Transaction, words: readonly Word[]): boolean {
+  #isOld(transaction: Transaction, words: readonly Report[]): boolean {
     return words.every(
       ({ by, verdict, atMs }) =>
         by !== "final" || verdict !== "expired" || mayBeExpired(this.#history.scenario, transaction, atMs),
@@ -318,20 +318,20 @@ const RECEIVER = "the webhooks";
  * Losses and broken promises are told by one log, in the store, from which every tracker hands out the same: the word is that
  * of whoever recorded it. That something has become durable each tracker tells by itself.
  */
-function sourceOf({ by, tracker, verdict }: Word): string {
+function sourceOf({ by, tracker, verdict }: Report): string {
   if (by === "webhook") return RECEIVER;
   if (by === "event" && verdict !== "durable") return LOG;
   return tracker ?? CLIENT;
 }
 
-function isDurableWord({ verdict }: Word): boolean {
+function isDurableWord({ verdict }: Report): boolean {
   return verdict === "durable";
 }
 
 /** Whatever it is at this level, at another one all who still know say that it is not there; or it was the last word before it expired. */
 function isGone({ levels }: AttemptVerdicts, level: number): boolean {
   return levels.some(({ final, words }, other) => {
-    const known: Word["verdict"][] = [...final].filter((verdict) => verdict !== "expired");
+    const known: Report["verdict"][] = [...final].filter((verdict) => verdict !== "expired");
     const last = words.findLast(({ verdict }) => SETTLED.has(verdict));
     if (known.length === 0 && final.size > 0 && last !== undefined) known.push(last.verdict);
     return (
@@ -342,7 +342,7 @@ function isGone({ levels }: AttemptVerdicts, level: number): boolean {
   });
 }
 
-const SETTLED: ReadonlySet<Word["verdict"]> = new Set(["durable", "lost", "broken"]);
+const SETTLED: ReadonlySet<Report["verdict"]> = new Set(["durable", "lost", "broken"]);
 
 /** It was told as lost, and then as broken at every level: what is lost and comes back is broken everywhere. */
 function hasReturned({ levels }: AttemptVerdicts): boolean {

@@ -1,6 +1,6 @@
 // Hand-made histories: each test says only what it is about, the rest is what a good run would have recorded.
 import {
-  type Answer,
+  type ClientAnswer,
   type Failure,
   type FinalState,
   type HistoryRecord,
@@ -9,7 +9,7 @@ import {
   type Resolution,
   type Scenario,
   type Shown,
-  type Told,
+  type VerdictReport,
 } from "../../src/history.ts";
 
 export const LEVELS = ["disk", "region", "global"] as const;
@@ -26,7 +26,7 @@ export function failure(atMs: number, kept: readonly string[], overrides: Partia
   return { type: "failure", atMs, kind: "promotion", node: "b", kept, ...overrides };
 }
 
-type Verdict = Told["verdict"];
+type Verdict = VerdictReport["verdict"];
 
 export interface Spec {
   /** Began and ended, in milliseconds; the number of the transaction by default. */
@@ -35,12 +35,12 @@ export interface Spec {
   readonly does?: readonly Operation[];
   readonly shows?: readonly Shown[] | null;
   readonly invocation?: Partial<Invocation>;
-  readonly answer?: Partial<Answer> | null;
+  readonly answer?: Partial<ClientAnswer> | null;
   readonly resolution?: Partial<Resolution>;
   /** The final word at every level, or by level, weakest first; null for none. */
   readonly final?: Verdict | readonly Verdict[] | null;
   /** Further words. */
-  readonly told?: readonly Partial<Told>[];
+  readonly told?: readonly Partial<VerdictReport>[];
   /** Its receipt in the end; by default there if its final word at the strongest level is durable and it writes. */
   readonly receipt?: FinalState["receipts"][number]["kind"] | null;
 }
@@ -107,7 +107,7 @@ function transaction(txn: string, number: number, spec: Spec): HistoryRecord[] {
     ...{ operations: does, ...spec.invocation },
   };
   const position = { epoch, offset: String(100 * number) };
-  const answer: Answer = {
+  const answer: ClientAnswer = {
     ...{ type: "answer", atMs: at[1], txn, outcome: "committed", durableAt: null, position },
     ...{ shown: spec.shows === undefined ? does.map(() => null) : spec.shows },
     ...{ replayed: false, error: null, ...spec.answer },
@@ -129,7 +129,7 @@ function transaction(txn: string, number: number, spec: Spec): HistoryRecord[] {
   return records;
 }
 
-export function told(txn: string, overrides: Partial<Told>): Told {
+export function told(txn: string, overrides: Partial<VerdictReport>): VerdictReport {
   return {
     ...{ type: "told", atMs: FINAL_AT_MS - 1, txn, level: "region", verdict: "durable", by: "final" },
     ...{ tracker: "near", attempt: null, rule: null, ...overrides },

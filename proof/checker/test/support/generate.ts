@@ -5,7 +5,7 @@ import {
   type HistoryRecord,
   type Operation,
   type Shown,
-  type Told,
+  type VerdictReport,
 } from "../../src/history.ts";
 import { Random } from "./random.ts";
 
@@ -344,7 +344,13 @@ class Generator {
     return list.filter((value) => !later.has(value));
   }
 
-  #tell(run: Run, level: string, verdict: Told["verdict"], by: Told["by"], tracker: string | null): void {
+  #tell(
+    run: Run,
+    level: string,
+    verdict: VerdictReport["verdict"],
+    by: VerdictReport["by"],
+    tracker: string | null,
+  ): void {
     const { txn, epoch } = run;
     const attempt = by === "promise" ? null : epoch;
     this.#records.push({
@@ -390,7 +396,7 @@ class Generator {
     });
   }
 
-  #verdict(run: Run, level: string, isThere: boolean): Told["verdict"] {
+  #verdict(run: Run, level: string, isThere: boolean): VerdictReport["verdict"] {
     if (run.wasToldLost) return isThere || run.sawReturn ? "broken" : "lost";
     if (isThere) return "durable";
     if (!run.reached.has(level)) return "lost";

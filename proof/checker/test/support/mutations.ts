@@ -2,18 +2,18 @@
 // else can explain. A mutation is null where a history has nothing that is fit for it.
 import assert from "node:assert/strict";
 import {
-  type Answer,
+  type ClientAnswer,
   type FinalState,
   type HistoryRecord,
   type Invocation,
-  type Told,
+  type VerdictReport,
 } from "../../src/history.ts";
 import { type Random } from "./random.ts";
 
 type Mutation = (records: readonly HistoryRecord[], random: Random) => HistoryRecord[] | null;
 
-const isAnswer = (record: HistoryRecord): record is Answer => record.type === "answer";
-const isFinalWord = (record: HistoryRecord): record is Told =>
+const isAnswer = (record: HistoryRecord): record is ClientAnswer => record.type === "answer";
+const isFinalWord = (record: HistoryRecord): record is VerdictReport =>
   record.type === "told" && record.by === "final";
 
 function finalOf(records: readonly HistoryRecord[]): FinalState {
@@ -158,8 +158,8 @@ export const MUTATIONS: Readonly<Record<string, Mutation>> = {
 function flipAll(
   records: readonly HistoryRecord[],
   random: Random,
-  from: Told["verdict"],
-  to: Told["verdict"],
+  from: VerdictReport["verdict"],
+  to: VerdictReport["verdict"],
 ): HistoryRecord[] | null {
   const readOnly = new Set(
     records.flatMap((it) => (it.type === "invocation" && it.readOnly ? [it.txn] : [])),
@@ -168,7 +168,7 @@ function flipAll(
     records.flatMap((it) => (it.type === "told" && it.verdict === "broken" ? [it.txn] : [])),
   );
   const fit = records.filter(
-    (it): it is Told =>
+    (it): it is VerdictReport =>
       isFinalWord(it) &&
       it.level === "global" &&
       it.verdict === from &&

@@ -4,7 +4,7 @@ import { copyFile, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
-import { type Entry, type Waiting } from "../../../../services/durability-tracker/src/core/index.ts";
+import { type LedgerEntry, type Waiting } from "../../../../services/durability-tracker/src/core/index.ts";
 import {
   decodeEntry,
   decodeWaiting,
@@ -24,9 +24,9 @@ const ROWS = 400;
 const PAGE = 4_096;
 const DAMAGE_BYTES = 8;
 
-const owner = { owner: 7n } as Entry["owner"];
+const owner = { owner: 7n } as LedgerEntry["owner"];
 const place = (offset: bigint) => ({ epoch: EPOCH as EpochId, offset: offset as Offset });
-const STATES: readonly Entry["state"][] = [
+const STATES: readonly LedgerEntry["state"][] = [
   { kind: "pending", place: place(83_886_080n) },
   { kind: "intent" },
   { kind: "unproven" },
@@ -39,8 +39,8 @@ const STATES: readonly Entry["state"][] = [
   },
 ];
 
-function entryOf(n: number): Entry {
-  const state = STATES[n % STATES.length] as Entry["state"];
+function entryOf(n: number): LedgerEntry {
+  const state = STATES[n % STATES.length] as LedgerEntry["state"];
   return {
     ...{
       key: `${ID}/${String(n)}`,
@@ -57,7 +57,7 @@ function entryOf(n: number): Entry {
       owner,
     },
     ...{
-      source: { gateway: "g", region: "us-east" } as Entry["source"],
+      source: { gateway: "g", region: "us-east" } as LedgerEntry["source"],
       isExposed: true,
       announcers: n % 2 === 0 ? [] : ["boot.1", "boot.2"],
       endsWithinMs: 1_000 * n,
@@ -213,7 +213,7 @@ function assertCodec(whole: ReadonlyMap<string, readonly KeptRow[]>): void {
   for (const { body } of whole.get("entry") ?? []) {
     const read = decodeEntry(body);
     assert.equal(
-      encodeEntry({ ...read, isExposed: false, owner: { owner: read.owner } } as unknown as Entry),
+      encodeEntry({ ...read, isExposed: false, owner: { owner: read.owner } } as unknown as LedgerEntry),
       body,
     );
   }

@@ -40,7 +40,7 @@ from ._core.wire import (
 from ._drivers import Outcome, drive_async
 from ._listeners import Listeners
 from ._observers import log_events, print_events
-from ._options import BeginOptions, Endpoint, TransactionOptions, TransactOptions, ack_of, endpoints_of, manner_of
+from ._options import BeginOptions, Endpoint, TransactionOptions, TransactOptions, ack_of, endpoints_of, execution_of
 from ._promise import BasePromise, Listener
 from ._stream import DurabilityStream, StreamDeps
 from ._transaction import BaseTransaction
@@ -182,13 +182,13 @@ class BaseClient(Generic[P, T]):
     ) -> Steps[T]:
         level = options.get("level") or self._level
         timeout_ms = self._timeout_ms(options.get("timeout"))
-        manner, ack = manner_of(options), ack_of(options)
+        execution, ack = execution_of(options), ack_of(options)
         limits = AckLimits(level=level, wait_ms=self._request_ms / 2, total_ms=timeout_ms)
         listed = [statements] if isinstance(statements, (Sql, Statement)) else list(statements)
         body = transaction_body(
             listed,
             transaction_id=transaction_id,
-            manner=manner,
+            execution=execution,
             ack=ack,
             limits=limits,
             after=options.get("after"),
@@ -198,7 +198,7 @@ class BaseClient(Generic[P, T]):
         event = ObservedEvent(type="commit", id=transaction_id, level=level, statements=len(listed))
         steps = self._service.transaction(body, sought, CallOptions(timeout_ms, event.headers))
         response = yield from self._service.observed(event, steps, lambda answer: answer.state)
-        return self._committed(response, level, manner.metadata, remember)
+        return self._committed(response, level, execution.metadata, remember)
 
     def _open(
         self,
@@ -207,7 +207,7 @@ class BaseClient(Generic[P, T]):
         left_ms: Callable[[], float] | None = None,
     ) -> InteractiveCore[T]:
         """An interactive transaction. `left_ms`: the time of a call that has none of its own."""
-        manner = manner_of(options)
+        execution = execution_of(options)
         each_ms = self._timeout_ms(options.get("timeout"))
         deps = InteractiveDeps(
             service=self._service,
@@ -216,9 +216,9 @@ class BaseClient(Generic[P, T]):
             total_ms=self._total_ms,
             left_ms=left_ms or (lambda: each_ms),
             learn_marks=self._watcher.learn_marks,
-            committed=lambda response, level: self._committed(response, level, manner.metadata, remember),
+            committed=lambda response, level: self._committed(response, level, execution.metadata, remember),
         )
-        return InteractiveCore(deps, manner, options.get("level"))
+        return InteractiveCore(deps, execution, options.get("level"))
 
     def _transact_steps(self, options: TransactOptions, remember: Remember | None) -> Steps[object]:
         deps = TransactDeps(

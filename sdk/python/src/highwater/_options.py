@@ -9,14 +9,14 @@ from typing import TypedDict
 from urllib.parse import urlsplit
 
 from ._core.errors import usage_error
-from ._core.requests import AckOptions, HasToken, MannerOptions
+from ._core.requests import AckOptions, ExecutionOptions, HasToken
 from ._core.wire import Ack, Isolation, Mode
 
 #: Seconds that a wait takes unless told otherwise. There is no wait without an end.
 DURABLE_TIMEOUT = 30.0
 
 
-class MannerFields(TypedDict, total=False):
+class ExecutionFields(TypedDict, total=False):
     """How a transaction runs."""
 
     isolation: Isolation | None
@@ -45,7 +45,7 @@ class AckFields(TypedDict, total=False):
     """
 
 
-class TransactionOptions(MannerFields, AckFields, total=False):
+class TransactionOptions(ExecutionFields, AckFields, total=False):
     """Of a one-shot transaction."""
 
     id: str | None
@@ -61,7 +61,7 @@ class TransactionOptions(MannerFields, AckFields, total=False):
     """Seconds for all attempts together; the client's `total_timeout` unless given."""
 
 
-class BeginOptions(MannerFields, total=False):
+class BeginOptions(ExecutionFields, total=False):
     """Of an interactive transaction."""
 
     timeout: float | None
@@ -79,7 +79,7 @@ class CommitOptions(AckFields, total=False):
     """Seconds for all attempts together; as `begin` was told unless given."""
 
 
-class TransactOptions(MannerFields, AckFields, total=False):
+class TransactOptions(ExecutionFields, AckFields, total=False):
     """Of `transact`: how the transaction runs, when its commit is answered, and how often it may run again."""
 
     max_attempts: int
@@ -88,8 +88,8 @@ class TransactOptions(MannerFields, AckFields, total=False):
     """Seconds for all runs together; the client's `total_timeout` unless given."""
 
 
-def manner_of(options: MannerFields) -> MannerOptions:
-    return MannerOptions(
+def execution_of(options: ExecutionFields) -> ExecutionOptions:
+    return ExecutionOptions(
         isolation=options.get("isolation"),
         read_only=options.get("read_only"),
         deferrable=options.get("deferrable"),

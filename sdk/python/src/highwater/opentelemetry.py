@@ -1,4 +1,4 @@
-"""Traces of OpenTelemetry: an observer for a client. Needs ``opentelemetry-api``: install ``highwater-sdk[opentelemetry]``.
+"""Traces of OpenTelemetry: an observer for a client. Needs ``highwater-sdk[opentelemetry]``.
 
 Spans ``highwater begin``, ``highwater statements`` and ``highwater commit`` are calls, children of the span that is
 current where they are made; their context goes out with each request, in the headers of the propagator. A wait for

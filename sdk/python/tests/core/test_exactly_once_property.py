@@ -18,7 +18,7 @@ from highwater._core.effects import NoAnswer, Steps
 from highwater._core.errors import HighwaterError
 from highwater._core.ids import new_transaction_id
 from highwater._core.interactive import InteractiveCore, InteractiveDeps
-from highwater._core.requests import AckLimits, AckOptions, MannerOptions, transaction_body
+from highwater._core.requests import AckLimits, AckOptions, ExecutionOptions, transaction_body
 from highwater._core.service import CallOptions, Service, Sought
 from highwater._core.sql import sql
 from highwater._core.transact import TransactDeps, transact
@@ -202,7 +202,7 @@ def test_property_a_one_shot_transaction_takes_effect_once_or_as_its_error_says(
     for _ in range(5):
         new = new_transaction_id()
         body = transaction_body(
-            [STATEMENT], transaction_id=new, manner=MannerOptions(), ack=AckOptions(), limits=limits
+            [STATEMENT], transaction_id=new, execution=ExecutionOptions(), ack=AckOptions(), limits=limits
         )
         steps = service.transaction(body, Sought(id=new), CallOptions(8_000))
         told.append((new, outcome_of(partial(world.run, steps))))
@@ -235,7 +235,7 @@ def test_property_a_transact_takes_effect_once_or_as_its_error_says(faults: list
             learn_marks=lambda _: None,
             committed=lambda response, _: response.id,
         )
-        return InteractiveCore(deps, MannerOptions())
+        return InteractiveCore(deps, ExecutionOptions())
 
     def body(tx: InteractiveCore[Any]) -> str:
         ids.append(tx.id)

@@ -11,7 +11,7 @@ from highwater._core.effects import Answer, NoAnswer, Send
 from highwater._core.errors import ExposureLimitError, HighwaterError, UnknownOutcomeError
 from highwater._core.interactive import InteractiveCore, InteractiveDeps
 from highwater._core.observer import ObservedEnd, ObservedEvent
-from highwater._core.requests import AckOptions, MannerOptions
+from highwater._core.requests import AckOptions, ExecutionOptions
 from highwater._core.service import Service
 from highwater._core.sql import sql
 from highwater._core.wire import Marks, TransactionResponse
@@ -59,7 +59,7 @@ def scripted(own: Callable[[Request, int], Reply | None]) -> World:
 
 
 def begin(
-    world: World, service: Service | None = None, manner: MannerOptions | None = None, total_ms: float = 5_000
+    world: World, service: Service | None = None, execution: ExecutionOptions | None = None, total_ms: float = 5_000
 ) -> tuple[Tx, list[Marks | None]]:
     learned: list[Marks | None] = []
     deps = InteractiveDeps(
@@ -71,7 +71,7 @@ def begin(
         learn_marks=learned.append,
         committed=lambda response, level: (response, level),
     )
-    return InteractiveCore(deps, manner or MannerOptions()), learned
+    return InteractiveCore(deps, execution or ExecutionOptions()), learned
 
 
 def opened_on(world: World, service: Service | None = None, total_ms: float = 5_000) -> Tx:
@@ -93,8 +93,8 @@ def ended_with(world: World, tx: Tx, code: str) -> HighwaterError:
 
 def test_the_first_statements_ride_on_the_begin_and_calls_are_numbered_and_pinned() -> None:
     world = scripted(lambda r, _: opened(r, marks=marks(E1, region=4)) if r.name == "begin" else None)
-    manner = MannerOptions(isolation="read committed", metadata={"a": "b"}, max_delay_ms=9)
-    tx, learned = begin(world, manner=manner)
+    execution = ExecutionOptions(isolation="read committed", metadata={"a": "b"}, max_delay_ms=9)
+    tx, learned = begin(world, execution=execution)
     assert (len(world.sent), tx.is_open, tx.expires_at) == (0, True, None)
     (first,) = world.run(tx.execute([ONE]))
     assert first.rows == [["SELECT $1"]]
@@ -125,7 +125,7 @@ def test_the_first_statements_ride_on_the_begin_and_calls_are_numbered_and_pinne
 
 def test_what_is_not_begun_is_committed_in_one_request_and_rolled_back_in_none() -> None:
     world = World(succeed)
-    tx, _ = begin(world, manner=MannerOptions(isolation="read committed"))
+    tx, _ = begin(world, execution=ExecutionOptions(isolation="read committed"))
     world.run(tx.commit(AckOptions(), statements=[ONE]))
     assert world.sent[0].path == "/v1/transactions"
     assert world.sent[0].body == {

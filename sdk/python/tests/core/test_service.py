@@ -14,7 +14,7 @@ from highwater._core.errors import (
     UnknownOutcomeError,
 )
 from highwater._core.observer import ObservedEvent
-from highwater._core.requests import AckLimits, AckOptions, MannerOptions, granted_wait_ms, transaction_body
+from highwater._core.requests import AckLimits, AckOptions, ExecutionOptions, granted_wait_ms, transaction_body
 from highwater._core.service import CallOptions, Service, Sought
 from highwater._core.sql import sql
 from highwater._core.wire import Ack, Mode, TransactionResponse
@@ -30,7 +30,7 @@ def transact(
     service: Service,
     *,
     timeout_ms: float = 5_000,
-    manner: MannerOptions | None = None,
+    execution: ExecutionOptions | None = None,
     ack: Ack | None = None,
     level: str = "region",
     max_wait_ms: float | None = None,
@@ -42,7 +42,7 @@ def transact(
     body = transaction_body(
         [ONE],
         transaction_id=ID,
-        manner=manner or MannerOptions(),
+        execution=execution or ExecutionOptions(),
         ack=acks,
         limits=limits,
         after=after,
@@ -64,8 +64,8 @@ def first(replies: Sequence[Reply]) -> Script:
 def test_a_transaction_its_request_and_its_answer() -> None:
     world = World(lambda request, _: committed(request, 10, marks=marks(E1, region=4)))
     service = world.service(headers={"authorization": "Bearer x"})
-    manner = MannerOptions(isolation="read committed", read_only=True, max_delay_ms=4.2, metadata={"a": "b"})
-    response = transact(world, service, manner=manner, after="hw2_x", mode="local")
+    execution = ExecutionOptions(isolation="read committed", read_only=True, max_delay_ms=4.2, metadata={"a": "b"})
+    response = transact(world, service, execution=execution, after="hw2_x", mode="local")
     (request,) = world.sent
     assert request.body == {
         "id": ID,

@@ -16,7 +16,7 @@ from highwater._core.errors import (
     state_error,
 )
 from highwater._core.interactive import InteractiveCore, InteractiveDeps
-from highwater._core.requests import AckOptions, MannerOptions
+from highwater._core.requests import AckOptions, ExecutionOptions
 from highwater._core.service import Service
 from highwater._core.sql import sql
 from highwater._core.transact import TransactDeps, transact
@@ -48,7 +48,7 @@ def steps_of(
             learn_marks=lambda _: None,
             committed=lambda response, _: response.id,
         )
-        return InteractiveCore(deps, MannerOptions())
+        return InteractiveCore(deps, ExecutionOptions())
 
     deps = TransactDeps(runtime=world.runtime, tuning=on.deps.tuning, begin=begin)
     return transact(deps, AckOptions(ack=ack), timeout_ms=timeout_ms, max_attempts=max_attempts)

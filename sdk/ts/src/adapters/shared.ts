@@ -42,7 +42,7 @@ export interface Statement {
 }
 
 /** What one-shot statements have come to. */
-export interface Answer {
+export interface OneShotResult {
   readonly results: readonly StatementResult[];
   readonly transaction: Transaction;
 }
@@ -67,7 +67,7 @@ export async function runAlone(
   scope: Scope,
   statements: readonly Statement[],
   own: TransactionOptions = {},
-): Promise<Answer> {
+): Promise<OneShotResult> {
   refuseNested(scope);
   refuseSessionBound(statements, statements.length === 1);
   const options = { ...scope.options, ...own };
@@ -82,7 +82,7 @@ export async function runAlone(
 }
 
 /** How a transaction runs that was begun in the library's words. PostgreSQL has nothing weaker than "read committed". */
-export function mannerOf(words: {
+export function executionOptionsOf(words: {
   readonly isolation: string | undefined;
   readonly accessMode: string | undefined;
 }): TransactionDefaults {

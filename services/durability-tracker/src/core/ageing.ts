@@ -1,6 +1,6 @@
 // Time passes: forgotten intents are settled, old verdicts leave, and so does what is durable enough for long enough.
 import { type Departing, forgetDeparted, noteDeparted } from "./departed.ts";
-import { expose, tidyBook } from "./exposure.ts";
+import { expose, dropIdleSources } from "./exposure.ts";
 import { drop, enter, heldCount, tidyHeaps } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { ageEpochs } from "./old-epochs.ts";
@@ -25,7 +25,7 @@ export function age(state: TrackerState, effects: Effect[]): void {
   retireBacklog(state, effects);
   forgetDeparted(state, effects);
   tidyHeaps(state);
-  tidyBook(state);
+  dropIdleSources(state);
 }
 
 /** Whoever holds an id is left alone for as long as it may take; how it has ended has to be asked. */

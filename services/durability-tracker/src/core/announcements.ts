@@ -9,8 +9,8 @@ import { reappear, tell } from "./proof.ts";
 import {
   type AnnouncedItem,
   type Effect,
-  type Entry,
-  type Place,
+  type LedgerEntry,
+  type LogPosition,
   type TrackerEvent,
   type TrackerState,
 } from "./types.ts";
@@ -55,7 +55,7 @@ function takeOne(state: TrackerState, item: AnnouncedItem, source: Source | null
 function takeRival(
   state: TrackerState,
   { by = "", endsWithinMs = 0 }: AnnouncedItem,
-  known: Entry,
+  known: LedgerEntry,
   effects: Effect[],
 ): void {
   // Sent again: it was announced before.
@@ -66,7 +66,12 @@ function takeRival(
   effects.push({ kind: "save", entry: known });
 }
 
-function withdraw(state: TrackerState, { by = "" }: AnnouncedItem, known: Entry, effects: Effect[]): void {
+function withdraw(
+  state: TrackerState,
+  { by = "" }: AnnouncedItem,
+  known: LedgerEntry,
+  effects: Effect[],
+): void {
   const left = known.announcers.filter((announcer) => announcer !== by);
   if (left.length === known.announcers.length) return;
   known.announcers = left;
@@ -92,7 +97,7 @@ function takeIntent(
   enter(state, entry, { kind: "intent" }, effects);
 }
 
-function announcedEntry(state: TrackerState, item: AnnouncedItem, source: Source | null): Entry {
+function announcedEntry(state: TrackerState, item: AnnouncedItem, source: Source | null): LedgerEntry {
   const about = { attempt: item.epoch, kind: "write", announced: true, source } as const;
   const entry = newEntry(state, { ...ownedOf(item), ...about });
   entry.metadata = item.metadata ?? null;
@@ -104,7 +109,7 @@ function announcedEntry(state: TrackerState, item: AnnouncedItem, source: Source
 function learnMore(
   state: TrackerState,
   item: AnnouncedItem,
-  known: Entry | Waiting | undefined,
+  known: LedgerEntry | Waiting | undefined,
   effects: Effect[],
 ): void {
   if (known === undefined) return;
@@ -120,7 +125,7 @@ function learnMore(
 function takePosition(
   state: TrackerState,
   item: AnnouncedItem & { readonly offset: Offset },
-  known: Entry | undefined,
+  known: LedgerEntry | undefined,
   source: Source | null,
   effects: Effect[],
 ): void {
@@ -208,8 +213,8 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
 /** The metadata that the entry lacked. If its loss was published without them, it is published again. */
 function learnMetadata(
   state: TrackerState,
-  entry: Entry,
-  metadata: Entry["metadata"] | undefined,
+  entry: LedgerEntry,
+  metadata: LedgerEntry["metadata"] | undefined,
   effects: Effect[],
 ): void {
   if (metadata == null || entry.metadata !== null) return;
@@ -222,7 +227,7 @@ function learnMetadata(
  * Where an attempt committed also tells at which levels it was durable there, and what was promised then binds. Only an
  * intent is moved by it; an attempt that is being looked up, or has its verdict, is past it.
  */
-function learnPlace(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
+function learnPlace(state: TrackerState, entry: LedgerEntry, place: LogPosition, effects: Effect[]): void {
   // A look-up alone has found it somewhere in a later epoch; its own token says where it committed.
   if (entry.origin === null || (entry.origin.epoch !== entry.attempt && place.epoch === entry.attempt))
     entry.origin = place;

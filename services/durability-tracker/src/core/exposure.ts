@@ -3,7 +3,7 @@
 import { type EpochId, type Offset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
 import { markIn } from "./marks.ts";
-import { type Entry, type TrackerState } from "./types.ts";
+import { type LedgerEntry, type TrackerState } from "./types.ts";
 
 export interface OwnerAccount {
   readonly owner: bigint;
@@ -18,7 +18,7 @@ export interface Source {
   heardAtMs: number;
 }
 
-export interface ExposureBook {
+export interface ExposureTotals {
   total: number;
   readonly owners: Map<bigint, OwnerAccount>;
   readonly sources: Map<string, Source>;
@@ -69,7 +69,7 @@ export function expose(state: TrackerState, by: 1 | -1, owner: OwnerAccount, sou
 }
 
 /** Keeps the book true to an entry that has changed. */
-export function countEntry(state: TrackerState, entry: Entry): void {
+export function countEntry(state: TrackerState, entry: LedgerEntry): void {
   const isExposed = isAtRisk(state, entry);
   if (isExposed === entry.isExposed) return;
   entry.isExposed = isExposed;
@@ -77,7 +77,7 @@ export function countEntry(state: TrackerState, entry: Entry): void {
   expose(state, isExposed ? 1 : -1, entry.owner, entry.source);
 }
 
-function isAtRisk(state: TrackerState, entry: Entry): boolean {
+function isAtRisk(state: TrackerState, entry: LedgerEntry): boolean {
   if (!entry.announced || entry.kind === "read" || state.entries.get(entry.key) !== entry) return false;
   if ((entry.reached & levelBit(state, state.config.exposureLevel)) !== 0) return false;
   switch (entry.state.kind) {
@@ -113,7 +113,7 @@ export function countAnew(state: TrackerState): void {
 }
 
 /** What was not at risk may have outlived its accounts. */
-function enlist(state: TrackerState, entry: Entry): void {
+function enlist(state: TrackerState, entry: LedgerEntry): void {
   entry.owner = ownerAccount(state, entry.owner.owner);
   if (entry.source !== null) entry.source = listed(state, entry.source);
 }
@@ -127,7 +127,7 @@ export function listed(state: TrackerState, source: Source): Source {
 }
 
 /** Lets go of owners and gateways of which nothing is known any more. */
-export function tidyBook(state: TrackerState): void {
+export function dropIdleSources(state: TrackerState): void {
   const { owners, sources } = state.exposed;
   // What is not at risk may still hold an account that leaves; see enlist().
   for (const [owner, { count }] of owners) if (count === 0) owners.delete(owner);

@@ -1,13 +1,13 @@
 // What the ledger holds under an id, for those who know neither the attempt nor its place: a tombstone tells neither.
 import { type EpochId, type OwnedId } from "@highwater/protocol";
 import { entryKey } from "./ledger.ts";
-import { type Entry, type Place, type TrackerState } from "./types.ts";
+import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { judgeEntry, type Judgement } from "./verdict.ts";
 
 export interface Held {
   readonly attempt: EpochId;
   /** Where it committed. */
-  readonly origin: Place;
+  readonly origin: LogPosition;
   readonly judgement: Judgement;
 }
 
@@ -28,6 +28,6 @@ export function judgeHeld(
   });
 }
 
-function held(state: TrackerState, entry: Entry, origin: Place, level: string): Held {
+function held(state: TrackerState, entry: LedgerEntry, origin: LogPosition, level: string): Held {
   return { attempt: entry.attempt, origin, judgement: judgeEntry(state, entry, level) };
 }

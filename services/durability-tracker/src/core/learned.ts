@@ -4,7 +4,7 @@ import { countEntry } from "./exposure.ts";
 import { enter } from "./ledger.ts";
 import { placeAgain } from "./placing.ts";
 import { reappear, tell } from "./proof.ts";
-import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
+import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { brokenBits, hasReappeared, reachedBits } from "./verdict.ts";
 
 /** Final marks have been raised: of everything of the epoch before, what they promise is learned. */
@@ -14,7 +14,7 @@ export function learnPromises(state: TrackerState, raised: readonly EpochRecord[
     if (entry.origin !== null && epochs.has(entry.origin.epoch)) learn(state, entry, entry.origin, effects);
 }
 
-function learn(state: TrackerState, entry: Entry, origin: Place, effects: Effect[]): void {
+function learn(state: TrackerState, entry: LedgerEntry, origin: LogPosition, effects: Effect[]): void {
   const learned = reachedBits(state, origin) & ~entry.reached;
   // Not told yet: what was on any disk shows where it belongs.
   if (learned !== 0 && entry.state.kind === "absent" && entry.kind === "read")

@@ -6,7 +6,13 @@ import { noteLate, tellLate, tellPassed } from "./lags.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
 import { waitsForManager } from "./synchronous.ts";
-import { type BecameDurable, type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
+import {
+  type BecameDurable,
+  type Effect,
+  type LedgerEntry,
+  type LogPosition,
+  type TrackerState,
+} from "./types.ts";
 import { carry, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
 
@@ -16,8 +22,8 @@ export function entryKey({ id, owner }: OwnedId, attempt: EpochId): string {
 
 export function newEntry(
   state: TrackerState,
-  about: Pick<Entry, "attempt" | "kind" | "announced"> & OwnedId & Partial<Pick<Entry, "source">>,
-): Entry {
+  about: Pick<LedgerEntry, "attempt" | "kind" | "announced"> & OwnedId & Partial<Pick<LedgerEntry, "source">>,
+): LedgerEntry {
   const { owner, source = null, ...rest } = about;
   return {
     ...rest,
@@ -37,7 +43,12 @@ export function newEntry(
 }
 
 /** Moves an entry to a state, keeps the indexes true and saves it. */
-export function enter(state: TrackerState, entry: Entry, next: Entry["state"], effects: Effect[]): void {
+export function enter(
+  state: TrackerState,
+  entry: LedgerEntry,
+  next: LedgerEntry["state"],
+  effects: Effect[],
+): void {
   // What is told anew of one that is gone is no answer to the question whether its id is settled in this history.
   if (next.kind !== "gone") {
     state.unproven.delete(entry.key);
@@ -54,7 +65,7 @@ export function enter(state: TrackerState, entry: Entry, next: Entry["state"], e
 }
 
 /** Puts an entry into the indexes that its state belongs to. It is in none that it does not belong to. */
-export function file(state: TrackerState, entry: Entry): void {
+export function file(state: TrackerState, entry: LedgerEntry): void {
   switch (entry.state.kind) {
     case "intent":
       state.intents.add(entry.key);
@@ -79,7 +90,7 @@ export function file(state: TrackerState, entry: Entry): void {
   countEntry(state, entry);
 }
 
-function wait(state: TrackerState, entry: Entry, place: Place): void {
+function wait(state: TrackerState, entry: LedgerEntry, place: LogPosition): void {
   if (state.standing.kind !== "reigning" || state.standing.epoch !== place.epoch) {
     state.adrift.add(entry.key);
     return;
@@ -92,7 +103,7 @@ function wait(state: TrackerState, entry: Entry, place: Place): void {
 }
 
 /** Keeps the number of entries true that only tokens have told of. */
-export function countPresented(state: TrackerState, entry: Entry, by: 1 | -1): void {
+export function countPresented(state: TrackerState, entry: LedgerEntry, by: 1 | -1): void {
   if (entry.announced) return;
   const { owner } = entry.owner;
   const count = (state.presented.get(owner) ?? 0) + by;
@@ -100,7 +111,7 @@ export function countPresented(state: TrackerState, entry: Entry, by: 1 | -1): v
   else state.presented.delete(owner);
 }
 
-export function drop(state: TrackerState, entry: Entry, effects: Effect[]): void {
+export function drop(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   if (state.entries.delete(entry.key)) countPresented(state, entry, -1);
   state.unproven.delete(entry.key);
   state.held.delete(entry.key);
@@ -138,10 +149,10 @@ export function queue(state: TrackerState, item: Waiting, effects: Effect[]): vo
 }
 
 /** Empties the backlog into entries, whose places are still to be found. */
-export function unqueueAll(state: TrackerState): Entry[] {
+export function unqueueAll(state: TrackerState): LedgerEntry[] {
   const { backlog, config } = state;
   const { epoch } = backlog;
-  const entries: Entry[] = [];
+  const entries: LedgerEntry[] = [];
   for (const item of backlog) {
     if (!backlog.hasReached(item, config.exposureLevel)) expose(state, -1, item.owner, item.source);
     if (epoch !== null) entries.push(entryOf(state, epoch, item));
@@ -149,7 +160,7 @@ export function unqueueAll(state: TrackerState): Entry[] {
   return entries;
 }
 
-function entryOf(state: TrackerState, attempt: EpochId, item: Waiting): Entry {
+function entryOf(state: TrackerState, attempt: EpochId, item: Waiting): LedgerEntry {
   const { id, offset, atMs, owner, source, metadata } = item;
   const about = { id, attempt, kind: "write", announced: true, owner: owner.owner, source } as const;
   const entry = newEntry(state, about);
@@ -171,7 +182,7 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
   tellLate(state, effects);
   settleBacklog(state, standing.epoch, effects);
   for (const { name } of state.config.levels) {
-    const durable: Entry[] = [];
+    const durable: LedgerEntry[] = [];
     const lagsMs: number[] = [];
     const mark = markIn(state, standing.epoch, name);
     const heap = state.waiting.get(name);
@@ -215,7 +226,7 @@ function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): 
 function tellDurable(
   state: TrackerState,
   level: string,
-  passed: readonly (Waiting | Entry)[],
+  passed: readonly (Waiting | LedgerEntry)[],
   effects: Effect[],
 ): void {
   if (passed.length === 0) return;
@@ -234,7 +245,7 @@ function tellDurable(
  * Durable everywhere: whoever asks later is answered by the token and the marks, unless a look-up had its part in it, or
  * another token was answered by what is known of this one.
  */
-export function complete(state: TrackerState, entry: Entry, effects: Effect[]): void {
+export function complete(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   if (isToldByToken(state, entry)) {
     drop(state, entry, effects);
     return;
@@ -243,7 +254,7 @@ export function complete(state: TrackerState, entry: Entry, effects: Effect[]): 
   effects.push({ kind: "save", entry });
 }
 
-function isToldByToken(state: TrackerState, { origin, attempt, hasOtherTokens }: Entry): boolean {
+function isToldByToken(state: TrackerState, { origin, attempt, hasOtherTokens }: LedgerEntry): boolean {
   if (origin?.epoch !== attempt || hasOtherTokens) return false;
   if (state.ancestry.at(-1)?.id === attempt) return true;
   return carry(state, origin) !== null && hasAll(state, reachedBits(state, origin));
@@ -276,7 +287,7 @@ export function heldCount(state: TrackerState): number {
   return state.entries.size + state.backlog.size;
 }
 
-export function hasEntryReached(state: TrackerState, entry: Entry, level: string): boolean {
+export function hasEntryReached(state: TrackerState, entry: LedgerEntry, level: string): boolean {
   return (entry.reached & levelBit(state, level)) !== 0;
 }
 

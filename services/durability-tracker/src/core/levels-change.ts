@@ -5,7 +5,7 @@ import { complete, settleByMarks } from "./ledger.ts";
 import { hasAll, levelBit, levelNames, nameLevels } from "./levels.ts";
 import { advanceMarks } from "./nodes.ts";
 import { OffsetHeap } from "./offset-heap.ts";
-import { type Effect, type Entry, type TrackerEvent, type TrackerState } from "./types.ts";
+import { type Effect, type LedgerEntry, type TrackerEvent, type TrackerState } from "./types.ts";
 
 export function reconfigure(
   state: TrackerState,
@@ -28,7 +28,7 @@ export function reconfigure(
 function rebuildHeaps(state: TrackerState, effects: Effect[]): void {
   const { standing, config, waiting } = state;
   waiting.clear();
-  for (const { name } of config.levels) waiting.set(name, new OffsetHeap<Entry>());
+  for (const { name } of config.levels) waiting.set(name, new OffsetHeap<LedgerEntry>());
   if (standing.kind !== "reigning") return;
   for (const entry of [...state.entries.values()]) {
     const { state: at, reached } = entry;

@@ -4,11 +4,16 @@ import { enter, unqueueAll } from "./ledger.ts";
 import { levelNames } from "./levels.ts";
 import { noteEnded } from "./old-epochs.ts";
 import { reappear } from "./proof.ts";
-import { type Effect, type Entry, type Place, type TrackerState } from "./types.ts";
+import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { carry, hasEnded, hasReappeared, isKept, reachedBits } from "./verdict.ts";
 
 /** Puts an entry where its evidence leads: waiting for marks, or to be looked up. */
-export function placeAgain(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
+export function placeAgain(
+  state: TrackerState,
+  entry: LedgerEntry,
+  place: LogPosition,
+  effects: Effect[],
+): void {
   if (state.ancestry.at(-1)?.id !== place.epoch) entry.reached |= reachedBits(state, place);
   if (state.standing.kind !== "reigning") {
     enter(state, entry, { kind: "pending", place }, effects);
@@ -25,12 +30,12 @@ export function placeAgain(state: TrackerState, entry: Entry, place: Place, effe
 }
 
 /** A read-only transaction left no receipt: beyond the fork, what it read may be gone. */
-function proveRead(state: TrackerState, entry: Entry, place: Place, effects: Effect[]): void {
+function proveRead(state: TrackerState, entry: LedgerEntry, place: LogPosition, effects: Effect[]): void {
   const current = state.ancestry.at(-1);
   if (current === undefined) return;
-  const start: Place = {
+  const start: LogPosition = {
     epoch: current.id as EpochId,
-    offset: BigInt(current.startOffset) as Place["offset"],
+    offset: BigInt(current.startOffset) as LogPosition["offset"],
   };
   if ([place, entry.origin ?? place].some((at) => isKept(state, at)))
     enter(state, entry, { kind: "pending", place: start }, effects);
@@ -63,7 +68,7 @@ function beginBacklog(state: TrackerState, effects: Effect[]): void {
 export function repositionAll(state: TrackerState, effects: Effect[]): void {
   noteEnded(state, effects);
   for (const heap of state.waiting.values()) heap.clear();
-  state.highestPending = 0n as Place["offset"];
+  state.highestPending = 0n as LogPosition["offset"];
   state.asked.clear();
   beginBacklog(state, effects);
   for (const entry of [...state.entries.values()]) {

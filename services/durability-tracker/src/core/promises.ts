@@ -1,7 +1,7 @@
 // A promise that a level has made of an epoch's log, held against what its successor's history has of it.
 import { type EpochId, type Offset, parseOffset } from "@highwater/protocol";
 import { levelBit } from "./levels.ts";
-import { type Effect, type Entry, type TrackerState } from "./types.ts";
+import { type Effect, type LedgerEntry, type TrackerState } from "./types.ts";
 import { isCovered, knownMark } from "./verdict.ts";
 
 /**
@@ -40,7 +40,12 @@ function tellBroken(state: TrackerState, ended: EpochId, limit: Offset, effects:
 }
 
 /** A loss that breaks a promise proves that the level's mark was not kept, also where no limit says so. */
-export function noticeBrokenLoss(state: TrackerState, entry: Entry, broken: number, effects: Effect[]): void {
+export function noticeBrokenLoss(
+  state: TrackerState,
+  entry: LedgerEntry,
+  broken: number,
+  effects: Effect[],
+): void {
   const { origin } = entry;
   if (broken === 0 || origin === null) return;
   const successor = state.ancestry.find(({ previous }) => previous === origin.epoch);

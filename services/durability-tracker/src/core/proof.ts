@@ -6,8 +6,8 @@ import { markIn, reachableLevels } from "./marks.ts";
 import { noticeBrokenLoss } from "./promises.ts";
 import {
   type Effect,
-  type Entry,
-  type Place,
+  type LedgerEntry,
+  type LogPosition,
   type ReceiptFact,
   type TrackerEvent,
   type TrackerState,
@@ -25,8 +25,8 @@ export function askForProof(state: TrackerState, effects: Effect[]): void {
   if (standing.kind !== "reigning" || state.unproven.size === 0) return;
   // Self-clocked: while look-ups are under way the next batch grows, instead of one round trip for each id.
   if (state.asked.size >= MAX_LOOK_UPS) return;
-  const lost: Entry[] = [];
-  const stray: Entry[] = [];
+  const lost: LedgerEntry[] = [];
+  const stray: LedgerEntry[] = [];
   for (const key of state.unproven) {
     const entry = state.entries.get(key);
     // In a living epoch nothing was lost: an id without a position there was given up by its gateway.
@@ -45,7 +45,7 @@ export function askForProof(state: TrackerState, effects: Effect[]): void {
 
 function ask(
   state: TrackerState,
-  entries: readonly Entry[],
+  entries: readonly LedgerEntry[],
   tombstone: "lost" | "aborted",
   effects: Effect[],
 ): void {
@@ -66,7 +66,7 @@ function ask(
   });
 }
 
-function ownedOf({ id, owner }: Entry): OwnedId {
+function ownedOf({ id, owner }: LedgerEntry): OwnedId {
   return { id, owner: owner.owner };
 }
 
@@ -102,22 +102,22 @@ export function takeNoReceipts(state: TrackerState, request: number, effects: Ef
 }
 
 /** It stays unproven, and is asked about again a little later: see age(). */
-function putAside(state: TrackerState, entry: Entry, effects: Effect[]): void {
+function putAside(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   putBack(state, entry, effects);
   state.unproven.delete(entry.key);
   state.held.set(entry.key, state.nowMs);
 }
 
-function putBack(state: TrackerState, entry: Entry, effects: Effect[]): void {
+function putBack(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   if (entry.state.kind === "gone") state.unproven.add(entry.key);
   else enter(state, entry, { kind: "unproven" }, effects);
 }
 
 function applyProof(
   state: TrackerState,
-  entry: Entry,
+  entry: LedgerEntry,
   fact: Exclude<ReceiptFact, { kind: "held" }>,
-  asOf: Place,
+  asOf: LogPosition,
   effects: Effect[],
 ): void {
   const present = fact.kind === "commit" && fact.epoch === entry.attempt;
@@ -170,7 +170,7 @@ function applyProof(
 function wasSettledBefore(
   { ancestry }: TrackerState,
   settled: string,
-  { attempt, asOf }: { readonly attempt: string; readonly asOf: Place },
+  { attempt, asOf }: { readonly attempt: string; readonly asOf: LogPosition },
 ): boolean {
   if (attempt === asOf.epoch) return true;
   const settledAt = ancestry.findIndex(({ id }) => id === settled);
@@ -178,7 +178,7 @@ function wasSettledBefore(
 }
 
 /** Told as lost, and here it is: the loud case. */
-export function reappear(state: TrackerState, entry: Entry, effects: Effect[]): void {
+export function reappear(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   if (entry.state.kind !== "gone" || entry.state.reappeared) return;
   enter(state, entry, { ...entry.state, reappeared: true }, effects);
   tell(state, entry, effects);
@@ -211,7 +211,7 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
   }
 }
 
-function hasReached(state: TrackerState, level: string, { epoch, offset }: Place): boolean {
+function hasReached(state: TrackerState, level: string, { epoch, offset }: LogPosition): boolean {
   const mark = markIn(state, epoch, level);
   return mark !== null && mark >= offset;
 }
@@ -250,7 +250,7 @@ export function waitingLosses(state: TrackerState): { readonly count: number; re
  * promoted, or kept, that has the transaction and not the tombstone: its client would run it twice. An operator's command
  * for this history is a decision already, and then whatever the survivors can reach will do.
  */
-function finalLevels(state: TrackerState): (entry: Entry) => readonly string[] {
+function finalLevels(state: TrackerState): (entry: LedgerEntry) => readonly string[] {
   const names = levelNames(state);
   const safe = names.slice(Math.max(0, names.indexOf(state.config.exposureLevel)));
   const reachable = reachableLevels(state);
@@ -266,19 +266,24 @@ function finalLevels(state: TrackerState): (entry: Entry) => readonly string[] {
 }
 
 /** A read left no receipt: another tracker's mark, which is on its way through the store, may say that it was kept. */
-function mayBeKept(state: TrackerState, { kind, origin }: Entry): boolean {
+function mayBeKept(state: TrackerState, { kind, origin }: LedgerEntry): boolean {
   return kind === "read" && origin !== null && isWithinLimit(state, origin);
 }
 
 /** A token told of it. A tracker to which it was announced knows its metadata, and what is recorded first is what counts. */
-function isHearsay({ kind, announced, metadata }: Entry): boolean {
+function isHearsay({ kind, announced, metadata }: LedgerEntry): boolean {
   return kind === "write" && !announced && metadata === null;
 }
 
 type LevelsFor = ReturnType<typeof finalLevels>;
 
 /** Publishes a loss at once, or as soon as its event may be recorded. Clients that ask have the verdict meanwhile. */
-export function tell(state: TrackerState, entry: Entry, effects: Effect[], levelsFor?: LevelsFor): void {
+export function tell(
+  state: TrackerState,
+  entry: LedgerEntry,
+  effects: Effect[],
+  levelsFor?: LevelsFor,
+): void {
   const { state: at } = entry;
   if (at.kind !== "gone") return;
   if (state.standing.kind === "reigning") noticeBrokenLoss(state, entry, at.broken, effects);
@@ -291,7 +296,7 @@ export function tell(state: TrackerState, entry: Entry, effects: Effect[], level
 }
 
 /** The level at which a loss may be published now. Consumers act in the history that reigns, so its id has to be settled there. */
-function publishableAt(state: TrackerState, entry: Entry, levelsFor?: LevelsFor): string | undefined {
+function publishableAt(state: TrackerState, entry: LedgerEntry, levelsFor?: LevelsFor): string | undefined {
   const { standing, config, nowMs } = state;
   const { state: at } = entry;
   if (standing.kind !== "reigning" || at.kind !== "gone") return undefined;
@@ -304,7 +309,7 @@ function publishableAt(state: TrackerState, entry: Entry, levelsFor?: LevelsFor)
   return (levelsFor ?? finalLevels(state))(entry).findLast((level) => hasReached(state, level, asOf));
 }
 
-function publish(state: TrackerState, entry: Entry, effects: Effect[]): void {
+function publish(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
   if (entry.state.kind !== "gone") return;
   const judged = state.config.levels.map(({ name }) => [name, judgeEntry(state, entry, name)] as const);
   const verdicts: Record<string, Verdict> = Object.fromEntries(

@@ -6,7 +6,7 @@ import { decodeEntry, decodeWaiting, encodeEntry, encodeWaiting, sortable } from
 import { Disk } from "../../test/support/disk.ts";
 import { configOf, Driven, epochId, off, record, txnId } from "../../test/support/core.ts";
 import {
-  type Entry,
+  type LedgerEntry,
   entryKey,
   exposure,
   type EntryState,
@@ -78,7 +78,7 @@ test("an entry is read back as it was written", () => {
 });
 
 /** The entry as the core has it. */
-function live({ owner, source, ...rest }: SavedEntry): Entry {
+function live({ owner, source, ...rest }: SavedEntry): LedgerEntry {
   return {
     ...rest,
     owner: { owner, count: 0 },

@@ -13,7 +13,13 @@ import { countPresented, file } from "./ledger.ts";
 import { levelNames, nameLevels } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";
 import { NOT_SYNCHRONOUS } from "./synchronous.ts";
-import { type CoreConfig, type Deadline, type Departed, type Entry, type TrackerState } from "./types.ts";
+import {
+  type CoreConfig,
+  type Deadline,
+  type Departed,
+  type LedgerEntry,
+  type TrackerState,
+} from "./types.ts";
 import { type Waiting } from "./waiting-table.ts";
 
 export function initialState(config: CoreConfig, nowMs: number): TrackerState {
@@ -63,7 +69,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     deadlines: new OffsetHeap<Deadline>(),
     brokenPromises: new Set(),
     tellsDurable: false,
-    waiting: new Map(config.levels.map(({ name }) => [name, new OffsetHeap<Entry>()])),
+    waiting: new Map(config.levels.map(({ name }) => [name, new OffsetHeap<LedgerEntry>()])),
     unproven: new Set(),
     held: new Map(),
     absent: new Set(),
@@ -84,7 +90,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
 }
 
 /** An entry as it is on disk, where accounts are names. */
-export type SavedEntry = Omit<Entry, "owner" | "source" | "isExposed"> & {
+export type SavedEntry = Omit<LedgerEntry, "owner" | "source" | "isExposed"> & {
   readonly owner: bigint;
   readonly source: SavedSource | null;
 };
@@ -157,7 +163,7 @@ function restoredSource(state: TrackerState, { gateway, region }: SavedSource): 
   return source;
 }
 
-function restoreEntry(state: TrackerState, entry: Entry): void {
+function restoreEntry(state: TrackerState, entry: LedgerEntry): void {
   const { nowMs } = state;
   // A question that was open when the process died was never answered.
   if (entry.state.kind === "asked") entry.state = { kind: "unproven" };

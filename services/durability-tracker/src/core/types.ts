@@ -12,12 +12,12 @@ import {
   type Verdict,
 } from "@highwater/protocol";
 import { type Backlog } from "./backlog.ts";
-import { type ExposureBook, type OwnerAccount, type Source } from "./exposure.ts";
+import { type ExposureTotals, type OwnerAccount, type Source } from "./exposure.ts";
 import { type LateArrivals } from "./lags.ts";
 import { type OffsetHeap } from "./offset-heap.ts";
 import { type Waiting } from "./waiting-table.ts";
 
-export interface Place {
+export interface LogPosition {
   readonly epoch: EpochId;
   readonly offset: Offset;
 }
@@ -95,14 +95,14 @@ export type EntryState =
   /** Announced before its COMMIT; nothing is known of how it ended. */
   | { readonly kind: "intent" }
   /** Committed at a place in the current epoch's history: marks decide. */
-  | { readonly kind: "pending"; readonly place: Place }
+  | { readonly kind: "pending"; readonly place: LogPosition }
   /** Its epoch ended and its receipt must be looked up. */
   | { readonly kind: "unproven" }
   | { readonly kind: "asked"; readonly request: number }
   /** Proven absent as of a place; told to the world once that place has reached the survivors. */
   | {
       readonly kind: "absent";
-      readonly asOf: Place;
+      readonly asOf: LogPosition;
       readonly sinceMs: number;
       readonly retriedIn: EpochId | null;
     }
@@ -110,7 +110,7 @@ export type EntryState =
   | {
       readonly kind: "gone";
       /** Where the newest proof stands. Null: another tracker had it, or it is to be asked for after a restart. */
-      readonly asOf: Place | null;
+      readonly asOf: LogPosition | null;
       readonly settledAt: string;
       readonly retriedIn: EpochId | null;
       readonly reappeared: boolean;
@@ -122,7 +122,7 @@ export type EntryState =
   | { readonly kind: "unknown" };
 
 /** One attempt of one transaction. */
-export interface Entry {
+export interface LedgerEntry {
   readonly key: string;
   readonly id: TxnId;
   readonly attempt: EpochId;
@@ -130,7 +130,7 @@ export interface Entry {
   /** A gateway announced it; otherwise somebody asked with a token. */
   announced: boolean;
   /** Where it committed, as its token says; null while only its intent is known. */
-  origin: Place | null;
+  origin: LogPosition | null;
   state: EntryState;
   /** Levels (bits; see levels.ts) at which it was durable. Terminal. */
   reached: number;
@@ -212,12 +212,12 @@ export interface TrackerState {
   synchronous: SynchronousSet;
   /** Most of what waits for marks; all else of the ledger is in `entries`. No attempt is in both. */
   readonly backlog: Backlog;
-  readonly entries: Map<string, Entry>;
+  readonly entries: Map<string, LedgerEntry>;
   /** By owner, how many of the entries were never announced. */
   readonly presented: Map<bigint, number>;
   /** What left the ledger before every level had it, in the order in which it did. */
   departed: Departed[];
-  readonly exposed: ExposureBook;
+  readonly exposed: ExposureTotals;
   readonly stalls: Map<string, Stall>;
   /** By level: attempts that were durable when their positions came, and are yet to be told of. */
   readonly late: Map<string, LateArrivals>;
@@ -228,7 +228,7 @@ export interface TrackerState {
   /** Somebody wants to hear of single transactions that have become durable. */
   tellsDurable: boolean;
   /** Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped when met. */
-  readonly waiting: Map<string, OffsetHeap<Entry>>;
+  readonly waiting: Map<string, OffsetHeap<LedgerEntry>>;
   readonly unproven: Set<string>;
   /** Entries whose id another attempt held when it was to be settled, and since when; they are asked about again later. */
   readonly held: Map<string, number>;
@@ -242,7 +242,7 @@ export interface TrackerState {
   /** Entries of which nothing more is expected, in the order in which they became so; they are remembered for a while. */
   readonly finished: Map<string, number>;
   /** How far the round through the entries has come that looks for those old enough to leave. */
-  retiring: Iterator<Entry> | null;
+  retiring: Iterator<LedgerEntry> | null;
   readonly asked: Map<number, { readonly epoch: EpochId; readonly keys: readonly string[] }>;
   nextRequest: number;
   /** Since when a pending entry is above the primary's flush position. */
@@ -328,7 +328,7 @@ export type TrackerEvent =
       readonly owner: bigint;
       readonly attempt: EpochId;
       readonly tokenKind: TokenKind;
-      readonly place: Place;
+      readonly place: LogPosition;
       /** The epoch before that of its place, as the token says. */
       readonly parent?: EpochId | null;
       /** False: its holder may only ask, so nothing is kept that was not there before. */
@@ -371,7 +371,7 @@ export interface Published {
   readonly attempt: EpochId;
   readonly kind: TokenKind;
   /** Where it committed; null when only its intent is known. */
-  readonly origin: Place | null;
+  readonly origin: LogPosition | null;
   readonly owner: bigint;
   readonly verdicts: Readonly<Record<string, Verdict>>;
   readonly rule: string;
@@ -385,7 +385,7 @@ export interface BecameDurable {
   readonly id: TxnId;
   readonly attempt: EpochId;
   /** Where it committed; null when only its look-up has found it. */
-  readonly origin: Place | null;
+  readonly origin: LogPosition | null;
   readonly owner: bigint;
   readonly metadata: Readonly<Record<string, string>> | null;
 }
@@ -469,7 +469,7 @@ export type Effect =
       readonly now: Offset;
     }
   | { readonly kind: "help_flush"; readonly node: string; readonly epoch: EpochId }
-  | { readonly kind: "save"; readonly entry: Entry }
+  | { readonly kind: "save"; readonly entry: LedgerEntry }
   | { readonly kind: "save_waiting"; readonly item: Waiting }
   /** Every one of the backlog at or below. */
   | { readonly kind: "forget_waiting"; readonly through: Offset }

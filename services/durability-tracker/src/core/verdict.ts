@@ -13,14 +13,14 @@ import {
 import { entryKey } from "./ledger.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn } from "./marks.ts";
-import { type Entry, type Place, type TrackerState } from "./types.ts";
+import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 
 export interface Judgement {
   readonly verdict: Verdict;
   /** Rule of SPEC.md. */
   readonly rule: string;
   /** Where it is judged now. */
-  readonly place: Place;
+  readonly place: LogPosition;
   readonly retriedIn: EpochId | null;
   readonly settledAt: string | null;
   /** True when only a look-up of the receipt can tell: the caller presents the token to the core. */
@@ -32,7 +32,7 @@ const plain = { retriedIn: null, settledAt: null, needsProof: false } as const;
 export interface Token extends OwnedId {
   readonly attempt: EpochId;
   readonly kind: TokenKind;
-  readonly place: Place;
+  readonly place: LogPosition;
   /** The epoch before that of its place. Null: it does not say. */
   readonly parent?: EpochId | null;
   /** Its entryKey(), from whoever asks again and again. */
@@ -82,20 +82,24 @@ function isForgotten(state: TrackerState, { kind, place }: Token): boolean {
 }
 
 /** The token of a repeated request tells a place of its own, above the one that its attempt is known by. */
-export function isOther({ state: at, origin }: Entry, place: Place): boolean {
+export function isOther({ state: at, origin }: LedgerEntry, place: LogPosition): boolean {
   if (at.kind === "gone" || origin === null) return false;
   return origin.epoch !== place.epoch || origin.offset !== place.offset;
 }
 
 /** What the holder of a token could read off the marks binds, even if the ledger found the attempt by a look-up alone. */
-function tellsMore(state: TrackerState, held: Entry, place: Place): boolean {
+function tellsMore(state: TrackerState, held: LedgerEntry, place: LogPosition): boolean {
   const { origin, reached } = held;
   if (origin?.epoch === place.epoch && origin.offset === place.offset) return false;
   return hasReappeared(state, held, place) || (reachedBits(state, place) & ~reached) !== 0;
 }
 
 /** Told as lost, and its place is proven to be in the history that reigns now: no look-up has to say so. */
-export function hasReappeared(state: TrackerState, { state: at, kind }: Entry, place: Place): boolean {
+export function hasReappeared(
+  state: TrackerState,
+  { state: at, kind }: LedgerEntry,
+  place: LogPosition,
+): boolean {
   if (at.kind !== "gone" || at.reappeared) return false;
   return carry(state, place) !== null || (kind === "read" && isKept(state, place));
 }
@@ -104,11 +108,11 @@ export function hasReappeared(state: TrackerState, { state: at, kind }: Entry, p
  * What was on a disk was on the primary's, so the epoch's log had no other records there ever after; and the successor's
  * history followed that log beyond the place.
  */
-export function isKept(state: TrackerState, place: Place): boolean {
+export function isKept(state: TrackerState, place: LogPosition): boolean {
   return isWithinLimit(state, place) && reachedBits(state, place) !== 0;
 }
 
-export function judgeEntry(state: TrackerState, entry: Entry, level: string): Judgement {
+export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: string): Judgement {
   const bit = levelBit(state, level);
   const origin = entry.origin ?? { epoch: entry.attempt, offset: state.highestPending };
   const { state: at } = entry;
@@ -158,7 +162,7 @@ export function judgeEntry(state: TrackerState, entry: Entry, level: string): Ju
  * broken. A token alone shows no more than that a mark passed its place: its loss may have been told, and have left the ledger. That
  * takes longer than `keepVerdictMs` from the end of its epoch.
  */
-function isStillPromised(state: TrackerState, { announced, origin }: Entry, level: string): boolean {
+function isStillPromised(state: TrackerState, { announced, origin }: LedgerEntry, level: string): boolean {
   if (origin === null) return false;
   const isRecent = state.nowMs - state.reignSinceMs < state.config.keepVerdictMs;
   if (!announced && !(state.seenEnd === origin.epoch && isRecent)) return false;
@@ -170,7 +174,7 @@ function isStillPromised(state: TrackerState, { announced, origin }: Entry, leve
 }
 
 /** Pending or durable by the marks of the place's epoch, in which it is known to be part of the history. */
-function waitingAt(state: TrackerState, place: Place, level: string, rule: string): Judgement {
+function waitingAt(state: TrackerState, place: LogPosition, level: string, rule: string): Judgement {
   if (!isCurrent(state, place.epoch)) {
     const why = isEnded(state, place.epoch) ? "R5 being proven" : "R10 unknown epoch";
     return { ...plain, verdict: "pending", rule: why, place };
@@ -229,7 +233,7 @@ function lastCommon(ancestry: readonly EpochRecord[], chain: readonly EpochRecor
  * The place in the current epoch from which a transaction at `place` of an earlier one continues, if that needs no
  * look-up: in every step its place is proven to be in the successor's history. Null when a receipt has to be looked up.
  */
-export function carry(state: TrackerState, place: Place): Place | null {
+export function carry(state: TrackerState, place: LogPosition): LogPosition | null {
   let at = place;
   for (const [index, record] of state.ancestry.entries()) {
     if (record.id !== at.epoch) continue;
@@ -243,7 +247,7 @@ export function carry(state: TrackerState, place: Place): Place | null {
 }
 
 /** Where a transaction at `place` continues in a successor of its epoch; null when that is not proven. */
-function stepInto(state: TrackerState, place: Place, successor: EpochRecord): Place | null {
+function stepInto(state: TrackerState, place: LogPosition, successor: EpochRecord): LogPosition | null {
   const fork = parseOffset(successor.forkOffset);
   const start = parseOffset(successor.startOffset);
   const own = parseOffset(state.epochs.get(place.epoch)?.startOffset ?? "");
@@ -254,7 +258,7 @@ function stepInto(state: TrackerState, place: Place, successor: EpochRecord): Pl
 }
 
 /** The successor's history may have followed the epoch's log up to the place; without a limit nothing says that it did. */
-export function isWithinLimit(state: TrackerState, place: Place): boolean {
+export function isWithinLimit(state: TrackerState, place: LogPosition): boolean {
   const limit = state.ancestry.find((record) => record.previous === place.epoch)?.forkLimit ?? null;
   return limit !== null && place.offset <= BigInt(limit);
 }
@@ -263,7 +267,7 @@ export function isWithinLimit(state: TrackerState, place: Place): boolean {
  * The levels of which the loss of an entry is a violation, as bits. Decided once, when the loss is told: what happens to the
  * store afterwards says nothing of this loss.
  */
-export function brokenBits(state: TrackerState, entry: Entry): number {
+export function brokenBits(state: TrackerState, entry: LedgerEntry): number {
   let bits = 0;
   for (const { name, rule } of state.config.levels)
     if (isCovered(state, rule, entry.origin?.epoch ?? entry.attempt, entry.kind))
@@ -276,7 +280,7 @@ export function isCovered(
   state: TrackerState,
   rule: LevelRule,
   epoch: EpochId,
-  kind: Entry["kind"] = "write",
+  kind: LedgerEntry["kind"] = "write",
 ): boolean {
   return !("primary" in rule) || stayedOnNode(state, epoch, kind);
 }
@@ -286,7 +290,7 @@ export function isCovered(
  * survives the loss of the primary and of whatever is near it. A read is lost by the first epoch after its own history, or by none:
  * later ones do not count, and a verdict that was forgotten is found again.
  */
-function stayedOnNode(state: TrackerState, epoch: EpochId, kind: Entry["kind"]): boolean {
+function stayedOnNode(state: TrackerState, epoch: EpochId, kind: LedgerEntry["kind"]): boolean {
   const before = new Set(state.epochs.ancestry(epoch).map(({ id }) => id));
   const node = state.epochs.get(epoch)?.node;
   const since = state.ancestry.filter(({ id }) => !before.has(id));
@@ -297,7 +301,7 @@ function stayedOnNode(state: TrackerState, epoch: EpochId, kind: Entry["kind"]):
  * The levels at which a place was durable in its epoch, or where it was carried over to from there, as far as anybody's
  * marks tell. The history in which it was durable may be one that does not reign any more.
  */
-export function reachedBits(state: TrackerState, place: Place): number {
+export function reachedBits(state: TrackerState, place: LogPosition): number {
   const met = new Set<EpochId>();
   const open = [place];
   let bits = 0;

@@ -3,7 +3,7 @@
 import { enter, entryKey, newEntry } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { tell } from "./proof.ts";
-import { type Effect, type Entry, type Published, type TrackerState } from "./types.ts";
+import { type Effect, type LedgerEntry, type Published, type TrackerState } from "./types.ts";
 import { brokenBits, reachedBits } from "./verdict.ts";
 
 export function takeWords(state: TrackerState, words: readonly Published[], effects: Effect[]): void {
@@ -36,7 +36,7 @@ function takeWord(state: TrackerState, word: Published, effects: Effect[]): void
   tell(state, entry, effects);
 }
 
-function entryOf(state: TrackerState, word: Published): Entry {
+function entryOf(state: TrackerState, word: Published): LedgerEntry {
   const { id, attempt, kind, origin, owner, metadata } = word;
   const entry = newEntry(state, { id, attempt, kind, announced: false, owner });
   entry.origin = origin;

@@ -7,7 +7,7 @@ import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
 import { epochId, record } from "../../test/support/core.ts";
 import { type Published } from "../core/index.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
-import { type Reign } from "./event-log.ts";
+import { type PrimaryEpoch } from "./event-log.ts";
 import { goneEvent } from "./new-events.ts";
 
 let made = 0;
@@ -46,14 +46,14 @@ class World {
     return reader;
   }
 
-  get reign(): Reign {
+  get reign(): PrimaryEpoch {
     return { node: "a", epoch: this.ancestry.at(-1)?.id as EpochId };
   }
 
   async look(): Promise<void> {
     this.#epochs.add(this.ancestry);
     await settle();
-    this.#reader.nudge();
+    this.#reader.wake();
     await settle();
   }
 

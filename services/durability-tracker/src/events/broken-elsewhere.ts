@@ -4,7 +4,7 @@ import { type EpochGraph } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, comparePlaces, type EventStore, sleep } from "@highwater/store";
 import { type Published } from "../core/index.ts";
-import { type Reign } from "./event-log.ts";
+import { type PrimaryEpoch } from "./event-log.ts";
 import { brokenWord } from "./new-events.ts";
 import { readOn } from "./reading-on.ts";
 import { type Cursor, cursorAt, FIRST_CURSOR } from "./wire.ts";
@@ -13,7 +13,7 @@ export interface BrokenElsewhereDeps {
   readonly events: EventStore;
   readonly clock: Clock;
   readonly log: Log;
-  readonly reign: () => Reign | null;
+  readonly reign: () => PrimaryEpoch | null;
   readonly epochs: () => EpochGraph;
   readonly onWords: (words: readonly Published[]) => void;
 }
@@ -42,7 +42,7 @@ export class BrokenElsewhere {
   }
 
   /** Another epoch reigns. */
-  nudge(): void {
+  wake(): void {
     this.#wake.abort();
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
   }
@@ -68,7 +68,7 @@ export class BrokenElsewhere {
   }
 
   /** True when there is more at once. */
-  async #read({ node, epoch }: Reign): Promise<boolean> {
+  async #read({ node, epoch }: PrimaryEpoch): Promise<boolean> {
     const { events, onWords, epochs } = this.#deps;
     // What was read of a history that was given up says nothing of the one that reigns.
     const { from } = readOn(this.#readTo, epochs(), epoch);

@@ -13,7 +13,7 @@ import { type Clock, comparePlaces, type EventStore, sleep, type Store } from "@
 import { type BecameDurable, markIn, type Published, type TrackerState, unlisted } from "../core/index.ts";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
-import { EventLog, type Reign } from "./event-log.ts";
+import { EventLog, type PrimaryEpoch } from "./event-log.ts";
 import { EventFeed } from "./feed.ts";
 import {
   brokenPromiseEvent,
@@ -122,7 +122,7 @@ export class DurabilityEvents {
       },
       prepare: (node) => deps.store.prepare(node),
       onRecorded: () => {
-        this.#feed.nudge();
+        this.#feed.wake();
       },
       isJudging: () => {
         const { asked, unproven } = deps.state();
@@ -171,12 +171,12 @@ export class DurabilityEvents {
   // What the loop tells; each in the tick in which the core has decided it, so that the ledger and the outbox agree.
 
   onMarks(): void {
-    this.#log.nudge();
+    this.#log.wake();
   }
 
   /** Each epoch once, also one that began while this tracker was down; whoever told of it before, its key is the same. */
   onEpochs(): void {
-    this.#elsewhere.nudge();
+    this.#elsewhere.wake();
     const { clock, isComplete } = this.#deps;
     // What is older may have been told of and dropped again.
     const sinceMs = clock.wallMs() - this.#settings.keepMs / 2;
@@ -188,7 +188,7 @@ export class DurabilityEvents {
       const complete = lacks === 0 && (isComplete?.(record) ?? false);
       this.#log.tell(epochEvent(record, { complete, unlisted: lacks }));
     }
-    this.#log.nudge();
+    this.#log.wake();
   }
 
   onVerdict(published: Published): void {
@@ -273,7 +273,7 @@ export class DurabilityEvents {
     }
   }
 
-  #reign(): Reign | null {
+  #reign(): PrimaryEpoch | null {
     const { standing } = this.#deps.state();
     return standing.kind === "reigning" ? standing : null;
   }

@@ -5,7 +5,7 @@ import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import { FakeClock, MemoryLog, settle } from "@highwater/service/testing";
 import { type NewEvent } from "@highwater/store";
 import { MemoryEventLog, MemoryEvents } from "@highwater/store/memory";
-import { EventLog, type Reign } from "./event-log.ts";
+import { EventLog, type PrimaryEpoch } from "./event-log.ts";
 import { MemoryOutbox } from "./memory-outbox.ts";
 
 const epochNamed = (number: number): EpochId => `epoch-${String(number)}` as EpochId;
@@ -21,7 +21,7 @@ class World {
   outbox = new MemoryOutbox();
   readonly clock = new FakeClock();
   readonly log = new MemoryLog();
-  reign: Reign | null = { node: "east", epoch: epochNamed(1) };
+  reign: PrimaryEpoch | null = { node: "east", epoch: epochNamed(1) };
   mark: Offset | null = null;
   prepared = 0;
   isJudging = false;
@@ -76,7 +76,7 @@ class World {
   /** All that was recorded is as safe as it can be. */
   async makeSafe(): Promise<void> {
     this.mark = this.store.offset;
-    this.events.nudge();
+    this.events.wake();
     await settle();
     this.outbox.flushNow();
   }
@@ -86,7 +86,7 @@ class World {
     this.store.begin(epoch, lost);
     this.mark = null;
     this.reign = { node: "west", epoch };
-    this.events.nudge();
+    this.events.wake();
     await settle();
   }
 }
@@ -101,7 +101,7 @@ describe("what is told", () => {
     assert.deepEqual(world.recorded, keys);
     assert.equal(world.events.counts.kept, 5);
     world.mark = (world.store.offset - 1n) as Offset;
-    world.events.nudge();
+    world.events.wake();
     assert.equal(world.events.counts.kept, 2, "the first recording is safe");
     await world.makeSafe();
     assert.equal(world.events.counts.kept, 0);
@@ -131,7 +131,7 @@ describe("what is told", () => {
     await world.clock.advance(10_000);
     assert.deepEqual(world.recorded, []);
     world.reign = { node: "east", epoch: epochNamed(1) };
-    world.events.nudge();
+    world.events.wake();
     await settle();
     assert.deepEqual(world.recorded, keys);
   });
@@ -161,7 +161,7 @@ describe("what is told", () => {
     await world.restart();
     assert.equal(world.events.counts.kept, 3);
     world.reign = { node: "east", epoch: epochNamed(1) };
-    world.events.nudge();
+    world.events.wake();
     await settle();
     assert.deepEqual(world.recorded, keys);
     // Recorded, and not known to be: the next process does it again, which changes nothing.
@@ -238,7 +238,7 @@ describe("what is told", () => {
     const keys = world.tell(25_000);
     world.outbox.flushNow();
     world.reign = { node: "east", epoch: epochNamed(1) };
-    world.events.nudge();
+    world.events.wake();
     while (world.store.events.length < 12_000) await settle();
     keys.push(...world.tell(3_000));
     while (world.store.events.length < keys.length) await settle();
@@ -299,7 +299,7 @@ describe("in a world where everything fails", () => {
         else if (what < 0.8) {
           world.mark = world.store.offset;
           safe = world.store.events.length;
-          world.events.nudge();
+          world.events.wake();
         } else if (what < 0.9) {
           world.reign = null;
           await world.clock.advance(pick(50));

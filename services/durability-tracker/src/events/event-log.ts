@@ -12,7 +12,7 @@ import {
 } from "@highwater/store";
 import { type OutboxStore } from "./outbox-store.ts";
 
-export interface Reign {
+export interface PrimaryEpoch {
   readonly node: string;
   readonly epoch: EpochId;
 }
@@ -24,7 +24,7 @@ export interface EventLogDeps {
   readonly log: Log;
   /** Evenly distributed in [0, 1). */
   readonly random: () => number;
-  readonly reign: () => Reign | null;
+  readonly reign: () => PrimaryEpoch | null;
   /** The mark of the strongest level in the epoch; null while there is none. */
   readonly strongestMark: (epoch: EpochId) => Offset | null;
   /** Creates what the store lacks: it may be of an older version. */
@@ -130,11 +130,11 @@ export class EventLog {
     if (this.#isAll && hasRoom) this.#append({ number, event, bytes: body.length });
     else this.#isAll = false;
     // A hundred thousand may be told in a row: who is awake needs no waking.
-    if (this.#isIdle) this.nudge();
+    if (this.#isIdle) this.wake();
   }
 
   /** Something may have changed: who reigns, or how far the marks are. */
-  nudge(): void {
+  wake(): void {
     this.#confirm();
     this.#isIdle = false;
     const epoch = this.#deps.reign()?.epoch ?? this.#epoch;
@@ -151,7 +151,7 @@ export class EventLog {
   async #run(): Promise<void> {
     const { clock, reign, log } = this.#deps;
     while (!this.#stop.signal.aborted) {
-      // Before anything is looked at: a nudge from here on is not missed.
+      // Before anything is looked at: a wake-up from here on is not missed.
       const wake = this.#wake.signal;
       const now = reign();
       if (now !== null && now.epoch !== this.#epoch) this.#startOver(now.epoch);
@@ -243,7 +243,7 @@ export class EventLog {
     return batch;
   }
 
-  async #record(now: Reign, batch: readonly Kept[]): Promise<void> {
+  async #record(now: PrimaryEpoch, batch: readonly Kept[]): Promise<void> {
     const { events, clock, onRecorded, prepare } = this.#deps;
     try {
       const recording = await events.record(

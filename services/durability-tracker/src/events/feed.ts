@@ -11,7 +11,7 @@ import {
   sleep,
 } from "@highwater/store";
 import { type BecameDurable } from "../core/index.ts";
-import { type Reign } from "./event-log.ts";
+import { type PrimaryEpoch } from "./event-log.ts";
 import { isMissed, type ReadingOn, readOn } from "./reading-on.ts";
 import { type Cursor, cursorAt } from "./wire.ts";
 
@@ -37,7 +37,7 @@ export interface FeedDeps {
   readonly events: EventStore;
   readonly clock: Clock;
   readonly log: Log;
-  readonly reign: () => Reign | null;
+  readonly reign: () => PrimaryEpoch | null;
   readonly epochs: () => EpochGraph;
   /** Whether anybody listens to what becomes durable. */
   readonly onDurableWanted: (wanted: boolean) => void;
@@ -52,7 +52,7 @@ const UNKNOWN_EPOCH_LOOK_MS = 100;
 
 /** Where a reader begins, as of one reign. */
 export interface Beginning {
-  readonly reign: Reign;
+  readonly reign: PrimaryEpoch;
   readonly from: Cursor;
   readonly end: Cursor;
   /** Events between what the reader has read and `from` may have been dropped. */
@@ -97,7 +97,7 @@ export class EventFeed {
   }
 
   /** The store has more now, as far as this tracker knows. */
-  nudge(): void {
+  wake(): void {
     this.#wake.abort();
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
   }
@@ -112,7 +112,7 @@ export class EventFeed {
     this.#listeners.set(listener, from);
     if (!this.#polling) void this.#poll();
     return () => {
-      if (this.#listeners.delete(listener) && this.#listeners.size === 0) this.nudge();
+      if (this.#listeners.delete(listener) && this.#listeners.size === 0) this.wake();
     };
   }
 
@@ -129,7 +129,7 @@ export class EventFeed {
    * Where somebody who has read up to the cursor reads on. An epoch that is not known here is waited for a little.
    * Errors: HighwaterError `primary_unavailable`.
    */
-  async readOn(cursor: Cursor): Promise<ReadingOn & { readonly reign: Reign }> {
+  async readOn(cursor: Cursor): Promise<ReadingOn & { readonly reign: PrimaryEpoch }> {
     const { clock, epochs } = this.#deps;
     const untilMs = clock.monotonicMs() + UNKNOWN_EPOCH_MS;
     for (;;) {
@@ -152,7 +152,7 @@ export class EventFeed {
   }
 
   /** Errors: as `begin`. */
-  read({ node, epoch }: Reign, filter: EventFilter): Promise<readonly RecordedEvent[]> {
+  read({ node, epoch }: PrimaryEpoch, filter: EventFilter): Promise<readonly RecordedEvent[]> {
     return this.#deps.events.read(node, epoch, filter);
   }
 
@@ -168,7 +168,7 @@ export class EventFeed {
     }
   }
 
-  #reign(): Reign {
+  #reign(): PrimaryEpoch {
     const now = this.#deps.reign();
     if (now === null) throw new HighwaterError("primary_unavailable", { retryAfterMs: POLL_MS });
     return now;
@@ -197,7 +197,7 @@ export class EventFeed {
   }
 
   /** True when there is more at once. */
-  async #handOut({ node, epoch }: Reign): Promise<boolean> {
+  async #handOut({ node, epoch }: PrimaryEpoch): Promise<boolean> {
     this.#follow(epoch);
     const after = this.#head;
     if (after === null || this.#listeners.size === 0) return false;

@@ -12,7 +12,7 @@ import {
   type UnlistedData,
 } from "@highwater/protocol";
 import { type NewEvent } from "@highwater/store";
-import { type BecameDurable, entryKey, type Place, type Published } from "../core/index.ts";
+import { type BecameDurable, entryKey, type LogPosition, type Published } from "../core/index.ts";
 
 const BACK = "R8 reappeared";
 
@@ -45,7 +45,7 @@ function transactionEvent(
   return { key, type, owner, data };
 }
 
-function positionOf(origin: Place | null): Pick<TransactionEventData, "position"> {
+function positionOf(origin: LogPosition | null): Pick<TransactionEventData, "position"> {
   return origin === null ? {} : { position: { epoch: origin.epoch, offset: origin.offset.toString() } };
 }
 

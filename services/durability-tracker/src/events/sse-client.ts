@@ -1,7 +1,7 @@
 // For tests: a client of an SSE stream that remembers what it hears, and can be waited for.
 import assert from "node:assert/strict";
 
-export interface Heard {
+export interface ReceivedEvent {
   readonly id: string | null;
   readonly event: string;
   readonly data: unknown;
@@ -11,7 +11,7 @@ const LIMIT_MS = 60_000;
 
 export class SseClient implements AsyncDisposable {
   readonly status: number;
-  readonly heard: Heard[] = [];
+  readonly heard: ReceivedEvent[] = [];
   /** Comments and events alike. */
   blocks = 0;
   isOver = false;
@@ -67,7 +67,7 @@ export class SseClient implements AsyncDisposable {
   }
 
   /** All but the first, which says where it begins. */
-  get told(): Heard[] {
+  get told(): ReceivedEvent[] {
     return this.heard.filter(({ event }) => event !== "begin");
   }
 

@@ -3,7 +3,13 @@
 import { type EpochId, type EpochRecord, type LevelRule } from "@highwater/protocol";
 import { type Authority, decideAuthority } from "@highwater/store";
 import { type Bound, elect, type ElectionFinding } from "./election.ts";
-import { type Answers, findNodes, type KnownEpochs, knownEpochs, type NodeFinding } from "./history.ts";
+import {
+  type ClusterReports,
+  findNodes,
+  type KnownEpochs,
+  knownEpochs,
+  type NodeFinding,
+} from "./history.ts";
 
 export interface Wishes {
   /** Among equally advanced nodes. */
@@ -20,7 +26,7 @@ export interface Wishes {
   readonly acceptsLoss: boolean;
 }
 
-export interface Situation extends Answers {
+export interface Situation extends ClusterReports {
   /** Weakest first. */
   readonly levels: readonly { readonly name: string; readonly rule: LevelRule }[];
   /** Under a lease it is not the operator who makes the primary, and two writable nodes are no split brain. */
@@ -179,7 +185,7 @@ function boundsOf(nodes: readonly NodeFinding[], { ignored }: Wishes): (node: st
 }
 
 /** Known epochs outside the node's history. */
-function strangersOf(node: string, { reports }: Answers, { graph }: KnownEpochs): EpochId[] {
+function strangersOf(node: string, { reports }: ClusterReports, { graph }: KnownEpochs): EpochId[] {
   const own = new Set(reports.get(node)?.epochs.map(({ id }) => id));
   return graph
     .ids()

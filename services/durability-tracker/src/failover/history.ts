@@ -51,7 +51,7 @@ export interface TrackerMemory {
   readonly epochs: readonly EpochRecord[];
 }
 
-export interface Answers {
+export interface ClusterReports {
   readonly nodes: readonly StoreNode[];
   readonly reports: ReadonlyMap<string, NodeReport>;
   /** Of the newest epoch of each that answers, read after its report; null: it has none. Left out: it did not say. */
@@ -69,7 +69,10 @@ export interface KnownEpochs {
   readonly rivals: readonly EpochRecord[];
 }
 
-export function knownEpochs({ reports, trackers }: Pick<Answers, "reports" | "trackers">): KnownEpochs {
+export function knownEpochs({
+  reports,
+  trackers,
+}: Pick<ClusterReports, "reports" | "trackers">): KnownEpochs {
   const graph = new EpochGraph();
   for (const { epochs } of reports.values()) graph.add(epochs);
   for (const { epochs } of trackers) graph.add(epochs);
@@ -84,7 +87,7 @@ export function knownEpochs({ reports, trackers }: Pick<Answers, "reports" | "tr
 }
 
 /** What every configured node is, seen from `epoch`. */
-export function findNodes(answers: Answers, epoch: EpochRecord, graph: EpochGraph): NodeFinding[] {
+export function findNodes(answers: ClusterReports, epoch: EpochRecord, graph: EpochGraph): NodeFinding[] {
   const ancestors = new Set(graph.ancestry(epoch.id as EpochId).map(({ id }) => id));
   return answers.nodes.map((site) => {
     const report = answers.reports.get(site.id);
@@ -109,7 +112,11 @@ type Standing = Pick<NodeFinding, "standing" | "reason" | "position">;
  * A server that was restored from an older copy and went on has the epoch's record, and log of its own above that. If it
  * has replayed beyond another node's witness and lacks that witness, its log is another one, however far it goes.
  */
-function refuseStranger({ reports, witnesses }: Answers, report: NodeReport, found: Standing): Standing {
+function refuseStranger(
+  { reports, witnesses }: ClusterReports,
+  report: NodeReport,
+  found: Standing,
+): Standing {
   const own = witnesses.get(report.node);
   if (found.standing !== "candidate" || own === undefined) return found;
   const epoch = report.epochs.at(-1)?.id;

@@ -11,14 +11,14 @@ import { callerOf, NOBODY, type Principal, requireScope, responseOf } from "@hig
 import { levelNames } from "../core/index.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
 import { currentMarks, exposureReport, type MarkStream } from "../shell/stream.ts";
-import { type VerdictDesk } from "../shell/verdict-desk.ts";
+import { type VerdictService } from "../shell/verdict-service.ts";
 
 export interface DurabilityParts {
   readonly loop: TrackerLoop;
-  readonly desk: VerdictDesk;
+  readonly verdictService: VerdictService;
 }
 
-export function durabilityRoutes(scope: FastifyInstance, { loop, desk }: DurabilityParts): void {
+export function durabilityRoutes(scope: FastifyInstance, { loop, verdictService }: DurabilityParts): void {
   scope.get("/v1/durability/marks", (request): MarksResponse => {
     requireScope(callerOf(request).principal, "read");
     return {
@@ -53,7 +53,7 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, desk }: Durabil
         detail: checked.faults.join("; "),
         fields: checked.faults,
       });
-    return desk.answer(checked.value, caller);
+    return verdictService.answer(checked.value, caller);
   });
 }
 

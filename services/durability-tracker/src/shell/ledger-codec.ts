@@ -2,9 +2,9 @@
 import { type EpochId, type Offset, ownedName, type TxnId } from "@highwater/protocol";
 import {
   type Departed,
-  type Entry,
+  type LedgerEntry,
   type OwnersDeparted,
-  type Place,
+  type LogPosition,
   type SavedEntry,
   type SavedWaiting,
   type Waiting,
@@ -18,16 +18,16 @@ interface SavedPlace {
 /** The same with offsets as texts. Metadata are a client's: as a text of their own, whatever they say stays theirs. */
 type EntryBody = Omit<SavedEntry, "origin" | "state" | "owner" | "metadata"> & {
   readonly origin: SavedPlace | null;
-  readonly state: Exclude<Entry["state"], { kind: "pending" | "absent" }> | PlacedState;
+  readonly state: Exclude<LedgerEntry["state"], { kind: "pending" | "absent" }> | PlacedState;
   readonly owner: string;
   readonly metadata: string | null;
 };
 
 type PlacedState =
   | { readonly kind: "pending"; readonly place: SavedPlace }
-  | (Omit<Extract<Entry["state"], { kind: "absent" }>, "asOf"> & { readonly asOf: SavedPlace });
+  | (Omit<Extract<LedgerEntry["state"], { kind: "absent" }>, "asOf"> & { readonly asOf: SavedPlace });
 
-export function encodeEntry(entry: Entry): string {
+export function encodeEntry(entry: LedgerEntry): string {
   const { key, id, attempt, kind, announced, origin, reached, atMs, source, metadata, hasOtherTokens } =
     entry;
   const { announcers, endsWithinMs } = entry;
@@ -42,11 +42,11 @@ export function encodeEntry(entry: Entry): string {
   return JSON.stringify(body);
 }
 
-function savedPlace({ epoch, offset }: Place): SavedPlace {
+function savedPlace({ epoch, offset }: LogPosition): SavedPlace {
   return { epoch, offset: offset.toString() };
 }
 
-function savedState(state: Entry["state"]): EntryBody["state"] {
+function savedState(state: LedgerEntry["state"]): EntryBody["state"] {
   switch (state.kind) {
     case "pending":
       return { kind: "pending", place: savedPlace(state.place) };
@@ -70,15 +70,15 @@ export function decodeEntry(text: string): SavedEntry {
     origin: body.origin === null ? null : readPlace(body.origin),
     state: readState(body.state),
     owner: BigInt(body.owner),
-    metadata: body.metadata === null ? null : (JSON.parse(body.metadata) as Entry["metadata"]),
+    metadata: body.metadata === null ? null : (JSON.parse(body.metadata) as LedgerEntry["metadata"]),
   };
 }
 
-function readPlace({ epoch, offset }: SavedPlace): Place {
+function readPlace({ epoch, offset }: SavedPlace): LogPosition {
   return { epoch, offset: BigInt(offset) as Offset };
 }
 
-function readState(state: EntryBody["state"]): Entry["state"] {
+function readState(state: EntryBody["state"]): LedgerEntry["state"] {
   if (state.kind === "pending") return { kind: "pending", place: readPlace(state.place) };
   return state.kind === "absent" ? { ...state, asOf: readPlace(state.asOf) } : state;
 }

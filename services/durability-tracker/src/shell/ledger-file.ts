@@ -2,7 +2,13 @@
 // takes everything since. Nothing here judges.
 import { Worker } from "node:worker_threads";
 import { type EpochId, type EpochRecord, type Offset, ownedName } from "@highwater/protocol";
-import { type Departed, type Entry, type Restored, type SavedWaiting, type Waiting } from "../core/index.ts";
+import {
+  type Departed,
+  type LedgerEntry,
+  type Restored,
+  type SavedWaiting,
+  type Waiting,
+} from "../core/index.ts";
 import {
   decodeDeparted,
   decodeEntry,
@@ -20,7 +26,7 @@ export interface Saved extends Restored {
   readonly reigning: EpochId | null;
 }
 
-type Pending = LedgerRow | { readonly table: "entry"; readonly key: string; readonly entry: Entry };
+type Pending = LedgerRow | { readonly table: "entry"; readonly key: string; readonly entry: LedgerEntry };
 
 /** What goes to disk together: in one transaction, in this order. */
 interface Batch {
@@ -150,7 +156,7 @@ export class LedgerFile {
     return new Map(reply.kind === "rows" ? reply.rows.map(({ key, body }) => [key, body]) : []);
   }
 
-  save(entry: Entry): void {
+  save(entry: LedgerEntry): void {
     this.#put({ table: "entry", key: entry.key, entry });
   }
 

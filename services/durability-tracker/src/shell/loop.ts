@@ -18,7 +18,7 @@ import {
   type PositionsReport,
   sleep,
   type Store,
-  type Tenure,
+  type LeaseHeld,
 } from "@highwater/store";
 import { type Config, exposureLevelOf } from "../config.ts";
 import {
@@ -109,7 +109,7 @@ export class TrackerLoop {
     this.#config = config;
     this.#deps = deps;
     const { store, clock, log } = deps;
-    this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.nudge() });
+    this.#shared = new SharedMarks({ store, clock, log, onShared: () => this.#watcher?.wake() });
     this.#survivors = new Survivors({
       ...{ store, clock },
       onRead: (epoch, reached) => {
@@ -235,7 +235,7 @@ export class TrackerLoop {
         saveMarks(this.#deps.ledger, this.#state, this.#reigning());
         this.#deps.store.forget(authority.node);
         this.dispatch({ kind: "epoch_reigns", nowMs, epoch: authority.epoch, node: authority.node });
-        this.#watcher?.nudge();
+        this.#watcher?.wake();
         this.#reign.abort();
         this.#reign = new AbortController();
         void this.#pollPositions(this.#reign.signal);
@@ -293,7 +293,7 @@ export class TrackerLoop {
       await sleep(clock, RETRY_MS, this.#stop.signal);
     } finally {
       this.#acting.delete(authority.node);
-      this.#watcher?.nudge();
+      this.#watcher?.wake();
     }
   }
 
@@ -408,7 +408,7 @@ export class TrackerLoop {
     while (!this.#stop.signal.aborted) {
       try {
         await store.disownEpoch(node, epoch);
-        this.#watcher?.nudge();
+        this.#watcher?.wake();
         return;
       } catch (cause) {
         log.warn("epoch_not_disowned", { node, epoch, cause: String(cause) });
@@ -442,7 +442,7 @@ export class TrackerLoop {
         ids: of.length,
         cause: String(cause),
       });
-      this.#watcher?.nudge();
+      this.#watcher?.wake();
       await sleep(clock, RETRY_MS, this.#stop.signal);
       this.dispatch({ kind: "receipts_unread", nowMs: clock.monotonicMs(), request: effect.request });
     }
@@ -456,16 +456,16 @@ export class TrackerLoop {
       let pauseMs = this.#config.idlePollMs;
       if (standing.kind === "reigning") {
         const askedAtMs = clock.monotonicMs();
-        const tenure = this.#watcher?.tenure ?? null;
+        const leaseHeld = this.#watcher?.leaseHeld ?? null;
         this.sight.asked();
         try {
           const report = await store.positions(standing.node, this.#state.highestPending);
           if (reign.aborted) return;
           const isCurrent = report !== null && report.epoch === standing.epoch;
-          const confirmed = isCurrent ? await this.#confirm(standing.node, tenure) : null;
+          const confirmed = isCurrent ? await this.#confirm(standing.node, leaseHeld) : null;
           if (reign.aborted) return;
           if (!isCurrent || confirmed === null) {
-            this.#watcher?.nudge();
+            this.#watcher?.wake();
           } else {
             const nowMs = clock.monotonicMs();
             this.sight.answered();
@@ -476,7 +476,7 @@ export class TrackerLoop {
           }
           if (this.#interested > 0 || wantsPositions(this.#state)) pauseMs = this.#config.busyPollMs;
         } catch {
-          this.#watcher?.nudge();
+          this.#watcher?.wake();
         }
       }
       this.#rests = pauseMs > this.#config.busyPollMs;
@@ -486,10 +486,10 @@ export class TrackerLoop {
   }
 
   /** Null when somebody else could have been chosen meanwhile. Whom the manager may promote is asked only if it matters. */
-  async #confirm(node: string, tenure: Tenure): Promise<{ candidates?: Candidates } | null> {
+  async #confirm(node: string, leaseHeld: LeaseHeld): Promise<{ candidates?: Candidates } | null> {
     if (this.#watcher === null) return null;
-    if (!asksForCandidates(this.#state)) return (await this.#watcher.confirm(node, tenure)) ? {} : null;
-    const candidates = await this.#watcher.candidates(node, tenure);
+    if (!asksForCandidates(this.#state)) return (await this.#watcher.confirm(node, leaseHeld)) ? {} : null;
+    const candidates = await this.#watcher.candidates(node, leaseHeld);
     return candidates === null ? null : { candidates };
   }
 
@@ -502,7 +502,7 @@ export class TrackerLoop {
       if (session === null) this.#newcomers.delete(site.id);
       else this.#newcomers.set(site.id, session);
     }
-    if (isNew) this.#watcher?.nudge();
+    if (isNew) this.#watcher?.wake();
   }
 
   #wakePoll(): void {

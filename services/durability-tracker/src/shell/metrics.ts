@@ -14,12 +14,12 @@ import {
 } from "../core/index.ts";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { FlushHistory } from "./flush-history.ts";
-import { type Told } from "./told.ts";
+import { type VerdictLog } from "./verdict-log.ts";
 
 export interface TrackerMetricsParts {
   readonly state: () => TrackerState;
   readonly nowMs: () => number;
-  readonly told: Pick<Told, "lost" | "broken" | "delayed" | "stalled">;
+  readonly told: Pick<VerdictLog, "lost" | "broken" | "delayed" | "stalled">;
   readonly events: Pick<DurabilityEvents, "counts" | "streams">;
   readonly streams: () => number;
   readonly isBlind: () => boolean;

@@ -16,7 +16,7 @@ import { WebhookMetrics } from "./metrics.ts";
 import { type WebhookSettings } from "./settings.ts";
 import { CLAIM_MARGIN_MS, Worker } from "./worker.ts";
 
-export interface Reign {
+export interface PrimaryEpoch {
   readonly node: string;
   readonly epoch: EpochId;
 }
@@ -35,13 +35,13 @@ export interface WebhooksDeps {
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
   /** The primary and its epoch, while there is one that reigns. */
-  readonly reign: () => Reign | null;
+  readonly reign: () => PrimaryEpoch | null;
   /** The service's tables are made, or it rejects. */
   readonly prepare: (node: string) => Promise<void>;
   /** By which what is old expires. */
   readonly readTime: ReadExpiryTime;
   /** Resolves when it is recorded, by whomever. */
-  readonly recordEvent: (reign: Reign, event: NewEvent) => Promise<void>;
+  readonly recordEvent: (reign: PrimaryEpoch, event: NewEvent) => Promise<void>;
   /** Null: nobody wants to hear of durable transactions. */
   readonly onWants?: (wants: Wants | null) => void;
   /** Certificates that are trusted besides the system's; for tests. */
@@ -49,7 +49,7 @@ export interface WebhooksDeps {
 }
 
 interface Open extends Session {
-  readonly reign: Reign;
+  readonly reign: PrimaryEpoch;
   readonly worker: Worker;
   readonly chores: Chores;
 }
@@ -137,7 +137,7 @@ export class Webhooks {
     }
   }
 
-  async #begin(reign: Reign): Promise<void> {
+  async #begin(reign: PrimaryEpoch): Promise<void> {
     const { nodes, prepare, helper, log, connectTimeoutMs, callTimeoutMs } = this.#deps;
     const node = nodes.find(({ id }) => id === reign.node);
     if (node === undefined) throw new Error(`node ${reign.node} is not configured`);
@@ -162,7 +162,7 @@ export class Webhooks {
     void this.#open.chores.run();
   }
 
-  #workers(reign: Reign, { database, jobs }: Session): Pick<Open, "worker" | "chores"> {
+  #workers(reign: PrimaryEpoch, { database, jobs }: Session): Pick<Open, "worker" | "chores"> {
     const { clock, log, random, resolve, readTime, recordEvent, ca } = this.#deps;
     const settings = this.#settings;
     const chores = new Chores({
@@ -225,7 +225,7 @@ export class Webhooks {
   }
 }
 
-function isSame(a: Reign, b: Reign | null): boolean {
+function isSame(a: PrimaryEpoch, b: PrimaryEpoch | null): boolean {
   return b !== null && a.node === b.node && a.epoch === b.epoch;
 }
 

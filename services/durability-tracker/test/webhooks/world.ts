@@ -30,7 +30,7 @@ import {
   Webhooks,
   type WebhookSettings,
 } from "../../src/webhooks/index.ts";
-import { type Reign } from "../../src/webhooks/webhooks.ts";
+import { type PrimaryEpoch } from "../../src/webhooks/webhooks.ts";
 
 const NO_DELAY = { "us-east/us-west": 0 };
 export const OWNER = 7n;
@@ -56,7 +56,7 @@ export interface Station {
   readonly events: PostgresEvents;
   readonly app: FastifyInstance;
   readonly log: readonly LogLine[];
-  reign: Reign | null;
+  reign: PrimaryEpoch | null;
   wants: Wants | null;
   record(events: readonly NewEvent[]): Promise<Recording>;
   call(method: string, path: string, more?: CallOptions): Promise<{ status: number; body: unknown }>;
@@ -74,10 +74,15 @@ export class World {
   readonly cluster: Cluster;
   readonly nodes: readonly NodeSpec[];
   readonly store: PostgresStore;
-  reign: Reign;
+  reign: PrimaryEpoch;
   readonly #stations = new Set<Station>();
 
-  private constructor(cluster: Cluster, nodes: readonly NodeSpec[], store: PostgresStore, reign: Reign) {
+  private constructor(
+    cluster: Cluster,
+    nodes: readonly NodeSpec[],
+    store: PostgresStore,
+    reign: PrimaryEpoch,
+  ) {
     this.cluster = cluster;
     this.nodes = nodes;
     this.store = store;
@@ -206,7 +211,7 @@ export class World {
   }
 }
 
-async function begin(store: PostgresStore, node: string, minSeq = 1): Promise<Reign> {
+async function begin(store: PostgresStore, node: string, minSeq = 1): Promise<PrimaryEpoch> {
   await store.prepare(node);
   const mint = { minSeq, supersedes: [], command: null, streamed: null, finalMarks: {} };
   return { node, epoch: (await store.mint(node, mint)).id as EpochId };

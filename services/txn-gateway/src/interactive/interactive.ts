@@ -15,7 +15,7 @@ import { lifespanMs, refuseTruncated, type TimeBounds, withinTime } from "../bou
 import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
 import { type Attempt } from "../outcomes.ts";
-import { type Reign } from "../primary.ts";
+import { type PrimaryEpoch } from "../primary.ts";
 import { StoreCall, storeError, TransactionTrace } from "../tracing.ts";
 import { type Committed } from "../txn/answer.ts";
 import { type Caller } from "../txn/caller.ts";
@@ -521,7 +521,7 @@ export class Interactive {
   }
 
   /** Another reign has begun: what was open in the old one is gone with its sessions. */
-  failedOver(reign: Reign): void {
+  failedOver(reign: PrimaryEpoch): void {
     for (const open of this.#open.values()) {
       if (open.known.attempt.reign.epoch === reign.epoch || open.isCommitting) continue;
       void this.#end(open, {

@@ -4,7 +4,7 @@ import { sessionPrincipal } from "@highwater/service";
 import { type Opening } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
 import { lifespanMs, refuseTruncated, withinTime } from "../bounds.ts";
-import { type Reign } from "../primary.ts";
+import { type PrimaryEpoch } from "../primary.ts";
 import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { type AcceptedBegin } from "../txn/request.ts";
@@ -13,7 +13,7 @@ import { type InteractiveParts } from "./open.ts";
 
 /** Errors: HighwaterError; nothing is open then. */
 export async function openOn(
-  reign: Reign,
+  reign: PrimaryEpoch,
   request: AcceptedBegin,
   { principal, signal }: Caller,
   {
@@ -57,7 +57,7 @@ export async function openOn(
     const why = bounds.reasonFor(cause);
     const isStoreGone =
       why instanceof HighwaterError && (why.code === "primary_unavailable" || why.code === "epoch_changed");
-    if (isStoreGone) primary.nudge();
+    if (isStoreGone) primary.wake();
     throw why;
   } finally {
     bounds.end();

@@ -12,7 +12,7 @@ export interface Format {
 }
 
 /** For batches only, as the wire has it: a single query runs in the server's default manner. */
-export interface BatchManner {
+export interface BatchOptions {
   readonly isolation: Isolation;
   readonly readOnly: boolean;
   readonly deferrable: boolean;
@@ -65,7 +65,7 @@ export function formatOf(headers: RequestHeaders): Format {
   };
 }
 
-export function batchMannerOf(headers: RequestHeaders): BatchManner {
+export function batchOptionsOf(headers: RequestHeaders): BatchOptions {
   const named = single(headers, "neon-batch-isolation-level");
   const isolation = named === undefined ? DEFAULT_ISOLATION : ISOLATIONS[named];
   if (isolation === undefined)

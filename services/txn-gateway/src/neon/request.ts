@@ -3,7 +3,7 @@ import { HighwaterError, type TransactionRequest, type TxnId } from "@highwater/
 import { type Accepted, acceptRequest, type RequestRules } from "../txn/request.ts";
 import { parseExactly } from "./exact-json.ts";
 import {
-  batchMannerOf,
+  batchOptionsOf,
   DEFAULT_ISOLATION,
   type Format,
   formatOf,
@@ -49,16 +49,16 @@ export interface Asking {
 export function readRequest({ headers, body, mayWrite }: Asking, { rules, newId }: NeonRules): Asked {
   const { isBatch, queries } = queriesOf(body);
   const { readOnly: wishesReadOnly = false, id = newId(), ...acknowledgement } = wishesOf(headers);
-  const manner = isBatch
-    ? batchMannerOf(headers)
+  const execution = isBatch
+    ? batchOptionsOf(headers)
     : { isolation: DEFAULT_ISOLATION, readOnly: false, deferrable: false, echo: {} };
-  const readOnly = manner.readOnly || wishesReadOnly || !mayWrite;
+  const readOnly = execution.readOnly || wishesReadOnly || !mayWrite;
   const request: TransactionRequest = {
     id,
     statements: queries.map(({ sql, params }) => ({ sql, params })),
-    isolation: manner.isolation,
+    isolation: execution.isolation,
     readOnly,
-    deferrable: manner.deferrable,
+    deferrable: execution.deferrable,
     ...acknowledgement,
   };
   const format = formatOf(headers);
@@ -68,7 +68,7 @@ export function readRequest({ headers, body, mayWrite }: Asking, { rules, newId 
       isBatch,
       formats: queries.map(({ arrayMode = format.arrayMode }) => ({ ...format, arrayMode })),
     },
-    echo: manner.echo,
+    echo: execution.echo,
   };
 }
 

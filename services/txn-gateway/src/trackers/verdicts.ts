@@ -17,18 +17,18 @@ export interface VerdictQuestion {
 
 /** How long a tracker may wait for verdicts that are still pending. Short: who asks meanwhile waits for the next batch. */
 const WAIT_MS = 500;
-const OPEN: ReadonlySet<Word> = new Set<Word>([null, "pending", "unknown"]);
+const OPEN: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([null, "pending", "unknown"]);
 const PAUSE_MS = 200;
 
 /**
  * Null: no tracker answers. `retried`: this attempt is lost, and another under the same id has committed; whoever ran the
  * transaction again under a new id would do it twice.
  */
-export type Word = Verdict | "retried" | null;
+export type TrackerVerdict = Verdict | "retried" | null;
 
 interface Lanes {
-  readonly now: Batcher<string, Word>;
-  readonly waiting: Batcher<string, Word>;
+  readonly now: Batcher<string, TrackerVerdict>;
+  readonly waiting: Batcher<string, TrackerVerdict>;
 }
 
 export class Verdicts {
@@ -49,7 +49,7 @@ export class Verdicts {
   }
 
   /** The verdict, as soon as it is another than `pending`, or `pending` when the time is over. Null: no tracker answers. */
-  async ask({ token, level, limitMs, signal }: VerdictQuestion): Promise<Word> {
+  async ask({ token, level, limitMs, signal }: VerdictQuestion): Promise<TrackerVerdict> {
     const { clock } = this.#deps;
     const deadlineMs = clock.monotonicMs() + limitMs;
     const { now, waiting } = this.#lanesOf(level);
@@ -73,7 +73,7 @@ export class Verdicts {
   #lanesOf(level: string): Lanes {
     let lanes = this.#lanes.get(level);
     if (lanes === undefined) {
-      const lane = (waitMs: number): Batcher<string, Word> =>
+      const lane = (waitMs: number): Batcher<string, TrackerVerdict> =>
         new Batcher((tokens) => this.#askAnyone(tokens, level, waitMs), LIMITS.tokensPerRequest);
       lanes = { now: lane(0), waiting: lane(WAIT_MS) };
       this.#lanes.set(level, lanes);
@@ -85,8 +85,8 @@ export class Verdicts {
     tokens: readonly string[],
     level: string,
     waitMs: number,
-  ): Promise<(token: string) => Word> {
-    const words = new Map<string, Word>();
+  ): Promise<(token: string) => TrackerVerdict> {
+    const words = new Map<string, TrackerVerdict>();
     let open = tokens;
     for (const tracker of this.#trackers.inOrder()) {
       const question = { tokens: open, level, waitMs };
@@ -106,6 +106,6 @@ export class Verdicts {
   }
 }
 
-function wordOf(told: VerdictsResponse["verdicts"][number]): Word {
+function wordOf(told: VerdictsResponse["verdicts"][number]): TrackerVerdict {
   return told.verdict === "lost" && told.retriedIn !== undefined ? "retried" : told.verdict;
 }

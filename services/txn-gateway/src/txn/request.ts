@@ -22,7 +22,7 @@ import {
 export type Ack = "commit" | "durable";
 
 /** How a transaction runs. */
-export interface Manner {
+export interface ExecutionOptions {
   readonly id: TxnId;
   readonly isolation: Isolation;
   readonly readOnly: boolean;
@@ -45,20 +45,20 @@ export interface PresentedToken extends TokenContent {
 }
 
 /** Where a read may run. `local`: in the gateway's region, if what it must contain has got there. */
-export interface Place {
+export interface ReadPlacement {
   readonly after: PresentedToken | null;
   readonly mode: "primary" | "local";
 }
 
-export interface Accepted extends Manner, Acknowledgement {
+export interface Accepted extends ExecutionOptions, Acknowledgement {
   readonly statements: readonly Statement[];
   /** Null for a transaction that says nothing of it: the primary runs it. */
-  readonly place: Place | null;
+  readonly place: ReadPlacement | null;
   /** The columns in full; for wires that show them. */
   readonly fieldDetails?: true;
 }
 
-export interface AcceptedBegin extends Manner {
+export interface AcceptedBegin extends ExecutionOptions {
   readonly statements: readonly Statement[];
 }
 
@@ -107,14 +107,17 @@ export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
   const request = checked(TransactionRequest, body);
   const isPlaced = request.after !== undefined || request.mode !== undefined;
   refuse([
-    ...mannerFaults(request),
+    ...executionFaults(request),
     ...statementFaults(request.statements),
     ...(isPlaced && request.readOnly !== true
       ? ["/readOnly: must be true with `after` or `mode`; writes run on the primary"]
       : []),
   ]);
   return {
-    ...mannerOf(request, request.mode === "primary" || !isPlaced ? "serializable" : "repeatable read"),
+    ...executionOptionsOf(
+      request,
+      request.mode === "primary" || !isPlaced ? "serializable" : "repeatable read",
+    ),
     ...acknowledgementOf(request, rules),
     statements: request.statements,
     place: isPlaced ? { after: tokenOf(request.after, rules), mode: request.mode ?? "local" } : null,
@@ -129,8 +132,8 @@ export function acceptBatch(body: unknown): BatchRequest {
 export function acceptBegin(body: unknown): AcceptedBegin {
   const request = checked(BeginRequest, body);
   const statements = request.statements ?? [];
-  refuse([...mannerFaults(request), ...statementFaults(statements)]);
-  return { ...mannerOf(request, "serializable"), statements };
+  refuse([...executionFaults(request), ...statementFaults(statements)]);
+  return { ...executionOptionsOf(request, "serializable"), statements };
 }
 
 export function acceptStatements(body: unknown): StatementsRequest {
@@ -161,7 +164,10 @@ function refuse(faults: readonly string[]): void {
   if (faults.length > 0) throw invalid(faults);
 }
 
-function mannerOf(request: Omit<BeginRequest, "statements">, isolation: Isolation): Manner {
+function executionOptionsOf(
+  request: Omit<BeginRequest, "statements">,
+  isolation: Isolation,
+): ExecutionOptions {
   return {
     id: checkId(request.id),
     isolation: request.isolation ?? isolation,
@@ -191,7 +197,7 @@ function tokenOf(text: string | undefined, { tokens }: RequestRules): PresentedT
   return { ...content, text };
 }
 
-function mannerFaults(request: Omit<BeginRequest, "statements" | "id">): string[] {
+function executionFaults(request: Omit<BeginRequest, "statements" | "id">): string[] {
   const { deferrable = false, readOnly = false, isolation = "serializable" } = request;
   const isUseful = readOnly && isolation === "serializable";
   return [

@@ -8,7 +8,7 @@ import { hashSecret, makeKeyText, realClock } from "@highwater/service";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { newId } from "../support/fakes.ts";
 import {
-  type Answered,
+  type GatewayResponse,
   checkedCommit,
   problemOf,
   statementsOf,
@@ -82,13 +82,13 @@ const oneShot = (
   headers: Headers,
   id: string,
   ...sql: string[]
-): Promise<Answered<unknown>> => at(gateway).call("", { id, ...statementsOf(sql) }, { headers });
+): Promise<GatewayResponse<unknown>> => at(gateway).call("", { id, ...statementsOf(sql) }, { headers });
 
 const begin = (
   gateway: TestGateway | undefined,
   headers: Headers,
   body: Readonly<Record<string, unknown>>,
-): Promise<Answered<unknown>> => at(gateway).call("/begin", body, { headers });
+): Promise<GatewayResponse<unknown>> => at(gateway).call("/begin", body, { headers });
 
 /** A call with the header of a begin, by whoever sends it. */
 const call = (
@@ -96,7 +96,7 @@ const call = (
   headers: Headers,
   name: "statements" | "commit" | "rollback",
   open: { readonly id: string; readonly session: string },
-): Promise<Answered<unknown>> =>
+): Promise<GatewayResponse<unknown>> =>
   at(gateway).call(
     `/${open.id}/${name}`,
     { seq: 1, ...(name === "statements" ? statementsOf([note(-notes)]) : {}) },
@@ -114,7 +114,7 @@ async function opened(
   return { id: String(id), session: answered.headers.get(SESSION_HEADER) ?? "" };
 }
 
-function refusal(answered: Answered<unknown>): unknown[] {
+function refusal(answered: GatewayResponse<unknown>): unknown[] {
   const { code, status, retry, outcome } = problemOf(answered);
   return [code, status, retry, outcome];
 }

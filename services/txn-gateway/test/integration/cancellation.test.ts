@@ -6,7 +6,7 @@ import { eventually } from "@highwater/lab-tools/process";
 import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import {
-  type Answered,
+  type GatewayResponse,
   checkedCommit,
   problemOf,
   statementsOf,
@@ -28,7 +28,7 @@ before(async () => {
 after(() => bench.close());
 
 /** A call whose client can go away. */
-function leaving(call: (signal: AbortSignal) => Promise<Answered<unknown>>) {
+function leaving(call: (signal: AbortSignal) => Promise<GatewayResponse<unknown>>) {
   const controller = new AbortController();
   const answer = call(controller.signal);
   return async (): Promise<void> => {

@@ -12,7 +12,7 @@ import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { type Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
 import {
-  type Answered,
+  type GatewayResponse,
   checkedCommit,
   gatewayEnv,
   problemOf,
@@ -50,7 +50,7 @@ after(async () => {
 const urlOf = ({ port }: Wire): string => `postgresql://postgres@127.0.0.1:${String(port)}/app`;
 const run = (id: string): { sql: string } => ({ sql: `INSERT INTO run VALUES ('${id}')` });
 const runs = (id: string): Promise<number> => database.count("run WHERE id = $1", [id]);
-const post = (on: TestGateway, id: string, ...more: { sql: string }[]): Promise<Answered<unknown>> =>
+const post = (on: TestGateway, id: string, ...more: { sql: string }[]): Promise<GatewayResponse<unknown>> =>
   on.call("", { id, statements: [run(id), ...more] });
 
 /** What a relay knows a commit by: the words of COMMIT itself may have been prepared before. */
@@ -58,7 +58,7 @@ const lastWord = (id: string): string => `the last word of ${id}`;
 const commitOf = (id: string) => ({ seq: 1, ...statementsOf([`SELECT '${lastWord(id)}'`]) });
 
 /** It never commits any more, and an attempt under a new id is another transaction. */
-async function settledAsAborted(id: string, answered: Answered<unknown>, on = wired): Promise<void> {
+async function settledAsAborted(id: string, answered: GatewayResponse<unknown>, on = wired): Promise<void> {
   assert.deepEqual(briefly(problemOf(answered)).slice(0, 4), ABORTED);
   assert.equal(await runs(id), 0);
   assert.deepEqual(briefly(problemOf(await post(on, id))).slice(0, 4), ABORTED);
@@ -217,7 +217,7 @@ describe("an interactive transaction whose database connection is cut", () => {
         assert.equal(problemOf(other).outcome, "unknown");
       assert.equal(problemOf(await wired.call("/begin", { id })).code, "transaction_in_progress");
       wire.isDown = false;
-      let last: Answered<unknown> | undefined;
+      let last: GatewayResponse<unknown> | undefined;
       await eventually("it is resolved", async () => {
         last = await open.send("commit", commitOf(id));
         return ![503, 409].includes(last.status);
@@ -269,7 +269,7 @@ describe("a client whose connection is cut", () => {
       await lost;
       // While the first still runs the same request is refused; afterwards it is the first run, or the first one's answer.
       await gate.open();
-      const refused: Answered<unknown>[] = [];
+      const refused: GatewayResponse<unknown>[] = [];
       await eventually("it is answered", async () => {
         const answered = await post(viaFront, id, statement);
         if (answered.status === 200) return true;
@@ -430,7 +430,7 @@ describe("a gateway that is killed in an interactive COMMIT", () => {
       child.kill("SIGKILL");
       await assert.rejects(commit);
       const successor = await bench.start({ GATEWAY_NAME: name });
-      const call = (path: string, seq: number): Promise<Answered<unknown>> =>
+      const call = (path: string, seq: number): Promise<GatewayResponse<unknown>> =>
         successor.call(`/${id}/${path}`, { seq }, { headers: { [SESSION_HEADER]: session } });
       const answered = await call("commit", 1);
       if (hasCommitted) assert.equal(checkedCommit(answered).body.replayed, true);

@@ -7,7 +7,7 @@ import { eventually } from "@highwater/lab-tools/process";
 import { type EpochRecord, type Problem } from "@highwater/protocol";
 import { readEpoch } from "../support/cluster.ts";
 import { newId } from "../support/fakes.ts";
-import { type Answered, problemOf, statementsOf, TestGateway } from "../support/gateway.ts";
+import { type GatewayResponse, problemOf, statementsOf, TestGateway } from "../support/gateway.ts";
 import { TrackerPeer } from "../support/tracker-peer.ts";
 
 const MOST = 5;
@@ -142,7 +142,7 @@ it("POST /sql has the same limit", async () => {
 });
 
 it("what has come to nothing leaves no trace in the account", async () => {
-  const failing: Promise<Answered<unknown>>[] = [];
+  const failing: Promise<GatewayResponse<unknown>>[] = [];
   for (let count = 0; count < 3 * MOST; count++) {
     failing.push(gateway.post({ statements: [{ sql: "SELECT 1/0" }] }));
     failing.push(gateway.post({ statements: [{ sql: "COMMIT" }] }));

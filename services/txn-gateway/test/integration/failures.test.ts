@@ -8,7 +8,7 @@ import { type Problem, type TransactionResponse } from "@highwater/protocol";
 import pg from "pg";
 import { Database } from "../support/database.ts";
 import { newId } from "../support/fakes.ts";
-import { type Answered, problemOf, TestGateway } from "../support/gateway.ts";
+import { type GatewayResponse, problemOf, TestGateway } from "../support/gateway.ts";
 import { TrackerPeer } from "../support/tracker-peer.ts";
 
 /** Hundreds of commits on a slow machine. */
@@ -167,7 +167,7 @@ describe("a connection that dies during COMMIT", () => {
 
 /** Sends transactions without pause until told to stop; answers everything that came back. */
 function load(target: TestGateway, clients: number) {
-  const answers = new Map<string, Answered<unknown>>();
+  const answers = new Map<string, GatewayResponse<unknown>>();
   let stopped = false;
   const client = async (): Promise<void> => {
     while (!stopped) {
@@ -185,13 +185,13 @@ function load(target: TestGateway, clients: number) {
   };
 }
 
-const codeOf = ({ status, body }: Answered<unknown>): string =>
+const codeOf = ({ status, body }: GatewayResponse<unknown>): string =>
   status < 300 ? (body as TransactionResponse).state : (body as Problem).code;
 
 /** What was refused as not applied has left nothing; receipts and data are the same set. */
 async function checkHistory(
   node: string,
-  answers: ReadonlyMap<string, Answered<unknown>>,
+  answers: ReadonlyMap<string, GatewayResponse<unknown>>,
 ): Promise<Map<string, number>> {
   await noteSent(node, [...answers.keys()]);
   const { receipts, data } = await receiptsAndData(node);

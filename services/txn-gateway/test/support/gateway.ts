@@ -20,7 +20,7 @@ import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { SESSION_HEADER } from "../../src/interactive/session-header.ts";
 import { newId } from "./fakes.ts";
 
-export interface Answered<T> {
+export interface GatewayResponse<T> {
   readonly status: number;
   readonly headers: Headers;
   readonly body: T;
@@ -126,7 +126,7 @@ export class TestGateway {
     }
   }
 
-  send(body: string, headers: Record<string, string> = {}): Promise<Answered<unknown>> {
+  send(body: string, headers: Record<string, string> = {}): Promise<GatewayResponse<unknown>> {
     return this.call("", body, { headers });
   }
 
@@ -135,7 +135,7 @@ export class TestGateway {
     path: string,
     body: unknown,
     how: { readonly headers?: Record<string, string>; readonly signal?: AbortSignal } = {},
-  ): Promise<Answered<unknown>> {
+  ): Promise<GatewayResponse<unknown>> {
     const response = await fetch(`${this.url}/v1/transactions${path}`, {
       method: "POST",
       headers: { "content-type": "application/json", ...how.headers },
@@ -150,11 +150,11 @@ export class TestGateway {
   }
 
   /** Sends a transaction, whatever the answer. An id is made up unless given. */
-  post(request: Partial<TransactionRequest>): Promise<Answered<unknown>> {
+  post(request: Partial<TransactionRequest>): Promise<GatewayResponse<unknown>> {
     return this.send(JSON.stringify({ id: newId(), statements: [{ sql: "SELECT 1" }], ...request }));
   }
 
-  async commit(request: Partial<TransactionRequest>): Promise<Answered<TransactionResponse>> {
+  async commit(request: Partial<TransactionRequest>): Promise<GatewayResponse<TransactionResponse>> {
     return checkedCommit(await this.post(request));
   }
 
@@ -173,7 +173,7 @@ export class TestGateway {
   }
 
   /** The transaction that the answer to a begin tells of. */
-  opened(id: string, answered: Answered<unknown>): TestTransaction {
+  opened(id: string, answered: GatewayResponse<unknown>): TestTransaction {
     const body = checkedOpen(answered, { id, seq: 0 });
     const session = answered.headers.get(SESSION_HEADER);
     assert.ok(session !== null && session.startsWith(`${this.name}.`), "a proxy can route on the header");
@@ -220,7 +220,7 @@ export class TestTransaction {
     name: CallName,
     body: Readonly<Record<string, unknown>> = {},
     how: { readonly signal?: AbortSignal; readonly on?: TestGateway; readonly session?: string | null } = {},
-  ): Promise<Answered<unknown>> {
+  ): Promise<GatewayResponse<unknown>> {
     const { session = this.session, on = this.gateway, signal } = how;
     const numbered = "seq" in body ? body : { seq: ++this.seq, ...body };
     return on.call(`/${this.id}/${name}`, numbered, {
@@ -235,7 +235,7 @@ export class TestTransaction {
     return checkedOpen(answered, { id: this.id, seq: this.seq });
   }
 
-  async commit(request: Partial<CommitRequest> = {}): Promise<Answered<TransactionResponse>> {
+  async commit(request: Partial<CommitRequest> = {}): Promise<GatewayResponse<TransactionResponse>> {
     return checkedCommit(await this.send("commit", request));
   }
 
@@ -255,14 +255,14 @@ export function statementsOf(sql: readonly string[]): { statements: { sql: strin
   return { statements: sql.map((text) => ({ sql: text })) };
 }
 
-export function checkedCommit(answered: Answered<unknown>): Answered<TransactionResponse> {
+export function checkedCommit(answered: GatewayResponse<unknown>): GatewayResponse<TransactionResponse> {
   const checked = validate(TransactionResponse, answered.body);
   assert.ok(checked.ok, `${String(answered.status)} ${JSON.stringify(answered.body)}`);
   return { ...answered, body: checked.value };
 }
 
 function checkedOpen(
-  answered: Answered<unknown>,
+  answered: GatewayResponse<unknown>,
   expected: { readonly id: string; readonly seq: number },
 ): OpenTransactionResponse {
   const checked = validate(OpenTransactionResponse, answered.body);
@@ -273,7 +273,7 @@ function checkedOpen(
   return checked.value;
 }
 
-export function problemOf(answered: Answered<unknown>): Problem {
+export function problemOf(answered: GatewayResponse<unknown>): Problem {
   const problem = answered.body as Problem;
   assert.equal(problem.status, answered.status, JSON.stringify(answered.body));
   assert.ok(answered.status >= 400);

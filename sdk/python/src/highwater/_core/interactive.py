@@ -19,10 +19,10 @@ from .pinned import PinnedCalls, begin
 from .requests import (
     AckLimits,
     AckOptions,
-    MannerOptions,
+    ExecutionOptions,
     ack_body,
+    execution_body,
     granted_wait_ms,
-    manner_body,
     statements_body,
     transaction_body,
 )
@@ -58,7 +58,7 @@ class InteractiveCore(Generic[_C]):
     round trips, and one whose statements all go with the commit costs a single one.
     """
 
-    def __init__(self, deps: InteractiveDeps[_C], manner: MannerOptions, level: str | None = None) -> None:
+    def __init__(self, deps: InteractiveDeps[_C], execution: ExecutionOptions, level: str | None = None) -> None:
         self.id: Final = new_transaction_id()
         self.is_open: bool = True
         """False once it was committed, rolled back, or ended by an error."""
@@ -68,7 +68,7 @@ class InteractiveCore(Generic[_C]):
         self.expires_at: datetime | None = None
         """When the service rolls it back unless another call comes before; by the service's clock."""
         self._deps = deps
-        self._manner = manner
+        self._execution = execution
         self._level = level
         self._calls: PinnedCalls | None = None
         self._seq = 0
@@ -106,7 +106,7 @@ class InteractiveCore(Generic[_C]):
         answer: OpenTransactionResponse
         if self._calls is None:
             event, call = self._event("begin", statements, call)
-            body = {"id": self.id, "statements": wire, **manner_body(self._manner)}
+            body = {"id": self.id, "statements": wire, **execution_body(self._execution)}
             begun = begin(deps.service, body, call)
             pin, answer = yield from deps.service.observed(event, begun)
             self._calls = PinnedCalls(deps.service, self.id, pin)
@@ -154,7 +154,7 @@ class InteractiveCore(Generic[_C]):
             body = transaction_body(
                 statements or (Statement("SELECT"),),
                 transaction_id=self.id,
-                manner=self._manner,
+                execution=self._execution,
                 ack=ack,
                 limits=limits,
             )

@@ -23,7 +23,7 @@ class HasToken(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class MannerOptions:
+class ExecutionOptions:
     """How a transaction runs."""
 
     isolation: Isolation | None = None
@@ -62,7 +62,7 @@ class AckLimits:
     total_ms: float
 
 
-def manner_body(options: MannerOptions) -> dict[str, object]:
+def execution_body(options: ExecutionOptions) -> dict[str, object]:
     """What a request takes over from options, without what was not given."""
     metadata = options.metadata
     return _given(
@@ -105,7 +105,7 @@ def transaction_body(
     statements: Sequence[StatementInput],
     *,
     transaction_id: str,
-    manner: MannerOptions,
+    execution: ExecutionOptions,
     ack: AckOptions,
     limits: AckLimits,
     after: str | HasToken | None = None,
@@ -115,7 +115,7 @@ def transaction_body(
     return {
         "id": transaction_id,
         "statements": statements_body(statements),
-        **manner_body(manner),
+        **execution_body(execution),
         **ack_body(ack, limits),
         **_given(after=after if after is None or isinstance(after, str) else after.token, mode=mode),
     }

@@ -169,7 +169,7 @@ class Connection:
 
     def _run_inside(self, statements: Sequence[Statement]) -> list[StatementResult]:
         if self._open is None:
-            self._open = self.client.begin(**self._manner, **self._some(_OF_BEGIN))
+            self._open = self.client.begin(**self._execution, **self._some(_OF_BEGIN))
         return self._execute(self._open, statements)
 
     def _execute(self, transaction: Any, statements: Sequence[Statement]) -> list[StatementResult]:
@@ -183,7 +183,7 @@ class Connection:
         if len(statements) > STATEMENTS_MAX:
             return self._run_in_parts(statements)
         names = (*_OF_BEGIN, *_OF_COMMIT, *_OF_ONE_SHOT)
-        options = {**self._manner, **self._some(names)}
+        options = {**self._execution, **self._some(names)}
         transaction = self._settle(self.client.transaction(list(statements), **options))
         self._acknowledge(transaction)
         if transaction.results is None:
@@ -193,7 +193,7 @@ class Connection:
 
     def _run_in_parts(self, statements: Sequence[Statement]) -> list[StatementResult]:
         """One transaction of several round trips."""
-        opened = self.client.begin(**self._manner, **self._some(_OF_BEGIN))
+        opened = self.client.begin(**self._execution, **self._some(_OF_BEGIN))
         try:
             results = self._execute(opened, statements)
             self._acknowledge(self._settle(opened.commit(**self._some(_OF_COMMIT))))
@@ -276,7 +276,7 @@ class Connection:
             self._settle(transaction.durable(timeout=self.settings.get("timeout")))
 
     @property
-    def _manner(self) -> dict[str, object]:
+    def _execution(self) -> dict[str, object]:
         # The service takes "deferrable" only where it means something.
         is_deferrable = self.deferrable and self.read_only and self.isolation_level in (None, "serializable")
         given = {

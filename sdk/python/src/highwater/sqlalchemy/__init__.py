@@ -1,7 +1,8 @@
 """SQLAlchemy over Highwater: the ORM and Core as with PostgreSQL, and `durable(session)` after the commit.
 
-Needs `highwater-sdk[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of `highwater.dbapi`. It is
-found by its URL, too: `highwater://:API_KEY@highwater.example`, and `highwater+async://…` for async engines.
+Needs `highwater-sdk[sqlalchemy]`. The dialect's name is `postgresql`; its connections are those of `highwater.dbapi`.
+SQLAlchemy finds it by its URL, too: `highwater://:API_KEY@highwater.example`, and `highwater+async://…` for async
+engines.
 
 Example:
     from sqlalchemy import text

@@ -13,7 +13,16 @@ import {
   type PreparedQueryConfig,
 } from "drizzle-orm/pg-core";
 import { type InteractiveTransaction, type SqlValue } from "../../index.ts";
-import { begin, commit, mannerOf, openOf, rollback, run, type Scope, type Statement } from "../shared.ts";
+import {
+  begin,
+  commit,
+  executionOptionsOf,
+  openOf,
+  rollback,
+  run,
+  type Scope,
+  type Statement,
+} from "../shared.ts";
 import { type RawResult, type SelectedField, type Values } from "./values.ts";
 
 /** What `db.execute` gives, and writes without `returning`. */
@@ -174,7 +183,7 @@ export class HighwaterSession<F extends FullSchema, T extends Tables> extends Pg
     { isolationLevel: isolation, accessMode, deferrable }: PgTransactionConfig = {},
   ): Promise<R> {
     const open = await begin(this.scope, {
-      ...mannerOf({ isolation, accessMode }),
+      ...executionOptionsOf({ isolation, accessMode }),
       ...(deferrable !== undefined && { deferrable }),
     });
     try {

@@ -14,7 +14,7 @@ import {
   type TransactOptions,
 } from "../../index.ts";
 import {
-  type Answer,
+  type OneShotResult,
   type Client,
   type Committed,
   openOf,
@@ -153,13 +153,13 @@ function execute(query: Query, plugin: KyselyPlugin, db: QueryExecutorProvider):
 
 /** Waits for the statements of all queries, and runs them as one transaction, in the order of the queries. */
 class Gathered {
-  readonly answer: Promise<Answer>;
+  readonly answer: Promise<OneShotResult>;
   readonly #statements = new Map<number, Statement>();
   readonly #size: number;
-  #settle: (answer: Promise<Answer>) => void = () => undefined;
-  readonly #run: (statements: readonly Statement[]) => Promise<Answer>;
+  #settle: (answer: Promise<OneShotResult>) => void = () => undefined;
+  readonly #run: (statements: readonly Statement[]) => Promise<OneShotResult>;
 
-  constructor(size: number, work: (statements: readonly Statement[]) => Promise<Answer>) {
+  constructor(size: number, work: (statements: readonly Statement[]) => Promise<OneShotResult>) {
     this.#size = size;
     this.#run = work;
     this.answer = new Promise((resolve) => (this.#settle = resolve));

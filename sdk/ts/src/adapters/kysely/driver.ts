@@ -20,7 +20,16 @@ import {
   type StatementResult,
   type TypeDecoders,
 } from "../../index.ts";
-import { begin, commit, mannerOf, rollback, run, type Scope, type Statement, usage } from "../shared.ts";
+import {
+  begin,
+  commit,
+  executionOptionsOf,
+  rollback,
+  run,
+  type Scope,
+  type Statement,
+  usage,
+} from "../shared.ts";
 
 /** Kysely's own number, so that a migrator which connects to the database directly keeps out of the way too. */
 const MIGRATION_LOCK = "3853314791062309107";
@@ -95,7 +104,7 @@ export class HighwaterConnection implements DatabaseConnection {
   async begin({ isolationLevel, accessMode }: TransactionSettings): Promise<void> {
     // A snapshot from before the lock would not show what the migrator before this one has done.
     const isolation = isolationLevel ?? (this.locksMigrations ? "read committed" : undefined);
-    const open = await begin(this.scope, mannerOf({ isolation, accessMode }));
+    const open = await begin(this.scope, executionOptionsOf({ isolation, accessMode }));
     this.scope = { ...this.scope, open };
     if (this.locksMigrations) await lockMigrations(open);
   }

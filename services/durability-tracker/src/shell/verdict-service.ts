@@ -18,7 +18,7 @@ import { entryKey, judge, levelNames, type Token } from "../core/index.ts";
 import { type TrackerLoop } from "./loop.ts";
 import { currentMarks } from "./stream.ts";
 
-export interface VerdictDeskOptions {
+export interface VerdictServiceOptions {
   readonly loop: TrackerLoop;
   readonly clock: Clock;
   /** Whoever waits when it aborts is answered with what is known. */
@@ -33,7 +33,7 @@ export interface VerdictDeskOptions {
 
 /** Two looks at what is pending are at least so far apart. */
 const REJUDGE_MS = 2;
-/** After a look the desk rests so many times as long as that took: very many tokens must not keep the marks waiting. */
+/** After a look it rests so many times as long as that took: very many tokens must not keep the marks waiting. */
 const REST = 4;
 /** So many tokens are read and judged in one turn of the event loop: about 5 ms. */
 const SLICE = 500;
@@ -57,7 +57,7 @@ interface Waiter {
   readonly settled: () => void;
 }
 
-export class VerdictDesk {
+export class VerdictService {
   readonly #loop: TrackerLoop;
   readonly #clock: Clock;
   readonly #stop: AbortSignal;
@@ -70,7 +70,7 @@ export class VerdictDesk {
   readonly #waiting = new Map<string, number>();
   #looking = false;
 
-  constructor(options: VerdictDeskOptions) {
+  constructor(options: VerdictServiceOptions) {
     const { loop, clock, stop, verdicts, maxWaitingPerKey, tokens } = options;
     this.#scheduleFault = options.scheduleFault;
     this.#maxWaitingPerKey = maxWaitingPerKey;

@@ -12,17 +12,17 @@ import { type Marks, type Position, type TokenVerdict } from "./wire.ts";
 export type Settlement = TokenVerdict | Error;
 export type Waiter = (settlement: Settlement) => void;
 
-export interface Place {
+export interface LogPosition {
   readonly epoch: string;
   readonly offset: bigint;
 }
 
 /** One transaction's promise. Lives as long as somebody holds it; the book has it only while it is waited for. */
-export interface Entry {
+export interface PendingPromise {
   readonly id: string;
   readonly token: string;
   /** Where it is judged now. */
-  place: Place;
+  place: LogPosition;
   readonly sinceMs: number;
   /** What the user said of it; unknown to a process that has only its token. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
@@ -35,7 +35,7 @@ export interface Entry {
 
 /** It lives while its entry has it. */
 export interface Wait {
-  readonly entry: Entry;
+  readonly entry: PendingPromise;
   readonly level: string;
   readonly sinceMs: number;
   readonly waiters: Set<Waiter>;
@@ -54,8 +54,8 @@ export interface Settled {
 
 export function makeEntry(
   token: string,
-  about: { id: string; position: Position; nowMs: number; metadata?: Entry["metadata"] },
-): Entry {
+  about: { id: string; position: Position; nowMs: number; metadata?: PendingPromise["metadata"] },
+): PendingPromise {
   const { id, position, nowMs, metadata } = about;
   return {
     ...{ id, token, metadata, place: placeOf(position), sinceMs: nowMs },
@@ -63,12 +63,16 @@ export function makeEntry(
   };
 }
 
-function placeOf({ epoch, offset }: Position): Place {
+function placeOf({ epoch, offset }: Position): LogPosition {
   return { epoch, offset: BigInt(offset) };
 }
 
 /** The promise is kept at the level, by a rule of this client's. */
-export function keep({ id, token, place, durable }: Entry, level: string, rule: string): TokenVerdict {
+export function keep(
+  { id, token, place, durable }: PendingPromise,
+  level: string,
+  rule: string,
+): TokenVerdict {
   const position = { epoch: place.epoch, offset: String(place.offset) };
   const verdict = { token, id, verdict: "durable", level, position, rule } as const;
   durable.set(level, verdict);
@@ -79,9 +83,9 @@ export function isLive(wait: Wait): boolean {
   return wait.entry.waits.get(wait.level) === wait;
 }
 
-export class PromiseBook {
+export class PendingSet {
   /** Promises that are waited for. */
-  readonly entries = new Set<Entry>();
+  readonly entries = new Set<PendingPromise>();
   /** Waits that marks alone cannot settle, and that nobody has been asked about yet. */
   readonly toAsk = new Set<Wait>();
   /** The newest epoch that anybody has told of; empty until then. */
@@ -91,7 +95,7 @@ export class PromiseBook {
   readonly #levels = new Map<string, bigint>();
   /** By level: no promise of the newest epoch stands below. A mark that does not reach it needs no pass over the promises. */
   readonly #lowest = new Map<string, bigint>();
-  readonly #byToken = new Map<string, Entry>();
+  readonly #byToken = new Map<string, PendingPromise>();
   #settled: Settled[] = [];
 
   /** The newest marks, as the wire writes them. */
@@ -109,7 +113,7 @@ export class PromiseBook {
   }
 
   /** What is already known about the entry at the level, by verdict or by marks, or undefined. */
-  known(entry: Entry, level: string): TokenVerdict | undefined {
+  known(entry: PendingPromise, level: string): TokenVerdict | undefined {
     const { durable, gone, place } = entry;
     // One that is gone is so at the level that its verdict names: at this one its promise may not be broken.
     const verdict = durable.get(level) ?? gone;
@@ -119,12 +123,12 @@ export class PromiseBook {
   }
 
   /** The entry of a token that is waited for: two handles of one transaction are told of one outcome. */
-  find(token: string): Entry | undefined {
+  find(token: string): PendingPromise | undefined {
     return this.#byToken.get(token);
   }
 
   /** Adds a waiter. Settles nothing: ask `known` first. */
-  watch(entry: Entry, level: string, waiter: Waiter, nowMs: number): void {
+  watch(entry: PendingPromise, level: string, waiter: Waiter, nowMs: number): void {
     let wait = entry.waits.get(level);
     if (!wait) {
       wait = { entry, level, sinceMs: nowMs, waiters: new Set(), isAsked: false };
@@ -137,7 +141,7 @@ export class PromiseBook {
   }
 
   /** Takes a waiter away. True when it was the last of its wait. */
-  unwatch(entry: Entry, level: string, waiter: Waiter): boolean {
+  unwatch(entry: PendingPromise, level: string, waiter: Waiter): boolean {
     const wait = entry.waits.get(level);
     const isLast = wait?.waiters.delete(waiter) === true && wait.waiters.size === 0;
     if (isLast) this.#drop(wait);

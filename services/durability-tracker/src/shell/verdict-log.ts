@@ -7,7 +7,7 @@ import { type Published } from "../core/index.ts";
 /** A failure can lose very many at once; each of them is an event, and a verdict for whoever asks. */
 const LINES_PER_SECOND = 100;
 
-export class Told {
+export class VerdictLog {
   lost = 0;
   broken = 0;
   delayed = 0;

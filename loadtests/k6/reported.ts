@@ -1,7 +1,7 @@
 // Compares what the load was told of each transaction with the table: nothing that was called durable may be missing, and nothing that was
 // called lost may be there.
 
-export interface Told {
+export interface ReportedVerdict {
   readonly id: string;
   readonly verdict: string;
 }
@@ -20,15 +20,15 @@ export function isTold(line: string): boolean {
   return line.startsWith('{"id":');
 }
 
-export function parseTold(log: string): Told[] {
+export function parseTold(log: string): ReportedVerdict[] {
   return log
     .split("\n")
     .filter(isTold)
-    .map((line) => JSON.parse(line) as Told);
+    .map((line) => JSON.parse(line) as ReportedVerdict);
 }
 
-export function compareTold(told: readonly Told[], rows: ReadonlySet<string>): Comparison {
-  const of = (verdict: string): Told[] => told.filter((each) => each.verdict === verdict);
+export function compareTold(told: readonly ReportedVerdict[], rows: ReadonlySet<string>): Comparison {
+  const of = (verdict: string): ReportedVerdict[] => told.filter((each) => each.verdict === verdict);
   const known = new Set(told.map(({ id }) => id));
   return {
     kept: of("durable").filter(({ id }) => rows.has(id)).length,

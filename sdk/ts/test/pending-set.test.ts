@@ -1,13 +1,20 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { type Entry, makeEntry, PromiseBook, type Settled, type Settlement, type Wait } from "../src/book.ts";
+import {
+  type PendingPromise,
+  makeEntry,
+  PendingSet,
+  type Settled,
+  type Settlement,
+  type Wait,
+} from "../src/pending-set.ts";
 import { newTransactionId } from "../src/index.ts";
 import { type Marks } from "../src/wire.ts";
 import { E1, E2, E3, FORK, marks, verdictOf } from "./support.ts";
 
-let book: PromiseBook;
+let book: PendingSet;
 beforeEach(() => {
-  book = new PromiseBook();
+  book = new PendingSet();
 });
 
 /** Told by `settled` results, in order: `id level verdict`, with offsets for ids. */
@@ -16,7 +23,10 @@ const told = (settled: readonly Settled[]): string[] =>
     [entry.token, level, settlement instanceof Error ? "refused" : settlement.verdict].join(" "),
   );
 
-function watch(offset: number, options: { epoch?: string; level?: string; nowMs?: number } = {}): Entry {
+function watch(
+  offset: number,
+  options: { epoch?: string; level?: string; nowMs?: number } = {},
+): PendingPromise {
   const { epoch: at = E1, level = "region", nowMs = 0 } = options;
   const position = { epoch: at, offset: String(offset) };
   const entry = makeEntry(String(offset), { id: newTransactionId(), position, nowMs });
@@ -37,7 +47,7 @@ const judge = (wait: Wait, answer: Settlement): readonly Settled[] => {
   book.judge(wait, answer);
   return book.takeSettled();
 };
-const onlyWait = (entry: Entry): Wait => {
+const onlyWait = (entry: PendingPromise): Wait => {
   const [wait] = entry.waits.values();
   assert.ok(wait !== undefined);
   return wait;

@@ -4,7 +4,7 @@ import type { System } from "./index.ts";
 
 const ASK_LIMIT_MS = 1_500;
 
-export interface Reign {
+export interface TrackerView {
   readonly region: string;
   readonly answers: boolean;
   /** The node whose epoch reigns by this tracker; null when it follows nobody, or does not answer. */
@@ -21,11 +21,15 @@ interface MarksAnswer {
 }
 
 /** Of all regions unless some are named. A tracker that is silent for 1.5 s does not answer. */
-export async function reigns(system: System, regions = system.regions, apiKey?: string): Promise<Reign[]> {
+export async function trackerViews(
+  system: System,
+  regions = system.regions,
+  apiKey?: string,
+): Promise<TrackerView[]> {
   return Promise.all(regions.map((region) => ask(system, region, apiKey)));
 }
 
-async function ask(system: System, region: string, apiKey?: string): Promise<Reign> {
+async function ask(system: System, region: string, apiKey?: string): Promise<TrackerView> {
   try {
     const signal = AbortSignal.timeout(ASK_LIMIT_MS);
     const response = await fetch(`${system.tracker(region).url}/v1/durability/marks`, {

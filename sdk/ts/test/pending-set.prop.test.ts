@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type Entry, makeEntry, PromiseBook, type Settled } from "../src/book.ts";
+import { type PendingPromise, makeEntry, PendingSet, type Settled } from "../src/pending-set.ts";
 import { newTransactionId } from "../src/index.ts";
 import { type TokenVerdict } from "../src/wire.ts";
 import { E1, E2, E3, marks, verdictOf } from "./support.ts";
@@ -47,7 +47,7 @@ function survives(truth: Truth, at: { epoch: number; offset: number }): boolean 
 test("property: order, repetition and silence change no outcome", () => {
   fc.assert(
     fc.property(history, ({ forks, transactions, marks: shares, order, reticence }) => {
-      const book = new PromiseBook();
+      const book = new PendingSet();
       const events: (() => void)[] = [
         ...EPOCHS.map((each, index) => () => book.learnEpoch(each, index + 1)),
         // No promise is violated: marks of an epoch end at or below the successor's fork.
@@ -67,7 +67,9 @@ test("property: order, repetition and silence change no outcome", () => {
           },
         }),
       }));
-      const byEntry = new Map<Entry, (typeof entries)[number]>(entries.map((each) => [each.entry, each]));
+      const byEntry = new Map<PendingPromise, (typeof entries)[number]>(
+        entries.map((each) => [each.entry, each]),
+      );
       const note = (settled: readonly Settled[], unasked: boolean): void => {
         for (const { wait, settlement } of settled) {
           const each = byEntry.get(wait.entry);
