@@ -1,15 +1,20 @@
 // The nemesis's part of the history, and how often it did what.
 import { closeSync, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
 import { type Failure, type Fault, type HistoryRecord, type WrongClock } from "@highwater/checker";
-import { type FaultLog } from "./parts.ts";
+import { type EpochPlace, type FaultLog } from "./parts.ts";
+import { type EpochNote } from "./workload/journal.ts";
 
 export class FaultFile implements FaultLog {
   readonly #file: number;
+  readonly #notes: number;
   readonly #counts = new Map<string, number>();
   readonly #failed: string[] = [];
 
-  constructor(path: string) {
-    this.#file = openSync(path, "a");
+  /** Writes `NAME.jsonl` and `NAME.notes`. */
+  constructor(dir: string, name: string) {
+    this.#file = openSync(join(dir, `${name}.jsonl`), "a");
+    this.#notes = openSync(join(dir, `${name}.notes`), "a");
   }
 
   /** Faults that did what they should, by kind. */
@@ -40,8 +45,14 @@ export class FaultFile implements FaultLog {
     this.#write({ type: "failure", ...failure });
   }
 
+  epoch({ id, seq, previous, node }: EpochPlace): void {
+    const note: EpochNote = { kind: "epoch", id, seq, previous, node };
+    writeSync(this.#notes, `${JSON.stringify(note)}\n`);
+  }
+
   close(): void {
     closeSync(this.#file);
+    closeSync(this.#notes);
   }
 
   #write(record: HistoryRecord): void {

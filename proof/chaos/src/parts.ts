@@ -1,5 +1,5 @@
 // What a run is made of, and what its parts know of each other: a system under test, a workload, a nemesis.
-import { type Failure, type Fault, type FinalState, type WrongClock } from "@highwater/checker";
+import { type EpochId, type Failure, type Fault, type FinalState, type WrongClock } from "@highwater/checker";
 
 /** A region's services as a client sees them, nearest first; links to other regions are delayed and can be cut. */
 export interface Endpoint {
@@ -64,9 +64,19 @@ export interface Workload {
   close(): Promise<void>;
 }
 
+/** Which epoch it continues, and where. */
+export interface EpochPlace {
+  readonly id: EpochId;
+  readonly seq: number;
+  readonly previous: EpochId | null;
+  readonly node: string;
+}
+
 /** Where the nemesis writes what it does. */
 export interface FaultLog {
   fault(fault: Omit<Fault, "type">): void;
   clock(clock: Omit<WrongClock, "type">): void;
   failure(failure: Omit<Failure, "type">): void;
+  /** For the workload, which gives every epoch its place in the final state. */
+  epoch(epoch: EpochPlace): void;
 }

@@ -47,7 +47,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const dir = options.keep ?? folder?.path ?? "";
   const history = join(dir, "history");
   await mkdir(history, { recursive: true });
-  const log = new FaultFile(join(history, "nemesis.jsonl"));
+  const log = new FaultFile(history, "nemesis");
   let judgement: Judgement | null = null;
   let error: string | null = null;
   try {

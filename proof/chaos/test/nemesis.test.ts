@@ -1,12 +1,19 @@
 // Goal: the nemesis meets every kind in a run, and writes down as kept only what its election makes certain.
 // Method: decks and elections by themselves; on the real system it is tried in slice.slow.test.ts.
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, test } from "node:test";
+import { type System } from "@highwater/lab-system";
+import { FaultFile } from "../src/fault-log.ts";
 import { Deck } from "../src/nemesis/deck.ts";
 import { type Candidate, type Election, keptLevels, type LevelRule } from "../src/nemesis/kept.ts";
 import { LANES } from "../src/nemesis/nemesis.ts";
 import { Random } from "../src/nemesis/random.ts";
 import { Turns } from "../src/nemesis/turn.ts";
+import { World } from "../src/nemesis/world.ts";
+import { readRecorded } from "../src/workload/recorded.ts";
 
 const LEVELS: Readonly<Record<string, LevelRule>> = {
   disk: { primary: true },
@@ -161,4 +168,28 @@ describe("turns", () => {
     release();
     await held;
   });
+});
+
+test("the epochs of a node whose history is given up are recorded, if it answers", async () => {
+  const dir = await mkdtemp(join(tmpdir(), "highwater-nemesis-"));
+  const log = new FaultFile(dir, "nemesis");
+  const first = { id: "e1", seq: 1, previous: null, node: "east" };
+  const second = { id: "e2", seq: 2, previous: "e1", node: "west" };
+  const data = JSON.stringify([first, { ...second, commanded: false }]);
+  const nodes = ["east", "west", "europe"].map((id) => ({ id, region: id, zone: "a" }));
+  const query = (node: string): Promise<unknown> =>
+    node === "west" ? Promise.resolve([{ data }]) : Promise.reject(new Error("it is down"));
+  const system = { cluster: { nodes, query } } as unknown as System;
+  try {
+    const say = (): void => undefined;
+    const world = new World({ system, rules: LEVELS, primary: "east", log, say, apiKey: undefined });
+    await world.settled("europe");
+    assert.deepEqual((await readRecorded(dir)).epochs, []);
+    await world.settled("west");
+    const notes = [first, second].map((epoch) => ({ kind: "epoch", ...epoch }));
+    assert.deepEqual((await readRecorded(dir)).epochs, notes);
+  } finally {
+    log.close();
+    await rm(dir, { recursive: true });
+  }
 });

@@ -80,7 +80,7 @@ test("the workload records everything, and settles it after a failover", async (
   const dir = await mkdtemp(join(tmpdir(), "highwater-workload-"));
   try {
     await using system = await System.start();
-    const log = new FaultFile(join(dir, "nemesis.jsonl"));
+    const log = new FaultFile(dir, "nemesis");
     const workload = await startWorkload({
       target: targetOf(system),
       seed: 1,

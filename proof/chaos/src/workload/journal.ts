@@ -12,7 +12,7 @@ import {
   type TxnId,
 } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
-import { type Progress } from "../parts.ts";
+import { type EpochPlace, type Progress } from "../parts.ts";
 
 export interface TokenNote {
   readonly kind: "token";
@@ -22,13 +22,7 @@ export interface TokenNote {
   readonly attempt: EpochId | null;
 }
 
-export interface EpochNote {
-  readonly kind: "epoch";
-  readonly id: EpochId;
-  readonly seq: number;
-  readonly previous: EpochId | null;
-  readonly node: string;
-}
+export type EpochNote = EpochPlace & { readonly kind: "epoch" };
 
 export type Note = TokenNote | EpochNote;
 

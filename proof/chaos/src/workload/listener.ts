@@ -3,9 +3,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type BrokenRange, type Level, type VerdictReport } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
-import { type Owner } from "../parts.ts";
+import { type EpochPlace, type Owner } from "../parts.ts";
 import { authorization } from "./credential.ts";
-import { type EpochNote, type Journal } from "./journal.ts";
+import { type Journal } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
 
 const RECONNECT_MS = 250;
@@ -132,10 +132,7 @@ async function lookAtEpochs({ journal, tracker, signal }: ListenerOptions): Prom
 }
 
 /** The epochs that the tracker tells of, or none when it does not answer. */
-export async function epochsOf(
-  tracker: NamedTracker,
-  signal?: AbortSignal,
-): Promise<Omit<EpochNote, "kind">[]> {
+export async function epochsOf(tracker: NamedTracker, signal?: AbortSignal): Promise<EpochPlace[]> {
   try {
     const limit = AbortSignal.timeout(LOOK_TIMEOUT_MS);
     const response = await fetch(`${tracker.url}/v1/durability/marks`, {
@@ -146,7 +143,7 @@ export async function epochsOf(
       await response.body?.cancel();
       return [];
     }
-    return ((await response.json()) as { epochs: Omit<EpochNote, "kind">[] }).epochs;
+    return ((await response.json()) as { epochs: EpochPlace[] }).epochs;
   } catch {
     return [];
   }

@@ -108,7 +108,7 @@ export const HISTORIES: readonly Scenario[] = [
         await cluster.healAll();
       }
       await pause(random.between(500, 2_500));
-      world.settled(other);
+      await world.settled(other);
       await world.authorize("one of two histories");
       await world.followed();
       // What had the wrong history is attached to the right one, and looks as if it followed.
