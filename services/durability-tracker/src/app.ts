@@ -58,7 +58,7 @@ export interface Tracker {
 interface Parts {
   readonly loop: TrackerLoop;
   readonly stream: MarkStream;
-  readonly verdictService: VerdictService;
+  readonly verdicts: VerdictService;
   readonly told: VerdictLog;
   readonly events: DurabilityEvents;
   readonly webhooks: Webhooks;
@@ -194,7 +194,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const { events, webhooks, readTime } = makeEvents(config, deps, loop);
   const callers = makeCallers(config, deps, { loop, metrics });
   const schedule = makeSchedule(keys, deps, loop);
-  const verdictService = new VerdictService({
+  const verdicts = new VerdictService({
     ...{ loop, clock, stop: stopping.signal, verdicts: metrics.verdicts, tokens: keys },
     ...{ maxWaitingPerKey: config.maxWaitingPerKey, scheduleFault: () => schedule.fault },
   });
@@ -202,19 +202,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), isBlind: () => loop.sight.isBlind },
     ...{ told, events, streams: () => stream.size, identity: { name: config.name, region: config.region } },
   });
-  return {
-    loop,
-    stream,
-    verdictService,
-    told,
-    events,
-    webhooks,
-    metrics,
-    callers,
-    schedule,
-    readTime,
-    stopping,
-  };
+  return { loop, stream, verdicts, told, events, webhooks, metrics, callers, schedule, readTime, stopping };
 }
 
 function makeSchedule(
@@ -280,10 +268,10 @@ function makeEvents(
 }
 
 function addRoutes(app: FastifyInstance, config: Config, deps: TrackerDeps, parts: Parts): void {
-  const { loop, stream, verdictService, events, webhooks, metrics, callers, stopping } = parts;
+  const { loop, stream, verdicts, events, webhooks, metrics, callers, stopping } = parts;
   void app.register((scope, _options, done) => {
     installCallers(scope, callers);
-    durabilityRoutes(scope, { loop, verdictService });
+    durabilityRoutes(scope, { loop, verdicts });
     registerFailoverRoutes(scope, { state: () => loop.state });
     registerWebhookRoutes(scope, { admin: webhooks.admin });
     announcementRoutes(scope, {

@@ -15,10 +15,10 @@ import { type VerdictService } from "../shell/verdict-service.ts";
 
 export interface DurabilityParts {
   readonly loop: TrackerLoop;
-  readonly verdictService: VerdictService;
+  readonly verdicts: VerdictService;
 }
 
-export function durabilityRoutes(scope: FastifyInstance, { loop, verdictService }: DurabilityParts): void {
+export function durabilityRoutes(scope: FastifyInstance, { loop, verdicts }: DurabilityParts): void {
   scope.get("/v1/durability/marks", (request): MarksResponse => {
     requireScope(callerOf(request).principal, "read");
     return {
@@ -53,7 +53,7 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, verdictService 
         detail: checked.faults.join("; "),
         fields: checked.faults,
       });
-    return verdictService.answer(checked.value, caller);
+    return verdicts.answer(checked.value, caller);
   });
 }
 
