@@ -260,7 +260,7 @@ describe("the command keys", () => {
       ["create --name x --role app_orders --create-role --password-stdin", 2, /exists already/],
       ["create --name x --role app_orders --expires 2020-01-01", 2, /not in the future/],
       ["create --name x --role pg_forbidden --create-role", 1, /statement_failed/],
-      ["create --role app_orders", 2, /--name is needed/],
+      ["create --role app_orders", 2, /--name is required/],
       ["revoke nobody22", 1, /not_found: There is no key with the id nobody22/],
       ["destroy", 2, /create, generate, list, revoke, expire or audit/],
     ];
@@ -359,7 +359,7 @@ describe("a failover", () => {
     const { code, stdout, stderr } = await keys(`revoke ${idOf(key)}`);
     assert.equal(code, 0, stderr);
     assert.match(stdout, /revoked/);
-    assert.match(stderr, /WARNING: only b, c told in time .* A failover to a may undo it/);
+    assert.match(stderr, /WARNING: only b, c confirmed in time .* A failover to a may undo it/);
     await eventually("the ring refuses it", async () => (await outcome(key)) === "unauthenticated");
   });
 
