@@ -29,7 +29,7 @@ describe("the edge and its operators", withoutEnvoy, () => {
   test("over the rate of all callers 503, over that of one address 429, and the service sees neither", async () => {
     for (const [limits, status, code, detail] of [
       [{ requestsPerSecond: 5 }, 503, "overloaded", undefined],
-      [{ requestsPerSecondOfAddress: 5, requestsPerSecond: 1_000 }, 429, "rate_limited", /this address/],
+      [{ requestsPerSecondOfAddress: 5, requestsPerSecond: 1_000 }, 429, "rate_limited", /This address/],
     ] as const) {
       await using gateway = await Upstream.start("g1");
       await using tracker = await Upstream.start("t1");
