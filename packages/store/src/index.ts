@@ -5,7 +5,7 @@ export * from "./authority.ts";
 export { type Clock, sleep } from "./clock.ts";
 export * from "./events.ts";
 export * from "./keys.ts";
-export { type AuthorityRule, AuthorityWatcher, type LeaseHeld, type WatcherOptions } from "./watch.ts";
+export { type AuthorityRule, AuthorityWatcher, type WatcherOptions } from "./watch.ts";
 export { type Candidates } from "./lease/candidates.ts";
 export {
   AUTHORITY_VARIABLES,

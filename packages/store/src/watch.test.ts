@@ -337,18 +337,18 @@ describe("the authority watcher", () => {
   it("confirms what a node said only under the lease that named it, and without a lease always", async () => {
     const lease = new ScriptedLease();
     const watching = watcher({ rule: { kind: "lease", lease } });
-    assert.equal(watching.leaseHeld, null);
-    assert.equal(await watching.confirm("east", watching.leaseHeld), false);
+    assert.equal(watching.term, null);
+    assert.equal(await watching.confirm("east", watching.term), false);
     lease.names("east", 1_000);
-    const { leaseHeld } = watching;
-    assert.equal(await watching.confirm("west", leaseHeld), false);
+    const { term } = watching;
+    assert.equal(await watching.confirm("west", term), false);
     assert.deepEqual(lease.confirmed, []);
-    assert.equal(await watching.confirm("east", leaseHeld), true);
+    assert.equal(await watching.confirm("east", term), true);
     lease.names("east", 1_000, "2");
-    assert.equal(await watching.confirm("east", leaseHeld), false);
+    assert.equal(await watching.confirm("east", term), false);
     assert.equal(lease.confirmed.length, 2);
     const free = watcher();
-    assert.equal(await free.confirm("east", free.leaseHeld), true);
+    assert.equal(await free.confirm("east", free.term), true);
     assert.equal(free.validUntilMs, Number.POSITIVE_INFINITY);
   });
 });

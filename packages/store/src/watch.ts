@@ -15,9 +15,6 @@ export type AuthorityRule =
   | { readonly kind: "operator" }
   | { readonly kind: "lease"; readonly lease: LeaseSource };
 
-/** What positions were asked for under; null: under no lease, and they need no confirmation. */
-export type LeaseHeld = LeaseTerm | null;
-
 export interface WatcherOptions {
   readonly store: Store;
   readonly clock: Clock;
@@ -77,24 +74,26 @@ export class AuthorityWatcher {
     return this.#authority;
   }
 
-  /** Take it before asking for positions; they count if `confirm`, called after the answer, says so. */
-  get leaseHeld(): LeaseHeld {
+  /**
+   * The lease's present term. Take it before asking for positions; they count if `confirm`, called after the answer, says so. Null:
+   * no lease is followed, and positions need no confirmation, or no node holds it.
+   */
+  get term(): LeaseTerm | null {
     return this.#lease?.view.kind === "held" ? this.#lease.view.term : null;
   }
 
   /**
-   * True when what the node said under the lease was said before anybody else could have been chosen. Under a lease it
-   * asks: a primary that was cut off goes on collecting positions that its successor never heard of.
+   * True when what the node said in the term was said before another node could have been chosen. Under a lease it asks: a primary that was cut off goes on collecting positions that its successor never heard of.
    */
-  async confirm(node: string, leaseHeld: LeaseHeld): Promise<boolean> {
+  async confirm(node: string, term: LeaseTerm | null): Promise<boolean> {
     if (this.#lease === null) return true;
-    return leaseHeld?.node === node && (await this.#lease.confirm(leaseHeld));
+    return term?.node === node && (await this.#lease.confirm(term));
   }
 
   /** The same, and who may be promoted in place of the node, as of that moment; null where `confirm` says false. */
-  async candidates(node: string, leaseHeld: LeaseHeld): Promise<Candidates | null> {
+  async candidates(node: string, term: LeaseTerm | null): Promise<Candidates | null> {
     if (this.#lease === null) return { kind: "unknown", reason: "no HA manager's lease is followed" };
-    return leaseHeld?.node === node ? this.#lease.candidates(leaseHeld) : null;
+    return term?.node === node ? this.#lease.candidates(term) : null;
   }
 
   get authority(): Authority {

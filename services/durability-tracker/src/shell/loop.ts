@@ -18,7 +18,7 @@ import {
   type PositionsReport,
   sleep,
   type Store,
-  type LeaseHeld,
+  type LeaseTerm,
 } from "@highwater/store";
 import { type Config, exposureLevelOf } from "../config.ts";
 import {
@@ -456,13 +456,13 @@ export class TrackerLoop {
       let pauseMs = this.#config.idlePollMs;
       if (standing.kind === "reigning") {
         const askedAtMs = clock.monotonicMs();
-        const leaseHeld = this.#watcher?.leaseHeld ?? null;
+        const term = this.#watcher?.term ?? null;
         this.sight.asked();
         try {
           const report = await store.positions(standing.node, this.#state.highestPending);
           if (reign.aborted) return;
           const isCurrent = report !== null && report.epoch === standing.epoch;
-          const confirmed = isCurrent ? await this.#confirm(standing.node, leaseHeld) : null;
+          const confirmed = isCurrent ? await this.#confirm(standing.node, term) : null;
           if (reign.aborted) return;
           if (!isCurrent || confirmed === null) {
             this.#watcher?.wake();
@@ -486,10 +486,10 @@ export class TrackerLoop {
   }
 
   /** Null when somebody else could have been chosen meanwhile. Whom the manager may promote is asked only if it matters. */
-  async #confirm(node: string, leaseHeld: LeaseHeld): Promise<{ candidates?: Candidates } | null> {
+  async #confirm(node: string, term: LeaseTerm | null): Promise<{ candidates?: Candidates } | null> {
     if (this.#watcher === null) return null;
-    if (!asksForCandidates(this.#state)) return (await this.#watcher.confirm(node, leaseHeld)) ? {} : null;
-    const candidates = await this.#watcher.candidates(node, leaseHeld);
+    if (!asksForCandidates(this.#state)) return (await this.#watcher.confirm(node, term)) ? {} : null;
+    const candidates = await this.#watcher.candidates(node, term);
     return candidates === null ? null : { candidates };
   }
 

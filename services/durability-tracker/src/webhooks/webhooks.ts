@@ -1,9 +1,10 @@
 // Webhooks as the rest of the tracker sees them: follows the reigns, enqueues what is recorded, sends what is enqueued.
 import { type ClientBase } from "pg";
-import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
+import { HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
 import { type Clock, type NewEvent, type FreshEvent, sleep } from "@highwater/store";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
+import { type PrimaryEpoch } from "../events/event-log.ts";
 import { type Resolve } from "./address.ts";
 import { type Session, WebhookAdmin } from "./admin.ts";
 import { Chores } from "./chores.ts";
@@ -15,11 +16,6 @@ import { passes } from "./message.ts";
 import { WebhookMetrics } from "./metrics.ts";
 import { type WebhookSettings } from "./settings.ts";
 import { CLAIM_MARGIN_MS, Worker } from "./worker.ts";
-
-export interface PrimaryEpoch {
-  readonly node: string;
-  readonly epoch: EpochId;
-}
 
 export type Wants = (owner: bigint, metadata: Readonly<Record<string, string>> | null) => boolean;
 

@@ -30,7 +30,7 @@ import {
   Webhooks,
   type WebhookSettings,
 } from "../../src/webhooks/index.ts";
-import { type PrimaryEpoch } from "../../src/webhooks/webhooks.ts";
+import { type PrimaryEpoch } from "../../src/events/event-log.ts";
 
 const NO_DELAY = { "us-east/us-west": 0 };
 export const OWNER = 7n;
