@@ -94,8 +94,12 @@ describe("what takes nothing away", () => {
     const id = newId();
     const statements = [{ sql: "UPDATE counter SET n = n + 1" }];
     const remote = system.gateway(EUROPE);
-    // On a session that is there already: to open one takes several round trips.
+    // On a session that is there already: opening one takes several round trips. It is free again when its reset was answered.
     await commit(remote.url, [{ sql: "UPDATE counter SET n = n" }]);
+    await eventually("its session is free", async () => {
+      const metrics = await (await fetch(`${remote.url}/metrics`)).text();
+      return /^highwater_gateway_pool_sessions\{[^}]*state="idle"[^}]*\} [1-9]/m.test(metrics);
+    });
     // What the gateway sends arrives, and no reply of the database comes back.
     await cluster.link(EAST, EUROPE).cut({ direction: "forward" });
     const answer = send(remote.url, statements, { id }).then(
