@@ -45,7 +45,7 @@ export const WEBHOOK_SETTINGS = {
     max: 1_000,
   }),
   webhookPollMs: integer("TRACKER_WEBHOOK_POLL_MS", { fallback: 1_000, min: 10, max: 60_000 }),
-  webhookExpireS: integer("TRACKER_WEBHOOK_EXPIRE_S", { fallback: 60, min: 25, max: 3_600 }),
+  webhookExpireS: integer("TRACKER_WEBHOOK_EXPIRE_S", { fallback: 25, min: 25, max: 3_600 }),
   webhookKeepMs: integer("TRACKER_WEBHOOK_KEEP_MS", { fallback: 30 * DAY_MS, min: 1_000, max: 366 * DAY_MS }),
 } as const;
 

@@ -71,7 +71,7 @@ function toldOf(receiver: Receiver, type: string): string[] {
 test("a region dies, then every tracker in mid-delivery: the receiver is told of all that was lost", async () => {
   await using receiver = await Receiver.start();
   const env = {
-    ...{ TRACKER_WEBHOOK_ALLOW: "127.0.0.1", TRACKER_WEBHOOK_EXPIRE_S: "25" },
+    ...{ TRACKER_WEBHOOK_ALLOW: "127.0.0.1" },
     TRACKER_WEBHOOK_DELAYS_MS: DELAYS_MS.join(),
   };
   await using system = await System.start({ env });
