@@ -221,13 +221,15 @@ check: typecheck fmt-check lint ## Format, lint and types
 test-unit: $(STAMP) ## Only the tests that start no server
 	$(NODE) scripts/run-tests.ts $(filter-out $(SLOW_FILES),$(shell git ls-files -co --exclude-standard '*/src/**/*.test.ts' | sort))
 
-fmt: $(STAMP) $(VENV) ## Format the code
+fmt: $(STAMP) $(VENV) ## Format the code and the lock files
 	$(BIN)/prettier --write --log-level warn .
+	$(NODE) scripts/locks.ts
 	$(PYTHON) -m ruff format --quiet .
 
 .PHONY: fmt-check
 fmt-check: $(STAMP) $(VENV)
 	$(BIN)/prettier --check --log-level warn .
+	$(NODE) scripts/locks.ts --check
 	$(PYTHON) -m ruff format --check --quiet .
 
 lint: $(STAMP) $(VENV) ## ESLint with typed rules, and ruff
