@@ -192,7 +192,9 @@ export class Sampler {
     for (const sessions of all)
       for (const [service, count] of Object.entries(sessions as Record<string, number>))
         sums.set(service, (sums.get(service) ?? 0) + count);
-    for (const [service, count] of sums) this.recorder.add("connections", service, count);
+    // A service that was killed begins with an empty pool, which fills up once more.
+    for (const [service, count] of sums)
+      this.recorder.add("connections", service, count, this.#lives.get(service)?.life);
   }
 
   #addStore(row: StoreRow): void {
