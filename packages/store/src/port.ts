@@ -178,7 +178,14 @@ export interface TransactionSpec extends ResultLimits, ReceiptKey {
    * nothing is promised: the limits of others count.
    */
   readonly limitMs?: number;
+  readonly onBeforeSend?: BeforeSend;
 }
+
+/**
+ * Called in the tick in which a transaction leaves for the database, before any of it has left; once more when it is sent again.
+ * Not called for a transaction that is refused or cancelled before. It must not throw.
+ */
+export type BeforeSend = () => void;
 
 export type Execution =
   | {
@@ -212,9 +219,16 @@ export interface OpenTransaction {
     meter?: ResultMeter,
   ): Promise<readonly StatementResult[]>;
   /** Ends it. `results` are those of the statements that rode along. Errors as those of `execute`. */
-  commit(statements: readonly Statement[], signal?: AbortSignal, meter?: ResultMeter): Promise<Execution>;
+  commit(statements: readonly Statement[], options?: OpenCommitOptions): Promise<Execution>;
   /** Ends it, whatever is running in it. Never rejects. */
   rollback(): Promise<void>;
+}
+
+export interface OpenCommitOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Of this call alone. */
+  readonly meter?: ResultMeter | undefined;
+  readonly onBeforeSend?: BeforeSend | undefined;
 }
 
 export type Opening =

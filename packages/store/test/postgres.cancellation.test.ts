@@ -234,7 +234,7 @@ describe("cancellation on PostgreSQL", () => {
       const interactive = async (spec: TransactionSpec, signal: AbortSignal): Promise<Execution> => {
         const opening = await racing.begin(node.id, { ...spec, statements: [] });
         assert.ok(opening.kind === "open");
-        return opening.transaction.commit(spec.statements, signal);
+        return opening.transaction.commit(spec.statements, { signal });
       };
       const round = async (i: number, lane: number, limitMs: number): Promise<void> => {
         const add = {

@@ -315,8 +315,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "ids are announced after their COMMIT",
     patch: {
       file: gateway("transactions"),
-      find: `await Promise.race([executing, Promise.resolve()]);`,
-      replace: `await executing;`,
+      find: `await deps.store.execute(reign.node, spec, bounds.signal);`,
+      replace: `await deps.store.execute(reign.node, { ...spec, onBeforeSend: () => undefined }, bounds.signal);
+      spec.onBeforeSend?.();`,
     },
     from: 16,
   },

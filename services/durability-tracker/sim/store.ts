@@ -73,6 +73,7 @@ export class SimStore {
     this.#parts.world.digests.set(request, spec.digest);
     const run: Run = { spec, node, request, phase: "sent", sessions: -1, resolve, reject };
     this.runs.push(run);
+    spec.onBeforeSend?.();
     this.#parts.onRun(run);
     signal?.addEventListener("abort", () => {
       if (run.phase === "sent") this.fail(run, "statement_timeout");

@@ -9,7 +9,13 @@ import {
   type ProblemDetails,
   type TxnId,
 } from "@highwater/protocol";
-import { type Execution, type ReceiptsAsOf, type ReceiptState, type Store } from "@highwater/store";
+import {
+  type Execution,
+  type ReceiptsAsOf,
+  type ReceiptState,
+  type Store,
+  type TransactionSpec,
+} from "@highwater/store";
 import {
   EPOCH_A,
   EPOCH_B,
@@ -63,6 +69,8 @@ function makeGateway() {
   const lookUps: Call<ReceiptsAsOf>[] = [];
   const settles: (Call<ReceiptsAsOf> & { epoch: string })[] = [];
   const primaries = { epoch: EPOCH_A as string | null };
+  /** Why the store sends nothing. */
+  const refusal = { cause: null as HighwaterError | null };
   const later = <T, E extends object>(list: (Call<T> & E)[], extra: E): Promise<T> =>
     new Promise((resolve, reject) => list.push({ resolve, reject, ...extra }));
   const record = (id: string, seq: number, previous: string | null) => ({
@@ -91,7 +99,11 @@ function makeGateway() {
         ...{ command: null, serverTimeMs: clock.wallMs() },
       });
     },
-    execute: () => later<Execution, object>(executions, {}),
+    execute: (_node: string, { onBeforeSend }: TransactionSpec) => {
+      if (refusal.cause !== null) return Promise.reject(refusal.cause);
+      onBeforeSend?.();
+      return later<Execution, object>(executions, {});
+    },
     lookUp: () => later<ReceiptsAsOf, object>(lookUps, {}),
     settle: (_node: string, { epoch }: { epoch: string }) => later(settles, { epoch }),
     helpFlush: () => Promise.resolve(),
@@ -112,7 +124,7 @@ function makeGateway() {
   };
   const gateway = new Gateway(makeConfig(), deps);
   gateway.start();
-  return { gateway, clock, transport, executions, lookUps, settles, primaries };
+  return { gateway, clock, transport, executions, lookUps, settles, primaries, refusal };
 }
 
 type Made = ReturnType<typeof makeGateway>;
@@ -220,10 +232,7 @@ test("what the store refuses without running it is not announced", async () => {
   const made = makeGateway();
   await made.clock.advance(10);
   const id = newId(made.clock.wallMs());
-  made.executions.push = (call) => {
-    call.reject(new HighwaterError("transaction_control", { statement: 0 }));
-    return 1;
-  };
+  made.refusal.cause = new HighwaterError("transaction_control", { statement: 0 });
   const found = watch(made.gateway.transactions.run(accepted(id), caller));
   assert.deepEqual(await announced(made, id), []);
   assert.equal(found.code, "transaction_control");

@@ -205,18 +205,16 @@ export class Transactions {
       ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
       ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold, limitMs },
       ...{ fieldDetails: request.fieldDetails ?? false },
+      onBeforeSend: () => {
+        if (!request.readOnly)
+          attempt.announced ??= announcer.announce(attempt, { ...request, endsWithinMs: limitMs });
+      },
     };
     const bounds = withinTime(active, config.totalTimeoutMs, caller.signal);
     try {
       const beganMs = deps.clock.monotonicMs();
       attempt.trace?.storeBegan(reign.node);
-      const executing = deps.store.execute(reign.node, spec, bounds.signal);
-      // What the store refuses without running it has failed by now, and such a request is not announced. All others are,
-      // in this very tick, before anything has left for the database.
-      await Promise.race([executing, Promise.resolve()]);
-      if (!request.readOnly)
-        attempt.announced = announcer.announce(attempt, { ...request, endsWithinMs: limitMs });
-      const execution = await executing;
+      const execution = await deps.store.execute(reign.node, spec, bounds.signal);
       attempt.trace?.storeEnded();
       const tookMs = deps.clock.monotonicMs() - beganMs;
       metrics.store.at(request.readOnly ? "read" : "write", "one_shot").observe(tookMs / 1_000);

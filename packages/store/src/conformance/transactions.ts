@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";
 import { type MakeHarness } from "../conformance.ts";
+import { type TransactionSpec } from "../port.ts";
 import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
 
 export function transactionTests(makeHarness: MakeHarness): void {
@@ -26,6 +27,8 @@ export function transactionTests(makeHarness: MakeHarness): void {
     it("does not run the same id twice", () => replay(bench, epoch));
     it("runs one of two concurrent attempts of one id", () => concurrentAttempts(bench, epoch));
     it("applies nothing of a transaction that fails, and frees its id", () => failing(bench, epoch));
+    it("says before it sends a write that it does, and nothing of what it does not send", () =>
+      beforeSend(bench, epoch));
     it("refuses another epoch's transaction and goes on with its own", () => wrongEpoch(bench, epoch));
     it("runs on after its connections were dropped", () => forgotten(bench, epoch));
     it("leaves a replica out while it is cut off", () => cutReplica(bench, epoch));
@@ -159,6 +162,32 @@ async function failing(bench: Bench, epoch: EpochId): Promise<void> {
   const mended = { ...spec, statements: [put(key, "2")] };
   committed(await store.execute(primary, mended));
   assert.equal((await bench.read(primary, epoch, key)).value, "2");
+}
+
+async function beforeSend(bench: Bench, epoch: EpochId): Promise<void> {
+  const { store, harness, primary } = bench;
+  const { put, failing: refused } = harness.statements;
+  let sent = 0;
+  const onBeforeSend = (): void => {
+    sent++;
+  };
+  const write = (more: Partial<TransactionSpec> = {}): TransactionSpec =>
+    bench.spec(epoch, [put(bench.newKey(), "1")], { ...more, onBeforeSend });
+  committed(await store.execute(primary, write()));
+  assert.equal(sent, 1);
+  await refusedWith(store.execute(primary, write({ statements: [refused] })), "constraint_violation");
+  assert.equal(sent, 2, "the server refused it, so it was sent");
+  await assert.rejects(store.execute(primary, write(), AbortSignal.abort()));
+  assert.equal(sent, 2, "cancelled before it was sent");
+
+  const opening = await store.begin(primary, write());
+  assert.ok(opening.kind === "open");
+  assert.equal(sent, 2, "a begin is no commit");
+  const { transaction } = opening;
+  await assert.rejects(transaction.commit([{ sql: "COMMIT" }], { onBeforeSend }));
+  assert.equal(sent, 2, "refused by the store itself");
+  committed(await transaction.commit([], { onBeforeSend }));
+  assert.equal(sent, 3);
 }
 
 async function wrongEpoch(bench: Bench, epoch: EpochId): Promise<void> {

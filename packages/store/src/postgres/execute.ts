@@ -68,6 +68,7 @@ export async function executeOn(
 ): Promise<Execution> {
   for (let attempt = 0; attempt < MAX_REPLANS; attempt++) {
     const planned = planOf(spec, parts.signal);
+    spec.onBeforeSend?.();
     const running = runPipeline(session, parts.canceller, planned.run);
     const outcome = await outcomeOf(session, planned, running, parts.canceller);
     if (outcome.status !== "I") await rollBack(session, parts.canceller);

@@ -3,6 +3,7 @@ import { type DatabaseError } from "pg";
 import { HighwaterError, type Statement, type StatementResult } from "@highwater/protocol";
 import {
   type Execution,
+  type OpenCommitOptions,
   type Opening,
   type OpenTransaction,
   type ResultMeter,
@@ -95,9 +96,9 @@ class PostgresTransaction implements OpenTransaction {
     return this.#follow(this.#run(statements, signal));
   }
 
-  commit(statements: readonly Statement[], signal?: AbortSignal, meter?: ResultMeter): Promise<Execution> {
-    this.#meter = meter;
-    return this.#follow(this.#commit(statements, signal));
+  commit(statements: readonly Statement[], options: OpenCommitOptions = {}): Promise<Execution> {
+    this.#meter = options.meter;
+    return this.#follow(this.#commit(statements, options));
   }
 
   async rollback(): Promise<void> {
@@ -132,10 +133,14 @@ class PostgresTransaction implements OpenTransaction {
     throw failure;
   }
 
-  async #commit(statements: readonly Statement[], signal: AbortSignal | undefined): Promise<Execution> {
+  async #commit(
+    statements: readonly Statement[],
+    { signal, onBeforeSend }: OpenCommitOptions,
+  ): Promise<Execution> {
     const { id, readOnly } = this.#spec;
     this.#refuse(statements);
     const tail = tailOf(this.#spec);
+    onBeforeSend?.();
     const outcome = await this.#send([], statements, tail.steps, signal).catch((cause: unknown) => {
       throw unconfirmed(id, readOnly, cause);
     });

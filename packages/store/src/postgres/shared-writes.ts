@@ -193,6 +193,7 @@ export class SharedWrites {
     const observer = this.#options.observer();
     if (observer !== null) for (const { sinceMs } of batch) observer.onWaited(lastMs - sinceMs);
     enter(session, principalOf(batch[0]?.spec));
+    for (const { spec } of batch) spec.onBeforeSend?.();
     const { answers, isReset } = sendTogether(session, parts.canceller, { planned, sharesPosition });
     // None of them may reject unheard while an earlier one is looked at.
     const heard = answers.map(({ own, whole }, at) => ({

@@ -334,17 +334,18 @@ export class Interactive {
     const bounds = withinTime(active, lifetime.limits.totalTimeoutMs, undefined);
     const hold = memory.hold(open.known.attempt.owner);
     try {
-      const executing = this.#timed(open, transaction.commit(request.statements, bounds.signal, hold));
-      // As for a one-shot transaction: what is refused without being sent is not announced, everything else is, at once.
-      await Promise.race([executing, Promise.resolve()]);
-      isSent = true;
-      if (!attempt.readOnly)
-        attempt.announced = announcer.announce(attempt, {
-          metadata: open.metadata,
-          maxDelayMs: request.maxDelayMs ?? open.maxDelayMs,
-          level: request.level,
-          endsWithinMs: lifespanMs(lifetime.limits.totalTimeoutMs, "one_shot"),
-        });
+      const onBeforeSend = (): void => {
+        isSent = true;
+        if (!attempt.readOnly)
+          attempt.announced = announcer.announce(attempt, {
+            metadata: open.metadata,
+            maxDelayMs: request.maxDelayMs ?? open.maxDelayMs,
+            level: request.level,
+            endsWithinMs: lifespanMs(lifetime.limits.totalTimeoutMs, "one_shot"),
+          });
+      };
+      const how = { signal: bounds.signal, meter: hold, onBeforeSend };
+      const executing = this.#timed(open, transaction.commit(request.statements, how));
       const committed = await outcomes.conclude(attempt, executing, (until) => held.push(until));
       open.results = committed.results ?? [];
       await this.#end(open, { how: "committed", detail: "The transaction has committed." });
