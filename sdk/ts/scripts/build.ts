@@ -1,14 +1,12 @@
 // Builds the package that is published: JavaScript with types beside it, and a manifest that names no source. What the repository
-// itself imports is the source; so the published package has a directory, and a package.json, of its own. The main entry is
-// minified, with its internal names shortened, and shares a file with the one for pages and edge workers; source maps have the source.
+// itself imports is the source; so the published package has a directory, and a package.json, of its own. The main entry shares a
+// file with the one for pages and edge workers; source maps have the source.
 // Usage: node scripts/build.ts [DIRECTORY]; then `npm pack` or `npm publish` there.
 import { execFileSync } from "node:child_process";
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build as bundle, type BuildOptions, type Plugin } from "esbuild";
-import { minify } from "terser";
-import { INTERNAL_NAMES } from "./internal-names.ts";
+import { build as bundle, type BuildOptions, type BuildResult, type Plugin } from "esbuild";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -33,7 +31,7 @@ async function clear(directory: string, name: string): Promise<void> {
   await rm(directory, { recursive: true });
 }
 
-/** What is minified: the main entry, and the same without interactive transactions. What both have is in a third file. */
+/** The main entry, and the same without interactive transactions. What both have is in a third file. */
 const MAIN = "./src/index.ts";
 const EDGE = "./src/edge.ts";
 
@@ -42,33 +40,25 @@ const COMMON = {
   ...({ packages: "external", sourcemap: "external", absWorkingDir: ROOT } as const),
 } satisfies BuildOptions;
 
-/** esbuild joins the modules and shortens internal names, terser finds what can be said shorter. */
+/** Readable: a stack trace names our functions. Applications minify what they bundle. */
 async function buildMain(out: string): Promise<void> {
-  const { outputFiles } = await bundle({
-    ...{ ...COMMON, entryPoints: [MAIN, EDGE], outdir: out, splitting: true, chunkNames: "shared" },
-    ...{ minify: true, mangleProps: new RegExp(`^(${INTERNAL_NAMES.join("|")})$`) },
-  });
-  await mkdir(out, { recursive: true });
-  for (const { path, text } of outputFiles.filter((file) => file.path.endsWith(".js"))) {
-    const { code = "", map } = await minify(text, {
-      ...{ module: true, ecma: 2020, mangle: true },
-      compress: {
-        ...{ passes: 3, ecma: 2020, module: true, keep_fargs: false },
-        ...{ unsafe_arrows: true, unsafe_methods: true },
-        // Functions stay where they are: one that is drawn into another gets other names for its parameters, and compresses worse.
-        ...{ inline: 0, reduce_funcs: false, hoist_funs: true },
-      },
-      sourceMap: {
-        content: outputFiles.find((file) => file.path === `${path}.map`)?.text ?? "",
-        url: `${basename(path)}.map`,
-      },
-    });
-    await writeFile(path, code);
-    await writeFile(`${path}.map`, map as string);
+  await writeFiles(
+    await bundle({
+      ...{ ...COMMON, entryPoints: [MAIN, EDGE], outdir: out, splitting: true, chunkNames: "shared" },
+    }),
+  );
+}
+
+/** With each file's source map named in it. */
+async function writeFiles({ outputFiles }: BuildResult<typeof COMMON>): Promise<void> {
+  for (const { path, text } of outputFiles) {
+    await mkdir(dirname(path), { recursive: true });
+    const isCode = path.endsWith(".js");
+    await writeFile(path, isCode ? `${text}//# sourceMappingURL=${basename(path)}.map\n` : text);
   }
 }
 
-/** The other entries are small, and readable. The main one is not in them: an error's class must be the same everywhere. */
+/** The main entry is not in the others: an error's class must be the same everywhere. */
 async function buildEntry(file: string, out: string): Promise<void> {
   const outfile = join(out, file.replace("./src/", "").replace(/\.ts$/, ".js"));
   const toMain = relative(dirname(outfile), join(out, "index.js"));
@@ -82,12 +72,7 @@ async function buildEntry(file: string, out: string): Promise<void> {
       );
     },
   };
-  const { outputFiles } = await bundle({ ...COMMON, entryPoints: [file], outfile, plugins: [main] });
-  await mkdir(dirname(outfile), { recursive: true });
-  for (const { path, text } of outputFiles) {
-    const isCode = path.endsWith(".js");
-    await writeFile(path, isCode ? `${text}//# sourceMappingURL=${basename(path)}.map\n` : text);
-  }
+  await writeFiles(await bundle({ ...COMMON, entryPoints: [file], outfile, plugins: [main] }));
 }
 
 export async function build(directory: string): Promise<void> {

@@ -164,33 +164,44 @@ export class AbortError extends HighwaterError {
 }
 
 type ErrorClass = new (message: string, details: ErrorDetails) => HighwaterError;
-/** Errors that are told by their code, whoever finds them: their class, and what holds where nobody else says otherwise. */
-const KINDS: readonly (readonly [codes: string, ErrorClass, Outcome?, Retry?])[] = [
-  ["constraint_violation", ConstraintError],
-  ["serialization_failure refusal_unconfirmed", SerializationError],
-  ["statement_failed statement_timeout", StatementError],
-  [
-    "transaction_aborted transaction_expired cancelled gateway_lost",
-    TransactionAbortedError,
-    "not_applied",
-    "transaction",
-  ],
-  ["transaction_lost", TransactionLostError, "not_applied", "transaction"],
-  ["promise_broken", PromiseBrokenError, "unknown"],
-  ["id_expired", UnknownOutcomeError, "unknown"],
-  ["outcome_unknown transaction_unknown", UnknownOutcomeError, "unknown", "resolve_outcome"],
-  ["exposure_limit", ExposureLimitError],
-  ["overloaded", UnavailableError, "not_applied", "wait"],
-  ["durability_timeout", DurabilityTimeoutError, "applied", "wait"],
-  ["connection_failed request_timeout bad_answer", ConnectionError, "unknown", "wait"],
-  ["client_closed", ConnectionError],
-  ["call_aborted", AbortError],
-  ["results_not_kept", HighwaterError, "applied"],
-];
 
-function kindOf(code: string): (typeof KINDS)[number] | undefined {
-  return KINDS.find(([codes]) => codes.split(" ").includes(code));
+/** What a code means: its class, and what holds where the service has not said otherwise. */
+interface Kind {
+  readonly Class: ErrorClass;
+  readonly outcome?: Outcome;
+  readonly retry?: Retry;
 }
+
+const ABORTED: Kind = { Class: TransactionAbortedError, outcome: "not_applied", retry: "transaction" };
+const UNKNOWN: Kind = { Class: UnknownOutcomeError, outcome: "unknown", retry: "resolve_outcome" };
+const NO_ANSWER: Kind = { Class: ConnectionError, outcome: "unknown", retry: "wait" };
+
+/** Any other code of this package's own is an `InvalidRequestError`. */
+const KINDS: Readonly<Partial<Record<string, Kind>>> = {
+  constraint_violation: { Class: ConstraintError },
+  serialization_failure: { Class: SerializationError },
+  refusal_unconfirmed: { Class: SerializationError },
+  statement_failed: { Class: StatementError },
+  statement_timeout: { Class: StatementError },
+  transaction_aborted: ABORTED,
+  transaction_expired: ABORTED,
+  cancelled: ABORTED,
+  gateway_lost: ABORTED,
+  transaction_lost: { Class: TransactionLostError, retry: "transaction" },
+  promise_broken: { Class: PromiseBrokenError, outcome: "unknown" },
+  id_expired: { Class: UnknownOutcomeError, outcome: "unknown" },
+  outcome_unknown: UNKNOWN,
+  transaction_unknown: UNKNOWN,
+  exposure_limit: { Class: ExposureLimitError },
+  overloaded: { Class: UnavailableError, retry: "wait" },
+  durability_timeout: { Class: DurabilityTimeoutError, outcome: "applied", retry: "wait" },
+  connection_failed: NO_ANSWER,
+  request_timeout: NO_ANSWER,
+  bad_answer: NO_ANSWER,
+  client_closed: { Class: ConnectionError },
+  call_aborted: { Class: AbortError },
+  results_not_kept: { Class: HighwaterError, outcome: "applied" },
+};
 
 /** A code that this version does not know is typed by its retry rule. */
 const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
@@ -200,29 +211,34 @@ const BY_RETRY: Readonly<Record<Retry, ErrorClass>> = {
   transaction: InvalidRequestError,
 };
 
-/**
- * The error of a code of this package's own, or of one that both know. Any other code blames the caller. Its message: the code in
- * words, the transaction, and what else there is to say.
- */
-export function failure(code: string, what = "", details: Partial<ErrorDetails> = {}): HighwaterError {
-  const message = [code.replaceAll("_", " "), details.transactionId, what].filter(Boolean).join(": ");
-  const [, Class = InvalidRequestError, outcome = "not_applied", retry = "never"] = kindOf(code) ?? [];
-  return new Class(message, { code, outcome, retry, ...details });
+/** An error that this package finds itself. `message` says what happened and what to do; the transaction's id is added to it. */
+export function failure(code: string, message: string, details: Partial<ErrorDetails> = {}): HighwaterError {
+  const {
+    Class,
+    outcome = "not_applied",
+    retry = "never",
+  }: Kind = KINDS[code] ?? {
+    Class: InvalidRequestError,
+  };
+  const { transactionId } = details;
+  const about = transactionId === undefined ? "" : ` (transaction ${transactionId})`;
+  return new Class(message + about, { code, outcome, retry, ...details });
 }
 
 /** The typed error of any answer outside 2xx: a problem of the service, or something a proxy on the way made up. */
 export function answerError(status: number, body: unknown, retryAfterMs: number | undefined): HighwaterError {
   if (isProblem(body)) {
     const { type: _type, title, detail, ...problem } = body;
-    const [, Class = BY_RETRY[problem.retry]] = kindOf(problem.code) ?? [];
+    const Class = KINDS[problem.code]?.Class ?? BY_RETRY[problem.retry];
     return new Class(detail ?? title, { retryAfterMs, ...problem, status });
   }
   const code = status === 429 ? "overloaded" : status >= 500 ? "bad_answer" : "unexpected_status";
-  return failure(code, `status ${String(status)}`, { status, retryAfterMs });
+  const message = `status ${String(status)}, and the body is not the service's: a proxy may have answered`;
+  return failure(code, message, { status, retryAfterMs });
 }
 
 export function closedError(): HighwaterError {
-  return failure("client_closed");
+  return failure("client_closed", "the client is closed: make another one");
 }
 
 export function refusedError({ token, error: { code, detail } }: RefusedToken): TokenRefusedError {
@@ -238,27 +254,32 @@ export function endError(
 ): HighwaterError {
   return isAborted
     ? abortError(signal?.reason, outcome, transactionId)
-    : failure("request_timeout", "", { outcome, transactionId });
+    : failure("request_timeout", "the time of the call is over", { outcome, transactionId });
 }
+
+const ABORT_MESSAGES: Readonly<Record<Outcome, string>> = {
+  applied: "the signal ended the wait; the transaction stays committed",
+  not_applied: "the signal ended the call before anything was applied",
+  unknown: "the signal ended the call; ask for the transaction's status to learn whether it committed",
+};
 
 /** A signal ended the call; its reason may be anything. */
 export function abortError(cause: unknown, outcome: Outcome, transactionId?: string): HighwaterError {
   const retry = outcome === "unknown" ? "resolve_outcome" : "never";
-  return failure("call_aborted", `outcome ${outcome}`, {
-    ...{ outcome, retry, transactionId, cause },
-  });
+  return failure("call_aborted", ABORT_MESSAGES[outcome], { outcome, retry, transactionId, cause });
 }
 
 export function unknownOutcome(transactionId: string | undefined, cause: unknown): HighwaterError {
-  return failure("outcome_unknown", "", { transactionId, cause });
+  const message = "the transaction may or may not have committed: ask for its status";
+  return failure("outcome_unknown", message, { transactionId, cause });
 }
 
-/** The code of a settled state other than committed. */
-const SETTLED: Readonly<Record<string, string>> = {
-  lost: "transaction_lost",
-  aborted: "transaction_aborted",
-  broken: "promise_broken",
-  expired: "id_expired",
+/** A settled state other than committed: its code and message. */
+const SETTLED: Readonly<Partial<Record<string, readonly [code: string, message: string]>>> = {
+  lost: ["transaction_lost", "a failover discarded the committed transaction: run it again with a new id"],
+  aborted: ["transaction_aborted", "the transaction never commits: run it again with a new id"],
+  broken: ["promise_broken", "a failure discarded the transaction after it was durable"],
+  expired: ["id_expired", "the transaction is too old: its receipt is no longer kept"],
 };
 
 /** The error that stands for a settled state other than committed, or undefined where the state settles nothing. */
@@ -267,14 +288,13 @@ export function stateError(
   state: string,
   details: Partial<ErrorDetails> = {},
 ): HighwaterError | undefined {
-  const code = SETTLED[state];
-  // A copy of the request that was on its way for long has run in the new history: whoever ran the body again under a
-  // new id would do it twice.
-  const isRetried = details.verdict?.retriedIn !== undefined;
-  return code === undefined
-    ? undefined
-    : failure(code, isRetried ? "another attempt committed" : "", {
-        ...{ transactionId, ...details },
-        ...(isRetried && { outcome: "applied", retry: "resolve_outcome" }),
+  const [code, message] = SETTLED[state] ?? [];
+  if (code === undefined || message === undefined) return undefined;
+  // A late copy of the request has run in the new history: running the body again under a new id would do it twice.
+  return details.verdict?.retriedIn === undefined
+    ? failure(code, message, { ...details, transactionId })
+    : failure(code, "a failover discarded this attempt, and another one under the same id committed", {
+        ...details,
+        ...({ transactionId, outcome: "applied", retry: "resolve_outcome" } as const),
       });
 }

@@ -57,5 +57,5 @@ export function decodeToken(token: string): TokenContent {
   } catch {
     // It is neither base64 nor has it an offset.
   }
-  throw failure("invalid_token");
+  throw failure("invalid_token", "the text is no token: pass the `token` of a committed transaction");
 }

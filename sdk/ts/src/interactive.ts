@@ -170,7 +170,7 @@ export class InteractiveTransaction {
 
   /** As `Transaction.durable`, once it is committed. Errors: `not_committed` before. */
   async durable(options: DurableOptions = {}): Promise<TokenVerdict> {
-    if (!this.#committed) throw failure("not_committed", "commit() first");
+    if (!this.#committed) throw failure("not_committed", "call `await tx.commit()` before `durable()`");
     return this.#committed.durable(options);
   }
 
@@ -217,7 +217,7 @@ interface TimedCall extends CallOptions {
 }
 
 function ended(cause?: Error): HighwaterError {
-  return failure("transaction_ended", "", { cause });
+  return failure("transaction_ended", "the transaction has ended: begin another one", { cause });
 }
 
 /** Whether the transaction goes on after the error: the service says so, or has refused the call unseen. */

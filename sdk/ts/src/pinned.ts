@@ -166,7 +166,7 @@ export class PinnedCalls {
       // Its COMMIT was never sent, so it never commits.
       if (isOver)
         throw isGone || outcome === "unknown"
-          ? failure("gateway_lost", "use a new id", {
+          ? failure("gateway_lost", "the gateway of the open transaction is gone: begin another one", {
               ...{ transactionId: this.#id, cause: answer, open: false },
             })
           : answer;

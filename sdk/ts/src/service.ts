@@ -275,7 +275,7 @@ export class Service {
         // Nobody else has an open transaction, and its gateway rolls it back when the connection is closed.
         patience: pin?.url ? deps.pinnedPatience : 1,
       });
-      if (!call.accepts(answer.body)) throw badAnswer(path);
+      if (!call.accepts(answer.body)) throw badAnswer(`the answer to ${path} is not what was asked for`);
       pool.succeeded(base);
       call.onAnswer?.({ url: base, session: answer.headers.get(SESSION_HEADER) ?? "" });
       return answer.body;

@@ -107,7 +107,8 @@ export class OneShotSession {
    */
   async resume(token: string, options: ResumeOptions = {}): Promise<(TokenVerdict | RefusedToken)[]> {
     const [prefix, ...tokens] = token.split(".");
-    if (prefix !== TOKEN_PREFIX) throw failure("invalid_token", "not a session token");
+    if (prefix !== TOKEN_PREFIX)
+      throw failure("invalid_token", "the text is no session token: pass what `session.token` was");
     const entries = tokens.map((each) => this.#hw.promise(each).entry);
     const verdicts = await this.#hw.verdicts(tokens, options);
     for (const [at, verdict] of verdicts.entries()) {

@@ -107,7 +107,7 @@ function raw(text: string): Sql {
  */
 function ident(...parts: readonly string[]): Sql {
   if (parts.length === 0 || parts.some((part) => part === "" || part.includes("\0")))
-    throw failure("invalid_identifier", "empty or NUL");
+    throw failure("invalid_identifier", "a part of the name is empty or has a NUL character");
   return raw(parts.map((part) => `"${part.replaceAll('"', '""')}"`).join("."));
 }
 
@@ -169,12 +169,15 @@ export function toParam(value: unknown, number: number): Param {
       if (Array.isArray(value)) return arrayText(value);
       return jsonText(value);
     default:
-      throw failure("invalid_parameter", `value ${String(number)} is ${typeof value}; use null`);
+      throw failure(
+        "invalid_parameter",
+        `parameter $${String(number)} is ${typeof value}, which has no SQL form: use null or a value`,
+      );
   }
 }
 
 function dateText(date: Date): string {
-  if (Number.isNaN(date.getTime())) throw failure("invalid_parameter", "not a date");
+  if (Number.isNaN(date.getTime())) throw failure("invalid_parameter", "the Date is invalid");
   const year = date.getUTCFullYear();
   // The year before 1 is 1 BC: there is no year 0.
   const digits = String(year > 0 ? year : 1 - year).padStart(4, "0");
@@ -186,7 +189,7 @@ function jsonText(value: unknown): string {
   const text = JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === "bigint" ? inner.toString() : inner,
   ) as string | undefined;
-  if (text === undefined) throw failure("invalid_parameter", "not JSON");
+  if (text === undefined) throw failure("invalid_parameter", "the value cannot be written as JSON");
   return text;
 }
 

@@ -104,7 +104,10 @@ export class Transaction extends DurabilityPromise {
    * Errors: `results_not_kept` after a replay, for an empty list would be a wrong answer.
    */
   get rows(): readonly Row[] {
-    if (this.results === null) throw failure("results_not_kept", "replay", { transactionId: this.id });
+    if (this.results === null)
+      throw failure("results_not_kept", "results of a replay are not kept: read the rows again", {
+        transactionId: this.id,
+      });
     return this.results.at(-1)?.rows ?? [];
   }
 }

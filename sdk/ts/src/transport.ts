@@ -81,14 +81,15 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Tra
     const { headers, ok, status } = response;
     const answer = tryJson(await response.text());
     if (!ok) throw answerError(status, answer, retryAfter(headers.get("retry-after"), Date.now()));
-    if (answer === undefined) throw badAnswer("not JSON");
+    if (answer === undefined) throw badAnswer(`the answer of ${url} is not JSON`);
     return { body: answer, headers };
   } catch (cause) {
     signal?.throwIfAborted();
-    if (isLate) throw failure("request_timeout", `${url} within ${String(timeoutMs)} ms`, { cause });
+    if (isLate)
+      throw failure("request_timeout", `${url} did not answer within ${String(timeoutMs)} ms`, { cause });
     if (cause instanceof HighwaterError) throw cause;
     const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
-    throw failure("connection_failed", url, {
+    throw failure("connection_failed", `${url} cannot be reached`, {
       ...(NEVER_SENT.test(code ?? "") && { outcome: "not_applied" }),
       cause,
     });

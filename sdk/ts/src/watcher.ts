@@ -171,8 +171,8 @@ export class Watcher {
         }
         this.#shared.observe({ type: "timeout", id, level, waitedMs: timeout });
         const count = String(entries.length - verdicts.length);
-        const what = `${count} still pending at ${level} after ${String(timeout)} ms`;
-        end(failure("durability_timeout", what, { transactionId: id, level }));
+        const message = `${count} still pending at ${level} after ${String(timeout)} ms; not a loss, wait again`;
+        end(failure("durability_timeout", message, { transactionId: id, level }));
       };
       ends.push(startTimer(timeout, onEnd, signal));
     });
@@ -187,7 +187,7 @@ export class Watcher {
     const successor = retriedIn ?? (epoch === position.epoch ? undefined : epoch);
     return (
       stateError(id, verdict, { level, position, metadata, verdict: settlement, successor }) ??
-      failure("transaction_unknown", "", { transactionId: id, level })
+      failure("transaction_unknown", "no tracker knows the transaction", { transactionId: id, level })
     );
   }
 

@@ -78,7 +78,7 @@ test("what has no SQL form is refused", () => {
     assert.throws(() => toParam(value, 1), InvalidRequestError);
   assert.throws(() => sql.json(undefined), { code: "invalid_parameter" });
   assert.throws(() => sql`SELECT ${1}, ${undefined as never}`, {
-    message: /value 2 is undefined; use null$/,
+    message: /^parameter \$2 is undefined, .*: use null or a value$/,
   });
 });
 
