@@ -50,6 +50,7 @@ export {
   type JwtSettings,
   readIdentity,
 } from "./identity/settings.ts";
+export { LOG_EVENTS } from "./log-events.ts";
 export { jsonLog, type Log, type LogEntry, type LogFields } from "./log.ts";
 export {
   CATALOGUE,

@@ -235,7 +235,7 @@ export class Primary {
     if (authority.kind === "primary") this.#log.info("authority_changed", { ...authority });
     else if (authority.kind === "split")
       this.#log.error("split_brain", { nodes: authority.nodes, reason: this.reason() });
-    else this.#log.warn("authority_changed", { kind: authority.kind, reason: this.reason() });
+    else this.#log.warn("no_primary", { kind: authority.kind, reason: this.reason() });
   }
 
   #enter(reign: PrimaryEpoch): void {

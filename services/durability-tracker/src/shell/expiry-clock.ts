@@ -39,7 +39,7 @@ export function makeExpiryTime({ store, clock, log }: ExpiryTimeDeps): ReadExpir
     for (const each of told)
       if (each.status === "fulfilled") clocks[each.value.node] = each.value.serverTimeMs;
     const timeMs = expiry.read(clock.monotonicMs(), Object.values(clocks));
-    if (timeMs === null) log.warn("nothing expires: clocks disagree", { maxMs: CLOCK_SPREAD_MAX_MS, clocks });
+    if (timeMs === null) log.warn("clocks_disagree", { maxMs: CLOCK_SPREAD_MAX_MS, clocks });
     return timeMs;
   };
 }

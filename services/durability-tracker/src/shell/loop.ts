@@ -118,9 +118,9 @@ export class TrackerLoop {
     });
     this.#listener = listener;
     this.sight = new Sight(clock, (isBlind) => {
-      log[isBlind ? "warn" : "info"](isBlind ? "primary_out_of_sight" : "primary_in_sight", {
-        unansweredMs: this.sight.unansweredMs,
-      });
+      const { unansweredMs } = this.sight;
+      if (isBlind) log.warn("primary_out_of_sight", { unansweredMs });
+      else log.info("primary_in_sight", { unansweredMs });
       listener.onBlind(isBlind);
       this.#publish();
     });
@@ -145,7 +145,7 @@ export class TrackerLoop {
     });
     ledger.saveLevels(state.levelBits);
     this.#state = state;
-    log.info("ledger loaded", { held: heldCount(state), epochs: saved.epochs.length });
+    log.info("ledger_loaded", { held: heldCount(state), epochs: saved.epochs.length });
     this.#watcher = new AuthorityWatcher({
       store,
       clock,
@@ -231,7 +231,7 @@ export class TrackerLoop {
     const nowMs = clock.monotonicMs();
     switch (authority.kind) {
       case "primary":
-        log.info("epoch reigns", { epoch: authority.epoch, node: authority.node });
+        log.info("authority_changed", { ...authority });
         saveMarks(this.#deps.ledger, this.#state, this.#reigning());
         this.#deps.store.forget(authority.node);
         this.dispatch({ kind: "epoch_reigns", nowMs, epoch: authority.epoch, node: authority.node });
@@ -251,14 +251,11 @@ export class TrackerLoop {
         void this.#act(authority);
         return;
       case "split":
-        log.error("split brain: no verdicts and no commits until an operator names the primary", {
-          nodes: authority.nodes,
-          reason: authority.reason,
-        });
+        log.error("split_brain", { nodes: authority.nodes, reason: authority.reason });
         this.dispatch({ kind: "authority_unsettled", nowMs, reason: authority.reason, split: true });
         return;
       case "none":
-        log.warn("no authoritative primary", { reason: authority.reason });
+        log.warn("no_primary", { reason: authority.reason });
         this.dispatch({ kind: "authority_unsettled", nowMs, reason: authority.reason, split: false });
     }
   }
@@ -271,7 +268,7 @@ export class TrackerLoop {
     try {
       if (authority.kind === "prepare") {
         await store.prepare(authority.node);
-        log.info("store prepared", { node: authority.node });
+        log.info("store_prepared", { node: authority.node });
       } else {
         const record = await store.mint(authority.node, {
           minSeq: (this.#watcher?.graph.maxSeq ?? 0) + 1,
@@ -281,7 +278,7 @@ export class TrackerLoop {
           finalMarks: this.#finalMarks(),
           everywhere: this.#everywhere(),
         });
-        log.info("epoch minted", {
+        log.info("epoch_begun", {
           epoch: record.id,
           seq: record.seq,
           cause: record.cause,
@@ -289,7 +286,7 @@ export class TrackerLoop {
         });
       }
     } catch (cause) {
-      log.warn("could not begin the epoch", { node: authority.node, cause: String(cause) });
+      log.warn("epoch_not_begun", { step: authority.kind, node: authority.node, cause: String(cause) });
       await sleep(clock, RETRY_MS, this.#stop.signal);
     } finally {
       this.#acting.delete(authority.node);
@@ -437,7 +434,7 @@ export class TrackerLoop {
         receipts: new Map(found.receipts.map((receipt, at) => [names[at] ?? "", receipt])),
       });
     } catch (cause) {
-      log.warn("receipts could not be read", {
+      log.warn("receipts_not_read", {
         node: effect.node,
         ids: of.length,
         cause: String(cause),
@@ -526,7 +523,7 @@ export class TrackerLoop {
       // The last mark before a calm is saved as well: whoever was told by it may be told otherwise after a kill.
       if (this.#hasUnsavedMarks) this.#saveMarks();
       ledger.flush().catch((cause: unknown) => {
-        log.error("the ledger cannot be written", { cause: String(cause) });
+        log.error("ledger_not_written", { cause: String(cause) });
       });
       const isIdle = heldCount(this.#state) === 0 && !this.#hasUnsavedMarks;
       await sleep(clock, isIdle ? IDLE_TICK_MS : TICK_MS, this.#stop.signal);

@@ -44,7 +44,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
           noted = { ...report, timeMs };
         pauseMs = everyMs;
       } catch (cause) {
-        log.warn("receipts could not be maintained", { cause: String(cause) });
+        log.warn("receipts_not_maintained", { cause: String(cause) });
       }
     }
     await sleep(clock, pauseMs, signal);

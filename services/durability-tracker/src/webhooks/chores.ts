@@ -58,7 +58,7 @@ export class Chores {
         await this.#round(round);
         isFailing = false;
       } catch (cause) {
-        if (!isFailing && !signal.aborted) log.warn("webhooks cannot be looked after", { cause });
+        if (!isFailing && !signal.aborted) log.warn("webhook_chores_failed", { cause });
         isFailing = true;
       }
       const woken = new AbortController();
@@ -101,8 +101,7 @@ export class Chores {
       );
       return found.length;
     });
-    if (hastened > 0)
-      log.warn("webhooks that a wrong clock had put off are sent now", { deliveries: hastened });
+    if (hastened > 0) log.warn("webhooks_hastened", { deliveries: hastened });
   }
 
   /** All of them: what comes in a minute may be more than one statement should drop. */
@@ -127,7 +126,7 @@ export class Chores {
         data: { ...data },
       });
       await noteTold(database, endpoint);
-      log.warn("webhook endpoint disabled", { endpoint: id, why, failingSince });
+      log.warn("webhook_endpoint_disabled", { endpoint: id, why, failingSince });
     }
   }
 }

@@ -125,7 +125,7 @@ export class Webhooks {
         try {
           await this.#begin(now);
         } catch (cause) {
-          if (!signal.aborted) log.warn("the queue of webhooks cannot be opened", { cause, node: now.node });
+          if (!signal.aborted) log.warn("webhook_queue_not_opened", { cause, node: now.node });
           pauseMs = REOPEN_MS;
         }
       }
@@ -139,7 +139,7 @@ export class Webhooks {
     if (node === undefined) throw new Error(`node ${reign.node} is not configured`);
     await prepare(node.id);
     const onError = (cause: unknown): void => {
-      if (this.#open?.reign === reign) log.warn("a fault of the webhooks' queue", { cause });
+      if (this.#open?.reign === reign) log.warn("webhook_queue_failed", { cause });
     };
     const database = new Database({
       ...{ url: node.url, connectTimeoutMs, callTimeoutMs, connections: CONNECTIONS, onError },

@@ -565,7 +565,7 @@ test("the log has neither secrets nor bodies, and the metrics neither endpoints 
   await station.record([lostEvent({ private: "very private" })]);
   await settled(endpoint.id, "failed");
   const text = JSON.stringify(station.log) + station.webhooks.metrics.render();
-  assert.match(text, /webhook sent/);
+  assert.match(text, /webhook_sent/);
   assert.match(text, /highwater_webhook_attempts_total\{outcome="status"\}/);
   assert.doesNotMatch(text, /whsec_|very private|webhook-signature/);
   assert.doesNotMatch(station.webhooks.metrics.render(), /ep_|127\.0\.0\.1/);
