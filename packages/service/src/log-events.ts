@@ -5,20 +5,24 @@ type Events = Readonly<Record<Level, Readonly<Record<string, string>>>>;
 
 const BOTH = {
   error: {
-    configuration_refused: "A setting is wrong; the process ends with exit code 2. `faults` names every setting.",
+    configuration_refused:
+      "A setting is wrong; the process ends with exit code 2. `faults` names every setting.",
     cannot_start: "The process ends with exit code 1.",
     stop_failed: "Closing did not end cleanly; the process ends with exit code 1.",
     request_failed: "A request failed by a fault of the service and was answered with `internal`.",
     split_brain: "Two nodes claim to be the primary. No verdicts and no commits until an operator names it.",
-    topology_refused: "The changed topology file is wrong, or changes the nodes. The service keeps the old levels.",
+    topology_refused:
+      "The changed topology file is wrong, or changes the nodes. The service keeps the old levels.",
     deployment_keys_differ: "The deployment keys are not those of the other services. `/readyz` answers 503.",
   },
   warn: {
     no_primary: "The store has no authoritative primary; `reason` says why.",
-    epoch_not_begun: "Preparing the store (`step`: `prepare`) or beginning an epoch (`mint`) failed. It is retried.",
+    epoch_not_begun:
+      "Preparing the store (`step`: `prepare`) or beginning an epoch (`mint`) failed. It is retried.",
     topology_doubtful: "The topology is valid, but its levels protect less than they seem to.",
     traffic_unencrypted: "A listener or a URL beyond loopback has no TLS.",
-    tls_handshake_failed: "A client failed the TLS handshake. Logged for the first, second, fourth, … failure.",
+    tls_handshake_failed:
+      "A client failed the TLS handshake. Logged for the first, second, fourth, … failure.",
     deployment_keys_not_compared: "The check values of the deployment keys could not be read. It is retried.",
     keys_unreadable: "API keys could not be read from any node. The `known` ones stay valid.",
   },
@@ -39,8 +43,10 @@ const GATEWAY = {
   warn: {
     outcome_unknown: "The connection broke during COMMIT. The gateway settles the transaction's id.",
     outcome_not_settled_yet: "The first try to settle an id failed. It is retried.",
-    announcements_held_up: "A tracker does not take announcements. Logged for the first, second, fourth, … failure.",
-    announcements_left_to_others: "The queue for a tracker was full; the dropped announcements are with another tracker.",
+    announcements_held_up:
+      "A tracker does not take announcements. Logged for the first, second, fourth, … failure.",
+    announcements_left_to_others:
+      "The queue for a tracker was full; the dropped announcements are with another tracker.",
     tracker_not_reached: "A tracker's stream could not be opened. Logged once for each reason.",
     tracker_stream_lost: "A tracker's stream ended.",
     tracker_blind: "A tracker cannot see the primary, or (`blind: false`) sees it again.",
@@ -68,7 +74,8 @@ const TRACKER = {
   },
   warn: {
     transaction_lost: "A failover discarded a transaction.",
-    transactions_lost: "`notLogged` more losses than one second may log; `lost` and `broken` count all so far.",
+    transactions_lost:
+      "`notLogged` more losses than one second may log; `lost` and `broken` count all so far.",
     level_stalled: "A level's mark does not rise while transactions wait for it.",
     primary_out_of_sight: "The primary does not answer. The tracker reports itself blind.",
     epoch_not_disowned: "Ending the epoch of a primary that went back failed. It is retried.",
@@ -76,11 +83,13 @@ const TRACKER = {
     receipts_not_read: "Receipts could not be read or settled. It is retried.",
     receipts_not_maintained: "Receipts could not be expired, nor room made for new ones. It is retried.",
     clocks_disagree: "The clocks differ by more than `maxMs`. Nothing expires until they agree.",
-    broken_promises_not_read: "The broken promises that other trackers found could not be read. Logged once an epoch.",
+    broken_promises_not_read:
+      "The broken promises that other trackers found could not be read. Logged once an epoch.",
     events_not_read: "Events could not be read from the store. Logged once an epoch.",
     events_not_recorded: "Events could not be written to the store. The outbox holds `waiting` events.",
     events_not_expired: "Old events could not be removed. It is retried.",
-    webhook_endpoint_disabled: "An endpoint failed for too long. It gets no more webhooks; its owner gets an event.",
+    webhook_endpoint_disabled:
+      "An endpoint failed for too long. It gets no more webhooks; its owner gets an event.",
     webhook_attempt_not_recorded: "The result of an attempt could not be stored. The webhook is sent again.",
     webhook_chores_failed: "A round of the webhooks' upkeep failed. It is retried.",
     webhook_jobs_not_taken: "Jobs could not be taken from the webhooks' queue. It is retried.",

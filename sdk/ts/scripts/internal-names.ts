@@ -8,14 +8,15 @@ import ts from "typescript";
 
 /** Of interfaces and classes that never leave the package. */
 export const INTERNAL_NAMES: readonly string[] = (
-  "accepts askAgainMs attemptMinMs attemptMs backoffBaseMs backoffMaxMs book budget checkOpen " +
-  "conflictBaseMs core cooldownBaseMs cooldownMaxMs deadlineMs decide delayMs deps elsewhere failed " +
-  "gateways giveBack gone hasAwake heldMs isAsked isBackground isBegun isCommit isGone isUncertain " +
-  "judge known learnEpoch learnMarks leftMs monotonicMs nowMs onAnswer pick pieces pin " +
-  "pinnedAttempts pinnedPatience place pollBaseMs pollForMs pollMaxMs pool probeMs recheck recheckMs remaining " +
-  "remainingMs remember runOpen service settlement sinceMs streamIdleMs streamOpenMs " +
-  "streamSilenceMs succeeded takeSettled takeToAsk timeoutMs toAsk totalMs trackers tuning " +
-  "uncertain unwatch verdictBatch verdictRequestsMax verdictWaitMs waiters waits watch watcher"
+  "accepts askAgainMs attemptMinMs attemptMs backoffBaseMs backoffMaxMs budget checkOpen " +
+  "conflictBaseMs cooldownBaseMs cooldownMaxMs core deadlineMs decide delayMs deps elsewhere failed " +
+  "gateways giveBack hasAwake heldMs isAsked isBackground isBegun isCommit isLoss isUncertain judge " +
+  "known learnEpoch learnMarks leftMs logPosition loss monotonicMs nowMs onAnswer pendingSet pick " +
+  "pieces pin pinnedAttempts pinnedPatience pollBaseMs pollForMs pollMaxMs pool probeMs recheck " +
+  "recheckMs remaining remainingMs remember runOpen service settlement sinceMs streamIdleMs " +
+  "streamOpenMs streamSilenceMs succeeded takeSettled takeToAsk timeoutMs toAsk totalMs trackers " +
+  "tuning uncertain unwatch verdictBatch verdictRequestsMax verdictWaitMs waiters waits watch " +
+  "watcher"
 ).split(" ");
 
 /** What users of the package see: the files that its entry exports from. */

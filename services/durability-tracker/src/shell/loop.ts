@@ -93,7 +93,7 @@ export class TrackerLoop {
   /** The poll is in the long pause that somebody may cut short. */
   #rests = false;
   /** Ends the looks at the positions of the last reign: one may hang on a node that has just been cut off. */
-  #reign = new AbortController();
+  #polling = new AbortController();
   /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
   readonly #acting = new Set<string>();
   readonly #shared: SharedMarks;
@@ -152,7 +152,7 @@ export class TrackerLoop {
       intervalMs: this.#config.probeIntervalMs,
       calmIntervalMs: this.#config.calmProbeIntervalMs,
       rule: makeAuthorityRule(this.#config.authority, clock),
-      known: saved.reigning,
+      known: saved.currentEpoch,
       onReport: (report, askedAtMs) => {
         this.#report(report, askedAtMs);
       },
@@ -172,9 +172,9 @@ export class TrackerLoop {
   stop(): void {
     // What was promised in the last moment would otherwise be forgotten until the primary shows its positions again; and if it
     // never does, a broken promise would be told as a mere loss.
-    saveMarks(this.#deps.ledger, this.#state, this.#reigning());
+    saveMarks(this.#deps.ledger, this.#state, this.#currentEpoch());
     this.#stop.abort();
-    this.#reign.abort();
+    this.#polling.abort();
     this.#wake.abort();
     this.sight.stop();
     this.#watcher?.stop();
@@ -221,7 +221,7 @@ export class TrackerLoop {
       isFed: report.isFed,
     });
     const { standing } = this.#state;
-    if (standing.kind === "reigning" && standing.node === report.node && report.current === standing.epoch)
+    if (standing.kind === "following" && standing.node === report.node && report.current === standing.epoch)
       this.#shared.share(report, this.#state);
     this.#survivors.look(report, this.#state);
   }
@@ -232,13 +232,13 @@ export class TrackerLoop {
     switch (authority.kind) {
       case "primary":
         log.info("authority_changed", { ...authority });
-        saveMarks(this.#deps.ledger, this.#state, this.#reigning());
+        saveMarks(this.#deps.ledger, this.#state, this.#currentEpoch());
         this.#deps.store.forget(authority.node);
-        this.dispatch({ kind: "epoch_reigns", nowMs, epoch: authority.epoch, node: authority.node });
+        this.dispatch({ kind: "epoch_followed", nowMs, epoch: authority.epoch, node: authority.node });
         this.#watcher?.wake();
-        this.#reign.abort();
-        this.#reign = new AbortController();
-        void this.#pollPositions(this.#reign.signal);
+        this.#polling.abort();
+        this.#polling = new AbortController();
+        void this.#pollPositions(this.#polling.signal);
         return;
       case "mint":
       case "prepare":
@@ -295,7 +295,7 @@ export class TrackerLoop {
   }
 
   #streamed(node: string): { epoch: EpochId; offset: Offset; incarnation: string } | null {
-    const epoch = this.#reigning();
+    const epoch = this.#currentEpoch();
     const known = this.#state.nodes.get(node);
     if (epoch === null || known?.streamed == null || known.incarnation === null) return null;
     return { epoch, offset: known.streamed, incarnation: known.incarnation };
@@ -303,25 +303,25 @@ export class TrackerLoop {
 
   /** Of every epoch: which of them the next one follows, its node's history says. */
   #finalMarks(): Record<string, Record<string, string>> {
-    const told: Record<string, Record<string, string>> = {};
+    const offsets: Record<string, Record<string, string>> = {};
     for (const [epoch, marks] of this.#state.marks)
-      told[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
-    return told;
+      offsets[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
+    return offsets;
   }
 
   /** Up to where every level has each epoch: what lies below has left the ledger. */
   #everywhere(): Record<string, string> {
     const levels = this.#state.config.levels.map(({ name }) => name);
-    const told: Record<string, string> = {};
+    const offsets: Record<string, string> = {};
     for (const [epoch, marks] of this.#state.marks) {
       const reached = levels.map((level) => marks.get(level) ?? 0n);
-      told[epoch] = String(reached.reduce((least, mark) => (mark < least ? mark : least)));
+      offsets[epoch] = String(reached.reduce((least, mark) => (mark < least ? mark : least)));
     }
-    return told;
+    return offsets;
   }
 
   /** The epoch that reigns, or did when somebody last reigned. */
-  #reigning(): EpochId | null {
+  #currentEpoch(): EpochId | null {
     return (this.#state.ancestry.at(-1)?.id as EpochId | undefined) ?? null;
   }
 
@@ -333,8 +333,8 @@ export class TrackerLoop {
         this.#listener.onMarks(effect.epoch);
         return true;
       case "publish_epochs": {
-        const epoch = this.#reigning();
-        if (epoch !== null) ledger.saveReigning(epoch);
+        const epoch = this.#currentEpoch();
+        if (epoch !== null) ledger.saveCurrentEpoch(epoch);
         this.#listener.onEpochs();
         return true;
       }
@@ -344,7 +344,7 @@ export class TrackerLoop {
       case "publish_durable":
         this.#listener.onDurable(effect.level, effect.items);
         return false;
-      case "tell_lag":
+      case "publish_lag":
         this.#listener.onLag(effect.level, effect.count, effect.lagsMs);
         return false;
       case "publish_delayed":
@@ -362,9 +362,9 @@ export class TrackerLoop {
         return false;
       }
       case "publish_unlisted": {
-        const { epoch, reigning, owner, transactions, from, to, firstId, lastId } = effect;
+        const { epoch, currentEpoch, owner, transactions, from, to, firstId, lastId } = effect;
         const range = { from: from.toString(), to: to.toString(), ids: { first: firstId, last: lastId } };
-        this.#listener.onUnlisted({ epoch, reigning, count: transactions, ...range }, owner);
+        this.#listener.onUnlisted({ epoch, currentEpoch, count: transactions, ...range }, owner);
         return false;
       }
       case "help_flush":
@@ -378,7 +378,7 @@ export class TrackerLoop {
         void this.#readReceipts(effect);
         return false;
       case "save_marks":
-        if (effect.epoch !== this.#reigning()) {
+        if (effect.epoch !== this.#currentEpoch()) {
           saveEffect(ledger, this.#state, effect);
           return false;
         }
@@ -389,7 +389,7 @@ export class TrackerLoop {
       default:
         saveEffect(ledger, this.#state, effect);
         // Clients hear of a loss before its event can be recorded.
-        return effect.kind === "save" && effect.entry.state.kind === "gone";
+        return effect.kind === "save" && effect.entry.state.kind === "lost";
     }
   }
 
@@ -446,21 +446,21 @@ export class TrackerLoop {
   }
 
   /** Looks at the positions: closely while somebody waits for them, now and then otherwise. */
-  async #pollPositions(reign: AbortSignal): Promise<void> {
+  async #pollPositions(ended: AbortSignal): Promise<void> {
     const { store, clock } = this.#deps;
-    while (!reign.aborted) {
+    while (!ended.aborted) {
       const { standing } = this.#state;
       let pauseMs = this.#config.idlePollMs;
-      if (standing.kind === "reigning") {
+      if (standing.kind === "following") {
         const askedAtMs = clock.monotonicMs();
         const term = this.#watcher?.term ?? null;
         this.sight.asked();
         try {
           const report = await store.positions(standing.node, this.#state.highestPending);
-          if (reign.aborted) return;
+          if (ended.aborted) return;
           const isCurrent = report !== null && report.epoch === standing.epoch;
           const confirmed = isCurrent ? await this.#confirm(standing.node, term) : null;
-          if (reign.aborted) return;
+          if (ended.aborted) return;
           if (!isCurrent || confirmed === null) {
             this.#watcher?.wake();
           } else {
@@ -513,7 +513,7 @@ export class TrackerLoop {
   #saveMarks(): void {
     this.#hasUnsavedMarks = false;
     this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
-    saveMarks(this.#deps.ledger, this.#state, this.#reigning());
+    saveMarks(this.#deps.ledger, this.#state, this.#currentEpoch());
   }
 
   async #tick(): Promise<void> {

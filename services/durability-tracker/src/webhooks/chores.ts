@@ -10,9 +10,9 @@ import {
   type Census,
   dropOldSecrets,
   type DurableWish,
-  noteTold,
+  markNotified,
   readDurableWishes,
-  readUntold,
+  readUnnotified,
   takeCensus,
 } from "./endpoints.ts";
 import { type Jobs } from "./jobs.ts";
@@ -81,7 +81,7 @@ export class Chores {
   async #round(round: number): Promise<void> {
     const { database, onCensus, onWishes } = this.#deps;
     onWishes(await readDurableWishes(database));
-    await this.#tellOwners();
+    await this.#notifyOwners();
     if (round % CENSUS_ROUNDS === 0) {
       await this.#hasten();
       onCensus(await takeCensus(database));
@@ -114,9 +114,9 @@ export class Chores {
   }
 
   /** First recorded, then noted as told: whoever dies between leaves it to another, and the key makes it one event. */
-  async #tellOwners(): Promise<void> {
+  async #notifyOwners(): Promise<void> {
     const { database, log, recordEvent } = this.#deps;
-    for (const endpoint of await readUntold(database)) {
+    for (const endpoint of await readUnnotified(database)) {
       const { id, owner, why, failingSince, moment } = endpoint;
       const data: WebhookDisabledData = { endpoint: id, why, failingSince };
       await recordEvent({
@@ -125,7 +125,7 @@ export class Chores {
         owner,
         data: { ...data },
       });
-      await noteTold(database, endpoint);
+      await markNotified(database, endpoint);
       log.warn("webhook_endpoint_disabled", { endpoint: id, why, failingSince });
     }
   }
