@@ -6,7 +6,7 @@ import { type Page } from "./page.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const SETUP = `CREATE TABLE account (id int PRIMARY KEY, balance int8 NOT NULL); INSERT INTO account VALUES (1, 100);
-  CREATE TABLE letter (receiver text); CREATE TABLE counter (n int); INSERT INTO counter VALUES (0); CREATE TABLE note (text text)`;
+  CREATE TABLE email (receiver text); CREATE TABLE counter (n int); INSERT INTO counter VALUES (0); CREATE TABLE note (text text)`;
 
 interface Readme {
   readonly path: string;

@@ -103,8 +103,8 @@ def settle_batch(hw: Highwater, queue: Queue) -> bool:
     queue.acknowledge(settled)
     queue.leave([each for each in batch if found[each.id] is None])
     counts = Counter(each.verdict for each in settled)
-    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    print(f"settled {told or 'none'}; {len(batch) - len(settled)} left for later", flush=True)
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    print(f"settled {counted or 'none'}; {len(batch) - len(settled)} left for later", flush=True)
     return len(batch) == BATCH
 
 

@@ -119,7 +119,7 @@ async function awaitVerdicts(
   try {
     const [first] = connections;
     if (first === undefined) throw new Error("there is nothing to ask about");
-    while ((await reigning(first)) === ended) {
+    while ((await currentEpoch(first)) === ended) {
       if (performance.now() > deadlineMs) throw new Error("the new epoch does not begin");
       await pause(POLL_MS);
     }
@@ -146,7 +146,7 @@ async function awaitVerdicts(
   }
 }
 
-async function reigning(connection: HttpConnection): Promise<string | undefined> {
+async function currentEpoch(connection: HttpConnection): Promise<string | undefined> {
   const { text } = await connection.get("/v1/durability/marks");
   return (JSON.parse(text) as { epochs: { id: string }[] }).epochs.at(-1)?.id;
 }

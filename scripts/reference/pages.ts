@@ -6,6 +6,7 @@ import { configRows as trackerConfigRows } from "../../services/durability-track
 import { configRows } from "../../services/txn-gateway/src/config-reference.ts";
 import { makeDocument as makeTrackerDocument } from "../../services/durability-tracker/src/openapi/document.ts";
 import { makeDocument } from "../../services/txn-gateway/src/openapi/document.ts";
+import { logSections } from "./logs.ts";
 import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
 import { renderTerraform } from "./terraform.ts";
@@ -28,15 +29,16 @@ export const GENERATED: readonly Page[] = [
   { name: "errors.md", render: (current) => withRows(current, errorRows()) },
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
   { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
-  { name: "metrics.md", render: renderMetrics },
+  { name: "metrics.md", render: (current) => withSections(current, metricSections()) },
+  { name: "logs.md", render: (current) => withSections(current, logSections()) },
   { name: "terraform.md", render: renderTerraform },
   ...SDK_PAGES,
 ];
 
 /** Everything from the first section on; what stands before it is written by hand. */
-function renderMetrics(page: string): string {
+function withSections(page: string, sections: readonly string[]): string {
   const [head = ""] = page.split("\n## ");
-  return [head.trimEnd(), ...metricSections(), ""].join("\n");
+  return [head.trimEnd(), ...sections, ""].join("\n");
 }
 
 function errorRows(): string[] {

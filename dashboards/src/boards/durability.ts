@@ -32,7 +32,7 @@ const atRisk = [
   }),
   stat({
     title: "Lost in this time",
-    says: "Transactions that were committed and are gone after a failure. Every one of them was told: event, webhook, verdict.",
+    says: "Transactions that were committed and are gone after a failure. Every one of them was reported: event, webhook, verdict.",
     queries: [{ expr: max(increase("highwater_lost_total", "$__range")), legend: "lost" }],
     ...{ unit: "short", width: 4, decimals: 0, steps: ["green", [1, "red"]] },
   }),
@@ -94,7 +94,7 @@ const lag = [
     ...{ unit: "s", width: 12 },
   }),
   graph({
-    title: "From commit to durable, as gateways hear of it",
+    title: "From commit to durable, as gateways see it",
     says: "At the exposure level, every write, with the way of the mark to the gateway. The line is the objective.",
     queries: [0.5, 0.9, 0.99].map((share) => ({
       expr: quantile(share, "highwater_gateway_durability_lag_seconds", "level"),
@@ -120,7 +120,7 @@ const lag = [
 const verdicts = [
   graph({
     title: "Lost, broken, delayed",
-    says: "Transactions that were told so, in each interval. Delayed: not durable within the time that the client had set.",
+    says: "Transactions with such an event, in each interval. Delayed: not durable within the time that the client had set.",
     queries: [
       { expr: max(increase("highwater_lost_total", STEP)), legend: "lost" },
       { expr: max(increase("highwater_broken_total", STEP)), legend: "broken" },

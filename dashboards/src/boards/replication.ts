@@ -1,4 +1,4 @@
-// The nodes of the store, where the log is in each of them, who reigns, and the trackers that watch it.
+// The nodes of the store, where the log is in each of them, which node is the primary, and the trackers that watch it.
 import { type Board } from "../board.ts";
 import { BOUNDS, TRACKER } from "../config.ts";
 import { graph, row, stat, table } from "../panels.ts";
@@ -28,14 +28,14 @@ const now = [
     ...{ unit: "none", width: 4, decimals: 0 },
   }),
   stat({
-    title: "Reigning since",
-    says: "How long the current epoch has reigned.",
+    title: "Current epoch since",
+    says: "How long ago the current epoch began.",
     queries: [{ expr: max("highwater_epoch_age_seconds"), legend: "age" }],
     ...{ unit: "s", width: 4, decimals: 0 },
   }),
   stat({
     title: "Nodes that answer",
-    says: "Nodes that at least one tracker hears.",
+    says: "Nodes that answer at least one tracker.",
     queries: [{ expr: `sum(${max("highwater_node_alive", "node")})`, legend: "alive" }],
     ...{ unit: "none", width: 4, decimals: 0 },
   }),
@@ -155,7 +155,7 @@ const trackers = [
 export const replicationAndRegions: Board = {
   name: "replication",
   title: "Replication and regions",
-  says: "Where the log is in each node, who reigns, and the trackers that watch it.",
+  says: "Where the log is in each node, which node is the primary, and the trackers that watch it.",
   from: "now-1h",
   rows: [
     { row: row("Now"), panels: now },

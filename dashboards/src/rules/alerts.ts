@@ -21,21 +21,21 @@ export const promiseAlerts: readonly Alert[] = [
     expr: `${max(increase("highwater_broken_promises_total", "10m"), "level")} > 0`,
     severity: "page",
     summary: "A promise of level {{ $labels.level }} was broken",
-    says: "A failover gave up what the level had promised to survive, or something that was told as lost is back. The only copy may be on the node that was passed over.",
+    says: "A failover gave up what the level had promised to survive, or something that was reported lost is back. The only copy may be on the node that was passed over.",
   },
   {
     name: "HighwaterTransactionsLost",
     expr: `${max(increase("highwater_lost_total", "10m"))} > 0`,
     severity: "page",
     summary: '{{ printf "%.0f" $value }} transactions were lost in ten minutes',
-    says: "Committed, not durable, and gone after a failure. Each was told to whoever holds its token, by event and by webhook.",
+    says: "Committed, not durable, and gone after a failure. Trackers report each of them: as a verdict, by event and by webhook.",
   },
   {
     name: "HighwaterLossesWait",
     expr: `${max("highwater_waiting_losses", "level")} and ${max("highwater_waiting_losses_oldest_seconds", "level")} > ${String(waitingLossSeconds)}`,
     severity: "page",
     summary: '{{ printf "%.0f" $value }} losses wait for level {{ $labels.level }} to be reported',
-    says: "The history that reigns lacks them, and the proof has not reached the exposure level. Their verdict is pending until the level is in reach again or an operator decides.",
+    says: "The current history lacks them, and the proof has not reached the exposure level. Their verdict is pending until the level is in reach again or an operator decides.",
   },
   {
     name: "HighwaterPrimaryWentBack",
@@ -101,7 +101,7 @@ export const promiseAlerts: readonly Alert[] = [
   },
   {
     name: "HighwaterVerdictsInDoubt",
-    expr: `sum by (state) (${max('highwater_in_doubt_transactions{state=~"unproven|absent|adrift"}', "job", "instance", "state")}) > 0`,
+    expr: `sum by (state) (${max('highwater_in_doubt_transactions{state=~"unproven|absent|unplaced"}', "job", "instance", "state")}) > 0`,
     for: "10m",
     severity: "ticket",
     summary:
@@ -141,7 +141,7 @@ export const systemAlerts: readonly Alert[] = [
     expr: `${max("highwater_gateway_tracker_stream_connected", "job", "instance")} == 0`,
     for: "1m",
     severity: "page",
-    summary: "The gateway at {{ $labels.instance }} hears no tracker",
+    summary: "The gateway at {{ $labels.instance }} reaches no tracker",
     says: "It does not learn what is durable: safe transactions wait, and fast ones go on to its share of the limit.",
   },
   {
@@ -150,13 +150,13 @@ export const systemAlerts: readonly Alert[] = [
     for: "2m",
     severity: "ticket",
     summary: "The tracker at {{ $labels.instance }} does not follow the primary",
-    says: "It does not hear from the primary, or others have seen a newer epoch. Its gateways and clients use other trackers, if there are any.",
+    says: "The primary does not answer it, or others have seen a newer epoch. Its gateways and clients use other trackers, if there are any.",
   },
   {
     name: "HighwaterFailedOver",
     expr: `${max(increase('highwater_epochs_begun_total{cause=~"promotion|crash_recovery|reinstated"}', "10m"), "cause")} > 0`,
     severity: "info",
-    summary: "A new epoch reigns ({{ $labels.cause }})",
+    summary: "A new epoch is current ({{ $labels.cause }})",
     says: "The primary crashed or changed. Whatever was not durable has been judged.",
   },
   {
@@ -165,7 +165,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "2m",
     severity: "ticket",
     summary: "The node {{ $labels.node }} in {{ $labels.region }} answers no tracker",
-    says: "While it is away it counts for no level, and the next election may hear too few.",
+    says: "While it is away it counts for no level, and too few may answer in the next election.",
   },
   {
     name: "HighwaterReplicationLag",
@@ -240,6 +240,6 @@ export const webhookAlerts: readonly Alert[] = [
     for: "5m",
     severity: "ticket",
     summary: '{{ printf "%.0f" $value }} events could not be recorded for five minutes',
-    says: "Nobody is told of them yet, neither by stream nor by webhook.",
+    says: "They are not published yet, neither by stream nor by webhook.",
   },
 ];

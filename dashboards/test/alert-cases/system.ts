@@ -58,7 +58,7 @@ export const systemCases: Readonly<Record<string, Cases>> = {
           [`highwater_gateway_tracker_stream_connected{tracker="b:1",${GATEWAY}}`]: "0x12",
         },
         ...{ at: "4m", labels: { severity: "page", job: "highwater-gateway", instance: "g1" } },
-        summary: "The gateway at g1 hears no tracker",
+        summary: "The gateway at g1 reaches no tracker",
       },
     ],
     silent: [
@@ -109,7 +109,7 @@ export const systemCases: Readonly<Record<string, Cases>> = {
       {
         series: { [`highwater_epochs_begun_total{cause="promotion",${TRACKER}}`]: "0x4 1x20" },
         ...{ at: "4m", labels: { severity: "info", cause: "promotion" } },
-        summary: "A new epoch reigns (promotion)",
+        summary: "A new epoch is current (promotion)",
       },
     ],
     silent: [

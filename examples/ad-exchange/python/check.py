@@ -81,10 +81,10 @@ def faults_of(claim: Claim, fate: Fate, rows: Mapping[str, int]) -> list[str]:
     times = rows.get(claim.id, 0)
     if times > 1:
         found.append(f"its effects are there {times} times")
-    if claim.answer == "committed" and claim.told is None:
+    if claim.answer == "committed" and claim.reported is None:
         found.append(f"its promise never spoke, the verdict is {fate.kind} ({claim.error!r})")
-    if claim.told is not None and claim.told != fate.kind:
-        found.append(f"its promise said {claim.told}, the verdict is {fate.kind}")
+    if claim.reported is not None and claim.reported != fate.kind:
+        found.append(f"its promise said {claim.reported}, the verdict is {fate.kind}")
     if claim.read_only:
         gone = [each for each in claim.seen if each not in rows]
         if fate.kind == "durable" and gone:

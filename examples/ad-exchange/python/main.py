@@ -28,9 +28,9 @@ from publishers import Publishers
 from recorder import Recorder
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-FAULTS_TOLD = 5
+FAULTS_PRINTED = 5
 #: How often the state of things is told.
-TELL_S = 1.0
+PRINT_EVERY_S = 1.0
 
 
 def _setting(name: str, template: str) -> list[str]:
@@ -50,7 +50,7 @@ async def run() -> bool:
         recorder = Recorder(client)
         await Exchange(client).create_tables()
         publishers = Publishers(Exchange(recorder))
-        await _tell(recorder, ended, float(os.environ.get("SECONDS", "20")))
+        await _print_progress(recorder, ended, float(os.environ.get("SECONDS", "20")))
         # From now on whoever asks again means it.
         for each in SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(each)
@@ -63,14 +63,16 @@ async def run() -> bool:
     return _report(publishers, findings)
 
 
-async def _tell(recorder: Recorder, ended: asyncio.Event, seconds: float) -> None:
+async def _print_progress(recorder: Recorder, ended: asyncio.Event, seconds: float) -> None:
     """Until the time is over, or the program is told to end."""
     begin = time.monotonic()
     while not ended.is_set() and (now := time.monotonic() - begin) < seconds:
-        counts = [f"{recorder.count(told)} {told or 'pending'}" for told in ("durable", None, "lost", "broken")]
+        counts = [
+            f"{recorder.count(reported)} {reported or 'pending'}" for reported in ("durable", None, "lost", "broken")
+        ]
         print(f"{now:4.0f} s  {', '.join(counts)}", flush=True)
         try:
-            async with asyncio.timeout(TELL_S):
+            async with asyncio.timeout(PRINT_EVERY_S):
                 await ended.wait()
         except TimeoutError:
             pass
@@ -78,7 +80,7 @@ async def _tell(recorder: Recorder, ended: asyncio.Event, seconds: float) -> Non
 
 def _report(publishers: Publishers, findings: Findings) -> bool:
     print("Pages: " + ", ".join(f"{count} {what}" for what, count in publishers.tally.most_common()))
-    for fault in findings.faults[:FAULTS_TOLD]:
+    for fault in findings.faults[:FAULTS_PRINTED]:
         print(f"  {fault}")
     kinds = {kind: findings.fates.get(kind, 0) for kind in ("durable", "lost", "pending", "aborted", "never ran")}
     print(json.dumps({**kinds, "resolved": findings.resolved, "wrong": len(findings.faults)}))

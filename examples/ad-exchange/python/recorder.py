@@ -38,7 +38,7 @@ class Claim:
     """Whether it left rows in the application's tables; None when its results were not to be had."""
     seen: frozenset[str] = frozenset()
     """Transactions whose rows it was shown."""
-    told: Literal["durable", "lost", "broken"] | None = None
+    reported: Literal["durable", "lost", "broken"] | None = None
     """What the SDK's promise said."""
     error: BaseException | None = None
 
@@ -78,17 +78,17 @@ class Recorder:
         """Returns when every promise has said something."""
         await asyncio.gather(*self._promises)
 
-    def count(self, told: str | None) -> int:
-        return sum(claim.answer == "committed" and claim.told == told for claim in self.claims)
+    def count(self, reported: str | None) -> int:
+        return sum(claim.answer == "committed" and claim.reported == reported for claim in self.claims)
 
 
 async def _listen(claim: Claim, transaction: AsyncTransaction) -> None:
     try:
         await transaction.durable(level=LEVEL, timeout=PROMISE_TIMEOUT_S)
-        claim.told = "durable"
+        claim.reported = "durable"
     except TransactionLostError:
-        claim.told = "lost"
+        claim.reported = "lost"
     except PromiseBrokenError:
-        claim.told = "broken"
+        claim.reported = "broken"
     except HighwaterError as error:
         claim.error = error

@@ -9,7 +9,7 @@ const VERDICT_WAIT_MS = 10_000;
 const RESOLVE_TIMEOUT_MS = 15_000;
 const RESOLVE_PAUSE_MS = 200;
 /** Of each kind of fault, so many are told in full. */
-const FAULTS_TOLD = 5;
+const FAULTS_PRINTED = 5;
 
 /** What became of a transaction, by the service's final word. */
 type Fate = "durable" | "lost" | "pending" | "aborted" | "never ran" | "broken" | "expired" | "unknown";
@@ -66,7 +66,7 @@ export async function check(options: CheckOptions): Promise<Findings> {
     ...{ committed: claims.length - aborted, durable: count("durable"), lost: count("lost") },
     ...{ pending: count("pending"), aborted, resolved: unanswered.length },
     readsChecked: claims.filter(({ seen }) => seen.length > 0).length,
-    ...{ wrong: faults.length, faults: faults.slice(0, FAULTS_TOLD) },
+    ...{ wrong: faults.length, faults: faults.slice(0, FAULTS_PRINTED) },
   };
 }
 
@@ -83,10 +83,10 @@ function faultsOfClaim(
   const times = rows.get(claim.id) ?? 0;
   if (times > 1) fault(`its effects are there ${String(times)} times`);
   if (claim.contradicted) fault("its promises took back what they had said");
-  if (claim.answer === "committed" && claim.told === undefined)
+  if (claim.answer === "committed" && claim.reported === undefined)
     fault(`its promise never spoke, the verdict is ${fate} (${String(claim.error)})`);
-  if (claim.told !== undefined && claim.told !== fate)
-    fault(`its promise said ${claim.told}, the verdict is ${fate}`);
+  if (claim.reported !== undefined && claim.reported !== fate)
+    fault(`its promise said ${claim.reported}, the verdict is ${fate}`);
   if (claim.readOnly) {
     const gone = claim.seen.filter((id) => !rows.has(id));
     if (fate === "durable" && gone.length > 0)

@@ -87,7 +87,7 @@ function report({ publishers, claims, failover, times, findings }: Results): boo
     durable_p50_ms: round(quantile(fast.durable, 0.5), 2),
     verdict_after_promotion_ms: round(times.afterCallMs),
     verdict_after_promote_returned_ms: round(times.afterReturnMs),
-    lost_told_after_promotion_ms: round(times.lostAfterCallMs),
+    last_loss_after_promotion_ms: round(times.lostAfterCallMs),
     exposed_at_failure: failover.exposed.length,
   };
   console.log(JSON.stringify(summary));

@@ -18,7 +18,7 @@ interface RegionMarks {
   readonly levels: Readonly<{ [level: string]: bigint }>;
 }
 
-export interface DisplayParts {
+export interface DisplayInputs {
   readonly client: Highwater;
   readonly recorder: Recorder;
   readonly publishers: Publishers;
@@ -26,14 +26,14 @@ export interface DisplayParts {
 }
 
 export class Display {
-  readonly #parts: DisplayParts;
+  readonly #parts: DisplayInputs;
   readonly #live = process.stdout.isTTY;
   readonly #marks = new Map<string, RegionMarks | undefined>();
   readonly #startMs = performance.now();
   readonly #timers: NodeJS.Timeout[] = [];
   #drawn = 0;
 
-  constructor(parts: DisplayParts) {
+  constructor(parts: DisplayInputs) {
     this.#parts = parts;
     this.#timers.push(setInterval(() => void this.#ask(), ASK_MS));
     this.#timers.push(
@@ -67,8 +67,8 @@ export class Display {
   #summary(): string {
     const { recorder, publishers, client } = this.#parts;
     const committed = recorder.claims.filter(({ answer }) => answer === "committed");
-    const durable = committed.filter(({ told }) => told === "durable").length;
-    const lost = committed.filter(({ told }) => told === "lost").length;
+    const durable = committed.filter(({ reported }) => reported === "durable").length;
+    const lost = committed.filter(({ reported }) => reported === "lost").length;
     const fast = committed.filter(({ safe }) => !safe).slice(-RECENT);
     const { count, oldestMs } = client.exposure;
     return [
@@ -136,7 +136,7 @@ export function commitMs(claim: Claim): number {
 
 /** From the answer to the word that it is durable; NaN without that word. */
 export function durableMs(claim: Claim): number {
-  return claim.told === "durable" ? claim.toldMs - claim.answeredMs : Number.NaN;
+  return claim.reported === "durable" ? claim.reportedMs - claim.answeredMs : Number.NaN;
 }
 
 function latencies(claims: readonly Claim[], of: (claim: Claim) => number): string {

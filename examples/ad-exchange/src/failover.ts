@@ -49,7 +49,9 @@ export async function failOver(
   await sleep(CUT_MS);
   await system.killRegion(region);
   const killedMs = performance.now();
-  const exposed = recorder.claims.filter((claim) => claim.answer === "committed" && claim.told === undefined);
+  const exposed = recorder.claims.filter(
+    (claim) => claim.answer === "committed" && claim.reported === undefined,
+  );
   say(`${region} is dead: its database, its gateway and its tracker`);
   const to = await cluster.mostAdvancedReplica();
   say(`promoting ${to}, the most advanced replica`);
@@ -65,16 +67,16 @@ export async function verdictTimes(failover: Failover): Promise<VerdictTimes> {
   const { exposed, promoteCalledMs, promotedMs } = failover;
   const settled = Promise.all(exposed.map((claim) => claim.settled));
   await Promise.race([settled, sleep(VERDICTS_MS, undefined, { ref: false })]);
-  const told = exposed.filter((claim) => claim.told !== undefined);
-  const lost = told.filter((claim) => claim.told === "lost");
+  const reported = exposed.filter((claim) => claim.reported !== undefined);
+  const lost = reported.filter((claim) => claim.reported === "lost");
   const last = (claims: readonly Claim[], sinceMs: number): number =>
-    claims.reduce((max, claim) => Math.max(max, claim.toldMs - sinceMs), 0);
+    claims.reduce((max, claim) => Math.max(max, claim.reportedMs - sinceMs), 0);
   return {
-    afterCallMs: last(told, promoteCalledMs),
-    afterReturnMs: last(told, promotedMs),
+    afterCallMs: last(reported, promoteCalledMs),
+    afterReturnMs: last(reported, promotedMs),
     lostAfterCallMs: last(lost, promoteCalledMs),
     lost: lost.length,
-    carriedOver: told.filter((claim) => claim.told === "durable").length,
-    open: exposed.length - told.length,
+    carriedOver: reported.filter((claim) => claim.reported === "durable").length,
+    open: exposed.length - reported.length,
   };
 }

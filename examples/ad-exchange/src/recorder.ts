@@ -27,8 +27,8 @@ export interface Claim {
   /** Transactions whose rows it was shown. */
   seen: readonly string[];
   /** What the SDK's promises said about its durability, and when. */
-  told: ClaimVerdict | undefined;
-  toldMs: number;
+  reported: ClaimVerdict | undefined;
+  reportedMs: number;
   /** The promises took back what they had said. Never to happen. */
   contradicted: boolean;
   /** Resolves when the promises have said something. */
@@ -79,7 +79,7 @@ export class Recorder implements Client {
       ...{ id: options.id, name: options.metadata?.["name"] ?? "?", safe: options.ack === "durable" },
       ...{ readOnly: options.readOnly === true, sentMs: performance.now(), answer: "in flight" },
       ...{ answeredMs: Number.NaN, token: undefined, wrote: undefined, seen: [] },
-      ...{ told: undefined, toldMs: Number.NaN, contradicted: false },
+      ...{ reported: undefined, reportedMs: Number.NaN, contradicted: false },
       ...{ settled: Promise.resolve(), error: undefined },
     };
     this.claims.push(claim);
@@ -96,15 +96,15 @@ export class Recorder implements Client {
       claim.seen = [...new Set(transaction.rows.flatMap(writersIn))];
     }
     transaction.onLost((verdict) => {
-      tell(claim, verdict.verdict === "broken" ? "broken" : "lost");
+      report(claim, verdict.verdict === "broken" ? "broken" : "lost");
     });
     claim.settled = transaction.durable({ level: LEVEL, timeout: PROMISE_TIMEOUT_MS }).then(
       () => {
-        tell(claim, "durable");
+        report(claim, "durable");
       },
       (error: unknown) => {
-        if (isCode(error, "transaction_lost")) tell(claim, "lost");
-        else if (isCode(error, "promise_broken")) tell(claim, "broken");
+        if (isCode(error, "transaction_lost")) report(claim, "lost");
+        else if (isCode(error, "promise_broken")) report(claim, "broken");
         else claim.error = error;
       },
     );
@@ -119,7 +119,7 @@ export class Recorder implements Client {
 
   /** Answered as committed, and no word yet about durability. */
   pending(): Claim[] {
-    return this.claims.filter((claim) => claim.answer === "committed" && claim.told === undefined);
+    return this.claims.filter((claim) => claim.answer === "committed" && claim.reported === undefined);
   }
 
   count(which: (claim: Claim) => boolean): number {
@@ -127,13 +127,13 @@ export class Recorder implements Client {
   }
 }
 
-function tell(claim: Claim, what: ClaimVerdict): void {
-  if (claim.told !== undefined) {
-    claim.contradicted ||= claim.told !== what;
+function report(claim: Claim, what: ClaimVerdict): void {
+  if (claim.reported !== undefined) {
+    claim.contradicted ||= claim.reported !== what;
     return;
   }
-  claim.told = what;
-  claim.toldMs = performance.now();
+  claim.reported = what;
+  claim.reportedMs = performance.now();
 }
 
 function writersIn(row: Readonly<{ [column: string]: unknown }>): string[] {

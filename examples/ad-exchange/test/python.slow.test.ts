@@ -54,7 +54,7 @@ test("the ad exchange in Python, through a failover", async (context) => {
     TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
     DATABASES: databases.join(","),
   });
-  const told = (kind: string): number =>
+  const reported = (kind: string): number =>
     Number(
       new RegExp(`(\\d+) ${kind}`).exec(lines.findLast((line) => line.includes(" durable,")) ?? "")?.[1] ?? 0,
     );
@@ -69,15 +69,15 @@ test("the ad exchange in Python, through a failover", async (context) => {
     );
     assert.equal(found, "so", said());
   };
-  await until("auctions become durable", () => told("durable") >= 30);
+  await until("auctions become durable", () => reported("durable") >= 30);
   await Promise.all([WEST, EUROPE].map((region) => cluster.link(EAST, region).cut()));
-  await until("nothing becomes durable any more", () => told("pending") >= 20);
+  await until("nothing becomes durable any more", () => reported("pending") >= 20);
   await system.killRegion(EAST);
   const primary = await cluster.mostAdvancedReplica();
   await cluster.promote(primary);
-  await until("what was pending is lost", () => told("lost") >= 20);
-  const durable = told("durable");
-  await until("the auctions go on", () => told("durable") >= durable + 20);
+  await until("what was pending is lost", () => reported("lost") >= 20);
+  const durable = reported("durable");
+  await until("the auctions go on", () => reported("durable") >= durable + 20);
   child.kill("SIGTERM");
   const [code] = (await closed) as [number | null];
   assert.equal(code, 0, lines.slice(-10).join("\n"));

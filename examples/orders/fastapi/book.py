@@ -11,7 +11,7 @@ State = Literal["pending", "confirmed", "lost"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class OwedOrder:
     id: str
     """The transaction's, too."""
     customer: str
@@ -49,25 +49,25 @@ class Book:
     def remove(self, order_id: str) -> None:
         self._file.execute("DELETE FROM entry WHERE id = ?", (order_id,))
 
-    def find(self, order_id: str) -> Entry | None:
+    def find(self, order_id: str) -> OwedOrder | None:
         found = self._select("id = ?", order_id)
         return found[0] if found else None
 
-    def unanswered(self) -> list[Entry]:
+    def unanswered(self) -> list[OwedOrder]:
         """Committed, perhaps: the answer is missing."""
         return self._select("token IS NULL AND state = 'pending'")
 
-    def pending(self) -> list[Entry]:
+    def pending(self) -> list[OwedOrder]:
         """Committed, and not known to be durable or lost."""
         return self._select("token IS NOT NULL AND state = 'pending'")
 
-    def unmailed(self) -> list[Entry]:
+    def unmailed(self) -> list[OwedOrder]:
         """Settled, and the customer was not told."""
         return self._select("state <> 'pending' AND mailed = 0")
 
     def close(self) -> None:
         self._file.close()
 
-    def _select(self, condition: str, *params: str) -> list[Entry]:
+    def _select(self, condition: str, *params: str) -> list[OwedOrder]:
         columns = "id, customer, item, token, state, mailed <> 0"
-        return [Entry(*row) for row in self._file.execute(f"SELECT {columns} FROM entry WHERE {condition}", params)]
+        return [OwedOrder(*row) for row in self._file.execute(f"SELECT {columns} FROM entry WHERE {condition}", params)]

@@ -1,4 +1,4 @@
-"""Takes orders fast, and writes one letter about each as soon as it is known what became of it.
+"""Takes orders fast, and writes one e-mail about each as soon as it is known what became of it.
 
 It may be stopped, or die, at any moment: what it owes is in the book, and a token can be judged at any later time.
 """
@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from book import Book, Entry, State
+from book import Book, OwedOrder, State
 from highwater import (
     AsyncHighwater,
     HighwaterError,
@@ -31,7 +31,7 @@ _LOG = logging.getLogger("uvicorn.error")
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedOrder:
     id: str
     is_committed: bool
     """If not: nobody could say. It is in the book, and is placed again until that is known."""
@@ -63,27 +63,27 @@ class Orders:
                 self._hw.promise(entry.token)
         self._retrying = asyncio.create_task(self._retry())
 
-    async def place(self, *, customer: str, item: str) -> Placed:
+    async def place(self, *, customer: str, item: str) -> PlacedOrder:
         """Returns at the commit, after a few milliseconds: anybody sees the order, and a failure may still take it."""
         order_id = new_transaction_id()
         self._book.add(order_id, customer=customer, item=item)
         self._busy.add(order_id)
         try:
             await self._commit(order_id, customer=customer, item=item)
-            return Placed(order_id, is_committed=True)
+            return PlacedOrder(order_id, is_committed=True)
         except HighwaterError as error:
             if error.outcome == "unknown":
-                return Placed(order_id, is_committed=False)
+                return PlacedOrder(order_id, is_committed=False)
             self._book.remove(order_id)
             raise
         finally:
             self._busy.discard(order_id)
 
-    def find(self, order_id: str) -> Entry | None:
+    def find(self, order_id: str) -> OwedOrder | None:
         return self._book.find(order_id)
 
     async def stop(self) -> None:
-        """Returns when no letter is on its way out any more; closes client and book."""
+        """Returns when no e-mail is on its way out any more; closes client and book."""
         if self._retrying is not None:
             self._retrying.cancel()
         await self._hw.close()
@@ -110,7 +110,7 @@ class Orders:
                 self._write(entry.id)
             await asyncio.sleep(_RETRY_S)
 
-    async def _place_again(self, entry: Entry) -> None:
+    async def _place_again(self, entry: OwedOrder) -> None:
         """The same id never runs twice: either this commits it now, or it finds what the first attempt came to."""
         try:
             await self._commit(entry.id, customer=entry.customer, item=entry.item)
@@ -123,14 +123,14 @@ class Orders:
     def _write(self, order_id: str) -> None:
         entry = None if order_id in self._busy else self._book.find(order_id)
         if entry is not None and entry.state != "pending" and not entry.is_mailed:
-            self._begin(order_id, self._send_letter(entry))
+            self._begin(order_id, self._send_email(entry))
 
-    async def _send_letter(self, entry: Entry) -> None:
+    async def _send_email(self, entry: OwedOrder) -> None:
         """Crossed out after it was sent: a crash in between sends it twice rather than never."""
         try:
             await self._send(entry)
         except (OSError, smtplib.SMTPException) as error:
-            _LOG.warning("the letter about order %s was not taken: %s", entry.id, error)
+            _LOG.warning("the e-mail about order %s was not taken: %s", entry.id, error)
         else:
             self._book.set_mailed(entry.id)
 

@@ -1,4 +1,4 @@
-// Takes orders fast, and writes one letter about each as soon as it is known what became of it. It may be stopped, or die,
+// Takes orders fast, and writes one e-mail about each as soon as it is known what became of it. It may be stopped, or die,
 // at any moment: what it owes is in the book, and a token can be judged at any later time.
 import {
   type Highwater,
@@ -75,7 +75,7 @@ export class Orders {
     return this.#options.book.find(id);
   }
 
-  /** Resolves when no letter is on its way out any more; closes client and book. */
+  /** Resolves when no e-mail is on its way out any more; closes client and book. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#options.hw.close();
@@ -98,12 +98,12 @@ export class Orders {
 
   #retry(): void {
     const { book } = this.#options;
-    for (const order of book.unanswered()) this.#placeAgain(order);
+    for (const order of book.unanswered()) this.#submitAgain(order);
     for (const { id } of book.unmailed()) this.#write(id);
   }
 
   /** The same id never runs twice: either this commits it now, or it finds what the first attempt came to. */
-  #placeAgain(order: OrderRecord): void {
+  #submitAgain(order: OrderRecord): void {
     const { id } = order;
     if (this.#busy.has(id)) return;
     void this.#whileBusy(id, () => this.#commit(id, order)).catch((error: unknown) => {
@@ -121,7 +121,7 @@ export class Orders {
       await send(order);
       book.setMailed(id);
     }).catch((error: unknown) => {
-      warn(error, `the letter about order ${id} was not taken`);
+      warn(error, `the e-mail about order ${id} was not taken`);
     });
   }
 

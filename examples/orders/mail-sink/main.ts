@@ -3,11 +3,11 @@ import { MailSink } from "./sink.ts";
 
 const sink = await MailSink.start({
   port: Number(process.argv[2] ?? 2525),
-  onLetter: ({ to, subject }) => {
+  onEmail: ({ to, subject }) => {
     console.log(`to ${to}: ${subject}`);
   },
 });
-console.log(`takes letters at ${sink.url}`);
+console.log(`takes e-mails at ${sink.url}`);
 for (const signal of ["SIGTERM", "SIGINT"] as const)
   process.once(signal, () => {
     void sink[Symbol.asyncDispose]();

@@ -13,26 +13,26 @@ export interface Email {
 export interface MailSinkOptions {
   /** A free one unless given. */
   readonly port?: number;
-  /** Receivers whose first letter is refused for now. */
+  /** Receivers whose first e-mail is refused for now. */
   readonly greylisted?: readonly string[];
-  readonly onLetter?: (letter: Email) => void;
+  readonly onEmail?: (email: Email) => void;
 }
 
 export class MailSink implements AsyncDisposable {
   readonly url: string;
-  readonly letters: Email[];
+  readonly emails: Email[];
   readonly #server: SMTPServer;
 
-  private constructor(server: SMTPServer, letters: Email[], port: number) {
+  private constructor(server: SMTPServer, emails: Email[], port: number) {
     this.#server = server;
-    this.letters = letters;
+    this.emails = emails;
     this.url = `smtp://127.0.0.1:${String(port)}`;
   }
 
   static async start(options: MailSinkOptions = {}): Promise<MailSink> {
-    const { port = 0, greylisted = [], onLetter = () => undefined } = options;
+    const { port = 0, greylisted = [], onEmail = () => undefined } = options;
     const unknown = new Set(greylisted);
-    const letters: Email[] = [];
+    const emails: Email[] = [];
     const server = new SMTPServer({
       authOptional: true,
       disabledCommands: ["STARTTLS", "AUTH"],
@@ -48,9 +48,9 @@ export class MailSink implements AsyncDisposable {
           const header = (name: string): string =>
             new RegExp(`^${name}: *(.*)$`, "im").exec(headers)?.[1] ?? "";
           for (const { address } of envelope.rcptTo) {
-            const letter = { to: address, subject: header("subject"), messageId: header("message-id") };
-            letters.push(letter);
-            onLetter(letter);
+            const email = { to: address, subject: header("subject"), messageId: header("message-id") };
+            emails.push(email);
+            onEmail(email);
           }
           answer();
         }, answer);
@@ -58,11 +58,11 @@ export class MailSink implements AsyncDisposable {
     });
     const listening = server.listen(port, "127.0.0.1");
     await once(listening, "listening");
-    return new MailSink(server, letters, (listening.address() as AddressInfo).port);
+    return new MailSink(server, emails, (listening.address() as AddressInfo).port);
   }
 
   to(receiver: string): string[] {
-    return this.letters.filter(({ to }) => to === receiver).map(({ subject }) => subject);
+    return this.emails.filter(({ to }) => to === receiver).map(({ subject }) => subject);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

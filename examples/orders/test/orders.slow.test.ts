@@ -1,6 +1,6 @@
-// Goal: whoever orders is answered at once, and gets one letter: of confirmation if the order is durable and not before, an
+// Goal: whoever orders is answered at once, and gets one e-mail: of confirmation if the order is durable and not before, an
 // apology if a failure took it; whatever happens to the shop meanwhile. Method: both shops as processes, a mail server that
-// keeps what it gets, the real system with a cut link and a lost region; at the end letters are held against the database.
+// keeps what it gets, the real system with a cut link and a lost region; at the end e-mails are held against the database.
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -22,7 +22,7 @@ const LOST = "Your order was lost";
 /** One shop through the whole story, and what each of its customers is to be told in the end. */
 class Story {
   readonly name: ShopName;
-  readonly orders = new Map<string, { id: string; letter: string }>();
+  readonly orders = new Map<string, { id: string; email: string }>();
   readonly #start: () => Promise<Shop>;
   readonly #sink: MailSink;
   #shop: Shop | undefined;
@@ -46,29 +46,29 @@ class Story {
     return `${customer}@${this.name}.example.org`;
   }
 
-  async order(customer: string, letter: string): Promise<void> {
+  async order(customer: string, email: string): Promise<void> {
     const { status, body } = await this.shop.order(this.address(customer));
     assert.equal(status, 201, JSON.stringify(body));
     assert.equal(body.state, "pending");
-    this.orders.set(customer, { id: body.id, letter });
+    this.orders.set(customer, { id: body.id, email });
   }
 
   async state(customer: string): Promise<string> {
     return (await this.shop.find(this.orders.get(customer)?.id ?? "")).body.state;
   }
 
-  letters(customer: string): string[] {
+  emails(customer: string): string[] {
     return this.#sink.to(this.address(customer));
   }
 
-  async told(customer: string): Promise<void> {
-    const letter = this.orders.get(customer)?.letter ?? "";
-    await eventually(`${this.name} writes to ${customer}`, () => this.letters(customer).includes(letter));
-    assert.equal(await this.state(customer), letter === CONFIRMED ? "confirmed" : "lost");
+  async outcomeOf(customer: string): Promise<void> {
+    const email = this.orders.get(customer)?.email ?? "";
+    await eventually(`${this.name} writes to ${customer}`, () => this.emails(customer).includes(email));
+    assert.equal(await this.state(customer), email === CONFIRMED ? "confirmed" : "lost");
   }
 }
 
-test("one letter about each order, when it is known what became of it", async (context) => {
+test("one e-mail about each order, when it is known what became of it", async (context) => {
   const folder = await mkdtemp(join(tmpdir(), "orders-test-"));
   context.after(() => rm(folder, { recursive: true }));
   await using system = await System.start();
@@ -91,12 +91,12 @@ test("one letter about each order, when it is known what became of it", async (c
   // One after the other: both make the table.
   for (const story of stories) await story.open();
 
-  // A mail server that refuses at first is asked again, and gets one letter.
+  // A mail server that refuses at first is asked again, and gets one e-mail.
   await both(async (story) => {
     assert.equal((await story.shop.order("nobody")).status, story.name === "fastify" ? 400 : 422);
     assert.equal((await story.shop.find(newTransactionId())).status, 404);
     await story.order("calm", CONFIRMED);
-    await story.told("calm");
+    await story.outcomeOf("calm");
   });
 
   // The shop dies behind a commit whose token it has not written down, and before another commit.
@@ -108,7 +108,7 @@ test("one letter about each order, when it is known what became of it", async (c
       const id = newTransactionId();
       const order = { customer: story.address(customer), item: "lamp" };
       book.add(id, order);
-      story.orders.set(customer, { id, letter: CONFIRMED });
+      story.orders.set(customer, { id, email: CONFIRMED });
       if (customer === "unanswered")
         await hw.transaction(sql`INSERT INTO purchase VALUES (${id}, ${order.customer}, ${order.item})`, {
           id,
@@ -116,8 +116,8 @@ test("one letter about each order, when it is known what became of it", async (c
     }
     book.close();
     await story.open();
-    await story.told("unanswered");
-    await story.told("unsent");
+    await story.outcomeOf("unanswered");
+    await story.outcomeOf("unsent");
   });
 
   // Killed between commit and durability. What was sent before it died has arrived: nothing was.
@@ -126,19 +126,19 @@ test("one letter about each order, when it is known what became of it", async (c
     await story.order("waiting", CONFIRMED);
     assert.equal(await story.state("waiting"), "pending");
     await story.shop.kill();
-    assert.deepEqual(story.letters("waiting"), []);
+    assert.deepEqual(story.emails("waiting"), []);
     await story.open();
     assert.equal(await story.state("waiting"), "pending");
   });
   await cluster.healAll();
-  await both((story) => story.told("waiting"));
+  await both((story) => story.outcomeOf("waiting"));
 
   // The same with a clean stop, and the region is lost.
   await holdReplication();
   await both(async (story) => {
     await story.order("unlucky", LOST);
     await story.shop.stop();
-    assert.deepEqual(story.letters("unlucky"), []);
+    assert.deepEqual(story.emails("unlucky"), []);
     await story.open();
     await story.order("unlucky-too", LOST);
   });
@@ -146,10 +146,10 @@ test("one letter about each order, when it is known what became of it", async (c
   const primary = await cluster.mostAdvancedReplica();
   await cluster.promote(primary);
   await both(async (story) => {
-    await story.told("unlucky");
-    await story.told("unlucky-too");
+    await story.outcomeOf("unlucky");
+    await story.outcomeOf("unlucky-too");
     await story.order("afterwards", CONFIRMED);
-    await story.told("afterwards");
+    await story.outcomeOf("afterwards");
     await story.shop.stop();
   });
 
@@ -159,9 +159,9 @@ test("one letter about each order, when it is known what became of it", async (c
   const orders = stories.flatMap((story) =>
     [...story.orders].map(([customer, order]) => ({ story, customer, ...order })),
   );
-  for (const { story, customer, letter } of orders)
-    assert.deepEqual(story.letters(customer), [letter], `${story.name}, ${customer}`);
-  assert.equal(sink.letters.length, orders.length);
-  assert.equal(new Set(sink.letters.map(({ messageId }) => messageId)).size, orders.length);
-  assert.deepEqual(kept, orders.flatMap(({ id, letter }) => (letter === CONFIRMED ? id : [])).sort());
+  for (const { story, customer, email } of orders)
+    assert.deepEqual(story.emails(customer), [email], `${story.name}, ${customer}`);
+  assert.equal(sink.emails.length, orders.length);
+  assert.equal(new Set(sink.emails.map(({ messageId }) => messageId)).size, orders.length);
+  assert.deepEqual(kept, orders.flatMap(({ id, email }) => (email === CONFIRMED ? id : [])).sort());
 });

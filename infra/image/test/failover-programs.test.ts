@@ -35,7 +35,7 @@ function makeReport(changes: Partial<CandidateReport> = {}, lost = loss()): Cand
     ],
     levels: [
       {
-        ...{ level: "region", promise: "kept", domain: "region", domains: ["west"], heard: ["west"] },
+        ...{ level: "region", promise: "kept", domain: "region", domains: ["west"], answered: ["west"] },
         ...{ needed: 1, broken: null },
       },
     ],

@@ -227,8 +227,8 @@ describe("what Terraform would deploy", () => {
       const recorder = new Recorder(client);
       await new Exchange(client).createTables();
       const publishers = new Publishers(new Exchange(recorder), LOAD);
-      const isUnheard = ({ answer, told, readOnly }: Claim): boolean =>
-        answer === "committed" && told === undefined && !readOnly;
+      const isUnheard = ({ answer, reported, readOnly }: Claim): boolean =>
+        answer === "committed" && reported === undefined && !readOnly;
       await eventually("auctions end", async () => publishers.tally.sold >= SOLD_MIN, LIMIT_MS);
 
       await cluster.isolate(home);

@@ -37,9 +37,9 @@ async function ask(system: System, region: string, apiKey?: string): Promise<Tra
       signal,
     });
     const { marks, epochs } = (await response.json()) as MarksAnswer;
-    const reigning = marks === null ? undefined : epochs.find(({ id }) => id === marks.epoch);
+    const currentEpoch = marks === null ? undefined : epochs.find(({ id }) => id === marks.epoch);
     return {
-      ...{ region, answers: true, node: reigning?.node ?? null, epochs: epochs.map(({ id }) => id) },
+      ...{ region, answers: true, node: currentEpoch?.node ?? null, epochs: epochs.map(({ id }) => id) },
       marks: marks && Object.fromEntries(Object.entries(marks.levels).map(([k, v]) => [k, BigInt(v)])),
     };
   } catch {

@@ -99,7 +99,7 @@ export type BrokenPromiseData = Static<typeof BrokenPromiseData>;
 export const UnlistedData = Type.Object(
   {
     epoch: Type.String({ ...Uuid, description: "The ended epoch in which they committed." }),
-    reigning: Type.String({ ...Uuid, description: "The epoch that may lack them." }),
+    currentEpoch: Type.String({ ...Uuid, description: "The epoch that may lack them." }),
     count: Type.Integer({
       minimum: 1,
       description:

@@ -50,6 +50,7 @@ export {
   type JwtSettings,
   readIdentity,
 } from "./identity/settings.ts";
+export { LOG_EVENTS } from "./log-events.ts";
 export { jsonLog, type Log, type LogEntry, type LogFields } from "./log.ts";
 export {
   CATALOGUE,
@@ -85,7 +86,7 @@ export {
   Tracer,
 } from "./telemetry/index.ts";
 export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
-export { healthOperations, type HealthWords } from "./openapi/health.ts";
+export { healthOperations, type HealthTexts } from "./openapi/health.ts";
 export {
   BODY_ERRORS,
   CALLER_ERRORS,

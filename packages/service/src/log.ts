@@ -1,13 +1,14 @@
 // One JSON object per event and line. A cause is written by chosen fields only.
 import { type Clock } from "@highwater/store";
+import { type LogEvent } from "./log-events.ts";
 
 /** `cause` is written as its name, code, message and stack; secrets do not belong in any field. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 export interface Log {
-  info(event: string, fields?: LogFields): void;
-  warn(event: string, fields?: LogFields): void;
-  error(event: string, fields?: LogFields): void;
+  info(event: LogEvent<"info">, fields?: LogFields): void;
+  warn(event: LogEvent<"warn">, fields?: LogFields): void;
+  error(event: LogEvent<"error">, fields?: LogFields): void;
 }
 
 /** A line before it is one. */

@@ -31,13 +31,13 @@ export type TestToken = Partial<Omit<TokenContent, "id" | "epoch" | "offset">> &
 
 /** A token as a gateway of that deployment would sign it. */
 export function testToken({ id, epoch, offset, ...rest }: TestToken, keys = testDeploymentKeys()): string {
-  const place = { id: id as TxnId, epoch: epoch as EpochId, offset: offset as Offset };
+  const position = { id: id as TxnId, epoch: epoch as EpochId, offset: offset as Offset };
   const content = {
     kind: "write",
     parent: null,
     owner: 0n,
-    attempt: place.epoch,
-    ...place,
+    attempt: position.epoch,
+    ...position,
     ...rest,
   } as const;
   return encodeToken(content, keys);

@@ -33,7 +33,7 @@ async function serve(limitMs: number): Promise<Server> {
 }
 
 /** All that the server says until it closes. */
-async function heard(server: Server, sent: string): Promise<string> {
+async function answerTo(server: Server, sent: string): Promise<string> {
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
   let text = "";
   socket.on("data", (part: Buffer) => (text += part.toString()));
@@ -44,14 +44,14 @@ async function heard(server: Server, sent: string): Promise<string> {
 }
 
 test("a connection on which nothing was ever sent is closed without a word", async () => {
-  assert.equal(await heard(hurried, ""), "");
+  assert.equal(await answerTo(hurried, ""), "");
 });
 
 test("a request that does not arrive in time is told so", async () => {
-  const answer = await heard(hurried, "POST / HTTP/1.1\r\nhost: x\r\n");
+  const answer = await answerTo(hurried, "POST / HTTP/1.1\r\nhost: x\r\n");
   assert.match(answer, /^HTTP\/1\.1 400 [^]*The request did not arrive in time\./);
 });
 
 test("bytes that are no request are told so", async () => {
-  assert.match(await heard(patient, "nonsense\r\n\r\n"), /^HTTP\/1\.1 400 [^]*Not an HTTP request\./);
+  assert.match(await answerTo(patient, "nonsense\r\n\r\n"), /^HTTP\/1\.1 400 [^]*Not an HTTP request\./);
 });

@@ -5,8 +5,8 @@ import { type NodeReport } from "./port.ts";
 
 /** A node that answers tells of an epoch that the command knows nothing of. Whoever sees these answers can tell. */
 export function isStale(report: NodeReport, reports: readonly NodeReport[], graph: EpochGraph): boolean {
-  const told = reports.flatMap((each) => each.epochs.map((record) => record.id as EpochId));
-  return unnamedBy(report, told, graph).length > 0;
+  const known = reports.flatMap((each) => each.epochs.map((record) => record.id as EpochId));
+  return unnamedBy(report, known, graph).length > 0;
 }
 
 /** Those of the epochs that neither the node's history ends nor its command gives up. */

@@ -2,7 +2,7 @@
 // takes them along. The port; what an event means is the tracker's.
 import { type DurabilityEventType, type EpochId, type Offset } from "@highwater/protocol";
 
-export interface EventPlace {
+export interface EventPosition {
   /** Number of the epoch in which it was recorded. */
   readonly seq: number;
   /** Its own number there, from 1, in the order of the commits. */
@@ -10,16 +10,16 @@ export interface EventPlace {
 }
 
 /** Names its history as well: nodes that were promoted side by side give their epochs the same number. */
-export interface HistoryPlace extends EventPlace {
+export interface HistoryPosition extends EventPosition {
   /** The epoch with that number; null: below every event. */
   readonly epoch: EpochId | null;
 }
 
 /** Below every event. */
-export const FIRST_PLACE: HistoryPlace = Object.freeze({ epoch: null, seq: 0, n: 0 });
+export const FIRST_POSITION: HistoryPosition = Object.freeze({ epoch: null, seq: 0, n: 0 });
 
 /** Negative when `a` comes before `b`. Both are of one history. */
-export function comparePlaces(a: EventPlace, b: EventPlace): number {
+export function comparePositions(a: EventPosition, b: EventPosition): number {
   return a.seq === b.seq ? a.n - b.n : a.seq - b.seq;
 }
 
@@ -35,7 +35,7 @@ export interface NewEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-export interface RecordedEvent extends NewEvent, HistoryPlace {
+export interface RecordedEvent extends NewEvent, HistoryPosition {
   readonly epoch: EpochId;
   /** By the server's clock or the recorder's, whichever is later: neither makes it expire early. */
   readonly atMs: number;
@@ -79,7 +79,7 @@ export interface Recording {
 
 export interface EventFilter {
   /** Only later ones. */
-  readonly after: EventPlace;
+  readonly after: EventPosition;
   /** That owner's and everybody's; null: all. */
   readonly owner: bigint | null;
   readonly types: readonly DurabilityEventType[] | null;
@@ -87,10 +87,10 @@ export interface EventFilter {
 }
 
 export interface EventExtent {
-  /** The newest event's place; `FIRST_PLACE` before there is one. */
-  readonly end: HistoryPlace;
+  /** The newest event's place; `FIRST_POSITION` before there is one. */
+  readonly end: HistoryPosition;
   /** Events at or below may have been dropped. */
-  readonly expiredTo: EventPlace;
+  readonly expiredTo: EventPosition;
 }
 
 /** Events in one recording. */

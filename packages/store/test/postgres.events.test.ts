@@ -6,7 +6,7 @@ import { type Cluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type EpochId, HighwaterError, type NodeSpec } from "@highwater/protocol";
 import { eventConformance, newEvent } from "../src/conformance/events.ts";
-import { FIRST_PLACE, type RecordedEvent } from "../src/events.ts";
+import { FIRST_POSITION, type RecordedEvent } from "../src/events.ts";
 import { PostgresEvents, type PostgresEventsOptions } from "../src/postgres/events.ts";
 import {
   connect,
@@ -21,7 +21,7 @@ import {
 
 const PRIMARY = "us-east";
 const REPLICA = "us-west";
-const ALL = { after: FIRST_PLACE, owner: null, types: null, limit: 10_000 };
+const ALL = { after: FIRST_POSITION, owner: null, types: null, limit: 10_000 };
 
 function open(
   nodes: readonly NodeSpec[],
@@ -232,7 +232,7 @@ describe("a failover", () => {
     const [, , recorded] = again.events;
     assert.deepEqual([recorded?.n, recorded?.data], [1, { of: "the first" }]);
     assert.ok((recorded?.seq ?? 0) > (gone.events[0]?.seq ?? 0));
-    const last = gone.events[0] ?? FIRST_PLACE;
+    const last = gone.events[0] ?? FIRST_POSITION;
     assert.deepEqual(await events.read(REPLICA, second, { ...ALL, after: last }), [recorded]);
     events.close();
     await store.close();

@@ -2,7 +2,7 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { type Failure, type Fault, type HistoryRecord, type WrongClock } from "@highwater/checker";
-import { type EpochPlace, type FaultLog } from "./parts.ts";
+import { type EpochSummary, type FaultLog } from "./parts.ts";
 import { type EpochNote } from "./workload/journal.ts";
 
 export class FaultFile implements FaultLog {
@@ -45,7 +45,7 @@ export class FaultFile implements FaultLog {
     this.#write({ type: "failure", ...failure });
   }
 
-  epoch({ id, seq, previous, node }: EpochPlace): void {
+  epoch({ id, seq, previous, node }: EpochSummary): void {
     const note: EpochNote = { kind: "epoch", id, seq, previous, node };
     writeSync(this.#notes, `${JSON.stringify(note)}\n`);
   }

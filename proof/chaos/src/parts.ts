@@ -65,7 +65,7 @@ export interface Workload {
 }
 
 /** Which epoch it continues, and where. */
-export interface EpochPlace {
+export interface EpochSummary {
   readonly id: EpochId;
   readonly seq: number;
   readonly previous: EpochId | null;
@@ -78,5 +78,5 @@ export interface FaultLog {
   clock(clock: Omit<WrongClock, "type">): void;
   failure(failure: Omit<Failure, "type">): void;
   /** For the workload, which gives every epoch its place in the final state. */
-  epoch(epoch: EpochPlace): void;
+  epoch(epoch: EpochSummary): void;
 }

@@ -62,11 +62,11 @@ for (const { name, modules, unit } of LANGUAGES) {
     );
     const isLed = ({ type }: ParameterDoc): boolean =>
       (type.match(/[A-Z]\w+/g) ?? []).some((each) => options.has(each));
-    const untold = modules()
+    const unpublished = modules()
       .flatMap(parts)
       .filter(({ part, mayLead }) => part.doc === "" && !(mayLead && isLed(part)))
       .map(({ of, part }) => `${of}: ${part.name}`);
-    assert.deepEqual(untold, []);
+    assert.deepEqual(unpublished, []);
   });
 
   test(`${name}: every time says its unit`, () => {

@@ -27,7 +27,7 @@ const PRINTS: Readonly<Record<string, RegExp>> = {
   "Highwater.verdicts": /^region durable\n$/,
   "Highwater.status": /^durable\n$/,
   "DurabilityPromise.durable": /^$/,
-  "DurabilityPromise.afterDurable": /^now the letter can go out\n$/,
+  "DurabilityPromise.afterDurable": /^now the e-mail can go out\n$/,
   HighwaterError: /^constraint_violation not_applied never account_pkey\n$/,
   Session: /^true \w+\n(?:durable\n|pending\n)+$/,
   Sql: /^SELECT id FROM account WHERE balance >= \$1 AND id = \$2 \[ 10, 1 \]\n$/,

@@ -32,22 +32,22 @@ K = TypeVar("K", bound=griffe.Object)
 def doc_of(thing: griffe.Object | griffe.Alias | None) -> Json:
     """Text, examples and parameters of a docstring."""
     docstring = None if thing is None else thing.docstring
-    told: Json = {"text": "", "examples": [], "params": {}}
+    documented: Json = {"text": "", "examples": [], "params": {}}
     if docstring is None:
-        return told
+        return documented
     texts: list[str] = []
     for section in griffe.parse_google(docstring, warnings=False):
         match section.kind.value:
             case "text":
                 texts.append(section.value)
             case "parameters":
-                told["params"] |= {each.name: " ".join(each.description.split()) for each in section.value}
+                documented["params"] |= {each.name: " ".join(each.description.split()) for each in section.value}
             case "admonition" if section.value.kind == "example":
-                told["examples"].append(section.value.description)
+                documented["examples"].append(section.value.description)
             case kind:
                 raise SystemExit(f"{docstring.parent}: a section {kind} is not known here")
-    told["text"] = "\n\n".join(texts)
-    return told
+    documented["text"] = "\n\n".join(texts)
+    return documented
 
 
 def resolved(name: str, scope: griffe.Object) -> griffe.Object | None:
@@ -143,8 +143,8 @@ def signature_of(
     return f"{head}{name}(\n{inside}){returns}"
 
 
-def params_of(function: griffe.Function, told: Json, types: Types) -> list[Json]:
-    known = dict(told["params"])
+def params_of(function: griffe.Function, documented: Json, types: Types) -> list[Json]:
+    known = dict(documented["params"])
     found = []
     for each in parameters_of(function):
         prefix = PARAMETER_PREFIX.get(each.kind.value if each.kind else "", "")
@@ -163,15 +163,15 @@ def params_of(function: griffe.Function, told: Json, types: Types) -> list[Json]
 
 
 def function_entry(function: griffe.Function, name: str, types: Types, *, is_method: bool = False) -> Json:
-    told = doc_of(function)
+    documented = doc_of(function)
     several = function.overloads or [function]
     return {
         "name": name,
         "kind": "function",
         "signature": "\n".join(signature_of(each, name, types, is_method=is_method) for each in several),
-        "params": params_of(function, told, types),
-        "text": told["text"],
-        "examples": told["examples"],
+        "params": params_of(function, documented, types),
+        "text": documented["text"],
+        "examples": documented["examples"],
     }
 
 
@@ -181,7 +181,7 @@ def base_classes(cls: griffe.Class) -> list[griffe.Class]:
 
 def class_entry(cls: griffe.Class, name: str, types: Types, public: set[str]) -> Json:
     types.within(cls)
-    told = doc_of(docstring_owner(cls))
+    documented = doc_of(docstring_owner(cls))
     bases = base_classes(cls)
     shown = [each.name for each in bases if each.path in public][:1]
     hidden = {n for each in bases if each.path in public for n in each.all_members}
@@ -203,18 +203,18 @@ def class_entry(cls: griffe.Class, name: str, types: Types, public: set[str]) ->
         "kind": kind,
         "signature": f"class {name}({', '.join(shown)})" if shown else f"class {name}",
         "params": [],
-        "text": told["text"],
-        "examples": told["examples"],
+        "text": documented["text"],
+        "examples": documented["examples"],
         "bases": shown,
         "fields": fields,
         "methods": methods,
     }
     made = cls.all_members.get("__init__")
-    if kind == "class" and made is not None and told["params"]:
+    if kind == "class" and made is not None and documented["params"]:
         function = target_of(made, griffe.Function)
-        hidden = {each for each, doc in told["params"].items() if doc.startswith("Internal")}
+        hidden = {each for each, doc in documented["params"].items() if doc.startswith("Internal")}
         entry["signature"] = signature_of(function, name, types, is_method=False, hidden=hidden)
-        entry["params"] = [each for each in params_of(function, told, types) if each["name"] not in hidden]
+        entry["params"] = [each for each in params_of(function, documented, types) if each["name"] not in hidden]
     return entry
 
 
@@ -235,8 +235,8 @@ def members_of(cls: griffe.Class) -> list[griffe.Object | griffe.Alias]:
 
 def field_entry(member: griffe.Object | griffe.Alias, types: Types) -> Json | None:
     attribute = target_of(member, griffe.Attribute)
-    told = doc_of(attribute)
-    if told["text"].startswith("Internal"):
+    documented = doc_of(attribute)
+    if documented["text"].startswith("Internal"):
         return None
     default = None if attribute.value is None or "instance-attribute" in attribute.labels else str(attribute.value)
     if default is not None and default.startswith("field("):
@@ -245,7 +245,7 @@ def field_entry(member: griffe.Object | griffe.Alias, types: Types) -> Json | No
         "name": attribute.name,
         "type": "" if attribute.annotation is None else types.text(attribute.annotation, attribute.module),
         "default": default,
-        "doc": told["text"],
+        "doc": documented["text"],
     }
 
 
@@ -259,7 +259,7 @@ def kind_of(cls: griffe.Class, bases: list[griffe.Class]) -> str:
 
 
 def attribute_entry(attribute: griffe.Attribute, name: str, types: Types, public: set[str]) -> Json:
-    told = doc_of(attribute)
+    documented = doc_of(attribute)
     value = str(attribute.value)
     cls = None
     if value.endswith("()"):
@@ -278,8 +278,8 @@ def attribute_entry(attribute: griffe.Attribute, name: str, types: Types, public
         "kind": "type" if is_type else "value",
         "signature": f"{name}{annotation} = {wrapped(types.text(value, attribute.module))}",
         "params": [],
-        "text": told["text"],
-        "examples": told["examples"],
+        "text": documented["text"],
+        "examples": documented["examples"],
     }
 
 
@@ -293,7 +293,7 @@ def wrapped(value: str) -> str:
 
 
 def module_entry(module: griffe.Module, taken: set[str], public: set[str]) -> Json:
-    told = doc_of(module)
+    documented = doc_of(module)
     types = Types(public)
     entries = []
     for exported in module.exports or []:
@@ -311,7 +311,7 @@ def module_entry(module: griffe.Module, taken: set[str], public: set[str]) -> Js
             entries.append(attribute_entry(target, name, types, public))
         else:
             raise SystemExit(f"{target.path}: neither class, function nor attribute")
-    return {"name": module.path, "text": told["text"], "examples": told["examples"], "entries": entries}
+    return {"name": module.path, "text": documented["text"], "examples": documented["examples"], "entries": entries}
 
 
 def main(source: str) -> None:
@@ -322,8 +322,8 @@ def main(source: str) -> None:
     # What several of them export is told once: the errors, which the package exports as well, in their own module.
     taken: set[str] = set()
     first = [modules[1], modules[0], *modules[2:]]
-    told = {module.path: module_entry(module, taken, public) for module in first}
-    json.dump([told[name] for name in MODULES], sys.stdout)
+    documented = {module.path: module_entry(module, taken, public) for module in first}
+    json.dump([documented[name] for name in MODULES], sys.stdout)
 
 
 if __name__ == "__main__":

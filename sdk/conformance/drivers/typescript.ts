@@ -33,12 +33,12 @@ class RaisedByBody extends Error {
 const QUICK = { backoffBaseMs: 2, backoffMaxMs: 20, attemptMinMs: 150, streamIdleMs: 20, verdictWaitMs: 50 };
 
 class Listener {
-  readonly heard: string[] = [];
+  readonly received: string[] = [];
   off: () => void = () => undefined;
   #changed = Promise.withResolvers<void>();
 
-  hear(what: string): void {
-    this.heard.push(what);
+  record(what: string): void {
+    this.received.push(what);
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
   }
@@ -47,7 +47,8 @@ class Listener {
     const aborted = new Promise((resolve) => {
       signal.addEventListener("abort", resolve);
     });
-    while (this.heard.length < count && !signal.aborted) await Promise.race([this.#changed.promise, aborted]);
+    while (this.received.length < count && !signal.aborted)
+      await Promise.race([this.#changed.promise, aborted]);
   }
 }
 
@@ -80,7 +81,7 @@ function pick(from: Json, names: Readonly<Record<string, string>>): Record<strin
 
 const WAIT = { level: "level", timeoutMs: "timeout" } as const;
 const ACK = { ack: "ack", maxWaitMs: "maxWaitMs", maxDelayMs: "maxDelayMs", ...WAIT } as const;
-const MANNER = { isolation: "isolation", readOnly: "readOnly", metadata: "metadata" } as const;
+const EXECUTION = { isolation: "isolation", readOnly: "readOnly", metadata: "metadata" } as const;
 
 function statements(list: unknown): StatementInput[] {
   return (list as (string | StatementInput)[]).map((each) =>
@@ -144,7 +145,10 @@ const COMMANDS: Readonly<Record<string, Run>> = {
     scope.observed.set(as as string, observed);
   },
   transaction: async (scope, given, signal) => {
-    const options = { ...pick(given, { ...MANNER, ...ACK, id: "id", after: "after", mode: "mode" }), signal };
+    const options = {
+      ...pick(given, { ...EXECUTION, ...ACK, id: "id", after: "after", mode: "mode" }),
+      signal,
+    };
     const { session } = given;
     const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
     const tx = await on.transaction(statements(given["statements"]), options);
@@ -154,7 +158,7 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   begin: async (scope, given, signal) => {
     const { session } = given;
     const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
-    const tx = await on.begin({ ...pick(given, { ...MANNER, ...WAIT }), signal });
+    const tx = await on.begin({ ...pick(given, { ...EXECUTION, ...WAIT }), signal });
     scope.open.set(String(given["as"]), tx);
     return { id: tx.id };
   },
@@ -180,7 +184,7 @@ const COMMANDS: Readonly<Record<string, Run>> = {
     const on = session === undefined ? client(scope, given) : get(scope.sessions, session);
     const ids = new Set<string>();
     let runs = 0;
-    const options = { ...pick(given, { ...MANNER, ...ACK, maxAttempts: "maxAttempts" }), signal };
+    const options = { ...pick(given, { ...EXECUTION, ...ACK, maxAttempts: "maxAttempts" }), signal };
     let last: InteractiveTransaction | undefined;
     try {
       await on.transact(async (tx) => {
@@ -228,36 +232,36 @@ const COMMANDS: Readonly<Record<string, Run>> = {
   listen: (scope, given) => {
     const { to, of, as } = given;
     const listener = new Listener();
-    const hear = ({ verdict }: TokenVerdict): void => {
-      listener.hear(verdict);
+    const record = ({ verdict }: TokenVerdict): void => {
+      listener.record(verdict);
     };
     const on = of === undefined ? client(scope, given) : get(scope.promises, of);
     const options = pick(given, { level: "level" });
-    if (to === "broken") listener.off = (on as Highwater).onBroken(hear);
+    if (to === "broken") listener.off = (on as Highwater).onBroken(record);
     else if (to === "lost")
-      listener.off = on instanceof Highwater ? on.onLost(hear) : on.onLost(hear, options);
-    else listener.off = on instanceof Highwater ? on.onDurable(hear) : on.onDurable(hear, options);
+      listener.off = on instanceof Highwater ? on.onLost(record) : on.onLost(record, options);
+    else listener.off = on instanceof Highwater ? on.onDurable(record) : on.onDurable(record, options);
     scope.listeners.set(as as string, listener);
   },
   subscribe: (scope, given) => {
     const listener = new Listener();
     listener.off = client(scope, given).subscribe(({ marks }) => {
-      listener.hear(marks?.levels["region"] ?? "");
+      listener.record(marks?.levels["region"] ?? "");
     });
     scope.listeners.set(given["as"] as string, listener);
   },
   unlisten: (scope, given) => {
     get(scope.listeners, given["as"]).off();
   },
-  heard: async (scope, given, signal) => {
+  received: async (scope, given, signal) => {
     const listener = get(scope.listeners, given["as"]);
     await listener.atLeast(Number(given["atLeast"] ?? 0), signal);
-    return { count: listener.heard.length, verdicts: listener.heard };
+    return { count: listener.received.length, verdicts: listener.received };
   },
   observed: (scope, given) => {
     const only = given["only"] as string[];
-    const told = get(scope.observed, given["client"] ?? "hw");
-    return told.filter((each) => only.includes(each.split(":")[0] ?? ""));
+    const events = get(scope.observed, given["client"] ?? "hw");
+    return events.filter((each) => only.includes(each.split(":")[0] ?? ""));
   },
   promise: (scope, given) => {
     const promise = client(scope, given).promise(String(given["token"]), pick(given, { level: "level" }));

@@ -24,7 +24,7 @@ export interface FakeResponse {
   readonly text: string;
 }
 
-type Words = Readonly<Record<string, unknown>>;
+type Fields = Readonly<Record<string, unknown>>;
 
 export const epochId = (number: number): string =>
   `00000000-0000-4000-8000-${number.toString(16).padStart(12, "0")}`;
@@ -47,22 +47,22 @@ function checked(
   return { status, headers: { "content-type": "application/json", ...headers }, text: JSON.stringify(body) };
 }
 
-export function marksOf(words: unknown): Marks | null {
-  if (words === undefined || words === null) return null;
-  const { epoch, levels } = words as { epoch: number; levels: Record<string, number> };
+export function marksOf(script: unknown): Marks | null {
+  if (script === undefined || script === null) return null;
+  const { epoch, levels } = script as { epoch: number; levels: Record<string, number> };
   const texts = Object.entries(levels).map(([level, offset]) => [level, String(offset)] as const);
   return { epoch: epochId(epoch), seq: epoch, levels: Object.fromEntries(texts) };
 }
 
-export function marksBody(words: unknown): string {
-  return checked(Marks, 200, marksOf(words)).text;
+export function marksBody(script: unknown): string {
+  return checked(Marks, 200, marksOf(script)).text;
 }
 
-export function epochsBody(epochs: readonly Words[]): string {
+export function epochsBody(epochs: readonly Fields[]): string {
   return checked(EpochEvent, 200, { epochs: epochs.map(record) }).text;
 }
 
-function record({ id, previous, fork, start }: Words): unknown {
+function record({ id, previous, fork, start }: Fields): unknown {
   return {
     ...{ id: epochId(Number(id)), seq: Number(id), node: "east", startedAt: "2026-01-01T00:00:00Z" },
     previous: previous === undefined ? null : epochId(Number(previous)),
@@ -85,8 +85,8 @@ function resultOf(rows: readonly Readonly<Record<string, string | null>>[], trun
 }
 
 /** What a commit answers. Words: epoch, offset, rows, truncated, marks; the rest as on the wire. */
-export function committed(id: string, words: Words): FakeResponse {
-  const { epoch = 1, offset = 10, rows, truncated, marks, status = 200, ...rest } = words;
+export function committed(id: string, script: Fields): FakeResponse {
+  const { epoch = 1, offset = 10, rows, truncated, marks, status = 200, ...rest } = script;
   const position = { epoch: epochId(Number(epoch)), offset: String(Number(offset)) };
   const isReplay = rest["replayed"] === true;
   const results = rows === undefined ? [] : [resultOf(rows as Record<string, string>[], truncated === true)];
@@ -98,8 +98,8 @@ export function committed(id: string, words: Words): FakeResponse {
 }
 
 /** What became of an id. A committed one has a token. */
-export function stateOf(id: string, words: Words): FakeResponse {
-  const { epoch = 1, offset = 10, marks, state = "unknown", ...rest } = words;
+export function stateOf(id: string, script: Fields): FakeResponse {
+  const { epoch = 1, offset = 10, marks, state = "unknown", ...rest } = script;
   const isThere = ["committed", "pending", "durable"].includes(String(state));
   const where = {
     token: token(Number(epoch), Number(offset), id),
@@ -112,12 +112,12 @@ export function stateOf(id: string, words: Words): FakeResponse {
 /** An open transaction; each statement gives one row with its text. */
 export function opened(
   call: { id: string; seq: number; statements: readonly { sql: string }[] },
-  words: Words,
+  script: Fields,
 ): FakeResponse {
   const body = {
     ...{ id: call.id, state: "active", seq: call.seq, expiresAt: "2030-01-01T00:00:00.000Z", marks: null },
     results: call.statements.map(({ sql }) => resultOf([{ sql }], false)),
-    ...words,
+    ...script,
   };
   return checked(OpenTransactionResponse, 200, body);
 }
@@ -132,10 +132,10 @@ export function rolledBack(id: string): FakeResponse {
  */
 export function verdictsOf(
   request: { tokens: readonly string[]; level: string },
-  words: Words,
+  script: Fields,
   decode: (token: string) => { id: string; epoch: string; offset: bigint },
 ): FakeResponse {
-  const { each = "pending", byOffset = {}, refuse = [], leaveOut = [], marks, blind } = words;
+  const { each = "pending", byOffset = {}, refuse = [], leaveOut = [], marks, blind } = script;
   const verdicts = request.tokens.flatMap((text): unknown[] => {
     const at = decode(text);
     const offset = Number(at.offset);
@@ -144,8 +144,8 @@ export function verdictsOf(
       const error = { code: "forbidden", detail: "The token belongs to another owner." };
       return [{ token: text, verdict: "unknown", level: request.level, rule: "refused", error }];
     }
-    const found = (byOffset as Words)[String(offset)] ?? each;
-    const own = (typeof found === "string" ? { verdict: found } : found) as Words;
+    const found = (byOffset as Fields)[String(offset)] ?? each;
+    const own = (typeof found === "string" ? { verdict: found } : found) as Fields;
     const { epoch, offset: carriedTo, retriedIn, ...rest } = own;
     const position = {
       epoch: epoch === undefined ? at.epoch : epochId(Number(epoch)),
@@ -160,18 +160,18 @@ export function verdictsOf(
   });
 }
 
-export function marksAnswer(words: Words): FakeResponse {
-  const { marks, epochs = [] } = words;
+export function marksAnswer(script: Fields): FakeResponse {
+  const { marks, epochs = [] } = script;
   const body = {
     ...{ marks: marksOf(marks), levels: ["disk", "region", "global"] },
-    epochs: (epochs as Words[]).map(record),
+    epochs: (epochs as Fields[]).map(record),
   };
   return checked(MarksResponse, 200, body);
 }
 
 /** A problem of the catalogue. `retryAfter` becomes the header, as it is: seconds or a date. */
-export function problem(words: Words): FakeResponse {
-  const { problem: code, retryAfter, ...extra } = words as Words & { retryAfter?: string | number };
+export function problem(script: Fields): FakeResponse {
+  const { problem: code, retryAfter, ...extra } = script as Fields & { retryAfter?: string | number };
   const entry = (ERRORS as Readonly<Record<string, ErrorEntry>>)[String(code)];
   if (entry === undefined) throw new Error(`there is no code ${String(code)}`);
   const { status, title, outcome, retry } = entry;

@@ -19,13 +19,13 @@ import {
   verdictsOf,
 } from "./build.ts";
 
-type Words = Readonly<Record<string, unknown>>;
+type Fields = Readonly<Record<string, unknown>>;
 type Route = Exclude<keyof Script, "streams" | "blackHole" | "down">;
 
 interface Call {
   readonly route: Route;
   readonly id: string;
-  readonly body: Words;
+  readonly body: Fields;
 }
 
 /** What it saw, as a scenario asks for it. */
@@ -155,11 +155,11 @@ export class FakeServer implements AsyncDisposable {
     }
   }
 
-  mark(words: Words): void {
-    this.#newest.set("mark", this.#event("mark", marksBody(words)));
+  mark(fields: Fields): void {
+    this.#newest.set("mark", this.#event("mark", marksBody(fields)));
   }
 
-  epochs(epochs: readonly Words[]): void {
+  epochs(epochs: readonly Fields[]): void {
     this.#newest.set("epoch", this.#event("epoch", epochsBody(epochs)));
   }
 
@@ -205,7 +205,7 @@ export class FakeServer implements AsyncDisposable {
     }
     let text = "";
     for await (const chunk of request.setEncoding("utf8")) text += String(chunk);
-    const call = readCall(url, text === "" ? {} : (JSON.parse(text) as Words));
+    const call = readCall(url, text === "" ? {} : (JSON.parse(text) as Fields));
     if (call === undefined) {
       await send(response, problem({ problem: "not_found" }));
       return;
@@ -226,11 +226,11 @@ export class FakeServer implements AsyncDisposable {
   }
 
   /** A line for each transaction; for one whose reply is `cut` or `hang` there is none, and with `cut` the rest ends there. */
-  async #serveLines(request: IncomingMessage, response: ServerResponse, body: Words): Promise<void> {
+  async #serveLines(request: IncomingMessage, response: ServerResponse, body: Fields): Promise<void> {
     let isWhole = true;
     response.writeHead(200, { "content-type": "application/x-ndjson" });
     response.flushHeaders();
-    for (const [index, each] of (body["transactions"] as Words[]).entries()) {
+    for (const [index, each] of (body["transactions"] as Fields[]).entries()) {
       const call = { route: "transactions", id: String(each["id"]), body: each } as const;
       this.#remember(call);
       const { reply, afterMs } = this.#next("transactions");
@@ -287,7 +287,7 @@ export class FakeServer implements AsyncDisposable {
     if (reply !== "ok" && "problem" in reply) return problem(reply);
     if (reply !== "ok" && "status" in reply)
       return { status: reply.status, headers: reply.headers ?? {}, text: reply.text };
-    const words = reply !== "ok" && "ok" in reply ? reply.ok : {};
+    const fields = reply !== "ok" && "ok" in reply ? reply.ok : {};
     const statements = (body["statements"] ?? []) as { sql: string }[];
     switch (call.route) {
       case "batches":
@@ -295,23 +295,23 @@ export class FakeServer implements AsyncDisposable {
       case "transactions":
       case "commit":
         // Every commit is further than the one before, unless the script says where.
-        return committed(id, { offset: (this.#offset += 10), ...words });
+        return committed(id, { offset: (this.#offset += 10), ...fields });
       case "begin":
         return {
-          ...opened({ id, seq: 0, statements }, words),
+          ...opened({ id, seq: 0, statements }, fields),
           headers: { "content-type": "application/json", "highwater-session": `here.${id}.mac` },
         };
       case "statements":
-        return opened({ id, seq: Number(body["seq"]), statements }, words);
+        return opened({ id, seq: Number(body["seq"]), statements }, fields);
       case "rollback":
         return rolledBack(id);
       case "states":
-        return stateOf(id, words);
+        return stateOf(id, fields);
       case "marks":
-        return marksAnswer(words);
+        return marksAnswer(fields);
       case "verdicts": {
         const level = String((body["level"] as string | undefined) ?? "region");
-        return verdictsOf({ tokens: body["tokens"] as string[], level }, words, placeOf);
+        return verdictsOf({ tokens: body["tokens"] as string[], level }, fields, positionOf);
       }
     }
   }
@@ -339,7 +339,7 @@ export class FakeServer implements AsyncDisposable {
   }
 }
 
-function placeOf(text: string): { id: string; epoch: string; offset: bigint } {
+function positionOf(text: string): { id: string; epoch: string; offset: bigint } {
   const content = decodeToken(text);
   if (content === undefined) throw new Error(`not a token: ${text}`);
   return content;
@@ -350,7 +350,7 @@ async function send(response: ServerResponse, answer: FakeResponse): Promise<voi
   if (!response.writableFinished) await Promise.race([once(response, "finish"), once(response, "close")]);
 }
 
-function readCall(url: URL, body: Words): Call | undefined {
+function readCall(url: URL, body: Fields): Call | undefined {
   const { pathname } = url;
   if (pathname === "/v1/transactions") return { route: "transactions", id: String(body["id"]), body };
   if (pathname === "/v1/transactions/batch") return { route: "batches", id: "", body };

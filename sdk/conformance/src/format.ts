@@ -93,7 +93,7 @@ const SDK_VERBS = {
     level: Optional(Type.String()),
   }),
   unlisten: object({ as: Name }),
-  heard: object({ as: Name, atLeast: Optional(Type.Integer()) }),
+  received: object({ as: Name, atLeast: Optional(Type.Integer()) }),
   promise: object({ as: Name, token: Token, client: Optional(Name), level: Optional(Type.String()) }),
   session: object({ as: Name, causal: Optional(Type.Boolean()), client: Optional(Name) }),
   sessionDurable: object({ ...Wait, of: Name }),
@@ -119,7 +119,7 @@ const SDK_VERBS = {
     waitMs: Optional(Ms),
     client: Optional(Name),
   }),
-  /** On the live object; `heard` has the mark of `region` as it was each time. */
+  /** On the live object; `received` has the mark of `region` as it was each time. */
   subscribe: object({ as: Name, client: Optional(Name) }),
   /** What the client's observer was told, in order, and how calls ended: `commit`, `commit: committed`, `begin: CODE`. */
   observed: object({ client: Optional(Name), only: Type.Array(Type.String()) }),

@@ -28,7 +28,7 @@ export class Lane {
   readonly answers: string[] = [];
   readonly #background = new Map<string, Background>();
   readonly #owners = new Map<string, Driver>();
-  readonly #words: Map<string, string>;
+  readonly #saved: Map<string, string>;
   #endpoints: readonly Json[] = [];
   #ended = false;
 
@@ -39,7 +39,7 @@ export class Lane {
     this.name = [...drivers]
       .map(([party, { language }]) => (party === "" ? language : `${party}: ${language}`))
       .join(", ");
-    this.#words = new Map([["table", this.scope]]);
+    this.#saved = new Map([["table", this.scope]]);
   }
 
   /** Starts its servers, unless there are endpoints of the real system, and gives every party a client. */
@@ -68,7 +68,7 @@ export class Lane {
   /** Rejects with what is not as the scenario says. */
   async run(step: Step): Promise<void> {
     const body = this.#render(step.body) as Json;
-    if (isFakeVerb(step.verb)) return this.#tellFake(step, body);
+    if (isFakeVerb(step.verb)) return this.#sendToFake(step, body);
     if (step.verb === "join" || step.verb === "cancel") {
       const background = this.#background.get(String(body["name"]));
       if (background === undefined) throw new Error(`nothing goes on that is called ${String(body["name"])}`);
@@ -89,7 +89,7 @@ export class Lane {
     }
     const answer = await begun.answer;
     if ((step.verb === "saveSession" || step.verb === "saveId") && "ok" in answer)
-      this.#words.set(String(body["as"]), (answer.ok as { text: string }).text);
+      this.#saved.set(String(body["as"]), (answer.ok as { text: string }).text);
     this.#compare(step, answer);
   }
 
@@ -160,7 +160,7 @@ export class Lane {
     return (answer.ok as { token: string }).token;
   }
 
-  async #tellFake(step: Step, given: Json): Promise<void> {
+  async #sendToFake(step: Step, given: Json): Promise<void> {
     const { server = 0, ...body } = given;
     const fake = this.#fakes[Number(server)];
     if (fake === undefined) throw new Error(`there is no server ${String(server)}`);
@@ -200,7 +200,7 @@ export class Lane {
   /** `{table}` in a text is a name of this lane's own; `$name` as a whole text is what was saved under it. */
   #render(value: unknown): unknown {
     if (typeof value === "string") {
-      const saved = value.startsWith("$") ? this.#words.get(value.slice(1)) : undefined;
+      const saved = value.startsWith("$") ? this.#saved.get(value.slice(1)) : undefined;
       return saved ?? value.replaceAll("{table}", this.scope);
     }
     if (Array.isArray(value)) return value.map((each) => this.#render(each));

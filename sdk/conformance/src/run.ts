@@ -22,9 +22,9 @@ export interface RunContext {
   readonly languages?: readonly string[];
 }
 
-export async function runScenario(scenario: Scenario, place: RunContext): Promise<void> {
-  const { drivers, host } = place;
-  const languages = place.languages ?? Object.keys(LANGUAGES);
+export async function runScenario(scenario: Scenario, context: RunContext): Promise<void> {
+  const { drivers, host } = context;
+  const languages = context.languages ?? Object.keys(LANGUAGES);
   const { parties } = scenario;
   const lanes =
     parties === undefined

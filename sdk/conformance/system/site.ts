@@ -111,7 +111,7 @@ export class Site implements AsyncDisposable {
   async failover(options: { to?: string; alone?: boolean } = {}): Promise<void> {
     const { cluster } = this.system;
     const old = this.#primary;
-    if (options.alone === true) await this.#isHeard();
+    if (options.alone === true) await this.#isObserved();
     await this.system.killRegion(old);
     this.#dead.add(old);
     const left = this.regions.filter((region) => !this.#dead.has(region));
@@ -138,9 +138,9 @@ export class Site implements AsyncDisposable {
    * Every tracker tells at least the mark that the primary's tells now; at other levels one may have heard a last one alone.
    * Rejects where the primary's tracker tells none: nobody knows then what it has promised.
    */
-  async #isHeard(): Promise<void> {
+  async #isObserved(): Promise<void> {
     const primary = this.#primary;
-    const mark = await this.#toldBy(primary);
+    const mark = await this.#markOf(primary);
     await this.#trackersAgree(
       `the mark of ${LEVEL}`,
       ({ node, marks }) => node === primary && (marks?.[LEVEL] ?? -1n) >= mark,
@@ -148,14 +148,14 @@ export class Site implements AsyncDisposable {
   }
 
   /** Waits for a tracker that is not ready yet; one that was stopped or paused will not answer by itself. */
-  async #toldBy(region: string): Promise<bigint> {
+  async #markOf(region: string): Promise<bigint> {
     const about = `the mark of ${LEVEL} by the tracker of ${region}`;
     const deadlineMs = performance.now() + AGREED_LIMIT_MS;
     for (;;) {
       if (!this.#isAwake(region))
         throw new Error(`${about} is not known: it was stopped or paused; start or continue it first`);
-      const [told] = await trackerViews(this.system, [region]);
-      const mark = told?.node === this.#primary ? told.marks?.[LEVEL] : undefined;
+      const [view] = await trackerViews(this.system, [region]);
+      const mark = view?.node === this.#primary ? view.marks?.[LEVEL] : undefined;
       if (mark !== undefined) return mark;
       if (performance.now() > deadlineMs)
         throw await this.system
@@ -177,11 +177,11 @@ export class Site implements AsyncDisposable {
   }
 
   /** Resolves when what each tracker that can answer says passes; rejects, naming those of which it does not, when the limit is over. */
-  async #trackersAgree(about: string, passes: (told: TrackerView) => boolean): Promise<void> {
+  async #trackersAgree(about: string, passes: (view: TrackerView) => boolean): Promise<void> {
     const awake = this.regions.filter((region) => this.#isAwake(region));
     const deadlineMs = performance.now() + AGREED_LIMIT_MS;
     for (;;) {
-      const others = (await trackerViews(this.system, awake)).filter((told) => !passes(told));
+      const others = (await trackerViews(this.system, awake)).filter((view) => !passes(view));
       if (others.length === 0) return;
       const regions = others.map(({ region }) => region).join(", ");
       if (performance.now() > deadlineMs) throw new Error(`${about}: not known in ${regions}`);

@@ -126,8 +126,8 @@ export function resolutions(): unknown {
   return states.flatMap((state) =>
     [true, false].flatMap((isPlaced) =>
       held.map((code) => {
-        const place = isPlaced ? { token: "t", position: { epoch: E1, offset: "5" } } : {};
-        const status = { id: ID, state, marks: null, ...place };
+        const located = isPlaced ? { token: "t", position: { epoch: E1, offset: "5" } } : {};
+        const status = { id: ID, state, marks: null, ...located };
         const resolution = resolve(status, code === undefined ? undefined : failure(code));
         const error = "error" in resolution ? shown(resolution.error) : null;
         return { status, held: code ?? null, action: resolution.action, error };

@@ -26,17 +26,17 @@ export interface Judgement {
 interface Watched {
   readonly entry: PendingPromise;
   readonly level: string;
-  told?: Settlement;
+  settled?: Settlement;
 }
 
 const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 
 export function judge({ steps }: Judgement): void {
-  const book = new PendingSet();
+  const pendingSet = new PendingSet();
   const entries = new Map<string, PendingPromise>();
   const watched = new Map<string, Watched>();
   const take = (): void => {
-    for (const { waiters, settlement } of book.takeSettled())
+    for (const { waiters, settlement } of pendingSet.takeSettled())
       for (const waiter of waiters) waiter(settlement);
   };
   for (const step of steps) {
@@ -47,25 +47,25 @@ export function judge({ steps }: Judgement): void {
       entries.set(as, entry);
       const one: Watched = { entry, level };
       watched.set(name, one);
-      const known = book.known(entry, level);
-      if (known === undefined) book.watch(entry, level, (settlement) => (one.told = settlement), 0);
-      else one.told = known;
+      const known = pendingSet.known(entry, level);
+      if (known === undefined) pendingSet.watch(entry, level, (settlement) => (one.settled = settlement), 0);
+      else one.settled = known;
     } else if ("marks" in step)
-      book.learnMarks({ epoch: uuid(step.epoch), seq: step.epoch, levels: { ...step.marks } });
+      pendingSet.learnMarks({ epoch: uuid(step.epoch), seq: step.epoch, levels: { ...step.marks } });
     else if ("epochs" in step) {
       const { epoch } = step.epochs.at(-1) ?? { epoch: 0 };
-      book.learnEpoch(uuid(epoch), epoch);
+      pendingSet.learnEpoch(uuid(epoch), epoch);
     } else if ("verdict" in step) {
       const { entry, level } = watched.get(step.of) as Watched;
       const wait = entry.waits.get(level);
       const position = { epoch: uuid(step.epoch), offset: step.offset };
       const { token, id } = entry;
-      if (wait) book.judge(wait, { token, id, level, verdict: step.verdict, position, rule: "test" });
+      if (wait) pendingSet.judge(wait, { token, id, level, verdict: step.verdict, position, rule: "test" });
     } else
       for (const [name, expected] of Object.entries(step.expect)) {
-        const told = watched.get(name)?.told;
+        const settled = watched.get(name)?.settled;
         assert.equal(
-          told === undefined ? "pending" : "verdict" in told ? told.verdict : told,
+          settled === undefined ? "pending" : "verdict" in settled ? settled.verdict : settled,
           expected,
           name,
         );

@@ -34,7 +34,7 @@ def prepared(real_system: System) -> Iterator[System]:
             [
                 sql("CREATE TABLE account (id int PRIMARY KEY, balance int8 NOT NULL)"),
                 sql("INSERT INTO account SELECT i, 100 FROM generate_series(1, 9) AS i"),
-                sql("CREATE TABLE letter (receiver text)"),
+                sql("CREATE TABLE email (receiver text)"),
                 sql("CREATE TABLE counter (n int)"),
                 sql("INSERT INTO counter VALUES (0)"),
                 sql("CREATE TABLE note (text text)"),
@@ -43,7 +43,7 @@ def prepared(real_system: System) -> Iterator[System]:
             level="global",
         )
     yield real_system
-    real_system.command("query", sql="DROP TABLE account, letter, counter, note")
+    real_system.command("query", sql="DROP TABLE account, email, counter, note")
 
 
 def test_every_program_is_expected_to_print_something() -> None:
@@ -64,4 +64,4 @@ def test_what_they_did_is_there(prepared: System) -> None:
         "query", sql="SELECT (SELECT sum(balance)::int FROM account) AS sum, (SELECT n FROM counter) AS n"
     )
     assert row == {"sum": 900 - 10 + 3 - 10, "n": 2}
-    assert prepared.command("query", sql="SELECT receiver FROM letter") == [{"receiver": "customer 80"}]
+    assert prepared.command("query", sql="SELECT receiver FROM email") == [{"receiver": "customer 80"}]

@@ -40,7 +40,7 @@ PRINTS = {
     "AsyncHighwater.transaction": r"3 are durable\n",
     "Batch": r"3\n",
     "DurabilityPromise.durable": r"",
-    "DurabilityPromise.after_durable": r"now the letter can go out\n",
+    "DurabilityPromise.after_durable": r"now the e-mail can go out\n",
     "Highwater.transaction": r"durable\n",
     "Highwater.verdicts": r"region durable\n",
     "HighwaterError": r"constraint_violation not_applied never account_pkey\n",

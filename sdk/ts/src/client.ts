@@ -46,7 +46,7 @@ export interface StatusOptions {
   readonly signal?: AbortSignal;
 }
 
-type Told = "lost" | "broken" | "durable";
+type ListenerKind = "lost" | "broken" | "durable";
 
 /**
  * A client of one-shot transactions: what every client is made of, and all of it that a page or an edge worker needs. `Highwater`
@@ -56,7 +56,7 @@ export class OneShotClient {
   /** @internal */
   readonly core: Core;
   /** A key of its own for each call: the same listener given twice is called twice, and taken away once. */
-  readonly #listeners = new Map<symbol, readonly [Told, LostListener]>();
+  readonly #listeners = new Map<symbol, readonly [ListenerKind, LostListener]>();
   /** What keeps an entry watched while there are listeners on the client. */
   readonly #kept = new Map<PendingPromise, () => void>();
 
@@ -64,8 +64,8 @@ export class OneShotClient {
     const shared = sharedOf(options);
     const service = new Service(shared);
     const watcher = new Watcher(shared, service, (entry, verdict) => {
-      if (verdict.verdict === "broken") this.#tell("broken", verdict);
-      if (!entry.durable.has(shared.level)) this.#tell("lost", verdict);
+      if (verdict.verdict === "broken") this.#notify("broken", verdict);
+      if (!entry.durable.has(shared.level)) this.#notify("lost", verdict);
     });
     this.core = {
       ...{ ...shared, service, watcher },
@@ -118,7 +118,7 @@ export class OneShotClient {
     const { watcher, monotonicMs, observe } = this.core;
     const { id, token, position, state, marks, level = ownLevel } = response;
     const entry =
-      watcher.book.find(token) ?? makeEntry(token, { id, position, nowMs: monotonicMs(), metadata });
+      watcher.pendingSet.find(token) ?? makeEntry(token, { id, position, nowMs: monotonicMs(), metadata });
     if (state === "durable")
       observe({ type: state, id, level, verdict: keep(entry, level, "client:acknowledged") });
     const transaction = new Transaction(this.core, entry, response, ownLevel);
@@ -145,7 +145,7 @@ export class OneShotClient {
   promise(token: string, options: { level?: string } = {}): DurabilityPromise {
     const { watcher, monotonicMs } = this.core;
     const content = decodeToken(token);
-    const entry = watcher.book.find(token) ?? makeEntry(token, { ...content, nowMs: monotonicMs() });
+    const entry = watcher.pendingSet.find(token) ?? makeEntry(token, { ...content, nowMs: monotonicMs() });
     this.#keep(entry);
     return new DurabilityPromise(watcher, entry, content.position, options.level ?? this.core.level);
   }
@@ -254,7 +254,7 @@ export class OneShotClient {
 
   /** The newest marks that are known of the current epoch, or null before the first. */
   get marks(): Marks | null {
-    return this.core.watcher.book.marks;
+    return this.core.watcher.pendingSet.marks;
   }
 
   /** Promises that somebody waits for, by `durable()`, `onLost()` or a listener on the client. */
@@ -279,7 +279,7 @@ export class OneShotClient {
     await this.close();
   }
 
-  #listen(kind: Told, listener: LostListener): () => void {
+  #listen(kind: ListenerKind, listener: LostListener): () => void {
     const key = Symbol();
     this.#listeners.set(key, [kind, listener]);
     return () => {
@@ -299,12 +299,12 @@ export class OneShotClient {
     const { watcher, level } = this.core;
     const off = watcher.watch(entry, level, (settlement) => {
       this.#kept.delete(entry);
-      if ("verdict" in settlement && settlement.verdict === "durable") this.#tell("durable", settlement);
+      if ("verdict" in settlement && settlement.verdict === "durable") this.#notify("durable", settlement);
     });
     this.#kept.set(entry, off);
   }
 
-  #tell(kind: Told, verdict: TokenVerdict): void {
+  #notify(kind: ListenerKind, verdict: TokenVerdict): void {
     for (const [wanted, listener] of this.#listeners.values())
       if (kind === wanted)
         callUser(() => {

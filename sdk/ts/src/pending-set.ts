@@ -22,14 +22,14 @@ export interface PendingPromise {
   readonly id: string;
   readonly token: string;
   /** Where it is judged now. */
-  place: LogPosition;
+  logPosition: LogPosition;
   readonly sinceMs: number;
   /** What the user said of it; unknown to a process that has only its token. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** Verdicts `durable` by level: they stay, whatever happens later. */
   readonly durable: Map<string, TokenVerdict>;
   /** The verdict `lost` or `broken`, which settles every level that is not durable. */
-  gone?: TokenVerdict;
+  loss?: TokenVerdict;
   readonly waits: Map<string, Wait>;
 }
 
@@ -49,7 +49,7 @@ export interface Settled {
   readonly waiters: readonly Waiter[];
   readonly settlement: Settlement;
   /** The first time that this entry turned out lost or broken. */
-  readonly isGone: boolean;
+  readonly isLoss: boolean;
 }
 
 export function makeEntry(
@@ -58,22 +58,22 @@ export function makeEntry(
 ): PendingPromise {
   const { id, position, nowMs, metadata } = about;
   return {
-    ...{ id, token, metadata, place: placeOf(position), sinceMs: nowMs },
+    ...{ id, token, metadata, logPosition: logPositionOf(position), sinceMs: nowMs },
     ...{ durable: new Map<string, TokenVerdict>(), waits: new Map<string, Wait>() },
   };
 }
 
-function placeOf({ epoch, offset }: Position): LogPosition {
+function logPositionOf({ epoch, offset }: Position): LogPosition {
   return { epoch, offset: BigInt(offset) };
 }
 
 /** The promise is kept at the level, by a rule of this client's. */
 export function keep(
-  { id, token, place, durable }: PendingPromise,
+  { id, token, logPosition, durable }: PendingPromise,
   level: string,
   rule: string,
 ): TokenVerdict {
-  const position = { epoch: place.epoch, offset: String(place.offset) };
+  const position = { epoch: logPosition.epoch, offset: String(logPosition.offset) };
   const verdict = { token, id, verdict: "durable", level, position, rule } as const;
   durable.set(level, verdict);
   return verdict;
@@ -114,11 +114,11 @@ export class PendingSet {
 
   /** What is already known about the entry at the level, by verdict or by marks, or undefined. */
   known(entry: PendingPromise, level: string): TokenVerdict | undefined {
-    const { durable, gone, place } = entry;
+    const { durable, loss, logPosition } = entry;
     // One that is gone is so at the level that its verdict names: at this one its promise may not be broken.
-    const verdict = durable.get(level) ?? gone;
+    const verdict = durable.get(level) ?? loss;
     const mark = this.#levels.get(level);
-    const isReached = mark !== undefined && mark >= place.offset && place.epoch === this.epoch;
+    const isReached = mark !== undefined && mark >= logPosition.offset && logPosition.epoch === this.epoch;
     return !verdict && isReached ? keep(entry, level, "client:mark") : verdict;
   }
 
@@ -191,8 +191,8 @@ export class PendingSet {
       return;
     }
     // Where it stands now, also when it was carried over to another epoch.
-    if (kind === "pending") entry.place = placeOf(answer.position);
-    else entry.gone = answer;
+    if (kind === "pending") entry.logPosition = logPositionOf(answer.position);
+    else entry.loss = answer;
     let isFirst = kind !== "pending";
     for (const each of entry.waits.values()) {
       this.#settleOrFile(each, true, isFirst);
@@ -228,16 +228,16 @@ export class PendingSet {
       for (const wait of waits.values()) this.#settleOrFile(wait, isMoved);
   }
 
-  #settleOrFile(wait: Wait, isMoved: boolean, isGone = false): void {
+  #settleOrFile(wait: Wait, isMoved: boolean, isLoss = false): void {
     const known = this.known(wait.entry, wait.level);
-    if (known) this.#settle(wait, known, isGone);
+    if (known) this.#settle(wait, known, isLoss);
     else this.#file(wait, isMoved);
   }
 
   /** Puts a wait where its evidence will come from: marks of the newest epoch, or a tracker's answer. */
   #file(wait: Wait, isMoved = true): void {
     const { level } = wait;
-    const { epoch, offset } = wait.entry.place;
+    const { epoch, offset } = wait.entry.logPosition;
     const isCurrent = epoch === this.epoch;
     if (isCurrent && offset < (this.#lowest.get(level) ?? Infinity)) this.#lowest.set(level, offset);
     if (!isMoved) return;
@@ -249,8 +249,8 @@ export class PendingSet {
     } else if (!wait.isAsked) this.toAsk.add(wait);
   }
 
-  #settle(wait: Wait, settlement: Settlement, isGone = false): void {
-    this.#settled.push({ wait, waiters: [...wait.waiters], settlement, isGone });
+  #settle(wait: Wait, settlement: Settlement, isLoss = false): void {
+    this.#settled.push({ wait, waiters: [...wait.waiters], settlement, isLoss });
     this.#drop(wait);
   }
 

@@ -155,17 +155,17 @@ export class PinnedCalls {
       const isMisplaced = code === "wrong_gateway" || code === "transaction_not_open";
       if (isMisplaced) budget.isUncertain = wasUncertain;
       // What the gateway that has it says is so; but a refusal for now is no answer yet.
-      const isTold = isSettled(answer) || (open !== undefined && outcome === "not_applied");
-      if (isTold && !isMisplaced && retry !== "wait") throw answer;
-      const isGone = isMisplaced || isConnectionFault(answer);
+      const isAnswered = isSettled(answer) || (open !== undefined && outcome === "not_applied");
+      if (isAnswered && !isMisplaced && retry !== "wait") throw answer;
+      const isUnreachable = isMisplaced || isConnectionFault(answer);
       // One that was silent for all its time is asked once more, and not again and again.
-      if (isGone) faults += code === "request_timeout" ? pinnedAttempts - 1 : 1;
+      if (isUnreachable) faults += code === "request_timeout" ? pinnedAttempts - 1 : 1;
       const decision = service.decide(answer, { ...call, isCommit: false }, budget);
       const isOver = decision.action !== "send" || faults >= pinnedAttempts;
       if (onUncertain && budget.isUncertain && (isOver || isMisplaced)) return onUncertain(budget, answer);
       // Its COMMIT was never sent, so it never commits.
       if (isOver)
-        throw isGone || outcome === "unknown"
+        throw isUnreachable || outcome === "unknown"
           ? failure("gateway_lost", "the gateway of the open transaction is gone: begin another one", {
               ...{ transactionId: this.#id, cause: answer, open: false },
             })

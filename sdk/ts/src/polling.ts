@@ -7,7 +7,7 @@ import { isMarksResponse, type MarksResponse } from "./wire.ts";
 /** Asks for marks for a while, rarer while they do not rise. False when even the first question gets no answer. */
 export async function poll(
   shared: Shared,
-  onHeard: (heard: MarksResponse) => void,
+  onUpdate: (update: MarksResponse) => void,
   base: string,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -24,7 +24,7 @@ export async function poll(
       if (!isMarksResponse(body)) break;
       if (!isAnswered) observe({ type: "polling", url });
       isAnswered = true;
-      onHeard(body);
+      onUpdate(body);
       if (body.blind) {
         trackers.failed(base, monotonicMs());
         if (trackers.hasAwake(monotonicMs())) break;

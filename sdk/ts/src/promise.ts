@@ -102,7 +102,7 @@ export class DurabilityPromise {
    * @example
    * ```ts
    * const tx = await hw.transaction(sql`INSERT INTO note VALUES (${"hello"})`);
-   * await tx.afterDurable(() => console.log("now the letter can go out"), { level: "region", timeout: 60_000 });
+   * await tx.afterDurable(() => console.log("now the e-mail can go out"), { level: "region", timeout: 60_000 });
    * ```
    */
   async afterDurable<T>(
@@ -119,6 +119,6 @@ export class DurabilityPromise {
    * @param options `level`: the transaction's own unless given.
    */
   verdict({ level = this.level }: { level?: string } = {}): TokenVerdict | undefined {
-    return this.#watcher.book.known(this.entry, level);
+    return this.#watcher.pendingSet.known(this.entry, level);
   }
 }

@@ -120,8 +120,9 @@ export class OneShotSession {
 
   #add(entry: PendingPromise): void {
     this.#entries.set(entry.token, entry);
-    const { place } = this.#latest ?? entry;
-    if (place.epoch !== entry.place.epoch || place.offset <= entry.place.offset) this.#latest = entry;
+    const { logPosition } = this.#latest ?? entry;
+    if (logPosition.epoch !== entry.logPosition.epoch || logPosition.offset <= entry.logPosition.offset)
+      this.#latest = entry;
     if (this.#entries.size <= this.#rememberedMax) return;
     this.#compact();
     // What is left may be pending for long: not every further one is a reason to look through all of them.
@@ -132,10 +133,10 @@ export class OneShotSession {
     const furthest = new Map<string, PendingPromise>();
     const { watcher, level } = this.#core;
     for (const entry of this.#entries.values()) {
-      if (watcher.book.known(entry, level)?.verdict !== "durable") continue;
-      const { epoch, offset } = entry.place;
+      if (watcher.pendingSet.known(entry, level)?.verdict !== "durable") continue;
+      const { epoch, offset } = entry.logPosition;
       const other = furthest.get(epoch) ?? entry;
-      const [near, far] = offset > other.place.offset ? [other, entry] : [entry, other];
+      const [near, far] = offset > other.logPosition.offset ? [other, entry] : [entry, other];
       if (near !== far) this.#entries.delete(near.token);
       furthest.set(epoch, far);
     }

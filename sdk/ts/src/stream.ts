@@ -13,7 +13,7 @@ export type MarksUpdate = Partial<Pick<MarksResponse, "marks" | "epochs">>;
 
 export class DurabilityStream {
   readonly #shared: Shared;
-  readonly #onHeard: (heard: MarksUpdate) => void;
+  readonly #onUpdate: (update: MarksUpdate) => void;
   #isWanted = false;
   #running: Promise<void> | undefined;
   #stop = new AbortController();
@@ -21,9 +21,9 @@ export class DurabilityStream {
   #lastEventId = "";
   #failures = 0;
 
-  constructor(shared: Shared, onHeard: (heard: MarksUpdate) => void) {
+  constructor(shared: Shared, onUpdate: (update: MarksUpdate) => void) {
     this.#shared = shared;
-    this.#onHeard = onHeard;
+    this.#onUpdate = onUpdate;
   }
 
   /** Somebody waits: connect, or stay connected. */
@@ -68,7 +68,7 @@ export class DurabilityStream {
       if (stop.aborted) return;
       if (error !== undefined) {
         // The tracker may be well all the same, and only streams not come through.
-        if (await poll(this.#shared, this.#onHeard, url, stop)) {
+        if (await poll(this.#shared, this.#onUpdate, url, stop)) {
           this.#failures = 0;
           continue;
         }
@@ -138,8 +138,8 @@ export class DurabilityStream {
 
   /** What is none of these is an event of the future: it says nothing to this client. */
   #dispatch(type: string, body: unknown): void {
-    if (type === "mark" && isMarks(body)) this.#onHeard({ marks: body });
-    else if (type === "epoch" && isEpochEvent(body)) this.#onHeard(body);
+    if (type === "mark" && isMarks(body)) this.#onUpdate({ marks: body });
+    else if (type === "epoch" && isEpochEvent(body)) this.#onUpdate(body);
     else if ((type === "stalled" || type === "recovered") && isStallEvent(body))
       this.#shared.observe({ type, level: body.level });
   }

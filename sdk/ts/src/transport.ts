@@ -51,20 +51,20 @@ export async function exchange(runtime: Runtime, request: Exchange): Promise<Tra
     );
   };
   let cancel = (): void => undefined;
-  const hear = (): void => {
+  const onEvent = (): void => {
     cancel();
   };
   const probe = (): void => {
     listen(probeMs ?? 0, patience);
     // With the attempt the probe is over. Without one there is nothing to abort, and that would cost more than the rest.
-    ends.push(hear, () => {
+    ends.push(onEvent, () => {
       attempt.abort();
     });
     // Any answer is one, also a refusal: only a black hole gives none. A slow statement is left to its time.
     void fetch(new URL("/", url).href, { signal: attempt.signal }).then((response) => {
-      hear();
+      onEvent();
       return response.body?.cancel();
-    }, hear);
+    }, onEvent);
   };
   if (probeMs !== undefined) ends.push(startTimer(probeMs, probe));
   try {

@@ -39,8 +39,8 @@ export class Watcher {
   readonly #shared: Shared;
   readonly #service: Service;
   /** An entry turned out lost or broken. Called once for it, and before its waiters are told. */
-  readonly #onGone: (entry: PendingPromise, verdict: TokenVerdict) => void;
-  readonly book = new PendingSet();
+  readonly #onLoss: (entry: PendingPromise, verdict: TokenVerdict) => void;
+  readonly pendingSet = new PendingSet();
   readonly #stream: DurabilityStream;
   readonly #questions = new Set<Question>();
   /** What ends the waits that are under way. */
@@ -53,22 +53,22 @@ export class Watcher {
   constructor(
     shared: Shared,
     service: Service,
-    onGone: (entry: PendingPromise, verdict: TokenVerdict) => void,
+    onLoss: (entry: PendingPromise, verdict: TokenVerdict) => void,
   ) {
     this.#shared = shared;
     this.#service = service;
-    this.#onGone = onGone;
+    this.#onLoss = onLoss;
     this.#stream = new DurabilityStream(shared, ({ marks, epochs }) => {
       // The current epoch and its ancestors, oldest first.
       const last = epochs?.at(-1);
-      if (last) this.book.learnEpoch(last.id, last.seq);
-      if (marks) this.book.learnMarks(marks);
+      if (last) this.pendingSet.learnEpoch(last.id, last.seq);
+      if (marks) this.pendingSet.learnMarks(marks);
       this.#finish();
     });
   }
 
   get exposure(): Exposure {
-    const { entries } = this.book;
+    const { entries } = this.pendingSet;
     const nowMs = this.#shared.monotonicMs();
     let oldestMs = 0;
     for (const { sinceMs } of entries) oldestMs = Math.max(oldestMs, nowMs - sinceMs);
@@ -78,7 +78,7 @@ export class Watcher {
   /** An answer may leave them out. */
   learnMarks(marks: Marks | null | undefined): void {
     if (!marks) return;
-    this.book.learnMarks(marks);
+    this.pendingSet.learnMarks(marks);
     this.#finish();
   }
 
@@ -101,8 +101,8 @@ export class Watcher {
     this.#isPublishing = true;
     queueMicrotask(() => {
       this.#isPublishing = false;
-      const { exposure, book } = this;
-      const { marks } = book;
+      const { exposure, pendingSet } = this;
+      const { marks } = pendingSet;
       for (const subscriber of this.#subscribers.values())
         callUser(() => {
           subscriber({ marks, exposure });
@@ -112,7 +112,7 @@ export class Watcher {
 
   /** Tells the waiter once, and never at once, when the entry is settled at the level. Returns what takes it away. */
   watch(entry: PendingPromise, level: string, waiter: Waiter): () => void {
-    const known = this.book.known(entry, level);
+    const known = this.pendingSet.known(entry, level);
     if (known) {
       let isWanted = true;
       queueMicrotask(() => {
@@ -123,12 +123,12 @@ export class Watcher {
       };
     }
     this.#service.checkOpen();
-    this.book.watch(entry, level, waiter, this.#shared.monotonicMs());
+    this.pendingSet.watch(entry, level, waiter, this.#shared.monotonicMs());
     this.#stream.open();
     this.#schedule();
     this.#publish();
     return () => {
-      if (!this.book.unwatch(entry, level, waiter)) return;
+      if (!this.pendingSet.unwatch(entry, level, waiter)) return;
       this.#dropQuestions();
       this.#rest();
       this.#publish();
@@ -183,7 +183,7 @@ export class Watcher {
     if (settlement instanceof Error) return settlement;
     const { verdict, level, position, retriedIn } = settlement;
     if (verdict === "durable") return undefined;
-    const { epoch } = this.book;
+    const { epoch } = this.pendingSet;
     const successor = retriedIn ?? (epoch === position.epoch ? undefined : epoch);
     return (
       stateError(id, verdict, { level, position, metadata, verdict: settlement, successor }) ??
@@ -209,13 +209,13 @@ export class Watcher {
   /** Tells the waiters of what was settled, and sees to what is left. */
   #finish(): void {
     const nowMs = this.#shared.monotonicMs();
-    const settled = this.book.takeSettled();
-    for (const { wait, waiters, settlement, isGone } of settled) {
+    const settled = this.pendingSet.takeSettled();
+    for (const { wait, waiters, settlement, isLoss } of settled) {
       const { entry, level, sinceMs } = wait;
       if ("verdict" in settlement) {
         const type = settlement.verdict as ObservedEvent["type"];
         this.#shared.observe({ type, id: entry.id, level, verdict: settlement, waitedMs: nowMs - sinceMs });
-        if (isGone) this.#onGone(entry, settlement);
+        if (isLoss) this.#onLoss(entry, settlement);
       }
       for (const waiter of waiters) callUser(() => waiter(settlement));
     }
@@ -227,26 +227,26 @@ export class Watcher {
 
   /** With nothing left to wait for: no timers, and the stream ends after a while. */
   #rest(): void {
-    if (this.book.entries.size > 0) return;
+    if (this.pendingSet.entries.size > 0) return;
     this.#cancelTimers();
     if (this.#subscribers.size === 0) this.#stream.release();
   }
 
   #schedule(): void {
-    if (this.#service.isClosed || this.book.entries.size === 0) return;
+    if (this.#service.isClosed || this.pendingSet.entries.size === 0) return;
     const { recheckMs, verdictRequestsMax, verdictBatch, monotonicMs, random } = this.#shared;
     const recheck = (): void => {
       this.#cancelRecheck = undefined;
-      this.book.recheck(monotonicMs() - recheckMs);
+      this.pendingSet.recheck(monotonicMs() - recheckMs);
       this.#schedule();
     };
     this.#cancelRecheck ??= startTimer(recheckMs, recheck, undefined, true);
     // A question that ends makes room and comes back here.
-    const canAsk = (): boolean => this.book.toAsk.size > 0 && this.#questions.size < verdictRequestsMax;
+    const canAsk = (): boolean => this.pendingSet.toAsk.size > 0 && this.#questions.size < verdictRequestsMax;
     if (!canAsk()) return;
     const ask = (): void => {
       this.#cancelAsk = undefined;
-      while (canAsk()) void this.#ask(this.book.takeToAsk(verdictBatch));
+      while (canAsk()) void this.#ask(this.pendingSet.takeToAsk(verdictBatch));
     };
     this.#cancelAsk ??= startTimer(random() * ASK_SPREAD_MS, ask, undefined, true);
   }
@@ -258,7 +258,7 @@ export class Watcher {
     const byToken = new Map(waits.map((wait) => [wait.entry.token, wait]));
     const level = waits[0]?.level ?? "";
     // One slow promise holds up its whole request, so hold none while others queue for a turn.
-    const isCrowded = this.book.toAsk.size > 0 && this.#questions.size >= verdictRequestsMax;
+    const isCrowded = this.pendingSet.toAsk.size > 0 && this.#questions.size >= verdictRequestsMax;
     const waitMs = isCrowded ? 0 : verdictWaitMs;
     try {
       const { verdicts, marks } = await this.#service.verdicts(
@@ -267,13 +267,13 @@ export class Watcher {
       );
       for (const verdict of verdicts) {
         const wait = byToken.get(verdict.token);
-        if (wait) this.book.judge(wait, "error" in verdict ? refusedError(verdict) : verdict);
+        if (wait) this.pendingSet.judge(wait, "error" in verdict ? refusedError(verdict) : verdict);
       }
       this.learnMarks(marks);
     } catch (error) {
       // Whatever else goes wrong is about the service or the way to it, and says nothing about these promises.
       if (error instanceof HighwaterError && error.code === "unknown_level")
-        for (const wait of waits) this.book.judge(wait, error);
+        for (const wait of waits) this.pendingSet.judge(wait, error);
     }
     this.#questions.delete(question);
     this.#finish();
@@ -281,7 +281,7 @@ export class Watcher {
     const open = waits.filter((wait) => wait.isAsked && isLive(wait));
     if (open.length === 0) return;
     await sleep((0.5 + random()) * askAgainMs, undefined, true);
-    for (const wait of open) this.book.giveBack(wait);
+    for (const wait of open) this.pendingSet.giveBack(wait);
     this.#finish();
   }
 

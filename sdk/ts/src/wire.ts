@@ -329,7 +329,7 @@ export const isOffset = matches(/^(0|[1-9]\d{0,63})$/);
 export const isUuid = matches(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
 const isText = matches(/^/);
 const isNumber: Guard = (value) => typeof value === "number";
-const oneOf = (words: string): Guard => matches(new RegExp(`^(${words})$`));
+const oneOf = (alternatives: string): Guard => matches(new RegExp(`^(${alternatives})$`));
 const isState = oneOf("active|committed|pending|durable|lost|aborted|broken|expired|unknown");
 
 /**

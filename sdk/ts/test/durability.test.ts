@@ -172,12 +172,12 @@ test("epoch change: above the fork the tracker judges; lost settles all, and tel
     });
   assert.equal(tx.state, "lost");
   // Whichever level was judged first: a verdict is about its own.
-  const told = `lost ${tx.verdict()?.level ?? "?"}`;
-  assert.deepEqual(seen, ["client", told]);
+  const shown = `lost ${tx.verdict()?.level ?? "?"}`;
+  assert.deepEqual(seen, ["client", shown]);
   await assert.rejects(tx.durable(), TransactionLostError);
   tx.onLost(() => seen.push("late"));
   await Promise.resolve();
-  assert.deepEqual(seen, ["client", told, "late"]);
+  assert.deepEqual(seen, ["client", shown, "late"]);
   assert.equal(hw.exposure.count, 0);
 });
 

@@ -20,8 +20,8 @@ test("onDurable: of a transaction and of the client, once, and never for what is
       ),
   });
   const hw = client(context, [fake]);
-  const heard: string[] = [];
-  const off = hw.onDurable(({ id }) => heard.push(id));
+  const received: string[] = [];
+  const off = hw.onDurable(({ id }) => received.push(id));
   const first = await hw.transaction(statement);
   const second = await hw.transaction(statement);
   const own = Promise.withResolvers<string>();
@@ -31,12 +31,12 @@ test("onDurable: of a transaction and of the client, once, and never for what is
   await fake.until(() => fake.streams.size === 1);
   fake.mark(marks(E1, { region: 20 }));
   assert.equal(await own.promise, "client:mark");
-  assert.deepEqual(heard, [first.id, second.id]);
+  assert.deepEqual(received, [first.id, second.id]);
   const third = await hw.transaction(statement, { ack: "durable" });
-  assert.deepEqual(heard, [first.id, second.id, third.id]);
+  assert.deepEqual(received, [first.id, second.id, third.id]);
   off();
   await hw.transaction(statement, { ack: "durable" });
-  assert.equal(heard.length, 3);
+  assert.equal(received.length, 3);
   const late = Promise.withResolvers<string>();
   third.onDurable(({ id }) => late.resolve(id));
   assert.equal(await late.promise, third.id);
@@ -59,13 +59,13 @@ test("afterDurable runs when it is durable, and not before or otherwise", async 
 test("subscribe: how things stand now and after every change, and the stream is open for it", async (context) => {
   const fake = await service(context, { transaction: (request) => ok(committed(request, { offset: 10 })) });
   const hw = client(context, [fake]);
-  const heard: LiveState[] = [];
+  const received: LiveState[] = [];
   let changed = Promise.withResolvers<undefined>();
   const until = async (condition: (last: LiveState | undefined) => boolean): Promise<void> => {
-    while (!condition(heard.at(-1))) await changed.promise;
+    while (!condition(received.at(-1))) await changed.promise;
   };
   const off = hw.subscribe((state) => {
-    heard.push(state);
+    received.push(state);
     changed.resolve(undefined);
     changed = Promise.withResolvers<undefined>();
   });

@@ -48,12 +48,12 @@ async function live(context: TestContext, observe: Observer): Promise<FakeServic
 }
 
 test("every event of a client's life, in order, with its transaction", async (context) => {
-  const heard: (ObservedEvent | string)[] = [];
+  const received: (ObservedEvent | string)[] = [];
   await live(context, (event) => {
-    heard.push(event);
-    return (end) => heard.push(`end of ${event.type}: ${end.state ?? String(end.error)}`);
+    received.push(event);
+    return (end) => received.push(`end of ${event.type}: ${end.state ?? String(end.error)}`);
   });
-  const names = heard.map((each) => (typeof each === "string" ? each : each.type));
+  const names = received.map((each) => (typeof each === "string" ? each : each.type));
   assert.deepEqual(
     names.filter((name) => !name.startsWith("stream")),
     [
@@ -63,7 +63,7 @@ test("every event of a client's life, in order, with its transaction", async (co
     ],
   );
   assert.ok(names.includes("stream_open") && names.includes("stream_closed"));
-  const events = heard.filter((each) => typeof each !== "string");
+  const events = received.filter((each) => typeof each !== "string");
   const about = (type: string): ObservedEvent | undefined => events.find((each) => each.type === type);
   assert.deepEqual([about("begin")?.statements, about("statements")?.statements], [2, 1]);
   assert.equal(about("retry")?.id, about("commit")?.id);

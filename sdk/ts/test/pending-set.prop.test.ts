@@ -47,18 +47,20 @@ function survives(truth: Truth, at: { epoch: number; offset: number }): boolean 
 test("property: order, repetition and silence change no outcome", () => {
   fc.assert(
     fc.property(history, ({ forks, transactions, marks: shares, order, reticence }) => {
-      const book = new PendingSet();
+      const pendingSet = new PendingSet();
       const events: (() => void)[] = [
-        ...EPOCHS.map((each, index) => () => book.learnEpoch(each, index + 1)),
+        ...EPOCHS.map((each, index) => () => pendingSet.learnEpoch(each, index + 1)),
         // No promise is violated: marks of an epoch end at or below the successor's fork.
         ...shares.map((each) => () => {
           const bound = forks[each.epoch] ?? END;
-          return book.learnMarks(marks(EPOCHS[each.epoch] ?? E1, { region: Math.floor(bound * each.share) }));
+          return pendingSet.learnMarks(
+            marks(EPOCHS[each.epoch] ?? E1, { region: Math.floor(bound * each.share) }),
+          );
         }),
-        () => book.learnMarks(marks(E3, { region: END })),
+        () => pendingSet.learnMarks(marks(E3, { region: END })),
       ];
       const entries = transactions.map(({ epoch: at, offset, found, when }, n) => ({
-        ...{ at: { epoch: at, offset }, found, when, told: [] as TokenVerdict[] },
+        ...{ at: { epoch: at, offset }, found, when, shown: [] as TokenVerdict[] },
         entry: makeEntry(String(n), {
           ...{
             id: newTransactionId(),
@@ -74,28 +76,28 @@ test("property: order, repetition and silence change no outcome", () => {
         for (const { wait, settlement } of settled) {
           const each = byEntry.get(wait.entry);
           assert.ok(each !== undefined && !(settlement instanceof Error));
-          each.told.push(settlement);
+          each.shown.push(settlement);
           if (unasked) assert.equal(settlement.verdict, "durable");
         }
       };
       const begin = (step: number): void => {
-        for (const { entry, when, told } of entries) {
+        for (const { entry, when, shown } of entries) {
           if (when !== step) continue;
-          const known = book.known(entry, "region");
-          if (known === undefined) book.watch(entry, "region", () => undefined, 0);
-          else told.push(known);
+          const known = pendingSet.known(entry, "region");
+          if (known === undefined) pendingSet.watch(entry, "region", () => undefined, 0);
+          else shown.push(known);
         }
       };
       const play = [...order, ...events.keys()];
       for (const [step, choice] of play.entries()) {
         begin(step);
         events[choice % events.length]?.();
-        note(book.takeSettled(), true);
+        note(pendingSet.takeSettled(), true);
       }
       for (let step = play.length; step <= 41; step++) begin(step);
-      for (let round = 0; book.entries.size > 0; round++) {
+      for (let round = 0; pendingSet.entries.size > 0; round++) {
         assert.ok(round < 100, "something hangs");
-        for (const wait of book.takeToAsk(Infinity)) {
+        for (const wait of pendingSet.takeToAsk(Infinity)) {
           const each = byEntry.get(wait.entry);
           assert.ok(each !== undefined);
           const there = survives({ forks, found: each.found }, each.at);
@@ -103,15 +105,15 @@ test("property: order, repetition and silence change no outcome", () => {
           const silent = reticence[round] === true;
           const verdict = silent ? "pending" : there ? "durable" : "lost";
           const where = there ? place : { epoch: EPOCHS[each.at.epoch] ?? E1, offset: each.at.offset };
-          book.judge(wait, verdictOf(wait.entry, verdict, where));
-          note(book.takeSettled(), false);
-          book.giveBack(wait);
+          pendingSet.judge(wait, verdictOf(wait.entry, verdict, where));
+          note(pendingSet.takeSettled(), false);
+          pendingSet.giveBack(wait);
         }
       }
-      for (const { at, found, told } of entries) {
+      for (const { at, found, shown } of entries) {
         const expected = survives({ forks, found }, at) ? "durable" : "lost";
         assert.deepEqual(
-          told.map(({ verdict }) => verdict),
+          shown.map(({ verdict }) => verdict),
           [expected],
         );
       }

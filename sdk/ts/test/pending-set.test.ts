@@ -12,13 +12,13 @@ import { newTransactionId } from "../src/index.ts";
 import { type Marks } from "../src/wire.ts";
 import { E1, E2, E3, FORK, marks, verdictOf } from "./support.ts";
 
-let book: PendingSet;
+let pendingSet: PendingSet;
 beforeEach(() => {
-  book = new PendingSet();
+  pendingSet = new PendingSet();
 });
 
 /** Told by `settled` results, in order: `id level verdict`, with offsets for ids. */
-const told = (settled: readonly Settled[]): string[] =>
+const shown = (settled: readonly Settled[]): string[] =>
   settled.map(({ wait: { entry, level }, settlement }) =>
     [entry.token, level, settlement instanceof Error ? "refused" : settlement.verdict].join(" "),
   );
@@ -30,22 +30,22 @@ function watch(
   const { epoch: at = E1, level = "region", nowMs = 0 } = options;
   const position = { epoch: at, offset: String(offset) };
   const entry = makeEntry(String(offset), { id: newTransactionId(), position, nowMs });
-  if (book.known(entry, level) === undefined) book.watch(entry, level, () => undefined, nowMs);
+  if (pendingSet.known(entry, level) === undefined) pendingSet.watch(entry, level, () => undefined, nowMs);
   return entry;
 }
 
-const asked = (): string[] => book.takeToAsk(100).map(({ entry }) => entry.token);
+const asked = (): string[] => pendingSet.takeToAsk(100).map(({ entry }) => entry.token);
 const learnMarks = (learned: Marks): readonly Settled[] => {
-  book.learnMarks(learned);
-  return book.takeSettled();
+  pendingSet.learnMarks(learned);
+  return pendingSet.takeSettled();
 };
 const learnEpoch = (id: string, seq: number): readonly Settled[] => {
-  book.learnEpoch(id, seq);
-  return book.takeSettled();
+  pendingSet.learnEpoch(id, seq);
+  return pendingSet.takeSettled();
 };
 const judge = (wait: Wait, answer: Settlement): readonly Settled[] => {
-  book.judge(wait, answer);
-  return book.takeSettled();
+  pendingSet.judge(wait, answer);
+  return pendingSet.takeSettled();
 };
 const onlyWait = (entry: PendingPromise): Wait => {
   const [wait] = entry.waits.values();
@@ -66,25 +66,28 @@ describe("marks", () => {
     for (const offset of [30, 10, 20]) watch(offset);
     watch(5, { level: "global" });
     watch(6, { epoch: E2 });
-    assert.deepEqual(told(learnMarks(marks(E1, { region: 20 }))), ["10 region durable", "20 region durable"]);
-    assert.equal(book.entries.size, 3);
+    assert.deepEqual(shown(learnMarks(marks(E1, { region: 20 }))), [
+      "10 region durable",
+      "20 region durable",
+    ]);
+    assert.equal(pendingSet.entries.size, 3);
   });
 
   test("a mark that comes again, or late, says nothing new", () => {
     learnMarks(marks(E1, { region: 20 }));
     watch(15);
-    assert.equal(book.entries.size, 0, "known without waiting");
+    assert.equal(pendingSet.entries.size, 0, "known without waiting");
     watch(25);
     assert.deepEqual(learnMarks(marks(E1, { region: 10 })), []);
     assert.deepEqual(learnMarks(marks(E1, { region: 20 })), []);
-    assert.deepEqual(told(learnMarks(marks(E1, { region: 25 }))), ["25 region durable"]);
+    assert.deepEqual(shown(learnMarks(marks(E1, { region: 25 }))), ["25 region durable"]);
   });
 
   test("offsets beyond what a float can hold are compared exactly", () => {
     const big = 2n ** 80n;
     const position = { epoch: E1, offset: (big + 1n).toString() };
     const entry = makeEntry("big", { id: newTransactionId(), position, nowMs: 0 });
-    book.watch(entry, "region", () => undefined, 0);
+    pendingSet.watch(entry, "region", () => undefined, 0);
     assert.deepEqual(learnMarks(marks(E1, { region: big })), []);
     assert.equal(learnMarks(marks(E1, { region: big + 1n })).length, 1);
   });
@@ -99,31 +102,31 @@ describe("marks", () => {
   test("a level that is seen later is asked about until then, and no longer", () => {
     watch(10, { level: "zone" });
     learnMarks(marks(E1, { region: 5 }));
-    assert.equal(book.toAsk.size, 1);
+    assert.equal(pendingSet.toAsk.size, 1);
     learnMarks(marks(E1, { zone: 1 }));
-    assert.equal(book.toAsk.size, 0);
-    assert.deepEqual(told(learnMarks(marks(E1, { zone: 10 }))), ["10 zone durable"]);
+    assert.equal(pendingSet.toAsk.size, 0);
+    assert.deepEqual(shown(learnMarks(marks(E1, { zone: 10 }))), ["10 zone durable"]);
   });
 
   test("the newest marks merge what was heard in any order", () => {
-    assert.equal(book.marks, null);
+    assert.equal(pendingSet.marks, null);
     learnMarks(marks(E1, { region: 5, disk: 9 }));
     learnMarks(marks(E1, { region: 7, disk: 8 }));
-    assert.deepEqual(book.marks, marks(E1, { region: 7, disk: 9 }));
+    assert.deepEqual(pendingSet.marks, marks(E1, { region: 7, disk: 9 }));
     learnEpoch(E2, 2);
-    assert.equal(book.marks, null, "an epoch without marks has none, whatever the one before had");
+    assert.equal(pendingSet.marks, null, "an epoch without marks has none, whatever the one before had");
     learnMarks(marks(E2, { disk: 61 }));
     learnMarks(marks(E1, { disk: 10 }));
-    assert.deepEqual(book.marks, marks(E2, { disk: 61 }));
+    assert.deepEqual(pendingSet.marks, marks(E2, { disk: 61 }));
   });
 
   test("a mark that reaches nobody leaves who is to be asked alone; one that does, too", () => {
     const [near] = [watch(10), watch(90)];
     learnMarks(marks(E1, { region: 1 }));
-    book.recheck(0);
-    assert.equal(book.toAsk.size, 2);
+    pendingSet.recheck(0);
+    assert.equal(pendingSet.toAsk.size, 2);
     learnMarks(marks(E1, { region: 5 }));
-    assert.deepEqual(told(learnMarks(marks(E1, { region: 20 }))), [`${near.token} region durable`]);
+    assert.deepEqual(shown(learnMarks(marks(E1, { region: 20 }))), [`${near.token} region durable`]);
     assert.deepEqual(asked(), ["90"]);
   });
 });
@@ -145,21 +148,25 @@ describe("epochs", () => {
     assert.deepEqual(asked(), ["50"]);
     const at = verdictOf(entry, "pending", { epoch: E2, offset: 60 });
     assert.deepEqual(judge(onlyWait(entry), at), []);
-    assert.deepEqual(entry.place, { epoch: E2, offset: 60n });
-    assert.equal(book.toAsk.size, 0);
+    assert.deepEqual(entry.logPosition, { epoch: E2, offset: 60n });
+    assert.equal(pendingSet.toAsk.size, 0);
     assert.deepEqual(learnMarks(marks(E2, { region: 59 })), []);
-    assert.deepEqual(told(learnMarks(marks(E2, { region: 60 }))), ["50 region durable"]);
+    assert.deepEqual(shown(learnMarks(marks(E2, { region: 60 }))), ["50 region durable"]);
   });
 
   test("what was durable before a new epoch stays so; what was not is not, though an old mark had passed it", () => {
     learnMarks(marks(E1, { region: 40 }));
     const [before, after] = [watch(30), watch(31)];
-    assert.equal(book.known(before, "region")?.verdict, "durable");
+    assert.equal(pendingSet.known(before, "region")?.verdict, "durable");
     learnEpoch(E2, 2);
-    assert.equal(book.known(before, "region")?.verdict, "durable");
-    assert.equal(book.known(after, "region")?.verdict, "durable", "was known when it began to be waited for");
+    assert.equal(pendingSet.known(before, "region")?.verdict, "durable");
+    assert.equal(
+      pendingSet.known(after, "region")?.verdict,
+      "durable",
+      "was known when it began to be waited for",
+    );
     const late = watch(32);
-    assert.equal(book.known(late, "region"), undefined);
+    assert.equal(pendingSet.known(late, "region"), undefined);
     assert.deepEqual(asked(), ["32"]);
   });
 
@@ -167,7 +174,7 @@ describe("epochs", () => {
     learnMarks(marks(E1, { region: 500 }));
     watch(10, { epoch: E2 });
     assert.deepEqual(asked(), ["10"]);
-    assert.deepEqual(told(learnMarks(marks(E2, { region: 10 }))), ["10 region durable"]);
+    assert.deepEqual(shown(learnMarks(marks(E2, { region: 10 }))), ["10 region durable"]);
   });
 
   test("a tracker that lags tells of an epoch that is over: nothing changes", () => {
@@ -175,7 +182,7 @@ describe("epochs", () => {
     watch(70, { epoch: E2 });
     assert.deepEqual(learnMarks(marks(E1, { region: 500 })), []);
     assert.deepEqual(learnEpoch(E1, 1), []);
-    assert.deepEqual([book.epoch, book.toAsk.size], [E2, 0]);
+    assert.deepEqual([pendingSet.epoch, pendingSet.toAsk.size], [E2, 0]);
   });
 
   test("two epochs of the same number: whichever is told of last, promises of the other are asked about", () => {
@@ -185,14 +192,14 @@ describe("epochs", () => {
     watch(10, { epoch: E2 });
     assert.deepEqual(learnMarks(theirs), []);
     assert.deepEqual(asked(), ["10"]);
-    assert.deepEqual(told(learnMarks({ ...ours, levels: { region: "10" } })), ["10 region durable"]);
+    assert.deepEqual(shown(learnMarks({ ...ours, levels: { region: "10" } })), ["10 region durable"]);
   });
 
   test("before anybody has told of an epoch, there is nothing to ask", () => {
     watch(10);
-    assert.equal(book.toAsk.size, 0);
+    assert.equal(pendingSet.toAsk.size, 0);
     assert.deepEqual(learnMarks(marks(E1, { region: 5 })), []);
-    assert.equal(book.toAsk.size, 0);
+    assert.equal(pendingSet.toAsk.size, 0);
   });
 });
 
@@ -205,13 +212,13 @@ describe("verdicts", () => {
       assert.deepEqual(asked(), ["51"]);
       assert.deepEqual(judge(wait, verdictOf(entry, "pending", { offset: 51 })), []);
       assert.deepEqual(asked(), [], "not before it is given back");
-      book.giveBack(wait);
+      pendingSet.giveBack(wait);
     }
     assert.deepEqual(asked(), ["51"]);
     judge(wait, verdictOf(entry, "pending", { epoch: E2, offset: 77 }));
-    book.giveBack(wait);
-    assert.equal(book.toAsk.size, 0);
-    assert.deepEqual(told(learnMarks(marks(E2, { region: 77 }))), ["51 region durable"]);
+    pendingSet.giveBack(wait);
+    assert.equal(pendingSet.toAsk.size, 0);
+    assert.deepEqual(shown(learnMarks(marks(E2, { region: 77 }))), ["51 region durable"]);
   });
 
   test("pending where the marks have been already is durable", () => {
@@ -219,41 +226,41 @@ describe("verdicts", () => {
     const entry = watch(51);
     learnMarks(marks(E2, { region: 80 }));
     const settled = judge(onlyWait(entry), verdictOf(entry, "pending", { epoch: E2, offset: 77 }));
-    assert.deepEqual(told(settled), ["51 region durable"]);
+    assert.deepEqual(shown(settled), ["51 region durable"]);
   });
 
   test("lost settles every level that was not durable, and stays", () => {
     const entry = watch(51);
-    for (const level of ["disk", "global"]) book.watch(entry, level, () => undefined, 0);
+    for (const level of ["disk", "global"]) pendingSet.watch(entry, level, () => undefined, 0);
     learnMarks(marks(E1, { disk: 51, region: 0, global: 0 }));
     const wait = onlyWait(entry);
     const settled = judge(wait, verdictOf(entry, "lost"));
-    assert.deepEqual(told(settled), ["51 region lost", "51 global lost"]);
+    assert.deepEqual(shown(settled), ["51 region lost", "51 global lost"]);
     assert.deepEqual(
-      settled.map(({ isGone }) => isGone),
+      settled.map(({ isLoss }) => isLoss),
       [true, false],
     );
-    assert.equal(book.entries.size, 0);
-    assert.equal(book.known(entry, "disk")?.verdict, "durable");
-    assert.deepEqual(book.known(entry, "zone"), verdictOf(entry, "lost"));
+    assert.equal(pendingSet.entries.size, 0);
+    assert.equal(pendingSet.known(entry, "disk")?.verdict, "durable");
+    assert.deepEqual(pendingSet.known(entry, "zone"), verdictOf(entry, "lost"));
     assert.deepEqual(judge(wait, verdictOf(entry, "durable")), [], "an answer too late");
   });
 
   test("broken is so at the level that its verdict names, whoever waits at others", () => {
     const entry = watch(51);
-    book.watch(entry, "global", () => undefined, 0);
+    pendingSet.watch(entry, "global", () => undefined, 0);
     const verdict = verdictOf(entry, "broken");
     const settled = judge(onlyWait(entry), verdict);
-    assert.deepEqual(told(settled), ["51 region broken", "51 global broken"]);
+    assert.deepEqual(shown(settled), ["51 region broken", "51 global broken"]);
     for (const { settlement } of settled) assert.equal(settlement, verdict);
-    assert.equal(book.known(entry, "zone"), verdict);
+    assert.equal(pendingSet.known(entry, "zone"), verdict);
   });
 
   test("expired and unknown end the wait at their level, and are asked again next time", () => {
     for (const verdict of ["expired", "unknown"] as const) {
       const entry = watch(51);
-      assert.deepEqual(told(judge(onlyWait(entry), verdictOf(entry, verdict))), [`51 region ${verdict}`]);
-      assert.equal(book.known(entry, "region"), undefined);
+      assert.deepEqual(shown(judge(onlyWait(entry), verdictOf(entry, verdict))), [`51 region ${verdict}`]);
+      assert.equal(pendingSet.known(entry, "region"), undefined);
     }
   });
 
@@ -264,7 +271,7 @@ describe("verdicts", () => {
     assert.deepEqual(asked(), []);
     learnEpoch(E3, 3);
     assert.deepEqual(asked(), [], "an epoch more, while the question is under way");
-    book.giveBack(onlyWait(entry));
+    pendingSet.giveBack(onlyWait(entry));
     assert.deepEqual(asked(), ["51"]);
   });
 
@@ -272,9 +279,9 @@ describe("verdicts", () => {
     learnEpoch(E1, 1);
     watch(10, { nowMs: 0 });
     watch(20, { nowMs: 900 });
-    book.recheck(0);
+    pendingSet.recheck(0);
     assert.deepEqual(asked(), ["10"]);
-    book.recheck(900);
+    pendingSet.recheck(900);
     assert.deepEqual(asked(), ["20"], "one is asked about already");
   });
 });
@@ -282,11 +289,11 @@ describe("verdicts", () => {
 test("the last waiter that goes takes the promise out of the book", () => {
   const entry = makeEntry("t", { id: newTransactionId(), position: { epoch: E1, offset: "5" }, nowMs: 0 });
   const waiters = [(): void => undefined, (): void => undefined];
-  for (const waiter of waiters) book.watch(entry, "region", waiter, 0);
+  for (const waiter of waiters) pendingSet.watch(entry, "region", waiter, 0);
   for (const [index, waiter] of waiters.entries()) {
-    book.unwatch(entry, "region", waiter);
-    assert.equal(book.find("t"), index === 0 ? entry : undefined);
+    pendingSet.unwatch(entry, "region", waiter);
+    assert.equal(pendingSet.find("t"), index === 0 ? entry : undefined);
   }
   assert.deepEqual(learnMarks(marks(E1, { region: 9 })), []);
-  assert.equal(book.entries.size + book.toAsk.size, 0);
+  assert.equal(pendingSet.entries.size + pendingSet.toAsk.size, 0);
 });

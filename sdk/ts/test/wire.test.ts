@@ -81,7 +81,7 @@ const sameTypes: {
 };
 
 const id = "0198c0de-0000-7000-8000-000000000001";
-const place = { epoch: E1, offset: "12345678901234567890123456789" };
+const where = { epoch: E1, offset: "12345678901234567890123456789" };
 const about = { id, token: token(E1, 5, id) };
 const result = {
   ...{
@@ -129,7 +129,7 @@ const examples: [string, (value: unknown) => boolean, Parameters<typeof protocol
     "state",
     isTransactionStateResponse,
     protocol.TransactionStateResponse,
-    { ...{ id, state: "durable", token: about.token, position: place, level: "region", marks: null } },
+    { ...{ id, state: "durable", token: about.token, position: where, level: "region", marks: null } },
   ],
   [
     "unknown state",

@@ -26,7 +26,7 @@ import { holds, ownerOf, type Token, type Truth, type Txn } from "./truth.ts";
 import { type World } from "./world.ts";
 
 const AT_RISK = new Set(["pending", "unproven", "asked", "absent"]);
-type Gone = Extract<LedgerEntry["state"], { kind: "gone" }>;
+type LostState = Extract<LedgerEntry["state"], { kind: "lost" }>;
 
 const UNSETTLED = new Set(["intent", "unproven", "asked", "absent"]);
 
@@ -71,8 +71,8 @@ export class Checker implements AnswerWitness, Witness {
   onPublished(tracker: SimTracker, published: Published): void {
     const { standing } = tracker.state;
     const what = `${tracker.name} published ${short(published.id)} of ${short(published.attempt)}`;
-    assert.equal(standing.kind, "reigning", `${what} while nobody reigns`);
-    if (standing.kind !== "reigning") return;
+    assert.equal(standing.kind, "following", `${what} while nobody reigns`);
+    if (standing.kind !== "following") return;
     const unsound = this.#unsound(tracker, published, standing);
     assert.equal(unsound, null, `${what}: ${String(unsound)}`);
     const isBroken = Object.values(published.verdicts).includes("broken");
@@ -81,15 +81,15 @@ export class Checker implements AnswerWitness, Witness {
     const key = `${published.id}/${published.attempt}`;
     if (!this.lost.has(key)) this.lost.set(key, standing.epoch);
     this.#free(published, standing.epoch);
-    this.#noteTold(tracker, published);
+    this.#noteReported(tracker, published);
   }
 
   /** Its event may come later, but whoever asks hears of the loss from now on. */
-  onGone(tracker: SimTracker, { id, attempt, owner }: LedgerEntry, gone: Gone): void {
+  onLost(tracker: SimTracker, { id, attempt, owner }: LedgerEntry, loss: LostState): void {
     const { standing } = tracker.state;
-    if (standing.kind !== "reigning" || gone.asOf?.epoch !== standing.epoch) return;
-    if (gone.isPublished || gone.reappeared || gone.broken !== 0) return;
-    const { settledAt, retriedIn } = gone;
+    if (standing.kind !== "following" || loss.asOf?.epoch !== standing.epoch) return;
+    if (loss.isPublished || loss.reappeared || loss.broken !== 0) return;
+    const { settledAt, retriedIn } = loss;
     const unsound = this.#unsound(
       tracker,
       { id, attempt, owner: owner.owner, verdicts: {}, settledAt },
@@ -134,7 +134,7 @@ export class Checker implements AnswerWitness, Witness {
       const successor = tracker.state.ancestry.find(({ previous }) => previous === txn.attempt);
       const kept =
         successor !== undefined &&
-        (token?.place.offset ?? 0n) <= BigInt(successor.forkOffset) &&
+        (token?.position.offset ?? 0n) <= BigInt(successor.forkOffset) &&
         token !== undefined;
       return kept ? "it was carried over" : null;
     }
@@ -178,9 +178,9 @@ export class Checker implements AnswerWitness, Witness {
   /** A gateway answers its client. */
   onAnswered(id: TxnId, attempt: EpochId, { state, level, announced }: TransactionResponse): void {
     const what = `${short(id)} of ${short(attempt)}`;
-    const { txns, heard } = this.#truth;
-    const isHeard = [...heard.keys()].some((key) => key.includes(`/${id}/`));
-    assert.ok(!announced || isHeard, `${what} was answered as announced, and no tracker has its id`);
+    const { txns, announcedTo } = this.#truth;
+    const isAnswered = [...announcedTo.keys()].some((key) => key.includes(`/${id}/`));
+    assert.ok(!announced || isAnswered, `${what} was answered as announced, and no tracker has its id`);
     this.#meet(`answered ${state}`);
     if (state !== "durable") return;
     const txn = txns.find((each) => each.id === id && each.attempt === attempt);
@@ -200,50 +200,50 @@ export class Checker implements AnswerWitness, Witness {
    * What a webhook says binds like an answer to whoever asks. It cannot know what a client has read off the marks while
    * the ledger did not know the place that its token tells (SPEC, R7): then both were said, and only `broken` is left.
    */
-  #noteTold(tracker: SimTracker, { id, owner, attempt, verdicts }: Published): void {
+  #noteReported(tracker: SimTracker, { id, owner, attempt, verdicts }: Published): void {
     for (const token of this.#truth.tokens) {
       if (token.txn.id !== id || token.txn.attempt !== attempt) continue;
-      const { place } = token;
+      const { position } = token;
       for (const [level, verdict] of Object.entries(verdicts)) {
         const key = keyOf(token, level);
-        const before = tracker.told.get(key)?.verdict ?? verdict;
-        if (!tracker.told.has(key)) this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
+        const before = tracker.reported.get(key)?.verdict ?? verdict;
+        if (!tracker.reported.has(key)) this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
         const origin = tracker.state.entries.get(entryKey({ id, owner }, attempt))?.origin;
-        const isPlaced = origin?.epoch === place.epoch && origin.offset === place.offset;
-        const what = `${tracker.name}: ${tell(token, level)}: ${before} -> ${verdict} as published`;
+        const isPlaced = origin?.epoch === position.epoch && origin.offset === position.offset;
+        const what = `${tracker.name}: ${describe(token, level)}: ${before} -> ${verdict} as published`;
         if (verdict !== before && isPlaced) checkChange(tracker, before, verdict, "", what);
         if (verdict === "broken" || before !== "durable")
-          tracker.told.set(key, { verdict, isVolatile: true });
+          tracker.reported.set(key, { verdict, isVolatile: true });
       }
     }
   }
 
   // ---- after every operation
 
-  #judge(tracker: SimTracker, { txn, place }: Token, level: string): Judgement {
+  #judge(tracker: SimTracker, { txn, position }: Token, level: string): Judgement {
     const { id, attempt, kind } = txn;
-    const parent = this.#truth.parentOf(place.epoch);
-    const token = { id, owner: ownerOf(txn.request), attempt, kind, place, parent };
+    const parent = this.#truth.parentOf(position.epoch);
+    const token = { id, owner: ownerOf(txn.request), attempt, kind, position, parent };
     const judged = judge(tracker.state, token, level);
     // Whoever answers with what only the ledger knows tells the core so.
     if (judged.verdict !== "durable" || !judged.needsProof) return judged;
     const { nowMs } = tracker.state;
-    const says = { tokenKind: kind, place, parent, owner: ownerOf(txn.request) };
+    const says = { tokenKind: kind, position, parent, owner: ownerOf(txn.request) };
     tracker.send({ kind: "token_presented", nowMs, id, attempt, ...says });
     return judge(tracker.state, token, level);
   }
 
   checkTracker(tracker: SimTracker): void {
     tracker.isDirty = false;
-    const { told } = tracker;
+    const { reported } = tracker;
     for (const token of this.#truth.tokens) {
       for (const { name, rule } of this.#config.levels) {
         const { verdict, rule: why } = this.#judge(tracker, token, name);
         const key = keyOf(token, name);
-        const known = told.get(key);
+        const known = reported.get(key);
         const before = known?.verdict;
         if (verdict === before || (verdict === "pending" && before === undefined)) continue;
-        const what = `${tracker.name}: ${tell(token, name)}: ${String(before)} -> ${verdict} by ${why}`;
+        const what = `${tracker.name}: ${describe(token, name)}: ${String(before)} -> ${verdict} by ${why}`;
         if (verdict === "durable" && !this.#isStray(token))
           assert.ok(
             this.#truth.everOnDisk(token.txn.rec, rule, this.#world.nodes),
@@ -251,23 +251,23 @@ export class Checker implements AnswerWitness, Witness {
           );
         if (before !== undefined) checkChange(tracker, before, verdict, why, what);
         if (verdict === "pending") continue;
-        told.set(key, { verdict, isVolatile: true });
+        reported.set(key, { verdict, isVolatile: true });
         this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
       }
     }
-    checkBook(tracker);
+    checkExposure(tracker);
   }
 
   /** What is shared of an ended epoch's marks is all that any of its places was durable by: two answers of the core agree. */
-  #checkKnownMarks({ name, state }: SimTracker, { txn, place }: Token): void {
-    const bits = reachedBits(state, place);
+  #checkKnownMarks({ name, state }: SimTracker, { txn, position }: Token): void {
+    const bits = reachedBits(state, position);
     for (const [index, level] of this.#config.levels.entries()) {
-      const mark = knownMark(state, place.epoch, level.name);
-      const isKnown = mark !== null && mark >= place.offset;
+      const mark = knownMark(state, position.epoch, level.name);
+      const isKnown = mark !== null && mark >= position.offset;
       assert.equal(
         (bits & (1 << index)) !== 0,
         isKnown,
-        `${name}: ${tell({ n: 0, txn, place }, level.name)}`,
+        `${name}: ${describe({ n: 0, txn, position }, level.name)}`,
       );
     }
   }
@@ -303,7 +303,7 @@ export class Checker implements AnswerWitness, Witness {
       const [first, ...others] = verdicts.map(({ verdict }) => verdict);
       const said = verdicts.map(({ verdict, rule }, n) => `${String(n + 1)}: ${verdict} by ${rule}`);
       for (const other of others)
-        assert.equal(other, first, `${tell(token, name)}: trackers disagree: ${said.join(", ")}`);
+        assert.equal(other, first, `${describe(token, name)}: trackers disagree: ${said.join(", ")}`);
     }
   }
 
@@ -325,7 +325,7 @@ export class Checker implements AnswerWitness, Witness {
 
   /** Nothing that was asked for once has happened twice, unless an operator gave up the history in which it was told as gone. */
   #checkEffects(ruler: SimNode): void {
-    const reigned = new Set<string>(ruler.epochRecs.map(({ record }) => record.id));
+    const ruling = new Set<string>(ruler.epochRecs.map(({ record }) => record.id));
     const done = new Map<number, string[]>();
     for (const rec of ruler.log) {
       if (rec.kind !== "receipt" || rec.says !== "commit") continue;
@@ -338,7 +338,7 @@ export class Checker implements AnswerWitness, Witness {
       const refused = this.#requests.find((request) => request.n === n)?.refused;
       const excused = ids.filter((id) => {
         const epoch = refused?.get(id as never);
-        if (epoch === undefined || reigned.has(epoch)) return false;
+        if (epoch === undefined || ruling.has(epoch)) return false;
         return ruler.epoch !== null && this.#wasChosenOver(ruler.epoch, epoch);
       });
       assert.ok(
@@ -354,14 +354,14 @@ export class Checker implements AnswerWitness, Witness {
     const wasLost = this.lost.has(`${txn.id}/${txn.attempt}`);
     for (const { name, rule } of this.#config.levels) {
       const { verdict, rule: why } = this.#judge(tracker, token, name);
-      const what = `${tracker.name}: ${tell(token, name)} is ${verdict} by ${why}`;
+      const what = `${tracker.name}: ${describe(token, name)} is ${verdict} by ${why}`;
       // By now every node follows the ruler, and has all of it on disk.
       const isReachable = holds(rule, ruler.site, this.#world.nodes, ({ unfit }) => !unfit);
       if (isReachable) assert.notEqual(verdict, "pending", what);
       if (present && verdict === "lost" && txn.kind === "write")
         assert.fail(`${what}, and it is in the history`);
       if (present && verdict === "broken" && txn.kind === "write") assert.ok(wasLost, what);
-      if (present && verdict !== "broken" && this.#hasTold(tracker, token))
+      if (present && verdict !== "broken" && this.#hasReported(tracker, token))
         assert.fail(`${what}, and was told as lost by the same tracker`);
       if (!present && verdict === "durable" && !isStray(token, ruler)) {
         assert.ok("primary" in rule, `${what}, and it is not in the history`);
@@ -372,12 +372,12 @@ export class Checker implements AnswerWitness, Witness {
     }
   }
 
-  #hasTold(tracker: SimTracker, { txn }: Token): boolean {
+  #hasReported(tracker: SimTracker, { txn }: Token): boolean {
     if (txn.kind === "read" || tracker.isTorn) return false;
     const held = tracker.state.entries.get(
       entryKey({ id: txn.id, owner: ownerOf(txn.request) }, txn.attempt),
     );
-    return held?.state.kind === "gone" && !held.state.reappeared && held.state.broken === 0;
+    return held?.state.kind === "lost" && !held.state.reappeared && held.state.broken === 0;
   }
 
   #movedAway({ txn }: Token): boolean {
@@ -392,11 +392,11 @@ export class Checker implements AnswerWitness, Witness {
     for (const { key, state: at, reached } of state.entries.values()) {
       const what = `${tracker.name}: ${key}`;
       assert.ok(!UNSETTLED.has(at.kind), `${what} is still ${at.kind}`);
-      assert.ok(at.kind !== "gone" || at.isPublished, `${what} is gone, and has no event`);
-      if (at.kind !== "pending" || at.place.epoch !== state.ancestry.at(-1)?.id) continue;
+      assert.ok(at.kind !== "lost" || at.isPublished, `${what} is gone, and has no event`);
+      if (at.kind !== "pending" || at.position.epoch !== state.ancestry.at(-1)?.id) continue;
       for (const [index, { name }] of levels.entries()) {
-        const mark = tracker.marks.get(`${at.place.epoch}/${name}`);
-        if (mark !== undefined && mark >= at.place.offset)
+        const mark = tracker.marks.get(`${at.position.epoch}/${name}`);
+        if (mark !== undefined && mark >= at.position.offset)
           assert.ok((reached & (1 << index)) !== 0, `${what} has reached ${name}, and nobody noticed`);
       }
       if (reached === (1 << levels.length) - 1)
@@ -407,22 +407,22 @@ export class Checker implements AnswerWitness, Witness {
   /** What a tracker has told as lost can never commit in the history that reigns. */
   #checkSettled(tracker: SimTracker, ruler: SimNode): void {
     for (const { id, kind, state } of tracker.state.entries.values()) {
-      if (state.kind !== "gone" || kind === "read") continue;
+      if (state.kind !== "lost" || kind === "read") continue;
       assert.ok(ruler.receipt(id) !== undefined, `${tracker.name}: ${short(id)} is gone, and not settled`);
     }
   }
 
   /** Nothing is forgotten: whoever has heard of a commit that is gone now has told of it. */
   #checkAnnounced(trackers: readonly SimTracker[], ruler: SimNode): void {
-    const { txns, heard, unheard, settled } = this.#truth;
+    const { txns, announcedTo, unannounced, settled } = this.#truth;
     for (const txn of txns) {
       const { kind, id, attempt, rec } = txn;
       if (kind === "read" || ruler.has(rec)) continue;
       const what = `${short(id)} of ${short(attempt)}`;
       const runAgain = txns.some((other) => other.id === id && other.attempt !== attempt);
-      const of = trackers.map(({ n }) => heard.get(`${String(n)}/${id}/${attempt}`));
+      const of = trackers.map(({ n }) => announcedTo.get(`${String(n)}/${id}/${attempt}`));
       assert.ok(
-        unheard.has(`${id}/${attempt}`) || of.some((words) => words !== undefined),
+        unannounced.has(`${id}/${attempt}`) || of.some((announcers) => announcers !== undefined),
         `${what} committed, and nobody was told of it before`,
       );
       for (const [n, tracker] of trackers.entries()) {
@@ -430,9 +430,9 @@ export class Checker implements AnswerWitness, Witness {
         const isAnnounced = of[n] !== undefined && !settled.has(id) && !runAgain;
         const isExpected = of[n] === "position" || isAnnounced;
         if (tracker.isTorn || !isExpected) continue;
-        const told = tracker.published.some((each) => each.id === id && each.attempt === attempt);
+        const reported = tracker.published.some((each) => each.id === id && each.attempt === attempt);
         assert.ok(
-          told || this.#isToldByRange(tracker, txn),
+          reported || this.#isReportedByRange(tracker, txn),
           `${tracker.name} never told of the loss of ${what}`,
         );
       }
@@ -440,7 +440,7 @@ export class Checker implements AnswerWitness, Witness {
   }
 
   /** What every level had, and nobody has a token of, has left the ledger: the range of the broken promise tells of it. */
-  #isToldByRange({ brokenPromises }: SimTracker, txn: Txn): boolean {
+  #isReportedByRange({ brokenPromises }: SimTracker, txn: Txn): boolean {
     if (this.#truth.tokens.some((token) => token.txn === txn)) return false;
     const { attempt, rec } = txn;
     const covers = brokenPromises.filter(
@@ -462,9 +462,9 @@ function isStray({ txn }: Token, ruler: SimNode): boolean {
 
 const keyOf = ({ n }: Token, level: string): string => `${String(n)}/${level}`;
 
-function tell({ txn, place }: Token, level: string): string {
+function describe({ txn, position }: Token, level: string): string {
   const { kind, id, attempt } = txn;
-  return `${kind} ${short(id)} of ${short(attempt)} at ${String(place.offset)} in ${short(place.epoch)}, ${level}`;
+  return `${kind} ${short(id)} of ${short(attempt)} at ${String(position.offset)} in ${short(position.epoch)}, ${level}`;
 }
 
 function checkChange(
@@ -480,7 +480,7 @@ function checkChange(
 }
 
 /** What is counted as things happen is what counting would find, and nothing is held twice. */
-function checkBook(tracker: SimTracker): void {
+function checkExposure(tracker: SimTracker): void {
   const { entries, backlog, exposed, config, levelBits } = tracker.state;
   const bit = levelBits.get(config.exposureLevel) ?? 0;
   let total = 0;
@@ -494,8 +494,8 @@ function checkBook(tracker: SimTracker): void {
     if (AT_RISK.has(at.kind) && announced && kind === "write" && (reached & bit) === 0) total++;
   const what = `${tracker.name}: the book of what is at risk`;
   assert.equal(exposed.total, total, what);
-  const told = exposure(tracker.state);
-  const byOwner = Object.values(told.byOwner).reduce((sum, count) => sum + count, 0);
+  const reported = exposure(tracker.state);
+  const byOwner = Object.values(reported.byOwner).reduce((sum, count) => sum + count, 0);
   assert.equal(byOwner, total, `${what}, by owner`);
-  assert.equal(told.oldestMs === null, total === 0, `${what}, its age`);
+  assert.equal(reported.oldestMs === null, total === 0, `${what}, its age`);
 }

@@ -1,6 +1,6 @@
 // `make sim SEED=… RUNS=…`: plays so many random histories and prints what was met. A failure prints its seed, the history in
 // readable words, made small, and the command that plays it again.
-import { tellFailure } from "./failure.ts";
+import { describeFailure } from "./failure.ts";
 import { draw, playScript, seedOf } from "./run.ts";
 
 const { SEED = "1", RUNS = "2000", RUN } = process.env;
@@ -21,7 +21,7 @@ for (let n = only ?? 0; n < end && failed === 0; n++) {
     for (const [kind, count] of from) met.set(kind, (met.get(kind) ?? 0) + count);
   if (failure === null) continue;
   failed++;
-  console.error(await tellFailure({ series, n }, script));
+  console.error(await describeFailure({ series, n }, script));
 }
 const seconds = (performance.now() - beganMs) / 1_000;
 for (const [kind, count] of [...met].sort(([a], [b]) => (a < b ? -1 : 1)))

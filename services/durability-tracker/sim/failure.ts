@@ -1,7 +1,7 @@
 // A failed run in readable words: its history, made small, and the command that plays it again.
 import { playScript, type Script, shrink } from "./run.ts";
 
-export async function tellFailure(
+export async function describeFailure(
   where: { readonly series: number; readonly n: number },
   script: Script,
 ): Promise<string> {

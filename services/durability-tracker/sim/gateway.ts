@@ -154,19 +154,19 @@ export class SimGateway {
     return this.#process.gateway.primary.authority;
   }
 
-  get reign(): { readonly node: string; readonly epoch: EpochId } | null {
-    return this.#process.gateway.primary.reign;
+  get primaryEpoch(): { readonly node: string; readonly epoch: EpochId } | null {
+    return this.#process.gateway.primary.current;
   }
 
   /** The nodes answer its watcher. */
-  hear(nodes: readonly SimNode[]): void {
+  observe(nodes: readonly SimNode[]): void {
     for (const { id } of nodes) this.store.answerProbe(id);
   }
 
   /** A client sends its request. Null: the gateway does not run it now. */
   async begin(request: Request, id: TxnId, how: Pick<Accepted, "ack" | "level">): Promise<Run | null> {
     const { world, rest } = this.#parts;
-    if (this.reign === null || world.isFull) return null;
+    if (this.primaryEpoch === null || world.isFull) return null;
     if (!request.ids.includes(id)) request.ids.push(id);
     request.isFree = false;
     request.attempts++;
@@ -239,14 +239,14 @@ export class SimGateway {
 
   /** Killed: nothing more comes of what it had in hand. Another process takes its place. */
   die(): void {
-    const { heard, unheard } = this.#parts.world.truth;
+    const { announcedTo, unannounced } = this.#parts.world.truth;
     const { transport } = this.#process;
-    const isHeard = (name: string): boolean =>
+    const isAnswered = (name: string): boolean =>
       this.#parts.trackers().some(({ n }) => {
-        const words = heard.get(`${String(n)}/${name}`) ?? [];
-        return words === "position" || [...words].some((by) => transport.announced.has(by));
+        const announcers = announcedTo.get(`${String(n)}/${name}`) ?? [];
+        return announcers === "position" || [...announcers].some((by) => transport.announced.has(by));
       });
-    for (const name of this.#begun) if (!isHeard(name)) unheard.add(name);
+    for (const name of this.#begun) if (!isAnswered(name)) unannounced.add(name);
     this.#begun = [];
     transport.close();
     this.#process = this.#start();
@@ -255,7 +255,7 @@ export class SimGateway {
 
 function acceptedOf({ n }: Request, id: TxnId, how: Pick<Accepted, "ack" | "level">): Accepted {
   return {
-    ...{ id, ...how, isolation: "read committed", readOnly: false, deferrable: false, place: null },
+    ...{ id, ...how, isolation: "read committed", readOnly: false, deferrable: false, placement: null },
     ...{ maxWaitMs: MAX_WAIT_MS, maxDelayMs: undefined, metadata: { request: String(n) } },
     statements: [{ sql: "SELECT $1", params: [String(n)] }],
   };

@@ -41,7 +41,7 @@ const emptyBatch = (): Batch => ({
   waiting: new Map(),
 });
 
-export type RestoredWithReign = Restored & { readonly reigning: EpochId | null };
+export type RestoredWithEpoch = Restored & { readonly currentEpoch: EpochId | null };
 
 /** Has the methods of the product's LedgerFile that saveEffect() calls, in the product's order of writing. */
 export class SimLedger {
@@ -106,8 +106,8 @@ export class SimLedger {
     this.#put(`mark/${epoch}/${level}`, offset.toString());
   }
 
-  saveReigning(epoch: EpochId): void {
-    this.#put("meta/reigning", epoch);
+  saveCurrentEpoch(epoch: EpochId): void {
+    this.#put("meta/currentEpoch", epoch);
   }
 
   saveLevels(bits: ReadonlyMap<string, number>): void {
@@ -131,7 +131,7 @@ export class SimLedger {
   }
 
   /** What is found after a kill, with only so many batches left. */
-  read(batches: number): RestoredWithReign {
+  read(batches: number): RestoredWithEpoch {
     this.#next = emptyBatch();
     this.#written.length = batches;
     const rows = new Map<string, string>();
@@ -152,7 +152,7 @@ export class SimLedger {
 function restored(
   rows: ReadonlyMap<string, string>,
   waiting: ReadonlyMap<string, string>,
-): RestoredWithReign {
+): RestoredWithEpoch {
   const of = (table: string): [string, string][] =>
     [...rows].flatMap(([key, body]) =>
       key.startsWith(`${table}/`) ? [[key.slice(table.length + 1), body] as [string, string]] : [],
@@ -172,6 +172,6 @@ function restored(
     entries: entries.sort((a, b) => a.atMs - b.atMs),
     waitingEpoch: (meta.get("waiting_epoch") ?? null) as EpochId | null,
     waiting: [...waiting].map(([key, body]) => decodeWaiting(key, body)),
-    reigning: (meta.get("reigning") ?? null) as EpochId | null,
+    currentEpoch: (meta.get("currentEpoch") ?? null) as EpochId | null,
   };
 }

@@ -24,11 +24,11 @@ export const MUTANTS: readonly Mutant[] = [
     name: "offsets are compared across epochs",
     patch: {
       file: core("verdict"),
-      find: `  if (!isCurrent(state, place.epoch)) {
+      find: `  if (!isCurrent(state, position.epoch)) {
     const why`,
       replace: `  const mine = markIn(state, (state.ancestry.at(-1)?.id ?? "") as EpochId, level);
-  if (mine !== null && mine >= place.offset) return { ...plain, verdict: "durable", rule, place };
-  if (!isCurrent(state, place.epoch)) {
+  if (mine !== null && mine >= position.offset) return { ...plain, verdict: "durable", rule, position };
+  if (!isCurrent(state, position.epoch)) {
     const why`,
     },
     from: 16,
@@ -37,8 +37,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "a mark passes what is just above it",
     patch: {
       file: core("verdict"),
-      find: `if (mark !== null && mark >= place.offset) return { ...plain, verdict: "durable", rule, place };`,
-      replace: `if (mark !== null && mark + 8n >= place.offset) return { ...plain, verdict: "durable", rule, place };`,
+      find: `if (mark !== null && mark >= position.offset) return { ...plain, verdict: "durable", rule, position };`,
+      replace: `if (mark !== null && mark + 8n >= position.offset) return { ...plain, verdict: "durable", rule, position };`,
     },
     from: 13,
   },
@@ -92,8 +92,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "carried over above the fork",
     patch: {
       file: core("verdict"),
-      find: `  const proven = [fork, own].some((limit) => limit !== undefined && place.offset <= limit);`,
-      replace: `  const proven = [fork, own, start].some((limit) => limit !== undefined && place.offset <= limit);`,
+      find: `  const proven = [fork, own].some((limit) => limit !== undefined && position.offset <= limit);`,
+      replace: `  const proven = [fork, own, start].some((limit) => limit !== undefined && position.offset <= limit);`,
     },
   },
   {
@@ -110,7 +110,7 @@ export const MUTANTS: readonly Mutant[] = [
       file: core("announcements"),
       find: `  for (const item of event.items) takeOne`,
       replace: `  for (const item of event.items)
-    if (state.standing.kind !== "reigning" || item.epoch === state.standing.epoch) takeOne`,
+    if (state.standing.kind !== "following" || item.epoch === state.standing.epoch) takeOne`,
     },
     series: 9,
     from: 11,
@@ -284,9 +284,9 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "what others have told as broken is not heard",
     patch: {
-      file: core("words"),
-      find: `  for (const word of words) takeWord`,
-      replace: `  for (const word of words.slice(words.length)) takeWord`,
+      file: core("peer-verdicts"),
+      find: `  for (const published of peerVerdicts) takePeerVerdict`,
+      replace: `  for (const published of peerVerdicts.slice(peerVerdicts.length)) takePeerVerdict`,
     },
     series: 13,
     from: 186,
@@ -294,7 +294,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "what was lost here becomes durable by another's word",
     patch: {
-      file: core("words"),
+      file: core("peer-verdicts"),
       find: `  entry.reached |= bits;`,
       replace: `  entry.reached |= bits | durable;`,
     },
@@ -307,16 +307,16 @@ export const MUTANTS: readonly Mutant[] = [
     from: 120,
     patch: {
       file: "services/durability-tracker/src/events/new-events.ts",
-      find: `  return broken.length === 0 ? word`,
-      replace: `  return broken.length >= 0 ? word`,
+      find: `  return broken.length === 0 ? name`,
+      replace: `  return broken.length >= 0 ? name`,
     },
   },
   {
     name: "ids are announced after their COMMIT",
     patch: {
       file: gateway("transactions"),
-      find: `await deps.store.execute(reign.node, spec, bounds.signal);`,
-      replace: `await deps.store.execute(reign.node, { ...spec, onBeforeSend: () => undefined }, bounds.signal);
+      find: `await deps.store.execute(primaryEpoch.node, spec, bounds.signal);`,
+      replace: `await deps.store.execute(primaryEpoch.node, { ...spec, onBeforeSend: () => undefined }, bounds.signal);
       spec.onBeforeSend?.();`,
     },
     from: 16,
@@ -364,8 +364,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "an attempt of an ended epoch is settled as aborted",
     patch: {
       file: gateway("settler"),
-      find: `reign.epoch === attempt ? "aborted" : "lost"`,
-      replace: `reign.epoch === attempt ? "aborted" : "aborted"`,
+      find: `primaryEpoch.epoch === attempt ? "aborted" : "lost"`,
+      replace: `primaryEpoch.epoch === attempt ? "aborted" : "aborted"`,
     },
     from: 16,
   },

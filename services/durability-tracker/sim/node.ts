@@ -41,7 +41,7 @@ export type Rec = { readonly end: bigint } &
     /** Final marks that somebody has raised, in the record of this epoch. */
     | { readonly kind: "raised"; readonly epoch: EpochId; readonly marks: Readonly<Record<string, string>> }
     /** What a tracker has recorded for everybody. */
-    | { readonly kind: "word"; readonly key: string; readonly event: NewEvent }
+    | { readonly kind: "peer_verdict"; readonly key: string; readonly event: NewEvent }
   );
 
 export type RecOf<K extends Rec["kind"]> = Extract<Rec, { readonly kind: K }>;

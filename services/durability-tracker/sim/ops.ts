@@ -79,7 +79,7 @@ async function runThrough(play: Play, at: SimGateway, run: Run | null, odds: num
 }
 
 function acknowledge(at: SimGateway, run: Run | undefined): void {
-  if (run?.phase === "committed") at.store.tellPosition(run);
+  if (run?.phase === "committed") at.store.sendPosition(run);
 }
 
 async function run(play: Play): Promise<void> {
@@ -113,9 +113,9 @@ function answerStore(play: Play): void {
   const at = gateway(play);
   const question = play.random.pick(at.store.questions);
   if (question === undefined) return;
-  const isHeard = play.random.chance(90);
-  play.say(() => `${at.name} ${question.what} on ${question.node}${isHeard ? "" : ", and does not hear"}`);
-  at.store.answer(question, isHeard);
+  const isReturned = play.random.chance(90);
+  play.say(() => `${at.name} ${question.what} on ${question.node}${isReturned ? "" : ", and does not hear"}`);
+  at.store.answer(question, isReturned);
 }
 
 /** A client that has lost its answer asks again under the same id, of whatever gateway. */
@@ -143,13 +143,16 @@ async function anew(play: Play): Promise<void> {
 
 function read(play: Play): void {
   const at = gateway(play);
-  const { reign } = at;
-  const from = reign === null ? null : play.reach(at.process, reign.node);
-  if (reign === null || from === null || from.epoch !== reign.epoch || play.world.isFull) return;
-  const txn = play.world.read(from, from.log.length, reign.epoch);
+  const { primaryEpoch } = at;
+  const from = primaryEpoch === null ? null : play.reach(at.process, primaryEpoch.node);
+  if (primaryEpoch === null || from === null || from.epoch !== primaryEpoch.epoch || play.world.isFull)
+    return;
+  const txn = play.world.read(from, from.log.length, primaryEpoch.epoch);
   if (txn === null) return;
-  play.world.truth.token(txn, { epoch: reign.epoch, offset: from.end });
-  play.say(() => `${short(txn.id)} reads on ${from.id} up to ${String(from.end)} in ${short(reign.epoch)}`);
+  play.world.truth.token(txn, { epoch: primaryEpoch.epoch, offset: from.end });
+  play.say(
+    () => `${short(txn.id)} reads on ${from.id} up to ${String(from.end)} in ${short(primaryEpoch.epoch)}`,
+  );
 }
 
 /** A replica near the reader answers with what it has replayed of the newest epoch that it has. */
@@ -171,13 +174,13 @@ function readNear(play: Play): void {
 }
 
 /** Somebody asks a tracker about a token. */
-export function present(play: Play, at: SimTracker, { txn, place }: Token): void {
+export function present(play: Play, at: SimTracker, { txn, position }: Token): void {
   const { id, attempt, kind } = txn;
   const level = play.config.levels.at(-1)?.name ?? "";
-  const parent = play.world.truth.parentOf(place.epoch);
+  const parent = play.world.truth.parentOf(position.epoch);
   const owner = ownerOf(txn.request);
-  if (!judge(at.state, { id, owner, attempt, kind, place, parent }, level).needsProof) return;
-  const says = { tokenKind: kind, place, parent, owner };
+  if (!judge(at.state, { id, owner, attempt, kind, position, parent }, level).needsProof) return;
+  const says = { tokenKind: kind, position, parent, owner };
   at.send({ kind: "token_presented", nowMs: play.clock(at), id, attempt, ...says });
 }
 
@@ -267,7 +270,7 @@ function deliverLate(play: Play, keep: boolean): void {
   const index = play.random.below(inbox.length);
   const message = inbox[index];
   if (message === undefined) return;
-  if (keep) play.meet("word repeated");
+  if (keep) play.meet("report repeated");
   else inbox.splice(index, 1);
   play.deliver(at, message);
 }
@@ -447,7 +450,7 @@ export const OPS: Readonly<Record<string, readonly [weight: number, act: Act]>> 
     (play) => {
       const at = tracker(play);
       const { standing } = at.state;
-      if (standing.kind === "reigning") play.ask(at, "positions", standing.node);
+      if (standing.kind === "following") play.ask(at, "positions", standing.node);
     },
   ],
   answer: [
@@ -471,7 +474,7 @@ export const OPS: Readonly<Record<string, readonly [weight: number, act: Act]>> 
   exchange: [
     2,
     (play) => {
-      play.exchangeWords(tracker(play));
+      play.exchangeVerdicts(tracker(play));
     },
   ],
   deliver: [

@@ -5,7 +5,7 @@ import { type EpochId, ownedName } from "@highwater/protocol";
 import { type Authority, type NodeReport } from "@highwater/store/rules";
 import { type CoreConfig, type Published, type TrackerEvent } from "../src/core/index.ts";
 import { type Config } from "@highwater/txn-gateway/embedded";
-import { brokenWord } from "../src/events/new-events.ts";
+import { peerVerdictOf } from "../src/events/new-events.ts";
 import { marksToShare } from "../src/shell/shared-marks.ts";
 import { Checker } from "./checker.ts";
 import {
@@ -62,8 +62,8 @@ export class Play {
   /** The story so far, if anybody wants to read it. */
   readonly lines: string[] | null;
 
-  constructor(config: CoreConfig, setting: Setting, habits: Habits, isTold = false) {
-    this.lines = isTold ? [] : null;
+  constructor(config: CoreConfig, setting: Setting, habits: Habits, isLogged = false) {
+    this.lines = isLogged ? [] : null;
     this.config = config;
     this.setting = setting;
     this.weather = setting.weather;
@@ -156,14 +156,14 @@ export class Play {
     const { late, lost, twice } = this.weather;
     const roll = this.random.below(100);
     if (roll < lost) {
-      this.meet("word lost");
+      this.meet("report lost");
       this.#fail(tracker, message);
     } else if (roll < lost + late) {
-      this.meet("word late");
+      this.meet("report late");
       tracker.inbox.push(message);
     } else {
       if (roll < lost + late + twice) {
-        this.meet("word repeated");
+        this.meet("report repeated");
         tracker.inbox.push(message);
       }
       this.deliver(tracker, message);
@@ -205,7 +205,7 @@ export class Play {
     tracker.unwritten.push({
       ...message,
       answer: (isWritten) => {
-        for (const item of isWritten ? items : []) truth.hear(tracker.n, item);
+        for (const item of isWritten ? items : []) truth.observe(tracker.n, item);
         answer(isWritten);
       },
     });
@@ -234,7 +234,7 @@ export class Play {
       return;
     }
     const { standing } = tracker.state;
-    if (standing.kind !== "reigning" || node === null || node.epoch !== standing.epoch) return;
+    if (standing.kind !== "following" || node === null || node.epoch !== standing.epoch) return;
     this.transmit(tracker, {
       kind: "event",
       event: {
@@ -251,14 +251,14 @@ export class Play {
 
   #takeReport(tracker: SimTracker, { report, askedAt }: { report: NodeReport; askedAt: number }): void {
     const { node, role, incarnation, epochs, unfit, upstream, isFed } = report;
-    const isNews = tracker.watcher.heard(report, askedAt);
+    const isNews = tracker.watcher.observe(report, askedAt);
     tracker.send({
       ...{ kind: "node_reported", nowMs: this.clock(tracker), askedAtMs: askedAt },
       ...{ node, role, incarnation, epochs, unfit: unfit !== null, upstream, isFed },
     });
     if (isNews) this.decide(tracker);
     const { standing } = tracker.state;
-    if (standing.kind === "reigning" && standing.node === node && standing.epoch === report.current)
+    if (standing.kind === "following" && standing.node === node && standing.epoch === report.current)
       this.#shareMarks(tracker, report);
     tracker.survivors.look(report, tracker.state);
   }
@@ -277,22 +277,22 @@ export class Play {
   }
 
   /** What the tracker has told is recorded where it reigns, and what others have recorded as broken there is heard. */
-  exchangeWords(tracker: SimTracker): void {
+  exchangeVerdicts(tracker: SimTracker): void {
     const { standing } = tracker.state;
-    if (standing.kind !== "reigning") return;
+    if (standing.kind !== "following") return;
     const node = this.reach(`t${String(tracker.n)}`, standing.node);
     if (node?.epoch !== standing.epoch) return;
-    for (const event of tracker.words) this.world.recordWord(node, standing.epoch, event);
-    const words: Published[] = [];
+    for (const event of tracker.lossEvents) this.world.recordVerdict(node, standing.epoch, event);
+    const peerVerdicts: Published[] = [];
     for (const rec of node.log) {
-      if (rec.kind !== "word" || tracker.heardWords.has(rec)) continue;
-      tracker.heardWords.add(rec);
-      if (rec.event.type === "transaction.broken") words.push(brokenWord(rec.event));
+      if (rec.kind !== "peer_verdict" || tracker.peerVerdicts.has(rec)) continue;
+      tracker.peerVerdicts.add(rec);
+      if (rec.event.type === "transaction.broken") peerVerdicts.push(peerVerdictOf(rec.event));
     }
-    if (words.length === 0) return;
-    this.say(() => `${tracker.name} hears ${words.map(tellWord).join(", ")}`);
-    this.meet("word of another heard");
-    tracker.send({ kind: "told_elsewhere", nowMs: this.clock(tracker), words });
+    if (peerVerdicts.length === 0) return;
+    this.say(() => `${tracker.name} hears ${peerVerdicts.map(sendVerdict).join(", ")}`);
+    this.meet("peer verdict received");
+    tracker.send({ kind: "peer_verdicts_received", nowMs: this.clock(tracker), peerVerdicts });
   }
 
   // ---- authority
@@ -301,12 +301,12 @@ export class Play {
     const authority = tracker.watcher.decide();
     if (authority === null) return;
     const nowMs = this.clock(tracker);
-    this.say(() => `${tracker.name} takes for authority: ${tellAuthority(authority)}`);
+    this.say(() => `${tracker.name} takes for authority: ${sendAuthority(authority)}`);
     if (authority.kind === "primary") {
-      tracker.saveReignsMarks();
+      tracker.saveEpochMarks();
       const { epoch, node } = authority;
-      tracker.send({ kind: "epoch_reigns", nowMs, epoch, node });
-      this.meet("reign begun");
+      tracker.send({ kind: "epoch_followed", nowMs, epoch, node });
+      this.meet("epoch followed");
       return;
     }
     if (authority.kind === "split") this.meet("split brain");
@@ -367,7 +367,7 @@ export class Play {
   async gatewaysLook(gateways: readonly SimGateway[], nodes: readonly SimNode[]): Promise<void> {
     for (const { clock } of gateways) clock.skip(ASKED_AGAIN_MS);
     await this.rest();
-    for (const gateway of gateways) gateway.hear(nodes);
+    for (const gateway of gateways) gateway.observe(nodes);
     await this.rest();
   }
 
@@ -441,11 +441,11 @@ function configFor({ nodes, levels, exposureLevel }: CoreConfig, trackers: numbe
   return config;
 }
 
-function tellWord({ id, attempt, verdicts, rule }: Published): string {
+function sendVerdict({ id, attempt, verdicts, rule }: Published): string {
   return `${short(id)} of ${short(attempt)}: ${JSON.stringify(verdicts)} by ${rule}`;
 }
 
-function tellAuthority(authority: Authority): string {
+function sendAuthority(authority: Authority): string {
   if (authority.kind === "primary") return `${short(authority.epoch)} on ${authority.node}`;
   if (authority.kind === "mint") return `${authority.node}, whose epoch has yet to begin`;
   return authority.kind;

@@ -8,21 +8,21 @@ const LEVELS = ["disk", "zone", "region", "global"];
 test("an answer that only the ledger could give is not forgotten before the token can give it", () => {
   const it = new Driven();
   const first = record(1);
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   it.position(1, 1, 80);
   const second = record(2, { node: "b", fork: 100, start: 110 });
-  it.reign(first, second);
+  it.follow(first, second);
   it.positions(112);
   // The client has asked again under the same id, and its token tells where the log ended then.
-  const place = { epoch: epochId(2), offset: 150n as never };
+  const position = { epoch: epochId(2), offset: 150n as never };
   const again = {
     kind: "token_presented",
     id: txnId(1),
     owner: 0n,
     attempt: epochId(1),
     tokenKind: "write",
-    place,
+    position,
   } as const;
   it.send(again);
   assert.equal(it.state.entries.get(`${txnId(1)}/${epochId(1)}`)?.hasOtherTokens, true);
@@ -34,21 +34,21 @@ test("an answer that only the ledger could give is not forgotten before the toke
 test("whoever holds a token of its own without other tokens leaves when it is durable everywhere", () => {
   const it = new Driven();
   const first = record(1);
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   it.position(1, 1, 80);
-  it.reign(first, record(2, { node: "b", fork: 100, start: 110 }));
+  it.follow(first, record(2, { node: "b", fork: 100, start: 110 }));
   it.confirm(120, { a: ["s2", 120], c: ["s3", 120], d: ["s4", 120] });
   assert.equal(it.stateOf(1, 1), undefined);
 });
 
 test("a read that another tracker had told as lost, and that is back in the reigning epoch, is broken here too", () => {
   const it = new Driven();
-  it.reign(record(1));
+  it.follow(record(1));
   it.confirm(100, { b: ["s1", 100] });
   assert.equal(it.verdict(1, 1, 80, "disk", "read"), "durable");
   const verdicts = Object.fromEntries(LEVELS.map((level) => [level, "broken" as const]));
   const origin = { epoch: epochId(1), offset: 80n as never };
-  it.tellElsewhere(1, 1, { kind: "read", rule: "R8 reappeared", verdicts, origin });
+  it.receivePeerVerdict(1, 1, { kind: "read", rule: "R8 reappeared", verdicts, origin });
   for (const level of LEVELS) assert.equal(it.verdict(1, 1, 80, level, "read"), "broken");
 });

@@ -59,8 +59,12 @@ export interface Outcome {
   readonly play: Play;
 }
 
-export async function playScript(script: Script, habits: Habits = HONEST, isTold = false): Promise<Outcome> {
-  const play = new Play(simConfig(), script.setting, habits, isTold);
+export async function playScript(
+  script: Script,
+  habits: Habits = HONEST,
+  isLogged = false,
+): Promise<Outcome> {
+  const play = new Play(simConfig(), script.setting, habits, isLogged);
   try {
     for (const op of script.ops) {
       play.random = new Random(op.seed);

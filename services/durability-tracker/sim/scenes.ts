@@ -25,7 +25,7 @@ async function look(play: Play): Promise<void> {
     for (let round = 0; round < 2; round++) {
       for (const { id } of nodes) play.ask(tracker, "node", id);
       const { standing } = tracker.state;
-      if (standing.kind === "reigning") play.ask(tracker, "positions", standing.node);
+      if (standing.kind === "following") play.ask(tracker, "positions", standing.node);
     }
   }
 }
@@ -197,7 +197,7 @@ export async function settleDown(play: Play): Promise<SimNode> {
     for (const tracker of trackers) {
       play.timeMs++;
       tracker.send({ kind: "ticked", nowMs: play.clock(tracker) });
-      play.exchangeWords(tracker);
+      play.exchangeVerdicts(tracker);
       tracker.flush(true);
     }
     play.check();

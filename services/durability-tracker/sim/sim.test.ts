@@ -3,7 +3,7 @@
 // and a failure prints its history, made small.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { tellFailure } from "./failure.ts";
+import { describeFailure } from "./failure.ts";
 import { ANYTHING, type Bounds, draw, playScript, seedOf } from "./run.ts";
 
 const RUNS = Number(process.env["RUNS"] ?? 300);
@@ -14,7 +14,7 @@ async function playAll(series: number, bounds: Bounds): Promise<Map<string, numb
   for (let n = 0; n < RUNS; n++) {
     const script = draw(seedOf(series, n), bounds);
     const { failure, play } = await playScript(script);
-    if (failure !== null) assert.fail(await tellFailure({ series, n }, script));
+    if (failure !== null) assert.fail(await describeFailure({ series, n }, script));
     for (const from of [play.met, play.checker.met])
       for (const [kind, count] of from) met.set(kind, (met.get(kind) ?? 0) + count);
   }
@@ -27,7 +27,7 @@ test("SPEC I1-I6: every verdict agrees with the truth, at every step and at the 
 
 test("SPEC I7: losing evidence never makes a verdict out of nothing", async () => {
   const met = await playAll(SERIES + 1, { loses: true, tears: false });
-  assert.ok((met.get("word lost") ?? 0) > RUNS);
+  assert.ok((met.get("report lost") ?? 0) > RUNS);
 });
 
 test("SPEC I9: a tracker that is killed and started from a stale ledger promises nothing that is not true", async () => {
@@ -67,9 +67,9 @@ const WORTHWHILE = [
     "torn ledger",
   ],
   ...[
-    "word late",
-    "word lost",
-    "word repeated",
+    "report late",
+    "report lost",
+    "report repeated",
     "reply lost",
     "unknown outcome",
     "same id again",
@@ -83,11 +83,11 @@ test("the simulation is worth playing: every kind of fault and of verdict is met
 });
 
 test("a seed tells all: the same run twice is the same run", async () => {
-  const tell = async (): Promise<string[]> => {
+  const linesOf = async (): Promise<string[]> => {
     const { play } = await playScript(draw(seedOf(SERIES, 7)), undefined, true);
     return [...(play.lines ?? [])];
   };
-  const once = await tell();
+  const once = await linesOf();
   assert.ok(once.length > 10);
-  assert.deepEqual(await tell(), once);
+  assert.deepEqual(await linesOf(), once);
 });

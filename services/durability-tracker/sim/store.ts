@@ -160,8 +160,8 @@ export class SimStore {
     else probe?.reject(Object.assign(new Error(`${id} refuses connections`), { code: "ECONNREFUSED" }));
   }
 
-  /** One question gets to its node; `isHeard`: its answer gets back. */
-  answer(question: Question, isHeard: boolean): void {
+  /** One question gets to its node; `isReturned`: its answer gets back. */
+  answer(question: Question, isReturned: boolean): void {
     this.questions = this.questions.filter((each) => each !== question);
     const node = this.#parts.reach(question.node);
     if (node === null) {
@@ -169,8 +169,8 @@ export class SimStore {
       return;
     }
     try {
-      const tell = question.carryOut(node);
-      if (isHeard) tell();
+      const deliver = question.carryOut(node);
+      if (isReturned) deliver();
       else question.fail(new Error(`the answer of ${question.node} was lost`));
     } catch (cause) {
       if (!(cause instanceof HighwaterError)) throw cause;
@@ -231,7 +231,7 @@ export class SimStore {
   }
 
   /** The position is read behind the COMMIT, on its connection: by then others may have written more. */
-  tellPosition(run: Run): void {
+  sendPosition(run: Run): void {
     const { world, reach } = this.#parts;
     const node = reach(run.node);
     if (node === null || node.sessions !== run.sessions || node.epoch !== run.spec.epoch) {

@@ -15,7 +15,7 @@ import {
   type TrackerEvent,
   type TrackerState,
 } from "../src/core/index.ts";
-import { goneEvent } from "../src/events/new-events.ts";
+import { lostEvent } from "../src/events/new-events.ts";
 import { type LedgerFile } from "../src/shell/ledger-file.ts";
 import { saveEffect, saveMarks } from "../src/shell/saving.ts";
 import { currentMarks } from "../src/shell/stream.ts";
@@ -68,10 +68,10 @@ export interface ReportedVerdict {
 /** What the tracker's words are held against. */
 export interface Witness {
   onPublished(tracker: SimTracker, published: Published): void;
-  onGone(
+  onLost(
     tracker: SimTracker,
     entry: LedgerEntry,
-    gone: Extract<LedgerEntry["state"], { kind: "gone" }>,
+    loss: Extract<LedgerEntry["state"], { kind: "lost" }>,
   ): void;
   onMark(tracker: SimTracker, epoch: EpochId, level: string, offset: Offset): void;
 }
@@ -102,17 +102,17 @@ export class SimTracker {
   /** Announcements that came since the last write. */
   unwritten: Announcements[] = [];
   readonly streams = new Set<SimStream>();
-  readonly told = new Map<string, ReportedVerdict>();
+  readonly reported = new Map<string, ReportedVerdict>();
   readonly published: Published[] = [];
   readonly brokenPromises: BrokenPromise[] = [];
   /** What everybody has to hear of it, and how much of that is on its disk. */
-  words: NewEvent[] = [];
-  #savedWords = 0;
+  lossEvents: NewEvent[] = [];
+  #savedVerdicts = 0;
   /** What it has read of the words of others. */
-  readonly heardWords = new Set<Rec>();
+  readonly peerVerdicts = new Set<Rec>();
   marks = new Map<string, Offset>();
   /** What it had told at each batch of the ledger. */
-  #toldAt: Map<string, Verdict>[] = [];
+  #reportedAt: Map<string, Verdict>[] = [];
   /** Started anew, and has not heard who reigns. */
   isHushed = false;
   /** Its disk has lost what was written. */
@@ -127,7 +127,7 @@ export class SimTracker {
     this.state = initialState(config, parts.nowMs());
     this.watcher = new Watcher(this.#nodes);
     this.ledger = new SimLedger(this.state);
-    this.#toldAt.push(new Map());
+    this.#reportedAt.push(new Map());
     this.survivors = this.#survey();
   }
 
@@ -157,7 +157,7 @@ export class SimTracker {
     const { effects } = step(this.state, event);
     this.isDirty = true;
     for (const effect of effects) this.#carryOut(effect);
-    if (this.state.standing.kind === "reigning") this.isHushed = false;
+    if (this.state.standing.kind === "following") this.isHushed = false;
   }
 
   #carryOut(effect: Effect): void {
@@ -171,17 +171,17 @@ export class SimTracker {
         return;
       case "publish_verdict":
         this.published.push(effect.published);
-        this.words.push(goneEvent(effect.published));
+        this.lossEvents.push(lostEvent(effect.published));
         this.#parts.witness.onPublished(this, effect.published);
         return;
       case "publish_marks":
         this.#noteMarks(effect.epoch);
-        for (const stream of this.streams) this.#tellMarks(stream);
+        for (const stream of this.streams) this.#sendMarks(stream);
         return;
       case "publish_epochs": {
-        for (const stream of this.streams) this.#tellEpochs(stream);
+        for (const stream of this.streams) this.#sendEpochs(stream);
         const epoch = state.ancestry.at(-1)?.id;
-        if (epoch !== undefined) this.ledger.saveReigning(epoch as EpochId);
+        if (epoch !== undefined) this.ledger.saveCurrentEpoch(epoch as EpochId);
         return;
       }
       case "disown_epoch":
@@ -191,7 +191,7 @@ export class SimTracker {
         return;
       case "publish_durable":
       case "publish_delayed":
-      case "tell_lag":
+      case "publish_lag":
       case "publish_stall":
       case "publish_unlisted":
         return;
@@ -199,8 +199,8 @@ export class SimTracker {
         // The shell saves them now and then, and whenever something leaves by them.
         return;
       case "save":
-        if (effect.entry.state.kind === "gone")
-          this.#parts.witness.onGone(this, effect.entry, effect.entry.state);
+        if (effect.entry.state.kind === "lost")
+          this.#parts.witness.onLost(this, effect.entry, effect.entry.state);
         saveEffect(this.#file, state, effect);
         return;
       default:
@@ -211,15 +211,15 @@ export class SimTracker {
   /** A gateway listens to what it publishes from now on. */
   follow(stream: SimStream): void {
     this.streams.add(stream);
-    this.#tellEpochs(stream);
-    this.#tellMarks(stream);
+    this.#sendEpochs(stream);
+    this.#sendMarks(stream);
   }
 
-  #tellEpochs(stream: SimStream): void {
+  #sendEpochs(stream: SimStream): void {
     if (this.state.ancestry.length > 0) stream.send("epoch", { epochs: this.state.ancestry });
   }
 
-  #tellMarks(stream: SimStream): void {
+  #sendMarks(stream: SimStream): void {
     const marks = currentMarks(this.state);
     if (marks !== null) stream.send("mark", marks);
   }
@@ -240,7 +240,7 @@ export class SimTracker {
   }
 
   /** As the shell does when another epoch is about to reign. */
-  saveReignsMarks(): void {
+  saveEpochMarks(): void {
     saveMarks(this.#file, this.state, (this.state.ancestry.at(-1)?.id ?? null) as EpochId | null);
   }
 
@@ -249,15 +249,16 @@ export class SimTracker {
     if (marks) for (const epoch of this.state.marks.keys()) saveMarks(this.#file, this.state, epoch);
     const before = this.ledger.batches;
     this.ledger.flush();
-    this.#savedWords = this.words.length;
+    this.#savedVerdicts = this.lossEvents.length;
     for (const { answer } of this.unwritten.splice(0)) answer(true);
     // Without the marks, nothing that was read off them would be remembered.
-    for (const told of this.told.values())
-      if (marks || (told.verdict !== "durable" && told.verdict !== "pending")) told.isVolatile = false;
+    for (const reported of this.reported.values())
+      if (marks || (reported.verdict !== "durable" && reported.verdict !== "pending"))
+        reported.isVolatile = false;
     const remembered = new Map<string, Verdict>();
-    for (const [key, { verdict, isVolatile }] of this.told) if (!isVolatile) remembered.set(key, verdict);
-    if (this.ledger.batches > before) this.#toldAt.push(remembered);
-    else this.#toldAt[this.#toldAt.length - 1] = remembered;
+    for (const [key, { verdict, isVolatile }] of this.reported) if (!isVolatile) remembered.set(key, verdict);
+    if (this.ledger.batches > before) this.#reportedAt.push(remembered);
+    else this.#reportedAt[this.#reportedAt.length - 1] = remembered;
   }
 
   /** Killed and started again, after `lost` of the batches that it had written have been lost. */
@@ -265,16 +266,16 @@ export class SimTracker {
     const left = Math.max(1, this.ledger.batches - lost);
     if (left < this.ledger.batches) this.isTorn = true;
     const saved = this.ledger.read(left);
-    this.#toldAt.length = left;
+    this.#reportedAt.length = left;
     this.state = restore(this.config, nowMs, saved);
     this.watcher = new Watcher(this.#nodes);
-    this.watcher.known = saved.reigning;
+    this.watcher.known = saved.currentEpoch;
     this.watcher.graph.add(saved.epochs);
     this.reads = [];
     this.helps = [];
     this.minting = null;
-    this.words.length = this.#savedWords;
-    this.heardWords.clear();
+    this.lossEvents.length = this.#savedVerdicts;
+    this.peerVerdicts.clear();
     this.survivors = this.#survey();
     // What was on its way to the process that died is gone with it; its gateways send what nobody has acknowledged.
     for (const message of [...this.inbox.splice(0), ...this.unwritten.splice(0)])
@@ -282,9 +283,9 @@ export class SimTracker {
     for (const stream of this.streams) stream.end();
     this.isHushed = true;
     this.isDirty = true;
-    const remembered = this.#toldAt.at(-1) ?? new Map<string, Verdict>();
-    this.told.clear();
-    for (const [key, verdict] of remembered) this.told.set(key, { verdict, isVolatile: false });
+    const remembered = this.#reportedAt.at(-1) ?? new Map<string, Verdict>();
+    this.reported.clear();
+    for (const [key, verdict] of remembered) this.reported.set(key, { verdict, isVolatile: false });
     this.marks = new Map(saved.marks.map(({ epoch, level, offset }) => [`${epoch}/${level}`, offset]));
   }
 }

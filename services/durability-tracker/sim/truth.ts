@@ -26,7 +26,7 @@ export const ownerOf = (request: number): bigint => BigInt(1 + (request % 3));
 export interface Token {
   readonly n: number;
   readonly txn: Txn;
-  readonly place: { readonly epoch: EpochId; readonly offset: Offset };
+  readonly position: { readonly epoch: EpochId; readonly offset: Offset };
 }
 
 export interface EpochTruth {
@@ -51,30 +51,30 @@ export class Truth {
   readonly tokens: Token[] = [];
   readonly epochs = new Map<EpochId, EpochTruth>();
   /** What each tracker has heard of an attempt: who announced it and has not taken that back, or where it is. By `tracker/id/attempt`. */
-  readonly heard = new Map<string, ReadonlySet<string> | "position">();
+  readonly announcedTo = new Map<string, ReadonlySet<string> | "position">();
   /** Attempts, by `id/attempt`, whose gateway was killed before any tracker had them on its disk. */
-  readonly unheard = new Set<string>();
+  readonly unannounced = new Set<string>();
   /** Attempts, by `id/attempt`, that gateways have taken on. */
   readonly begun = new Set<string>();
   /** Ids of which an attempt was ended in its own epoch: its client hears that from its gateway. */
   readonly settled = new Set<TxnId>();
 
-  token(txn: Txn, place: Token["place"]): Token {
-    const token = { n: this.tokens.length, txn, place };
+  token(txn: Txn, position: Token["position"]): Token {
+    const token = { n: this.tokens.length, txn, position };
     this.tokens.push(token);
     return token;
   }
 
-  hear(tracker: number, { kind, id, epoch, by = "" }: AnnouncedItem): void {
+  observe(tracker: number, { kind, id, epoch, by = "" }: AnnouncedItem): void {
     const key = `${String(tracker)}/${id}/${epoch}`;
-    const known = this.heard.get(key);
-    if (kind === "position") this.heard.set(key, kind);
+    const known = this.announcedTo.get(key);
+    if (kind === "position") this.announcedTo.set(key, kind);
     if (kind === "position" || known === "position") return;
     const announcers = new Set(known);
     if (kind === "intent") announcers.add(by);
     else announcers.delete(by);
-    if (announcers.size > 0) this.heard.set(key, announcers);
-    else this.heard.delete(key);
+    if (announcers.size > 0) this.announcedTo.set(key, announcers);
+    else this.announcedTo.delete(key);
   }
 
   /** After every change: who has what on disk, in the running epochs. */

@@ -16,7 +16,7 @@ export class Watcher {
   }
 
   /** False if a later word of the node was heard before. */
-  heard(report: NodeReport, askedAt: number): boolean {
+  observe(report: NodeReport, askedAt: number): boolean {
     if ((this.#askedAt.get(report.node) ?? -1) > askedAt) return false;
     this.#askedAt.set(report.node, askedAt);
     this.reports.set(report.node, report);

@@ -318,12 +318,13 @@ export class World {
   }
 
   /** Under each key once. */
-  recordWord(node: SimNode, epoch: EpochId, event: NewEvent): void {
+  recordVerdict(node: SimNode, epoch: EpochId, event: NewEvent): void {
     if (node.epoch !== epoch) return;
     const { key, owner } = event;
-    const known = node.log.findLast((rec) => rec.kind === "word" && rec.key === key);
-    const isPoorer = known?.kind === "word" && known.event.owner === 0n && owner !== 0n;
-    if (known === undefined || isPoorer) this.#append(node, { kind: "word", key, event, end: node.end + 6n });
+    const known = node.log.findLast((rec) => rec.kind === "peer_verdict" && rec.key === key);
+    const isPoorer = known?.kind === "peer_verdict" && known.event.owner === 0n && owner !== 0n;
+    if (known === undefined || isPoorer)
+      this.#append(node, { kind: "peer_verdict", key, event, end: node.end + 6n });
   }
 
   // ---- what servers say

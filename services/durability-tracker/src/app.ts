@@ -59,7 +59,7 @@ interface Parts {
   readonly loop: TrackerLoop;
   readonly stream: MarkStream;
   readonly verdicts: VerdictService;
-  readonly told: VerdictLog;
+  readonly alarms: VerdictLog;
   readonly events: DurabilityEvents;
   readonly webhooks: Webhooks;
   readonly metrics: TrackerMetrics;
@@ -138,7 +138,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   const { clock, log } = deps;
   const stream = new MarkStream();
   const metrics = new TrackerMetrics();
-  const told = new VerdictLog(log, clock, metrics.brokenPromises);
+  const alarms = new VerdictLog(log, clock, metrics.brokenPromises);
   const stopping = new AbortController();
   const keys = makeDeploymentKeys(config, clock);
   const loop = new TrackerLoop(
@@ -155,7 +155,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
         events.onEpochs();
       },
       onVerdict: (published) => {
-        told.verdict(published);
+        alarms.verdict(published);
         events.onVerdict(published);
       },
       onDurable: (level, items) => {
@@ -168,7 +168,7 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
         metrics.notePositions(nowMs, report, loop.state);
       },
       onDelayed: (published) => {
-        told.delayed++;
+        alarms.delayed++;
         events.onDelayed(published);
       },
       onPrimaryWentBack: () => {
@@ -178,12 +178,12 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
         stream.publishBlind(loop.state, isBlind);
       },
       onStall: (stall, isStalled) => {
-        told.stall(stall, isStalled, whyNotSynchronous(loop.state, stall.level));
+        alarms.stall(stall, isStalled, whyNotSynchronous(loop.state, stall.level));
         stream.publishStall(loop.state, stall, isStalled);
         events.onStall(stall, isStalled);
       },
       onBrokenPromise: (promise) => {
-        told.brokenPromise(promise);
+        alarms.brokenPromise(promise);
         events.onBrokenPromise(promise);
       },
       onUnlisted: (unlisted, owner) => {
@@ -200,9 +200,9 @@ function makeParts(config: Config, deps: TrackerDeps): Parts {
   });
   metrics.register({
     ...{ state: () => loop.state, nowMs: () => clock.monotonicMs(), isBlind: () => loop.sight.isBlind },
-    ...{ told, events, streams: () => stream.size, identity: { name: config.name, region: config.region } },
+    ...{ alarms, events, streams: () => stream.size, identity: { name: config.name, region: config.region } },
   });
-  return { loop, stream, verdicts, told, events, webhooks, metrics, callers, schedule, readTime, stopping };
+  return { loop, stream, verdicts, alarms, events, webhooks, metrics, callers, schedule, readTime, stopping };
 }
 
 function makeSchedule(
@@ -214,7 +214,7 @@ function makeSchedule(
     ...{ keys, store, clock, log },
     primary: () => {
       const { standing } = loop.state;
-      return standing.kind === "reigning" ? standing.node : null;
+      return standing.kind === "following" ? standing.node : null;
     },
   });
 }
@@ -230,9 +230,9 @@ function makeEvents(
   const webhooks = new Webhooks(config, {
     ...{ nodes: config.topology.nodes, clock, log, random, resolve, helper: `tracker:${config.name}` },
     ...{ connectTimeoutMs: config.connectTimeoutMs, callTimeoutMs: config.callTimeoutMs },
-    reign: () => {
+    primaryEpoch: () => {
       const { standing } = loop.state;
-      return standing.kind === "reigning" ? standing : null;
+      return standing.kind === "following" ? standing : null;
     },
     prepare: (node) => store.prepare(node),
     readTime,
@@ -252,8 +252,8 @@ function makeEvents(
       wantDurable: (wanted) => {
         loop.dispatch({ kind: "durable_wanted", nowMs: clock.monotonicMs(), wanted });
       },
-      onBroken: (words) => {
-        loop.dispatch({ kind: "told_elsewhere", nowMs: clock.monotonicMs(), words });
+      onBroken: (peerVerdicts) => {
+        loop.dispatch({ kind: "peer_verdicts_received", nowMs: clock.monotonicMs(), peerVerdicts });
       },
       // What a killed gateway had announced to another tracker alone, nobody here can know.
       isComplete: ({ cause }) => cause === "first" || cause === "clean_restart",
@@ -321,7 +321,7 @@ function makeCallers(
   const { clock } = deps;
   const others = makeAuthenticator(config.identity, deps, () => {
     const { standing } = loop.state;
-    return standing.kind === "reigning" ? standing : null;
+    return standing.kind === "following" ? standing : null;
   });
   const secrets = [config.internalSecret, config.internalSecretPrevious].filter((one) => one !== null);
   return new Callers({

@@ -6,7 +6,7 @@ import { Announcer } from "./announcer.ts";
 
 const NEAR = "http://near:1";
 const FAR = "http://far:2";
-const attempt = (owner = 0n) => ({ id: newId(), reign: { epoch: EPOCH_A as EpochId }, owner });
+const attempt = (owner = 0n) => ({ id: newId(), primaryEpoch: { epoch: EPOCH_A as EpochId }, owner });
 const LEVEL = { level: "region", endsWithinMs: 63_000 };
 
 function makeAnnouncer(options: { trackers?: string[]; maxPending?: number } = {}) {

@@ -33,7 +33,7 @@ export interface Intent extends Wishes {
 /** The attempt that is announced. */
 export interface Announceable {
   readonly id: TxnId;
-  readonly reign: { readonly epoch: EpochId };
+  readonly primaryEpoch: { readonly epoch: EpochId };
   /** 0 where nobody is authenticated. */
   readonly owner: bigint;
 }
@@ -57,7 +57,7 @@ export class Announced {
   constructor(announcer: Announcer, attempt: Announceable, intent: Intent) {
     const { metadata, maxDelayMs, level, endsWithinMs } = intent;
     const { id, owner } = attempt;
-    const { epoch } = attempt.reign;
+    const { epoch } = attempt.primaryEpoch;
     this.#announcer = announcer;
     this.#by = announcer.nextAttempt();
     this.#id = id;

@@ -30,9 +30,9 @@ export class Finality {
     if ((settled.kind !== "aborted" && settled.kind !== "lost") || level === null)
       return Promise.resolve("reached");
     const { kind, epoch, offset } = settled;
-    const { reign } = primary;
+    const { current: primaryEpoch } = primary;
     // The position was read after the tombstone; nothing need be there yet that would bring it to disk.
-    if (reign?.epoch === epoch) flush.committed(reign);
+    if (primaryEpoch?.epoch === epoch) flush.committed(primaryEpoch);
     // `aborted` is about the epoch that the tombstone is in: that this one was chosen does not keep a failover from undoing it.
     const isChosen = kind === "lost" && primary.recordOf(epoch)?.commanded === true;
     return marks.wait({ epoch, level: isChosen ? chosenLevel : level, offset }, limitMs, signal);

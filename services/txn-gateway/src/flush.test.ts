@@ -5,7 +5,7 @@ import { type Store } from "@highwater/store";
 import { EPOCH_A, EPOCH_B, FakeClock, MemoryLog, settle } from "../test/support/fakes.ts";
 import { FlushHelp } from "./flush.ts";
 
-const REIGN = { node: "a", epoch: EPOCH_A as EpochId };
+const PRIMARY_EPOCH = { node: "a", epoch: EPOCH_A as EpochId };
 
 function makeHelp() {
   const clock = new FakeClock();
@@ -29,9 +29,9 @@ function makeHelp() {
 
 test("one in flight for any number of commits, one more for those behind it, then none", async () => {
   const { help, calls } = makeHelp();
-  for (let count = 0; count < 5; count++) help.committed(REIGN);
+  for (let count = 0; count < 5; count++) help.committed(PRIMARY_EPOCH);
   assert.equal(calls.length, 1);
-  for (let count = 0; count < 5; count++) help.committed(REIGN);
+  for (let count = 0; count < 5; count++) help.committed(PRIMARY_EPOCH);
   assert.equal(calls.length, 1);
   calls[0]?.done();
   await settle();
@@ -39,13 +39,13 @@ test("one in flight for any number of commits, one more for those behind it, the
   calls[1]?.done();
   await settle();
   assert.equal(calls.length, 2);
-  help.committed(REIGN);
+  help.committed(PRIMARY_EPOCH);
   assert.equal(calls.length, 3);
 });
 
 test("a failed one is tried again after a pause, until its epoch ends", async () => {
   const { help, calls, clock, failures } = makeHelp();
-  help.committed(REIGN);
+  help.committed(PRIMARY_EPOCH);
   calls[0]?.fail();
   await settle();
   assert.equal(failures(), 1);

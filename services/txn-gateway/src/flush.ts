@@ -21,8 +21,8 @@ export class FlushHelp {
   }
 
   /** Something was committed in the reign. Returns at once. */
-  committed(reign: PrimaryEpoch): void {
-    this.#wanted = reign;
+  committed(primaryEpoch: PrimaryEpoch): void {
+    this.#wanted = primaryEpoch;
     if (!this.#running) void this.#run();
   }
 

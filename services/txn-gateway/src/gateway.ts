@@ -93,7 +93,7 @@ export class Gateway {
     this.marks = new MarkBoard({
       clock: deps.clock,
       epochs: () => this.primary.epochs,
-      reigning: () => this.primary.reign?.epoch ?? null,
+      currentEpoch: () => this.primary.current?.epoch ?? null,
       onMark: (epoch, level, mark) => {
         if (level === config.exposure.level) this.#exposure.advance(epoch, mark);
       },
@@ -125,7 +125,7 @@ export class Gateway {
         this.marks.advance(marks);
       },
       onExposure: (report) => {
-        this.#exposure.hear(report);
+        this.#exposure.observe(report);
       },
       onAllFailed: () => {
         this.#watch();
@@ -160,13 +160,13 @@ export class Gateway {
     const { store, clock, log } = this.#deps;
     return new ScheduleCheck({
       ...{ keys, store, clock, log },
-      primary: () => this.primary.reign?.node ?? null,
+      primary: () => this.primary.current?.node ?? null,
     });
   }
 
   #makeCallers(config: Config): Callers {
     const { clock } = this.#deps;
-    const authenticator = makeAuthenticator(config.identity, this.#deps, () => this.primary.reign);
+    const authenticator = makeAuthenticator(config.identity, this.#deps, () => this.primary.current);
     const admission = new Admission({ clock, defaults: config.identity.limits });
     return new Callers({
       ...{ authenticator, admission, clock, addressHeader: config.identity.addressHeader },
@@ -182,15 +182,15 @@ export class Gateway {
       probeIntervalMs: config.probeIntervalMs,
       trackersSilentMs: () => this.#trackersSilentMs(),
       scheduleFault: () => this.scheduleFault,
-      onReign: (reign, ended) => {
-        const record = this.primary.recordOf(reign.epoch);
+      onEpoch: (primaryEpoch, ended) => {
+        const record = this.primary.recordOf(primaryEpoch.epoch);
         if (record === undefined) throw new Error("the current epoch has no record");
-        this.#exposure.begin(record, this.marks.of(reign.epoch, config.exposure.level));
+        this.#exposure.begin(record, this.marks.of(primaryEpoch.epoch, config.exposure.level));
         if (this.#deps.tracer !== undefined && ended !== null) this.#endCarriedTraces(config);
-        this.marks.beginEpoch(this.primary.epochs.ancestry(reign.epoch).reverse());
+        this.marks.beginEpoch(this.primary.epochs.ancestry(primaryEpoch.epoch).reverse());
         this.#schedule.wake();
         if (ended === null) return;
-        this.interactive.failedOver(reign);
+        this.interactive.failedOver(primaryEpoch);
         this.#flush.epochEnded(ended.epoch);
         this.marks.endEpoch(ended.epoch);
       },
@@ -319,9 +319,9 @@ export class Gateway {
     metrics.read(GATEWAY.durabilityWaits, () => marks.waiting);
     metrics.read(GATEWAY.unknownOutcomesOpen, () => metrics.settling);
     metrics.read(GATEWAY.splitBrain, () => (primary.authority.kind === "split" ? 1 : 0));
-    metrics.read(GATEWAY.ready, () => (primary.reign === null || this.scheduleFault !== null ? 0 : 1));
+    metrics.read(GATEWAY.ready, () => (primary.current === null || this.scheduleFault !== null ? 0 : 1));
     metrics.read(GATEWAY.epoch, () =>
-      primary.reign === null ? 0 : (primary.recordOf(primary.reign.epoch)?.seq ?? 0),
+      primary.current === null ? 0 : (primary.recordOf(primary.current.epoch)?.seq ?? 0),
     );
     metrics.read(GATEWAY.mark, () =>
       Object.entries(marks.newest?.levels ?? {}).map(([level, offset]) => ({

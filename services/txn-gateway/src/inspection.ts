@@ -62,9 +62,9 @@ export class Inspection {
     const deadlineMs = clock.monotonicMs() + waitMs;
     const leftMs = (): number => Math.max(0, deadlineMs - clock.monotonicMs());
     if (!(await this.#isOver({ id, owner }, waitMs))) return { id, state: "active", marks: marks.newest };
-    const reign = await primary.admit(Math.max(AUTHORITY_WAIT_MS, leftMs()));
+    const primaryEpoch = await primary.admit(Math.max(AUTHORITY_WAIT_MS, leftMs()));
     const tag = keys.receiptTag(owner, id);
-    const settled = await lookUps.find(reign, { id, tag }, "primary_unavailable");
+    const settled = await lookUps.find(primaryEpoch, { id, tag }, "primary_unavailable");
     // Nobody may run it anew yet: a failover could still undo that it was settled.
     if ((await finality.await(settled, Math.max(LEAST_WAIT_MS, leftMs()), signal)) !== "reached")
       return { id, state: "active", marks: marks.newest };
@@ -74,7 +74,7 @@ export class Inspection {
       return { id, state: stateWithoutCommit(settled.kind), marks: marks.newest };
     const { epoch, offset, attempt, isFirst } = settled;
     // A position that was read just now may lie above what anybody else will bring to disk soon.
-    if (epoch === reign.epoch) flush.committed(reign);
+    if (epoch === primaryEpoch.epoch) flush.committed(primaryEpoch);
     const token = tokens.of({ kind: "write", id, epoch, offset, attempt, owner });
     // Without a mark to wait for nothing is heard of the level.
     const leastMs = isFirst && marks.of(epoch, level) !== undefined ? LEAST_WAIT_MS : 0;

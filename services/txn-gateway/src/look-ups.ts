@@ -38,9 +38,9 @@ export class LookUps {
   }
 
   /** A receipt with the lowest position that is known of it. Errors: the given code when the node cannot be asked; the primary is then asked for anew. */
-  async find(reign: PrimaryEpoch, key: ReceiptKey, onFailure: ErrorCode): Promise<Settled> {
+  async find(primaryEpoch: PrimaryEpoch, key: ReceiptKey, onFailure: ErrorCode): Promise<Settled> {
     try {
-      return this.known.lowest(key, await this.#batcherOf(reign.node).ask(key));
+      return this.known.lowest(key, await this.#batcherOf(primaryEpoch.node).ask(key));
     } catch (cause) {
       this.#primary.wake();
       if (cause instanceof HighwaterError) throw cause;

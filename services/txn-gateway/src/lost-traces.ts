@@ -17,9 +17,9 @@ export async function endCarriedTraces(
   const asking = traces.slice(0, ASKED_MAX).map(async (trace) => {
     const token = trace.tokenBy(tokens);
     if (token === null) return;
-    const word = await verdicts.ask({ token, level, limitMs: LIMIT_MS });
-    if (word === "durable" || word === "lost" || word === "broken" || word === "retried")
-      trace.settled(word, level);
+    const verdict = await verdicts.ask({ token, level, limitMs: LIMIT_MS });
+    if (verdict === "durable" || verdict === "lost" || verdict === "broken" || verdict === "retried")
+      trace.settled(verdict, level);
   });
   await Promise.all(asking);
 }

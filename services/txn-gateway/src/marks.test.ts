@@ -5,10 +5,10 @@ import fc from "fast-check";
 import { EPOCH_A, EPOCH_B, FakeClock, marksOf } from "../test/support/fakes.ts";
 import { MarkBoard, type WaitEnd } from "./marks.ts";
 
-function makeBoard(reigning: () => string | null = () => null) {
+function makeBoard(currentEpoch: () => string | null = () => null) {
   const clock = new FakeClock();
   const epochs = new EpochGraph();
-  const board = new MarkBoard({ clock, reigning, epochs: () => epochs });
+  const board = new MarkBoard({ clock, currentEpoch, epochs: () => epochs });
   /** As the gateway does: its graph learns of the epochs first. */
   const begin = (...ancestry: EpochRecord[]): void => {
     epochs.add(ancestry);
@@ -125,12 +125,12 @@ test("the stream of another history ends nothing, neither with its epoch nor wit
 });
 
 test("while the gateway knows the primary no stream ends its epoch, and its own next one ends a stray", async () => {
-  let reigning: string | null = null;
-  const { board, begin } = makeBoard(() => reigning);
+  let currentEpoch: string | null = null;
+  const { board, begin } = makeBoard(() => currentEpoch);
   // Heard before the nodes had been asked.
   begin(record(EPOCH_C, 1), record(EPOCH_B, 7, { previous: EPOCH_C }));
   const own = [record(EPOCH_C, 1), record(EPOCH_A, 2, { previous: EPOCH_C })];
-  reigning = EPOCH_A;
+  currentEpoch = EPOCH_A;
   begin(...own);
   assert.equal(board.newest?.epoch, EPOCH_A);
   const wait = board.wait(at(10), 1_000);
@@ -139,7 +139,7 @@ test("while the gateway knows the primary no stream ends its epoch, and its own 
   board.advance(marksOf(EPOCH_A, { region: "10" }, 2));
   assert.equal(await wait, "reached");
   const late = board.wait(at(11), 1_000);
-  reigning = null;
+  currentEpoch = null;
   begin(...own, record(EPOCH_D, 3, { previous: EPOCH_A }));
   assert.equal(await late, "ended");
 });

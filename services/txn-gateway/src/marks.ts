@@ -33,7 +33,7 @@ export interface MarkBoardOptions {
   /** Every epoch that this gateway has heard of. */
   readonly epochs: () => EpochGraph;
   /** The epoch in which this gateway commits; null while it knows of no primary. */
-  readonly reigning: () => string | null;
+  readonly currentEpoch: () => string | null;
   /** A level's mark has risen. */
   readonly onMark?: (epoch: string, level: string, mark: Offset) => void;
 }
@@ -111,8 +111,8 @@ export class MarkBoard {
   /** While this gateway knows the primary, its own authority decides, and the word of a stream otherwise. */
   #mayFollow(ancestry: readonly EpochRecord[]): boolean {
     const next = ancestry.at(-1)?.id;
-    const { epochs, reigning } = this.#options;
-    const own = reigning();
+    const { epochs, currentEpoch } = this.#options;
+    const own = currentEpoch();
     if (next === undefined || own !== null) return next === own;
     if (this.#ended.has(next)) return false;
     const newest = this.#newest?.epoch;

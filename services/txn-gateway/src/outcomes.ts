@@ -45,7 +45,7 @@ export interface Attempt {
   readonly id: TxnId;
   /** Of its receipt. */
   readonly tag: string;
-  readonly reign: PrimaryEpoch;
+  readonly primaryEpoch: PrimaryEpoch;
   readonly readOnly: boolean;
   readonly owner: bigint;
   readonly digest: bigint;
@@ -108,9 +108,9 @@ export class Outcomes {
   }
 
   #committed(attempt: Attempt, execution: Extract<Execution, { kind: "committed" }>): Committed {
-    const { id, reign, announced, readOnly, owner } = attempt;
+    const { id, primaryEpoch, announced, readOnly, owner } = attempt;
     const { offset, results } = execution;
-    const { epoch } = reign;
+    const { epoch } = primaryEpoch;
     announced?.position(offset);
     if (attempt.trace !== null) {
       attempt.trace.committed({ epoch, offset, owner });
@@ -118,7 +118,7 @@ export class Outcomes {
     }
     if (attempt.exposed !== null) this.#parts.exposure.commit(attempt.exposed, epoch, offset);
     if (!readOnly) {
-      this.#parts.flush.committed(reign);
+      this.#parts.flush.committed(primaryEpoch);
       this.#parts.lookUps.known.note(attempt, { attempt: epoch, epoch, offset });
     }
     const isFlushed = readOnly && execution.isFlushed === true;
@@ -138,7 +138,7 @@ export class Outcomes {
   async replay(attempt: Attempt): Promise<Committed> {
     // It is counted where it was committed.
     this.#release(attempt);
-    const settled = await this.#parts.lookUps.find(attempt.reign, attempt, "commit_unconfirmed");
+    const settled = await this.#parts.lookUps.find(attempt.primaryEpoch, attempt, "commit_unconfirmed");
     if ((await this.#parts.finality.await(settled, SETTLE_ANSWER_MS)) !== "reached")
       throw new HighwaterError("commit_unconfirmed", {
         detail: "The id is settled, but a failover could still undo that; retry.",
@@ -158,7 +158,7 @@ export class Outcomes {
     const { id } = attempt;
     const { trace } = attempt;
     deps.log.warn("outcome_unknown", {
-      ...{ transactionId: id, epoch: attempt.reign.epoch, ...trace?.logFields, cause },
+      ...{ transactionId: id, epoch: attempt.primaryEpoch.epoch, ...trace?.logFields, cause },
     });
     primary.wake();
     const settling = this.#settle(attempt, whenHeld);
@@ -178,7 +178,7 @@ export class Outcomes {
     const { settler, metrics, deps } = this.#parts;
     const beganMs = deps.clock.monotonicMs();
     metrics.settling++;
-    const settled = await settler.settle(attempt, attempt.reign.epoch, { whenHeld });
+    const settled = await settler.settle(attempt, attempt.primaryEpoch.epoch, { whenHeld });
     metrics.settling--;
     const resolution = settled?.kind ?? "unsettled";
     metrics.unknownOutcomes.add(resolution);
@@ -194,7 +194,7 @@ export class Outcomes {
     if (attempt.exposed === null) return;
     const { settler, metrics } = this.#parts;
     metrics.settling++;
-    const settled = await settler.settle(attempt, attempt.reign.epoch, {
+    const settled = await settler.settle(attempt, attempt.primaryEpoch.epoch, {
       limitMs: Number.POSITIVE_INFINITY,
     });
     metrics.settling--;
@@ -216,19 +216,20 @@ export class Outcomes {
    * A position may be announced only in the epoch that the receipt names; what was carried over since then the trackers
    * know from the original's announcement. `lost` is their own word, which a withdrawal must not undo.
    */
-  #announceSettled({ announced, reign }: Attempt, settled: Settled): void {
+  #announceSettled({ announced, primaryEpoch }: Attempt, settled: Settled): void {
     if (settled.kind === "aborted") announced?.withdraw();
     if (settled.kind !== "committed") return;
-    if (settled.attempt === reign.epoch && settled.epoch === reign.epoch) announced?.position(settled.offset);
+    if (settled.attempt === primaryEpoch.epoch && settled.epoch === primaryEpoch.epoch)
+      announced?.position(settled.offset);
   }
 
   #fromReceipt(attempt: Attempt, settled: Settled): Committed {
     const { id, owner } = attempt;
     if (settled.kind !== "committed") throw refusalOf(settled.kind, id);
     if (settled.digest !== attempt.digest) throw new HighwaterError("id_reused", { transactionId: id });
-    const { reign } = this.#parts.primary;
+    const { current: primaryEpoch } = this.#parts.primary;
     // The position was read after the receipt; nothing need be there yet that would bring it to disk.
-    if (reign?.epoch === settled.epoch) this.#parts.flush.committed(reign);
+    if (primaryEpoch?.epoch === settled.epoch) this.#parts.flush.committed(primaryEpoch);
     const { epoch, offset, attempt: run } = settled;
     return { kind: "write", id, epoch, offset, attempt: run, owner, isFlushed: false, results: null };
   }
@@ -262,9 +263,9 @@ export class Outcomes {
     const promised = { token, epoch, offset, level };
     // What a read saw may still need help to get to disk; help where none is needed would be a commit that the next read sees
     // and has to wait for.
-    const { reign } = this.#parts.primary;
-    if (committed.kind === "read" && !committed.isFlushed && reign?.epoch === epoch)
-      this.#parts.flush.committed(reign);
+    const { current: primaryEpoch } = this.#parts.primary;
+    if (committed.kind === "read" && !committed.isFlushed && primaryEpoch?.epoch === epoch)
+      this.#parts.flush.committed(primaryEpoch);
     const fate = await durability.await(promised, how.maxWaitMs, how.signal);
     if (fate !== "pending" && fate !== "expired") how.trace?.settled(fate, level);
     switch (fate) {

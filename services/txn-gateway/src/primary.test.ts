@@ -60,7 +60,7 @@ function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {
   const clock = new LateClock();
   const nodes = new Map<string, NodeReport | null>();
   const calls: string[] = [];
-  const reigns: [string, string | null][] = [];
+  const becamePrimary: [string, string | null][] = [];
   const trackers = { silentMs: options.silentMs ?? 0 };
   const store = {
     nodes: [
@@ -94,12 +94,12 @@ function makePrimary(options: { silentMs?: number; lease?: LeaseSource } = {}) {
     probeIntervalMs: 100,
     trackersSilentMs: () => trackers.silentMs,
     scheduleFault: () => null,
-    onReign: (reign: PrimaryEpoch, ended: PrimaryEpoch | null) => {
-      calls.push("reign");
-      reigns.push([reign.epoch, ended?.epoch ?? null]);
+    onEpoch: (primaryEpoch: PrimaryEpoch, ended: PrimaryEpoch | null) => {
+      calls.push("epoch");
+      becamePrimary.push([primaryEpoch.epoch, ended?.epoch ?? null]);
     },
   });
-  return { clock, nodes, calls, reigns, trackers, primary };
+  return { clock, nodes, calls, becamePrimary, trackers, primary };
 }
 
 const refusalCode = async (promise: Promise<unknown>): Promise<string> => {
@@ -113,18 +113,18 @@ const refusalCode = async (promise: Promise<unknown>): Promise<string> => {
 };
 
 test("an authoritative primary is served; connections of an ended reign are dropped before the next is seen", async () => {
-  const { primary, nodes, clock, calls, reigns } = makePrimary();
+  const { primary, nodes, clock, calls, becamePrimary } = makePrimary();
   nodes.set("a", report("a", [record(EPOCH_A, 1)]));
   primary.start();
   await settle();
-  assert.deepEqual(primary.reign, { node: "a", epoch: EPOCH_A });
+  assert.deepEqual(primary.current, { node: "a", epoch: EPOCH_A });
   calls.length = 0;
   nodes.set("a", null);
   nodes.set("b", report("b", [record(EPOCH_A, 1), record(EPOCH_B, 2, EPOCH_A)]));
   await clock.advance(200);
-  assert.deepEqual(primary.reign, { node: "b", epoch: EPOCH_B });
-  assert.deepEqual(calls, ["forget a", "forget b", "reign"]);
-  assert.deepEqual(reigns.at(-1), [EPOCH_B, EPOCH_A]);
+  assert.deepEqual(primary.current, { node: "b", epoch: EPOCH_B });
+  assert.deepEqual(calls, ["forget a", "forget b", "epoch"]);
+  assert.deepEqual(becamePrimary.at(-1), [EPOCH_B, EPOCH_A]);
   assert.equal(primary.isAncestor(EPOCH_A, EPOCH_B), true);
   assert.equal(primary.isAncestor(EPOCH_B, EPOCH_A), false);
   primary.stop();
@@ -138,10 +138,10 @@ test("a moment without authority keeps the reign's connections", async () => {
   calls.length = 0;
   nodes.set("a", null);
   await clock.advance(200);
-  assert.equal(primary.reign, null);
+  assert.equal(primary.current, null);
   nodes.set("a", report("a", [record(EPOCH_A, 1)]));
   await clock.advance(200);
-  assert.notEqual(primary.reign, null);
+  assert.notEqual(primary.current, null);
   assert.deepEqual(calls, []);
   primary.stop();
 });
@@ -179,11 +179,11 @@ test("a node whose history lacks the epoch that a tracker tells of is a zombie",
   primary.learn([record(EPOCH_A, 1), record(EPOCH_B, 2, EPOCH_A)]);
   primary.start();
   await clock.advance(500);
-  assert.equal(primary.reign, null);
+  assert.equal(primary.current, null);
   assert.match(primary.reason(), /zombies/);
   nodes.set("b", report("b", [record(EPOCH_A, 1), record(EPOCH_B, 2, EPOCH_A)]));
   await clock.advance(500);
-  assert.deepEqual(primary.reign, { node: "b", epoch: EPOCH_B });
+  assert.deepEqual(primary.current, { node: "b", epoch: EPOCH_B });
   primary.stop();
 });
 
@@ -198,8 +198,8 @@ test("beginning an epoch is left to the trackers while one of them can be reache
   assert.deepEqual(calls, []);
   trackers.silentMs = 2_000;
   await clock.advance(500);
-  assert.deepEqual(calls, ["prepare a", "mint a 1", "forget a", "reign"], "each step once");
-  assert.deepEqual(primary.reign, { node: "a", epoch: EPOCH_A });
+  assert.deepEqual(calls, ["prepare a", "mint a 1", "forget a", "epoch"], "each step once");
+  assert.deepEqual(primary.current, { node: "a", epoch: EPOCH_A });
   primary.stop();
 });
 
@@ -236,17 +236,17 @@ test("a reign ends with the lease at the moment a request starts, whatever has b
   lease.view = held("a", "1");
   primary.start();
   await settle();
-  assert.deepEqual(primary.reign, { node: "a", epoch: EPOCH_A }, "not the one whose history is longer");
+  assert.deepEqual(primary.current, { node: "a", epoch: EPOCH_A }, "not the one whose history is longer");
   clock.heldUpMs = 4_999;
-  assert.notEqual(primary.reign, null);
+  assert.notEqual(primary.current, null);
   clock.heldUpMs = 5_000;
-  assert.equal(primary.reign, null);
+  assert.equal(primary.current, null);
   assert.equal(primary.reason(), "the lease has expired");
   const refused = refusalCode(primary.await(10));
   await clock.advance(10);
   assert.equal(await refused, "primary_unavailable");
   lease.view = held("b", "2");
   await clock.advance(200);
-  assert.deepEqual(primary.reign, { node: "b", epoch: EPOCH_B });
+  assert.deepEqual(primary.current, { node: "b", epoch: EPOCH_B });
   primary.stop();
 });

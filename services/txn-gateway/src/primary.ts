@@ -25,7 +25,7 @@ export interface PrimaryOptions {
   readonly trackersSilentMs: () => number;
   /** Why nothing may begin: the deployment keys differ from those of the other services. Null while they agree. */
   readonly scheduleFault: () => string | null;
-  readonly onReign: (reign: PrimaryEpoch, ended: PrimaryEpoch | null) => void;
+  readonly onEpoch: (primaryEpoch: PrimaryEpoch, ended: PrimaryEpoch | null) => void;
 }
 
 /** So long the trackers have the first word on a new epoch. */
@@ -38,7 +38,7 @@ const SERVER_TIME_VALID_MS = 10 * 60_000;
 /** By an older one no id is refused: the server's clock was wrong then, perhaps, and is right by now. */
 const ID_TIME_VALID_MS = 10_000;
 
-type Waiter = (reign: PrimaryEpoch | null) => void;
+type Waiter = (primaryEpoch: PrimaryEpoch | null) => void;
 
 export class Primary {
   readonly #clock: Deps["clock"];
@@ -48,9 +48,9 @@ export class Primary {
   readonly #watcher: AuthorityWatcher;
   readonly #waiters = new Set<Waiter>();
   #authority: Authority = { kind: "none", reason: "no node has been probed yet" };
-  #reign: PrimaryEpoch | null = null;
+  #primaryEpoch: PrimaryEpoch | null = null;
   /** The last reign that transactions may have run in; its connections are dropped when another begins. */
-  #lastReign: PrimaryEpoch | null = null;
+  #lastEpoch: PrimaryEpoch | null = null;
   #serverTime: { readonly serverMs: number; readonly atMs: number } | null = null;
   /** When each node's newest report was asked for. */
   readonly #askedAtMs = new Map<string, number>();
@@ -91,9 +91,9 @@ export class Primary {
   }
 
   /** Asked whenever a request starts: a lease ends without an event, also for a process that was just held up. */
-  get reign(): PrimaryEpoch | null {
+  get current(): PrimaryEpoch | null {
     this.#watcher.authorityNow();
-    return this.#reign;
+    return this.#primaryEpoch;
   }
 
   /** What the nodes that can be asked said last. */
@@ -107,27 +107,27 @@ export class Primary {
 
   /** The current reign, waiting a moment for one; otherwise throws what a client should be told. */
   async await(limitMs: number): Promise<PrimaryEpoch> {
-    const current = this.reign;
+    const { current } = this;
     if (current !== null) return current;
-    const reign = this.#stopped ? null : await this.#nextReign(limitMs);
-    if (reign === null) throw this.refusal();
-    return reign;
+    const primaryEpoch = this.#stopped ? null : await this.#nextEpoch(limitMs);
+    if (primaryEpoch === null) throw this.refusal();
+    return primaryEpoch;
   }
 
   /** The reign for work that begins now. Errors: also while the deployment keys of this gateway are not those of the others. */
   async admit(limitMs: number): Promise<PrimaryEpoch> {
-    const reign = this.reign ?? (await this.await(limitMs));
+    const primaryEpoch = this.current ?? (await this.await(limitMs));
     const detail = this.#options.scheduleFault();
-    if (detail === null) return reign;
+    if (detail === null) return primaryEpoch;
     throw new HighwaterError("primary_unavailable", { detail, retryAfterMs: RETRY_MS });
   }
 
-  #nextReign(limitMs: number): Promise<PrimaryEpoch | null> {
+  #nextEpoch(limitMs: number): Promise<PrimaryEpoch | null> {
     return new Promise((resolve) => {
-      const settle = (reign: PrimaryEpoch | null): void => {
+      const settle = (primaryEpoch: PrimaryEpoch | null): void => {
         cancel();
         this.#waiters.delete(settle);
-        resolve(reign);
+        resolve(primaryEpoch);
       };
       const cancel = this.#clock.after(limitMs, () => {
         settle(null);
@@ -170,7 +170,7 @@ export class Primary {
   learn(ancestry: readonly EpochRecord[]): void {
     const current = ancestry.at(-1)?.id as EpochId | undefined;
     this.#watcher.learn(ancestry, current ?? null);
-    if (current !== undefined && current !== this.#reign?.epoch) this.wake();
+    if (current !== undefined && current !== this.#primaryEpoch?.epoch) this.wake();
   }
 
   /** Every epoch that the nodes or the trackers have told of. */
@@ -206,9 +206,9 @@ export class Primary {
 
   #serverMs(validMs: number): number | null {
     const nowMs = this.#clock.monotonicMs();
-    const heard = this.#serverTime;
-    if (heard === null || nowMs - heard.atMs > validMs) return null;
-    return heard.serverMs + (nowMs - heard.atMs);
+    const latest = this.#serverTime;
+    if (latest === null || nowMs - latest.atMs > validMs) return null;
+    return latest.serverMs + (nowMs - latest.atMs);
   }
 
   #noteTime(report: NodeReport, askedAtMs: number): void {
@@ -224,31 +224,31 @@ export class Primary {
   #follow(authority: Authority): void {
     const before = this.#authority;
     this.#authority = authority;
-    this.#reign = null;
+    this.#primaryEpoch = null;
     if (authority.kind === "primary") this.#enter({ node: authority.node, epoch: authority.epoch });
     else if (authority.kind === "mint" || authority.kind === "prepare") {
       // The last epoch is over: whoever still waits for one of its connections need not wait for a dead host.
-      if (this.#lastReign !== null && before.kind === "primary") this.#store.forget(this.#lastReign.node);
+      if (this.#lastEpoch !== null && before.kind === "primary") this.#store.forget(this.#lastEpoch.node);
       void this.#begin(authority);
     }
     if (JSON.stringify(before) === JSON.stringify(authority)) return;
     if (authority.kind === "primary") this.#log.info("authority_changed", { ...authority });
     else if (authority.kind === "split")
       this.#log.error("split_brain", { nodes: authority.nodes, reason: this.reason() });
-    else this.#log.warn("authority_changed", { kind: authority.kind, reason: this.reason() });
+    else this.#log.warn("no_primary", { kind: authority.kind, reason: this.reason() });
   }
 
-  #enter(reign: PrimaryEpoch): void {
-    const ended = this.#lastReign;
-    if (ended?.epoch !== reign.epoch) {
+  #enter(primaryEpoch: PrimaryEpoch): void {
+    const ended = this.#lastEpoch;
+    if (ended?.epoch !== primaryEpoch.epoch) {
       // Before anybody can see the new reign: no connection that was opened under another role or epoch may write in it.
       if (ended !== null) this.#store.forget(ended.node);
-      if (ended?.node !== reign.node) this.#store.forget(reign.node);
+      if (ended?.node !== primaryEpoch.node) this.#store.forget(primaryEpoch.node);
     }
-    this.#reign = reign;
-    this.#lastReign = reign;
-    if (ended?.epoch !== reign.epoch) this.#options.onReign(reign, ended);
-    for (const settle of [...this.#waiters]) settle(reign);
+    this.#primaryEpoch = primaryEpoch;
+    this.#lastEpoch = primaryEpoch;
+    if (ended?.epoch !== primaryEpoch.epoch) this.#options.onEpoch(primaryEpoch, ended);
+    for (const settle of [...this.#waiters]) settle(primaryEpoch);
   }
 
   /** The trackers' work, done here only while none of them can be reached. The watcher asks again until it is done. */

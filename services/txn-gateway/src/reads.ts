@@ -40,9 +40,14 @@ export interface NearbyRead {
 
 const AUTHORITY_WAIT_MS = 200;
 /** Trackers settle what an unknown epoch has left in about a round trip to another region. */
-const GONE_WAIT_MS = 2_000;
+const VERDICT_WAIT_MS = 2_000;
 /** Certainly not in the history that reigns, so no read has to show it. */
-const GONE: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>(["lost", "broken", "retried", "expired"]);
+const DISCARDED: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([
+  "lost",
+  "broken",
+  "retried",
+  "expired",
+]);
 const RETRY_MS = 200;
 
 export class Reads {
@@ -53,19 +58,19 @@ export class Reads {
   }
 
   /** Null: the primary has to serve it. Errors: those of the statements, `forbidden`, `epoch_changed`. */
-  async nearby(request: Accepted, place: ReadPlacement, from: ReadFrom): Promise<NearbyRead | null> {
+  async nearby(request: Accepted, placement: ReadPlacement, from: ReadFrom): Promise<NearbyRead | null> {
     const { caller, hold } = from;
     const { primary, flush, metrics } = this.#parts;
-    const { after } = place;
-    const reign = await primary.admit(AUTHORITY_WAIT_MS);
-    if (after !== null) await this.#checkAfter(after, reign, caller);
-    const replica = place.mode === "local" ? this.#replicaFor(request, reign) : null;
+    const { after } = placement;
+    const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
+    if (after !== null) await this.#checkAfter(after, primaryEpoch, caller);
+    const replica = placement.mode === "local" ? this.#replicaFor(request, primaryEpoch) : null;
     if (replica === null) return null;
     const read = await this.#readOn(replica, request, after, from);
     if (read === null || !(await this.#mayBelieve(read, replica, request))) {
       metrics.reads.add("primary");
       // The next one may find its proof on the replica.
-      if (after?.epoch === reign.epoch) flush.committed(reign);
+      if (after?.epoch === primaryEpoch.epoch) flush.committed(primaryEpoch);
       return null;
     }
     refuseTruncated(read.results, this.#parts.config, { hold });
@@ -80,17 +85,17 @@ export class Reads {
    */
   async #checkAfter(
     after: PresentedToken,
-    reign: PrimaryEpoch,
+    primaryEpoch: PrimaryEpoch,
     { principal, signal }: Caller,
   ): Promise<void> {
     const { primary, verdicts, config } = this.#parts;
     if (after.owner !== principal.owner && !principal.scopes.has("admin"))
       throw new HighwaterError("forbidden", { detail: "`after` is another owner's token." });
-    if (after.epoch === reign.epoch || primary.isAncestor(after.epoch, reign.epoch)) return;
+    if (after.epoch === primaryEpoch.epoch || primary.isAncestor(after.epoch, primaryEpoch.epoch)) return;
     primary.wake();
     const level = Object.keys(config.topology.levels).at(-1) ?? "";
-    const word = await verdicts.ask({ token: after.text, level, limitMs: GONE_WAIT_MS, signal });
-    if (GONE.has(word)) return;
+    const verdict = await verdicts.ask({ token: after.text, level, limitMs: VERDICT_WAIT_MS, signal });
+    if (DISCARDED.has(verdict)) return;
     throw new HighwaterError("epoch_changed", {
       detail:
         "The epoch of `after` is not in this gateway's history, and trackers have not settled its verdict; retry.",
@@ -99,13 +104,13 @@ export class Reads {
   }
 
   /** A replica in this region, unless the primary is in it as well. A replica has no serializable snapshots. */
-  #replicaFor({ isolation }: Accepted, reign: PrimaryEpoch): NodeReport | null {
+  #replicaFor({ isolation }: Accepted, primaryEpoch: PrimaryEpoch): NodeReport | null {
     const { config, primary } = this.#parts;
     if (isolation === "serializable") return null;
     const here = new Set(
       config.topology.nodes.filter(({ region }) => region === config.region).map(({ id }) => id),
     );
-    if (here.has(reign.node)) return null;
+    if (here.has(primaryEpoch.node)) return null;
     const fed = primary.reports.filter(
       ({ node, role, upstream }) => here.has(node) && role === "replica" && upstream !== null,
     );
@@ -160,10 +165,10 @@ export class Reads {
     { ack }: Accepted,
   ): Promise<boolean> {
     const { deps, primary } = this.#parts;
-    const { reign } = primary;
-    if (reign?.epoch !== read.position.epoch) return false;
+    const { current: primaryEpoch } = primary;
+    if (primaryEpoch?.epoch !== read.position.epoch) return false;
     if (ack === "commit") return true;
-    const positions = await deps.store.positions(reign.node).catch(() => null);
+    const positions = await deps.store.positions(primaryEpoch.node).catch(() => null);
     return (
       positions?.epoch === read.position.epoch && positions.replicas.some(({ node }) => node === replica.node)
     );
@@ -185,12 +190,12 @@ export class Reads {
 
   #primaryEnd(): Offset | null {
     const { primary } = this.#parts;
-    return primary.reports.find(({ node }) => node === primary.reign?.node)?.applied ?? null;
+    return primary.reports.find(({ node }) => node === primary.current?.node)?.applied ?? null;
   }
 
-  servedByPrimary(reign: PrimaryEpoch): Served {
-    const region = this.#regionOf(reign.node);
-    return { node: reign.node, region, role: "primary", behindBytes: "0", behindMs: 0 };
+  servedByPrimary(primaryEpoch: PrimaryEpoch): Served {
+    const region = this.#regionOf(primaryEpoch.node);
+    return { node: primaryEpoch.node, region, role: "primary", behindBytes: "0", behindMs: 0 };
   }
 
   #regionOf(node: string): string {

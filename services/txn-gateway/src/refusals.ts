@@ -18,7 +18,7 @@ export interface RefusalParts {
 /** The transaction that was refused. */
 export interface Refused {
   readonly id: TxnId;
-  readonly reign: PrimaryEpoch;
+  readonly primaryEpoch: PrimaryEpoch;
   readonly owner: bigint;
 }
 
@@ -48,15 +48,15 @@ export class Refusals {
    */
   async answer(
     cause: unknown,
-    { id, reign, owner }: Refused,
+    { id, primaryEpoch, owner }: Refused,
     how: Acknowledgement & { readonly signal?: AbortSignal | undefined },
   ): Promise<unknown> {
     if (!(cause instanceof HighwaterError) || !mayRestOnData(cause)) return cause;
     const isSafe = how.ack === "durable";
     const { lookUps, flush, durability, tokens } = this.#parts;
     // Read after the error, so nothing that the statement could see lies above it.
-    const end = await lookUps.end(reign).catch(() => null);
-    if (end?.epoch !== reign.epoch)
+    const end = await lookUps.end(primaryEpoch).catch(() => null);
+    if (end?.epoch !== primaryEpoch.epoch)
       return isSafe
         ? new HighwaterError("epoch_changed", { transactionId: id, retryAfterMs: RETRY_MS })
         : cause;
@@ -69,7 +69,7 @@ export class Refusals {
       return new HighwaterError(cause.code, details, { cause: cause.cause });
     };
     if (!isSafe) return withEvidence("committed");
-    flush.committed(reign);
+    flush.committed(primaryEpoch);
     const { level, maxWaitMs, signal } = how;
     const fate = await durability.await({ token, epoch, offset, level }, maxWaitMs, signal);
     if (fate === "durable") return withEvidence("durable");

@@ -30,7 +30,7 @@ export class Settler {
   readonly #finality: Finality;
   readonly #stop = new AbortController();
   #current: {
-    readonly reign: PrimaryEpoch;
+    readonly primaryEpoch: PrimaryEpoch;
     readonly batchers: Map<Tombstone, Batcher<ReceiptKey, Settled>>;
   } | null = null;
 
@@ -57,9 +57,9 @@ export class Settler {
     for (let failures = 0; ;) {
       try {
         const leftMs = (): number => Math.min(LIMIT_MS, Math.max(0, deadlineMs - clock.monotonicMs()));
-        const reign = await this.#primary.await(leftMs());
-        const tombstone = reign.epoch === attempt ? "aborted" : "lost";
-        const settled = await this.#batcherOf(reign, tombstone).ask(key);
+        const primaryEpoch = await this.#primary.await(leftMs());
+        const tombstone = primaryEpoch.epoch === attempt ? "aborted" : "lost";
+        const settled = await this.#batcherOf(primaryEpoch, tombstone).ask(key);
         if (settled.kind === "held" && whenHeld === "answer_held") return settled;
         // Neither a receipt nor a tombstone: not settled.
         const isSettled = settled.kind !== "absent" && settled.kind !== "held";
@@ -74,9 +74,9 @@ export class Settler {
     }
   }
 
-  #batcherOf(reign: PrimaryEpoch, tombstone: Tombstone): Batcher<ReceiptKey, Settled> {
-    const { node, epoch } = reign;
-    if (this.#current?.reign.epoch !== epoch) this.#current = { reign, batchers: new Map() };
+  #batcherOf(primaryEpoch: PrimaryEpoch, tombstone: Tombstone): Batcher<ReceiptKey, Settled> {
+    const { node, epoch } = primaryEpoch;
+    if (this.#current?.primaryEpoch.epoch !== epoch) this.#current = { primaryEpoch, batchers: new Map() };
     const { batchers } = this.#current;
     let batcher = batchers.get(tombstone);
     if (batcher === undefined) {

@@ -12,7 +12,7 @@ const ID = parseTxnId("01890a5d-ac96-774b-bcce-b302099a8057") ?? assert.fail();
 const EPOCH = "11111111-1111-4111-8111-111111111111" as EpochId;
 const TOKENS = new Tokens(testDeploymentKeys(), () => null);
 const PARENT = (flags: string): string => `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-${flags}`;
-const PLACE = { epoch: EPOCH, offset: 1_234n as Offset, owner: 7n };
+const COMMITTED_AT = { epoch: EPOCH, offset: 1_234n as Offset, owner: 7n };
 
 function makeTrace(flags: "00" | "01", waitsAt: string | null = null) {
   const spans: FinishedSpan[] = [];
@@ -35,7 +35,7 @@ function makeTrace(flags: "00" | "01", waitsAt: string | null = null) {
   const commit = (): void => {
     trace.storeBegan("east");
     trace.storeEnded();
-    trace.committed(PLACE);
+    trace.committed(COMMITTED_AT);
   };
   const answer = (): void => {
     trace.ended("committed");
@@ -125,7 +125,7 @@ test("nobody sampled it and a failover lost it: its trace is told, with the loss
   const [question] = asked as [{ token: string; level: string }];
   assert.deepEqual(decodeToken(question.token), {
     ...{ kind: "write", id: ID, attempt: EPOCH, parent: null },
-    ...PLACE,
+    ...COMMITTED_AT,
   });
   const [durable] = named("highwater durable");
   assert.equal(durable?.error, "lost");

@@ -22,7 +22,7 @@ export interface Traced {
 /** What a mark, or a tracker, says of it in the end. */
 export type TracedFate = "durable" | "lost" | "broken" | "retried";
 
-interface Place {
+interface CommittedAt {
   readonly epoch: EpochId;
   readonly offset: Offset;
   readonly owner: bigint;
@@ -48,10 +48,10 @@ export class TransactionTrace implements TracePart {
   #storeError: StoreError | null = null;
   #outcome = "";
   #error: string | null = null;
-  #place: Place | null = null;
+  #committedAt: CommittedAt | null = null;
   #context: SpanContext | null = null;
-  #fate: { readonly word: TracedFate; readonly level: string; readonly atMs: number } | null = null;
-  #isTold = false;
+  #fate: { readonly verdict: TracedFate; readonly level: string; readonly atMs: number } | null = null;
+  #isEmitted = false;
 
   /** `waitsAt`: the level at which a safe transaction is answered; null for a fast one. */
   constructor(request: RequestTrace, traced: Traced, waitsAt: string | null) {
@@ -72,8 +72,8 @@ export class TransactionTrace implements TracePart {
     this.#storeEndMs = this.#request.tracer.nowMs();
   }
 
-  committed(place: Place): void {
-    this.#place = place;
+  committed(committedAt: CommittedAt): void {
+    this.#committedAt = committedAt;
   }
 
   /** The answer, or the code of the error that is answered. */
@@ -84,18 +84,18 @@ export class TransactionTrace implements TracePart {
   }
 
   /** How it went on at the level. The first word for a level counts. */
-  settled(word: TracedFate, level: string): void {
+  settled(verdict: TracedFate, level: string): void {
     if (this.#fate !== null) return;
     // A safe one is told about the level that it waits for.
-    if (this.#waitsAt !== null && level !== this.#waitsAt && word === "durable") return;
-    this.#fate = { word, level, atMs: this.#request.tracer.nowMs() };
-    if (this.#isTold) this.#emit(this.#durability());
-    else if (word === "lost" || word === "broken") this.#keep(word);
+    if (this.#waitsAt !== null && level !== this.#waitsAt && verdict === "durable") return;
+    this.#fate = { verdict, level, atMs: this.#request.tracer.nowMs() };
+    if (this.#isEmitted) this.#emit(this.#durability());
+    else if (verdict === "lost" || verdict === "broken") this.#keep(verdict);
   }
 
   /** Kept for what became of it, when its request was not. */
-  #keep(word: string): void {
-    if (!this.#request.isOver) this.#request.fail(`transaction_${word}`);
+  #keep(verdict: string): void {
+    if (!this.#request.isOver) this.#request.fail(`transaction_${verdict}`);
     else for (const span of this.spans()) this.#request.tracer.emit(span);
   }
 
@@ -106,8 +106,8 @@ export class TransactionTrace implements TracePart {
   /** By which a tracker can be asked what became of it; null when it has not committed. */
   tokenBy(tokens: Pick<Tokens, "of">): string | null {
     const { id, readOnly } = this.#traced;
-    if (this.#place === null) return null;
-    const { epoch, offset, owner } = this.#place;
+    if (this.#committedAt === null) return null;
+    const { epoch, offset, owner } = this.#committedAt;
     return tokens.of({ kind: readOnly ? "read" : "write", id, epoch, offset, attempt: epoch, owner });
   }
 
@@ -116,13 +116,13 @@ export class TransactionTrace implements TracePart {
   }
 
   spans(): readonly FinishedSpan[] {
-    this.#isTold = true;
+    this.#isEmitted = true;
     return [this.#transaction(), ...this.#store(), ...this.#durability()];
   }
 
   #transaction(): FinishedSpan {
     const { ack, isolation, form } = this.#traced;
-    const place = this.#place;
+    const committedAt = this.#committedAt;
     return {
       ...{ name: "highwater transaction", kind: "internal", context: this.#ownContext() },
       parentSpanId: this.#parentSpanId(),
@@ -131,7 +131,7 @@ export class TransactionTrace implements TracePart {
         ...this.#about(),
         ...{ "highwater.ack": ack, "highwater.isolation": isolation, "highwater.form": form },
         ...{ "highwater.state": this.#outcome, "error.type": this.#error ?? undefined },
-        ...{ "highwater.epoch": place?.epoch, "highwater.offset": place?.offset.toString() },
+        ...{ "highwater.epoch": committedAt?.epoch, "highwater.offset": committedAt?.offset.toString() },
       },
     };
   }
@@ -158,14 +158,14 @@ export class TransactionTrace implements TracePart {
   /** Beside the transaction, whose request may be over long before, and linked to it. */
   #durability(): FinishedSpan[] {
     if (this.#fate === null) return [];
-    const { word, level, atMs } = this.#fate;
+    const { verdict, level, atMs } = this.#fate;
     return [
       {
         ...{ name: "highwater durable", kind: "internal", context: this.#request.childContext() },
         parentSpanId: this.#parentSpanId(),
         ...{ startMs: this.#storeEndMs === 0 ? this.#startMs : this.#storeEndMs, endMs: atMs },
-        error: word === "durable" ? null : word,
-        attributes: { ...this.#about(), "highwater.level": level, "highwater.verdict": word },
+        error: verdict === "durable" ? null : verdict,
+        attributes: { ...this.#about(), "highwater.level": level, "highwater.verdict": verdict },
         links: [this.#ownContext()],
       },
     ];

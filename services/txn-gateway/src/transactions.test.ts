@@ -133,7 +133,14 @@ const caller: Caller = { principal: ANYBODY };
 
 const accepted = (id: TxnId, overrides: Partial<Accepted> = {}): Accepted => ({
   ...{ id, statements: [{ sql: "SELECT 1" }], isolation: "serializable", readOnly: false },
-  ...{ ack: "commit", level: "disk", maxWaitMs: 1_000, metadata: undefined, deferrable: false, place: null },
+  ...{
+    ack: "commit",
+    level: "disk",
+    maxWaitMs: 1_000,
+    metadata: undefined,
+    deferrable: false,
+    placement: null,
+  },
   maxDelayMs: undefined,
   ...overrides,
 });
@@ -193,7 +200,7 @@ async function announced({ transport, clock }: Made, id: TxnId): Promise<string[
 async function begin(overrides: Partial<Accepted> = {}) {
   const made = makeGateway();
   await made.clock.advance(10);
-  assert.notEqual(made.gateway.primary.reign, null);
+  assert.notEqual(made.gateway.primary.current, null);
   const id = newId(made.clock.wallMs());
   const found = watch(made.gateway.transactions.run(accepted(id, overrides), caller));
   await settle();

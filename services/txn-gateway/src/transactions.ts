@@ -141,8 +141,8 @@ export class Transactions {
         name: "maxWaiting",
         value: config.maxWaiting,
       });
-    if (request.place !== null) {
-      const read = await reads.nearby(request, request.place, { caller, hold });
+    if (request.placement !== null) {
+      const read = await reads.nearby(request, request.placement, { caller, hold });
       if (read !== null)
         return outcomes.answer(read.committed, null, {
           ...request,
@@ -152,7 +152,7 @@ export class Transactions {
     }
     const { committed, attempt } = await this.#runOnce(run);
     if (request.readOnly) refuseTruncated(committed.results ?? [], config, { hold });
-    const served = request.place === null ? undefined : reads.servedByPrimary(attempt.reign);
+    const served = request.placement === null ? undefined : reads.servedByPrimary(attempt.primaryEpoch);
     const { signal } = caller;
     return outcomes.answer(committed, attempt.announced, { ...request, served, signal, trace });
   }
@@ -175,12 +175,22 @@ export class Transactions {
     try {
       if (active.size > this.#activeMax) throw this.#full();
       if (owner !== NOBODY && active.countOf(owner) > this.#ownerMax) throw this.#shareFull();
-      const reign = await primary.admit(AUTHORITY_WAIT_MS);
+      const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
       const { exposed, slow } = readOnly ? UNCOUNTED : exposure.admit(owner, ack);
       if (slow !== null) await slow;
       const digest = readOnly ? 0n : digestOf(request);
       const tag = this.#parts.keys.receiptTag(owner, id);
-      const attempt: Attempt = { id, tag, reign, readOnly, owner, digest, announced: null, exposed, trace };
+      const attempt: Attempt = {
+        id,
+        tag,
+        primaryEpoch,
+        readOnly,
+        owner,
+        digest,
+        announced: null,
+        exposed,
+        trace,
+      };
       try {
         const committed = await outcomes.conclude(attempt, this.#execute(run, attempt), holdId);
         return { committed, attempt };
@@ -195,11 +205,11 @@ export class Transactions {
 
   async #execute({ request, caller, hold }: Run, attempt: Attempt): Promise<Execution> {
     const { deps, announcer, config, active, metrics } = this.#parts;
-    const { id, tag, reign, digest } = attempt;
+    const { id, tag, primaryEpoch, digest } = attempt;
     const { limits, role } = caller.principal;
     const limitMs = lifespanMs(config.totalTimeoutMs, "one_shot");
     const spec: TransactionSpec = {
-      ...{ id, tag, epoch: reign.epoch, statements: request.statements, isolation: request.isolation },
+      ...{ id, tag, epoch: primaryEpoch.epoch, statements: request.statements, isolation: request.isolation },
       ...{ readOnly: request.readOnly, deferrable: request.deferrable, role, digest },
       principal: sessionPrincipal(caller.principal),
       ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
@@ -213,8 +223,8 @@ export class Transactions {
     const bounds = withinTime(active, config.totalTimeoutMs, caller.signal);
     try {
       const beganMs = deps.clock.monotonicMs();
-      attempt.trace?.storeBegan(reign.node);
-      const execution = await deps.store.execute(reign.node, spec, bounds.signal);
+      attempt.trace?.storeBegan(primaryEpoch.node);
+      const execution = await deps.store.execute(primaryEpoch.node, spec, bounds.signal);
       attempt.trace?.storeEnded();
       const tookMs = deps.clock.monotonicMs() - beganMs;
       metrics.store.at(request.readOnly ? "read" : "write", "one_shot").observe(tookMs / 1_000);

@@ -24,14 +24,14 @@ export interface AuthenticatorDeps {
 export function makeAuthenticator(
   settings: IdentitySettings,
   deps: AuthenticatorDeps,
-  reign: () => { readonly node: string; readonly epoch: string } | null,
+  primaryEpoch: () => { readonly node: string; readonly epoch: string } | null,
 ): Authenticator {
   const { jwt, keyRefreshMs } = settings;
   if (!settings.keys && jwt === null) return new AnonymousAuthenticator();
   const { clock, log } = deps;
   return new BearerAuthenticator({
     keys: settings.keys
-      ? new KeyRing({ reader: deps.keys(), clock, log, reign, refreshMs: keyRefreshMs })
+      ? new KeyRing({ reader: deps.keys(), clock, log, primaryEpoch, refreshMs: keyRefreshMs })
       : null,
     tokens:
       jwt === null

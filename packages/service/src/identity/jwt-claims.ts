@@ -65,10 +65,10 @@ function scopesOf(payload: JWTPayload, prefix: string): ReadonlySet<Scope> {
 
 /** Issuer and subject, if they are short and plain. Otherwise their beginning and a hash, which keeps it unique. */
 function shownId(issuer: string, subject: string): string {
-  const place = URL.canParse(issuer) ? new URL(issuer).host : issuer;
-  const shown = `${place}#${subject}`;
-  if (/^[\w.@|:/#-]+$/.test(shown) && subject.length <= SHOWN_CHARS && place.length <= SHOWN_CHARS)
+  const issuerHost = URL.canParse(issuer) ? new URL(issuer).host : issuer;
+  const shown = `${issuerHost}#${subject}`;
+  if (/^[\w.@|:/#-]+$/.test(shown) && subject.length <= SHOWN_CHARS && issuerHost.length <= SHOWN_CHARS)
     return `jwt:${shown}`;
   const clean = (text: string): string => text.slice(0, SHOWN_CHARS).replaceAll(/[^\w.@|:/#-]/g, "?");
-  return `jwt:${clean(place)}#${clean(subject)}~${hash("sha256", shown, "hex").slice(0, 16)}`;
+  return `jwt:${clean(issuerHost)}#${clean(subject)}~${hash("sha256", shown, "hex").slice(0, 16)}`;
 }

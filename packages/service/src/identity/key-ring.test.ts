@@ -69,15 +69,15 @@ describe("the key ring", () => {
   let clock: FakeClock;
   let nodes: Nodes;
   let log: MemoryLog;
-  let reign: { node: string; epoch: string } | null;
+  let primaryEpoch: { node: string; epoch: string } | null;
   let ring: KeyRing;
 
   beforeEach(() => {
     clock = new FakeClock();
     nodes = new Nodes();
     log = new MemoryLog();
-    reign = { node: "a", epoch: "one" };
-    ring = new KeyRing({ reader: nodes, clock, log, reign: () => reign, refreshMs: 1_000 });
+    primaryEpoch = { node: "a", epoch: "one" };
+    ring = new KeyRing({ reader: nodes, clock, log, primaryEpoch: () => primaryEpoch, refreshMs: 1_000 });
   });
 
   /** The error's code, or the principal's id. */
@@ -95,19 +95,19 @@ describe("the key ring", () => {
   };
 
   it("says which keys were changed, revoked or deleted, as soon as it has read so", async () => {
-    const heard: string[] = [];
-    ring.watch((id) => heard.push(id));
+    const notified: string[] = [];
+    ring.watch((id) => notified.push(id));
     const [kept, revoked, deleted] = [make(), make(), make()];
     nodes.put("a", kept.key, revoked.key, deleted.key);
     ring.start();
     await settle();
-    assert.deepEqual(heard, [], "they are new");
+    assert.deepEqual(notified, [], "they are new");
     nodes.put("a", changed(revoked.key, { revokedAtMs: 1 }));
     await clock.advance(1_000);
-    assert.deepEqual(heard, [revoked.key.id]);
+    assert.deepEqual(notified, [revoked.key.id]);
     nodes.keys.get("a")?.delete(deleted.key.id);
     await clock.advance(60_000);
-    assert.deepEqual(heard, [revoked.key.id, deleted.key.id]);
+    assert.deepEqual(notified, [revoked.key.id, deleted.key.id]);
   });
 
   it("looks no unknown key up where too many were refused, and knows the others", async () => {
@@ -256,7 +256,7 @@ describe("the key ring", () => {
     ring.start();
     await settle();
     nodes.keys.delete("a");
-    reign = null;
+    primaryEpoch = null;
     const late = make();
     nodes.put("b", late.key);
     await clock.advance(1_000);
@@ -280,13 +280,13 @@ describe("the key ring", () => {
     nodes.put("a", kept.key, lost.key, changed(revoked.key, { revokedAtMs: 1 }));
     ring.start();
     await settle();
-    reign = { node: "b", epoch: "two" };
+    primaryEpoch = { node: "b", epoch: "two" };
     await clock.advance(1_000);
     assert.deepEqual(nodes.asked.at(-1), { node: "b", after: null }, "another history is read wholly");
     assert.equal(await ask(kept.header), kept.key.id);
     assert.equal(await askLong(lost.header), "unauthenticated");
     assert.equal(await ask(revoked.header), "unauthenticated");
-    reign = { node: "b", epoch: "three" };
+    primaryEpoch = { node: "b", epoch: "three" };
     await clock.advance(1_000);
     assert.deepEqual(nodes.asked.at(-1), { node: "b", after: null }, "so is another epoch of the same node");
   });

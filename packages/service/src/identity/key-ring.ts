@@ -19,7 +19,7 @@ export interface KeyRingOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** The authoritative primary and its epoch, as the service sees them now. */
-  readonly reign: () => { readonly node: string; readonly epoch: string } | null;
+  readonly primaryEpoch: () => { readonly node: string; readonly epoch: string } | null;
   readonly refreshMs: number;
 }
 
@@ -161,11 +161,11 @@ export class KeyRing implements Authenticator {
 
   async #read(): Promise<boolean> {
     const { clock, log, reader } = this.#options;
-    const reign = this.#options.reign();
+    const primaryEpoch = this.#options.primaryEpoch();
     this.#refreshedAtMs = clock.monotonicMs();
     let failure: unknown = null;
-    for (const node of this.#inOrder(reign?.node)) {
-      const epoch = node === reign?.node ? reign.epoch : null;
+    for (const node of this.#inOrder(primaryEpoch?.node)) {
+      const epoch = node === primaryEpoch?.node ? primaryEpoch.epoch : null;
       const before = this.#progressOn(node, epoch);
       try {
         const keys = await reader.readKeys(node, before?.after ?? null);
@@ -213,7 +213,7 @@ export class KeyRing implements Authenticator {
       if (known !== undefined && known.key.changed !== key.changed) changed.push(key.id);
       entries.set(key.id, { key, principal: principalOf(key), isRevoked });
     }
-    const gone = [...this.#entries.keys()].filter((id) => !entries.has(id));
+    const removed = [...this.#entries.keys()].filter((id) => !entries.has(id));
     this.#entries = entries;
     const after = keys.reduce((max, { changed }) => (changed > max ? changed : max), before?.after ?? 0n);
     this.#progress = {
@@ -222,7 +222,7 @@ export class KeyRing implements Authenticator {
       after,
       wholeAtMs: before?.wholeAtMs ?? this.#options.clock.monotonicMs(),
     };
-    for (const id of [...gone, ...changed]) this.#onChanged(id);
+    for (const id of [...removed, ...changed]) this.#onChanged(id);
   }
 }
 

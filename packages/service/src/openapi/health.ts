@@ -21,7 +21,7 @@ const shared = {
   errorShape: "problem",
 } as const;
 
-export interface HealthWords {
+export interface HealthTexts {
   /** What a service is called in a sentence. */
   readonly service: string;
   /** What being ready means. */
@@ -32,8 +32,8 @@ export interface HealthWords {
   readonly metricsExample: { readonly name: string; readonly summary: string };
 }
 
-export function healthOperations(words: HealthWords): readonly Operation[] {
-  const { service, ready, epoch, metricsExample } = words;
+export function healthOperations(texts: HealthTexts): readonly Operation[] {
+  const { service, ready, epoch, metricsExample } = texts;
   const example = (name: string, summary: string): Operation["examples"] => [
     { name, summary, given: "nothing", status: 200 },
   ];

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type ErrorCode, HighwaterError } from "@highwater/protocol";
 import {
-  comparePlaces,
+  comparePositions,
   type EventFilter,
-  type EventPlace,
+  type EventPosition,
   type EventStore,
-  FIRST_PLACE,
+  FIRST_POSITION,
   MAX_EVENTS_PER_RECORDING,
   type NewEvent,
   type RecordedEvent,
@@ -37,18 +37,18 @@ export function newEvent(more: Partial<NewEvent> = {}): NewEvent {
   return { key: `lost/${number}`, type: "transaction.lost", owner: 0n, data: { id: number }, ...more };
 }
 
-const ALL: EventFilter = { after: FIRST_PLACE, owner: null, types: null, limit: 10_000 };
+const ALL: EventFilter = { after: FIRST_POSITION, owner: null, types: null, limit: 10_000 };
 const keys = (events: readonly NewEvent[]): string[] => events.map(({ key }) => key);
 
 async function assertRefused(work: Promise<unknown>, code: ErrorCode): Promise<void> {
   await assert.rejects(work, (cause) => cause instanceof HighwaterError && cause.code === code);
 }
 
-function assertGapless(events: readonly EventPlace[]): void {
+function assertGapless(events: readonly EventPosition[]): void {
   for (const [at, { seq, n }] of events.entries()) {
     const previous = events[at - 1];
     assert.equal(n, previous?.seq === seq ? previous.n + 1 : 1);
-    assert.ok(previous === undefined || comparePlaces(previous, { seq, n }) < 0);
+    assert.ok(previous === undefined || comparePositions(previous, { seq, n }) < 0);
   }
 }
 
@@ -69,7 +69,7 @@ class Bench {
     return this.harness.stores[1].read(this.harness.node, this.epoch, { ...ALL, ...more });
   }
 
-  async end(): Promise<EventPlace> {
+  async end(): Promise<EventPosition> {
     return (await this.harness.stores[1].extent(this.harness.node, this.epoch)).end;
   }
 }
@@ -94,7 +94,7 @@ function recordingTests(the: () => Bench): void {
     const bench = the();
     assert.deepEqual(await bench.read(), []);
     const extent = await bench.harness.stores[0].extent(bench.harness.node, bench.epoch);
-    assert.deepEqual(extent, { end: FIRST_PLACE, expiredTo: FIRST_PLACE });
+    assert.deepEqual(extent, { end: FIRST_POSITION, expiredTo: FIRST_POSITION });
   });
 
   it("are numbered in the order in which they are given, and come back as they were", async () => {
@@ -122,7 +122,7 @@ function recordingTests(the: () => Bench): void {
     assert.equal(again.fresh, 1);
     assert.deepEqual(keys(again.events), [first.key, more.key, more.key, first.key]);
     assert.deepEqual([again.events[0], again.events[3]], [before, before]);
-    const from = before as EventPlace;
+    const from = before as EventPosition;
     assert.deepEqual(
       await bench.read({ after: from }),
       [again.events[1]],
@@ -148,7 +148,7 @@ function recordingTests(the: () => Bench): void {
 function readingTests(the: () => Bench): void {
   it("a reader that goes on from the last that it has read misses none, whoever commits when", async () => {
     const bench = the();
-    let cursor: EventPlace = await bench.end();
+    let cursor: EventPosition = await bench.end();
     const seen: RecordedEvent[] = [];
     let isOver = false;
     const reader = (async () => {
@@ -291,13 +291,13 @@ function supersedingTests(the: () => Bench): void {
   it("an event without metadata gets them where it is, once", async () => {
     const bench = the();
     const bare = newEvent({ owner: 7n, data: { id: "x" } });
-    const [place] = (await bench.record([bare])).events;
+    const [position] = (await bench.record([bare])).events;
     const end = await bench.end();
-    const told = { ...bare, data: { id: "x", metadata: { nul: "a\u0000b" } } };
-    const { events, fresh } = await bench.record([told], 1);
+    const richer = { ...bare, data: { id: "x", metadata: { nul: "a\u0000b" } } };
+    const { events, fresh } = await bench.record([richer], 1);
     assert.equal(fresh, 0);
-    assert.deepEqual(events, [{ ...place, data: told.data }]);
-    await bench.record([bare, { ...told, data: { metadata: { other: "1" } } }]);
+    assert.deepEqual(events, [{ ...position, data: richer.data }]);
+    await bench.record([bare, { ...richer, data: { metadata: { other: "1" } } }]);
     assert.deepEqual((await bench.read({ owner: 7n })).at(-1), events[0]);
     assert.deepEqual(await bench.end(), end, "its owner may have read it");
   });

@@ -2,13 +2,13 @@
 import { type EpochId, HighwaterError, type Offset } from "@highwater/protocol";
 import {
   bestOfKeys,
-  comparePlaces,
+  comparePositions,
   type EventExtent,
   type EventFilter,
-  type EventPlace,
+  type EventPosition,
   type EventStore,
-  FIRST_PLACE,
-  type HistoryPlace,
+  FIRST_POSITION,
+  type HistoryPosition,
   MAX_EVENTS_PER_RECORDING,
   type NewEvent,
   type RecordedEvent,
@@ -24,9 +24,9 @@ export class MemoryEventLog {
   /** Called before each recording; what it throws, or waits for, is what the caller gets to see. */
   hold: (events: readonly NewEvent[]) => Promise<void> = () => Promise.resolve();
   #events: RecordedEvent[] = [];
-  #end = FIRST_PLACE;
+  #end = FIRST_POSITION;
   #offset = 0n;
-  #expiredTo: EventPlace = FIRST_PLACE;
+  #expiredTo: EventPosition = FIRST_POSITION;
 
   constructor(epoch: EpochId) {
     this.epoch = epoch;
@@ -36,11 +36,11 @@ export class MemoryEventLog {
     return this.#events;
   }
 
-  get end(): HistoryPlace {
+  get end(): HistoryPosition {
     return this.#end;
   }
 
-  get expiredTo(): EventPlace {
+  get expiredTo(): EventPosition {
     return this.#expiredTo;
   }
 
@@ -54,23 +54,23 @@ export class MemoryEventLog {
     this.seq++;
     this.#events = this.#events.slice(0, this.#events.length - lost);
     const last = this.#events.at(-1);
-    if (lost > 0) this.#end = last === undefined ? FIRST_PLACE : placeOf(last);
+    if (lost > 0) this.#end = last === undefined ? FIRST_POSITION : positionOf(last);
   }
 
   append(event: NewEvent): RecordedEvent {
     const n = this.#end.seq === this.seq ? this.#end.n + 1 : 1;
-    const place = { epoch: this.epoch, seq: this.seq, n };
-    this.#end = place;
+    const position = { epoch: this.epoch, seq: this.seq, n };
+    this.#end = position;
     // As a store would keep it: nothing of the caller's object.
     const data = JSON.parse(JSON.stringify(event.data)) as RecordedEvent["data"];
-    const recorded = { ...event, data, ...place, atMs: this.nowMs };
+    const recorded = { ...event, data, ...position, atMs: this.nowMs };
     this.#events.push(recorded);
     this.#offset += 100n;
     return recorded;
   }
 
   /** Keeps the place. */
-  revise({ seq, n }: EventPlace, data: RecordedEvent["data"]): void {
+  revise({ seq, n }: EventPosition, data: RecordedEvent["data"]): void {
     this.#events = this.#events.map((event) =>
       event.seq === seq && event.n === n ? { ...event, data } : event,
     );
@@ -78,7 +78,7 @@ export class MemoryEventLog {
   }
 
   /** What takes its place gets a new one. */
-  remove({ seq, n }: EventPlace): void {
+  remove({ seq, n }: EventPosition): void {
     this.#events = this.#events.filter((event) => event.seq !== seq || event.n !== n);
   }
 
@@ -92,7 +92,7 @@ export class MemoryEventLog {
   }
 }
 
-function placeOf({ epoch, seq, n }: HistoryPlace): HistoryPlace {
+function positionOf({ epoch, seq, n }: HistoryPosition): HistoryPosition {
   return { epoch, seq, n };
 }
 
@@ -135,7 +135,7 @@ export class MemoryEvents implements EventStore {
       this.#log.events
         .filter(
           (event) =>
-            comparePlaces(event, after) > 0 &&
+            comparePositions(event, after) > 0 &&
             (owner === null || event.owner === null || event.owner === owner) &&
             (types === null || types.includes(event.type)),
         )

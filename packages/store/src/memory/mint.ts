@@ -31,10 +31,10 @@ export function mintEpoch(
   // The record tells where it ends itself; its size does not depend on what it tells.
   const bytes = sizeOf([...changes, { kind: "epoch", record, timeline: node.timeline }]);
   const startOffset = formatOffset((node.end + BigInt(bytes)) as Offset);
-  const placed = { ...record, startOffset };
-  write(node, [...changes, { kind: "epoch", record: placed, timeline: node.timeline }]);
+  const minted = { ...record, startOffset };
+  write(node, [...changes, { kind: "epoch", record: minted, timeline: node.timeline }]);
   node.sentinel = { epoch: fresh.id, incarnation: node.incarnation };
-  return placed;
+  return minted;
 }
 
 function isSettled(node: MemoryNode, request: MintRequest): boolean {

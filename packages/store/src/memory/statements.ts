@@ -22,8 +22,8 @@ function parse(statement: Statement): Parsed | null {
     .trim()
     .split(/\s+/)
     .map((word) => {
-      const place = /^\$([1-9][0-9]*)$/.exec(word)?.[1];
-      return place === undefined ? word : String(params[Number(place) - 1] ?? "");
+      const parameter = /^\$([1-9][0-9]*)$/.exec(word)?.[1];
+      return parameter === undefined ? word : String(params[Number(parameter) - 1] ?? "");
     });
   const [verb, first, second] = words;
   if (verb === "put" && first !== undefined && second !== undefined)

@@ -51,7 +51,7 @@ describe("the memory world", () => {
   }
 
   it("is the same world every time", async () => {
-    const tell = async (): Promise<string> => {
+    const describeRun = async (): Promise<string> => {
       const twin = new MemoryWorld({ nodes: NODES, wallMs: () => NOW_MS, retentionMs: 1_000 });
       const other = new MemoryStore({ world: twin, helper: "test" });
       await other.prepare("a");
@@ -64,7 +64,7 @@ describe("the memory world", () => {
         typeof value === "bigint" ? String(value) : value,
       );
     };
-    assert.equal(await tell(), await tell());
+    assert.equal(await describeRun(), await describeRun());
   });
 
   it("moves nothing by itself, and a replica gets what is on the upstream's disk only", async () => {

@@ -4,11 +4,11 @@ import { type DurabilityEventType, type EpochId, HighwaterError, type NodeSpec }
 import { type Clock } from "../clock.ts";
 import {
   bestOfKeys,
-  comparePlaces,
+  comparePositions,
   type EventExtent,
   type EventFilter,
   type EventStore,
-  FIRST_PLACE,
+  FIRST_POSITION,
   type FreshEvent,
   MAX_EVENTS_PER_RECORDING,
   type NewEvent,
@@ -31,10 +31,10 @@ ON CONFLICT (only_row) DO UPDATE SET seq = excluded.seq, n = CASE WHEN c.seq = e
 WHERE excluded.seq >= c.seq RETURNING c.seq::text, c.n::text`;
 
 /** Of a row of `table`, with the id of its epoch in this history. */
-const placed = (table: string): string =>
+const columnsOf = (table: string): string =>
   `seq::text, n::text, (SELECT e.id::text FROM highwater.epoch e WHERE e.seq = ${table}.seq) AS epoch,
   key, type, owner::text, (extract(epoch FROM at) * 1000)::float8 AS at_ms`;
-const COLUMNS = `${placed("event")}, data::text`;
+const COLUMNS = `${columnsOf("event")}, data::text`;
 
 /**
  * $1 seq, $2 the last n, $3 keys, all different, $4 types, $5 owners, $6 data, $7 the recorder's time. All who record wait for the counter: no races here.
@@ -51,7 +51,7 @@ const INSERT = `WITH fresh AS (
 ), counted AS (
   UPDATE highwater.event_counter SET n = $2::bigint + (SELECT count(*) FROM fresh)
 )
-SELECT ${placed("fresh")}, NULL AS data, true AS is_fresh FROM fresh
+SELECT ${columnsOf("fresh")}, NULL AS data, true AS is_fresh FROM fresh
 UNION ALL SELECT ${COLUMNS}, false FROM highwater.event WHERE key = ANY ($3::text[])`;
 
 /** $1 keys. What is recorded instead gets places of its own. */
@@ -169,16 +169,16 @@ export class PostgresEvents implements EventStore {
     const recorded = new Map([...inserted].map(([key, { event }]) => [key, event]));
     const of = (isFresh: boolean): RecordedEvent[] =>
       [...inserted.values()].filter((each) => each.isFresh === isFresh).map(({ event }) => event);
-    const told: FreshEvent[] = of(true);
-    const counted = { ...from, n: String(BigInt(from.n) + BigInt(told.length)) };
-    let fresh = told.length;
+    const enriched: FreshEvent[] = of(true);
+    const counted = { ...from, n: String(BigInt(from.n) + BigInt(enriched.length)) };
+    let fresh = enriched.length;
     for (const event of await improve(client, counted, { known: of(false), byKey })) {
       const replaced = recorded.get(event.key) ?? missing(event.key);
-      if (comparePlaces(event, replaced) !== 0) fresh++;
-      told.push({ ...event, replaced });
+      if (comparePositions(event, replaced) !== 0) fresh++;
+      enriched.push({ ...event, replaced });
       recorded.set(event.key, event);
     }
-    if (told.length > 0) await this.#onRecorded?.(client, told.sort(comparePlaces));
+    if (enriched.length > 0) await this.#onRecorded?.(client, enriched.sort(comparePositions));
     return { recorded, fresh };
   }
 
@@ -205,7 +205,7 @@ export class PostgresEvents implements EventStore {
         assertEpoch(client, epoch),
       ]);
       const [row] = rows;
-      if (row === undefined) return { end: FIRST_PLACE, expiredTo: FIRST_PLACE };
+      if (row === undefined) return { end: FIRST_POSITION, expiredTo: FIRST_POSITION };
       return {
         end: { epoch: row.epoch, seq: Number(row.seq), n: Number(row.n) },
         expiredTo: { seq: Number(row.expired_seq), n: Number(row.expired_n) },
@@ -289,7 +289,7 @@ async function insert(
   return new Map(
     rows.map((row) => {
       const isFresh = row.is_fresh === true;
-      const event = isFresh ? placedEvent(row, asked.get(row.key) ?? missing(row.key)) : recordedEvent(row);
+      const event = isFresh ? eventOf(row, asked.get(row.key) ?? missing(row.key)) : recordedEvent(row);
       return [row.key, { event, isFresh }];
     }),
   );
@@ -309,14 +309,14 @@ async function improve(
     return { event, what: whatIsBetter(old, event) };
   });
   const owned = better.filter(({ what }) => what === "owner").map(({ event }) => event);
-  const told = better.filter(({ what }) => what === "metadata").map(({ event }) => event);
+  const enriched = better.filter(({ what }) => what === "metadata").map(({ event }) => event);
   const improved: RecordedEvent[] = [];
   if (owned.length > 0) {
     await client.query(REMOVE, [owned.map(({ key }) => key)]);
     for (const { event } of (await insert(client, from, owned)).values()) improved.push(event);
   }
-  if (told.length > 0) {
-    const values = [told.map(({ key }) => key), told.map(({ data }) => asciiJson(data))];
+  if (enriched.length > 0) {
+    const values = [enriched.map(({ key }) => key), enriched.map(({ data }) => asciiJson(data))];
     improved.push(...(await client.query<EventRow>(REVISE, values)).rows.map(recordedEvent));
   }
   return improved;
@@ -372,10 +372,10 @@ function asciiJson(data: Readonly<Record<string, unknown>>): string {
 }
 
 function recordedEvent(row: EventRow): RecordedEvent {
-  return placedEvent(row, JSON.parse(row.data ?? missing(row.key)) as RecordedEvent["data"]);
+  return eventOf(row, JSON.parse(row.data ?? missing(row.key)) as RecordedEvent["data"]);
 }
 
-function placedEvent(row: EventRow, data: RecordedEvent["data"]): RecordedEvent {
+function eventOf(row: EventRow, data: RecordedEvent["data"]): RecordedEvent {
   return {
     seq: Number(row.seq),
     n: Number(row.n),

@@ -26,7 +26,7 @@ const text = (code: string, words: string): Buffer =>
   message(code, Buffer.from(`SERROR\0VERROR\0C22000\0M${words}\0\0`));
 const complete = (tag: string): Buffer => message("C", Buffer.from(`${tag}\0`));
 
-interface Heard {
+interface Parsed {
   readonly name: string;
   readonly fields?: readonly (string | null)[];
   readonly text?: string;
@@ -35,13 +35,13 @@ interface Heard {
 }
 
 /** What the parser hears of the bytes in these chunks, and the lengths of the rows that were asked for. */
-function hear(chunks: readonly Buffer[], mayTake = true): { heard: Heard[]; asked: number[] } {
+function parsedFrom(chunks: readonly Buffer[], mayTake = true): { messages: Parsed[]; asked: number[] } {
   const parser = new Parser({ mode: "text" });
-  const heard: Heard[] = [];
+  const messages: Parsed[] = [];
   const asked: number[] = [];
   const limits = new MessageLimits({
     parse: (bytes) => {
-      parser.parse(bytes, (parsed: unknown) => heard.push(parsed as Heard));
+      parser.parse(bytes, (parsed: unknown) => messages.push(parsed as Parsed));
     },
     mayTakeRow: (length) => {
       asked.push(length);
@@ -49,7 +49,7 @@ function hear(chunks: readonly Buffer[], mayTake = true): { heard: Heard[]; aske
     },
   });
   for (const chunk of chunks) limits.push(chunk);
-  return { heard, asked };
+  return { messages, asked };
 }
 
 const LONG = "é".repeat(SMALL_BYTES);
@@ -64,37 +64,37 @@ const STREAM = Buffer.concat([
 ]);
 
 test("wherever the bytes are split, the parser hears the same", () => {
-  const whole = hear([STREAM]);
+  const whole = parsedFrom([STREAM]);
   assert.deepEqual(
-    whole.heard.map(({ name }) => name),
+    whole.messages.map(({ name }) => name),
     ["dataRow", "dataRow", "notice", "commandComplete", "dataRow", "error", "readyForQuery"],
   );
-  assert.deepEqual(whole.heard[1]?.fields, [LONG, "beside"]);
+  assert.deepEqual(whole.messages[1]?.fields, [LONG, "beside"]);
   fc.assert(
     fc.property(fc.uniqueArray(fc.nat(STREAM.length), { maxLength: 12 }), (cuts) => {
       const at = [0, ...cuts.sort((a, b) => a - b), STREAM.length];
       const chunks = at.slice(1).map((end, index) => Buffer.from(STREAM.subarray(at[index], end)));
-      assert.deepEqual(hear(chunks).heard, whole.heard);
+      assert.deepEqual(parsedFrom(chunks).messages, whole.messages);
     }),
     { numRuns: 50 },
   );
   const headers = Buffer.concat([complete("A"), complete("B"), row("x")]);
-  const bytewise = hear(Array.from(headers, (byte) => Buffer.from([byte])));
-  assert.deepEqual(bytewise.heard, hear([headers]).heard);
+  const bytewise = parsedFrom(Array.from(headers, (byte) => Buffer.from([byte])));
+  assert.deepEqual(bytewise.messages, parsedFrom([headers]).messages);
 });
 
 test("a large row is asked for after what comes before it, and left out when it may not be taken", () => {
-  const { heard, asked } = hear([STREAM], false);
+  const { messages, asked } = parsedFrom([STREAM], false);
   assert.deepEqual(asked, [4 + 2 + 4 + 2 * SMALL_BYTES + 4 + 6, 4 + 2 + 4 + 2 * SMALL_BYTES]);
   assert.deepEqual(
-    heard.map(({ name }) => name),
+    messages.map(({ name }) => name),
     ["dataRow", "notice", "commandComplete", "error", "readyForQuery"],
   );
 });
 
 test("long errors and notices are cut, and keep their SQLSTATE", () => {
-  const { heard } = hear([STREAM]);
-  for (const said of heard.filter(({ name }) => name === "error" || name === "notice")) {
+  const { messages } = parsedFrom([STREAM]);
+  for (const said of messages.filter(({ name }) => name === "error" || name === "notice")) {
     assert.equal(said.code, "22000");
     const words = said.message ?? "";
     assert.ok(words.length > SMALL_BYTES / 4 && words.length < SMALL_BYTES, String(words.length));
@@ -102,7 +102,7 @@ test("long errors and notices are cut, and keep their SQLSTATE", () => {
 });
 
 test("other long messages, and bytes that are no messages, end the connection", () => {
-  assert.throws(() => hear([message("G", Buffer.alloc(2_000_000))]), /type "G" and 2000004 bytes/);
-  assert.throws(() => hear([Buffer.from("HTTP/1.1 200 OK\r\n")]), RangeError);
-  assert.throws(() => hear([Buffer.from([0x44, 0, 0, 0, 3])]), /a message of 3 bytes/);
+  assert.throws(() => parsedFrom([message("G", Buffer.alloc(2_000_000))]), /type "G" and 2000004 bytes/);
+  assert.throws(() => parsedFrom([Buffer.from("HTTP/1.1 200 OK\r\n")]), RangeError);
+  assert.throws(() => parsedFrom([Buffer.from([0x44, 0, 0, 0, 3])]), /a message of 3 bytes/);
 });

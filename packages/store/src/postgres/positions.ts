@@ -7,7 +7,7 @@ import { type Clock } from "../clock.ts";
 import { type PositionsReport } from "../port.ts";
 import { endOfLog, parseLsn } from "./lsn.ts";
 import { type ReplicaStream, type ReplicaStreams } from "./replica-streams.ts";
-import { PLACES, POSITIONS, POSITIONS_WITH_SOURCES } from "./sql.ts";
+import { BARE_POSITIONS, POSITIONS, POSITIONS_WITH_SOURCES } from "./sql.ts";
 
 /** A process id is not given to another walsender within so short a time: a system counts through all of them first. */
 const IDENTITIES_MS = 100;
@@ -47,14 +47,14 @@ export class PositionsReader {
 
   /** Null where no epoch was minted. */
   async read(client: ClientBase): Promise<PositionsReport | null> {
-    return (await this.#readPlaces(client)) ?? this.#readAll(client);
+    return (await this.#readPositions(client)) ?? this.#readAll(client);
   }
 
   /** Undefined when a process may be another than the known one. */
-  async #readPlaces(client: ClientBase): Promise<PositionsReport | undefined> {
+  async #readPositions(client: ClientBase): Promise<PositionsReport | undefined> {
     const known = this.#known;
     if (known?.client !== client || this.#isOld(known)) return undefined;
-    const [row] = (await client.query<Row>({ name: "places", text: PLACES })).rows;
+    const [row] = (await client.query<Row>({ name: "bare_positions", text: BARE_POSITIONS })).rows;
     if (row?.epoch == null || this.#isOld(known)) return undefined;
     const streams: ReplicaStream[] = [];
     for (const line of linesOf(row)) {

@@ -196,7 +196,7 @@ export class SharedWrites {
     for (const { spec } of batch) spec.onBeforeSend?.();
     const { answers, isReset } = sendTogether(session, parts.canceller, { planned, sharesPosition });
     // None of them may reject unheard while an earlier one is looked at.
-    const heard = answers.map(({ own, whole }, at) => ({
+    const answered = answers.map(({ own, whole }, at) => ({
       ended: own.then(
         ({ error }) => ({ atMs: clock.monotonicMs(), isClean: error === null }),
         () => ({ atMs: clock.monotonicMs(), isClean: false }),
@@ -204,7 +204,7 @@ export class SharedWrites {
       outcome: outcomeOf(session, planned[at] as Planned, whole, parts.canceller).catch(asError),
     }));
     const served = new Served(session, this.#options);
-    for (const [at, { ended, outcome }] of heard.entries()) {
+    for (const [at, { ended, outcome }] of answered.entries()) {
       const waiting = batch[at] as Waiting;
       const { atMs, isClean } = await ended;
       if (isClean && at === 0) this.#wayMs = Math.min(this.#wayMs, atMs - lastMs);

@@ -206,7 +206,7 @@ const identified = (address: string, slot: string, slots: string): string =>
   );
 
 /** Only where the streams stand, by process id. */
-export const PLACES = positions("", "");
+export const BARE_POSITIONS = positions("", "");
 /** And whose they are. */
 export const POSITIONS = identified("''", "''", "");
 /** Where a node is recognised by more than its name: the address a stream comes from, and the slot that it holds. */

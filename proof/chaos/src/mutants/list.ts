@@ -37,7 +37,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "everything is carried over into the next epoch",
     patch: {
       file: tracker("core/verdict"),
-      find: "const proven = [fork, own].some((limit) => limit !== undefined && place.offset <= limit);",
+      find: "const proven = [fork, own].some((limit) => limit !== undefined && position.offset <= limit);",
       replace: "const proven = [fork, own].length > 0;",
     },
     faults: ["lose_primary", "lose_region"],

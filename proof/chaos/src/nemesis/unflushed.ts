@@ -15,7 +15,7 @@ const BETWEEN_TRIES_MS = 50;
 const FLUSHED = `SELECT pg_walfile_name(lsn) AS file, (pg_walfile_name_offset(lsn)).file_offset AS at
 FROM (SELECT pg_current_wal_flush_lsn() AS lsn) flushed`;
 
-interface LogPlace {
+interface FlushPosition {
   readonly file: string;
   readonly at: number;
 }
@@ -40,7 +40,7 @@ export async function killUnflushed(world: World): Promise<number> {
 }
 
 /** The server stays stopped. A process that was stopped inside a lock which the query needs gets another chance to leave it. */
-async function stopAndRead(world: World, node: string, client: Client): Promise<LogPlace> {
+async function stopAndRead(world: World, node: string, client: Client): Promise<FlushPosition> {
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   const own = rows[0]?.pid;
   for (let attempt = 1; ; attempt++) {
@@ -50,7 +50,7 @@ async function stopAndRead(world: World, node: string, client: Client): Promise<
     const { children } = await serverProcesses(world, node);
     const others = children.filter((pid) => pid !== own);
     signalAll(others, "SIGSTOP");
-    const answered = client.query<LogPlace>(FLUSHED).then(({ rows: [place] }) => place);
+    const answered = client.query<FlushPosition>(FLUSHED).then(({ rows: [place] }) => place);
     const place = await Promise.race([answered, pause(ANSWER_LIMIT_MS).then(() => undefined)]);
     if (place !== undefined) return place;
     signalAll([...others, postmaster], "SIGCONT");

@@ -5,7 +5,7 @@ import { type Cluster, type NodeInfo } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
 import { type TrackerView, trackerViews, type System } from "@highwater/lab-system";
 import { nowMs, reasonOf } from "../clock.ts";
-import { type EpochPlace, type FaultLog } from "../parts.ts";
+import { type EpochSummary, type FaultLog } from "../parts.ts";
 import { FINAL_QUERIES } from "../workload/schema.ts";
 import { type Candidate, keptLevels, type LevelRule } from "./kept.ts";
 
@@ -92,7 +92,7 @@ export class World {
     // Its gateway serves clients while the region's tracker is down. Then nothing else can say which epoch its own one continues.
     const [row] = await this.cluster.query(loser, FINAL_QUERIES.epochs).catch(() => []);
     const data = row === undefined ? "[]" : String(row["data"]);
-    for (const epoch of JSON.parse(data) as EpochPlace[]) this.#log.epoch(epoch);
+    for (const epoch of JSON.parse(data) as EpochSummary[]) this.#log.epoch(epoch);
     const { id, region, zone } = this.node(loser);
     const kept = keptLevels(this.rules, {
       primary: { node: id, region, zone },

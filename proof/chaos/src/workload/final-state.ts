@@ -1,14 +1,14 @@
 // What is in the database at the end, read past all services.
 import { type EpochId, type FinalState } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
-import { type EpochPlace, type Target } from "../parts.ts";
+import { type EpochSummary, type Target } from "../parts.ts";
 import { FINAL_QUERIES } from "./schema.ts";
 
 /** `heard`: epochs that trackers have told of on the way; those outside this history come after its own. */
 export async function readFinalState(
   target: Target,
   node: string,
-  heard: readonly EpochPlace[],
+  heard: readonly EpochSummary[],
 ): Promise<FinalState> {
   const read = async <T>(what: keyof typeof FINAL_QUERIES): Promise<T> => {
     const [row] = await target.query(node, FINAL_QUERIES[what]);

@@ -12,7 +12,7 @@ import {
   type TxnId,
 } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
-import { type EpochPlace, type Progress } from "../parts.ts";
+import { type EpochSummary, type Progress } from "../parts.ts";
 
 export interface TokenNote {
   readonly kind: "token";
@@ -22,7 +22,7 @@ export interface TokenNote {
   readonly attempt: EpochId | null;
 }
 
-export type EpochNote = EpochPlace & { readonly kind: "epoch" };
+export type EpochNote = EpochSummary & { readonly kind: "epoch" };
 
 export type Note = TokenNote | EpochNote;
 

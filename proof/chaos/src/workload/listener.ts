@@ -3,7 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type BrokenRange, type Level, type VerdictReport } from "@highwater/checker";
 import { nowMs } from "../clock.ts";
-import { type EpochPlace, type Owner } from "../parts.ts";
+import { type EpochSummary, type Owner } from "../parts.ts";
 import { authorization } from "./credential.ts";
 import { type Journal } from "./journal.ts";
 import { type NamedTracker } from "./messages.ts";
@@ -132,7 +132,7 @@ async function lookAtEpochs({ journal, tracker, signal }: ListenerOptions): Prom
 }
 
 /** The epochs that the tracker tells of, or none when it does not answer. */
-export async function epochsOf(tracker: NamedTracker, signal?: AbortSignal): Promise<EpochPlace[]> {
+export async function epochsOf(tracker: NamedTracker, signal?: AbortSignal): Promise<EpochSummary[]> {
   try {
     const limit = AbortSignal.timeout(LOOK_TIMEOUT_MS);
     const response = await fetch(`${tracker.url}/v1/durability/marks`, {
@@ -143,7 +143,7 @@ export async function epochsOf(tracker: NamedTracker, signal?: AbortSignal): Pro
       await response.body?.cancel();
       return [];
     }
-    return ((await response.json()) as { epochs: EpochPlace[] }).epochs;
+    return ((await response.json()) as { epochs: EpochSummary[] }).epochs;
   } catch {
     return [];
   }

@@ -97,7 +97,7 @@ const requests = pure({
 });
 
 /** What the rest of the gateway takes for granted of what was accepted. */
-function assertAccepted({ statements, level, maxWaitMs, metadata, place }: Accepted): void {
+function assertAccepted({ statements, level, maxWaitMs, metadata, placement }: Accepted): void {
   assert.ok(RULES.levels.includes(level) && maxWaitMs >= 0);
   for (const { sql, params = [] } of statements) {
     assert.ok(!sql.includes("\0") && sql.isWellFormed(), "PostgreSQL would get another text");
@@ -105,7 +105,7 @@ function assertAccepted({ statements, level, maxWaitMs, metadata, place }: Accep
   }
   for (const [name, value] of Object.entries(metadata ?? {}))
     assert.ok(name !== "" && typeof value === "string");
-  if (place?.after) assert.ok(parseOffset(String(place.after.offset)) !== undefined);
+  if (placement?.after) assert.ok(parseOffset(String(placement.after.offset)) !== undefined);
 }
 
 const neonRules = { rules: RULES, newId: () => makeUuidV7(1_700_000_000_000, new Uint8Array(10)) };

@@ -25,16 +25,16 @@ const PAGE = 4_096;
 const DAMAGE_BYTES = 8;
 
 const owner = { owner: 7n } as LedgerEntry["owner"];
-const place = (offset: bigint) => ({ epoch: EPOCH as EpochId, offset: offset as Offset });
+const position = (offset: bigint) => ({ epoch: EPOCH as EpochId, offset: offset as Offset });
 const STATES: readonly LedgerEntry["state"][] = [
-  { kind: "pending", place: place(83_886_080n) },
+  { kind: "pending", position: position(83_886_080n) },
   { kind: "intent" },
   { kind: "unproven" },
   { kind: "expired" },
   { kind: "unknown" },
-  { kind: "absent", sinceMs: 5, retriedIn: null, asOf: place(10n ** 60n) },
+  { kind: "absent", sinceMs: 5, retriedIn: null, asOf: position(10n ** 60n) },
   {
-    ...{ kind: "gone", asOf: place(7n), settledAt: "region", retriedIn: OTHER_EPOCH as EpochId },
+    ...{ kind: "lost", asOf: position(7n), settledAt: "region", retriedIn: OTHER_EPOCH as EpochId },
     ...{ reappeared: false, broken: 2, isPublished: false },
   },
 ];
@@ -51,7 +51,7 @@ function entryOf(n: number): LedgerEntry {
     },
     ...{
       state,
-      origin: n % 3 === 0 ? null : place(BigInt(n)),
+      origin: n % 3 === 0 ? null : position(BigInt(n)),
       reached: n % 8,
       atMs: 1_700_000_000_000 + n,
       owner,
@@ -80,7 +80,7 @@ function fill(ledger: LedgerDatabase): void {
     rows: [
       ...entries.map((entry) => ({ table: "entry" as const, key: entry.key, body: encodeEntry(entry) })),
       { table: "mark", key: `${EPOCH}/disk`, body: "83886080" },
-      { table: "meta", key: "reigning", body: EPOCH },
+      { table: "meta", key: "currentEpoch", body: EPOCH },
       { table: "meta", key: "levels", body: '{"disk":0,"region":1}' },
       { table: "epoch", key: EPOCH, body: JSON.stringify({ id: EPOCH, seq: 1 }) },
       { table: "outbox", key: "1", body: "{}" },

@@ -48,7 +48,7 @@ QUICK: dict[str, float] = {
 #: Names of the wire's options, and what the SDK calls them. Those in seconds end in `timeout`.
 WAIT = {"level": "level", "timeoutMs": "timeout"}
 ACK = {"ack": "ack", "maxWaitMs": "max_wait_ms", "maxDelayMs": "max_delay_ms", **WAIT}
-MANNER = {"isolation": "isolation", "readOnly": "read_only", "metadata": "metadata"}
+EXECUTION = {"isolation": "isolation", "readOnly": "read_only", "metadata": "metadata"}
 ASK = {"level": "level", "waitMs": "wait_ms"}
 
 
@@ -67,27 +67,27 @@ def statements(listed: Sequence[str | Json]) -> list[Statement]:
 
 class Listener:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self.off: Callable[[], object] = lambda: None
         self._loop = loop
         self._changed = asyncio.Event()
 
-    def hear(self, what: str) -> None:
+    def record(self, what: str) -> None:
         # The sync client calls it on a thread of its own.
         self._loop.call_soon_threadsafe(self._note, what)
 
-    def hear_verdict(self, verdict: Any) -> None:
-        self.hear(verdict.verdict)
+    def record_verdict(self, verdict: Any) -> None:
+        self.record(verdict.verdict)
 
-    def hear_state(self, state: Any) -> None:
-        self.hear("" if state.marks is None else str(state.marks.levels.get("region", "")))
+    def record_state(self, state: Any) -> None:
+        self.record("" if state.marks is None else str(state.marks.levels.get("region", "")))
 
     def _note(self, what: str) -> None:
-        self.heard.append(what)
+        self.received.append(what)
         self._changed.set()
 
     async def at_least(self, count: int) -> None:
-        while len(self.heard) < count:
+        while len(self.received) < count:
             self._changed.clear()
             await self._changed.wait()
 
@@ -178,14 +178,14 @@ def observer_of(told: list[str]) -> Observer:
 
 async def transaction(call: Call) -> Json:
     given = call.given
-    options = pick(given, {**MANNER, **ACK, "id": "id", "after": "after", "mode": "mode"})
+    options = pick(given, {**EXECUTION, **ACK, "id": "id", "after": "after", "mode": "mode"})
     tx = await call.ask(call.origin.transaction, statements(given["statements"]), **options)
     call.scope.promises[given.get("as", "")] = tx
     return show_transaction(tx)
 
 
 async def begin(call: Call) -> Json:
-    options = pick(call.given, {**MANNER, **WAIT})
+    options = pick(call.given, {**EXECUTION, **WAIT})
     tx = call.origin.begin(**options)
     call.scope.open[call.given["as"]] = tx
     return {"id": tx.id}
@@ -241,7 +241,7 @@ async def transact(call: Call) -> Json:
             if is_statement(step):
                 await tx.query(statements([step])[0])
 
-    options = pick(call.given, {**MANNER, **ACK, "maxAttempts": "max_attempts"})
+    options = pick(call.given, {**EXECUTION, **ACK, "maxAttempts": "max_attempts"})
     await call.ask(call.origin.transact, body if IS_SYNC else body_async, **options)
     committed = last[0].committed
     if committed is not None:
@@ -271,13 +271,13 @@ async def durable_all(call: Call) -> Json:
 async def count_by_listening(promises: Sequence[Any], timeout: float) -> list[str]:
     names = {"durable": "durable", "lost": "TransactionLostError", "broken": "PromiseBrokenError"}
     listener = Listener(asyncio.get_running_loop())
-    offs = [on(listener.hear_verdict) for each in promises for on in (each.on_durable, each.on_lost)]
+    offs = [on(listener.record_verdict) for each in promises for on in (each.on_durable, each.on_lost)]
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(listener.at_least(len(promises)), timeout)
     for off in offs:
         off()
-    heard = [names[verdict] for verdict in listener.heard]
-    return heard + ["DurabilityTimeoutError"] * (len(promises) - len(heard))
+    received = [names[verdict] for verdict in listener.received]
+    return received + ["DurabilityTimeoutError"] * (len(promises) - len(received))
 
 
 async def after_durable(call: Call) -> Json:
@@ -293,13 +293,13 @@ async def listen(call: Call) -> None:
     of = given.get("of")
     source = call.client if of is None else call.scope.promises[of]
     options = {} if of is None else pick(given, {"level": "level"})
-    listener.off = getattr(source, f"on_{given['to']}")(listener.hear_verdict, **options)
+    listener.off = getattr(source, f"on_{given['to']}")(listener.record_verdict, **options)
     call.scope.listeners[given["as"]] = listener
 
 
 async def subscribe(call: Call) -> None:
     listener = Listener(asyncio.get_running_loop())
-    listener.off = call.client.subscribe(listener.hear_state)
+    listener.off = call.client.subscribe(listener.record_state)
     call.scope.listeners[call.given["as"]] = listener
 
 
@@ -312,10 +312,10 @@ async def unlisten(call: Call) -> None:
     call.scope.listeners[call.given["as"]].off()
 
 
-async def heard(call: Call) -> Json:
+async def received(call: Call) -> Json:
     listener = call.scope.listeners[call.given["as"]]
     await listener.at_least(call.given.get("atLeast", 0))
-    return {"count": len(listener.heard), "verdicts": listener.heard}
+    return {"count": len(listener.received), "verdicts": listener.received}
 
 
 async def promise(call: Call) -> Json:
@@ -405,7 +405,7 @@ COMMANDS: dict[str, Callable[[Call], Awaitable[object]]] = {
     "unlisten": unlisten,
     "subscribe": subscribe,
     "observed": observed,
-    "heard": heard,
+    "received": received,
     "promise": promise,
     "token": token,
     "session": session,

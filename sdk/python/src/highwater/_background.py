@@ -43,7 +43,7 @@ class Host(Protocol):
     async def perform(self, effect: Effect) -> object:
         """Does what a call of the background asks for. Only there."""
 
-    def tell(self, listener: Callable[[Any], object], news: Any) -> None:
+    def notify(self, listener: Callable[[Any], object], news: Any) -> None:
         """Calls a listener of the user's, soon and never within a call of this package. From any thread."""
 
     def prepare(self) -> None:
@@ -108,7 +108,7 @@ class ThreadHost(_Base):
         super().renew(forked=forked)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._teller: threading.Thread | None = None
+        self._notifier: threading.Thread | None = None
         self._news: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._stopped = False
 
@@ -131,26 +131,26 @@ class ThreadHost(_Base):
             ended = asyncio.run_coroutine_threadsafe(work(), self._loop)
         ended.result()
 
-    def tell(self, listener: Callable[[Any], object], news: Any) -> None:
+    def notify(self, listener: Callable[[Any], object], news: Any) -> None:
         with self._lock:
             if self._stopped:
                 return
-            if self._teller is None:
-                self._teller = threading.Thread(
+            if self._notifier is None:
+                self._notifier = threading.Thread(
                     target=_call_listeners, args=(self._news,), name="highwater-listeners", daemon=True
                 )
-                self._teller.start()
+                self._notifier.start()
             self._news.put(lambda: _call(listener, news))
 
     def stop(self) -> None:
         """Ends the threads, when listeners that were told before have been called."""
         with self._lock:
             self._stopped = True
-            loop, thread, teller = self._loop, self._thread, self._teller
+            loop, thread, notifier = self._loop, self._thread, self._notifier
             self._news.put(None)
         me = threading.current_thread()
-        if teller is not None and teller is not me:
-            teller.join()
+        if notifier is not None and notifier is not me:
+            notifier.join()
         if loop is not None and thread is not None and thread.is_alive():
             loop.call_soon_threadsafe(loop.stop)
             if thread is not me:
@@ -216,10 +216,10 @@ class LoopHost(_Base):
         self.bind()
         return super().transport()
 
-    def tell(self, listener: Callable[[Any], object], news: object) -> None:
-        self.bind().call_soon(self._tell, listener, news)
+    def notify(self, listener: Callable[[Any], object], news: object) -> None:
+        self.bind().call_soon(self._notify, listener, news)
 
-    def _tell(self, listener: Callable[[Any], object], news: object) -> None:
+    def _notify(self, listener: Callable[[Any], object], news: object) -> None:
         result = _call(listener, news)
         if inspect.iscoroutine(result):
             self.start(_awaited(result))

@@ -175,9 +175,9 @@ async def _read(response: httpx.Response, items: list[_Item]) -> None:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             try:
-                told = json.loads(line)
-                answer = items[told["index"]].answer
-                status, body = int(told["status"]), json.dumps(told["body"]).encode()
+                answered = json.loads(line)
+                answer = items[answered["index"]].answer
+                status, body = int(answered["status"]), json.dumps(answered["body"]).encode()
             except (ValueError, LookupError, TypeError) as error:
                 raise httpx.RemoteProtocolError("a line of the batch's answer is malformed") from error
             if not answer.done():

@@ -14,12 +14,12 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from ._background import LOG, Host
 from ._batch import Batch
-from ._core.book import Entry, make_entry
 from ._core.effects import Steps
 from ._core.endpoints import EndpointPool
 from ._core.ids import check_transaction_id, decode_token
 from ._core.interactive import InteractiveCore, InteractiveDeps
 from ._core.observer import ObservedEvent, Observer, observers
+from ._core.pending_set import Entry, make_entry
 from ._core.requests import AckLimits, granted_wait_ms, transaction_body
 from ._core.runtime import LogLevel, Runtime
 from ._core.service import CallOptions, Service, ServiceDeps, Sought
@@ -135,7 +135,7 @@ class BaseClient(Generic[P, T]):
                 observer=self._observer,
                 stream=self._make_stream,
                 ask=self._ask,
-                on_gone=self._listeners.tell_gone,
+                on_loss=self._listeners.notify_loss,
             )
         )
         _clients.add(self)

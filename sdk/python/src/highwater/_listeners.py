@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from ._background import Host
-from ._core.book import Entry, Settlement
+from ._core.pending_set import Entry, Settlement
 from ._core.wire import Verdict
 from ._promise import ClientListener, Listener
 from ._watcher import Watcher
@@ -30,42 +30,42 @@ class Listeners:
         def off() -> None:
             own.end()
             self._by_kind[kind].pop(key, None)
-            if not self._is_heard:
+            if not self._is_observed:
                 self._unkeep(watcher)
 
         return off
 
     @property
-    def _is_heard(self) -> bool:
+    def _is_observed(self) -> bool:
         return any(self._by_kind.values())
 
     def keep(self, watcher: Watcher, entry: Entry) -> None:
         """Keeps the entry watched for the listeners until it is settled at the client's level."""
-        if not self._is_heard:
+        if not self._is_observed:
             return
         self._host.prepare()
 
-        def hear(settlement: Settlement) -> None:
+        def on_settled(settlement: Settlement) -> None:
             with watcher.lock:
                 self._kept.pop(entry, None)
             if settlement.verdict is not None and settlement.verdict.verdict == "durable":
-                self._tell("durable", settlement.verdict)
+                self._notify("durable", settlement.verdict)
 
         with watcher.lock:
             if watcher.is_closed or entry in self._kept:
                 return
             known = watcher.known(entry, self._level)
             if known is None:
-                watcher.watch(entry, self._level, hear)
-                self._kept[entry] = hear
+                watcher.watch(entry, self._level, on_settled)
+                self._kept[entry] = on_settled
         if known is not None and known.verdict == "durable":
-            self._tell("durable", known)
+            self._notify("durable", known)
 
-    def tell_gone(self, entry: Entry, verdict: Verdict) -> None:
+    def notify_loss(self, entry: Entry, verdict: Verdict) -> None:
         if verdict.verdict == "broken":
-            self._tell("broken", verdict)
+            self._notify("broken", verdict)
         if self._level not in entry.durable:
-            self._tell("lost", verdict)
+            self._notify("lost", verdict)
 
     def end(self, watcher: Watcher) -> None:
         """Nothing is told any more but what has been."""
@@ -84,6 +84,6 @@ class Listeners:
         for entry, waiter in kept:
             watcher.unwatch(entry, self._level, waiter)
 
-    def _tell(self, kind: Kind, verdict: Verdict) -> None:
+    def _notify(self, kind: Kind, verdict: Verdict) -> None:
         for listener in list(self._by_kind[kind].values()):
-            listener.tell(verdict)
+            listener.notify(verdict)

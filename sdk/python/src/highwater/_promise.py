@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ._background import Host
-from ._core.book import Entry, Settlement
+from ._core.pending_set import Entry, Settlement
 from ._core.wire import Position, Verdict
 from ._watcher import Watcher
 
@@ -27,13 +27,13 @@ class News:
         self._listener: Listener | None = listener
         self._kinds = kinds
 
-    def hear(self, settlement: Settlement) -> None:
+    def on_settled(self, settlement: Settlement) -> None:
         if settlement.verdict is not None:
-            self.tell(settlement.verdict)
+            self.notify(settlement.verdict)
 
-    def tell(self, verdict: Verdict) -> None:
+    def notify(self, verdict: Verdict) -> None:
         if verdict.verdict in self._kinds:
-            self._host.tell(self._call, verdict)
+            self._host.notify(self._call, verdict)
 
     def _call(self, verdict: Verdict) -> object:
         listener, self._listener = self._listener, None
@@ -52,8 +52,8 @@ class ClientListener:
         self._host = host
         self._listener: Listener | None = listener
 
-    def tell(self, verdict: Verdict) -> None:
-        self._host.tell(self._call, verdict)
+    def notify(self, verdict: Verdict) -> None:
+        self._host.notify(self._call, verdict)
 
     def _call(self, verdict: Verdict) -> object:
         return None if self._listener is None else self._listener(verdict)
@@ -119,13 +119,13 @@ class BasePromise:
         level = level or self.level
         self._host.prepare()
         news = News(self._host, listener, kinds)
-        waiter = news.hear
+        waiter = news.on_settled
         with self._watcher.lock:
             known = self._watcher.known(self.entry, level)
             if known is None:
                 self._watcher.watch(self.entry, level, waiter)
         if known is not None:
-            news.tell(known)
+            news.notify(known)
 
         def off() -> None:
             news.end()

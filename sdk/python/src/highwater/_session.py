@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ._core.book import Entry
 from ._core.errors import PromiseBrokenError, TransactionLostError
+from ._core.pending_set import Entry
 from ._core.session import SessionMemory, session_tokens
 from ._core.wire import RefusedToken, Verdict
 from ._options import TransactionOptions

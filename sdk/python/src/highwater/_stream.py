@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ._background import LOG, Host
 from ._core.effects import NoAnswer, Send
 from ._core.endpoints import EndpointPool
-from ._core.observer import EventType, ObservedEvent, Observer, tell
+from ._core.observer import EventType, ObservedEvent, Observer, notify
 from ._core.retry import full_jitter
 from ._core.runtime import Runtime
 from ._core.sse import SseEvent, SseParser
@@ -97,12 +97,12 @@ class DurabilityStream:
             self._failures += 1
             try:
                 await self._connect(url)
-                self._tell("stream_closed", url)
+                self._notify("stream_closed", url)
             except asyncio.CancelledError:
-                self._tell("stream_closed", url)
+                self._notify("stream_closed", url)
                 raise
             except (StreamError, TimeoutError, ValueError, _NoStreamError) as error:
-                self._tell("stream_closed", url, error)
+                self._notify("stream_closed", url, error)
                 # One that has spoken does come through: that it broke is a reason to connect again, and no other.
                 if not self._has_spoken or isinstance(error, StreamSilentError):
                     # The tracker may be well all the same, and only streams not come through.
@@ -131,7 +131,7 @@ class DurabilityStream:
             async with transport.stream(f"{url}{STREAM_PATH}", headers, silence=silence) as (status, kind, body):
                 if status != 200 or not kind.startswith("text/event-stream"):
                     raise _NoStreamError(f"status {status} of type {kind or 'none'}")
-                self._tell("stream_open", url)
+                self._notify("stream_open", url)
                 await self._read(url, body, opening)
 
     async def _read(self, url: str, body: AsyncIterator[bytes], opening: asyncio.Timeout) -> None:
@@ -178,7 +178,7 @@ class DurabilityStream:
             except ValueError:
                 return polls > 0
             if polls == 0:
-                self._tell("polling", url)
+                self._notify("polling", url)
             polls += 1
             self._failures = 0
             if body.epochs:
@@ -205,12 +205,12 @@ class DurabilityStream:
             elif event.type in ("stalled", "recovered"):
                 stall = read_stall_event(body)
                 kind: EventType = "stalled" if event.type == "stalled" else "recovered"
-                tell(self._deps.observer, ObservedEvent(type=kind, level=stall.level))
+                notify(self._deps.observer, ObservedEvent(type=kind, level=stall.level))
             elif event.type != "blind":
                 # An event of the future: it says nothing to this client.
                 LOG.debug("stream event %s passed over", event.type)
         except ValueError as error:
             LOG.debug("stream event %s cannot be read: %s", event.type, error)
 
-    def _tell(self, kind: EventType, url: str, error: Exception | None = None) -> None:
-        tell(self._deps.observer, ObservedEvent(type=kind, url=url, error=error))
+    def _notify(self, kind: EventType, url: str, error: Exception | None = None) -> None:
+        notify(self._deps.observer, ObservedEvent(type=kind, url=url, error=error))

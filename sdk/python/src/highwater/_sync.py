@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from ._background import ThreadHost, abandoned
 from ._batch import is_one_shot
-from ._core.book import Entry
 from ._core.effects import Effect, Send, Sleep
+from ._core.pending_set import Entry
 from ._core.wire import Verdict
 from ._interactive import no_turn
 from ._options import DURABLE_TIMEOUT, Cancellation
@@ -219,7 +219,7 @@ class DurabilityPromise(BasePromise):
 
         Example:
             tx = hw.transaction(sql("INSERT INTO note VALUES ({text})", text="hello"))
-            tx.after_durable(lambda verdict: print("now the letter can go out"), level="region", timeout=60)
+            tx.after_durable(lambda verdict: print("now the e-mail can go out"), level="region", timeout=60)
         """
         return run(self.durable(level=level, timeout=timeout, cancel=cancel))
 

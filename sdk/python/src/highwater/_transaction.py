@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ._background import Host
-from ._core.book import Entry
 from ._core.errors import results_not_kept
+from ._core.pending_set import Entry
 from ._core.wire import Served, TransactionResponse, TransactionState
 from ._promise import BasePromise
 from ._values import ResultDecoder, Row, StatementResult

@@ -5,8 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Callable, Collection, Sequence
 
-from ._core.book import Entry, Settlement
 from ._core.errors import HighwaterError, closed_error, fresh
+from ._core.pending_set import Entry, Settlement
 from ._core.wire import Verdict
 from ._watcher import Watcher
 
@@ -21,7 +21,7 @@ class Waiting:
         self._level = level
         self._done = done
         self._open = 0
-        self._waiter = self._hear
+        self._waiter = self._on_settled
         self.verdicts: list[Verdict] = []
         self.error: HighwaterError | None = None
         self.is_done = False
@@ -57,7 +57,7 @@ class Waiting:
             watcher.waits.add(self)
         return tuple(missing)
 
-    def _hear(self, settlement: Settlement) -> None:
+    def _on_settled(self, settlement: Settlement) -> None:
         verdict = settlement.verdict
         with self._watcher.lock:
             if self.is_done:
@@ -92,10 +92,10 @@ class Waiting:
             if self not in self._watcher.waits:
                 return
             self._watcher.waits.discard(self)
-            is_told = error is not None and not self.is_done
-            if is_told:
+            is_settled = error is not None and not self.is_done
+            if is_settled:
                 self.error, self.is_done = error, True
             for entry in self._entries:
                 self._watcher.unwatch(entry, self._level, self._waiter)
-        if is_told:
+        if is_settled:
             self._done()

@@ -1,9 +1,9 @@
-"""Keeps the promise book and the world together: feeds it marks, epochs and verdicts, asks the trackers what only they
+"""Keeps the pending set and the world together: feeds it marks, epochs and verdicts, asks the trackers what only they
 can judge, and tells the waiters. Owns waits, timers and questions; judges nothing.
 
 Two kinds of threads come here. Callers watch, wait and bring the marks of their answers; the loop of the host brings
-those of the stream, and runs timers and questions. One lock guards the book, and nothing of the user's, and no waiter,
-is called under it.
+those of the stream, and runs timers and questions. One lock guards the pending set, and nothing of the user's, and no
+waiter, is called under it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ._background import LOG, Host
-from ._core.book import Entry, Moment, PromiseBook, Settled, Wait, Waiter
 from ._core.errors import HighwaterError, closed_error, durability_timeout, refused_error, verdict_error
-from ._core.observer import ObservedEvent, Observer, tell
+from ._core.observer import ObservedEvent, Observer, notify
+from ._core.pending_set import Entry, Moment, PendingSet, Settled, Wait, Waiter
 from ._core.runtime import Runtime
 from ._core.tuning import Tuning
 from ._core.wire import EpochRecord, Marks, RefusedToken, Verdict, VerdictsResponse
@@ -62,7 +62,7 @@ class WatcherDeps:
     #: Asks the trackers about these tokens at the level; they may hold the answer for so many milliseconds.
     ask: Callable[[list[str], str, float], Coroutine[Any, Any, VerdictsResponse]]
     #: An entry turned out lost or broken. Called once for it, and before its waiters are told.
-    on_gone: Callable[[Entry, Verdict], None]
+    on_loss: Callable[[Entry, Verdict], None]
 
 
 class Closable(Protocol):
@@ -83,17 +83,17 @@ class _Question:
 class Watcher:
     def __init__(self, deps: WatcherDeps) -> None:
         self._deps = deps
-        self._book = PromiseBook()
+        self._pending_set = PendingSet()
         self.is_closed: bool = False
         self.renew()
 
     def renew(self) -> None:
         """Begins anew, where the loop or even the process that things were under way in is no more."""
         is_closed = self.is_closed
-        for entry in list(self._book.entries):
+        for entry in list(self._pending_set.entries):
             entry.waits.clear()
         self.lock: threading.RLock = threading.RLock()
-        self._book = PromiseBook()
+        self._pending_set = PendingSet()
         self.waits: set[Closable] = set()
         self.is_closed = is_closed
         self._subscribers: dict[object, Subscriber] = {}
@@ -108,42 +108,42 @@ class Watcher:
     @property
     def marks(self) -> Marks | None:
         with self.lock:
-            return self._book.history.newest_marks()
+            return self._pending_set.history.newest_marks()
 
     @property
     def exposure(self) -> Exposure:
         with self.lock:
-            oldest = min((entry.since_ms for entry in self._book.entries), default=None)
+            oldest = min((entry.since_ms for entry in self._pending_set.entries), default=None)
             age = 0 if oldest is None else max(0.0, self._moment().now_ms - oldest)
-            return Exposure(len(self._book.entries), age)
+            return Exposure(len(self._pending_set.entries), age)
 
     def learn_marks(self, marks: Marks | None) -> None:
         """An answer may leave them out."""
         if marks is None:
             return
         with self.lock:
-            settled = self._book.learn_marks(marks, self._moment())
+            settled = self._pending_set.learn_marks(marks, self._moment())
         self._finish(settled)
 
     def learn_epochs(self, epochs: Sequence[EpochRecord]) -> None:
         with self.lock:
-            settled = self._book.learn_epochs(epochs, self._moment())
+            settled = self._pending_set.learn_epochs(epochs, self._moment())
         self._finish(settled)
 
     def find(self, token: str) -> Entry | None:
         """The entry of a token that is waited for."""
         with self.lock:
-            return self._book.find(token)
+            return self._pending_set.find(token)
 
     def known(self, entry: Entry, level: str) -> Verdict | None:
         """What is known about the entry at the level without waiting."""
         with self.lock:
-            return self._book.known(entry, level)
+            return self._pending_set.known(entry, level)
 
     def error_of(self, entry: Entry, verdict: Verdict) -> HighwaterError:
         """What a verdict other than `durable` is raised as, with what is known of it."""
         with self.lock:
-            successor = self._book.history.successor(entry.origin)
+            successor = self._pending_set.history.successor(entry.origin)
         return verdict_error(verdict, metadata=entry.metadata, successor=successor)
 
     def timed_out(self, entries: Sequence[Entry], level: str, *, timeout: float, pending: int) -> HighwaterError:
@@ -158,7 +158,7 @@ class Watcher:
         )
         if self._deps.observer is not None:
             event = ObservedEvent(type="timeout", id=error.transaction_id, level=level, waited_ms=timeout * 1_000)
-            tell(self._deps.observer, event)
+            notify(self._deps.observer, event)
         return error
 
     def watch(self, entry: Entry, level: str, waiter: Waiter) -> None:
@@ -167,11 +167,11 @@ class Watcher:
             if self.is_closed:
                 raise closed_error()
             self._tend_soon()
-            self._book.watch(entry, level, waiter, self._moment())
+            self._pending_set.watch(entry, level, waiter, self._moment())
 
     def unwatch(self, entry: Entry, level: str, waiter: Waiter) -> None:
         with self.lock:
-            self._book.unwatch(entry, level, waiter)
+            self._pending_set.unwatch(entry, level, waiter)
             self._tend_soon()
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
@@ -220,12 +220,12 @@ class Watcher:
             verdict = each.settlement.verdict
             if verdict is not None:
                 self._observe(each, verdict)
-                if each.gone:
-                    self._deps.on_gone(each.entry, verdict)
+                if each.is_loss:
+                    self._deps.on_loss(each.entry, verdict)
             for waiter in each.waiters:
                 waiter(each.settlement)
         with self.lock:
-            if settled or self._book.entries or self._subscribers:
+            if settled or self._pending_set.entries or self._subscribers:
                 self._tend_soon()
 
     def _observe(self, settled: Settled, verdict: Verdict) -> None:
@@ -235,7 +235,7 @@ class Watcher:
         entry = settled.entry
         waited_ms = self._moment().now_ms - entry.since_ms
         event = ObservedEvent(type=kind, id=entry.id, level=settled.level, verdict=verdict, waited_ms=waited_ms)
-        tell(self._deps.observer, event)
+        notify(self._deps.observer, event)
 
     def _tend_soon(self) -> None:
         """Under the lock. Any number of changes are seen to at once."""
@@ -246,12 +246,12 @@ class Watcher:
         self._is_to_tend = True
 
     def _tend(self) -> None:
-        """On the loop, after every change: stream, timers and questions are what the book needs now."""
+        """On the loop, after every change: stream, timers and questions are what the pending set needs now."""
         with self.lock:
             self._is_to_tend = False
             if self.is_closed:
                 return
-            is_waited_for = len(self._book.entries) > 0
+            is_waited_for = len(self._pending_set.entries) > 0
             subscribers = list(self._subscribers.values())
             state = LiveState(self.marks, self.exposure) if subscribers else None
             unneeded = [question for question in self._questions if self._is_unneeded(question)]
@@ -265,7 +265,7 @@ class Watcher:
             if question.task is not None:
                 question.task.cancel()
         for subscriber in subscribers:
-            self._deps.host.tell(subscriber, state)
+            self._deps.host.notify(subscriber, state)
         self._set_timers(is_waited_for)
 
     def _is_unneeded(self, question: _Question) -> bool:
@@ -285,7 +285,7 @@ class Watcher:
         if self._rechecking is None:
             self._rechecking = loop.call_later(self._deps.tuning.recheck_ms / 1_000, self._recheck)
         with self.lock:
-            next_ms = self._book.next_ask_at_ms()
+            next_ms = self._pending_set.next_ask_at_ms()
             now_ms = self._moment().now_ms
         if next_ms is None or next_ms >= self._asking_at_ms:
             return
@@ -297,7 +297,7 @@ class Watcher:
     def _recheck(self) -> None:
         self._rechecking = None
         with self.lock:
-            self._book.recheck(self._deps.tuning.recheck_ms, self._moment())
+            self._pending_set.recheck(self._deps.tuning.recheck_ms, self._moment())
             self._tend_soon()
 
     def _ask_due(self) -> None:
@@ -312,7 +312,7 @@ class Watcher:
         with self.lock:
             # Those whose time is near come along: one by one they would take all the room, as long as each is held.
             due_ms = self._moment().now_ms + ASK_TOGETHER_MS
-            for wait in self._book.take_due(due_ms, room * tuning.verdict_batch):
+            for wait in self._pending_set.take_due(due_ms, room * tuning.verdict_batch):
                 by_level.setdefault(wait.level, []).append(wait)
         for level, waits in by_level.items():
             for at in range(0, len(waits), tuning.verdict_batch):
@@ -336,7 +336,7 @@ class Watcher:
         tuning = self._deps.tuning
         with self.lock:
             # One slow promise holds up its whole request, so hold none while others queue for a turn.
-            is_crowded = len(self._book.to_ask) > tuning.verdict_batch * tuning.verdict_requests_max
+            is_crowded = len(self._pending_set.to_ask) > tuning.verdict_batch * tuning.verdict_requests_max
             by_token: dict[str, list[Wait]] = {}
             for wait in question.waits:
                 by_token.setdefault(wait.entry.token, []).append(wait)
@@ -358,11 +358,11 @@ class Watcher:
             for verdict in answer.verdicts:
                 for wait in by_token.pop(verdict.token, ()):
                     if isinstance(verdict, RefusedToken):
-                        settled += self._book.refuse(wait, refused_error(verdict))
+                        settled += self._pending_set.refuse(wait, refused_error(verdict))
                         continue
                     if verdict.verdict in ("unknown", "expired"):
                         LOG.warning("transaction %s cannot be judged: %s", verdict.id, verdict.verdict)
-                    settled += self._book.judge(wait, verdict, moment)
+                    settled += self._pending_set.judge(wait, verdict, moment)
         # A token without an answer is a question not answered.
         self._ask_later(wait for waits in by_token.values() for wait in waits)
         self._finish(settled)
@@ -378,7 +378,7 @@ class Watcher:
             self._ask(question.level, waits[middle:])
         elif is_bad_token or error.code == "unknown_level":
             with self.lock:
-                settled = [each for wait in waits for each in self._book.refuse(wait, error)]
+                settled = [each for wait in waits for each in self._pending_set.refuse(wait, error)]
             self._finish(settled)
         else:
             # Whatever else went wrong is about the service or the way to it, and says nothing about these promises.
@@ -389,4 +389,4 @@ class Watcher:
         with self.lock:
             moment = self._moment()
             for wait in waits:
-                self._book.ask_later(wait, moment)
+                self._pending_set.ask_later(wait, moment)

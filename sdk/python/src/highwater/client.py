@@ -11,11 +11,11 @@ from typing import Self, TypeVar, Unpack, cast
 
 from ._background import ThreadHost
 from ._client import BaseClient, Remember, Statements
-from ._core.book import Entry
 from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Steps
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
+from ._core.pending_set import Entry
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
 from ._drivers import Outcome, Visit, drive

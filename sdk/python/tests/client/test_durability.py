@@ -82,14 +82,14 @@ async def test_ten_thousand_promises_are_settled_by_one_mark_over_one_connection
     fake = await world.service()
     # The service is on the loop that makes the promises here, and answers no stream until all are made.
     hw = world.client(fake, tuning=replace(QUICK, stream_open_ms=60_000, stream_silence_ms=60_000, recheck_ms=60_000))
-    heard = Heard()
+    received = Heard()
     for offset in range(1, 10_001):
-        hw.promise(token(E1, offset)).on_durable(heard)
+        hw.promise(token(E1, offset)).on_durable(received)
     await fake.streaming()
     assert hw.exposure.count == 10_000
     fake.mark(marks(E1, region=10_000))
-    await heard.until(lambda news: len(news) == 10_000)
-    assert [verdict.position.offset for verdict in heard.news] == list(range(1, 10_001))
+    await received.until(lambda news: len(news) == 10_000)
+    assert [verdict.position.offset for verdict in received.news] == list(range(1, 10_001))
     assert hw.exposure.count == 0
     assert (fake.questions, fake.connections) == ([], 1)
 
@@ -228,10 +228,10 @@ async def test_broken_is_raised_and_told_and_lost_too_for_nobody_had_seen_it_dur
 async def test_durable_at_its_level_a_later_loss_at_a_stronger_one_is_no_news(world: World) -> None:
     fake = await world.service(transaction=at(51), verdicts=judge(lambda *_: {"verdict": "lost"}))
     hw = world.client(fake)
-    heard = Heard()
-    hw.on_lost(heard)
+    received = Heard()
+    hw.on_lost(received)
     tx = await hw.transaction(STATEMENT)
-    tx.on_lost(heard)
+    tx.on_lost(received)
     wait = asyncio.ensure_future(tx.durable(level="global"))
     await fake.streaming()
     await until(lambda: len(tx.entry.waits) == 2)
@@ -241,15 +241,15 @@ async def test_durable_at_its_level_a_later_loss_at_a_stronger_one_is_no_news(wo
         await wait
     assert (await tx.durable()).verdict == "durable"
     await hw.close()
-    assert heard.news == []
+    assert received.news == []
 
 
 async def test_a_listener_alone_keeps_the_stream_and_lets_go_when_it_is_durable(world: World) -> None:
     fake = await world.service(transaction=at(10, 20))
     hw = world.client(fake)
-    heard = Heard()
-    (await hw.transaction(STATEMENT)).on_lost(heard)
-    off = (await hw.transaction(STATEMENT)).on_lost(heard)
+    received = Heard()
+    (await hw.transaction(STATEMENT)).on_lost(received)
+    off = (await hw.transaction(STATEMENT)).on_lost(received)
     await fake.streaming()
     assert hw.exposure.count == 2
     off()

@@ -54,7 +54,7 @@ async def test_listeners_may_call_the_client_and_what_they_raise_disturbs_nothin
 ) -> None:
     fake = await world.service(transaction=at(10, 20))
     hw = world.client(fake)
-    heard = Heard()
+    received = Heard()
 
     def fail(verdict: Any) -> None:
         raise LookupError("of the listener")
@@ -63,12 +63,12 @@ async def test_listeners_may_call_the_client_and_what_they_raise_disturbs_nothin
 
         async def compensate(verdict: Any) -> None:
             tx = await hw.transaction(STATEMENT)
-            heard(await tx.durable())
+            received(await tx.durable())
 
     else:
 
         def compensate(verdict: Any) -> None:  # type: ignore[misc]
-            heard(hw.target.transaction(STATEMENT).durable())
+            received(hw.target.transaction(STATEMENT).durable())
 
     tx = await hw.transaction(STATEMENT)
     tx.on_durable(fail)
@@ -81,18 +81,18 @@ async def test_listeners_may_call_the_client_and_what_they_raise_disturbs_nothin
     def mark() -> bool:
         # The stream may have closed behind the first promise, and be on its way again.
         fake.mark(marks(E1, region=20))
-        return heard.news != []
+        return received.news != []
 
     await until(mark)
-    assert [each.position.offset for each in heard.news] == [20]
+    assert [each.position.offset for each in received.news] == [20]
     assert "a listener failed" in caplog.text
 
 
 async def test_close_waits_for_listeners_that_were_told(world: World) -> None:
     fake = await world.service(transaction=at(10))
     hw = world.client(fake)
-    heard = Heard()
-    hw.on_durable(heard)
+    received = Heard()
+    hw.on_durable(received)
     tx = await hw.transaction(STATEMENT)
     wait = asyncio.ensure_future(tx.durable())
     await fake.streaming()
@@ -100,7 +100,7 @@ async def test_close_waits_for_listeners_that_were_told(world: World) -> None:
     fake.mark(marks(E1, region=10))
     await wait
     await hw.close()
-    assert [each.id for each in heard.news] == [tx.id]
+    assert [each.id for each in received.news] == [tx.id]
 
 
 async def test_after_durable_runs_when_it_is_durable_and_not_before_or_otherwise(world: World) -> None:
@@ -124,18 +124,18 @@ async def test_after_durable_runs_when_it_is_durable_and_not_before_or_otherwise
 async def test_subscribe_how_things_stand_now_and_after_changes(world: World) -> None:
     fake = await world.service(transaction=at(10))
     hw = world.client(fake)
-    heard = Heard()
-    off = hw.subscribe(heard)
-    await heard.until(lambda news: news != [] and news[0].marks is None and news[0].exposure.count == 0)
+    received = Heard()
+    off = hw.subscribe(received)
+    await received.until(lambda news: news != [] and news[0].marks is None and news[0].exposure.count == 0)
     await fake.streaming()
     fake.mark(marks(E1, region=4))
-    await heard.until(lambda news: news[-1].marks is not None and news[-1].marks.levels == {"region": 4})
+    await received.until(lambda news: news[-1].marks is not None and news[-1].marks.levels == {"region": 4})
     tx = await hw.transaction(STATEMENT)
     wait = asyncio.ensure_future(tx.durable())
-    await heard.until(lambda news: news[-1].exposure.count == 1)
+    await received.until(lambda news: news[-1].exposure.count == 1)
     fake.mark(marks(E1, region=10))
     await wait
-    await heard.until(lambda news: news[-1].exposure.count == 0 and news[-1].marks.levels == {"region": 10})
+    await received.until(lambda news: news[-1].exposure.count == 0 and news[-1].marks.levels == {"region": 10})
     assert len(fake.streams) == 1
     off()
     await fake.until(lambda: len(fake.streams) == 0)
@@ -158,8 +158,8 @@ async def test_a_proxy_that_holds_streams_back_marks_are_asked_for_and_streams_t
         marks=marks_now,
     )
     tuning = replace(QUICK, stream_open_ms=50, poll_base_ms=5, poll_max_ms=20, poll_for_ms=300)
-    told: list[ObservedEvent] = []
-    hw = world.client(fake, tuning=tuning, observer=[told.append])
+    settled_as: list[ObservedEvent] = []
+    hw = world.client(fake, tuning=tuning, observer=[settled_as.append])
     position = (await (await hw.transaction(STATEMENT)).durable()).position
     # Carried over to the second epoch: so the epochs were learned, too.
     assert (position.epoch, position.offset) == (E2, 15)
@@ -170,7 +170,7 @@ async def test_a_proxy_that_holds_streams_back_marks_are_asked_for_and_streams_t
     while not second.done():
         fake.mark(marks(E2, region=40))
         await asyncio.wait({second}, timeout=0.05)
-    kinds = {event.type for event in told}
+    kinds = {event.type for event in settled_as}
     assert {"commit", "polling", "stream_closed", "stream_open", "durable"} <= kinds
 
 
@@ -262,8 +262,8 @@ async def test_session_another_process_takes_over(world: World) -> None:
 
     fake = await world.service(verdicts=verdicts)
     session = world.client(fake).session()
-    told = await session.resume(".".join(["hws1", *tokens]))
-    assert [each.verdict for each in told] == kinds
+    settled_as = await session.resume(".".join(["hws1", *tokens]))
+    assert [each.verdict for each in settled_as] == kinds
     wait = asyncio.ensure_future(session.durable())
     await fake.streaming()
     fake.mark(marks(E1, region=20))
@@ -276,13 +276,13 @@ async def test_session_another_process_takes_over(world: World) -> None:
 
 async def test_observers_hear_the_life_of_a_transaction(world: World) -> None:
     fake = await world.service(transaction=lambda request, call: "cut" if call == 1 else committed(request))
-    told: list[tuple[str, str | None]] = []
+    settled_as: list[tuple[str, str | None]] = []
 
     def observe(event: ObservedEvent) -> Any:
         if event.type == "commit":
             event.headers["traceparent"] = "00-1"
-        told.append((event.type, event.id))
-        return lambda end: told.append((f"{event.type} ended", end.state))
+        settled_as.append((event.type, event.id))
+        return lambda end: settled_as.append((f"{event.type} ended", end.state))
 
     hw = world.client(fake, observer=observe)
     tx = await hw.transaction(STATEMENT)
@@ -291,7 +291,7 @@ async def test_observers_hear_the_life_of_a_transaction(world: World) -> None:
     fake.mark(marks(E1, region=10))
     await wait
     await hw.close()
-    assert [each for each in told if not each[0].startswith("stream")] == [
+    assert [each for each in settled_as if not each[0].startswith("stream")] == [
         ("commit", tx.id),
         ("retry", tx.id),
         ("commit ended", "committed"),

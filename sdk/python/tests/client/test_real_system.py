@@ -55,8 +55,8 @@ async def test_the_quick_start_and_what_is_around_it(world: World, system: Syste
         await hw.transaction(insert)
     assert caught.value.sqlstate == "23505"
     assert (await hw.status(tx.id)).state in ("committed", "durable")
-    [told] = await hw.verdicts([tx.token], wait_ms=5_000)
-    assert told.verdict == "durable"
+    [settled_as] = await hw.verdicts([tx.token], wait_ms=5_000)
+    assert settled_as.verdict == "durable"
     assert set(hw.marks.levels) == {"disk", "region", "global"}
 
 
@@ -104,8 +104,8 @@ async def test_what_a_failover_loses_is_told_and_what_it_keeps_goes_on(worlds: l
         await kept.durable()
         ready.set()
         await held.wait()
-        gone, heard, of_client = await hw.transaction(sql(insert, table=table, id=2)), Heard(), Heard()
-        gone.on_lost(heard)
+        gone, received, of_client = await hw.transaction(sql(insert, table=table, id=2)), Heard(), Heard()
+        gone.on_lost(received)
         hw.on_lost(of_client)
         session = hw.session()
         also = await session.transaction(sql(insert, table=table, id=3))
@@ -115,7 +115,7 @@ async def test_what_a_failover_loses_is_told_and_what_it_keeps_goes_on(worlds: l
             await wait
         assert caught.value.transaction_id == gone.id
         assert caught.value.successor is not None
-        await heard.until(lambda news: [each.id for each in news] == [gone.id])
+        await received.until(lambda news: [each.id for each in news] == [gone.id])
         with pytest.raises(TransactionLostError):
             await session.durable(timeout=120)
         await of_client.until(lambda news: {each.id for each in news} == {gone.id, also.id})
@@ -146,12 +146,12 @@ async def test_what_a_failover_loses_is_told_and_what_it_keeps_goes_on(worlds: l
 
 async def first_of(whole: asyncio.Future[Any], *events: asyncio.Event) -> None:
     """Waits for all of the events, or raises what has ended the whole before."""
-    told = asyncio.gather(*(event.wait() for event in events))
-    await asyncio.wait({whole, told}, return_when=asyncio.FIRST_COMPLETED)
-    if not told.done():
-        told.cancel()
+    settled_as = asyncio.gather(*(event.wait() for event in events))
+    await asyncio.wait({whole, settled_as}, return_when=asyncio.FIRST_COMPLETED)
+    if not settled_as.done():
+        settled_as.cancel()
         await whole
-    await told
+    await settled_as
 
 
 async def test_a_gateway_and_a_stream_that_are_gone_are_gone_around(worlds: list[World], system: System) -> None:

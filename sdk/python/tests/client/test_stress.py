@@ -38,9 +38,9 @@ async def test_nothing_hangs_and_nothing_is_left(world: World) -> None:
 
     fake = await world.service(transaction=transaction)
     hw = world.client(fake, total_timeout=20)
-    heard: Counter[str] = Counter()
+    received: Counter[str] = Counter()
     own: Counter[str] = Counter()
-    hw.on_durable(lambda verdict: heard.update([verdict.id]))
+    hw.on_durable(lambda verdict: received.update([verdict.id]))
     #: A token that is given to the client once more may be told of once more.
     handles: Counter[str] = Counter()
 
@@ -70,9 +70,9 @@ async def test_nothing_hangs_and_nothing_is_left(world: World) -> None:
     while hw.exposure.count > 0:
         fake.mark(marks(E1, region=last))
         await asyncio.sleep(0.005)
-    await until(lambda: len(heard) == WORKERS * ROUNDS)
-    assert set(heard) == set(handles)
-    assert all(heard[each] <= count for each, count in handles.items())
+    await until(lambda: len(received) == WORKERS * ROUNDS)
+    assert set(received) == set(handles)
+    assert all(received[each] <= count for each, count in handles.items())
     assert set(own.values()) <= {1}
     await fake.until(lambda: len(fake.streams) == 0)
     assert fake.questions == []

@@ -84,8 +84,8 @@ def committed(request: Request | str, offset: int = 10, epoch: str = E1, **chang
 
 def state(id: str, state: str, offset: int | None = None, **changes: object) -> Json:
     """The answer to the question what became of an id."""
-    place: Json = {} if offset is None else committed(id, offset)
-    about: Json = {name: place[name] for name in ("token", "position") if name in place}
+    position: Json = {} if offset is None else committed(id, offset)
+    about: Json = {name: position[name] for name in ("token", "position") if name in position}
     return {"id": id, "state": state, "marks": None, **about, **changes}
 
 

@@ -198,20 +198,20 @@ def outcome_of(call: Callable[[], object]) -> HighwaterError | None:
 def test_property_a_one_shot_transaction_takes_effect_once_or_as_its_error_says(faults: list[str]) -> None:
     world, store, service = play(faults)
     limits = AckLimits(level="region", wait_ms=1_000, total_ms=8_000)
-    told: list[tuple[str, HighwaterError | None]] = []
+    settled_as: list[tuple[str, HighwaterError | None]] = []
     for _ in range(5):
         new = new_transaction_id()
         body = transaction_body(
             [STATEMENT], transaction_id=new, execution=ExecutionOptions(), ack=AckOptions(), limits=limits
         )
         steps = service.transaction(body, Sought(id=new), CallOptions(8_000))
-        told.append((new, outcome_of(partial(world.run, steps))))
-        error = told[-1][1]
+        settled_as.append((new, outcome_of(partial(world.run, steps))))
+        error = settled_as[-1][1]
         # What the caller is to do: the same again under a new id only where the error says so.
         if error is None or error.retry != "transaction":
             break
     store.arrive()
-    for each, error in told:
+    for each, error in settled_as:
         if error is None:
             assert each in store.effects
         elif error.outcome == "not_applied":

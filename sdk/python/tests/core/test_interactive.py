@@ -335,11 +335,11 @@ def test_an_answer_of_a_commit_is_pending_where_it_is_not_durable_yet() -> None:
 
 
 def test_calls_are_told_to_an_observer_whose_headers_go_out_with_them() -> None:
-    told: list[tuple[str, int | None, object]] = []
+    settled_as: list[tuple[str, int | None, object]] = []
 
     def observe(event: ObservedEvent) -> Callable[[ObservedEnd], None]:
         event.headers["traceparent"] = f"of-{event.type}"
-        return lambda end: told.append((event.type, event.statements, end.state or end.error))
+        return lambda end: settled_as.append((event.type, event.statements, end.state or end.error))
 
     refused = problem("constraint_violation", 409, "not_applied", "never", open=True)
     world = scripted(lambda _, n: refused if n == 3 else None)
@@ -348,7 +348,7 @@ def test_calls_are_told_to_an_observer_whose_headers_go_out_with_them() -> None:
     world.run(tx.execute([TWO, TWO]))
     error = ended_with(world, tx, "constraint_violation")
     world.run(tx.commit(AckOptions()))
-    assert told == [
+    assert settled_as == [
         ("begin", 1, "active"),
         ("statements", 2, "active"),
         ("statements", 1, error),

@@ -277,13 +277,13 @@ def test_status_and_verdicts_are_asked_again_until_they_are_answered() -> None:
 
 
 def test_a_retry_is_told_when_the_next_attempt_begins_and_the_last_failure_is_not_one() -> None:
-    told: list[ObservedEvent] = []
+    settled_as: list[ObservedEvent] = []
     world = World(lambda request, n: cut() if n <= 2 else committed(request))
-    transact(world, world.service(observer=told.append))
-    assert [(event.type, event.id, event.attempt) for event in told] == [("retry", ID, 1), ("retry", ID, 2)]
-    assert told[0].url == f"{NEAR}/v1/transactions"
-    told.clear()
+    transact(world, world.service(observer=settled_as.append))
+    assert [(event.type, event.id, event.attempt) for event in settled_as] == [("retry", ID, 1), ("retry", ID, 2)]
+    assert settled_as[0].url == f"{NEAR}/v1/transactions"
+    settled_as.clear()
     failing = World(lambda *_: violation())
     with pytest.raises(HighwaterError):
-        transact(failing, failing.service(observer=told.append))
-    assert told == []
+        transact(failing, failing.service(observer=settled_as.append))
+    assert settled_as == []

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from highwater._core.book import Entry, make_entry
 from highwater._core.errors import HighwaterError
 from highwater._core.ids import decode_token
+from highwater._core.pending_set import Entry, make_entry
 from highwater._core.session import REMEMBERED_MAX, SessionMemory, session_tokens
 from highwater._core.wire import Position, RefusedToken, Verdict, VerdictKind
 from tests.client.support import E1, E2, token
@@ -21,7 +21,7 @@ def entry_at(offset: int, epoch: str = E1) -> Entry:
 
 
 def durable(entry: Entry) -> None:
-    entry.durable["region"] = Verdict(entry.token, entry.id, "durable", "region", entry.place, "test")
+    entry.durable["region"] = Verdict(entry.token, entry.id, "durable", "region", entry.position, "test")
 
 
 def memory() -> SessionMemory:
@@ -113,7 +113,9 @@ def test_property_the_token_stands_for_everything_that_is_not_durable_and_for_th
         if not is_durable:
             assert entry.token in kept
     for epoch in (E1, E2):
-        offsets = [entry.place.offset for entry, is_durable in entries if is_durable and entry.place.epoch == epoch]
+        offsets = [
+            entry.position.offset for entry, is_durable in entries if is_durable and entry.position.epoch == epoch
+        ]
         standing = [entry for entry, is_durable in entries if is_durable and entry.token in kept]
-        of_epoch = [entry.place.offset for entry in standing if entry.place.epoch == epoch]
+        of_epoch = [entry.position.offset for entry in standing if entry.position.epoch == epoch]
         assert of_epoch == ([max(offsets)] if offsets else [])

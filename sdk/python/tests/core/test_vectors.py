@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from highwater._core.book import Entry, Moment, PromiseBook, Settled, Settlement, make_entry
 from highwater._core.errors import HighwaterError, InvalidRequestError, answer_error
 from highwater._core.ids import decode_token
 from highwater._core.params import to_param
+from highwater._core.pending_set import Entry, Moment, PendingSet, Settled, Settlement, make_entry
 from highwater._core.retry import Decision, Situation, decide, resolve, retry_after_ms
 from highwater._core.sse import SseParser
 from highwater._core.tuning import DEFAULT_TUNING
@@ -79,8 +79,8 @@ def test_what_the_state_of_an_id_means(vector: Json) -> None:
     error = None if held is None else answer_error(held["status"], held["body"])
     resolution = resolve(read_transaction_status(vector["status"]), error)
     assert resolution.action == vector["action"]
-    told = shown(resolution.error)
-    assert told == vector["error"] or (told is not None and error is resolution.error)
+    settled_as = shown(resolution.error)
+    assert settled_as == vector["error"] or (settled_as is not None and error is resolution.error)
 
 
 @pytest.mark.parametrize("vector", load("retry-after.json"))
@@ -109,11 +109,11 @@ class Player:
     """Plays a judgement: what comes in, and in between what is known of each promise."""
 
     def __init__(self) -> None:
-        self.book = PromiseBook()
+        self.pending_set = PendingSet()
         self.moment = Moment(0, lambda: 0.5)
         self.entries: dict[str, Entry] = {}
         self.watched: dict[str, tuple[Entry, str]] = {}
-        self.told: dict[str, str] = {}
+        self.settled_as: dict[str, str] = {}
 
     def play(self, step: Json) -> None:
         match step:
@@ -121,13 +121,13 @@ class Player:
                 self.watch(name, step)
             case {"marks": levels, "epoch": at}:
                 offsets = {level: int(offset) for level, offset in levels.items()}
-                self.tell(self.book.learn_marks(read_marks(marks(uuid(at), **offsets)), self.moment))
+                self.notify(self.pending_set.learn_marks(read_marks(marks(uuid(at), **offsets)), self.moment))
             case {"epochs": epochs}:
-                self.tell(self.book.learn_epochs(read_epoch_event(ancestry(epochs)).epochs, self.moment))
+                self.notify(self.pending_set.learn_epochs(read_epoch_event(ancestry(epochs)).epochs, self.moment))
             case {"verdict": kind, "of": name, "epoch": at, "offset": offset}:
                 self.judge(name, kind, Position(uuid(at), int(offset)))
             case {"expect": expected}:
-                assert {name: self.told.get(name, "pending") for name in expected} == expected
+                assert {name: self.settled_as.get(name, "pending") for name in expected} == expected
             case _:
                 raise AssertionError(f"not a step: {step}")
 
@@ -139,24 +139,24 @@ class Player:
         entry = self.entries[about]
         self.watched[name] = (entry, level)
 
-        def hear(settlement: Settlement) -> None:
+        def on_settled(settlement: Settlement) -> None:
             assert settlement.verdict is not None
-            self.told[name] = settlement.verdict.verdict
+            self.settled_as[name] = settlement.verdict.verdict
 
-        known = self.book.known(entry, level)
+        known = self.pending_set.known(entry, level)
         if known is None:
-            self.book.watch(entry, level, hear, self.moment)
+            self.pending_set.watch(entry, level, on_settled, self.moment)
         else:
-            self.told[name] = known.verdict
+            self.settled_as[name] = known.verdict
 
     def judge(self, name: str, kind: Any, position: Position) -> None:
         entry, level = self.watched[name]
         wait = entry.wait_at(level)
         if wait is not None:
             verdict = Verdict(entry.token, entry.id, kind, level, position, "test")
-            self.tell(self.book.judge(wait, verdict, self.moment))
+            self.notify(self.pending_set.judge(wait, verdict, self.moment))
 
-    def tell(self, settled: list[Settled]) -> None:
+    def notify(self, settled: list[Settled]) -> None:
         for each in settled:
             for waiter in each.waiters:
                 waiter(each.settlement)

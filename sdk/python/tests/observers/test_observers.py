@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from highwater._core.errors import connection_error
-from highwater._core.observer import EndObserver, ObservedEnd, ObservedEvent, Observer, observers, tell
+from highwater._core.observer import EndObserver, ObservedEnd, ObservedEvent, Observer, notify, observers
 from highwater._observers import log_events, print_events
 
 ID = "0198c000-0000-7000-8000-000000000001"
@@ -14,11 +14,11 @@ ID = "0198c000-0000-7000-8000-000000000001"
 def play(observer: Observer) -> None:
     """The life of a transaction that is retried, committed and lost."""
     headers = {"authorization": "Bearer secret"}
-    commit = tell(observer, ObservedEvent(type="commit", id=ID, statements=2, headers=headers))
+    commit = notify(observer, ObservedEvent(type="commit", id=ID, statements=2, headers=headers))
     error = connection_error("connection_failed", "no answer", sent=True)
-    tell(observer, ObservedEvent(type="retry", id=ID, attempt=1, url="https://near.example", error=error))
+    notify(observer, ObservedEvent(type="retry", id=ID, attempt=1, url="https://near.example", error=error))
     commit(ObservedEnd(state="committed"))
-    tell(observer, ObservedEvent(type="lost", id=ID, level="region", waited_ms=12.3456))
+    notify(observer, ObservedEvent(type="lost", id=ID, level="region", waited_ms=12.3456))
 
 
 def test_the_life_of_a_transaction_in_lines() -> None:
@@ -54,7 +54,7 @@ def test_structured_records(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_failed_call_names_its_error(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="highwater"):
-        ended = tell(log_events(), ObservedEvent(type="begin", id=ID))
+        ended = notify(log_events(), ObservedEvent(type="begin", id=ID))
         ended(ObservedEnd(error=connection_error("connection_failed", "no answer", sent=False)))
     assert caplog.records[0].__dict__["highwater"]["outcome"] == "not_applied"
 
@@ -75,7 +75,7 @@ def test_what_an_observer_raises_is_logged_and_goes_no_further(caplog: pytest.Lo
         return lambda end: seen.append(end.state)
 
     every = observers([fails, fails_at_the_end, sees])
-    tell(every, ObservedEvent(type="commit"))(ObservedEnd(state="committed"))
+    notify(every, ObservedEvent(type="commit"))(ObservedEnd(state="committed"))
     assert seen == ["committed"]
     assert [record.message for record in caplog.records] == [
         "an observer failed at commit",
@@ -85,4 +85,4 @@ def test_what_an_observer_raises_is_logged_and_goes_no_further(caplog: pytest.Lo
 
 def test_nobody_observes() -> None:
     assert observers([]) is None
-    tell(None, ObservedEvent(type="commit"))(ObservedEnd())
+    notify(None, ObservedEvent(type="commit"))(ObservedEnd())

@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanKind, StatusCode, format_trace_id
 
 from highwater import opentelemetry as traces
 from highwater._core.errors import HighwaterError, connection_error
-from highwater._core.observer import ObservedEnd, ObservedEvent, tell
+from highwater._core.observer import ObservedEnd, ObservedEvent, notify
 from highwater.opentelemetry import tracing
 
 ID = "0198c000-0000-7000-8000-000000000001"
@@ -40,7 +40,7 @@ def test_calls_are_children_of_the_current_span_and_their_context_goes_out(trace
     with traced.provider.get_tracer("test").start_as_current_span("request") as request:
         for kind in ("begin", "statements", "commit"):
             event = ObservedEvent(type=kind, id=ID, statements=2)
-            end = tell(observe, event)
+            end = notify(observe, event)
             trace_id, span_id = event.headers["traceparent"].split("-")[1:3]
             assert trace_id == format_trace_id(request.get_span_context().trace_id)
             end(ObservedEnd(state="committed" if kind == "commit" else "active"))
@@ -60,8 +60,8 @@ def test_calls_are_children_of_the_current_span_and_their_context_goes_out(trace
 def test_a_wait_is_a_span_beside_the_commit_and_linked_to_it(traced: Traces) -> None:
     observe = tracing(tracer_provider=traced.provider)
     with traced.provider.get_tracer("test").start_as_current_span("request") as request:
-        tell(observe, ObservedEvent(type="commit", id=ID))(ObservedEnd(state="committed"))
-    tell(observe, ObservedEvent(type="durable", id=ID, level="region", waited_ms=1500.0))
+        notify(observe, ObservedEvent(type="commit", id=ID))(ObservedEnd(state="committed"))
+    notify(observe, ObservedEvent(type="durable", id=ID, level="region", waited_ms=1500.0))
     commit, durable = traced.spans()["highwater commit"], traced.spans()["highwater durable"]
     assert [link.context for link in durable.links] == [commit.context]
     assert durable.parent == request.get_span_context()
@@ -79,7 +79,7 @@ def test_a_wait_is_a_span_beside_the_commit_and_linked_to_it(traced: Traces) -> 
 )
 def test_how_a_wait_ended_shows(traced: Traces, kind: str, status: StatusCode) -> None:
     observe = tracing(tracer_provider=traced.provider)
-    tell(observe, ObservedEvent(type=kind, id=ID, level="region", waited_ms=1.0))  # type: ignore[arg-type]
+    notify(observe, ObservedEvent(type=kind, id=ID, level="region", waited_ms=1.0))  # type: ignore[arg-type]
     span = traced.spans()["highwater durable"]
     assert span.status.status_code == status
     assert span.parent is None
@@ -91,10 +91,10 @@ def test_how_a_wait_ended_shows(traced: Traces, kind: str, status: StatusCode) -
 def test_retries_are_events_of_the_call_and_an_error_is_its_status(traced: Traces) -> None:
     observe = tracing(tracer_provider=traced.provider)
     failure: HighwaterError = connection_error("connection_failed", "no answer", sent=True)
-    end = tell(observe, ObservedEvent(type="commit", id=ID))
-    tell(observe, ObservedEvent(type="retry", id=ID, attempt=1, error=failure))
+    end = notify(observe, ObservedEvent(type="commit", id=ID))
+    notify(observe, ObservedEvent(type="retry", id=ID, attempt=1, error=failure))
     end(ObservedEnd(error=failure))
-    tell(observe, ObservedEvent(type="retry", id=ID, attempt=2, error=failure))
+    notify(observe, ObservedEvent(type="retry", id=ID, attempt=2, error=failure))
     span = traced.spans()["highwater commit"]
     assert [(event.name, dict(event.attributes or {})) for event in span.events] == [
         (
@@ -111,9 +111,9 @@ def test_memory_of_commits_is_bounded(traced: Traces, monkeypatch: pytest.Monkey
     monkeypatch.setattr(traces, "_COMMITS_MAX", 2)
     observe = tracing(tracer_provider=traced.provider)
     for name in ("a", "b", "c"):
-        tell(observe, ObservedEvent(type="commit", id=name))(ObservedEnd(state="committed"))
+        notify(observe, ObservedEvent(type="commit", id=name))(ObservedEnd(state="committed"))
     for name in ("a", "b", "c"):
-        tell(observe, ObservedEvent(type="durable", id=name, waited_ms=1.0))
+        notify(observe, ObservedEvent(type="durable", id=name, waited_ms=1.0))
     spans = [span for span in traced.exporter.get_finished_spans() if span.name == "highwater durable"]
     assert [len(span.links) for span in spans] == [0, 1, 1]
 
@@ -122,5 +122,5 @@ def test_a_propagator_of_ones_own(traced: Traces) -> None:
     from opentelemetry.baggage.propagation import W3CBaggagePropagator
 
     event = ObservedEvent(type="commit", id=ID)
-    tell(tracing(tracer_provider=traced.provider, propagator=W3CBaggagePropagator()), event)(ObservedEnd())
+    notify(tracing(tracer_provider=traced.provider, propagator=W3CBaggagePropagator()), event)(ObservedEnd())
     assert event.headers == {}

@@ -16,7 +16,7 @@ from tests.system import REPOSITORY, System
 GUIDE = REPOSITORY / "docs/guide/sqlalchemy.md"
 PRINTS = """committed: committed
 durable
-now the letter can go out
+now the e-mail can go out
 now: 2000
 durable: ['Ada', 'Bert', 'Cleo', 'Dora']
 """

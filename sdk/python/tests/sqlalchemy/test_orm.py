@@ -266,12 +266,12 @@ def test_a_stream_fetches_some_rows_at_a_time(engine: Engine) -> None:
 
 @pytest.mark.failover
 def test_what_a_failover_takes_is_told(engine: Engine, system: System) -> None:
-    heard: list[str] = []
+    received: list[str] = []
     told = threading.Event()
 
-    def hear(verdict: object) -> None:
-        heard.append(str(getattr(verdict, "id", None)))
-        if len(heard) == 2:
+    def on_settled(verdict: object) -> None:
+        received.append(str(getattr(verdict, "id", None)))
+        if len(received) == 2:
             told.set()
 
     with Session(engine) as session:
@@ -282,7 +282,7 @@ def test_what_a_failover_takes_is_told(engine: Engine, system: System) -> None:
         session.add(Customer(name="gone"))
         session.commit()
         gone = committed(session)
-        on_lost(session, hear)
+        on_lost(session, on_settled)
         session.add(Customer(name="gone, too"))
         session.commit()
         also = committed(session)
@@ -293,7 +293,7 @@ def test_what_a_failover_takes_is_told(engine: Engine, system: System) -> None:
             assert caught.value.transaction_id in {gone.id, also.id}
         durable(session, timeout=120)  # what is left of it is
         assert told.wait(120)
-        assert set(heard) == {gone.id, also.id}
+        assert set(received) == {gone.id, also.id}
         session.rollback()
         assert session.scalars(select(Customer.name)).all() == ["kept"]
 

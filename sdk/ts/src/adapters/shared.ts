@@ -82,11 +82,11 @@ export async function runAlone(
 }
 
 /** How a transaction runs that was begun in the library's words. PostgreSQL has nothing weaker than "read committed". */
-export function executionOptionsOf(words: {
+export function executionOptionsOf(config: {
   readonly isolation: string | undefined;
   readonly accessMode: string | undefined;
 }): TransactionDefaults {
-  const { isolation, accessMode } = words;
+  const { isolation, accessMode } = config;
   const level = isolation === "read uncommitted" ? "read committed" : isolation;
   return {
     ...(level && { isolation: level as Isolation }),

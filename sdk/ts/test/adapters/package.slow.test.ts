@@ -87,7 +87,7 @@ test("the pages about the adapters run", async () => {
     const { status, output } = await run("--disable-warning=ExperimentalWarning", `${entry}.ts`);
     assert.equal(status, 0, output);
     assert.deepEqual(output.trim().split("\n"), [
-      ...["committed: Ada", "durable", "now the letter can go out"],
+      ...["committed: Ada", "durable", "now the e-mail can go out"],
       entry === "kysely" ? "1n 1490" : "1 1490",
       ...["now: 1400n", "seen: 1"],
     ]);

@@ -121,8 +121,8 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
     const streams = sent.filter(({ path }) => path === "/v1/durability/stream");
     assert.ok(streams.length > 0, "it has waited");
     for (const stream of streams) assert.deepEqual([stream.kind, stream.hasKey], ["fetch", true]);
-    const heard = await step<string[]>("events()");
-    assert.ok(heard.includes("stream_open") && !heard.includes("polling"), heard.join());
+    const received = await step<string[]>("events()");
+    assert.ok(received.includes("stream_open") && !received.includes("polling"), received.join());
     assert.equal(await step("hasEventSource()"), true, "which could not have sent the key");
   });
 
@@ -171,9 +171,9 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
     await system.killRegion(EAST);
     await cluster.promote(await cluster.mostAdvancedReplica());
     await system.ready();
-    const { waited, told } = await step<{ waited: unknown; told: string[] }>("outcome()");
+    const { waited, settled } = await step<{ waited: unknown; settled: string[] }>("outcome()");
     const lost = { name: "TransactionLostError", code: "transaction_lost", outcome: "not_applied" };
-    assert.deepEqual([waited, told], [{ ...lost, constraint: undefined, id }, [id]]);
+    assert.deepEqual([waited, settled], [{ ...lost, constraint: undefined, id }, [id]]);
     const { row, verdict } = await step<{ row: string[]; verdict: string }>("commit('after it')");
     assert.deepEqual([row[0], verdict], ["after it", "durable"]);
   });

@@ -43,14 +43,14 @@ function askForHeldAgain(state: TrackerState): void {
  */
 function settleForgotten(state: TrackerState, effects: Effect[]): void {
   const { standing, config, nowMs } = state;
-  if (standing.kind !== "reigning") return;
+  if (standing.kind !== "following") return;
   for (const key of [...state.intents]) {
     const entry = state.entries.get(key);
     const ageMs = nowMs - (entry?.atMs ?? nowMs);
     if (entry === undefined || ageMs < Math.min(config.intentGraceMs, config.intentPatienceMs)) break;
     // An epoch that is neither may be the next one: a tombstone of this one would deny what commits there.
     const forgotten = hasEnded(state, entry.attempt)
-      ? Math.min(ageMs, nowMs - state.reignSinceMs) >= config.intentGraceMs
+      ? Math.min(ageMs, nowMs - state.epochSinceMs) >= config.intentGraceMs
       : entry.attempt === standing.epoch && ageMs >= Math.max(config.intentPatienceMs, entry.endsWithinMs);
     if (forgotten) enter(state, entry, { kind: "unproven" }, effects);
   }
@@ -71,7 +71,7 @@ function retireDurable(state: TrackerState, effects: Effect[]): void {
     const beyondPrimary = entry.reached & ~primaryBits(state);
     if (entry.state.kind !== "pending" || beyondPrimary === 0) continue;
     const { id, kind, announced, owner, state: at } = entry;
-    if (announced && kind === "write") departing.push({ ...at.place, id, owner: owner.owner });
+    if (announced && kind === "write") departing.push({ ...at.position, id, owner: owner.owner });
     drop(state, entry, effects);
   }
   noteDeparted(state, departing, effects);

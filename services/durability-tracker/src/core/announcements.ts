@@ -4,8 +4,8 @@ import { addDeadline } from "./delays.ts";
 import { countEntry, ownerAccount, type Source, sourceOf } from "./exposure.ts";
 import { complete, countPresented, drop, enter, entryKey, isQueued, newEntry, queue } from "./ledger.ts";
 import { hasAll } from "./levels.ts";
-import { placeAdrift, placeAgain } from "./placing.ts";
-import { reappear, tell } from "./proof.ts";
+import { repositionUnplaced, reposition } from "./placing.ts";
+import { reappear, publishLoss } from "./proof.ts";
 import {
   type AnnouncedItem,
   type Effect,
@@ -130,7 +130,7 @@ function takePosition(
   effects: Effect[],
 ): void {
   const { id, epoch, offset } = item;
-  const place = { epoch, offset };
+  const position = { epoch, offset };
   const isNew = known === undefined || known.state.kind === "intent";
   if (isNew && isQueued(state, epoch)) {
     const { owner, metadata } = known ?? { owner: ownerAccount(state, item.owner ?? 0n), metadata: null };
@@ -152,8 +152,8 @@ function takePosition(
   }
   if (known === undefined) {
     const entry = announcedEntry(state, item, source);
-    entry.origin = place;
-    placeAgain(state, entry, place, effects);
+    entry.origin = position;
+    reposition(state, entry, position, effects);
     return;
   }
   if (!known.announced) {
@@ -163,7 +163,7 @@ function takePosition(
     known.source = source;
     learnMetadata(state, known, item.metadata, effects);
   }
-  learnPlace(state, known, place, effects);
+  learnPosition(state, known, position, effects);
 }
 
 function watchDelay(state: TrackerState, item: AnnouncedItem): void {
@@ -178,7 +178,7 @@ function watchDelay(state: TrackerState, item: AnnouncedItem): void {
 function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effects: Effect[]): void {
   if (!state.epochs.learnParent(epoch, parent)) return;
   effects.push({ kind: "save_parent", epoch, parent });
-  placeAdrift(state, effects);
+  repositionUnplaced(state, effects);
 }
 
 /**
@@ -187,13 +187,13 @@ function learnParent(state: TrackerState, epoch: EpochId, parent: EpochId, effec
  */
 export function takeToken(state: TrackerState, event: EventOf<"token_presented">, effects: Effect[]): void {
   const { parent = null, owner, mayEnter = true } = event;
-  if (parent !== null) learnParent(state, event.place.epoch, parent, effects);
+  if (parent !== null) learnParent(state, event.position.epoch, parent, effects);
   // In the backlog only its place matters, and the gateway has told it.
   if (event.attempt === state.backlog.epoch && state.backlog.has(event)) return;
   const known = state.entries.get(entryKey(event, event.attempt));
   if (known !== undefined) {
-    if (isOther(known, event.place)) known.hasOtherTokens = true;
-    learnPlace(state, known, event.place, effects);
+    if (isOther(known, event.position)) known.hasOtherTokens = true;
+    learnPosition(state, known, event.position, effects);
     return;
   }
   if (!mayEnter || (state.presented.get(owner) ?? 0) >= state.config.tokensPerOwner) return;
@@ -204,10 +204,10 @@ export function takeToken(state: TrackerState, event: EventOf<"token_presented">
     kind: event.tokenKind,
     announced: false,
   });
-  entry.origin = event.place;
+  entry.origin = event.position;
   state.entries.set(entry.key, entry);
   countPresented(state, entry, 1);
-  placeAgain(state, entry, event.place, effects);
+  reposition(state, entry, event.position, effects);
 }
 
 /** The metadata that the entry lacked. If its loss was published without them, it is published again. */
@@ -220,31 +220,36 @@ function learnMetadata(
   if (metadata == null || entry.metadata !== null) return;
   entry.metadata = metadata;
   effects.push({ kind: "save", entry });
-  if (entry.state.kind === "gone") tell(state, entry, effects);
+  if (entry.state.kind === "lost") publishLoss(state, entry, effects);
 }
 
 /**
  * Where an attempt committed also tells at which levels it was durable there, and what was promised then binds. Only an
  * intent is moved by it; an attempt that is being looked up, or has its verdict, is past it.
  */
-function learnPlace(state: TrackerState, entry: LedgerEntry, place: LogPosition, effects: Effect[]): void {
+function learnPosition(
+  state: TrackerState,
+  entry: LedgerEntry,
+  position: LogPosition,
+  effects: Effect[],
+): void {
   // A look-up alone has found it somewhere in a later epoch; its own token says where it committed.
-  if (entry.origin === null || (entry.origin.epoch !== entry.attempt && place.epoch === entry.attempt))
-    entry.origin = place;
-  const reached = reachedBits(state, place);
+  if (entry.origin === null || (entry.origin.epoch !== entry.attempt && position.epoch === entry.attempt))
+    entry.origin = position;
+  const reached = reachedBits(state, position);
   const learned = reached & ~entry.reached;
   entry.reached |= reached;
   if (entry.state.kind === "intent") {
-    placeAgain(state, entry, place, effects);
+    reposition(state, entry, position, effects);
     return;
   }
   countEntry(state, entry);
   effects.push({ kind: "save", entry });
   if (entry.state.kind === "pending" && hasAll(state, entry.reached)) complete(state, entry, effects);
   // Told as lost, and its place shows that it is here again: broken at every level.
-  if (hasReappeared(state, entry, place)) reappear(state, entry, effects);
-  if (entry.state.kind !== "gone" || entry.state.reappeared || learned === 0) return;
+  if (hasReappeared(state, entry, position)) reappear(state, entry, effects);
+  if (entry.state.kind !== "lost" || entry.state.reappeared || learned === 0) return;
   // Told as lost, and now it shows that it had been durable: one of the two words is broken.
   enter(state, entry, { ...entry.state, broken: entry.state.broken | learned }, effects);
-  tell(state, entry, effects);
+  publishLoss(state, entry, effects);
 }

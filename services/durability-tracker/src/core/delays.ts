@@ -14,7 +14,7 @@ export function addDeadline(state: TrackerState, deadline: Deadline): void {
 /** Tells once of each whose time is over and which is neither durable at its level nor judged otherwise. */
 export function noticeDelays(state: TrackerState, effects: Effect[]): void {
   const { standing, deadlines } = state;
-  if (standing.kind !== "reigning") return;
+  if (standing.kind !== "following") return;
   if (deadlines.size > 2 * heldCount(state) + MIN_TIDY)
     deadlines.retain((_, deadline) => isWaiting(state, deadline));
   const now = BigInt(Math.floor(state.nowMs)) as Offset;
@@ -23,13 +23,13 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
     const { id, owner, attempt } = due;
     const waiting = attempt === state.backlog.epoch ? state.backlog.get(due) : undefined;
     const entry = state.entries.get(due.key);
-    const place = waiting === undefined ? entry?.origin : { epoch: attempt, offset: waiting.offset };
+    const position = waiting === undefined ? entry?.origin : { epoch: attempt, offset: waiting.offset };
     const about = {
       id,
       owner,
       attempt,
       kind: "write",
-      place: place ?? { epoch: attempt, offset: ZERO },
+      position: position ?? { epoch: attempt, offset: ZERO },
     } as const;
     const verdicts = Object.fromEntries(
       levelNames(state).map((name) => [name, judge(state, about, name).verdict]),
@@ -40,7 +40,7 @@ export function noticeDelays(state: TrackerState, effects: Effect[]): void {
         id,
         attempt,
         kind: "write",
-        origin: place ?? null,
+        origin: position ?? null,
         owner,
         verdicts,
         rule: "R4 waiting",
@@ -59,6 +59,6 @@ function isWaiting(state: TrackerState, deadline: Deadline): boolean {
   const waiting = attempt === state.backlog.epoch ? state.backlog.get(deadline) : undefined;
   if (waiting !== undefined) return !state.backlog.hasReached(waiting, name);
   const entry = state.entries.get(key);
-  if (entry === undefined || ["gone", "expired", "unknown"].includes(entry.state.kind)) return false;
+  if (entry === undefined || ["lost", "expired", "unknown"].includes(entry.state.kind)) return false;
   return !hasEntryReached(state, entry, name);
 }

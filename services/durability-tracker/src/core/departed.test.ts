@@ -12,17 +12,17 @@ const second = record(2, { node: "c", cause: "promotion", fork: 50, start: 70, l
 const announce = (it: Driven, n: number, offset: number, owner: bigint): readonly Effect[] =>
   it.announce({ kind: "position", id: txnId(n), epoch: epochId(1), offset: off(offset), owner });
 
-const told = (effects: readonly Effect[]): unknown[] =>
+const unlistedIn = (effects: readonly Effect[]): unknown[] =>
   effects.flatMap((effect) => {
     if (effect.kind !== "publish_unlisted") return [];
-    const { epoch, reigning, owner, transactions, firstId, lastId } = effect;
-    return [[epoch, reigning, owner, transactions, firstId, lastId]];
+    const { epoch, currentEpoch, owner, transactions, firstId, lastId } = effect;
+    return [[epoch, currentEpoch, owner, transactions, firstId, lastId]];
   });
 
 /** Four of owner 7 and one of owner 8 that the region level has and `global` has not; two of each are above the fork. */
 function departedDriven(): Driven {
   const it = new Driven({ keepDurableMs: 1_000 });
-  it.reign(first);
+  it.follow(first);
   announce(it, 1, 30, 7n);
   announce(it, 2, 40, 7n);
   it.confirm(45, { b: ["s1", 45] });
@@ -44,18 +44,18 @@ const UNLISTED = [
 test("what had left the ledger is told to each owner, with its number and ids, when a failover may have lost it", () => {
   const it = departedDriven();
   assert.equal(unlisted(it.state), 0, "nothing is in doubt while its epoch reigns");
-  const effects = it.reign(first, second);
-  assert.deepEqual(told(effects), UNLISTED);
+  const effects = it.follow(first, second);
+  assert.deepEqual(unlistedIn(effects), UNLISTED);
   assert.equal(unlisted(it.state), 5);
 });
 
 test("nothing is told of what the new history certainly has, or what every level had", () => {
   const kept = departedDriven();
-  assert.deepEqual(told(kept.reign(first, record(2, { fork: 100, start: 120 }))), []);
+  assert.deepEqual(unlistedIn(kept.follow(first, record(2, { fork: 100, start: 120 }))), []);
   const everywhere = departedDriven();
   everywhere.confirm(100, { b: ["s1", 100], c: ["s2", 100] });
   assert.equal(count(everywhere.sleep(1), "forget_departed"), 1);
-  assert.deepEqual(told(everywhere.reign(first, second)), []);
+  assert.deepEqual(unlistedIn(everywhere.follow(first, second)), []);
 });
 
 test("a tracker that was killed tells of what had left its ledger before", () => {
@@ -64,17 +64,17 @@ test("a tracker that was killed tells of what had left its ledger before", () =>
   for (const effect of it.effects) disk.take(effect, it.state);
   const again = new Driven();
   again.state = restore(again.state.config, again.nowMs, disk.read());
-  assert.deepEqual(told(again.reign(first, second)), UNLISTED);
+  assert.deepEqual(unlistedIn(again.follow(first, second)), UNLISTED);
   // Until every level has the new history it is told again whenever that begins to reign here: its key makes it one event.
   const third = new Driven();
   for (const effect of again.effects) disk.take(effect, again.state);
   third.state = restore(third.state.config, third.nowMs, disk.read());
-  assert.deepEqual(told(third.reign(first, second)), UNLISTED);
+  assert.deepEqual(unlistedIn(third.follow(first, second)), UNLISTED);
 });
 
 test("it is forgotten when every level has the history that lacks it", () => {
   const it = departedDriven();
-  it.reign(first, second);
+  it.follow(first, second);
   it.confirm(90, { a: ["s4", 90] });
   it.sleep(1);
   assert.equal(it.state.departed.length, 1, "one region has not followed yet");
@@ -85,7 +85,7 @@ test("it is forgotten when every level has the history that lacks it", () => {
 
 test("however many leave, the counts stay right and the memory bounded", () => {
   const it = new Driven({ keepDurableMs: 1_000, maxKept: 10 });
-  it.reign(first);
+  it.follow(first);
   it.confirm(10, { b: ["s1", 10] });
   const total = 1_050 * 220;
   for (let n = 0; n < total; n += 220) {

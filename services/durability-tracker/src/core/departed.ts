@@ -77,7 +77,7 @@ function add(one: Departed, { from, to, owners }: Departed): void {
  */
 export function forgetDeparted(state: TrackerState, effects: Effect[]): void {
   const { standing, departed } = state;
-  if (standing.kind !== "reigning" || departed.length === 0) return;
+  if (standing.kind !== "following" || departed.length === 0) return;
   const start = BigInt(state.epochs.get(standing.epoch)?.startOffset ?? "0") as Offset;
   const isEverywhere = (offset: Offset): boolean =>
     state.config.levels.every(({ name }) => (markIn(state, standing.epoch, name) ?? -1n) >= offset);
@@ -112,10 +112,10 @@ export function unlisted(state: TrackerState): number {
 }
 
 /** A reign has begun. */
-export function tellDeparted(state: TrackerState, effects: Effect[]): void {
-  if (state.standing.kind !== "reigning") return;
-  const reigning = state.standing.epoch;
+export function publishDeparted(state: TrackerState, effects: Effect[]): void {
+  if (state.standing.kind !== "following") return;
+  const currentEpoch = state.standing.epoch;
   for (const { epoch, from, to, owners } of inDoubt(state))
     for (const [owner, about] of owners)
-      effects.push({ kind: "publish_unlisted", epoch, reigning, from, to, owner, ...about });
+      effects.push({ kind: "publish_unlisted", epoch, currentEpoch, from, to, owner, ...about });
 }

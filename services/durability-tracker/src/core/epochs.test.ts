@@ -17,7 +17,7 @@ const verdicts = (it: Driven, n: number, epoch: number, offset: number): string[
 /** Durable at every level but `global` in the first epoch. */
 function promised(offset: number, n = 1): Driven {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(offset + 10, { b: ["s1", offset + 10] });
   it.position(n, 1, offset);
   assert.deepEqual(verdicts(it, n, 1, offset), ["durable", "durable", "durable", "pending"]);
@@ -27,7 +27,7 @@ function promised(offset: number, n = 1): Driven {
 /** The reigning epoch's log is on every disk up to here. */
 function everywhere(it: Driven, offset: number): void {
   const { standing } = it.state;
-  const home = standing.kind === "reigning" ? standing.node : "";
+  const home = standing.kind === "following" ? standing.node : "";
   for (const node of ["a", "b", "c", "d"]) if (node !== home) it.report(node, it.state.ancestry);
   const replicas = Object.fromEntries(
     ["a", "b", "c", "d"]
@@ -39,11 +39,11 @@ function everywhere(it: Driven, offset: number): void {
 
 test("at or below the fork offset it is carried over, at any level, without a look-up", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 50);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   assert.equal(it.reads.length, 0);
-  assert.equal(it.judge(1, 1, 50, "disk").place.epoch, epochId(2));
+  assert.equal(it.judge(1, 1, 50, "disk").position.epoch, epochId(2));
   it.positions(59);
   assert.equal(it.verdict(1, 1, 50, "disk"), "pending", "59 is below the epoch's own record");
   it.positions(60);
@@ -53,10 +53,10 @@ test("at or below the fork offset it is carried over, at any level, without a lo
 
 test("beyond the fork offset the receipt decides", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 51);
   it.position(2, 1, 80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   assert.deepEqual(it.reads[0]?.of.length, 2);
   assert.equal(it.reads[0]?.tombstone, "lost");
   it.answer(75, { 1: { kind: "commit", epoch: epochId(1) } });
@@ -70,12 +70,12 @@ test("beyond the fork offset the receipt decides", () => {
 test("the announcement of an epoch that ended two epochs ago is placed like any other", () => {
   const it = new Driven();
   const third = record(3, { node: "c", fork: 60, start: 90 });
-  it.reign(first);
-  it.reign(first, promoted);
-  it.reign(first, promoted, third);
+  it.follow(first);
+  it.follow(first, promoted);
+  it.follow(first, promoted, third);
   it.position(1, 1, 40);
   it.position(2, 1, 80);
-  assert.equal(it.judge(1, 1, 40, "disk").place.epoch, epochId(3));
+  assert.equal(it.judge(1, 1, 40, "disk").position.epoch, epochId(3));
   it.positions(95);
   assert.equal(it.verdict(1, 1, 40, "disk"), "durable");
   it.answer(95);
@@ -85,10 +85,10 @@ test("the announcement of an epoch that ended two epochs ago is placed like any 
 
 test("a fork offset below the place that a transaction was carried over to does not matter", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 40);
-  it.reign(first, promoted);
-  it.reign(first, promoted, record(3, { node: "c", fork: 7, start: 90 }));
+  it.follow(first, promoted);
+  it.follow(first, promoted, record(3, { node: "c", fork: 7, start: 90 }));
   assert.equal(it.reads.length, 0, "a successor's history contains its predecessor's record");
   it.positions(90);
   assert.equal(it.verdict(1, 1, 40, "disk"), "durable");
@@ -96,7 +96,7 @@ test("a fork offset below the place that a transaction was carried over to does 
 
 test("a position of an epoch newer than the one followed stays pending, and is never settled", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 2, 80);
   it.present(2, 2, 80);
   it.positions(500);
@@ -104,30 +104,30 @@ test("a position of an epoch newer than the one followed stays pending, and is n
   assert.deepEqual([it.stateOf(1, 2), it.stateOf(2, 2)], ["pending", "pending"]);
   assert.equal(it.reads.length, 0);
   assert.equal(it.judge(1, 2, 80, "disk").rule, "R10 unknown epoch");
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.positions(80);
   assert.equal(it.verdict(1, 2, 80, "disk"), "durable");
 });
 
 test("an intent of an epoch newer than the one followed is never settled in the older one", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 2);
   it.sleep(200_000);
   assert.equal(it.stateOf(1, 2), "intent");
   assert.equal(it.reads.length, 0, "a tombstone of the first epoch could deny what commits in the second");
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.sleep(1);
   assert.equal(it.reads[0]?.tombstone, "aborted");
 });
 
 test("intents that grow old while nobody reigns are not settled by an epoch that they are not of", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   it.intent(1, 2);
   it.sleep(200_000);
-  it.reign(first);
+  it.follow(first);
   it.sleep(1);
   assert.equal(it.stateOf(1, 2), "intent");
   assert.equal(it.reads.length, 0);
@@ -135,7 +135,7 @@ test("intents that grow old while nobody reigns are not settled by an epoch that
 
 test("an epoch that an operator declared ended has ended, even if its record was never seen", () => {
   const it = new Driven();
-  it.reign(
+  it.follow(
     first,
     record(3, {
       node: "c",
@@ -154,9 +154,9 @@ test("an epoch that an operator declared ended has ended, even if its record was
 
 test("the answer to a look-up of an older epoch is not believed", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   const third = record(3, {
     node: "c",
     previous: epochId(1),
@@ -165,7 +165,7 @@ test("the answer to a look-up of an older epoch is not believed", () => {
     commanded: true,
     supersedes: [epochId(2)],
   });
-  it.reign(first, third);
+  it.follow(first, third);
   it.answer(75);
   it.positions(100);
   assert.equal(it.stateOf(1, 1), "asked", "the second epoch's tombstone is not in the third");
@@ -176,9 +176,9 @@ test("the answer to a look-up of an older epoch is not believed", () => {
 
 test("an answer that was given in another epoch than it was asked for proves nothing", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   const [read] = it.reads.splice(0, 1);
   it.send({
     kind: "receipts_read",
@@ -193,19 +193,19 @@ test("an answer that was given in another epoch than it was asked for proves not
 
 test("look-ups that hang in an older epoch do not hold up those of the new one", () => {
   const it = new Driven({ batch: 1 });
-  it.reign(first);
+  it.follow(first);
   for (let n = 1; n <= 6; n++) it.position(n, 1, 80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   const before = it.reads.length;
-  it.reign(first, promoted, record(3, { node: "c", fork: 60, start: 90 }));
+  it.follow(first, promoted, record(3, { node: "c", fork: 60, start: 90 }));
   assert.ok(before > 0 && it.reads.length > before);
 });
 
 test("a retry of a lost id in the new epoch is named, and judged by itself", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.position(1, 2, 70);
   it.answer(75, { 1: { kind: "commit", epoch: epochId(2) } });
   it.positions(80);
@@ -217,13 +217,13 @@ test("a retry of a lost id in the new epoch is named, and judged by itself", () 
 
 test("a promotion that loses region-durable transactions breaks the promise of every level but disk", () => {
   const it = promised(80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   assert.equal(it.judge(1, 1, 80, "region").rule, "R5 being proven", "while it is looked up nothing is said");
   it.answer(75);
   it.positions(80);
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "broken", "broken", "lost"]);
   assert.deepEqual(
-    it.published.map(({ verdicts: told }) => told),
+    it.published.map(({ verdicts: verdicts }) => verdicts),
     [{ disk: "durable", zone: "broken", region: "broken", global: "lost" }],
   );
 });
@@ -231,7 +231,7 @@ test("a promotion that loses region-durable transactions breaks the promise of e
 /** The first epoch's node crashed and came back without what had been promised at 80; the loss was told. */
 function lostAtHome(): Driven {
   const it = promised(80);
-  it.reign(first, crashed);
+  it.follow(first, crashed);
   it.answer(75);
   it.confirm(80, { b: ["s2", 80] });
   assert.equal(it.published[0]?.settledAt, "region");
@@ -244,20 +244,20 @@ test("a loss on the same node breaks the promise of disk too", () => {
 
 test("what was broken, and what was not, stays so whatever node reigns next", () => {
   const moved = promised(80);
-  moved.reign(first, promoted);
+  moved.follow(first, promoted);
   moved.answer(75);
   moved.positions(80);
-  moved.reign(first, promoted, record(3, { node: "a", fork: 60, start: 90 }));
+  moved.follow(first, promoted, record(3, { node: "a", fork: 60, start: 90 }));
   assert.equal(moved.verdict(1, 1, 80, "disk"), "durable", "back on the node where it was born");
   const stayed = lostAtHome();
-  stayed.reign(first, crashed, record(3, { node: "b", fork: 60, start: 90 }));
+  stayed.follow(first, crashed, record(3, { node: "b", fork: 60, start: 90 }));
   assert.equal(stayed.verdict(1, 1, 80, "disk"), "broken", "on another node");
 });
 
 test("a loss that is found after the node has changed and come back is not the disk's fault", () => {
   const it = promised(80);
-  it.reign(first, promoted);
-  it.reign(first, promoted, record(3, { node: "a", fork: 60, start: 90 }));
+  it.follow(first, promoted);
+  it.follow(first, promoted, record(3, { node: "a", fork: 60, start: 90 }));
   it.reads = it.reads.slice(-1);
   it.answer(95);
   it.positions(100);
@@ -266,7 +266,7 @@ test("a loss that is found after the node has changed and come back is not the d
 
 test("a lost one that reappears is broken at every level, and told again", () => {
   const it = promised(80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.answer(75);
   it.positions(80);
   const back = record(3, {
@@ -277,22 +277,22 @@ test("a lost one that reappears is broken at every level, and told again", () =>
     commanded: true,
     supersedes: [epochId(2)],
   });
-  it.reign(first, back);
+  it.follow(first, back);
   it.answer(99, { 1: { kind: "commit", epoch: epochId(1) } });
   assert.deepEqual(verdicts(it, 1, 1, 80), ["broken", "broken", "broken", "broken"]);
   assert.equal(it.judge(1, 1, 80, "disk").rule, "R8 reappeared");
   assert.equal(it.published.length, 2);
-  it.reign(first, back, record(4, { node: "a", previous: epochId(3), fork: 95, start: 120 }));
+  it.follow(first, back, record(4, { node: "a", previous: epochId(3), fork: 95, start: 120 }));
   it.answer(130, { 1: { kind: "commit", epoch: epochId(1) } });
   assert.equal(it.published.length, 2, "once");
 });
 
 test("what is gone is settled again in every new history", () => {
   const it = promised(80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.answer(75);
   it.positions(80);
-  it.reign(first, promoted, record(3, { node: "c", fork: 60, start: 90 }));
+  it.follow(first, promoted, record(3, { node: "c", fork: 60, start: 90 }));
   assert.equal(it.reads.length, 1);
   assert.equal(it.reads[0]?.tombstone, "lost");
   it.answer(95);
@@ -301,8 +301,8 @@ test("what is gone is settled again in every new history", () => {
 
 test("a promise that only the successor's record remembers is broken, not lost", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, { ...promoted, finalMarks: { region: "90", disk: "70" } });
+  it.follow(first);
+  it.follow(first, { ...promoted, finalMarks: { region: "90", disk: "70" } });
   it.position(1, 1, 80);
   it.answer(75);
   it.positions(80);
@@ -311,8 +311,8 @@ test("a promise that only the successor's record remembers is broken, not lost",
 
 test("a promise kept in an epoch that was superseded afterwards was a promise", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, { ...promoted, fork: 50 } as EpochRecord);
+  it.follow(first);
+  it.follow(first, { ...promoted, fork: 50 } as EpochRecord);
   it.confirm(70, { c: ["s1", 70] });
   assert.equal(it.judge(1, 1, 40, "region").rule, "R3 carried over");
   assert.equal(it.verdict(1, 1, 40, "region"), "durable");
@@ -324,7 +324,7 @@ test("a promise kept in an epoch that was superseded afterwards was a promise", 
     commanded: true,
     supersedes: [epochId(2)],
   });
-  it.reign(first, other);
+  it.follow(first, other);
   it.present(1, 1, 40);
   it.answer(35);
   it.confirm(40, { c: ["s2", 40] });
@@ -335,21 +335,21 @@ test("a promise kept in an epoch that was superseded afterwards was a promise", 
 
 test("durable in one successor stays durable in the next, until its mark is passed again", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, promoted);
+  it.follow(first);
+  it.follow(first, promoted);
   it.positions(70);
   assert.equal(it.verdict(1, 1, 40, "disk"), "durable");
-  it.reign(first, promoted, record(3, { node: "c", fork: 60, start: 90 }));
+  it.follow(first, promoted, record(3, { node: "c", fork: 60, start: 90 }));
   assert.equal(it.judge(1, 1, 40, "disk").rule, "R2 was durable");
 });
 
 test("a position that is learned after the loss was told turns a promise into a broken one", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
   assert.equal(it.verdict(1, 1, 80, "region"), "durable", "the client reads it off the marks");
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.sleep(5_000);
   it.answer(75);
   it.positions(80);
@@ -363,10 +363,10 @@ test("a position that is learned after the loss was told turns a promise into a 
 
 test("a position that is learned during the look-up counts for what was promised", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.sleep(5_000);
   assert.equal(it.stateOf(1, 1), "asked");
   it.position(1, 1, 80);
@@ -377,17 +377,17 @@ test("a position that is learned during the look-up counts for what was promised
 
 test("a broken promise that is learned of while nobody reigns is told when somebody does", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.sleep(5_000);
   it.answer(75);
   it.positions(80);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   it.position(1, 1, 80);
   assert.equal(it.published.length, 1);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.sleep(1);
   it.sleep(1);
   assert.equal(it.published.length, 2);
@@ -396,9 +396,9 @@ test("a broken promise that is learned of while nobody reigns is told when someb
 
 test("an announcement that arrives while nobody reigns does not take a promise back", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.positions(100);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   it.position(1, 1, 80);
   assert.equal(it.judge(1, 1, 80, "disk").rule, "R2 was durable");
@@ -406,10 +406,10 @@ test("an announcement that arrives while nobody reigns does not take a promise b
 
 test("a token tells more than a look-up that found the attempt later in the log", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   it.intent(1, 1);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.sleep(5_000);
   it.answer(200, { 1: { kind: "commit", epoch: epochId(1) } });
   assert.equal(it.stateOf(1, 1), "pending");
@@ -421,8 +421,8 @@ test("a token tells more than a look-up that found the attempt later in the log"
 
 test("whoever asks again for what a look-up has proven gets the same answer", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, promoted);
+  it.follow(first);
+  it.follow(first, promoted);
   it.present(1, 1, 80);
   it.answer(75, { 1: { kind: "commit", epoch: epochId(1) } });
   everywhere(it, 100);
@@ -434,14 +434,14 @@ test("whoever asks again for what a look-up has proven gets the same answer", ()
 
 test("expired is the answer where no receipt is kept, but not to a promise", () => {
   const it = promised(80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.answer(75, { 1: { kind: "expired" } });
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "durable", "durable", "expired"]);
 });
 
 test("a promise that was broken is not durable again when its verdict has left the ledger and its receipt has expired", () => {
   const it = promised(80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.answer(75);
   everywhere(it, 100);
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "broken", "broken", "lost"]);
@@ -454,7 +454,7 @@ test("a promise that was broken is not durable again when its verdict has left t
 
 test("a promise that left the ledger is durable without its receipt while what its epoch's end has broken is remembered", () => {
   const it = promised(80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.answer(75, { 1: { kind: "commit", epoch: epochId(1) } });
   everywhere(it, 100);
   it.present(2, 1, 60);
@@ -464,17 +464,17 @@ test("a promise that left the ledger is durable without its receipt while what i
 
 test("a promise about a place that the history cannot have is not kept by an expired receipt", () => {
   const it = promised(80);
-  it.reign(first, { ...promoted, forkLimit: "70" });
+  it.follow(first, { ...promoted, forkLimit: "70" });
   it.answer(75, { 1: { kind: "expired" } });
   assert.deepEqual(verdicts(it, 1, 1, 80), ["durable", "expired", "expired", "expired"]);
 });
 
 test("publication waits for the strongest level that the survivors can reach, and gives way after a while", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.position(2, 1, 81);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.report("c", [first]);
   it.answer(75);
   it.positions(80);
@@ -486,9 +486,9 @@ test("publication waits for the strongest level that the survivors can reach, an
   );
 
   const stuck = new Driven();
-  stuck.reign(first);
+  stuck.follow(first);
   stuck.position(1, 1, 80);
-  stuck.reign(first, promoted);
+  stuck.follow(first, promoted);
   stuck.answer(75);
   const alive = (): void => {
     stuck.report("b", [first, promoted], { role: "primary" });
@@ -504,9 +504,9 @@ test("publication waits for the strongest level that the survivors can reach, an
 
 test("publication does not wait for nodes that have been silent for too long", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.report("c", [first]);
   it.answer(75);
   it.sleep(3_500);
@@ -517,11 +517,11 @@ test("publication does not wait for nodes that have been silent for too long", (
 
 test("a proof that was not told before the next epoch is made anew", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.answer(75);
-  it.reign(first, promoted, record(3, { node: "c", fork: 60, start: 90 }));
+  it.follow(first, promoted, record(3, { node: "c", fork: 60, start: 90 }));
   it.positions(100);
   assert.equal(it.published.length, 0);
   assert.equal(it.reads.length, 1);
@@ -532,9 +532,9 @@ test("a proof that was not told before the next epoch is made anew", () => {
 
 test("the same reign again after a moment without authority asks what was left open", () => {
   const it = new Driven();
-  it.reign(first, promoted);
+  it.follow(first, promoted);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   it.position(1, 1, 80);
   assert.equal(it.reads.length, 0);
-  assert.equal(count(it.reign(first, promoted), "read_receipts"), 1);
+  assert.equal(count(it.follow(first, promoted), "read_receipts"), 1);
 });

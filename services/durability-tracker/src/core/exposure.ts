@@ -15,7 +15,7 @@ export interface Source {
   readonly gateway: string;
   readonly region: string;
   count: number;
-  heardAtMs: number;
+  announcedAtMs: number;
 }
 
 export interface ExposureTotals {
@@ -40,7 +40,7 @@ export interface Exposure {
 
 /** A gateway that has been silent for so long, and has nothing at risk, does not run any more. */
 const SOURCE_KEPT_MS = 600_000;
-const MAX_OWNERS_TOLD = 1_000;
+const MAX_OWNERS_REPORTED = 1_000;
 
 export function ownerAccount(state: TrackerState, owner: bigint): OwnerAccount {
   const { owners } = state.exposed;
@@ -54,10 +54,10 @@ export function sourceOf(state: TrackerState, gateway: string, region: string): 
   const { sources } = state.exposed;
   let source = sources.get(gateway);
   if (source === undefined) {
-    source = { gateway, region, count: 0, heardAtMs: state.nowMs };
+    source = { gateway, region, count: 0, announcedAtMs: state.nowMs };
     sources.set(gateway, source);
   }
-  source.heardAtMs = state.nowMs;
+  source.announcedAtMs = state.nowMs;
   return source;
 }
 
@@ -87,7 +87,7 @@ function isAtRisk(state: TrackerState, entry: LedgerEntry): boolean {
     case "absent":
       return true;
     case "intent":
-    case "gone":
+    case "lost":
     case "expired":
     case "unknown":
       return false;
@@ -131,8 +131,8 @@ export function dropIdleSources(state: TrackerState): void {
   const { owners, sources } = state.exposed;
   // What is not at risk may still hold an account that leaves; see enlist().
   for (const [owner, { count }] of owners) if (count === 0) owners.delete(owner);
-  for (const [gateway, { count, heardAtMs }] of sources)
-    if (count === 0 && state.nowMs - heardAtMs > SOURCE_KEPT_MS) sources.delete(gateway);
+  for (const [gateway, { count, announcedAtMs }] of sources)
+    if (count === 0 && state.nowMs - announcedAtMs > SOURCE_KEPT_MS) sources.delete(gateway);
 }
 
 export function exposure(state: TrackerState): Exposure {
@@ -151,7 +151,7 @@ export function exposure(state: TrackerState): Exposure {
     byRegion,
     byGateway: Object.fromEntries([...sources.values()].map(({ gateway, count }) => [gateway, count])),
     byOwner: Object.fromEntries(
-      most.slice(0, MAX_OWNERS_TOLD).map(({ owner, count }) => [owner.toString(), count]),
+      most.slice(0, MAX_OWNERS_REPORTED).map(({ owner, count }) => [owner.toString(), count]),
     ),
   };
 }
@@ -167,7 +167,7 @@ function oldestAtRisk(state: TrackerState, level: string): number | null {
   const oldest: number[] = [];
   const first = state.backlog.firstAt(level);
   if (first !== undefined) oldest.push(first.atMs);
-  const inDoubt = [state.unproven, state.held.keys(), state.absent, state.adrift].flatMap((keys) => {
+  const inDoubt = [state.unproven, state.held.keys(), state.absent, state.unplaced].flatMap((keys) => {
     for (const key of keys) return [state.entries.get(key)];
     return [];
   });

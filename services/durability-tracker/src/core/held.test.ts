@@ -14,10 +14,10 @@ const byId = (it: Driven, n: number): (string | undefined)[] =>
 /** The first transaction was on the disks of two regions; one of them took over, without it. */
 function promoted(): Driven {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.confirm(80, { b: ["s1", 80] });
-  it.reign(first, second);
+  it.follow(first, second);
   return it;
 }
 
@@ -40,7 +40,7 @@ test("under an id the newest attempt counts that has committed, and of another o
   it.intent(1, 2);
   assert.deepEqual(byId(it, 1), ["durable", "broken", "broken", "lost"], "a repetition that did not commit");
   it.position(1, 2, 85);
-  it.reign(first, second, third);
+  it.follow(first, second, third);
   while (it.reads.length > 0) it.answer(95);
   it.positions(99);
   assert.equal(judgeHeld(it.state, [{ id: txnId(1), owner: 0n }], "disk")[0]?.attempt, epochId(2));

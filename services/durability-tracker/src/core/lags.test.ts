@@ -13,13 +13,15 @@ const LEVELS: Partial<CoreConfig> = {
 };
 const first = record(1);
 
-interface Told {
+interface PublishedLag {
   readonly count: number;
   readonly lagsMs: readonly number[];
 }
 
-function lagsAt(level: string, effects: readonly Effect[]): Told[] {
-  return effects.flatMap((effect) => (effect.kind === "tell_lag" && effect.level === level ? [effect] : []));
+function lagsAt(level: string, effects: readonly Effect[]): PublishedLag[] {
+  return effects.flatMap((effect) =>
+    effect.kind === "publish_lag" && effect.level === level ? [effect] : [],
+  );
 }
 
 const counted = (level: string, { effects }: Driven): number =>
@@ -27,7 +29,7 @@ const counted = (level: string, { effects }: Driven): number =>
 
 test("a mark that passes many is told once, with their number and a few times that stand for all", () => {
   const it = new Driven(LEVELS);
-  it.reign(first);
+  it.follow(first);
   const announcedMs: number[] = [];
   for (let n = 1; n <= 1_000; n++) {
     it.position(n, 1, 100 + n);
@@ -46,7 +48,7 @@ test("a mark that passes many is told once, with their number and a few times th
 
 test("each level has its own time, and the mark that comes again counts nobody twice", () => {
   const it = new Driven(LEVELS);
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 50);
   const announcedMs = it.nowMs;
   it.positions(50, {});
@@ -65,7 +67,7 @@ test("each level has its own time, and the mark that comes again counts nobody t
 
 test("what is announced behind the mark has been durable from the start, and counts too", () => {
   const it = new Driven(LEVELS);
-  it.reign(first);
+  it.follow(first);
   it.positions(100);
   it.intent(1, 1);
   it.sleep(40);
@@ -81,10 +83,10 @@ test("what is announced behind the mark has been durable from the start, and cou
 
 test("what is carried over a failover counts with the whole of its time", () => {
   const it = new Driven({ levels: [{ name: "disk", rule: { primary: true } }] });
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 40);
   it.sleep(5_000);
-  it.reign(first, record(2, { node: "b", fork: 50, start: 60 }));
+  it.follow(first, record(2, { node: "b", fork: 50, start: 60 }));
   it.positions(70);
   assert.equal(counted("disk", it), 1);
   assert.ok((lagsAt("disk", it.effects)[0]?.lagsMs[0] ?? 0) >= 5_000);

@@ -20,20 +20,20 @@ export function noteLate(state: TrackerState, level: string, atMs: number): void
 }
 
 /** What came late since the last time that this was asked. */
-export function tellLate(state: TrackerState, effects: Effect[]): void {
+export function publishLate(state: TrackerState, effects: Effect[]): void {
   for (const [level, late] of state.late) {
     if (late.count === 0) continue;
-    effects.push({ kind: "tell_lag", level, count: late.count, lagsMs: [late.sumMs / late.count] });
+    effects.push({ kind: "publish_lag", level, count: late.count, lagsMs: [late.sumMs / late.count] });
     late.count = 0;
     late.sumMs = 0;
   }
 }
 
 /** The last `count` that the level's mark has passed. */
-export function tellPassed(state: TrackerState, level: string, count: number, effects: Effect[]): void {
+export function publishPassed(state: TrackerState, level: string, count: number, effects: Effect[]): void {
   if (count === 0) return;
   const lagsMs = state.backlog
     .timesPassed(level, count, Math.min(count, SAMPLES_MAX))
     .map((atMs) => Math.max(0, state.nowMs - atMs));
-  effects.push({ kind: "tell_lag", level, count, lagsMs });
+  effects.push({ kind: "publish_lag", level, count, lagsMs });
 }

@@ -15,9 +15,9 @@ const verdicts = (it: Driven): string[] => LEVELS.map((level) => it.verdict(1, 1
 
 function failedOver(): Driven {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, second({}));
+  it.follow(first, second({}));
   return it;
 }
 
@@ -54,9 +54,9 @@ test("final marks never go down, whichever node tells of them", () => {
 
 test("a read that another tracker knows to have been on the primary's disk is kept below the fork's limit, whichever node took over", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   const fork = record(2, { node: "b", cause: "promotion", fork: 50, start: 95, limit: 90 });
-  it.reign(first, fork);
+  it.follow(first, fork);
   it.present(1, 1, 80, "read");
   assert.equal(it.verdict(1, 1, 80, "disk", "read"), "pending");
   it.report("b", [first, { ...fork, finalMarks: { disk: "85" } }], { role: "primary" });
@@ -68,9 +68,9 @@ test("a read that another tracker knows to have been on the primary's disk is ke
 
 test("a read that was told as lost, and turns out to be kept, is broken at every level", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   const fork = record(2, { node: "b", cause: "promotion", fork: 50, start: 95, limit: 90 });
-  it.reign(first, fork);
+  it.follow(first, fork);
   it.present(1, 1, 80, "read");
   it.positions(100);
   it.sleep(2_500);

@@ -2,8 +2,8 @@
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
 import { countEntry } from "./exposure.ts";
 import { enter } from "./ledger.ts";
-import { placeAgain } from "./placing.ts";
-import { reappear, tell } from "./proof.ts";
+import { reposition } from "./placing.ts";
+import { reappear, publishLoss } from "./proof.ts";
 import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { brokenBits, hasReappeared, reachedBits } from "./verdict.ts";
 
@@ -18,7 +18,7 @@ function learn(state: TrackerState, entry: LedgerEntry, origin: LogPosition, eff
   const learned = reachedBits(state, origin) & ~entry.reached;
   // Not told yet: what was on any disk shows where it belongs.
   if (learned !== 0 && entry.state.kind === "absent" && entry.kind === "read")
-    placeAgain(state, entry, origin, effects);
+    reposition(state, entry, origin, effects);
   // Told as lost, and kept: it was on a disk, and the history that reigns has followed the log beyond it.
   if (hasReappeared(state, entry, origin)) reappear(state, entry, effects);
   // Where the level promises nothing about what happened there is no word that it could break.
@@ -26,10 +26,10 @@ function learn(state: TrackerState, entry: LedgerEntry, origin: LogPosition, eff
   if (bits === 0) return;
   entry.reached |= bits;
   const { state: at } = entry;
-  if (at.kind === "gone" && !at.reappeared) {
+  if (at.kind === "lost" && !at.reappeared) {
     // Told as lost, and somebody else had told it as durable: one of the two words is broken.
     enter(state, entry, { ...at, broken: at.broken | bits }, effects);
-    tell(state, entry, effects);
+    publishLoss(state, entry, effects);
   } else {
     countEntry(state, entry);
     effects.push({ kind: "save", entry });

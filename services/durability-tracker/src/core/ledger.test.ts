@@ -16,7 +16,7 @@ const DISK_AND_REGION: Partial<CoreConfig> = {
 
 test("an intent without a position is settled after intentPatienceMs, and leaves if it never committed", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
   it.sleep(89_000);
   assert.equal(it.reads.length, 0);
@@ -29,7 +29,7 @@ test("an intent without a position is settled after intentPatienceMs, and leaves
 
 test("an intent that had committed is found by its receipt", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
   it.sleep(91_000);
   it.answer(50, { 1: { kind: "commit", epoch: epochId(1) } });
@@ -40,7 +40,7 @@ test("an intent that had committed is found by its receipt", () => {
 
 test("an intent whose id somebody else has settled as lost never committed in this epoch, and is not lost", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
   it.sleep(91_000);
   it.answer(50, { 1: { kind: "lost", epoch: epochId(1) } });
@@ -53,10 +53,10 @@ test("the refused repetition of a lost id is not lost with the epoch in which it
   const third = record(3, { fork: 90, start: 95 });
   for (const settledIn of [1, 2]) {
     const it = new Driven();
-    it.reign(first);
-    it.reign(first, second);
+    it.follow(first);
+    it.follow(first, second);
     it.intent(1, 2);
-    it.reign(first, second, third);
+    it.follow(first, second, third);
     it.sleep(3_000);
     it.answer(100, { 1: { kind: "lost", epoch: epochId(settledIn) } });
     it.positions(110);
@@ -67,9 +67,9 @@ test("the refused repetition of a lost id is not lost with the epoch in which it
 
 test("an intent that may have committed before its epoch's end is lost when it was settled after that", () => {
   const it = new Driven(DISK_ONLY);
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
-  it.reign(first, second);
+  it.follow(first, second);
   it.sleep(3_000);
   it.answer(70, { 1: { kind: "lost", epoch: epochId(2) } });
   it.positions(80);
@@ -78,11 +78,11 @@ test("an intent that may have committed before its epoch's end is lost when it w
 
 test("after its epoch's end an intent has its grace, and then it is looked up", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
   it.intent(2, 1);
   it.sleep(60_000);
-  it.reign(first, second);
+  it.follow(first, second);
   it.sleep(1_000);
   assert.equal(it.reads.length, 0, "its gateway may yet withdraw it");
   it.announce({ kind: "withdrawn", id: txnId(1), epoch: epochId(1) });
@@ -99,9 +99,9 @@ test("after its epoch's end an intent has its grace, and then it is looked up", 
 
 test("an intent that was run again and never seen to commit leaves silently", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
-  it.reign(first, second);
+  it.follow(first, second);
   it.sleep(5_000);
   it.answer(75, { 1: { kind: "commit", epoch: epochId(2) } });
   it.positions(80);
@@ -111,7 +111,7 @@ test("an intent that was run again and never seen to commit leaves silently", ()
 
 test("withdrawn means nothing once there is a position", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.announce({ kind: "withdrawn", id: txnId(1), epoch: epochId(1) });
   assert.equal(it.stateOf(1, 1), "pending");
@@ -133,7 +133,7 @@ test("a withdrawal takes back what its own attempt announced, in whatever order 
     [[by(1, "g1"), by(1, "g1"), takenBack(1, "g1")], false],
   ] as const) {
     const it = new Driven();
-    it.reign(first);
+    it.follow(first);
     it.announce(...order);
     assert.equal(it.stateOf(1, 1), isLeft ? "intent" : undefined, JSON.stringify(order));
   }
@@ -141,7 +141,7 @@ test("a withdrawal takes back what its own attempt announced, in whatever order 
 
 test("with many attempts of one id none is taken back, and the position of one counts", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   const names = Array.from({ length: 100 }, (_, n) => `g${String(n)}`);
   it.announce(...names.map((name) => by(1, name)));
   it.announce(...names.map((name) => takenBack(1, name)));
@@ -153,7 +153,7 @@ test("with many attempts of one id none is taken back, and the position of one c
 
 test("an intent is settled after the last deadline of those who announced it, however short the patience", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.announce(by(1, "g1", 3_600_000), by(2, "g1", 1_000));
   it.sleep(91_000);
   assert.deepEqual(
@@ -173,9 +173,9 @@ test("an intent is settled after the last deadline of those who announced it, ho
 
 test("an id that a living attempt holds is asked about again, and not at once", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
-  const counted = { intent: 0, unproven: 0, absent: 0, adrift: 0 };
+  const counted = { intent: 0, unproven: 0, absent: 0, unplaced: 0 };
   assert.deepEqual(inDoubt(it.state), { ...counted, intent: 1 });
   it.sleep(91_000);
   assert.deepEqual(inDoubt(it.state), { ...counted, unproven: 1 }, "while it is looked up");
@@ -193,10 +193,10 @@ test("an id that a living attempt holds is asked about again, and not at once", 
 
 test("metadata that follows the position is kept for the webhook", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.announce({ kind: "intent", id: txnId(1), epoch: epochId(1), metadata: { order: "7" } });
-  it.reign(first, second);
+  it.follow(first, second);
   it.answer(75);
   it.positions(80);
   assert.deepEqual(it.published[0]?.metadata, { order: "7" });
@@ -204,7 +204,7 @@ test("metadata that follows the position is kept for the webhook", () => {
 
 test("entries leave when they are durable everywhere, and the token is judged without them", () => {
   const it = new Driven(DISK_AND_REGION);
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 79] });
@@ -217,12 +217,12 @@ test("entries leave when they are durable everywhere, and the token is judged wi
 
 test("a position that the marks have already passed comes and goes in one step", () => {
   const it = new Driven(DISK_ONLY);
-  it.reign(first);
+  it.follow(first);
   it.positions(100);
   const effects = it.position(1, 1, 100);
   assert.deepEqual(
     effects.map(({ kind }) => kind),
-    ["tell_lag"],
+    ["publish_lag"],
   );
   it.intent(2, 1);
   assert.equal(count(it.position(2, 1, 100), "forget"), 1);
@@ -233,7 +233,7 @@ test("a position that the marks have already passed comes and goes in one step",
 
 test("what is durable beyond the primary leaves after keepDurableMs, whatever the other levels do", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.position(2, 1, 200);
   it.confirm(300, { b: ["s1", 100] });
@@ -248,9 +248,9 @@ test("what is durable beyond the primary leaves after keepDurableMs, whatever th
 
 test("old entries that have to stay do not keep others from leaving", () => {
   const it = new Driven({ batch: 5_000 });
-  it.reign(first);
+  it.follow(first);
   for (let n = 1; n <= 1_500; n++) it.position(n, 1, 1_000);
-  it.reign(first, second);
+  it.follow(first, second);
   it.answer(75);
   it.positions(80);
   it.sleep(1);
@@ -266,7 +266,7 @@ test("old entries that have to stay do not keep others from leaving", () => {
 
 test("a level that is out of reach for long does not keep what has left in memory", () => {
   const it = new Driven({ keepDurableMs: 1_000 });
-  it.reign(first);
+  it.follow(first);
   it.confirm(10, { b: ["s1", 10] });
   for (let n = 1; n <= 5_000; n++) it.position(n, 1, 10 + n);
   it.confirm(6_000, { b: ["s1", 6_000] });
@@ -282,20 +282,20 @@ test("a level that is out of reach for long does not keep what has left in memor
 
 test("verdicts are remembered for keepVerdictMs", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, second);
+  it.follow(first, second);
   it.answer(75);
   it.positions(80);
   it.sleep(86_399_000);
-  assert.equal(it.stateOf(1, 1), "gone");
+  assert.equal(it.stateOf(1, 1), "lost");
   it.sleep(2_000);
   assert.equal(it.stateOf(1, 1), undefined);
 });
 
 test("exactly one help_flush is in flight while something is pending, and none when nothing is", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.positions(50);
   it.sleep(100);
   assert.equal(count(it.positions(50), "help_flush"), 0, "nothing is pending");
@@ -314,12 +314,12 @@ test("exactly one help_flush is in flight while something is pending, and none w
 
 test("the end of an older reign's help does not let a second one go", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.positions(50);
   it.sleep(30);
   assert.equal(count(it.positions(50), "help_flush"), 1);
-  it.reign(first, second);
+  it.follow(first, second);
   it.position(2, 2, 90);
   it.positions(60);
   it.sleep(30);
@@ -332,9 +332,9 @@ test("the end of an older reign's help does not let a second one go", () => {
 
 test("receipts are asked for in batches, each id once, and again when they could not be read", () => {
   const it = new Driven({ batch: 2 });
-  it.reign(first);
+  it.follow(first);
   for (let n = 1; n <= 5; n++) it.position(n, 1, 80 + n);
-  const effects = it.reign(first, second);
+  const effects = it.follow(first, second);
   assert.equal(count(effects, "read_receipts"), 3);
   const ids = it.reads.flatMap((read) => read.of.map(({ id }) => id));
   assert.equal(new Set(ids).size, 5);
@@ -345,9 +345,9 @@ test("receipts are asked for in batches, each id once, and again when they could
 
 test("an answer of an adapter that has settled nothing proves nothing", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, second);
+  it.follow(first, second);
   it.answer(75, { 1: { kind: "absent" } });
   it.positions(80);
   assert.equal(it.stateOf(1, 1), "asked");
@@ -356,7 +356,7 @@ test("an answer of an adapter that has settled nothing proves nothing", () => {
 
 test("positions are wanted while something waits at a level that can be reached", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.positions(50);
   assert.equal(wantsPositions(it.state), false);
   it.position(1, 1, 80);
@@ -369,11 +369,11 @@ test("positions are wanted while something waits at a level that can be reached"
 
 test("an id that nobody has heard of is pending by its token, and nothing is kept of it", () => {
   const it = new Driven();
-  it.reign(first);
-  const place = { epoch: epochId(1), offset: 80n as never };
+  it.follow(first);
+  const position = { epoch: epochId(1), offset: 80n as never };
   const judged = judge(
     it.state,
-    { id: txnId(1), owner: 0n, attempt: epochId(1), kind: "write", place },
+    { id: txnId(1), owner: 0n, attempt: epochId(1), kind: "write", position },
     "disk",
   );
   assert.equal(judged.verdict, "pending");

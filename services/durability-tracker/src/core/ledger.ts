@@ -2,7 +2,7 @@
 // another happens here and nowhere else; where to, is decided in placing.ts and proof.ts.
 import { type EpochId, maxOffset, type OwnedId, type TxnId } from "@highwater/protocol";
 import { countEntry, expose, listed, ownerAccount, type OwnerAccount, type Source } from "./exposure.ts";
-import { noteLate, tellLate, tellPassed } from "./lags.ts";
+import { noteLate, publishLate, publishPassed } from "./lags.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
 import { waitsForManager } from "./synchronous.ts";
@@ -50,13 +50,13 @@ export function enter(
   effects: Effect[],
 ): void {
   // What is told anew of one that is gone is no answer to the question whether its id is settled in this history.
-  if (next.kind !== "gone") {
+  if (next.kind !== "lost") {
     state.unproven.delete(entry.key);
     state.held.delete(entry.key);
   }
   state.absent.delete(entry.key);
   state.intents.delete(entry.key);
-  state.adrift.delete(entry.key);
+  state.unplaced.delete(entry.key);
   state.finished.delete(entry.key);
   entry.state = next;
   file(state, entry);
@@ -76,7 +76,7 @@ export function file(state: TrackerState, entry: LedgerEntry): void {
     case "absent":
       state.absent.add(entry.key);
       break;
-    case "gone":
+    case "lost":
     case "expired":
     case "unknown":
       state.finished.set(entry.key, state.nowMs);
@@ -84,22 +84,22 @@ export function file(state: TrackerState, entry: LedgerEntry): void {
     case "asked":
       break;
     case "pending":
-      wait(state, entry, entry.state.place);
+      wait(state, entry, entry.state.position);
       break;
   }
   countEntry(state, entry);
 }
 
-function wait(state: TrackerState, entry: LedgerEntry, place: LogPosition): void {
-  if (state.standing.kind !== "reigning" || state.standing.epoch !== place.epoch) {
-    state.adrift.add(entry.key);
+function wait(state: TrackerState, entry: LedgerEntry, position: LogPosition): void {
+  if (state.standing.kind !== "following" || state.standing.epoch !== position.epoch) {
+    state.unplaced.add(entry.key);
     return;
   }
   if (hasAll(state, entry.reached)) state.finished.set(entry.key, state.nowMs);
   for (const { name } of state.config.levels) {
-    if ((entry.reached & levelBit(state, name)) === 0) state.waiting.get(name)?.push(place.offset, entry);
+    if ((entry.reached & levelBit(state, name)) === 0) state.waiting.get(name)?.push(position.offset, entry);
   }
-  state.highestPending = maxOffset(state.highestPending, place.offset);
+  state.highestPending = maxOffset(state.highestPending, position.offset);
 }
 
 /** Keeps the number of entries true that only tokens have told of. */
@@ -117,7 +117,7 @@ export function drop(state: TrackerState, entry: LedgerEntry, effects: Effect[])
   state.held.delete(entry.key);
   state.absent.delete(entry.key);
   state.intents.delete(entry.key);
-  state.adrift.delete(entry.key);
+  state.unplaced.delete(entry.key);
   state.finished.delete(entry.key);
   countEntry(state, entry);
   effects.push({ kind: "forget", key: entry.key });
@@ -126,7 +126,7 @@ export function drop(state: TrackerState, entry: LedgerEntry, effects: Effect[])
 /** True when attempts of the epoch wait for marks and for nothing else, as far as this tracker knows. */
 export function isQueued(state: TrackerState, attempt: EpochId): boolean {
   const { standing, backlog } = state;
-  return backlog.epoch === attempt && (standing.kind !== "reigning" || standing.epoch === attempt);
+  return backlog.epoch === attempt && (standing.kind !== "following" || standing.epoch === attempt);
 }
 
 /** Puts an attempt into the backlog, unless every mark has passed it already. */
@@ -137,7 +137,7 @@ export function queue(state: TrackerState, item: Waiting, effects: Effect[]): vo
   for (const { name } of config.levels)
     if (backlog.hasReached(item, name)) {
       noteLate(state, name, item.atMs);
-      if (state.tellsDurable) tellDurable(state, name, [item], effects);
+      if (state.publishesDurable) publishDurable(state, name, [item], effects);
     } else isDone = false;
   if (isDone) return;
   // An intent's accounts may have been closed since.
@@ -164,11 +164,11 @@ function entryOf(state: TrackerState, attempt: EpochId, item: Waiting): LedgerEn
   const { id, offset, atMs, owner, source, metadata } = item;
   const about = { id, attempt, kind: "write", announced: true, owner: owner.owner, source } as const;
   const entry = newEntry(state, about);
-  const place = { epoch: attempt, offset };
-  entry.origin = place;
+  const position = { epoch: attempt, offset };
+  entry.origin = position;
   entry.atMs = atMs;
   entry.metadata = metadata;
-  entry.state = { kind: "pending", place };
+  entry.state = { kind: "pending", position };
   for (const { name } of state.config.levels)
     if (state.backlog.hasReached(item, name)) entry.reached |= levelBit(state, name);
   state.entries.set(entry.key, entry);
@@ -178,8 +178,8 @@ function entryOf(state: TrackerState, attempt: EpochId, item: Waiting): LedgerEn
 /** The prefix property at work: pops whatever the marks have passed; what is durable everywhere leaves the ledger. */
 export function settleByMarks(state: TrackerState, effects: Effect[]): void {
   const { standing } = state;
-  if (standing.kind !== "reigning") return;
-  tellLate(state, effects);
+  if (standing.kind !== "following") return;
+  publishLate(state, effects);
   settleBacklog(state, standing.epoch, effects);
   for (const { name } of state.config.levels) {
     const durable: LedgerEntry[] = [];
@@ -191,7 +191,7 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
       const { state: at } = entry;
       // Met again after it moved on: its new place is in the heap as well, or it does not wait any more.
       if (state.entries.get(entry.key) !== entry || at.kind !== "pending") continue;
-      if (at.place.epoch !== standing.epoch || at.place.offset > mark) continue;
+      if (at.position.epoch !== standing.epoch || at.position.offset > mark) continue;
       if ((entry.reached & levelBit(state, name)) === 0 && entry.kind === "write") {
         durable.push(entry);
         if (entry.announced) lagsMs.push(Math.max(0, state.nowMs - entry.atMs));
@@ -200,8 +200,8 @@ export function settleByMarks(state: TrackerState, effects: Effect[]): void {
       countEntry(state, entry);
       if (hasAll(state, entry.reached)) complete(state, entry, effects);
     }
-    if (lagsMs.length > 0) effects.push({ kind: "tell_lag", level: name, count: lagsMs.length, lagsMs });
-    if (state.tellsDurable) tellDurable(state, name, durable, effects);
+    if (lagsMs.length > 0) effects.push({ kind: "publish_lag", level: name, count: lagsMs.length, lagsMs });
+    if (state.publishesDurable) publishDurable(state, name, durable, effects);
   }
 }
 
@@ -211,32 +211,32 @@ function settleBacklog(state: TrackerState, epoch: EpochId, effects: Effect[]): 
   for (const { name } of config.levels) {
     const mark = markIn(state, epoch, name);
     if (mark === null) continue;
-    if (state.tellsDurable) tellDurable(state, name, backlog.upTo(name, mark), effects);
+    if (state.publishesDurable) publishDurable(state, name, backlog.upTo(name, mark), effects);
     const isCounted = name === config.exposureLevel;
     const leave = (owner: OwnerAccount, source: Source | null): void => {
       expose(state, -1, owner, source);
     };
     const passed = backlog.advance(name, mark, isCounted ? leave : undefined);
-    tellPassed(state, name, passed, effects);
+    publishPassed(state, name, passed, effects);
   }
   const through = backlog.settle();
   if (through !== null) effects.push({ kind: "forget_waiting", through });
 }
 
-function tellDurable(
+function publishDurable(
   state: TrackerState,
   level: string,
   passed: readonly (Waiting | LedgerEntry)[],
   effects: Effect[],
 ): void {
   if (passed.length === 0) return;
-  const reigning = state.backlog.epoch ?? ("" as EpochId);
+  const currentEpoch = state.backlog.epoch ?? ("" as EpochId);
   const items = passed.map((each): BecameDurable => {
     const { id, metadata } = each;
     const owner = each.owner.owner;
     return "attempt" in each
       ? { id, attempt: each.attempt, origin: each.origin, owner, metadata }
-      : { id, attempt: reigning, origin: { epoch: reigning, offset: each.offset }, owner, metadata };
+      : { id, attempt: currentEpoch, origin: { epoch: currentEpoch, offset: each.offset }, owner, metadata };
   });
   effects.push({ kind: "publish_durable", level, items });
 }
@@ -246,7 +246,7 @@ function tellDurable(
  * another token was answered by what is known of this one.
  */
 export function complete(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
-  if (isToldByToken(state, entry)) {
+  if (isKnownByToken(state, entry)) {
     drop(state, entry, effects);
     return;
   }
@@ -254,7 +254,7 @@ export function complete(state: TrackerState, entry: LedgerEntry, effects: Effec
   effects.push({ kind: "save", entry });
 }
 
-function isToldByToken(state: TrackerState, { origin, attempt, hasOtherTokens }: LedgerEntry): boolean {
+function isKnownByToken(state: TrackerState, { origin, attempt, hasOtherTokens }: LedgerEntry): boolean {
   if (origin?.epoch !== attempt || hasOtherTokens) return false;
   if (state.ancestry.at(-1)?.id === attempt) return true;
   return carry(state, origin) !== null && hasAll(state, reachedBits(state, origin));
@@ -263,14 +263,14 @@ function isToldByToken(state: TrackerState, { origin, attempt, hasOtherTokens }:
 /** Drops what has moved on from the heaps, once that is most of what they hold: a level may be out of reach for long. */
 export function tidyHeaps(state: TrackerState): void {
   const { standing } = state;
-  if (standing.kind !== "reigning") return;
+  if (standing.kind !== "following") return;
   for (const [name, heap] of state.waiting) {
     if (heap.size <= 2 * state.entries.size + MIN_TIDY) continue;
     heap.retain((offset, entry) => {
       const { state: at, reached } = entry;
       if (state.entries.get(entry.key) !== entry || at.kind !== "pending") return false;
       if ((reached & levelBit(state, name)) !== 0) return false;
-      return at.place.epoch === standing.epoch && at.place.offset === offset;
+      return at.position.epoch === standing.epoch && at.position.offset === offset;
     });
   }
 }
@@ -306,8 +306,8 @@ export function forEachPending(state: TrackerState, visit: (pending: Pending) =>
   for (const { id, offset, owner, metadata } of state.backlog)
     visit({ id, attempt: epoch, owner: owner.owner, offset, metadata });
   for (const { id, attempt, kind, owner, metadata, state: at } of state.entries.values())
-    if (at.kind === "pending" && at.place.epoch === epoch && kind === "write")
-      visit({ id, attempt, owner: owner.owner, offset: at.place.offset, metadata });
+    if (at.kind === "pending" && at.position.epoch === epoch && kind === "write")
+      visit({ id, attempt, owner: owner.owner, offset: at.position.offset, metadata });
 }
 
 /** True while knowing positions a little sooner would settle something: an entry waits at a level that can be reached. */

@@ -29,12 +29,12 @@ function rebuildHeaps(state: TrackerState, effects: Effect[]): void {
   const { standing, config, waiting } = state;
   waiting.clear();
   for (const { name } of config.levels) waiting.set(name, new OffsetHeap<LedgerEntry>());
-  if (standing.kind !== "reigning") return;
+  if (standing.kind !== "following") return;
   for (const entry of [...state.entries.values()]) {
     const { state: at, reached } = entry;
-    if (at.kind !== "pending" || at.place.epoch !== standing.epoch) continue;
+    if (at.kind !== "pending" || at.position.epoch !== standing.epoch) continue;
     for (const { name } of config.levels)
-      if ((reached & levelBit(state, name)) === 0) waiting.get(name)?.push(at.place.offset, entry);
+      if ((reached & levelBit(state, name)) === 0) waiting.get(name)?.push(at.position.offset, entry);
     if (hasAll(state, reached)) complete(state, entry, effects);
   }
 }

@@ -14,10 +14,10 @@ const verdicts = (it: Driven, n = 1, epoch = 1, owner = 0n): string[] =>
   LEVELS.map((level) => it.verdict(n, epoch, 80, level, "write", owner));
 
 /** One transaction whose receipt the successor lacks; the tombstone is on the new primary's disk alone. */
-function provenOn(it: Driven, ...epochs: Parameters<Driven["reign"]>): Driven {
-  it.reign(first);
+function provenOn(it: Driven, ...epochs: Parameters<Driven["follow"]>): Driven {
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, ...epochs);
+  it.follow(first, ...epochs);
   it.answer(75);
   it.positions(80);
   return it;
@@ -94,9 +94,9 @@ test("a weaker exposure level releases the losses that waited for the stronger o
 test("a command before the histories parted releases nothing", () => {
   const it = new Driven({ exposureLevel: "region" });
   const chosen = { ...first, commanded: true };
-  it.reign(chosen);
+  it.follow(chosen);
   it.position(1, 1, 80);
-  it.reign(chosen, second);
+  it.follow(chosen, second);
   it.answer(75);
   it.positions(80);
   wait(it, 60_000);
@@ -107,14 +107,14 @@ test("what was told as lost at the exposure level, and is chosen again by an ope
   const it = provenOn(new Driven({ exposureLevel: "region" }), second);
   it.confirm(85, { c: ["s1", 80] });
   const twin = record(3, { node: "d", previous: first.id, fork: 80, start: 90, commanded: true });
-  it.reign(first, { ...twin, supersedes: [second.id] });
+  it.follow(first, { ...twin, supersedes: [second.id] });
   assert.deepEqual(verdicts(it), ["broken", "broken", "broken", "broken"]);
 });
 
 test("a loss that only a token tells of is its owner's", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.present(1, 1, 80, "write", { owner: 7n });
   it.present(2, 1, 80, "read", { owner: 7n });
   it.answer(75);
@@ -131,8 +131,8 @@ test("a loss that only a token tells of is its owner's", () => {
 
 test("a loss that was told for nobody is told again for its owner, once", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.present(1, 1, 80);
   it.answer(75);
   it.positions(80);
@@ -150,8 +150,8 @@ test("a loss that was told for nobody is told again for its owner, once", () => 
 
 test("a loss that was published from a token alone is published again with what its gateway knows of it", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.present(1, 1, 80, "write", { owner: 7n });
   it.answer(75);
   it.positions(80);
@@ -171,8 +171,8 @@ test("a loss that was published from a token alone is published again with what 
 
 /** Clients know of the loss of transaction 1 of owner 7; its event waits for a tracker that knows its metadata. */
 function hearsay(it = new Driven()): Driven {
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.present(1, 1, 80, "write", { owner: 7n });
   it.answer(75);
   it.positions(80);
@@ -199,7 +199,7 @@ const third = record(3, { node: "c", previous: first.id, fork: 40, start: 45, ca
 
 test("an event that waited while another history began is recorded when the id is settled there", () => {
   const it = hearsay();
-  it.reign(first, third);
+  it.follow(first, third);
   it.sleep(3_000);
   assert.deepEqual(it.published, [], "the id can still commit in this history");
   assert.deepEqual(verdicts(it, 1, 1, 7n), ["lost", "lost", "lost", "lost"]);
@@ -215,7 +215,7 @@ test("an event that waited while another history began is recorded when the id i
 
 test("an event that waited while its id was run again in the next history names the retry", () => {
   const it = hearsay();
-  it.reign(first, third);
+  it.follow(first, third);
   it.answer(60, { 1: { kind: "commit", epoch: epochId(3) } });
   it.positions(60);
   it.sleep(3_000);
@@ -227,7 +227,7 @@ test("an event that waited while its id was run again in the next history names 
 
 test("what came back before its event was recorded is broken, and recorded once", () => {
   const it = hearsay();
-  it.reign(first, { ...third, forkOffset: "85", startOffset: "90" });
+  it.follow(first, { ...third, forkOffset: "85", startOffset: "90" });
   assert.deepEqual(verdicts(it, 1, 1, 7n), ["broken", "broken", "broken", "broken"]);
   it.sleep(3_000);
   it.sleep(3_000);
@@ -240,7 +240,7 @@ test("what came back before its event was recorded is broken, and recorded once"
 test("metadata that come under a later history are recorded when the id is settled there", () => {
   const it = hearsay();
   it.sleep(3_000);
-  it.reign(first, third);
+  it.follow(first, third);
   it.announce({
     ...{ kind: "intent", id: txnId(1), epoch: epochId(1), owner: 7n },
     metadata: { order: "8" },
@@ -263,7 +263,7 @@ test("an event that waits is recorded by the process that comes after a kill", (
   const it = new Driven();
   it.nowMs = before.nowMs;
   it.state = restore(it.state.config, it.nowMs, disk.read());
-  it.reign(first, second);
+  it.follow(first, second);
   assert.deepEqual(verdicts(it, 1, 1, 7n), ["lost", "lost", "lost", "lost"]);
   it.answer(85);
   it.positions(90);
@@ -280,8 +280,8 @@ const unseen = 5;
 
 test("an epoch that no survivor has seen is left behind when its parent's successor reigns", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   assert.equal(it.verdict(1, unseen, 80, "disk"), "pending", "nothing says where it began");
   it.present(1, unseen, 80, "write", { parent: epochId(1) });
   it.answer(75);
@@ -292,8 +292,8 @@ test("an epoch that no survivor has seen is left behind when its parent's succes
 
 test("announcements of an epoch that no survivor has seen are settled by its parent", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   const item = {
     kind: "position",
     id: txnId(1),
@@ -311,8 +311,8 @@ test("announcements of an epoch that no survivor has seen are settled by its par
 
 test("an epoch that follows the one that reigns is newer, and stays pending", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.present(1, unseen, 80, "write", { parent: epochId(2) });
   assert.equal(it.reads.length, 0);
   assert.deepEqual(verdicts(it, 1, unseen), ["pending", "pending", "pending", "pending"]);
@@ -320,8 +320,8 @@ test("an epoch that follows the one that reigns is newer, and stays pending", ()
 
 test("an epoch whose parents are unseen as well is left behind with the first that is known", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.present(1, 6, 80, "write", { parent: epochId(unseen) });
   assert.equal(it.verdict(1, 6, 80, "disk"), "pending");
   it.present(2, unseen, 80, "write", { parent: epochId(1) });
@@ -334,10 +334,10 @@ test("an epoch whose parents are unseen as well is left behind with the first th
 test("a twin whose record was seen is left behind as well, and every tracker says so", () => {
   const it = new Driven();
   const twin = record(3, { node: "c", previous: first.id, fork: 70, start: 75 });
-  it.reign(first);
+  it.follow(first);
   it.report("c", [first, twin], { role: "primary" });
   it.position(1, 3, 80);
-  it.reign(first, second);
+  it.follow(first, second);
   for (; it.reads.length > 0;) it.answer(75);
   it.positions(80);
   assert.deepEqual(verdicts(it, 1, 3), ["lost", "lost", "lost", "lost"]);
@@ -349,8 +349,8 @@ test("an epoch that has ended the one followed here is not left behind", () => {
     ...{ node: "c", previous: first.id, fork: 70, start: 75 },
     ...{ commanded: true, supersedes: [second.id] },
   });
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.report("c", [first, chosen], { role: "primary" });
   it.position(1, 3, 80);
   assert.equal(it.reads.length, 0);

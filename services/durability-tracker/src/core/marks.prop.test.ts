@@ -114,7 +114,7 @@ function play(events: readonly (Positions | Report)[]): {
   durable: Set<string>;
 } {
   const it = new Driven();
-  it.reign(record(1));
+  it.follow(record(1));
   for (let n = 1; n <= 20; n++) it.position(n, 1, n * 15);
   const before = new Map<string, bigint>();
   for (const { nowMs: _, ...event } of events) {

@@ -44,7 +44,7 @@ test("an unfit node counts for no level", () => {
 test("a level is in reach if the nodes that are alive and fit could make it", () => {
   const it = new Driven();
   assert.deepEqual(reachableLevels(it.state), []);
-  it.reign(record(1));
+  it.follow(record(1));
   assert.deepEqual(reachableLevels(it.state), ["disk"]);
   it.report("b", []);
   assert.deepEqual(reachableLevels(it.state), ["disk", "zone", "region"]);

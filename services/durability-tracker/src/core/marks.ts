@@ -71,7 +71,7 @@ const EVERYTHING = 1n as Offset;
 /** Names of the levels that the nodes heard of lately could reach, weakest first. */
 export function reachableLevels(state: TrackerState): string[] {
   const { standing, nodes, config } = state;
-  if (standing.kind !== "reigning") return [];
+  if (standing.kind !== "following") return [];
   const primary = nodes.get(standing.node)?.site;
   if (primary === undefined) return [];
   // A writable node besides the reigning one, dead or a zombie, has another history and will not hear of this one.

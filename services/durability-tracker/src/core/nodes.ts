@@ -25,7 +25,7 @@ export function takeReport(state: TrackerState, event: EventOf<"node_reported">,
 function describe(state: TrackerState, node: NodeState, event: EventOf<"node_reported">): void {
   // A word that was overtaken by a later one: the server may have been started anew in between.
   if (event.askedAtMs < node.askedAtMs) return;
-  node.heardAtMs = event.nowMs;
+  node.reportedAtMs = event.nowMs;
   node.alive = true;
   node.role = event.role;
   node.unfit = event.unfit;
@@ -33,7 +33,7 @@ function describe(state: TrackerState, node: NodeState, event: EventOf<"node_rep
   node.askedAtMs = event.askedAtMs;
   const { standing } = state;
   const newest = event.epochs.at(-1)?.id;
-  if (standing.kind !== "reigning" || event.role !== "replica" || newest !== standing.epoch || event.unfit) {
+  if (standing.kind !== "following" || event.role !== "replica" || newest !== standing.epoch || event.unfit) {
     // Its history is another one, or not yet this one: nothing that it has counts in this epoch.
     node.candidateFeed = null;
     node.ownStream = null;
@@ -98,10 +98,10 @@ export function takePositions(
   effects: Effect[],
 ): void {
   const { standing } = state;
-  if (standing.kind !== "reigning" || event.epoch !== standing.epoch || event.node !== standing.node) return;
+  if (standing.kind !== "following" || event.epoch !== standing.epoch || event.node !== standing.node) return;
   const primary = state.nodes.get(event.node);
   if (primary === undefined || noticeReturn(state, event, effects)) return;
-  primary.heardAtMs = event.nowMs;
+  primary.reportedAtMs = event.nowMs;
   primary.alive = true;
   if (!primary.unfit) raise(primary, event.flushed);
   state.primaryFlushed = primary.position;
@@ -145,11 +145,11 @@ export function takePositions(
  * later asked after the earlier was heard: those of replicas arrive in any order.
  */
 function noticeReturn(state: TrackerState, event: EventOf<"positions_reported">, effects: Effect[]): boolean {
-  const { primaryWord: before } = state;
+  const { primaryReport: before } = state;
   const { node, epoch, flushed: now, askedAtMs, nowMs } = event;
   if (before !== null && askedAtMs <= before.askedAtMs) return false;
-  state.primaryWord = { flushed: now, askedAtMs, heardAtMs: nowMs };
-  if (before === null || now >= before.flushed || askedAtMs < before.heardAtMs) return false;
+  state.primaryReport = { flushed: now, askedAtMs, receivedAtMs: nowMs };
+  if (before === null || now >= before.flushed || askedAtMs < before.receivedAtMs) return false;
   const was = before.flushed;
   state.wentBack = epoch;
   const reason = `${node} went back from ${formatOffset(was)} to ${formatOffset(now)} within epoch ${epoch}: an older state was put under the running server; a new epoch is about to begin`;
@@ -166,7 +166,7 @@ function raise(node: NodeState, offset: Offset): void {
 /** Recomputes the marks of the current epoch; they only ever rise. True when one did. */
 export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
   const { standing, config } = state;
-  if (standing.kind !== "reigning") return false;
+  if (standing.kind !== "following") return false;
   const primary = state.nodes.get(standing.node)?.site;
   if (primary === undefined) return false;
   let marks = state.marks.get(standing.epoch);
@@ -191,7 +191,7 @@ export function advanceMarks(state: TrackerState, effects: Effect[]): boolean {
 /** A new epoch: no position of any earlier one counts in it. */
 export function forgetPositions(state: TrackerState): void {
   state.primaryFlushed = null;
-  state.primaryWord = null;
+  state.primaryReport = null;
   state.synchronous = NOT_SYNCHRONOUS;
   for (const node of state.nodes.values()) {
     node.position = null;
@@ -205,6 +205,7 @@ export function forgetPositions(state: TrackerState): void {
 /** Nodes that have been silent for too long do not count among the survivors. */
 export function noticeSilence(state: TrackerState): void {
   for (const node of state.nodes.values()) {
-    if (node.heardAtMs !== null && state.nowMs - node.heardAtMs > state.config.aliveMs) node.alive = false;
+    if (node.reportedAtMs !== null && state.nowMs - node.reportedAtMs > state.config.aliveMs)
+      node.alive = false;
   }
 }

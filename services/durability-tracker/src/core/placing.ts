@@ -8,47 +8,47 @@ import { type Effect, type LedgerEntry, type LogPosition, type TrackerState } fr
 import { carry, hasEnded, hasReappeared, isKept, reachedBits } from "./verdict.ts";
 
 /** Puts an entry where its evidence leads: waiting for marks, or to be looked up. */
-export function placeAgain(
+export function reposition(
   state: TrackerState,
   entry: LedgerEntry,
-  place: LogPosition,
+  position: LogPosition,
   effects: Effect[],
 ): void {
-  if (state.ancestry.at(-1)?.id !== place.epoch) entry.reached |= reachedBits(state, place);
-  if (state.standing.kind !== "reigning") {
-    enter(state, entry, { kind: "pending", place }, effects);
+  if (state.ancestry.at(-1)?.id !== position.epoch) entry.reached |= reachedBits(state, position);
+  if (state.standing.kind !== "following") {
+    enter(state, entry, { kind: "pending", position }, effects);
     return;
   }
   // Where it had been carried over to may be a history that was given up, and the one it came from may not be.
-  const carried = carry(state, place) ?? (entry.origin === null ? null : carry(state, entry.origin));
-  if (carried !== null) enter(state, entry, { kind: "pending", place: carried }, effects);
-  else if (!hasEnded(state, place.epoch)) {
+  const carried = carry(state, position) ?? (entry.origin === null ? null : carry(state, entry.origin));
+  if (carried !== null) enter(state, entry, { kind: "pending", position: carried }, effects);
+  else if (!hasEnded(state, position.epoch)) {
     // An epoch that is unknown here, or not outranked, may be newer than the one that this tracker follows: no verdict.
-    enter(state, entry, { kind: "pending", place }, effects);
-  } else if (entry.kind === "read") proveRead(state, entry, place, effects);
+    enter(state, entry, { kind: "pending", position }, effects);
+  } else if (entry.kind === "read") proveRead(state, entry, position, effects);
   else enter(state, entry, { kind: "unproven" }, effects);
 }
 
 /** A read-only transaction left no receipt: beyond the fork, what it read may be gone. */
-function proveRead(state: TrackerState, entry: LedgerEntry, place: LogPosition, effects: Effect[]): void {
+function proveRead(state: TrackerState, entry: LedgerEntry, position: LogPosition, effects: Effect[]): void {
   const current = state.ancestry.at(-1);
   if (current === undefined) return;
   const start: LogPosition = {
     epoch: current.id as EpochId,
     offset: BigInt(current.startOffset) as LogPosition["offset"],
   };
-  if ([place, entry.origin ?? place].some((at) => isKept(state, at)))
-    enter(state, entry, { kind: "pending", place: start }, effects);
+  if ([position, entry.origin ?? position].some((at) => isKept(state, at)))
+    enter(state, entry, { kind: "pending", position: start }, effects);
   else enter(state, entry, { kind: "absent", asOf: start, sinceMs: state.nowMs, retriedIn: null }, effects);
 }
 
 /** Entries that could not be placed before: their epoch was unknown, or nobody reigned. */
-export function placeAdrift(state: TrackerState, effects: Effect[]): void {
-  if (state.standing.kind !== "reigning") return;
+export function repositionUnplaced(state: TrackerState, effects: Effect[]): void {
+  if (state.standing.kind !== "following") return;
   noteEnded(state, effects);
-  for (const key of [...state.adrift]) {
+  for (const key of [...state.unplaced]) {
     const entry = state.entries.get(key);
-    if (entry?.state.kind === "pending") placeAgain(state, entry, entry.state.place, effects);
+    if (entry?.state.kind === "pending") reposition(state, entry, entry.state.position, effects);
   }
 }
 
@@ -76,17 +76,17 @@ export function repositionAll(state: TrackerState, effects: Effect[]): void {
     switch (at.kind) {
       case "pending":
         if (origin === null) enter(state, entry, { kind: "unproven" }, effects);
-        else placeAgain(state, entry, at.place, effects);
+        else reposition(state, entry, at.position, effects);
         break;
       case "intent":
         // Its gateway may yet withdraw it, or tell its position; see age().
         break;
       case "asked":
       case "absent":
-        if (entry.kind === "read" && origin !== null) placeAgain(state, entry, origin, effects);
+        if (entry.kind === "read" && origin !== null) reposition(state, entry, origin, effects);
         else enter(state, entry, { kind: "unproven" }, effects);
         break;
-      case "gone":
+      case "lost":
         if (origin !== null && hasReappeared(state, entry, origin)) reappear(state, entry, effects);
         // It may have come back with an old primary; and its id must stay dead in this history too.
         if (entry.kind === "write") state.unproven.add(entry.key);

@@ -14,7 +14,7 @@ const mark = (it: Driven, level: string, epoch = 1): number | null => {
 
 test("a replica counts once its stream was shown, its epoch's row found, and the stream shown again", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.positions(100, { b: ["s1", 90] });
   assert.equal(mark(it, "region"), null, "shown once");
   it.report("b", [first]);
@@ -25,7 +25,7 @@ test("a replica counts once its stream was shown, its epoch's row found, and the
 
 test("a replica of another history that streams above the primary's position does not count", () => {
   const it = new Driven();
-  it.reign(first, crashed);
+  it.follow(first, crashed);
   const stranger = [first, record(9, { previous: epochId(1), start: 15 })];
   for (const history of [stranger, [first], []]) {
     it.positions(100, { b: ["s1", 9_999] });
@@ -38,7 +38,7 @@ test("a replica of another history that streams above the primary's position doe
 
 test("a replica whose session changed must be confirmed anew", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
   it.positions(200, { b: ["s2", 190] });
   assert.equal(mark(it, "region"), 90, "the new stream may feed another server");
@@ -51,7 +51,7 @@ test("a replica whose session changed must be confirmed anew", () => {
 
 test("a word of the replica that was asked for before its stream was first seen confirms nothing", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   const askedAtMs = it.nowMs;
   it.positions(100, { b: ["s1", 90] });
   it.report("b", [first], { askedAtMs });
@@ -61,7 +61,7 @@ test("a word of the replica that was asked for before its stream was first seen 
 
 test("a word of the primary that was asked for before the replica's confirms nothing", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.positions(100, { b: ["s1", 90] });
   const askedAtMs = it.nowMs;
   it.report("b", [first]);
@@ -73,7 +73,7 @@ test("a word of the primary that was asked for before the replica's confirms not
 
 test("a stream that the primary goes on showing after the replica's restart does not count", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
   assert.equal(Number(it.state.nodes.get("b")?.streamed), 90);
   it.report("b", [first], { incarnation: "2" });
@@ -90,7 +90,7 @@ test("a stream that the primary goes on showing after the replica's restart does
 
 test("a replica that is cut off keeps the position that it had", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
   it.positions(150);
   it.positions(150, { b: ["s2", 10] });
@@ -100,7 +100,7 @@ test("a replica that is cut off keeps the position that it had", () => {
 
 test("its own word about a confirmed stream counts when the primary is silent", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
   const upstream = (flushed: number) => ({ upstream: { session: "w1", flushed: BigInt(flushed) as never } });
   it.report("b", [first], upstream(95));
@@ -116,7 +116,7 @@ test("its own word about a confirmed stream counts when the primary is silent", 
 
 test("a dead stream that the primary goes on showing does not vouch for one that feeds the node from elsewhere", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
   // It now follows a node that was promoted and has no epoch of its own yet: the newest row is still this epoch's.
   const elsewhere = (flushed: number) => ({
@@ -132,7 +132,7 @@ test("a dead stream that the primary goes on showing does not vouch for one that
 
 test("a stream of an earlier life does not count after the restart, even if it was never confirmed", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   // A replica of another history streams, and looks as if it could follow; then it is cloned anew.
   it.positions(100, { b: ["s1", 1_000] });
   it.report("b", [crashed]);
@@ -144,7 +144,7 @@ test("a stream of an earlier life does not count after the restart, even if it w
 
 test("a word of an earlier life that arrives late does not end the streams of this one", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.report("b", [first]);
   const before = it.nowMs;
   it.report("b", [first], { incarnation: "2" });
@@ -156,10 +156,10 @@ test("a word of an earlier life that arrives late does not end the streams of th
 
 test("offsets that are reused after a crash on the same timeline are not compared with old tokens", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.positions(40);
-  it.reign(first, crashed);
+  it.follow(first, crashed);
   it.positions(500);
   assert.equal(mark(it, "disk", 2), 500);
   assert.equal(it.verdict(1, 1, 80, "disk"), "pending", "500 is above 80, and in another epoch");
@@ -170,9 +170,9 @@ test("offsets that are reused after a crash on the same timeline are not compare
 
 test("no position of an earlier epoch counts in a new one", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
-  it.reign(first, crashed);
+  it.follow(first, crashed);
   it.positions(50, { b: ["s1", 90] });
   assert.equal(mark(it, "region", 2), null);
   it.positions(100, {}, { epoch: epochId(1) });
@@ -182,14 +182,14 @@ test("no position of an earlier epoch counts in a new one", () => {
 
 test("a word from a node that does not reign is not heard", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.positions(300, {}, { node: "b" });
   assert.equal(mark(it, "disk"), null);
 });
 
 test("a node that becomes unfit stops counting, and what it had stays true", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
   it.report("b", [first], { unfit: true });
   it.positions(200, { b: ["s1", 190] });
@@ -207,7 +207,7 @@ test("a node that becomes unfit stops counting, and what it had stays true", () 
 
 test("late, repeated and lower words never lower a mark or a position", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 90] });
   it.positions(70, { b: ["s1", 60] });
   assert.deepEqual([mark(it, "disk"), mark(it, "region")], [100, 90]);
@@ -217,7 +217,7 @@ test("late, repeated and lower words never lower a mark or a position", () => {
 
 test("marks are published when they rise, and only then", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   assert.equal(count(it.positions(100), "publish_marks"), 1);
   assert.equal(count(it.positions(100), "publish_marks"), 0);
   assert.equal(count(it.positions(90), "publish_marks"), 0);
@@ -225,7 +225,7 @@ test("marks are published when they rise, and only then", () => {
 
 test("split brain publishes nothing", () => {
   const it = new Driven();
-  it.reign(first, record(2, { fork: 20, start: 30 }));
+  it.follow(first, record(2, { fork: 20, start: 30 }));
   it.position(1, 1, 80);
   it.position(2, 2, 90);
   it.send({ kind: "authority_unsettled", reason: "two", split: true });
@@ -236,7 +236,7 @@ test("split brain publishes nothing", () => {
   it.present(4, 1, 80);
   it.sleep(100_000);
   it.report("a", [first, crashed], { role: "primary" });
-  const told = it.effects.slice(from).map(({ kind }) => kind);
+  const kinds = it.effects.slice(from).map(({ kind }) => kind);
   for (const kind of [
     "publish_marks",
     "publish_verdict",
@@ -244,22 +244,22 @@ test("split brain publishes nothing", () => {
     "read_receipts",
     "help_flush",
   ] as const)
-    assert.ok(!told.includes(kind), kind);
+    assert.ok(!kinds.includes(kind), kind);
   assert.equal(it.verdict(1, 1, 80, "disk"), "pending");
   assert.equal(it.verdict(2, 2, 90, "disk"), "pending");
 });
 
 test("the reign of an epoch without a record is no reign, and ends the one before", () => {
   const it = new Driven();
-  it.reign(first);
-  it.send({ kind: "epoch_reigns", epoch: epochId(2), node: "b" });
+  it.follow(first);
+  it.send({ kind: "epoch_followed", epoch: epochId(2), node: "b" });
   assert.equal(it.state.standing.kind, "unsettled");
   assert.equal(count(it.positions(100, {}, { node: "a", epoch: epochId(1) }), "publish_marks"), 0);
 });
 
 test("a dead stream that is first seen after the replica was cloned anew does not count before another one feeds it", () => {
   const it = new Driven();
-  it.reign(record(1));
+  it.follow(record(1));
   it.report("b", [record(1)], { incarnation: "2", isFed: false });
   // Of the server that had this name before, whose host has died: the primary has not noticed.
   it.positions(50, { b: ["dead", 50] });
@@ -280,12 +280,12 @@ function standing({ state }: Driven): [kind: string, reason: string | null] {
 
 test("a primary that has less on disk than before within an epoch ends it, and no mark of it rises again", () => {
   const it = new Driven();
-  it.reign(record(1));
+  it.follow(record(1));
   it.confirm(100, { b: ["s1", 90] });
   assert.equal(it.verdict(1, 1, 95, "region"), "pending");
   // Asked before the last word was heard: two answers that crossed say nothing.
   it.positions(99, { b: ["s1", 90] }, { askedAtMs: 0 });
-  assert.deepEqual(standing(it), ["reigning", null]);
+  assert.deepEqual(standing(it), ["following", null]);
   const effects = it.positions(60, { b: ["s1", 200] });
   assert.deepEqual(
     effects.filter(({ kind }) => kind === "disown_epoch"),
@@ -294,10 +294,10 @@ test("a primary that has less on disk than before within an epoch ends it, and n
   const [kind, reason] = standing(it);
   assert.equal(kind, "unsettled");
   assert.match(reason ?? "", /^a went back from 100 to 60 within epoch/);
-  it.reign(record(1));
+  it.follow(record(1));
   it.confirm(300, { b: ["s1", 300] });
   assert.equal(it.verdict(1, 1, 95, "region"), "pending", "the log that it writes now is another one");
-  it.reign(record(1), record(2, { fork: 10, limit: null, start: 310 }));
-  assert.deepEqual(standing(it), ["reigning", null]);
+  it.follow(record(1), record(2, { fork: 10, limit: null, start: 310 }));
+  assert.deepEqual(standing(it), ["following", null]);
   assert.equal(it.verdict(1, 1, 95, "region"), "pending", "its receipt decides");
 });

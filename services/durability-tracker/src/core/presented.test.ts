@@ -9,8 +9,8 @@ const LIMIT = 3;
 
 function afterCrash(): Driven {
   const it = new Driven({ tokensPerOwner: LIMIT });
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   return it;
 }
 
@@ -40,9 +40,9 @@ test("a token of a caller that may only read makes no entry and no look-up, and 
 
 test("of what was announced every caller's token says where it committed", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
-  it.reign(first, second);
+  it.follow(first, second);
   it.present(1, 1, 80, "write", { mayEnter: false });
   assert.deepEqual(it.state.entries.get(`${txnId(1)}/${epochId(1)}`)?.origin?.offset, 80n);
 });

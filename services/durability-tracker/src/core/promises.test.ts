@@ -16,8 +16,8 @@ const GIVEN_UP = ["zone", "region", "global"].map((level) => [level, epochId(2),
 
 function durableEverywhere(): Driven {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.position(1, 2, 80);
   it.confirm(90, { b: ["s1", 90], c: ["s2", 90] });
   assert.equal(it.stateOf(1, 2), undefined, "it has left the ledger");
@@ -31,17 +31,17 @@ const ranges = (effects: readonly Effect[]): unknown[] =>
 
 test("what was durable everywhere and is given up with its epoch is told by the range of each promise, once", () => {
   const it = durableEverywhere();
-  assert.deepEqual(ranges(it.reign(first, chosen)), GIVEN_UP);
+  assert.deepEqual(ranges(it.follow(first, chosen)), GIVEN_UP);
   const next = record(4, { node: "c", fork: 40, start: 50, limit: 40 });
-  assert.deepEqual(ranges(it.reign(first, chosen, next)), []);
+  assert.deepEqual(ranges(it.follow(first, chosen, next)), []);
 });
 
 test("every epoch of a history that is given up tells its range", () => {
   const it = durableEverywhere();
   const third = record(4, { previous: second.id, fork: 90, start: 100, limit: 95 });
-  it.reign(first, second, third);
+  it.follow(first, second, third);
   it.confirm(120, { b: ["s3", 120] });
-  assert.deepEqual(ranges(it.reign(first, chosen)).slice(0, 2), [
+  assert.deepEqual(ranges(it.follow(first, chosen)).slice(0, 2), [
     ["zone", third.id, 100n, 120n],
     ["region", third.id, 100n, 120n],
   ]);
@@ -50,10 +50,10 @@ test("every epoch of a history that is given up tells its range", () => {
 
 test("a history that has only begun, and promised nothing of its own, breaks nothing when it is given up", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, second);
+  it.follow(first);
+  it.follow(first, second);
   it.confirm(20, { b: ["s1", 20], c: ["s2", 20] });
-  assert.deepEqual(ranges(it.reign(first, chosen)), []);
+  assert.deepEqual(ranges(it.follow(first, chosen)), []);
 });
 
 test("a tracker that was killed tells the range of what was given up meanwhile", () => {
@@ -63,5 +63,5 @@ test("a tracker that was killed tells the range of what was given up meanwhile",
   const saved = disk.read();
   const again = new Driven();
   again.state = restore(it.state.config, it.nowMs, saved);
-  assert.deepEqual(ranges(again.reign(first, chosen)), GIVEN_UP);
+  assert.deepEqual(ranges(again.follow(first, chosen)), GIVEN_UP);
 });

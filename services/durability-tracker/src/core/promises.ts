@@ -23,19 +23,19 @@ export function noticeBrokenPromises(
   const from = state.ancestry.findIndex(({ previous }) => previous === common.id);
   for (const { previous, forkLimit } of from < 0 ? [] : state.ancestry.slice(from)) {
     const limit = parseOffset(forkLimit ?? "");
-    if (previous !== null && limit !== undefined) tellBroken(state, previous as EpochId, limit, effects);
+    if (previous !== null && limit !== undefined) publishBroken(state, previous as EpochId, limit, effects);
   }
   // The new history has nothing of what was committed in them.
   for (const { id, startOffset } of chain.slice(0, parted))
-    tellBroken(state, id as EpochId, BigInt(startOffset) as Offset, effects);
+    publishBroken(state, id as EpochId, BigInt(startOffset) as Offset, effects);
 }
 
 /** The levels that had promised more of the ended epoch's log than can be in this history. */
-function tellBroken(state: TrackerState, ended: EpochId, limit: Offset, effects: Effect[]): void {
+function publishBroken(state: TrackerState, ended: EpochId, limit: Offset, effects: Effect[]): void {
   for (const { name, rule } of state.config.levels) {
     const mark = knownMark(state, ended, name);
     if (mark !== null && mark > limit && isCovered(state, rule, ended))
-      tellOnce(state, { level: name, epoch: ended, from: limit, to: mark }, effects);
+      publishOnce(state, { level: name, epoch: ended, from: limit, to: mark }, effects);
   }
 }
 
@@ -51,25 +51,25 @@ export function noticeBrokenLoss(
   const successor = state.ancestry.find(({ previous }) => previous === origin.epoch);
   for (const { name } of state.config.levels) {
     // A failover may take a hundred thousand at once: what is told already is not worked out again.
-    if ((broken & levelBit(state, name)) === 0 || isTold(state, name, origin.epoch)) continue;
+    if ((broken & levelBit(state, name)) === 0 || isPublished(state, name, origin.epoch)) continue;
     const kept = parseOffset(successor?.forkOffset ?? "") ?? origin.offset - 1n;
     const from = kept < origin.offset ? kept : origin.offset - 1n;
     const mark = knownMark(state, origin.epoch, name);
     const to = mark !== null && mark > origin.offset ? mark : origin.offset;
-    tellOnce(state, { level: name, epoch: origin.epoch, from, to }, effects);
+    publishOnce(state, { level: name, epoch: origin.epoch, from, to }, effects);
   }
 }
 
-function isTold(state: TrackerState, level: string, epoch: EpochId): boolean {
+function isPublished(state: TrackerState, level: string, epoch: EpochId): boolean {
   return state.brokenPromises.has(`${epoch}/${level}`);
 }
 
-function tellOnce(
+function publishOnce(
   state: TrackerState,
   range: { level: string; epoch: EpochId; from: bigint; to: bigint },
   effects: Effect[],
 ): void {
-  if (isTold(state, range.level, range.epoch)) return;
+  if (isPublished(state, range.level, range.epoch)) return;
   state.brokenPromises.add(`${range.epoch}/${range.level}`);
   const transactions = countBetween(state, range.epoch, range.from, range.to);
   effects.push({ kind: "publish_broken_promise", ...range, transactions });

@@ -22,7 +22,7 @@ const MAX_LOOK_UPS = 4;
 /** Asks for the receipts of what only they can prove, in batches. */
 export function askForProof(state: TrackerState, effects: Effect[]): void {
   const { standing } = state;
-  if (standing.kind !== "reigning" || state.unproven.size === 0) return;
+  if (standing.kind !== "following" || state.unproven.size === 0) return;
   // Self-clocked: while look-ups are under way the next batch grows, instead of one round trip for each id.
   if (state.asked.size >= MAX_LOOK_UPS) return;
   const lost: LedgerEntry[] = [];
@@ -50,10 +50,10 @@ function ask(
   effects: Effect[],
 ): void {
   const { standing } = state;
-  if (standing.kind !== "reigning") return;
+  if (standing.kind !== "following") return;
   const request = state.nextRequest++;
   state.asked.set(request, { epoch: standing.epoch, keys: entries.map((entry) => entry.key) });
-  for (const entry of entries) if (entry.state.kind !== "gone") entry.state = { kind: "asked", request };
+  for (const entry of entries) if (entry.state.kind !== "lost") entry.state = { kind: "asked", request };
   // One receipt answers for all attempts of a transaction.
   const of = new Map(entries.map(ownedOf).map((owned) => [ownedName(owned), owned]));
   effects.push({
@@ -75,12 +75,13 @@ export function takeReceipts(state: TrackerState, event: EventOf<"receipts_read"
   state.asked.delete(event.request);
   const { standing } = state;
   if (asked === undefined) return;
-  const valid = standing.kind === "reigning" && standing.epoch === event.epoch && asked.epoch === event.epoch;
+  const valid =
+    standing.kind === "following" && standing.epoch === event.epoch && asked.epoch === event.epoch;
   for (const key of asked.keys) {
     const entry = state.entries.get(key);
     if (entry === undefined) continue;
     const mine =
-      entry.state.kind === "gone" || (entry.state.kind === "asked" && entry.state.request === event.request);
+      entry.state.kind === "lost" || (entry.state.kind === "asked" && entry.state.request === event.request);
     if (!mine) continue;
     const fact = event.receipts.get(ownedName(ownedOf(entry)));
     // An answer of another epoch proves nothing in this one.
@@ -96,7 +97,7 @@ export function takeNoReceipts(state: TrackerState, request: number, effects: Ef
   for (const key of asked?.keys ?? []) {
     const entry = state.entries.get(key);
     if (entry === undefined) continue;
-    if (entry.state.kind === "gone" || (entry.state.kind === "asked" && entry.state.request === request))
+    if (entry.state.kind === "lost" || (entry.state.kind === "asked" && entry.state.request === request))
       putBack(state, entry, effects);
   }
 }
@@ -109,7 +110,7 @@ function putAside(state: TrackerState, entry: LedgerEntry, effects: Effect[]): v
 }
 
 function putBack(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
-  if (entry.state.kind === "gone") state.unproven.add(entry.key);
+  if (entry.state.kind === "lost") state.unproven.add(entry.key);
   else enter(state, entry, { kind: "unproven" }, effects);
 }
 
@@ -121,7 +122,7 @@ function applyProof(
   effects: Effect[],
 ): void {
   const present = fact.kind === "commit" && fact.epoch === entry.attempt;
-  if (entry.state.kind === "gone") {
+  if (entry.state.kind === "lost") {
     // Any receipt settles its id in this history as well.
     const retriedIn = fact.kind === "commit" ? fact.epoch : null;
     if (present) reappear(state, entry, effects);
@@ -132,7 +133,7 @@ function applyProof(
     case "commit":
       if (present) {
         entry.origin ??= asOf;
-        enter(state, entry, { kind: "pending", place: asOf }, effects);
+        enter(state, entry, { kind: "pending", position: asOf }, effects);
       } else if (entry.origin === null) {
         // Nobody ever saw this attempt commit, and its client has run it again.
         drop(state, entry, effects);
@@ -179,20 +180,20 @@ function wasSettledBefore(
 
 /** Told as lost, and here it is: the loud case. */
 export function reappear(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
-  if (entry.state.kind !== "gone" || entry.state.reappeared) return;
+  if (entry.state.kind !== "lost" || entry.state.reappeared) return;
   enter(state, entry, { ...entry.state, reappeared: true }, effects);
-  tell(state, entry, effects);
+  publishLoss(state, entry, effects);
 }
 
 /** Tells of proven losses once no failover that respects the exposure level can take the proof back. */
 export function publishProven(state: TrackerState, effects: Effect[]): void {
   const { standing, config } = state;
-  if (standing.kind !== "reigning" || state.absent.size + state.untold.size === 0) return;
+  if (standing.kind !== "following" || state.absent.size + state.unpublished.size === 0) return;
   const levelsFor = finalLevels(state);
-  for (const key of state.untold) {
+  for (const key of state.unpublished) {
     const entry = state.entries.get(key);
-    if (entry?.state.kind === "gone") tell(state, entry, effects, levelsFor);
-    else state.untold.delete(key);
+    if (entry?.state.kind === "lost") publishLoss(state, entry, effects, levelsFor);
+    else state.unpublished.delete(key);
   }
   for (const key of [...state.absent]) {
     const entry = state.entries.get(key);
@@ -205,9 +206,9 @@ export function publishProven(state: TrackerState, effects: Effect[]): void {
     const level = levels[Math.max(0, levels.length - 1 - given)];
     if (level === undefined || !hasReached(state, level, asOf)) continue;
     const broken = brokenBits(state, entry);
-    const told = { asOf, settledAt: level, retriedIn, reappeared: false, broken, isPublished: true };
-    enter(state, entry, { kind: "gone", ...told }, effects);
-    tell(state, entry, effects, levelsFor);
+    const lostState = { asOf, settledAt: level, retriedIn, reappeared: false, broken, isPublished: true };
+    enter(state, entry, { kind: "lost", ...lostState }, effects);
+    publishLoss(state, entry, effects, levelsFor);
   }
 }
 
@@ -222,10 +223,10 @@ function hasReached(state: TrackerState, level: string, { epoch, offset }: LogPo
  */
 export function inDoubt(
   state: TrackerState,
-): Readonly<Record<"intent" | "unproven" | "absent" | "adrift", number>> {
+): Readonly<Record<"intent" | "unproven" | "absent" | "unplaced", number>> {
   let unproven = state.unproven.size + state.held.size;
   for (const { keys } of state.asked.values()) unproven += keys.length;
-  return { intent: state.intents.size, unproven, absent: state.absent.size, adrift: state.adrift.size };
+  return { intent: state.intents.size, unproven, absent: state.absent.size, unplaced: state.unplaced.size };
 }
 
 /** Proven losses whose proof has not reached the weakest level at which it may be published, and how long the oldest has waited. */
@@ -278,20 +279,20 @@ function isHearsay({ kind, announced, metadata }: LedgerEntry): boolean {
 type LevelsFor = ReturnType<typeof finalLevels>;
 
 /** Publishes a loss at once, or as soon as its event may be recorded. Clients that ask have the verdict meanwhile. */
-export function tell(
+export function publishLoss(
   state: TrackerState,
   entry: LedgerEntry,
   effects: Effect[],
   levelsFor?: LevelsFor,
 ): void {
   const { state: at } = entry;
-  if (at.kind !== "gone") return;
-  if (state.standing.kind === "reigning") noticeBrokenLoss(state, entry, at.broken, effects);
+  if (at.kind !== "lost") return;
+  if (state.standing.kind === "following") noticeBrokenLoss(state, entry, at.broken, effects);
   const settledAt = publishableAt(state, entry, levelsFor);
   const isPublished = settledAt !== undefined;
   if (isPublished !== at.isPublished) effects.push({ kind: "save", entry });
   entry.state = { ...at, settledAt: settledAt ?? at.settledAt, isPublished };
-  state.untold[isPublished ? "delete" : "add"](entry.key);
+  state.unpublished[isPublished ? "delete" : "add"](entry.key);
   if (isPublished) publish(state, entry, effects);
 }
 
@@ -299,7 +300,7 @@ export function tell(
 function publishableAt(state: TrackerState, entry: LedgerEntry, levelsFor?: LevelsFor): string | undefined {
   const { standing, config, nowMs } = state;
   const { state: at } = entry;
-  if (standing.kind !== "reigning" || at.kind !== "gone") return undefined;
+  if (standing.kind !== "following" || at.kind !== "lost") return undefined;
   const isFresh = nowMs - (state.finished.get(entry.key) ?? -Infinity) < config.intentGraceMs;
   if (isFresh && isHearsay(entry)) return undefined;
   // A broken promise is one in every history, and a read has no id.
@@ -310,7 +311,7 @@ function publishableAt(state: TrackerState, entry: LedgerEntry, levelsFor?: Leve
 }
 
 function publish(state: TrackerState, entry: LedgerEntry, effects: Effect[]): void {
-  if (entry.state.kind !== "gone") return;
+  if (entry.state.kind !== "lost") return;
   const judged = state.config.levels.map(({ name }) => [name, judgeEntry(state, entry, name)] as const);
   const verdicts: Record<string, Verdict> = Object.fromEntries(
     judged.map(([name, judgement]) => [name, judgement.verdict]),

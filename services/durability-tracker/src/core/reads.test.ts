@@ -11,9 +11,9 @@ const first = record(1);
 /** A read of the first epoch at 80, which was durable on the primary's disk or not, judged after a fork. */
 function after(successor: EpochRecord, flushed: number, waitMs = 2_000): Driven {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.positions(flushed);
-  it.reign(first, successor);
+  it.follow(first, successor);
   it.present(1, 1, 80, "read");
   it.positions(200);
   it.sleep(waitMs);
@@ -39,7 +39,7 @@ test("a read that may have been kept is lost only when no other tracker says tha
   const fork = { fork: 40, start: 90, limit: 100 };
   const it = after(record(2, fork), 0, 1);
   assert.equal(verdict(it, "disk"), "pending");
-  it.reign(first, record(2, { ...fork, finalMarks: { disk: "80" } }));
+  it.follow(first, record(2, { ...fork, finalMarks: { disk: "80" } }));
   assert.equal(verdict(it, "disk"), "durable");
   assert.equal(it.judge(1, 1, 80, "disk", "read").rule, "R3 carried over");
   const silent = after(record(2, fork), 0);
@@ -66,7 +66,7 @@ test("a lost read is judged by the step that lost it, also when it is first aske
   const lostBy = record(2, { fork: 40, start: 90, limit: 79 });
   const it = after(lostBy, 80);
   assert.equal(verdict(it, "disk"), "broken");
-  it.reign(first, lostBy, record(3, { node: "b", fork: 95, start: 99, limit: 95 }));
+  it.follow(first, lostBy, record(3, { node: "b", fork: 95, start: 99, limit: 95 }));
   it.present(2, 1, 80, "read");
   it.positions(200);
   it.sleep(2_000);
@@ -110,10 +110,10 @@ test("a read whose loss was told, and then found to break a promise, is expired 
 
 test("a read is judged, and not called expired, while no verdict about its epoch can have left the ledger", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.positions(80);
   it.sleep(it.state.config.keepVerdictMs);
-  it.reign(first, record(2, LOST_BY));
+  it.follow(first, record(2, LOST_BY));
   it.sleep(it.state.config.keepVerdictMs - 10_000);
   assert.equal(ask(it, "region"), "lost");
   it.sleep(20_000);
@@ -124,9 +124,9 @@ test("a read of an epoch that reigns again is judged by its next end", () => {
   const it = after(record(2, LOST_BY), 0);
   forget(it);
   assert.equal(ask(it, "disk"), "expired");
-  it.reign(first);
+  it.follow(first);
   assert.equal(ask(it, "disk"), "durable");
-  it.reign(first, record(3, { ...LOST_BY, previous: epochId(1) }));
+  it.follow(first, record(3, { ...LOST_BY, previous: epochId(1) }));
   assert.equal(ask(it, "region"), "lost");
 });
 
@@ -135,11 +135,11 @@ test("a read whose verdict has left the ledger is expired after a restart as wel
   const third = record(3, { node: "c", fork: 95, start: 99, limit: 96 });
   const it = after(second, 0);
   forget(it);
-  it.reign(first, second, third);
+  it.follow(first, second, third);
   const disk = new Disk(it.state);
   for (const effect of it.effects) disk.take(effect, it.state);
   it.state = restore(it.state.config, it.nowMs, disk.read());
-  it.reign(first, second, third);
+  it.follow(first, second, third);
   assert.equal(ask(it, "disk"), "expired");
   it.present(2, 2, 98, "read");
   it.positions(200);
@@ -156,10 +156,10 @@ test("without a limit nothing says that a durable read was kept", () => {
 
 test("a read that was carried over into a history that is given up goes back to where it came from", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.present(1, 1, 30, "read");
-  it.reign(first, record(2, { node: "b", fork: 40, start: 60 }));
-  it.reign(
+  it.follow(first, record(2, { node: "b", fork: 40, start: 60 }));
+  it.follow(
     first,
     record(3, {
       node: "c",

@@ -27,9 +27,9 @@ const verdicts = (it: Driven, kind: "read" | "write" = "write"): string[] =>
 /** An id of the first epoch, of which no position was ever announced, was told as lost in the second. */
 function lostUnplaced(): Driven {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
-  it.reign(first, second);
+  it.follow(first, second);
   it.sleep(5_000);
   it.answer(75);
   it.positions(80);
@@ -40,7 +40,7 @@ function lostUnplaced(): Driven {
 test("what was told as lost before anybody knew its place stays so for whoever holds its token", () => {
   const it = lostUnplaced();
   assert.deepEqual(verdicts(it), ["lost", "lost", "lost", "lost"]);
-  it.reign(first, back(50));
+  it.follow(first, back(50));
   it.positions(100);
   it.answer(99, { 1: { kind: "commit", epoch: epochId(1) } });
   assert.deepEqual(verdicts(it), BROKEN);
@@ -48,7 +48,7 @@ test("what was told as lost before anybody knew its place stays so for whoever h
 
 test("a token that is carried over does not make what was told as lost durable", () => {
   const it = lostUnplaced();
-  it.reign(first, back(80));
+  it.follow(first, back(80));
   it.positions(100);
   assert.equal(it.judge(1, 1, 80, "disk").rule, "R5 being proven");
   assert.equal(it.judge(1, 1, 80, "disk").needsProof, true);
@@ -61,13 +61,13 @@ test("a token that is carried over does not make what was told as lost durable",
 
 test("a lost one whose place is carried over has reappeared before any look-up says so", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, second);
+  it.follow(first, second);
   it.answer(75);
   it.positions(80);
   assert.deepEqual(verdicts(it), ["lost", "lost", "lost", "lost"]);
-  it.reign(first, back(80));
+  it.follow(first, back(80));
   assert.deepEqual(verdicts(it), BROKEN);
   assert.equal(it.judge(1, 1, 80, "disk").rule, "R8 reappeared");
   assert.equal(it.published.length, 2);
@@ -76,28 +76,28 @@ test("a lost one whose place is carried over has reappeared before any look-up s
 
 test("a lost read is broken when what it read reigns again", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.present(1, 1, 80, "read");
-  it.reign(first, second);
+  it.follow(first, second);
   it.positions(80);
   assert.deepEqual(verdicts(it, "read"), ["lost", "lost", "lost", "lost"]);
-  it.reign(first, back(80));
+  it.follow(first, back(80));
   assert.deepEqual(verdicts(it, "read"), BROKEN);
   assert.equal(it.published.length, 2);
 });
 
 test("what is back before its loss was told was never lost", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   it.position(1, 1, 80);
   const before = verdicts(it);
   assert.deepEqual(before, ["durable", "durable", "durable", "pending"]);
-  it.reign(first, second);
+  it.follow(first, second);
   it.answer(75);
   assert.equal(it.stateOf(1, 1), "absent");
   assert.deepEqual(verdicts(it), ["pending", "pending", "pending", "pending"]);
-  it.reign(first, back(50));
+  it.follow(first, back(50));
   it.answer(99, { 1: { kind: "commit", epoch: epochId(1) } });
   assert.deepEqual(verdicts(it), before);
   assert.equal(it.published.length, 0);
@@ -105,15 +105,15 @@ test("what is back before its loss was told was never lost", () => {
 
 test("a place that is learned does not end the watch over an id that is gone", () => {
   const it = new Driven({ batch: 1 });
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   for (let n = 1; n <= 6; n++) it.intent(n, 1);
-  it.reign(first, second);
+  it.follow(first, second);
   it.sleep(5_000);
   while (it.reads.length > 0) it.answer(75);
   it.positions(80);
   assert.equal(it.published.length, 6);
-  it.reign(first, second, record(3, { node: "c", fork: 60, start: 90 }));
+  it.follow(first, second, record(3, { node: "c", fork: 60, start: 90 }));
   const [unread] = it.reads.splice(0, 1);
   it.send({ kind: "receipts_unread", request: unread?.request ?? 0 });
   assert.equal(it.reads.length, 5, "too many are under way for another one");

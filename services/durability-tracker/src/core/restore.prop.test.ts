@@ -25,18 +25,18 @@ const SEED = 20_260_103;
 const epoch = fc.integer({ min: 1, max: 5 }).map(epochId);
 const offset = fc.bigInt({ min: 0n, max: 10n ** 64n - 1n }).map(off);
 const plain = { noNullPrototype: true } as const;
-const place = fc.record({ epoch, offset }, plain);
+const position = fc.record({ epoch, offset }, plain);
 const retriedIn = fc.option(epoch);
 const state: fc.Arbitrary<EntryState> = fc.oneof(
   fc.constant<EntryState>({ kind: "intent" }),
   fc.constant<EntryState>({ kind: "unproven" }),
   fc.constant<EntryState>({ kind: "expired" }),
   fc.constant<EntryState>({ kind: "unknown" }),
-  place.map((at): EntryState => ({ kind: "pending", place: at })),
-  fc.record({ kind: fc.constant("absent" as const), asOf: place, sinceMs: fc.nat(), retriedIn }, plain),
+  position.map((at): EntryState => ({ kind: "pending", position: at })),
+  fc.record({ kind: fc.constant("absent" as const), asOf: position, sinceMs: fc.nat(), retriedIn }, plain),
   fc.record(
     {
-      kind: fc.constant("gone" as const),
+      kind: fc.constant("lost" as const),
       asOf: fc.constant(null),
       settledAt: fc.constantFrom("disk", "global"),
       retriedIn,
@@ -53,7 +53,7 @@ const entry: fc.Arbitrary<SavedEntry> = fc
     attempt: epoch,
     kind: fc.constantFrom("read" as const, "write" as const),
     announced: fc.boolean(),
-    origin: fc.option(place),
+    origin: fc.option(position),
     state,
     reached: fc.nat({ max: 15 }),
     atMs: fc.nat(),
@@ -82,7 +82,7 @@ function live({ owner, source, ...rest }: SavedEntry): LedgerEntry {
   return {
     ...rest,
     owner: { owner, count: 0 },
-    source: source === null ? null : { ...source, count: 0, heardAtMs: 0 },
+    source: source === null ? null : { ...source, count: 0, announcedAtMs: 0 },
     isExposed: false,
   };
 }
@@ -122,9 +122,9 @@ const blank: SavedEntry = {
 
 test("a question that was open is written as one that was never asked", () => {
   const it = new Driven();
-  it.reign(record(1));
+  it.follow(record(1));
   it.position(1, 1, 80);
-  it.reign(record(1), record(2, { node: "b", fork: 50, start: 60 }));
+  it.follow(record(1), record(2, { node: "b", fork: 50, start: 60 }));
   const held = it.state.entries.get(entryKey({ id: txnId(1), owner: 0n }, epochId(1)));
   assert.equal(held?.state.kind, "asked");
   assert.deepEqual(held && decodeEntry(encodeEntry(held)).state, { kind: "unproven" });
@@ -158,7 +158,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
         const it = new Driven();
         const first = record(1);
         const second = record(2, { node: "b", fork: 50, start: 60, limit: 70 });
-        it.reign(first);
+        it.follow(first);
         let current = 1;
         let flushed = 20;
         for (const { act: what, n } of acts) {
@@ -171,7 +171,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
             it.answer(flushed + n, { [n]: { kind: "commit", epoch: epochId(1) } });
           else if (what === "second" && current === 1) {
             current = 2;
-            it.reign(first, second);
+            it.follow(first, second);
           }
         }
         // Bits that the marks have given since the last save are given again by the same marks.
@@ -179,14 +179,14 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
         assert.deepEqual(keysOf(again), keysOf(it.state));
         assert.deepEqual(exposure(again).byOwner, exposure(it.state).byOwner);
         const { standing } = it.state;
-        if (standing.kind !== "reigning") return;
-        const reigns = {
-          kind: "epoch_reigns",
+        if (standing.kind !== "following") return;
+        const followed = {
+          kind: "epoch_followed",
           nowMs: it.nowMs,
           epoch: standing.epoch,
           node: standing.node,
         } as const;
-        step(again, reigns);
+        step(again, followed);
         for (const held of it.state.entries.values()) {
           if (held.origin === null) continue;
           for (const level of LEVELS) {
@@ -195,7 +195,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
               owner: held.owner.owner,
               attempt: held.attempt,
               kind: held.kind,
-              place: held.origin,
+              position: held.origin,
             };
             const before: string = judge(it.state, token, level).verdict;
             const after: string = judge(again, token, level).verdict;
@@ -211,7 +211,7 @@ test("the effects leave everything on disk that the ledger holds, and a restart 
 
 test("metadata cannot pass for an offset", () => {
   const it = new Driven();
-  it.reign(record(1));
+  it.follow(record(1));
   it.intent(1, 1);
   const [held] = it.state.entries.values();
   assert.ok(held);

@@ -20,13 +20,13 @@ function announce(it: Driven, from: Announced["from"], ...items: Announced["item
 const position = (n: number, offset: number, owner = 0n) =>
   ({ kind: "position", id: txnId(n), epoch: epochId(1), offset: off(offset), owner }) as const;
 
-function told<K extends Effect["kind"]>(it: Driven, kind: K): Extract<Effect, { kind: K }>[] {
+function effectsOf<K extends Effect["kind"]>(it: Driven, kind: K): Extract<Effect, { kind: K }>[] {
   return it.effects.filter((effect): effect is Extract<Effect, { kind: K }> => effect.kind === kind);
 }
 
 test("what is at risk is counted by region, gateway and owner, until the exposure level has it", () => {
   const it = new Driven({ exposureLevel: "region" });
-  it.reign(first);
+  it.follow(first);
   assert.deepEqual(exposure(it.state).transactions, 0);
   assert.equal(exposure(it.state).oldestMs, null);
   announce(it, east, position(1, 80, 5n), position(2, 90, 5n));
@@ -52,22 +52,22 @@ test("what is at risk is counted by region, gateway and owner, until the exposur
 
 test("what is being looked up after a failover is at risk until it is told", () => {
   const it = new Driven({ exposureLevel: "region" });
-  it.reign(first);
+  it.follow(first);
   announce(it, east, position(1, 80, 5n), position(2, 40, 5n));
   // Chosen by an operator, so that the loss is told by the primary's disk alone.
-  it.reign(first, record(2, { node: "b", fork: 50, start: 60, commanded: true }));
+  it.follow(first, record(2, { node: "b", fork: 50, start: 60, commanded: true }));
   assert.equal(exposure(it.state).transactions, 2);
   it.answer(70);
   assert.equal(exposure(it.state).transactions, 2, "proven absent, and not told");
   it.positions(70, {});
   it.sleep(20_000);
-  assert.equal(it.stateOf(1, 1, 5n), "gone");
+  assert.equal(it.stateOf(1, 1, 5n), "lost");
   assert.equal(exposure(it.state).transactions, 1, "the other was carried over, and waits");
 });
 
 test("an owner that comes back after its account was closed is counted once", () => {
   const it = new Driven({ exposureLevel: "region" });
-  it.reign(first);
+  it.follow(first);
   announce(it, east, position(1, 80, 5n));
   // Durable at the exposure level, and it waits for another one.
   it.confirm(100, { b: ["s1", 100] });
@@ -82,15 +82,15 @@ test("an owner that comes back after its account was closed is counted once", ()
 
 test("a level whose mark stands still while something waits is told as stalled, and as recovered when it moves", () => {
   const it = new Driven({ stallAfterMs: 1_000 });
-  it.reign(first);
+  it.follow(first);
   it.confirm(50, { b: ["s1", 50], c: ["s2", 50] });
   it.sleep(60_000);
-  assert.equal(told(it, "publish_stall").length, 0, "nothing waits");
+  assert.equal(effectsOf(it, "publish_stall").length, 0, "nothing waits");
   it.position(1, 1, 80);
   it.positions(80, { b: ["s1", 80] });
   for (let round = 0; round < 3; round++) it.sleep(600);
   assert.deepEqual(
-    told(it, "publish_stall").map(({ isStalled, level, offset, pending }) => [
+    effectsOf(it, "publish_stall").map(({ isStalled, level, offset, pending }) => [
       isStalled,
       level,
       offset,
@@ -102,13 +102,13 @@ test("a level whose mark stands still while something waits is told as stalled, 
   it.positions(90, { b: ["s1", 80], c: ["s2", 60] });
   it.sleep(100);
   assert.deepEqual(
-    told(it, "publish_stall")
+    effectsOf(it, "publish_stall")
       .slice(1)
       .map(({ isStalled, level, offset }) => [isStalled, level, offset]),
     [[false, "global", 60n]],
   );
   for (let round = 0; round < 3; round++) it.sleep(600);
-  assert.equal(told(it, "publish_stall").at(-1)?.isStalled, true, "it stands still again");
+  assert.equal(effectsOf(it, "publish_stall").at(-1)?.isStalled, true, "it stands still again");
 });
 
 test("a stall outlives a failover until the new epoch's mark moves, and nothing is told while nobody reigns", () => {
@@ -116,28 +116,28 @@ test("a stall outlives a failover until the new epoch's mark moves, and nothing 
     stallAfterMs: 1_000,
     levels: [{ name: "region", rule: { replicas: 1, outside: "region" } }],
   });
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 40);
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   for (let round = 0; round < 3; round++) it.sleep(600);
-  assert.equal(told(it, "publish_stall").length, 0);
-  it.reign(first);
+  assert.equal(effectsOf(it, "publish_stall").length, 0);
+  it.follow(first);
   for (let round = 0; round < 3; round++) it.sleep(600);
-  assert.equal(told(it, "publish_stall").length, 1);
-  it.reign(first, record(2, { node: "b", fork: 50, start: 60 }));
+  assert.equal(effectsOf(it, "publish_stall").length, 1);
+  it.follow(first, record(2, { node: "b", fork: 50, start: 60 }));
   it.sleep(100);
-  assert.equal(told(it, "publish_stall").length, 1, "the new epoch has no mark yet");
+  assert.equal(effectsOf(it, "publish_stall").length, 1, "the new epoch has no mark yet");
   it.confirm(70, { c: ["s1", 65] });
   it.sleep(100);
   assert.deepEqual(
-    told(it, "publish_stall").map(({ isStalled }) => isStalled),
+    effectsOf(it, "publish_stall").map(({ isStalled }) => isStalled),
     [true, false],
   );
 });
 
 test("a transaction that is not durable in its time is told once, at its level or else the strongest", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   const delayed = (n: number, level?: string) =>
     ({
       kind: "intent",
@@ -152,9 +152,9 @@ test("a transaction that is not durable in its time is told once, at its level o
   announce(it, east, delayed(3, "region"), position(3, 200, 9n), delayed(4, "region"));
   it.confirm(100, { b: ["s1", 100] });
   it.sleep(900);
-  assert.equal(told(it, "publish_delayed").length, 0);
+  assert.equal(effectsOf(it, "publish_delayed").length, 0);
   it.sleep(200);
-  const late = told(it, "publish_delayed").map(({ published }) => published);
+  const late = effectsOf(it, "publish_delayed").map(({ published }) => published);
   assert.deepEqual(
     late.map(({ id }) => id),
     [txnId(2), txnId(3), txnId(4)],
@@ -167,12 +167,12 @@ test("a transaction that is not durable in its time is told once, at its level o
   });
   assert.deepEqual([late[0]?.owner, late[0]?.metadata], [9n, { order: "2" }]);
   it.sleep(5_000);
-  assert.equal(told(it, "publish_delayed").length, 3);
+  assert.equal(effectsOf(it, "publish_delayed").length, 3);
 });
 
 test("deadlines of what has left are not kept", () => {
   const it = new Driven({ levels: [{ name: "disk", rule: { primary: true } }], exposureLevel: "disk" });
-  it.reign(first);
+  it.follow(first);
   for (let n = 1; n <= 5_000; n++) {
     const id = txnId(n);
     announce(
@@ -190,15 +190,15 @@ test("deadlines of what has left are not kept", () => {
 
 test("what becomes durable is told while somebody wants to hear of it, and not otherwise", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   announce(it, east, position(1, 30, 3n));
   it.positions(40);
-  assert.equal(told(it, "publish_durable").length, 0);
+  assert.equal(effectsOf(it, "publish_durable").length, 0);
   it.send({ kind: "durable_wanted", wanted: true });
   announce(it, east, position(2, 60, 3n));
   it.confirm(60, { b: ["s1", 60] });
   announce(it, east, position(3, 50, 4n));
-  const heard = told(it, "publish_durable").flatMap(({ level, items }) =>
+  const durable = effectsOf(it, "publish_durable").flatMap(({ level, items }) =>
     items.map(({ id, owner }) => `${level} ${String(Number(`0x${id.slice(-4)}`))} ${String(owner)}`),
   );
   const expected = [
@@ -211,14 +211,14 @@ test("what becomes durable is told while somebody wants to hear of it, and not o
     "zone 2 3",
     "zone 3 4",
   ];
-  assert.deepEqual(heard.sort(), expected);
+  assert.deepEqual(durable.sort(), expected);
 });
 
 test("a level that is added while the tracker runs waits for what is pending, and one that goes is forgotten", () => {
   const region = { name: "region", rule: { replicas: 1, outside: "region" } } as const;
   const two = { name: "two", rule: { replicas: 2, outside: "region" } } as const;
   const it = new Driven({ levels: [{ name: "disk", rule: { primary: true } }, region] });
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 50] });
   assert.equal(
@@ -234,7 +234,7 @@ test("a level that is added while the tracker runs waits for what is pending, an
 
 test("a level whose rule becomes stricter keeps the mark that it has promised by", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 100] });
   assert.equal(it.verdict(1, 1, 90, "region"), "durable");
   const levels = it.state.config.levels.map(({ name, rule }) =>
@@ -254,10 +254,10 @@ test("what is on disk means the same under levels in another order", () => {
     ],
   });
   const disk = new Disk(it.state);
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.positions(90);
-  it.reign(first, record(2, { fork: 50, start: 60, cause: "promotion", node: "b" }));
+  it.follow(first, record(2, { fork: 50, start: 60, cause: "promotion", node: "b" }));
   for (const effect of it.effects) disk.take(effect, it.state);
   const config = { ...it.state.config, levels: [...it.state.config.levels].reverse() };
   const again = restore(config, 1, { ...disk.read(), marks: [] });
@@ -268,14 +268,14 @@ test("what is on disk means the same under levels in another order", () => {
 
 test("a promise of more than the successor can have is told with its range, once", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.position(2, 1, 95);
   it.confirm(100, { b: ["s1", 90] });
   const second = record(2, { node: "c", cause: "promotion", fork: 50, start: 60, limit: 55 });
-  it.reign(first, second);
+  it.follow(first, second);
   assert.deepEqual(
-    told(it, "publish_broken_promise").map(({ level, epoch, from, to, transactions }) => [
+    effectsOf(it, "publish_broken_promise").map(({ level, epoch, from, to, transactions }) => [
       level,
       epoch,
       from,
@@ -292,21 +292,21 @@ test("a promise of more than the successor can have is told with its range, once
   it.sleep(6_000);
   it.positions(70);
   assert.equal(it.verdict(1, 1, 80, "region"), "broken");
-  assert.equal(told(it, "publish_broken_promise").length, 2);
+  assert.equal(effectsOf(it, "publish_broken_promise").length, 2);
 });
 
 test("a loss that breaks a promise tells its range even where no limit says so", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 90] });
-  it.reign(first, record(2, { node: "c", cause: "promotion", fork: 50, start: 60 }));
-  assert.equal(told(it, "publish_broken_promise").length, 0, "it may all be there");
+  it.follow(first, record(2, { node: "c", cause: "promotion", fork: 50, start: 60 }));
+  assert.equal(effectsOf(it, "publish_broken_promise").length, 0, "it may all be there");
   it.answer(70);
   it.sleep(6_000);
   it.positions(70);
   assert.deepEqual(
-    told(it, "publish_broken_promise").map(({ level, from, to }) => [level, from, to]),
+    effectsOf(it, "publish_broken_promise").map(({ level, from, to }) => [level, from, to]),
     [
       ["zone", 50n, 90n],
       ["region", 50n, 90n],
@@ -316,16 +316,16 @@ test("a loss that breaks a promise tells its range even where no limit says so",
 
 test("a kept promise is not told as broken", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.confirm(100, { b: ["s1", 90] });
-  it.reign(first, record(2, { node: "b", cause: "promotion", fork: 92, start: 95, limit: 92 }));
-  assert.equal(told(it, "publish_broken_promise").length, 0);
+  it.follow(first, record(2, { node: "b", cause: "promotion", fork: 92, start: 95, limit: 92 }));
+  assert.equal(effectsOf(it, "publish_broken_promise").length, 0);
 });
 
 test("the oldest of the backlog that are durable somewhere leave when there are too many", () => {
   const it = new Driven({ exposureLevel: "region", maxKept: 100 });
-  it.reign(first);
+  it.follow(first);
   for (let n = 1; n <= 300; n++) it.position(n, 1, 20 + n);
   it.sleep(100);
   assert.equal(heldCount(it.state), 300, "the primary alone has them");
@@ -338,14 +338,14 @@ test("the oldest of the backlog that are durable somewhere leave when there are 
 test("a tracker that comes back goes on with what waited, and makes no entries of it", () => {
   const it = new Driven();
   const disk = new Disk(it.state);
-  it.reign(first);
+  it.follow(first);
   for (let n = 1; n <= 50; n++) announce(it, east, position(n, 50 + n, 4n));
   it.confirm(200, { b: ["s1", 60] });
   for (const effect of it.effects) disk.take(effect, it.state);
   const again = new Driven();
   again.state = restore(again.state.config, again.nowMs, disk.read());
   assert.deepEqual(exposure(again.state).byGateway, exposure(it.state).byGateway);
-  again.reign(first);
+  again.follow(first);
   assert.equal(again.state.entries.size, 0);
   assert.equal(heldCount(again.state), 50);
   again.confirm(200, { b: ["s2", 200], c: ["s3", 200] });
@@ -355,16 +355,16 @@ test("a tracker that comes back goes on with what waited, and makes no entries o
 test("a broken promise that was found while nobody reigned is told although the tracker was killed in between", () => {
   const it = new Driven();
   const disk = new Disk(it.state);
-  it.reign(first);
+  it.follow(first);
   it.intent(1, 1);
   it.confirm(100, { b: ["s1", 90] });
   const second = record(2, { node: "c", cause: "promotion", fork: 50, start: 60 });
-  it.reign(first, second);
+  it.follow(first, second);
   it.sleep(3_000);
   it.answer(70);
   it.sleep(6_000);
   it.positions(70);
-  assert.equal(it.stateOf(1, 1), "gone");
+  assert.equal(it.stateOf(1, 1), "lost");
   it.send({ kind: "authority_unsettled", reason: "test", split: false });
   const before = it.published.length;
   it.position(1, 1, 80);
@@ -373,14 +373,14 @@ test("a broken promise that was found while nobody reigned is told although the 
   const again = new Driven();
   again.nowMs = it.nowMs;
   again.state = restore(again.state.config, it.nowMs, disk.read());
-  again.reign(first, second);
+  again.follow(first, second);
   again.sleep(100);
   assert.equal(again.published[0]?.verdicts["region"], "broken");
 });
 
 test("a late announcement of what has left is not kept", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   announce(it, east, position(1, 80));
   it.confirm(100, { b: ["s1", 100], c: ["s2", 100] });
   assert.equal(heldCount(it.state), 0);
@@ -390,7 +390,7 @@ test("a late announcement of what has left is not kept", () => {
 
 test("a hundred thousand that a mark passes leave in one step, with one word to the disk", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   const items = Array.from({ length: 100_000 }, (_, n) => position(n + 1, 100 + n));
   announce(it, east, ...items);
   it.confirm(50, { b: ["s1", 50], c: ["s2", 50] });

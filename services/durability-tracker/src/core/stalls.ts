@@ -6,33 +6,33 @@ import { type Effect, type TrackerState } from "./types.ts";
 
 export function noticeStalls(state: TrackerState, effects: Effect[]): void {
   const { standing, config, nowMs } = state;
-  if (standing.kind !== "reigning") return;
+  if (standing.kind !== "following") return;
   for (const { name } of config.levels) {
     const mark = markIn(state, standing.epoch, name);
     const pending = pendingAt(state, name);
     let watch = state.stalls.get(name);
     if (watch === undefined)
-      state.stalls.set(name, (watch = { epoch: standing.epoch, mark, sinceMs: nowMs, isTold: false }));
+      state.stalls.set(name, (watch = { epoch: standing.epoch, mark, sinceMs: nowMs, isReported: false }));
     const stands = watch.epoch === standing.epoch && watch.mark === mark && pending > 0;
     if (!stands) {
       // In another epoch its first mark is what moves it.
       const moved = watch.epoch === standing.epoch || mark !== null || pending === 0;
-      if (watch.isTold && moved) tell(state, effects, { name, pending, isStalled: false });
-      const isTold = watch.isTold && !moved;
-      state.stalls.set(name, { epoch: standing.epoch, mark, sinceMs: nowMs, isTold });
-    } else if (!watch.isTold && nowMs - watch.sinceMs >= config.stallAfterMs) {
-      watch.isTold = true;
-      tell(state, effects, { name, pending, isStalled: true });
+      if (watch.isReported && moved) publishStall(state, effects, { name, pending, isStalled: false });
+      const isReported = watch.isReported && !moved;
+      state.stalls.set(name, { epoch: standing.epoch, mark, sinceMs: nowMs, isReported });
+    } else if (!watch.isReported && nowMs - watch.sinceMs >= config.stallAfterMs) {
+      watch.isReported = true;
+      publishStall(state, effects, { name, pending, isStalled: true });
     }
   }
 }
 
-function tell(
+function publishStall(
   state: TrackerState,
   effects: Effect[],
   { name, pending, isStalled }: { name: string; pending: number; isStalled: boolean },
 ): void {
-  if (state.standing.kind !== "reigning") return;
+  if (state.standing.kind !== "following") return;
   const { epoch } = state.standing;
   effects.push({
     kind: "publish_stall",

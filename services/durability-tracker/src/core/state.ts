@@ -28,7 +28,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     levelBits: new Map(),
     nowMs,
     standing: { kind: "unsettled", reason: "no primary is known yet", split: false },
-    reignSinceMs: nowMs,
+    epochSinceMs: nowMs,
     seenEnd: null,
     endedAtMs: new Map(),
     epochs: new EpochGraph(),
@@ -38,7 +38,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
         site.id,
         {
           site,
-          heardAtMs: null,
+          reportedAtMs: null,
           alive: false,
           unfit: true,
           incarnation: null,
@@ -56,7 +56,7 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     ),
     marks: new Map(),
     primaryFlushed: null,
-    primaryWord: null,
+    primaryReport: null,
     wentBack: null,
     synchronous: NOT_SYNCHRONOUS,
     backlog: new Backlog(),
@@ -68,13 +68,13 @@ export function initialState(config: CoreConfig, nowMs: number): TrackerState {
     late: new Map(),
     deadlines: new OffsetHeap<Deadline>(),
     brokenPromises: new Set(),
-    tellsDurable: false,
+    publishesDurable: false,
     waiting: new Map(config.levels.map(({ name }) => [name, new OffsetHeap<LedgerEntry>()])),
     unproven: new Set(),
     held: new Map(),
     absent: new Set(),
-    untold: new Set(),
-    adrift: new Set(),
+    unpublished: new Set(),
+    unplaced: new Set(),
     intents: new Set(),
     finished: new Map(),
     retiring: null,
@@ -159,7 +159,7 @@ function restoredSource(state: TrackerState, { gateway, region }: SavedSource): 
   const { sources } = state.exposed;
   let source = sources.get(gateway);
   if (source === undefined)
-    sources.set(gateway, (source = { gateway, region, count: 0, heardAtMs: state.nowMs }));
+    sources.set(gateway, (source = { gateway, region, count: 0, announcedAtMs: state.nowMs }));
   return source;
 }
 
@@ -175,8 +175,8 @@ function restoreEntry(state: TrackerState, entry: LedgerEntry): void {
   file(state, entry);
   // What is broken is told again: so this process knows which promises are.
   const { state: at } = entry;
-  if (at.kind === "gone" && (!at.isPublished || at.reappeared || at.broken !== 0))
-    state.untold.add(entry.key);
+  if (at.kind === "lost" && (!at.isPublished || at.reappeared || at.broken !== 0))
+    state.unpublished.add(entry.key);
 }
 
 /** It waits where it stood: should another epoch reign than its own, everything in it is looked at anew. */

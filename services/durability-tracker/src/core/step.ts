@@ -15,14 +15,14 @@ import {
   takeReport,
   takeUnreachable,
 } from "./nodes.ts";
-import { placeAdrift, repositionAll } from "./placing.ts";
-import { tellDeparted } from "./departed.ts";
+import { repositionUnplaced, repositionAll } from "./placing.ts";
+import { publishDeparted } from "./departed.ts";
 import { noticeBrokenPromises } from "./promises.ts";
 import { askForProof, publishProven, takeNoReceipts, takeReceipts } from "./proof.ts";
 import { noticeStalls } from "./stalls.ts";
 import { takeWitnesses } from "./survivors.ts";
 import { type Effect, type Step, type TrackerEvent, type TrackerState } from "./types.ts";
-import { takeWords } from "./words.ts";
+import { takePeerVerdicts } from "./peer-verdicts.ts";
 
 /** A flush by the gateway that committed is on its way for so long before the tracker lends a hand. */
 const HELP_AFTER_MS = 20;
@@ -39,7 +39,7 @@ export function step(state: TrackerState, event: TrackerEvent): Step {
 function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): void {
   switch (event.kind) {
     case "node_reported":
-      if (takeReport(state, event, effects)) placeAdrift(state, effects);
+      if (takeReport(state, event, effects)) repositionUnplaced(state, effects);
       advanceMarks(state, effects);
       settleByMarks(state, effects);
       publishProven(state, effects);
@@ -55,8 +55,8 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
       }
       helpFlush(state, effects);
       return;
-    case "epoch_reigns":
-      beginReign(state, event.epoch, event.node, effects);
+    case "epoch_followed":
+      followEpoch(state, event.epoch, event.node, effects);
       return;
     case "authority_unsettled":
       state.standing = { kind: "unsettled", reason: event.reason, split: event.split };
@@ -77,21 +77,21 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
     case "receipts_unread":
       takeNoReceipts(state, event.request, effects);
       return;
-    case "told_elsewhere":
-      takeWords(state, event.words, effects);
+    case "peer_verdicts_received":
+      takePeerVerdicts(state, event.peerVerdicts, effects);
       return;
     case "witnesses_read":
       takeWitnesses(state, event, effects);
       return;
     case "flush_helped":
       // The help of an earlier reign may be hanging on a dead node; its end says nothing of the one in flight now.
-      if (event.epoch === undefined || isReigning(state, event.epoch)) state.helping = false;
+      if (event.epoch === undefined || isFollowed(state, event.epoch)) state.helping = false;
       return;
     case "configured":
       reconfigure(state, event, effects);
       return;
     case "durable_wanted":
-      state.tellsDurable = event.wanted;
+      state.publishesDurable = event.wanted;
       return;
     case "ticked":
       noticeSilence(state);
@@ -103,11 +103,11 @@ function apply(state: TrackerState, event: TrackerEvent, effects: Effect[]): voi
   }
 }
 
-function isReigning(state: TrackerState, epoch: EpochId): boolean {
+function isFollowed(state: TrackerState, epoch: EpochId): boolean {
   return state.ancestry.at(-1)?.id === epoch;
 }
 
-function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: Effect[]): void {
+function followEpoch(state: TrackerState, epoch: EpochId, node: string, effects: Effect[]): void {
   // Without its record nothing can be said of it, and nothing more of the one before. The record comes with the node's own
   // report, and the word of its reign after it.
   if (!state.epochs.has(epoch)) {
@@ -116,17 +116,17 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
   }
   if (state.wentBack === epoch) return;
   const before = state.ancestry.at(-1)?.id;
-  state.standing = { kind: "reigning", epoch, node };
+  state.standing = { kind: "following", epoch, node };
   if (before === epoch) {
     // The same reign seen again after a moment without authority: only what came in between has to find its place.
-    placeAdrift(state, effects);
+    repositionUnplaced(state, effects);
     settleByMarks(state, effects);
     return;
   }
   // A process that has just started knows the last reign by what waited in it.
   const ended = (before ?? state.backlog.epoch ?? undefined) as EpochId | undefined;
   state.ancestry = state.epochs.ancestry(epoch).reverse();
-  state.reignSinceMs = state.nowMs;
+  state.epochSinceMs = state.nowMs;
   state.seenEnd = (before ?? null) as EpochId | null;
   state.unflushedSinceMs = null;
   state.helping = false;
@@ -134,14 +134,14 @@ function beginReign(state: TrackerState, epoch: EpochId, node: string, effects: 
   effects.push({ kind: "publish_epochs" });
   repositionAll(state, effects);
   noticeBrokenPromises(state, ended, effects);
-  tellDeparted(state, effects);
+  publishDeparted(state, effects);
   settleByMarks(state, effects);
 }
 
 /** Exactly one flush in flight, and only while something that is pending has not reached even the primary's disk. */
 function helpFlush(state: TrackerState, effects: Effect[]): void {
   const { standing } = state;
-  if (standing.kind !== "reigning") return;
+  if (standing.kind !== "following") return;
   if (state.primaryFlushed !== null && state.highestPending <= state.primaryFlushed) {
     state.unflushedSinceMs = null;
     return;

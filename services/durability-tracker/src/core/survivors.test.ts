@@ -11,7 +11,7 @@ const verdicts = (it: Driven): string[] => LEVELS.map((level) => it.verdict(1, 1
 /** Nothing was ever heard of any disk in the first epoch. */
 function deaf(): Driven {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   for (const node of ["c", "d"]) {
     it.report(node, [first]);
@@ -27,7 +27,7 @@ function read(it: Driven, epoch: number, reached: Record<string, number>): void 
 
 test("a promise that only a survivor's log tells of is broken, also after its loss was told", () => {
   const before = deaf();
-  before.reign(first, second);
+  before.follow(first, second);
   read(before, 1, { c: 85 });
   before.answer(75);
   before.positions(80);
@@ -35,7 +35,7 @@ test("a promise that only a survivor's log tells of is broken, also after its lo
   assert.deepEqual(verdicts(before), ["lost", "broken", "broken", "lost"]);
 
   const after = deaf();
-  after.reign(first, second);
+  after.follow(first, second);
   after.answer(75);
   after.positions(80);
   assert.deepEqual(verdicts(after), ["lost", "lost", "lost", "lost"]);
@@ -44,7 +44,7 @@ test("a promise that only a survivor's log tells of is broken, also after its lo
   read(after, 1, { c: 85 });
   assert.deepEqual(verdicts(after), ["lost", "broken", "broken", "lost"]);
   assert.deepEqual(
-    after.published.map(({ verdicts: told }) => told["region"]),
+    after.published.map(({ verdicts: verdicts }) => verdicts["region"]),
     ["lost", "broken"],
   );
   assert.equal(after.effects.filter(({ kind }) => kind === "save_marks").length > 0, true);
@@ -59,7 +59,7 @@ test("of an epoch that has not ended no survivor tells anything", () => {
 
 test("survivors in too few regions prove nothing for a level that asks for more", () => {
   const it = deaf();
-  it.reign(first, second);
+  it.follow(first, second);
   // In the region of the primary, and in another zone of it.
   read(it, 1, { d: 85 });
   it.answer(75);
@@ -70,9 +70,9 @@ test("survivors in too few regions prove nothing for a level that asks for more"
 test("what a primary has sent proves nothing of its own disk, where that does not count", () => {
   const it = new Driven();
   const restarted = record(2, { fork: 50, start: 60 });
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 40);
-  it.reign(first, restarted);
+  it.follow(first, restarted);
   it.report("a", [first, restarted], { role: "primary", unfit: true });
   it.report("b", [first]);
   read(it, 1, { b: 45 });

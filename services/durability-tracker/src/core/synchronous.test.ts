@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type CoreConfig } from "./index.ts";
-import { Driven, epochId, record, type SynchronousWord } from "../../test/support/core.ts";
+import { Driven, epochId, record, type SynchronousReport } from "../../test/support/core.ts";
 import { reachableLevels, whyNotSynchronous } from "./index.ts";
 import { wantsPositions } from "./ledger.ts";
 import { markIn } from "./marks.ts";
@@ -16,15 +16,18 @@ const LEVELS: CoreConfig["levels"] = [
 ];
 type Streams = Record<string, readonly [string, number]>;
 
-const listed = (...nodes: string[]): SynchronousWord => ({
+const listed = (...nodes: string[]): SynchronousReport => ({
   shown: nodes,
   candidates: { kind: "known", nodes },
 });
 
 /** Reigns on `a`, with confirmed streams to the others. */
-function reigning(streams: Streams = { b: ["b1", 20], c: ["c1", 30], d: ["d1", 40] }, flushed = 50): Driven {
+function withPrimary(
+  streams: Streams = { b: ["b1", 20], c: ["c1", 30], d: ["d1", 40] },
+  flushed = 50,
+): Driven {
   const it = new Driven({ levels: LEVELS, exposureLevel: "safe" });
-  it.reign(record(1));
+  it.follow(record(1));
   it.confirm(flushed, streams);
   return it;
 }
@@ -33,7 +36,7 @@ const marks = (it: Driven, epoch = 1): (bigint | null)[] =>
   ["safe", "safer"].map((level) => markIn(it.state, epochId(epoch), level));
 
 test("the mark is the lowest position of exactly those that are shown and listed", () => {
-  const it = reigning();
+  const it = withPrimary();
   assert.deepEqual(marks(it), [null, null]);
   it.positions(50, { b: ["b1", 20], c: ["c1", 30] }, { synchronous: listed("c") });
   assert.deepEqual(marks(it), [30n, null]);
@@ -42,9 +45,9 @@ test("the mark is the lowest position of exactly those that are shown and listed
 });
 
 test("an asynchronous one does not count, however far it is, nor one that is only shown or only listed", () => {
-  const it = reigning();
+  const it = withPrimary();
   const streams: Streams = { b: ["b1", 90], c: ["c1", 30] };
-  const word = (shown: string[], nodes: string[]): SynchronousWord => ({
+  const synchronousReport = (shown: string[], nodes: string[]): SynchronousReport => ({
     shown,
     candidates: { kind: "known", nodes },
   });
@@ -56,7 +59,7 @@ test("an asynchronous one does not count, however far it is, nor one that is onl
     [[], ["b"]],
     [[], []],
   ] as [string[], string[]][]) {
-    it.positions(100, streams, { synchronous: word(shown, nodes) });
+    it.positions(100, streams, { synchronous: synchronousReport(shown, nodes) });
     assert.deepEqual(marks(it), [null, null], `${shown.join()} shown, ${nodes.join()} listed`);
   }
   assert.match(whyNotSynchronous(it.state, "safe") ?? "", /there is no synchronous standby/);
@@ -65,7 +68,7 @@ test("an asynchronous one does not count, however far it is, nor one that is onl
 });
 
 test("nothing is known without the manager's word, or when it is that it does not know", () => {
-  const it = reigning();
+  const it = withPrimary();
   const streams: Streams = { b: ["b1", 90] };
   it.positions(100, streams, { synchronous: { shown: ["b"] } });
   assert.match(whyNotSynchronous(it.state, "safe") ?? "", /nobody was asked/);
@@ -75,7 +78,7 @@ test("nothing is known without the manager's word, or when it is that it does no
 });
 
 test("a stream that is not confirmed in this epoch does not count, nor an unfit node or one that is not configured", () => {
-  const it = reigning({ b: ["b1", 20] });
+  const it = withPrimary({ b: ["b1", 20] });
   it.positions(50, { b: ["b1", 20], c: ["c1", 30] }, { synchronous: listed("c") });
   assert.match(whyNotSynchronous(it.state, "safe") ?? "", /stream of c is not confirmed/);
   it.positions(50, { b: ["b2", 40] }, { synchronous: listed("b") });
@@ -89,7 +92,7 @@ test("a stream that is not confirmed in this epoch does not count, nor an unfit 
 });
 
 test("positions of a later word do not count with the set of an earlier one", () => {
-  const it = reigning();
+  const it = withPrimary();
   it.positions(50, { b: ["b1", 30], c: ["c1", 30] }, { synchronous: listed("b") });
   // Cut off from whoever says which are the candidates, the primary goes on collecting.
   it.positions(90, { b: ["b1", 90], c: ["c1", 30] }, { synchronous: { shown: ["b"] } });
@@ -101,7 +104,7 @@ test("positions of a later word do not count with the set of an earlier one", ()
 
 test("a level that is added later rises by the newest word as a whole", () => {
   const it = new Driven({ levels: LEVELS.slice(0, 1), exposureLevel: "disk" });
-  it.reign(record(1));
+  it.follow(record(1));
   it.confirm(50, { b: ["b1", 20], c: ["c1", 30] });
   it.positions(50, { b: ["b1", 20], c: ["c1", 30] }, { synchronous: listed("b") });
   it.positions(50, { b: ["b1", 40], c: ["c1", 30] }, { synchronous: { shown: ["b"] } });
@@ -112,11 +115,11 @@ test("a level that is added later rises by the newest word as a whole", () => {
 });
 
 test("a mark does not fall when another one becomes synchronous, and nothing of it is left in the next epoch", () => {
-  const it = reigning();
+  const it = withPrimary();
   it.positions(50, { b: ["b1", 50], c: ["c1", 45] }, { synchronous: listed("b") });
   it.positions(50, { b: ["b1", 50], c: ["c1", 48] }, { synchronous: listed("c") });
   assert.deepEqual(marks(it), [50n, null]);
-  it.reign(record(1), record(2, { fork: 50, start: 60 }));
+  it.follow(record(1), record(2, { fork: 50, start: 60 }));
   assert.deepEqual(
     [marks(it), marks(it, 2)],
     [
@@ -128,7 +131,7 @@ test("a mark does not fall when another one becomes synchronous, and nothing of 
 });
 
 test("a loss breaks the promise, and a transaction is durable by it until then", () => {
-  const it = reigning();
+  const it = withPrimary();
   it.position(1, 1, 40);
   it.positions(50, { b: ["b1", 50] }, { synchronous: listed("b") });
   assert.equal(it.verdict(1, 1, 40, "safe"), "durable");
@@ -136,7 +139,7 @@ test("a loss breaks the promise, and a transaction is durable by it until then",
   it.report("c", [record(1), record(2, { node: "c", cause: "promotion", fork: 30, limit: 30, start: 60 })], {
     role: "primary",
   });
-  it.send({ kind: "epoch_reigns", epoch: epochId(2), node: "c" });
+  it.send({ kind: "epoch_followed", epoch: epochId(2), node: "c" });
   const broken = it.effects.filter(({ kind }) => kind === "publish_broken_promise");
   assert.deepEqual(
     broken.map(
@@ -148,7 +151,7 @@ test("a loss breaks the promise, and a transaction is durable by it until then",
 
 test("nothing is looked at closely while the manager has to act first; while only a stream is unconfirmed it is", () => {
   const it = new Driven({ levels: LEVELS.slice(0, 2), exposureLevel: "safe" });
-  it.reign(record(1));
+  it.follow(record(1));
   for (const node of ["b", "c"]) it.report(node, it.state.ancestry);
   assert.deepEqual(reachableLevels(it.state), ["disk", "safe"]);
   it.position(1, 1, 40);
@@ -190,7 +193,7 @@ test("whoever of those that were listed is promoted has everything up to the mar
     fc.property(fc.array(act, { minLength: 5, maxLength: 40 }), (acts) => {
       const has = { b: 20, c: 20, d: 20 };
       let [flushed, sync, wasSync] = [20, "b" as keyof typeof has, "b" as keyof typeof has];
-      const it = reigning({ b: ["b1", 20], c: ["c1", 20], d: ["d1", 20] }, flushed);
+      const it = withPrimary({ b: ["b1", 20], c: ["c1", 20], d: ["d1", 20] }, flushed);
       for (const one of acts) {
         let shown = sync;
         if (one === "stale") shown = wasSync;

@@ -4,7 +4,7 @@
 import { type Offset } from "@highwater/protocol";
 import { type SynchronousSet, type TrackerEvent, type TrackerState } from "./types.ts";
 
-type Word = Extract<TrackerEvent, { kind: "positions_reported" }>;
+type PositionsReported = Extract<TrackerEvent, { kind: "positions_reported" }>;
 
 export const NOT_SYNCHRONOUS: SynchronousSet = unknown("the primary has not been asked in this epoch");
 
@@ -13,7 +13,10 @@ export const NOT_SYNCHRONOUS: SynchronousSet = unknown("the primary has not been
  * out may still be shown, and one that it is about to list may be shown before it has caught up. Each of them counts as
  * anywhere else, in a stream that is confirmed in this epoch, and by the position of this very word alone.
  */
-export function synchronousSet(state: TrackerState, { candidates, replicas }: Word): SynchronousSet {
+export function synchronousSet(
+  state: TrackerState,
+  { candidates, replicas }: PositionsReported,
+): SynchronousSet {
   if (candidates === undefined) return unknown("nobody was asked whom the HA manager may promote");
   if (candidates.kind === "unknown") return unknown(candidates.reason, true);
   const shown = replicas.filter(({ synchronous }) => synchronous === true);

@@ -20,11 +20,11 @@ const nobody: ReceiptFact = { kind: "absent" };
 /** Brings entry 1 of the first epoch into the state. */
 const enter: Record<EntryStateKind, (it: Driven) => void> = {
   intent: (it) => {
-    it.reign(first);
+    it.follow(first);
     it.intent(1, 1);
   },
   pending: (it) => {
-    it.reign(first);
+    it.follow(first);
     it.position(1, 1, 80);
   },
   unproven: (it) => {
@@ -34,13 +34,13 @@ const enter: Record<EntryStateKind, (it: Driven) => void> = {
   },
   asked: (it) => {
     enter.pending(it);
-    it.reign(first, second);
+    it.follow(first, second);
   },
   absent: (it) => {
     enter.asked(it);
     it.answer(70);
   },
-  gone: (it) => {
+  lost: (it) => {
     enter.absent(it);
     it.positions(70);
   },
@@ -59,7 +59,7 @@ const happen: Record<EventKind, (it: Driven) => void> = {
   node_unreachable: (it) => it.send({ kind: "node_unreachable", node: "c" }),
   // The primary, the only node that is alive, has flushed everything.
   positions_reported: (it) => it.positions(100),
-  epoch_reigns: (it) => it.reign(first, second, third),
+  epoch_followed: (it) => it.follow(first, second, third),
   authority_unsettled: (it) => it.send({ kind: "authority_unsettled", reason: "test", split: false }),
   intent: (it) => it.intent(1, 1),
   position: (it) => it.position(1, 1, 80),
@@ -71,12 +71,12 @@ const happen: Record<EventKind, (it: Driven) => void> = {
       : it.send({
           kind: "receipts_read",
           request: 999,
-          epoch: it.state.standing.kind === "reigning" ? it.state.standing.epoch : epochId(2),
+          epoch: it.state.standing.kind === "following" ? it.state.standing.epoch : epochId(2),
           asOf: off(70),
           receipts: new Map([[txnId(1), nobody]]),
         }),
   receipts_unread: (it) => it.send({ kind: "receipts_unread", request: it.reads.shift()?.request ?? 999 }),
-  told_elsewhere: (it) => it.tellElsewhere(1, 1, { verdicts: { disk: "broken" } }),
+  peer_verdicts_received: (it) => it.receivePeerVerdict(1, 1, { verdicts: { disk: "broken" } }),
   witnesses_read: (it) =>
     it.send({ kind: "witnesses_read", epoch: epochId(1), reached: new Map([["c", off(90)]]) }),
   flush_helped: (it) => it.send({ kind: "flush_helped" }),
@@ -92,7 +92,7 @@ const same = (state: EntryStateKind): Record<EventKind, Expected> => ({
   node_reported: state,
   node_unreachable: state,
   positions_reported: state,
-  epoch_reigns: state,
+  epoch_followed: state,
   authority_unsettled: state,
   intent: state,
   position: state,
@@ -100,7 +100,7 @@ const same = (state: EntryStateKind): Record<EventKind, Expected> => ({
   token_presented: state,
   receipts_read: state,
   receipts_unread: state,
-  told_elsewhere: "gone",
+  peer_verdicts_received: "lost",
   witnesses_read: state,
   flush_helped: state,
   configured: state,
@@ -114,7 +114,7 @@ const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
     node_reported: "intent",
     node_unreachable: "intent",
     positions_reported: "intent",
-    epoch_reigns: "intent",
+    epoch_followed: "intent",
     authority_unsettled: "intent",
     intent: "intent",
     position: "pending",
@@ -122,7 +122,7 @@ const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
     token_presented: "pending",
     receipts_read: "intent",
     receipts_unread: "intent",
-    told_elsewhere: "intent",
+    peer_verdicts_received: "intent",
     witnesses_read: "intent",
     flush_helped: "intent",
     configured: "intent",
@@ -133,7 +133,7 @@ const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
     node_reported: "pending",
     node_unreachable: "pending",
     positions_reported: "left",
-    epoch_reigns: "asked",
+    epoch_followed: "asked",
     authority_unsettled: "pending",
     intent: "pending",
     position: "pending",
@@ -141,17 +141,17 @@ const TABLE: Record<EntryStateKind, Record<EventKind, Expected>> = {
     token_presented: "pending",
     receipts_read: "pending",
     receipts_unread: "pending",
-    told_elsewhere: "pending",
+    peer_verdicts_received: "pending",
     witnesses_read: "pending",
     flush_helped: "pending",
     configured: "pending",
     durable_wanted: "pending",
     ticked: "pending",
   },
-  unproven: { ...same("unproven"), epoch_reigns: "asked" },
+  unproven: { ...same("unproven"), epoch_followed: "asked" },
   asked: { ...same("asked"), receipts_read: "absent" },
-  absent: { ...same("absent"), epoch_reigns: "asked", positions_reported: "gone" },
-  gone: { ...same("gone"), ticked: "left" },
+  absent: { ...same("absent"), epoch_followed: "asked", positions_reported: "lost" },
+  lost: { ...same("lost"), ticked: "left" },
   expired: { ...same("expired"), ticked: "left" },
   unknown: { ...same("unknown"), ticked: "left" },
 };
@@ -178,10 +178,10 @@ test("SPEC.md tells the same table", () => {
     .map((line) => line.split("|").map((cell) => cell.trim().replaceAll("`", "")))
     .map((cells) => cells.slice(1, -1));
   for (const event of EVENTS) {
-    const told = rows.find((cells) => cells.length === 9 && cells[0] === event);
-    assert.ok(told, `SPEC.md has no row for ${event}`);
+    const documented = rows.find((cells) => cells.length === 9 && cells[0] === event);
+    assert.ok(documented, `SPEC.md has no row for ${event}`);
     const expected = Object.entries(TABLE).map(([state, row]) => (row[event] === state ? "·" : row[event]));
-    assert.deepEqual(told.slice(1), expected, event);
+    assert.deepEqual(documented.slice(1), expected, event);
   }
 });
 
@@ -197,7 +197,7 @@ test("SPEC.md names tests that exist", () => {
     "reappear",
     "reads",
     "learned",
-    "words",
+    "peer-verdicts",
     "ledger",
     "transitions",
     "service",

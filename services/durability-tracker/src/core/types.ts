@@ -64,7 +64,7 @@ export interface Level {
 /** What the tracker knows of one node. Positions belong to an epoch and are never compared across epochs. */
 export interface NodeState {
   readonly site: NodeSite;
-  heardAtMs: number | null;
+  reportedAtMs: number | null;
   alive: boolean;
   /** What it said last of itself; null before its first word. */
   role: "primary" | "replica" | null;
@@ -95,7 +95,7 @@ export type EntryState =
   /** Announced before its COMMIT; nothing is known of how it ended. */
   | { readonly kind: "intent" }
   /** Committed at a place in the current epoch's history: marks decide. */
-  | { readonly kind: "pending"; readonly place: LogPosition }
+  | { readonly kind: "pending"; readonly position: LogPosition }
   /** Its epoch ended and its receipt must be looked up. */
   | { readonly kind: "unproven" }
   | { readonly kind: "asked"; readonly request: number }
@@ -108,7 +108,7 @@ export type EntryState =
     }
   /** Told. `settledAt`: the level that the proof had reached. `broken`: levels (bits) whose promise the loss violates. */
   | {
-      readonly kind: "gone";
+      readonly kind: "lost";
       /** Where the newest proof stands. Null: another tracker had it, or it is to be asked for after a restart. */
       readonly asOf: LogPosition | null;
       readonly settledAt: string;
@@ -173,11 +173,11 @@ export interface Stall {
   readonly epoch: EpochId;
   readonly mark: Offset | null;
   readonly sinceMs: number;
-  isTold: boolean;
+  isReported: boolean;
 }
 
 export type Standing =
-  | { readonly kind: "reigning"; readonly epoch: EpochId; readonly node: string }
+  | { readonly kind: "following"; readonly epoch: EpochId; readonly node: string }
   | { readonly kind: "unsettled"; readonly reason: string; readonly split: boolean };
 
 export interface TrackerState {
@@ -187,7 +187,7 @@ export interface TrackerState {
   nowMs: number;
   standing: Standing;
   /** When the current epoch was first seen to reign. */
-  reignSinceMs: number;
+  epochSinceMs: number;
   /** The epoch that this process has seen end, when the current one began. Null when it has followed no other since its start. */
   seenEnd: EpochId | null;
   /**
@@ -205,7 +205,11 @@ export interface TrackerState {
   /** Highest flush position of the primary in the current epoch. */
   primaryFlushed: Offset | null;
   /** The latest of the reigning primary's words that was asked for. */
-  primaryWord: { readonly flushed: Offset; readonly askedAtMs: number; readonly heardAtMs: number } | null;
+  primaryReport: {
+    readonly flushed: Offset;
+    readonly askedAtMs: number;
+    readonly receivedAtMs: number;
+  } | null;
   /** An epoch whose primary went back behind what it had on disk: it never reigns again. */
   wentBack: EpochId | null;
   /** Belongs to the current epoch, as positions do. Set as a whole: positions of one word are no use with the set of another. */
@@ -226,7 +230,7 @@ export interface TrackerState {
   /** Promises by `epoch/level` that were told as broken. */
   readonly brokenPromises: Set<string>;
   /** Somebody wants to hear of single transactions that have become durable. */
-  tellsDurable: boolean;
+  publishesDurable: boolean;
   /** Entries in `pending`, by level, lowest offset first; entries that have moved on are skipped when met. */
   readonly waiting: Map<string, OffsetHeap<LedgerEntry>>;
   readonly unproven: Set<string>;
@@ -234,9 +238,9 @@ export interface TrackerState {
   readonly held: Map<string, number>;
   readonly absent: Set<string>;
   /** Entries whose event waits: for a reign, for its proof in the history that reigns, or for metadata. */
-  readonly untold: Set<string>;
+  readonly unpublished: Set<string>;
   /** Entries in `pending` that wait in no heap: their epoch does not reign here, or not yet. */
-  readonly adrift: Set<string>;
+  readonly unplaced: Set<string>;
   /** Announced ids without a position, oldest first. */
   readonly intents: Set<string>;
   /** Entries of which nothing more is expected, in the order in which they became so; they are remembered for a while. */
@@ -305,7 +309,12 @@ export type TrackerEvent =
       /** Whom the HA manager might have promoted at some moment after this was said. Absent: nobody was asked. */
       readonly candidates?: Candidates;
     }
-  | { readonly kind: "epoch_reigns"; readonly nowMs: number; readonly epoch: EpochId; readonly node: string }
+  | {
+      readonly kind: "epoch_followed";
+      readonly nowMs: number;
+      readonly epoch: EpochId;
+      readonly node: string;
+    }
   | {
       readonly kind: "authority_unsettled";
       readonly nowMs: number;
@@ -328,7 +337,7 @@ export type TrackerEvent =
       readonly owner: bigint;
       readonly attempt: EpochId;
       readonly tokenKind: TokenKind;
-      readonly place: LogPosition;
+      readonly position: LogPosition;
       /** The epoch before that of its place, as the token says. */
       readonly parent?: EpochId | null;
       /** False: its holder may only ask, so nothing is kept that was not there before. */
@@ -344,8 +353,12 @@ export type TrackerEvent =
       readonly receipts: ReadonlyMap<string, ReceiptFact>;
     }
   | { readonly kind: "receipts_unread"; readonly nowMs: number; readonly request: number }
-  /** Another tracker has told them as broken: see words.ts. */
-  | { readonly kind: "told_elsewhere"; readonly nowMs: number; readonly words: readonly Published[] }
+  /** Another tracker has told them as broken: see peer-verdicts.ts. */
+  | {
+      readonly kind: "peer_verdicts_received";
+      readonly nowMs: number;
+      readonly peerVerdicts: readonly Published[];
+    }
   /** Of an ended epoch, by replicas that have followed none since: up to where each has its log. */
   | {
       readonly kind: "witnesses_read";
@@ -415,7 +428,7 @@ export type Effect =
   | { readonly kind: "publish_durable"; readonly level: string; readonly items: readonly BecameDurable[] }
   /** So many have become durable at the level; the times of some of them stand for all. */
   | {
-      readonly kind: "tell_lag";
+      readonly kind: "publish_lag";
       readonly level: string;
       readonly count: number;
       readonly lagsMs: readonly number[];
@@ -444,7 +457,7 @@ export type Effect =
   | {
       readonly kind: "publish_unlisted";
       readonly epoch: EpochId;
-      readonly reigning: EpochId;
+      readonly currentEpoch: EpochId;
       readonly owner: bigint;
       readonly transactions: number;
       readonly from: Offset;

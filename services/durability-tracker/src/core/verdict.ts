@@ -20,7 +20,7 @@ export interface Judgement {
   /** Rule of SPEC.md. */
   readonly rule: string;
   /** Where it is judged now. */
-  readonly place: LogPosition;
+  readonly position: LogPosition;
   readonly retriedIn: EpochId | null;
   readonly settledAt: string | null;
   /** True when only a look-up of the receipt can tell: the caller presents the token to the core. */
@@ -32,7 +32,7 @@ const plain = { retriedIn: null, settledAt: null, needsProof: false } as const;
 export interface Token extends OwnedId {
   readonly attempt: EpochId;
   readonly kind: TokenKind;
-  readonly place: LogPosition;
+  readonly position: LogPosition;
   /** The epoch before that of its place. Null: it does not say. */
   readonly parent?: EpochId | null;
   /** Its entryKey(), from whoever asks again and again. */
@@ -43,73 +43,75 @@ export interface Token extends OwnedId {
 export function judge(state: TrackerState, token: Token, level: string): Judgement {
   const held = state.entries.get(token.key ?? entryKey(token, token.attempt));
   // What was told as lost binds, even if nobody ever learned where it had committed.
-  if (held !== undefined && (held.origin !== null || held.state.kind === "gone")) {
-    if (tellsMore(state, held, token.place)) {
-      const place = held.origin ?? token.place;
-      return { ...plain, verdict: "pending", rule: "R5 being proven", place, needsProof: true };
+  if (held !== undefined && (held.origin !== null || held.state.kind === "lost")) {
+    if (showsMore(state, held, token.position)) {
+      const position = held.origin ?? token.position;
+      return { ...plain, verdict: "pending", rule: "R5 being proven", position, needsProof: true };
     }
     const judged = judgeEntry(state, held, level);
     // The answer rests on the ledger and not on the token: it must not be forgotten before the token can tell as much.
-    const isBorrowed = judged.verdict === "durable" && isOther(held, token.place) && !held.hasOtherTokens;
+    const isBorrowed = judged.verdict === "durable" && isOther(held, token.position) && !held.hasOtherTokens;
     return isBorrowed ? { ...judged, needsProof: true } : judged;
   }
-  const carried = carry(state, token.place);
+  const carried = carry(state, token.position);
   if (carried === null) {
     if (isForgotten(state, token))
-      return { ...plain, verdict: "expired", rule: "R9 expired", place: token.place };
+      return { ...plain, verdict: "expired", rule: "R9 expired", position: token.position };
     return {
-      ...waitingAt(state, token.place, level, "R1 mark"),
-      needsProof: hasEnded(state, token.place.epoch) || tellsParent(state, token),
+      ...waitingAt(state, token.position, level, "R1 mark"),
+      needsProof: hasEnded(state, token.position.epoch) || namesParent(state, token),
     };
   }
-  const judged = waitingAt(state, carried, level, carried === token.place ? "R1 mark" : "R3 carried over");
-  if (judged.verdict === "durable" || carried === token.place) return judged;
-  if ((reachedBits(state, token.place) & levelBit(state, level)) === 0) return judged;
-  return { ...plain, verdict: "durable", rule: "R2 was durable", place: carried };
+  const judged = waitingAt(state, carried, level, carried === token.position ? "R1 mark" : "R3 carried over");
+  if (judged.verdict === "durable" || carried === token.position) return judged;
+  if ((reachedBits(state, token.position) & levelBit(state, level)) === 0) return judged;
+  return { ...plain, verdict: "durable", rule: "R2 was durable", position: carried };
 }
 
 /** No record of its epoch was ever seen, and where that epoch began decides. */
-function tellsParent({ epochs }: TrackerState, { place, parent }: Token): boolean {
-  return parent != null && !epochs.has(place.epoch) && !epochs.hasParent(place.epoch);
+function namesParent({ epochs }: TrackerState, { position, parent }: Token): boolean {
+  return parent != null && !epochs.has(position.epoch) && !epochs.hasParent(position.epoch);
 }
 
 /**
  * A read leaves no receipt that could have expired. But its loss may have been told and have left the ledger, and what marks say of it
  * now may differ: a mark may have been learned after the loss was told, or be known to another tracker alone.
  */
-function isForgotten(state: TrackerState, { kind, place }: Token): boolean {
-  return kind === "read" && state.endedAtMs.get(place.epoch) === -Infinity && hasEnded(state, place.epoch);
+function isForgotten(state: TrackerState, { kind, position }: Token): boolean {
+  return (
+    kind === "read" && state.endedAtMs.get(position.epoch) === -Infinity && hasEnded(state, position.epoch)
+  );
 }
 
 /** The token of a repeated request tells a place of its own, above the one that its attempt is known by. */
-export function isOther({ state: at, origin }: LedgerEntry, place: LogPosition): boolean {
-  if (at.kind === "gone" || origin === null) return false;
-  return origin.epoch !== place.epoch || origin.offset !== place.offset;
+export function isOther({ state: at, origin }: LedgerEntry, position: LogPosition): boolean {
+  if (at.kind === "lost" || origin === null) return false;
+  return origin.epoch !== position.epoch || origin.offset !== position.offset;
 }
 
 /** What the holder of a token could read off the marks binds, even if the ledger found the attempt by a look-up alone. */
-function tellsMore(state: TrackerState, held: LedgerEntry, place: LogPosition): boolean {
+function showsMore(state: TrackerState, held: LedgerEntry, position: LogPosition): boolean {
   const { origin, reached } = held;
-  if (origin?.epoch === place.epoch && origin.offset === place.offset) return false;
-  return hasReappeared(state, held, place) || (reachedBits(state, place) & ~reached) !== 0;
+  if (origin?.epoch === position.epoch && origin.offset === position.offset) return false;
+  return hasReappeared(state, held, position) || (reachedBits(state, position) & ~reached) !== 0;
 }
 
 /** Told as lost, and its place is proven to be in the history that reigns now: no look-up has to say so. */
 export function hasReappeared(
   state: TrackerState,
   { state: at, kind }: LedgerEntry,
-  place: LogPosition,
+  position: LogPosition,
 ): boolean {
-  if (at.kind !== "gone" || at.reappeared) return false;
-  return carry(state, place) !== null || (kind === "read" && isKept(state, place));
+  if (at.kind !== "lost" || at.reappeared) return false;
+  return carry(state, position) !== null || (kind === "read" && isKept(state, position));
 }
 
 /**
  * What was on a disk was on the primary's, so the epoch's log had no other records there ever after; and the successor's
  * history followed that log beyond the place.
  */
-export function isKept(state: TrackerState, place: LogPosition): boolean {
-  return isWithinLimit(state, place) && reachedBits(state, place) !== 0;
+export function isKept(state: TrackerState, position: LogPosition): boolean {
+  return isWithinLimit(state, position) && reachedBits(state, position) !== 0;
 }
 
 export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: string): Judgement {
@@ -118,7 +120,7 @@ export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: strin
   const { state: at } = entry;
   const wasDurable = (entry.reached & bit) !== 0;
   switch (at.kind) {
-    case "gone": {
+    case "lost": {
       const verdict = at.reappeared || (at.broken & bit) !== 0 ? "broken" : wasDurable ? "durable" : "lost";
       const rule = at.reappeared
         ? "R8 reappeared"
@@ -130,7 +132,7 @@ export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: strin
       return {
         verdict,
         rule,
-        place: origin,
+        position: origin,
         retriedIn: at.retriedIn,
         settledAt: at.settledAt,
         needsProof: false,
@@ -138,22 +140,22 @@ export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: strin
     }
     case "expired": {
       const verdict = wasDurable && isStillPromised(state, entry, level) ? "durable" : "expired";
-      return { ...plain, verdict, rule: "R9 expired", place: origin };
+      return { ...plain, verdict, rule: "R9 expired", position: origin };
     }
     case "unknown":
-      return { ...plain, verdict: "unknown", rule: "R10 unknown id", place: origin };
+      return { ...plain, verdict: "unknown", rule: "R10 unknown id", position: origin };
     case "pending": {
-      const here = at.place.epoch === origin.epoch;
-      const judged = waitingAt(state, at.place, level, here ? "R1 mark" : "R3 carried over");
+      const here = at.position.epoch === origin.epoch;
+      const judged = waitingAt(state, at.position, level, here ? "R1 mark" : "R3 carried over");
       if (judged.verdict === "durable" || !wasDurable) return judged;
-      return { ...plain, verdict: "durable", rule: "R2 was durable", place: at.place };
+      return { ...plain, verdict: "durable", rule: "R2 was durable", position: at.position };
     }
     case "absent":
     case "asked":
     case "unproven":
     case "intent":
       // What was durable may turn out to be broken: while it is being looked up, nothing is said.
-      return { ...plain, verdict: "pending", rule: "R5 being proven", place: origin };
+      return { ...plain, verdict: "pending", rule: "R5 being proven", position: origin };
   }
 }
 
@@ -164,7 +166,7 @@ export function judgeEntry(state: TrackerState, entry: LedgerEntry, level: strin
  */
 function isStillPromised(state: TrackerState, { announced, origin }: LedgerEntry, level: string): boolean {
   if (origin === null) return false;
-  const isRecent = state.nowMs - state.reignSinceMs < state.config.keepVerdictMs;
+  const isRecent = state.nowMs - state.epochSinceMs < state.config.keepVerdictMs;
   if (!announced && !(state.seenEnd === origin.epoch && isRecent)) return false;
   const rule = state.config.levels.find(({ name }) => name === level)?.rule;
   if (rule === undefined || !isCovered(state, rule, origin.epoch)) return true;
@@ -174,14 +176,14 @@ function isStillPromised(state: TrackerState, { announced, origin }: LedgerEntry
 }
 
 /** Pending or durable by the marks of the place's epoch, in which it is known to be part of the history. */
-function waitingAt(state: TrackerState, place: LogPosition, level: string, rule: string): Judgement {
-  if (!isCurrent(state, place.epoch)) {
-    const why = isEnded(state, place.epoch) ? "R5 being proven" : "R10 unknown epoch";
-    return { ...plain, verdict: "pending", rule: why, place };
+function waitingAt(state: TrackerState, position: LogPosition, level: string, rule: string): Judgement {
+  if (!isCurrent(state, position.epoch)) {
+    const why = isEnded(state, position.epoch) ? "R5 being proven" : "R10 unknown epoch";
+    return { ...plain, verdict: "pending", rule: why, position };
   }
-  const mark = markIn(state, place.epoch, level);
-  if (mark !== null && mark >= place.offset) return { ...plain, verdict: "durable", rule, place };
-  return { ...plain, verdict: "pending", rule: "R4 waiting", place };
+  const mark = markIn(state, position.epoch, level);
+  if (mark !== null && mark >= position.offset) return { ...plain, verdict: "durable", rule, position };
+  return { ...plain, verdict: "pending", rule: "R4 waiting", position };
 }
 
 /** The epoch that reigns, or did when somebody last reigned. */
@@ -191,7 +193,7 @@ function isCurrent(state: TrackerState, epoch: EpochId): boolean {
 
 /** True when the reigning history has ended the epoch: contains it, supersedes it, was chosen over it or has left it behind. */
 export function hasEnded(state: TrackerState, epoch: EpochId): boolean {
-  return state.standing.kind === "reigning" && isEnded(state, epoch);
+  return state.standing.kind === "following" && isEnded(state, epoch);
 }
 
 /** ... or did when somebody last reigned. */
@@ -230,11 +232,11 @@ function lastCommon(ancestry: readonly EpochRecord[], chain: readonly EpochRecor
 }
 
 /**
- * The place in the current epoch from which a transaction at `place` of an earlier one continues, if that needs no
+ * The place in the current epoch from which a transaction at `position` of an earlier one continues, if that needs no
  * look-up: in every step its place is proven to be in the successor's history. Null when a receipt has to be looked up.
  */
-export function carry(state: TrackerState, place: LogPosition): LogPosition | null {
-  let at = place;
+export function carry(state: TrackerState, position: LogPosition): LogPosition | null {
+  let at = position;
   for (const [index, record] of state.ancestry.entries()) {
     if (record.id !== at.epoch) continue;
     const successor = state.ancestry[index + 1];
@@ -246,21 +248,21 @@ export function carry(state: TrackerState, place: LogPosition): LogPosition | nu
   return isCurrent(state, at.epoch) ? at : null;
 }
 
-/** Where a transaction at `place` continues in a successor of its epoch; null when that is not proven. */
-function stepInto(state: TrackerState, place: LogPosition, successor: EpochRecord): LogPosition | null {
+/** Where a transaction at `position` continues in a successor of its epoch; null when that is not proven. */
+function stepInto(state: TrackerState, position: LogPosition, successor: EpochRecord): LogPosition | null {
   const fork = parseOffset(successor.forkOffset);
   const start = parseOffset(successor.startOffset);
-  const own = parseOffset(state.epochs.get(place.epoch)?.startOffset ?? "");
+  const own = parseOffset(state.epochs.get(position.epoch)?.startOffset ?? "");
   // What stands at its epoch's own record came from earlier epochs: the successor's history contains the record by being
   // its successor, and nothing commits in an epoch below it.
-  const proven = [fork, own].some((limit) => limit !== undefined && place.offset <= limit);
+  const proven = [fork, own].some((limit) => limit !== undefined && position.offset <= limit);
   return proven && start !== undefined ? { epoch: successor.id as EpochId, offset: start } : null;
 }
 
 /** The successor's history may have followed the epoch's log up to the place; without a limit nothing says that it did. */
-export function isWithinLimit(state: TrackerState, place: LogPosition): boolean {
-  const limit = state.ancestry.find((record) => record.previous === place.epoch)?.forkLimit ?? null;
-  return limit !== null && place.offset <= BigInt(limit);
+export function isWithinLimit(state: TrackerState, position: LogPosition): boolean {
+  const limit = state.ancestry.find((record) => record.previous === position.epoch)?.forkLimit ?? null;
+  return limit !== null && position.offset <= BigInt(limit);
 }
 
 /**
@@ -301,9 +303,9 @@ function stayedOnNode(state: TrackerState, epoch: EpochId, kind: LedgerEntry["ki
  * The levels at which a place was durable in its epoch, or where it was carried over to from there, as far as anybody's
  * marks tell. The history in which it was durable may be one that does not reign any more.
  */
-export function reachedBits(state: TrackerState, place: LogPosition): number {
+export function reachedBits(state: TrackerState, position: LogPosition): number {
   const met = new Set<EpochId>();
-  const open = [place];
+  const open = [position];
   let bits = 0;
   for (let at = open.pop(); at !== undefined && !hasAll(state, bits); at = open.pop()) {
     if (met.has(at.epoch)) continue;
@@ -312,8 +314,9 @@ export function reachedBits(state: TrackerState, place: LogPosition): number {
     const successors = state.epochs.records().filter((record) => record.previous === here.epoch);
     for (const { name } of state.config.levels) {
       const own = markIn(state, here.epoch, name);
-      const told = successors.map((record) => parseOffset(record.finalMarks[name] ?? "") ?? null);
-      if ([own, ...told].some((mark) => mark !== null && mark >= here.offset)) bits |= levelBit(state, name);
+      const recorded = successors.map((record) => parseOffset(record.finalMarks[name] ?? "") ?? null);
+      if ([own, ...recorded].some((mark) => mark !== null && mark >= here.offset))
+        bits |= levelBit(state, name);
     }
     for (const successor of successors) {
       const next = stepInto(state, here, successor);

@@ -8,10 +8,10 @@ import { epochId, record } from "../../test/support/core.ts";
 import { type Published } from "../core/index.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
 import { type PrimaryEpoch } from "./event-log.ts";
-import { goneEvent } from "./new-events.ts";
+import { lostEvent } from "./new-events.ts";
 
 let made = 0;
-const word = (more: Partial<Published> = {}): Published => ({
+const brokenElsewhere = (more: Partial<Published> = {}): Published => ({
   ...{ id: `0190a000-0000-7000-8000-${String(++made).padStart(12, "0")}` as TxnId, attempt: epochId(1) },
   ...{ kind: "write", origin: null, owner: 7n, verdicts: { disk: "durable", region: "broken" } },
   ...{ rule: "R7 broken", settledAt: "region", retriedIn: null, metadata: { order: "1" } },
@@ -20,7 +20,7 @@ const word = (more: Partial<Published> = {}): Published => ({
 
 class World {
   readonly clock = new FakeClock();
-  readonly heard: Published[] = [];
+  readonly received: Published[] = [];
   ancestry: readonly EpochRecord[] = [record(1)];
   log = new MemoryEventLog(epochId(1));
   readonly #epochs = new EpochGraph();
@@ -38,15 +38,15 @@ class World {
         ...{ extent: (...all) => events().extent(...all), expire: (...all) => events().expire(...all) },
         close: () => undefined,
       },
-      ...{ clock: this.clock, log: new MemoryLog(), reign: () => this.reign },
+      ...{ clock: this.clock, log: new MemoryLog(), primaryEpoch: () => this.primaryEpoch },
       epochs: () => this.#epochs,
-      onWords: (words) => this.heard.push(...words),
+      onPeerVerdicts: (peerVerdicts) => this.received.push(...peerVerdicts),
     });
     reader.start();
     return reader;
   }
 
-  get reign(): PrimaryEpoch {
+  get primaryEpoch(): PrimaryEpoch {
     return { node: "a", epoch: this.ancestry.at(-1)?.id as EpochId };
   }
 
@@ -65,38 +65,41 @@ class World {
 test("a word is told as it was recorded, once, and losses are no words of broken promises", async () => {
   using world = new World();
   const origin = { epoch: epochId(1), offset: 80n as never };
-  const words = [word({ kind: "read", origin }), word({ retriedIn: epochId(2), metadata: null })];
-  for (const one of words) world.log.append(goneEvent(one));
-  world.log.append(goneEvent(word({ verdicts: { disk: "lost" } })));
+  const peerVerdicts = [
+    brokenElsewhere({ kind: "read", origin }),
+    brokenElsewhere({ retriedIn: epochId(2), metadata: null }),
+  ];
+  for (const one of peerVerdicts) world.log.append(lostEvent(one));
+  world.log.append(lostEvent(brokenElsewhere({ verdicts: { disk: "lost" } })));
   await world.look();
-  assert.deepEqual(world.heard, words);
+  assert.deepEqual(world.received, peerVerdicts);
   await world.look();
-  assert.equal(world.heard.length, 2);
+  assert.equal(world.received.length, 2);
 });
 
 test("more words than one page holds are all told", async () => {
   using world = new World();
-  for (let i = 0; i < 2_500; i++) world.log.append(goneEvent(word()));
+  for (let i = 0; i < 2_500; i++) world.log.append(lostEvent(brokenElsewhere()));
   await world.look();
   await world.look();
   await world.look();
-  assert.equal(new Set(world.heard.map(({ id }) => id)).size, 2_500);
+  assert.equal(new Set(world.received.map(({ id }) => id)).size, 2_500);
 });
 
 test("where histories part, what the one that reigns had recorded since is read, whatever its number", async () => {
   using world = new World();
   world.ancestry = [record(1), record(2)];
   world.log.begin(epochId(2));
-  for (let i = 0; i < 3; i++) world.log.append(goneEvent(word()));
+  for (let i = 0; i < 3; i++) world.log.append(lostEvent(brokenElsewhere()));
   await world.look();
-  assert.equal(world.heard.length, 3);
+  assert.equal(world.received.length, 3);
   // Another node had begun a second epoch too, and has fewer events in it.
   const third = { ...record(2), id: epochId(9) };
   world.log = new MemoryEventLog(epochId(9));
   world.log.seq = 2;
-  const there = word();
-  world.log.append(goneEvent(there));
+  const there = brokenElsewhere();
+  world.log.append(lostEvent(there));
   world.ancestry = [record(1), third];
   await world.look();
-  assert.deepEqual(world.heard.slice(3), [there]);
+  assert.deepEqual(world.received.slice(3), [there]);
 });

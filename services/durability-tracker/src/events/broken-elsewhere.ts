@@ -2,10 +2,10 @@
 // that told it. Owns how far it has read; what follows from a word is the core's.
 import { type EpochGraph } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
-import { type Clock, comparePlaces, type EventStore, sleep } from "@highwater/store";
+import { type Clock, comparePositions, type EventStore, sleep } from "@highwater/store";
 import { type Published } from "../core/index.ts";
 import { type PrimaryEpoch } from "./event-log.ts";
-import { brokenWord } from "./new-events.ts";
+import { peerVerdictOf } from "./new-events.ts";
 import { readOn } from "./reading-on.ts";
 import { type Cursor, cursorAt, FIRST_CURSOR } from "./wire.ts";
 
@@ -13,9 +13,9 @@ export interface BrokenElsewhereDeps {
   readonly events: EventStore;
   readonly clock: Clock;
   readonly log: Log;
-  readonly reign: () => PrimaryEpoch | null;
+  readonly primaryEpoch: () => PrimaryEpoch | null;
   readonly epochs: () => EpochGraph;
-  readonly onWords: (words: readonly Published[]) => void;
+  readonly onPeerVerdicts: (peerVerdicts: readonly Published[]) => void;
 }
 
 const LOOK_MS = 1_000;
@@ -48,11 +48,11 @@ export class BrokenElsewhere {
   }
 
   async #run(): Promise<void> {
-    const { clock, log, reign } = this.#deps;
+    const { clock, log, primaryEpoch } = this.#deps;
     let failedIn: string | null = null;
     while (!this.#stop.signal.aborted) {
       const wake = this.#wake.signal;
-      const now = reign();
+      const now = primaryEpoch();
       let isMore = false;
       try {
         if (now !== null) isMore = await this.#read(now);
@@ -69,14 +69,14 @@ export class BrokenElsewhere {
 
   /** True when there is more at once. */
   async #read({ node, epoch }: PrimaryEpoch): Promise<boolean> {
-    const { events, onWords, epochs } = this.#deps;
+    const { events, onPeerVerdicts, epochs } = this.#deps;
     // What was read of a history that was given up says nothing of the one that reigns.
     const { from } = readOn(this.#readTo, epochs(), epoch);
     const { end } = await events.extent(node, epoch);
-    if (comparePlaces(end, from) <= 0) return false;
+    if (comparePositions(end, from) <= 0) return false;
     const filter = { after: from, owner: null, types: ["transaction.broken"], limit: PAGE } as const;
     const found = await events.read(node, epoch, filter);
-    if (found.length > 0) onWords(found.map(brokenWord));
+    if (found.length > 0) onPeerVerdicts(found.map(peerVerdictOf));
     this.#readTo = cursorAt(found.length < PAGE ? end : (found.at(-1) ?? end));
     return found.length === PAGE;
   }

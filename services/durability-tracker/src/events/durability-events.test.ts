@@ -17,21 +17,21 @@ describe("a stream", () => {
     await using second = await two.listen();
     await first.begun();
     await second.begun();
-    const gone = [published(), published({ verdicts: { disk: "durable", region: "broken" } }), published()];
-    for (const each of gone) one.events.onVerdict(each);
+    const losses = [published(), published({ verdicts: { disk: "durable", region: "broken" } }), published()];
+    for (const each of losses) one.events.onVerdict(each);
     // The other tracker comes to the same verdicts.
-    for (const each of gone.toReversed()) two.events.onVerdict(each);
+    for (const each of losses.toReversed()) two.events.onVerdict(each);
     const mine = published({ owner: 7n, retriedIn: NEXT });
     two.events.onDelayed({ ...mine, settledAt: "" });
-    await first.until("all are told", () => first.told.length === 4);
-    await second.until("all are told", () => second.told.length === 4);
-    assert.deepEqual(first.told, second.told);
+    await first.until("all are told", () => first.published.length === 4);
+    await second.until("all are told", () => second.published.length === 4);
+    assert.deepEqual(first.published, second.published);
     assert.deepEqual(first.ids, ["1.1.e1000000", "1.2.e1000000", "1.3.e1000000", "1.4.e1000000"]);
     assert.deepEqual(
-      new Set(first.told.map(({ event }) => event)),
+      new Set(first.published.map(({ event }) => event)),
       new Set(["transaction.lost", "transaction.broken", "transaction.delayed"]),
     );
-    const delayed = first.told.find(({ event }) => event === "transaction.delayed")?.data as Record<
+    const delayed = first.published.find(({ event }) => event === "transaction.delayed")?.data as Record<
       string,
       unknown
     >;
@@ -47,27 +47,27 @@ describe("a stream", () => {
     for (let at = 0; at < 700; at++) store.append(stored(7n));
     await using now = await tracker.listen();
     await now.begun();
-    assert.deepEqual(now.heard, [
+    assert.deepEqual(now.received, [
       { id: "1.700.e1000000", event: "begin", data: { after: "1.700.e1000000", missed: false } },
     ]);
     await using all = await tracker.listen("?after=0.0");
-    await all.until("all are told", () => all.told.length === 700);
+    await all.until("all are told", () => all.published.length === 700);
     store.append(stored(7n));
-    await now.until("the next is told", () => now.told.length === 1);
+    await now.until("the next is told", () => now.published.length === 1);
     const resumed = await tracker.listen("?after=0.0", { "last-event-id": "1.350.e1000000" });
-    await resumed.until("the rest is told", () => resumed.told.length === 351);
+    await resumed.until("the rest is told", () => resumed.published.length === 351);
     assert.deepEqual([resumed.ids[0], resumed.lastId], ["1.351.e1000000", "1.701.e1000000"]);
     // Away for a while: what happened meanwhile is told first, then what happens.
     await resumed[Symbol.asyncDispose]();
     for (let at = 0; at < 300; at++) store.append(stored(7n));
     await using back = await tracker.listen("", { "last-event-id": resumed.lastId });
     store.append(stored(7n));
-    await back.until("all are told", () => back.told.length === 301);
+    await back.until("all are told", () => back.published.length === 301);
     assert.deepEqual(
       back.ids,
       Array.from({ length: 301 }, (_, at) => `1.${String(702 + at)}.e1000000`),
     );
-    await all.until("everything was told once", () => all.told.length === 1_002);
+    await all.until("everything was told once", () => all.published.length === 1_002);
     assert.equal(new Set(all.ids).size, 1_002);
   });
 
@@ -90,9 +90,9 @@ describe("a stream", () => {
     }
     await storm;
     assert.ok(clients.length > 3);
-    await clients[0]?.until("all are told", () => clients[0]?.told.length === 2_020);
+    await clients[0]?.until("all are told", () => clients[0]?.published.length === 2_020);
     for (const client of clients) {
-      await client.until("all are told", () => client.told.length >= 2_020);
+      await client.until("all are told", () => client.published.length >= 2_020);
       assert.deepEqual(
         client.ids,
         store.events.map(({ n }) => `1.${String(n)}.e1000000`),
@@ -118,9 +118,9 @@ describe("a stream", () => {
     ])
       store.append(event);
     await service.until("all are told", () => service.lastId === "1.5.e1000000");
-    await epochs.until("its own", () => epochs.told.length === 1);
-    await seven.until("its own", () => seven.told.length === 2);
-    await eight.until("its own", () => eight.told.length === 2);
+    await epochs.until("its own", () => epochs.published.length === 1);
+    await seven.until("its own", () => seven.published.length === 2);
+    await eight.until("its own", () => eight.published.length === 2);
     assert.deepEqual(
       [seven.ids, eight.ids, service.ids, epochs.ids],
       [
@@ -137,14 +137,14 @@ describe("a stream", () => {
     const tracker = await Tracker.start(store);
     store.append(stored(7n));
     await using early = await tracker.listen("?after=0.0");
-    await early.until("the first is told", () => early.told.length === 1);
-    tracker.reignOf(null);
+    await early.until("the first is told", () => early.published.length === 1);
+    tracker.primaryEpochOf(null);
     await using late = await tracker.listen("?after=0.0");
     tracker.events.onVerdict(published());
     store.begin(NEXT);
-    tracker.reignOf(NEXT);
+    tracker.primaryEpochOf(NEXT);
     for (const client of [early, late]) {
-      await client.until("both are told", () => client.told.length === 2);
+      await client.until("both are told", () => client.published.length === 2);
       assert.deepEqual(client.ids, ["1.1.e1000000", "2.1.e2000000"]);
     }
   });
@@ -158,8 +158,8 @@ describe("a stream", () => {
     store.append(stored(7n));
     const missedOf = async (after: string): Promise<unknown> => {
       await using client = await tracker.listen(`?after=${after}`);
-      await client.until("the last is told", () => client.told.length === 1);
-      return client.heard[0]?.data;
+      await client.until("the last is told", () => client.published.length === 1);
+      return client.received[0]?.data;
     };
     assert.deepEqual(await missedOf("1.4.e1000000"), { after: "1.4.e1000000", missed: true });
     assert.deepEqual(await missedOf("1.5.e1000000"), { after: "1.5.e1000000", missed: false });
@@ -186,7 +186,7 @@ describe("a stream", () => {
     for (let at = 0; at < 300; at++) store.append({ ...stored(7n), data: big });
     while (tracker.events.streams > 1) await new Promise((resolve) => setTimeout(resolve, 5));
     deaf.destroy();
-    await other.until("the one that reads is told all", () => other.told.length === store.events.length);
+    await other.until("the one that reads is told all", () => other.published.length === store.events.length);
     await tracker.events.close();
     await other.ended();
     assert.equal(tracker.events.streams, 0);
@@ -222,9 +222,10 @@ describe("durable transactions", () => {
     tracker.events.onVerdict(published());
     for (const client of [all, one, none])
       await client.until("the loss is told", () =>
-        client.told.some(({ event }) => event === "transaction.lost"),
+        client.published.some(({ event }) => event === "transaction.lost"),
       );
-    const durables = ({ told }: SseClient) => told.filter(({ event }) => event === "transaction.durable");
+    const durables = ({ published }: SseClient) =>
+      published.filter(({ event }) => event === "transaction.durable");
     const idsOf = (client: SseClient) =>
       durables(client).map(({ data }) => (data as { data: { id: string } }).data.id);
     assert.deepEqual(
@@ -253,14 +254,14 @@ describe("durable transactions", () => {
     tracker.events.onDurable("region", [became("1"), became("2"), became("2", 8n)]);
     tracker.events.onVerdict(published());
     await client.until("the loss is told", () =>
-      client.told.some(({ event }) => event === "transaction.lost"),
+      client.published.some(({ event }) => event === "transaction.lost"),
     );
     assert.deepEqual(
       store.events.map(({ type }) => type),
       ["transaction.durable", "transaction.lost"],
     );
     assert.match(store.events[0]?.key ?? "", /^durable\/[0-9a-f-]{36}\/[0-9a-f-]{36}\/7\/region$/);
-    assert.equal(client.told.filter(({ event }) => event === "transaction.durable").length, 2);
+    assert.equal(client.published.filter(({ event }) => event === "transaction.durable").length, 2);
     await client[Symbol.asyncDispose]();
     tracker.events.recordDurable(null);
     while (tracker.wishes.at(-1) === true) await new Promise((resolve) => setTimeout(resolve, 1));
@@ -294,7 +295,7 @@ describe("a page", () => {
     const tracker = await Tracker.start(new MemoryEventLog(EPOCH));
     assert.equal((await tracker.get("?format=json", "writer")).status, 403);
     assert.equal((await tracker.get("?format=json&limit=x")).body["code"], "invalid_request");
-    tracker.reignOf(null);
+    tracker.primaryEpochOf(null);
     const { status, body } = await tracker.get("?format=json");
     assert.deepEqual([status, body["code"]], [503, "primary_unavailable"]);
   });
@@ -329,12 +330,12 @@ describe("an epoch", () => {
       tracker.events.onEpochs();
     }
     await using client = await one.listen("?after=0.0");
-    await client.until("both are told", () => client.told.length === 2);
+    await client.until("both are told", () => client.published.length === 2);
     one.events.onStall({ level: "a level / with ü", epoch: NEXT, offset: "17", pending: 3 }, true);
     two.events.onStall({ level: "a level / with ü", epoch: NEXT, offset: "17", pending: 4 }, true);
     one.events.onStall({ level: "region", epoch: NEXT, offset: "18", pending: 0 }, false);
     two.events.onBrokenPromise({ level: "region", epoch: EPOCH, from: "1", to: "2", transactions: 1 });
-    await client.until("all are told", () => client.told.length === 5);
+    await client.until("all are told", () => client.published.length === 5);
     // Two trackers tell of what comes behind the epochs, in no order.
     const keys = store.events.map(({ key }) => key);
     assert.deepEqual(keys.slice(0, 2), [`epoch/${EPOCH}`, `epoch/${NEXT}`]);

@@ -9,7 +9,7 @@ import {
   type UnlistedData,
 } from "@highwater/protocol";
 import { type Log } from "@highwater/service";
-import { type Clock, comparePlaces, type EventStore, sleep, type Store } from "@highwater/store";
+import { type Clock, comparePositions, type EventStore, sleep, type Store } from "@highwater/store";
 import { type BecameDurable, markIn, type Published, type TrackerState, unlisted } from "../core/index.ts";
 import { type ReadExpiryTime } from "../shell/expiry-clock.ts";
 import { BrokenElsewhere } from "./broken-elsewhere.ts";
@@ -20,7 +20,7 @@ import {
   delayedEvent,
   durableEvent,
   epochEvent,
-  goneEvent,
+  lostEvent,
   stallEvent,
   unlistedEvent,
 } from "./new-events.ts";
@@ -59,7 +59,7 @@ export interface DurabilityEventsDeps {
   /** The core says what becomes durable only while somebody wants to hear of it. */
   readonly wantDurable: (wanted: boolean) => void;
   /** Somebody has recorded them as broken, perhaps this tracker itself. */
-  readonly onBroken?: (words: readonly Published[]) => void;
+  readonly onBroken?: (peerVerdicts: readonly Published[]) => void;
   /** Everything that was announced before the epoch is known here. */
   readonly isComplete?: (epoch: EpochRecord) => boolean;
 }
@@ -89,7 +89,7 @@ export class DurabilityEvents {
   readonly #elsewhere: BrokenElsewhere;
   readonly #stop = new AbortController();
   readonly #streams = new Map<EventStream, Viewer>();
-  readonly #epochsTold = new Set<string>();
+  readonly #epochsPublished = new Set<string>();
   #wantsDurable: WantsDurable | null = null;
   #streamsWantDurable = false;
 
@@ -99,22 +99,22 @@ export class DurabilityEvents {
     const { events, clock, log } = deps;
     this.#feed = new EventFeed({
       ...{ events, clock, log },
-      reign: () => this.#reign(),
+      primaryEpoch: () => this.#primaryEpoch(),
       epochs: () => deps.state().epochs,
       onDurableWanted: (wanted) => {
         this.#streamsWantDurable = wanted;
-        this.#tellWishes();
+        this.#publishWishes();
       },
     });
     this.#elsewhere = new BrokenElsewhere({
       ...{ events, clock, log },
-      reign: () => this.#reign(),
+      primaryEpoch: () => this.#primaryEpoch(),
       epochs: () => deps.state().epochs,
-      onWords: (words) => deps.onBroken?.(words),
+      onPeerVerdicts: (peerVerdicts) => deps.onBroken?.(peerVerdicts),
     });
     this.#log = new EventLog({
       ...{ events, clock, log, outbox: deps.outbox, random: deps.random, keepMs: settings.keepMs },
-      reign: () => this.#reign(),
+      primaryEpoch: () => this.#primaryEpoch(),
       strongestMark: (epoch) => {
         const state = deps.state();
         const strongest = state.config.levels.at(-1);
@@ -161,10 +161,10 @@ export class DurabilityEvents {
   /** From now on, and until it is changed, such events are recorded too. Null: none. */
   recordDurable(wanted: WantsDurable | null): void {
     this.#wantsDurable = wanted;
-    this.#tellWishes();
+    this.#publishWishes();
   }
 
-  #tellWishes(): void {
+  #publishWishes(): void {
     this.#deps.wantDurable(this.#streamsWantDurable || this.#wantsDurable !== null);
   }
 
@@ -181,40 +181,41 @@ export class DurabilityEvents {
     // What is older may have been told of and dropped again.
     const sinceMs = clock.wallMs() - this.#settings.keepMs / 2;
     for (const record of this.#deps.state().ancestry) {
-      if (this.#epochsTold.has(record.id) || Date.parse(record.startedAt) < sinceMs) continue;
-      this.#epochsTold.add(record.id);
+      if (this.#epochsPublished.has(record.id) || Date.parse(record.startedAt) < sinceMs) continue;
+      this.#epochsPublished.add(record.id);
       // Of an earlier one it is told when that began.
-      const lacks = record.id === this.#reign()?.epoch ? unlisted(this.#deps.state()) : 0;
+      const lacks = record.id === this.#primaryEpoch()?.epoch ? unlisted(this.#deps.state()) : 0;
       const complete = lacks === 0 && (isComplete?.(record) ?? false);
-      this.#log.tell(epochEvent(record, { complete, unlisted: lacks }));
+      this.#log.publish(epochEvent(record, { complete, unlisted: lacks }));
     }
     this.#log.wake();
   }
 
   onVerdict(published: Published): void {
-    this.#log.tell(goneEvent(published));
+    this.#log.publish(lostEvent(published));
   }
 
   onDelayed(published: Published): void {
-    this.#log.tell(delayedEvent(published));
+    this.#log.publish(delayedEvent(published));
   }
 
   onDurable(level: string, items: readonly BecameDurable[]): void {
     this.#feed.durable(level, items);
     for (const item of items)
-      if (this.#wantsDurable?.(item.owner, item.metadata) === true) this.#log.tell(durableEvent(level, item));
+      if (this.#wantsDurable?.(item.owner, item.metadata) === true)
+        this.#log.publish(durableEvent(level, item));
   }
 
   onStall(stall: StallEvent, isStalled: boolean): void {
-    this.#log.tell(stallEvent(stall, isStalled));
+    this.#log.publish(stallEvent(stall, isStalled));
   }
 
   onBrokenPromise(promise: BrokenPromiseData): void {
-    this.#log.tell(brokenPromiseEvent(promise));
+    this.#log.publish(brokenPromiseEvent(promise));
   }
 
   onUnlisted(data: UnlistedData, owner: bigint): void {
-    this.#log.tell(unlistedEvent(data, owner));
+    this.#log.publish(unlistedEvent(data, owner));
   }
 
   /**
@@ -252,14 +253,14 @@ export class DurabilityEvents {
   async page({ owner }: Viewer, query: EventsQuery): Promise<Page> {
     const { types, limit } = query;
     try {
-      const { reign, from, end, missed } = await this.#feed.begin(query.after);
-      const found = await this.#feed.read(reign, { after: from, owner, types, limit: limit + 1 });
+      const { primaryEpoch, from, end, missed } = await this.#feed.begin(query.after);
+      const found = await this.#feed.read(primaryEpoch, { after: from, owner, types, limit: limit + 1 });
       const events = found.slice(0, limit);
       const newest = events.at(-1);
       const last = newest === undefined ? from : cursorAt(newest);
       const more = found.length > limit;
       // There was nothing else up to the end: whoever asks again needs not look at it again.
-      const next = more || comparePlaces(end, last) < 0 ? last : end;
+      const next = more || comparePositions(end, last) < 0 ? last : end;
       return {
         events: events.map(wireEvent),
         next: formatCursor(next),
@@ -273,9 +274,9 @@ export class DurabilityEvents {
     }
   }
 
-  #reign(): PrimaryEpoch | null {
+  #primaryEpoch(): PrimaryEpoch | null {
     const { standing } = this.#deps.state();
-    return standing.kind === "reigning" ? standing : null;
+    return standing.kind === "following" ? standing : null;
   }
 
   async #beat(): Promise<void> {
@@ -293,7 +294,7 @@ export class DurabilityEvents {
       try {
         const timeMs = await readTime();
         for (let isMore = timeMs !== null; isMore && !this.#stop.signal.aborted;) {
-          const now = this.#reign();
+          const now = this.#primaryEpoch();
           isMore = now !== null && (await events.expire(now.node, now.epoch, (timeMs ?? 0) - keepMs)) > 0;
         }
       } catch (cause) {

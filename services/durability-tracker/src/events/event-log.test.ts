@@ -21,7 +21,7 @@ class World {
   outbox = new MemoryOutbox();
   readonly clock = new FakeClock();
   readonly log = new MemoryLog();
-  reign: PrimaryEpoch | null = { node: "east", epoch: epochNamed(1) };
+  primaryEpoch: PrimaryEpoch | null = { node: "east", epoch: epochNamed(1) };
   mark: Offset | null = null;
   prepared = 0;
   isJudging = false;
@@ -36,7 +36,7 @@ class World {
       events: new MemoryEvents(this.store),
       ...{ outbox: this.outbox, clock: this.clock, log: this.log, keepMs: 3_600_000 },
       random: () => 0,
-      reign: () => this.reign,
+      primaryEpoch: () => this.primaryEpoch,
       strongestMark: (epoch) => (epoch === this.store.epoch ? this.mark : null),
       prepare: () => {
         this.prepared++;
@@ -63,10 +63,10 @@ class World {
     await this.events.start();
   }
 
-  tell(count = 1): string[] {
-    const told = Array.from({ length: count }, () => event());
-    for (const one of told) this.events.tell(one);
-    return told.map(({ key }) => key);
+  publish(count = 1): string[] {
+    const published = Array.from({ length: count }, () => event());
+    for (const one of published) this.events.publish(one);
+    return published.map(({ key }) => key);
   }
 
   get recorded(): string[] {
@@ -85,7 +85,7 @@ class World {
     const epoch = epochNamed(this.store.seq + 1);
     this.store.begin(epoch, lost);
     this.mark = null;
-    this.reign = { node: "west", epoch };
+    this.primaryEpoch = { node: "west", epoch };
     this.events.wake();
     await settle();
   }
@@ -94,9 +94,9 @@ class World {
 describe("what is told", () => {
   it("is recorded in its order, and kept until the recording is safe", async () => {
     const world = await World.start();
-    const keys = world.tell(3);
+    const keys = world.publish(3);
     await settle();
-    keys.push(...world.tell(2));
+    keys.push(...world.publish(2));
     await settle();
     assert.deepEqual(world.recorded, keys);
     assert.equal(world.events.counts.kept, 5);
@@ -111,14 +111,14 @@ describe("what is told", () => {
   it("lets verdicts go first, and does not wait for them for ever", async () => {
     const world = await World.start();
     world.isJudging = true;
-    const keys = world.tell(2);
+    const keys = world.publish(2);
     await world.clock.advance(5_000);
     assert.deepEqual(world.recorded, []);
     world.isJudging = false;
     await world.clock.advance(100);
     assert.deepEqual(world.recorded, keys);
     world.isJudging = true;
-    keys.push(...world.tell(1));
+    keys.push(...world.publish(1));
     await world.clock.advance(20_000);
     await world.clock.advance(100);
     assert.deepEqual(world.recorded, keys);
@@ -126,11 +126,11 @@ describe("what is told", () => {
 
   it("waits while nobody reigns", async () => {
     const world = await World.start();
-    world.reign = null;
-    const keys = world.tell(3);
+    world.primaryEpoch = null;
+    const keys = world.publish(3);
     await world.clock.advance(10_000);
     assert.deepEqual(world.recorded, []);
-    world.reign = { node: "east", epoch: epochNamed(1) };
+    world.primaryEpoch = { node: "east", epoch: epochNamed(1) };
     world.events.wake();
     await settle();
     assert.deepEqual(world.recorded, keys);
@@ -138,10 +138,10 @@ describe("what is told", () => {
 
   it("is recorded again where a failover has lost it, and not where it has not", async () => {
     const world = await World.start();
-    const keys = world.tell(4);
+    const keys = world.publish(4);
     await settle();
     await world.makeSafe();
-    keys.push(...world.tell(3));
+    keys.push(...world.publish(3));
     await settle();
     await world.failOver(2);
     assert.deepEqual(world.recorded, keys);
@@ -155,18 +155,18 @@ describe("what is told", () => {
 
   it("survives the death of the process, before its recording and behind it", async () => {
     const world = await World.start();
-    world.reign = null;
-    const keys = world.tell(3);
+    world.primaryEpoch = null;
+    const keys = world.publish(3);
     world.outbox.flushNow();
     await world.restart();
     assert.equal(world.events.counts.kept, 3);
-    world.reign = { node: "east", epoch: epochNamed(1) };
+    world.primaryEpoch = { node: "east", epoch: epochNamed(1) };
     world.events.wake();
     await settle();
     assert.deepEqual(world.recorded, keys);
     // Recorded, and not known to be: the next process does it again, which changes nothing.
     await world.restart();
-    keys.push(...world.tell());
+    keys.push(...world.publish());
     await settle();
     assert.deepEqual(world.recorded, keys);
     await world.makeSafe();
@@ -181,7 +181,7 @@ describe("what is told", () => {
       attempts.push(world.clock.monotonicMs());
       return Promise.reject(new Error("connection refused"));
     };
-    const keys = world.tell(2);
+    const keys = world.publish(2);
     await world.clock.advance(30_000);
     const pauses = attempts.slice(1).map((at, index) => at - (attempts[index] ?? 0));
     assert.deepEqual(pauses.slice(0, 4), [50, 100, 200, 400]);
@@ -194,7 +194,7 @@ describe("what is told", () => {
   it("is recorded at once in the next epoch, however long the last one failed", async () => {
     const world = await World.start();
     world.store.hold = () => Promise.reject(new Error("connection refused"));
-    const keys = world.tell(2);
+    const keys = world.publish(2);
     await world.clock.advance(30_000);
     world.store.hold = () => Promise.resolve();
     await world.failOver(0);
@@ -208,9 +208,9 @@ describe("what is told", () => {
       events.some(({ key }) => key === bad.key)
         ? Promise.reject(Object.assign(new Error("too long"), { code: "22001" }))
         : Promise.resolve();
-    const keys = world.tell(20);
-    world.events.tell(bad);
-    keys.push(...world.tell(20));
+    const keys = world.publish(20);
+    world.events.publish(bad);
+    keys.push(...world.publish(20));
     await world.clock.advance(120_000);
     assert.deepEqual(world.recorded, keys);
     assert.equal(world.events.counts.setAside, 1);
@@ -227,20 +227,20 @@ describe("what is told", () => {
       world.prepared > 0
         ? Promise.resolve()
         : Promise.reject(Object.assign(new Error("no such table"), { code: "42P01" }));
-    const keys = world.tell();
+    const keys = world.publish();
     await world.clock.advance(1_000);
     assert.deepEqual([world.prepared, world.recorded], [1, keys]);
   });
 
   it("is read back from disk when there is more than memory may hold", async () => {
     const world = await World.start();
-    world.reign = null;
-    const keys = world.tell(25_000);
+    world.primaryEpoch = null;
+    const keys = world.publish(25_000);
     world.outbox.flushNow();
-    world.reign = { node: "east", epoch: epochNamed(1) };
+    world.primaryEpoch = { node: "east", epoch: epochNamed(1) };
     world.events.wake();
     while (world.store.events.length < 12_000) await settle();
-    keys.push(...world.tell(3_000));
+    keys.push(...world.publish(3_000));
     while (world.store.events.length < keys.length) await settle();
     assert.deepEqual(world.recorded, keys);
     assert.ok(world.outbox.loaded >= 15_000, "what did not fit was on disk alone");
@@ -250,7 +250,7 @@ describe("what is told", () => {
 
   it("that never gets safe is let go after its time", async () => {
     const world = await World.start();
-    world.tell(2);
+    world.publish(2);
     await settle();
     await world.clock.advance(3_599_000);
     assert.equal(world.events.counts.kept, 2);
@@ -293,7 +293,7 @@ describe("in a world where everything fails", () => {
       let safe = 0;
       for (let round = 0; round < 150; round++) {
         const what = random();
-        if (what < 0.4) unflushed.push(...world.tell(1 + pick(5)));
+        if (what < 0.4) unflushed.push(...world.publish(1 + pick(5)));
         else if (what < 0.6) await world.clock.advance(pick(300));
         else if (what < 0.7) flush();
         else if (what < 0.8) {
@@ -301,7 +301,7 @@ describe("in a world where everything fails", () => {
           safe = world.store.events.length;
           world.events.wake();
         } else if (what < 0.9) {
-          world.reign = null;
+          world.primaryEpoch = null;
           await world.clock.advance(pick(50));
           await world.failOver(pick(world.store.events.length - safe + 1));
         } else {

@@ -24,7 +24,7 @@ export interface EventLogDeps {
   readonly log: Log;
   /** Evenly distributed in [0, 1). */
   readonly random: () => number;
-  readonly reign: () => PrimaryEpoch | null;
+  readonly primaryEpoch: () => PrimaryEpoch | null;
   /** The mark of the strongest level in the epoch; null while there is none. */
   readonly strongestMark: (epoch: EpochId) => Offset | null;
   /** Creates what the store lacks: it may be of an older version. */
@@ -96,7 +96,7 @@ export class EventLog {
     return { kept: this.#onDisk, recorded: this.#recorded, setAside: this.#setAside };
   }
 
-  /** Finds what an earlier process has left. Before the first `tell`. */
+  /** Finds what an earlier process has left. Before the first `publish`. */
   async start(): Promise<void> {
     const { outbox, log } = this.#deps;
     await outbox.flush();
@@ -120,7 +120,7 @@ export class EventLog {
   }
 
   /** Never fails, never waits. Goes to disk with everything else that is queued for the ledger in this tick. */
-  tell(event: NewEvent): void {
+  publish(event: NewEvent): void {
     if (this.#running === null) throw new Error("the outbox was not started");
     const number = ++this.#last;
     const body = encode(event);
@@ -137,7 +137,7 @@ export class EventLog {
   wake(): void {
     this.#confirm();
     this.#isIdle = false;
-    const epoch = this.#deps.reign()?.epoch ?? this.#epoch;
+    const epoch = this.#deps.primaryEpoch()?.epoch ?? this.#epoch;
     if (epoch !== this.#epoch) this.#backoff.abort();
     this.#wake.abort();
     if (!this.#stop.signal.aborted) this.#wake = new AbortController();
@@ -149,11 +149,11 @@ export class EventLog {
   }
 
   async #run(): Promise<void> {
-    const { clock, reign, log } = this.#deps;
+    const { clock, primaryEpoch, log } = this.#deps;
     while (!this.#stop.signal.aborted) {
       // Before anything is looked at: a wake-up from here on is not missed.
       const wake = this.#wake.signal;
-      const now = reign();
+      const now = primaryEpoch();
       if (now !== null && now.epoch !== this.#epoch) this.#startOver(now.epoch);
       if (now === null || (this.#isAll && this.#ahead.length === 0)) {
         await this.#idle(wake);

@@ -4,7 +4,7 @@ import { type DurabilityEventType, type EpochGraph, type EpochId, HighwaterError
 import { type Log } from "@highwater/service";
 import {
   type Clock,
-  comparePlaces,
+  comparePositions,
   type EventFilter,
   type EventStore,
   type RecordedEvent,
@@ -37,7 +37,7 @@ export interface FeedDeps {
   readonly events: EventStore;
   readonly clock: Clock;
   readonly log: Log;
-  readonly reign: () => PrimaryEpoch | null;
+  readonly primaryEpoch: () => PrimaryEpoch | null;
   readonly epochs: () => EpochGraph;
   /** Whether anybody listens to what becomes durable. */
   readonly onDurableWanted: (wanted: boolean) => void;
@@ -52,7 +52,7 @@ const UNKNOWN_EPOCH_LOOK_MS = 100;
 
 /** Where a reader begins, as of one reign. */
 export interface Beginning {
-  readonly reign: PrimaryEpoch;
+  readonly primaryEpoch: PrimaryEpoch;
   readonly from: Cursor;
   readonly end: Cursor;
   /** Events between what the reader has read and `from` may have been dropped. */
@@ -88,7 +88,7 @@ export class EventFeed {
   canJoin(upTo: Cursor, epoch: EpochId): "now" | "later" | "read_more" {
     if (this.#listeners.size === 0 || this.#head === null) return "now";
     if (this.#epoch !== epoch) return "later";
-    return comparePlaces(upTo, this.#head) >= 0 ? "now" : "read_more";
+    return comparePositions(upTo, this.#head) >= 0 ? "now" : "read_more";
   }
 
   stop(): void {
@@ -129,14 +129,14 @@ export class EventFeed {
    * Where somebody who has read up to the cursor reads on. An epoch that is not known here is waited for a little.
    * Errors: HighwaterError `primary_unavailable`.
    */
-  async readOn(cursor: Cursor): Promise<ReadingOn & { readonly reign: PrimaryEpoch }> {
+  async readOn(cursor: Cursor): Promise<ReadingOn & { readonly primaryEpoch: PrimaryEpoch }> {
     const { clock, epochs } = this.#deps;
     const untilMs = clock.monotonicMs() + UNKNOWN_EPOCH_MS;
     for (;;) {
-      const reign = this.#reign();
-      const reading = readOn(cursor, epochs(), reign.epoch);
+      const primaryEpoch = this.#primaryEpoch();
+      const reading = readOn(cursor, epochs(), primaryEpoch.epoch);
       const isOver = clock.monotonicMs() >= untilMs || this.#stop.signal.aborted;
-      if (reading.found !== "unknown" || isOver) return { ...reading, reign };
+      if (reading.found !== "unknown" || isOver) return { ...reading, primaryEpoch };
       await sleep(clock, UNKNOWN_EPOCH_LOOK_MS, this.#stop.signal);
     }
   }
@@ -144,11 +144,11 @@ export class EventFeed {
   /** Null: at the end. Errors: HighwaterError `primary_unavailable`, `epoch_changed`, or what the store throws. */
   async begin(after: Cursor | null): Promise<Beginning> {
     const reading = after === null ? null : await this.readOn(after);
-    const reign = reading?.reign ?? this.#reign();
-    const extent = await this.#deps.events.extent(reign.node, reign.epoch);
+    const primaryEpoch = reading?.primaryEpoch ?? this.#primaryEpoch();
+    const extent = await this.#deps.events.extent(primaryEpoch.node, primaryEpoch.epoch);
     const end = cursorAt(extent.end);
     const missed = reading !== null && isMissed(reading, extent.expiredTo);
-    return { reign, from: reading?.from ?? end, end, missed };
+    return { primaryEpoch, from: reading?.from ?? end, end, missed };
   }
 
   /** Errors: as `begin`. */
@@ -168,19 +168,19 @@ export class EventFeed {
     }
   }
 
-  #reign(): PrimaryEpoch {
-    const now = this.#deps.reign();
+  #primaryEpoch(): PrimaryEpoch {
+    const now = this.#deps.primaryEpoch();
     if (now === null) throw new HighwaterError("primary_unavailable", { retryAfterMs: POLL_MS });
     return now;
   }
 
   async #poll(): Promise<void> {
-    const { clock, log, reign } = this.#deps;
+    const { clock, log, primaryEpoch } = this.#deps;
     this.#polling = true;
     let failedIn: EpochId | null = null;
     while (this.#listeners.size > 0 && !this.#stop.signal.aborted) {
       const wake = this.#wake.signal;
-      const now = reign();
+      const now = primaryEpoch();
       let isMore = false;
       try {
         if (now !== null) isMore = await this.#handOut(now);
@@ -217,7 +217,7 @@ export class EventFeed {
         (event) =>
           types.includes(event.type) &&
           (owner === null || event.owner === null || event.owner === owner) &&
-          comparePlaces(event, from) > 0,
+          comparePositions(event, from) > 0,
       );
       if (theirs.length > 0) listener.onEvents(theirs);
     }
@@ -229,10 +229,11 @@ export class EventFeed {
     const head = this.#head;
     if (this.#epoch === epoch || head === null) return;
     this.#epoch = epoch;
-    const isHere = (place: Cursor): boolean => readOn(place, this.#deps.epochs(), epoch).found === "here";
+    const isHere = (position: Cursor): boolean =>
+      readOn(position, this.#deps.epochs(), epoch).found === "here";
     if (!isHere(head)) this.#head = null;
     for (const [listener, from] of [...this.#listeners]) {
-      if (isHere(comparePlaces(head, from) > 0 ? head : from)) continue;
+      if (isHere(comparePositions(head, from) > 0 ? head : from)) continue;
       this.#listeners.delete(listener);
       listener.onParted();
     }

@@ -17,7 +17,7 @@ import { type BecameDurable, entryKey, type LogPosition, type Published } from "
 const BACK = "R8 reappeared";
 
 /** A verdict that is no good news. A transaction of which a promise was broken is not merely lost. */
-export function goneEvent(published: Published): NewEvent {
+export function lostEvent(published: Published): NewEvent {
   const isBroken = Object.values(published.verdicts).includes("broken");
   return transactionEvent(isBroken ? "transaction.broken" : "transaction.lost", published);
 }
@@ -41,7 +41,7 @@ function transactionEvent(
     ...(retriedIn === null ? {} : { retriedIn }),
     ...(metadata === null ? {} : { metadata: { ...metadata } }),
   };
-  const key = `${keyWord(type, rule, verdicts)}/${entryKey({ id, owner }, attempt)}`;
+  const key = `${keyName(type, rule, verdicts)}/${entryKey({ id, owner }, attempt)}`;
   return { key, type, owner, data };
 }
 
@@ -50,16 +50,16 @@ function positionOf(origin: LogPosition | null): Pick<TransactionEventData, "pos
 }
 
 /** Broken at one level first, and then at more, or back: each is told once. */
-function keyWord(type: string, rule: string, verdicts: Published["verdicts"]): string {
+function keyName(type: string, rule: string, verdicts: Published["verdicts"]): string {
   if (rule === BACK) return "back";
   const broken = Object.keys(verdicts).filter((level) => verdicts[level] === "broken");
-  const word = type.slice("transaction.".length);
+  const name = type.slice("transaction.".length);
   // A list of names that may hold any character, so that two lists never read alike.
-  return broken.length === 0 ? word : `${word}/${levelInKey(JSON.stringify(broken.sort()))}`;
+  return broken.length === 0 ? name : `${name}/${levelInKey(JSON.stringify(broken.sort()))}`;
 }
 
 /** What somebody has recorded as broken, as the core knows it. */
-export function brokenWord({ owner, data }: NewEvent): Published {
+export function peerVerdictOf({ owner, data }: NewEvent): Published {
   const { id, attempt, position, readOnly, verdicts, rule, settledAt, retriedIn, metadata } =
     data as TransactionEventData;
   const offset = parseOffset(position?.offset ?? "");
@@ -100,9 +100,9 @@ export function durableEvent(level: string, item: BecameDurable): NewEvent {
 
 export function stallEvent(stall: StallEvent, isStalled: boolean): NewEvent {
   const { level, epoch, offset } = stall;
-  const word = isStalled ? "stalled" : "recovered";
-  const key = `${word}/${epoch}/${levelInKey(level)}/${offset}`;
-  return { key, type: `durability.${word}`, owner: null, data: { ...stall } };
+  const name = isStalled ? "stalled" : "recovered";
+  const key = `${name}/${epoch}/${levelInKey(level)}/${offset}`;
+  return { key, type: `durability.${name}`, owner: null, data: { ...stall } };
 }
 
 /** What the tracker that tells of an epoch knows, and what it does not. */
@@ -124,7 +124,7 @@ export function brokenPromiseEvent(promise: BrokenPromiseData): NewEvent {
 }
 
 export function unlistedEvent(data: UnlistedData, owner: bigint): NewEvent {
-  const key = `unlisted/${data.epoch}/${data.reigning}/${String(owner)}`;
+  const key = `unlisted/${data.epoch}/${data.currentEpoch}/${String(owner)}`;
   return { key, type: "transactions.unlisted", owner, data: { ...data } };
 }
 

@@ -39,14 +39,14 @@ class Twins {
   /** A tracker that follows the first one. */
   async start(): Promise<Tracker> {
     const tracker = await Tracker.start(this.#events);
-    tracker.reignOf(NEXT);
+    tracker.primaryEpochOf(NEXT);
     return tracker;
   }
 
   keep(tracker: Tracker): void {
     this.#followed = this.sibling;
     tracker.state.epochs.add([record(SIBLING, 2)]);
-    tracker.reignOf(SIBLING);
+    tracker.primaryEpochOf(SIBLING);
   }
 }
 
@@ -90,10 +90,10 @@ describe("a history that was given up", () => {
     const twins = new Twins();
     const tracker = await twins.start();
     await using live = await tracker.listen("?after=0.0");
-    await live.until("all of the first are told", () => live.told.length === 52);
+    await live.until("all of the first are told", () => live.published.length === 52);
     twins.keep(tracker);
-    await live.until("all of the kept one are told", () => live.told.length === 58);
-    const again = live.heard.slice(53);
+    await live.until("all of the kept one are told", () => live.published.length === 58);
+    const again = live.received.slice(53);
     assert.deepEqual(again[0], {
       ...{ id: "1.0.e1000000", event: "begin", data: { after: "1.0.e1000000", missed: false } },
     });
@@ -108,8 +108,8 @@ describe("a history that was given up", () => {
     twins.sibling.append(stored(7n));
     await live.until("it goes on", () => live.lastId === "2.4.e2bbbbbb");
     await using resumed = await tracker.listen("", { "last-event-id": "2.50.e2000000" });
-    await resumed.until("all are told", () => resumed.told.length === 7);
-    assert.deepEqual(resumed.heard[0]?.data, { after: "1.0.e1000000", missed: false });
+    await resumed.until("all are told", () => resumed.published.length === 7);
+    assert.deepEqual(resumed.received[0]?.data, { after: "1.0.e1000000", missed: false });
   });
 
   it("says so when events behind the point of parting may have been dropped", async () => {
@@ -132,7 +132,7 @@ describe("a history that was given up", () => {
     twins.first.begin(later);
     for (let at = 0; at < 2; at++) twins.first.append(stored(7n));
     tracker.state.epochs.add([{ ...record(later, 3), previous: NEXT }]);
-    tracker.reignOf(later);
+    tracker.primaryEpochOf(later);
     const { body } = await asked;
     assert.deepEqual(
       (body["events"] as { id: string }[]).map(({ id }) => id),

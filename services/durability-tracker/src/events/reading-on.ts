@@ -1,6 +1,6 @@
 // Where a reader goes on that has read up to a cursor, perhaps in another history than the one that reigns. Pure.
 import { type EpochGraph, type EpochId } from "@highwater/protocol";
-import { comparePlaces, type EventPlace } from "@highwater/store";
+import { comparePositions, type EventPosition } from "@highwater/store";
 import { type Cursor, cursorAt, FIRST_CURSOR } from "./wire.ts";
 
 export interface ReadingOn {
@@ -13,9 +13,9 @@ export interface ReadingOn {
   readonly found: "here" | "parted" | "unknown";
 }
 
-export function readOn(cursor: Cursor, epochs: EpochGraph, reigning: EpochId): ReadingOn {
+export function readOn(cursor: Cursor, epochs: EpochGraph, currentEpoch: EpochId): ReadingOn {
   if (cursor.seq === 0) return { from: FIRST_CURSOR, found: "here" };
-  const mine = new Map(epochs.ancestry(reigning).map(({ seq, id }) => [seq, id]));
+  const mine = new Map(epochs.ancestry(currentEpoch).map(({ seq, id }) => [seq, id]));
   if (mine.get(cursor.seq)?.startsWith(cursor.epoch) === true) return { from: cursor, found: "here" };
   const theirs = epochs.records().find(({ seq, id }) => seq === cursor.seq && id.startsWith(cursor.epoch));
   if (theirs === undefined) return { from: FIRST_CURSOR, found: "unknown" };
@@ -25,6 +25,6 @@ export function readOn(cursor: Cursor, epochs: EpochGraph, reigning: EpochId): R
 }
 
 /** `expiredTo`: events at or below may have been dropped. Who asks for the oldest that is kept misses nothing of what there is. */
-export function isMissed({ from, found }: ReadingOn, expiredTo: EventPlace): boolean {
-  return (from.seq > 0 || found !== "here") && comparePlaces(from, expiredTo) < 0;
+export function isMissed({ from, found }: ReadingOn, expiredTo: EventPosition): boolean {
+  return (from.seq > 0 || found !== "here") && comparePositions(from, expiredTo) < 0;
 }

@@ -11,7 +11,7 @@ const LIMIT_MS = 60_000;
 
 export class SseClient implements AsyncDisposable {
   readonly status: number;
-  readonly heard: ReceivedEvent[] = [];
+  readonly received: ReceivedEvent[] = [];
   /** Comments and events alike. */
   blocks = 0;
   isOver = false;
@@ -56,7 +56,7 @@ export class SseClient implements AsyncDisposable {
     this.blocks++;
     const data = fields.get("data");
     if (data !== undefined)
-      this.heard.push({
+      this.received.push({
         id: fields.get("id") ?? null,
         event: fields.get("event") ?? "message",
         data: JSON.parse(data) as unknown,
@@ -67,16 +67,16 @@ export class SseClient implements AsyncDisposable {
   }
 
   /** All but the first, which says where it begins. */
-  get told(): ReceivedEvent[] {
-    return this.heard.filter(({ event }) => event !== "begin");
+  get published(): ReceivedEvent[] {
+    return this.received.filter(({ event }) => event !== "begin");
   }
 
   get ids(): (string | null)[] {
-    return this.told.map(({ id }) => id);
+    return this.published.map(({ id }) => id);
   }
 
   get lastId(): string {
-    return this.heard.findLast(({ id }) => id !== null)?.id ?? assert.fail("nothing was heard");
+    return this.received.findLast(({ id }) => id !== null)?.id ?? assert.fail("nothing was heard");
   }
 
   async until(what: string, holds: () => boolean): Promise<void> {
@@ -85,14 +85,16 @@ export class SseClient implements AsyncDisposable {
     }, LIMIT_MS);
     while (!holds()) {
       if (this.isOver)
-        assert.fail(`the stream is over, and not: ${what}; heard ${JSON.stringify(this.heard).slice(-500)}`);
+        assert.fail(
+          `the stream is over, and not: ${what}; heard ${JSON.stringify(this.received).slice(-500)}`,
+        );
       await this.#changed.promise;
     }
     clearTimeout(timer);
   }
 
   begun(): Promise<void> {
-    return this.until("it has begun", () => this.heard.length > 0);
+    return this.until("it has begun", () => this.received.length > 0);
   }
 
   async ended(): Promise<void> {

@@ -3,7 +3,7 @@
 // the last id that it has heard.
 import { type ServerResponse } from "node:http";
 import { type EventsBegin, type LiveDurableEvent } from "@highwater/protocol";
-import { type Clock, comparePlaces, type RecordedEvent, sleep } from "@highwater/store";
+import { type Clock, comparePositions, type RecordedEvent, sleep } from "@highwater/store";
 import { type BecameDurable } from "../core/index.ts";
 import { type EventFeed, type Listener } from "./feed.ts";
 import { durableData } from "./new-events.ts";
@@ -98,23 +98,23 @@ export class EventStream implements Listener {
     const { feed, clock } = this.#options;
     const { owner, types } = this;
     while (!this.#isGone) {
-      const { found, reign } = await feed.readOn(this.#cursor);
+      const { found, primaryEpoch } = await feed.readOn(this.#cursor);
       if (found !== "here") {
         await this.#begin(this.#cursor);
         continue;
       }
-      const head = feed.headIn(reign.epoch);
-      const events = await feed.read(reign, { after: this.#cursor, owner, types, limit: PAGE });
-      for (let told = 0; told < events.length && !this.#isGone; await this.#drained())
-        told += this.#tell(events, told);
+      const head = feed.headIn(primaryEpoch.epoch);
+      const events = await feed.read(primaryEpoch, { after: this.#cursor, owner, types, limit: PAGE });
+      for (let sent = 0; sent < events.length && !this.#isGone; await this.#drained())
+        sent += this.#send(events, sent);
       if (events.length === PAGE) continue;
       // The head was looked at before the page: everything up to there would have been on it.
-      if (head !== null && comparePlaces(head, this.#cursor) > 0) this.#cursor = head;
-      const can = feed.canJoin(this.#cursor, reign.epoch);
+      if (head !== null && comparePositions(head, this.#cursor) > 0) this.#cursor = head;
+      const can = feed.canJoin(this.#cursor, primaryEpoch.epoch);
       if (can === "later") await sleep(clock, RETRY_MS, this.#gone.signal);
       if (this.#isGone || can !== "now") continue;
       this.#isLive = true;
-      this.#leave = feed.join(this, this.#cursor, reign.epoch);
+      this.#leave = feed.join(this, this.#cursor, primaryEpoch.epoch);
       return;
     }
   }
@@ -136,8 +136,8 @@ export class EventStream implements Listener {
   }
 
   onEvents(events: readonly RecordedEvent[]): void {
-    for (let told = 0; told < events.length && !this.#isGone;) {
-      told += this.#tell(events, told);
+    for (let sent = 0; sent < events.length && !this.#isGone;) {
+      sent += this.#send(events, sent);
       if (this.#response.writableLength <= MAX_LIVE_BYTES) continue;
       this.#leave();
       this.#catchUpAgain();
@@ -155,24 +155,24 @@ export class EventStream implements Listener {
   }
 
   /** As many of them, from the given one on, as make a good write; says how many. */
-  #tell(events: readonly RecordedEvent[], from: number): number {
+  #send(events: readonly RecordedEvent[], from: number): number {
     let text = "";
-    let told = 0;
+    let sent = 0;
     for (const event of events.slice(from)) {
       if (text.length > WRITE_CHARS) break;
       const wire = wireEvent(event);
       text += `id: ${wire.id}\nevent: ${wire.type}\ndata: ${JSON.stringify(wire)}\n\n`;
       this.#cursor = cursorAt(event);
-      told++;
+      sent++;
     }
     this.#write(text);
-    return told;
+    return sent;
   }
 
   onDurable(item: BecameDurable, level: string): void {
     const at = new Date(this.#options.clock.wallMs()).toISOString();
-    const told: LiveDurableEvent = { type: "transaction.durable", at, data: durableData(level, item) };
-    this.#write(`event: ${told.type}\ndata: ${JSON.stringify(told)}\n\n`);
+    const sent: LiveDurableEvent = { type: "transaction.durable", at, data: durableData(level, item) };
+    this.#write(`event: ${sent.type}\ndata: ${JSON.stringify(sent)}\n\n`);
   }
 
   heartbeat(): void {

@@ -1,21 +1,26 @@
 // Events and the places between them as the wire carries them. Owns cursors: places that name their history.
 import { type DurabilityEvent, type DurabilityEventType } from "@highwater/protocol";
-import { type EventPlace, FIRST_PLACE, type HistoryPlace, type RecordedEvent } from "@highwater/store";
+import {
+  type EventPosition,
+  FIRST_POSITION,
+  type HistoryPosition,
+  type RecordedEvent,
+} from "@highwater/store";
 
 /** A place as a client names it. */
-export interface Cursor extends EventPlace {
+export interface Cursor extends EventPosition {
   /** The id of the epoch with this number, or how it begins: a client names no more of it. Empty: below every event. */
   readonly epoch: string;
 }
 
-export const FIRST_CURSOR: Cursor = Object.freeze({ ...FIRST_PLACE, epoch: "" });
+export const FIRST_CURSOR: Cursor = Object.freeze({ ...FIRST_POSITION, epoch: "" });
 
 const FIRST_TEXT = "0.0";
 /** Siblings have equal numbers and random ids: these digits of two of them are equal once in four thousand million times. */
 const EPOCH_CHARS = 8;
 const CURSOR = /^([1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})\.([0-9a-f]{8})$/;
 
-export function cursorAt({ epoch, seq, n }: HistoryPlace): Cursor {
+export function cursorAt({ epoch, seq, n }: HistoryPosition): Cursor {
   return { epoch: epoch ?? "", seq, n };
 }
 
@@ -32,7 +37,7 @@ export function parseCursor(text: string): Cursor | null {
   return Number.isSafeInteger(cursor.seq) && Number.isSafeInteger(cursor.n) ? cursor : null;
 }
 
-export function eventId(event: HistoryPlace): string {
+export function eventId(event: HistoryPosition): string {
   return formatCursor(cursorAt(event));
 }
 

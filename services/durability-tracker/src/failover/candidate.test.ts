@@ -38,7 +38,7 @@ test("one of two has to be heard for all regions, both for one region", () => {
   assert.equal(decision.chosen?.node, "west");
   assert.deepEqual(promises(decision), { disk: "not_covered", region: "at_risk", global: "kept" });
   const region = decision.levels.find(({ level }) => level === "region");
-  assert.deepEqual([region?.needed, region?.heard, region?.domains], [2, ["west"], ["west", "north"]]);
+  assert.deepEqual([region?.needed, region?.answered, region?.domains], [2, ["west"], ["west", "north"]]);
   assert.match(decision.reasons.join(), /too few answer for level region: 2 regions must answer, and 1 do/);
   const accepted = decideCandidate(situation([replica("west", 80)], { wishes: { acceptsLoss: true } }));
   assert.equal(accepted.refusal, null);

@@ -125,9 +125,9 @@ function whoStands(
   { nodes, primary }: Decision,
   { wishes }: Situation,
 ): { readonly occupant: string | null; readonly reason: string } | null {
-  const reigning = nodes.find(({ standing }) => standing === "reigning");
+  const holder = nodes.find(({ standing }) => standing === "primary");
   const writable = nodes.find(({ standing }) => standing === "writable");
-  const standing = reigning ?? writable;
+  const standing = holder ?? writable;
   if (standing === undefined) return null;
   const { node } = standing;
   if (standing === writable && node !== primary) {
@@ -136,7 +136,7 @@ function whoStands(
   }
   if (wishes.isSwitchover) return null;
   const reason =
-    standing === reigning
+    standing === holder
       ? `${node} still answers as the primary`
       : `${node} is back and writable; its next epoch has not begun yet`;
   return { occupant: null, reason };
@@ -195,9 +195,9 @@ function strangersOf(node: string, { reports }: ClusterReports, { graph }: Known
 
 function conclude(decision: Decision, situation: Situation): Decision {
   const { wishes, moving } = situation;
-  const heard = decision.nodes.filter(({ standing }) => standing === "candidate");
-  const moved = heard.filter(({ node }) => moving.has(node)).map(({ node }) => node);
-  const fed = heard.filter(({ isFed }) => isFed).map(({ node }) => node);
+  const reported = decision.nodes.filter(({ standing }) => standing === "candidate");
+  const moved = reported.filter(({ node }) => moving.has(node)).map(({ node }) => node);
+  const fed = reported.filter(({ isFed }) => isFed).map(({ node }) => node);
   if (!wishes.isSwitchover && !wishes.isFenced) {
     if (moved.length > 0) {
       const reason = `${moved.join(" and ")}: the position still moves, so this is not its end; ask again`;
@@ -210,7 +210,7 @@ function conclude(decision: Decision, situation: Situation): Decision {
   }
   const risks = decision.levels.filter(({ promise }) => promise === "at_risk");
   const reasons = risks.map(
-    ({ level, heard: those, needed, domain }) =>
+    ({ level, answered: those, needed, domain }) =>
       `too few answer for level ${level}: ${String(needed)} ${domain ?? ""}s must answer, and ${String(those.length)} do`,
   );
   return { ...decision, reasons, refusal: risks.length > 0 && !wishes.acceptsLoss ? "loss" : null };

@@ -90,14 +90,14 @@ test("kept is said exactly when no world that fits what was heard has a mark abo
           given.map(([, one], at) => [`n${String(at)}`, at === 0 ? "unknown" : one]),
         );
         const boundOf = (id: string): Bound => bounds.get(id) ?? "unknown";
-        const heard = nodes.flatMap(({ id }) => {
+        const answered = nodes.flatMap(({ id }) => {
           const position = boundOf(id);
           return typeof position === "bigint" ? [{ node: id, position }] : [];
         });
-        heard.sort((a, b) => Number(b.position - a.position));
+        answered.sort((a, b) => Number(b.position - a.position));
         // An operator may pass the most advanced over.
-        const isPassedOver = isFirstExcluded && heard.length > 1;
-        const chosen = isPassedOver ? heard[1] : heard[0];
+        const isPassedOver = isFirstExcluded && answered.length > 1;
+        const chosen = isPassedOver ? answered[1] : answered[0];
         const [primary] = nodes;
         if (chosen === undefined || primary === undefined) return;
         const found = elect({ rule: levelRule, nodes, primary, boundOf, chosen });
@@ -107,7 +107,7 @@ test("kept is said exactly when no world that fits what was heard has a mark abo
           if (mark !== null && mark > chosen.position) isKept = false;
         }
         assert.equal(found.promise, isKept ? "kept" : "at_risk");
-        if (!isPassedOver) assert.equal(found.heard.length >= found.needed, isKept, "n - k + 1");
+        if (!isPassedOver) assert.equal(found.answered.length >= found.needed, isKept, "n - k + 1");
         seen[found.promise]++;
       },
     ),
@@ -148,8 +148,8 @@ test("whatever was acknowledged before the primary died: what is called kept is 
         const [primary] = nodes;
         if (found === undefined || primary === undefined) return;
         assert.ok(decision.chosen?.position != null);
-        const told = new Map(given.map(([, flushed], at) => [`n${String(at)}`, off(flushed)]));
-        const mark = markWith(nodes, levelRule, primary, told);
+        const reported = new Map(given.map(([, flushed], at) => [`n${String(at)}`, off(flushed)]));
+        const mark = markWith(nodes, levelRule, primary, reported);
         if (found.promise === "kept") assert.ok(mark === null || mark <= decision.chosen.position);
         assert.equal(decision.refusal, found.promise === "kept" ? null : "loss");
         seen[found.promise]++;

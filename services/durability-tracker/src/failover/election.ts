@@ -16,7 +16,7 @@ export interface ElectionFinding {
   readonly domain: "region" | "zone" | "node" | null;
   /** Those that can acknowledge, and of them those of which every node is heard. */
   readonly domains: readonly string[];
-  readonly heard: readonly string[];
+  readonly answered: readonly string[];
   /** How many of the domains have to be heard: n - k + 1. */
   readonly needed: number;
 }
@@ -44,7 +44,7 @@ const KEYS = {
 export function elect({ rule, nodes, primary, boundOf, chosen }: Election): ElectionFinding {
   if ("primary" in rule) {
     const promise = chosen.node === primary?.id ? "kept" : "not_covered";
-    return { promise, domain: null, domains: [], heard: [], needed: 0 };
+    return { promise, domain: null, domains: [], answered: [], needed: 0 };
   }
   const all = "regions" in rule;
   // Which of the nodes were the synchronous ones nobody is asked here; any k of them can have been.
@@ -54,8 +54,8 @@ export function elect({ rule, nodes, primary, boundOf, chosen }: Election): Elec
   if (!all && primary !== null) best.delete(keyOf(primary));
   const count = all ? best.size : "synchronous" in rule ? rule.synchronous : rule.replicas;
   const domains = [...best.keys()];
-  const heard = domains.filter((key) => best.get(key) !== "unknown");
-  const finding = { domain, domains, heard, needed: Math.max(0, domains.length - count + 1) } as const;
+  const answered = domains.filter((key) => best.get(key) !== "unknown");
+  const finding = { domain, domains, answered, needed: Math.max(0, domains.length - count + 1) } as const;
   // Without knowing where the primary was, nobody can tell which of the domains did not count.
   if (!all && primary === null) return { ...finding, promise: "at_risk" };
   const highest = kthHighest([...best.values()], count);

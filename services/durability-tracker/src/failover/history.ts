@@ -15,7 +15,7 @@ export const STANDINGS = [
   /** A replica of the current history whose disk counts: it can be promoted. */
   "candidate",
   /** Writable, in the current epoch. */
-  "reigning",
+  "primary",
   /** Writable, of the current history, and its own epoch has yet to begin: restarted or promoted. */
   "writable",
   /** Of an earlier part of the same history: the current epoch's record has not been replayed there. */
@@ -153,7 +153,7 @@ function standingOf(
   }
   if (report.role === "primary") {
     if (report.current === epoch.id)
-      return { standing: "reigning", reason: `reigns in ${current}`, position: report.flushed };
+      return { standing: "primary", reason: `is the primary in ${current}`, position: report.flushed };
     const reason = "is already writable, and its own epoch has not begun yet";
     // After a recovery or a promotion the end of its log says nothing of the epoch that ended.
     return { standing: "writable", reason, position: null };

@@ -13,7 +13,7 @@ export function nextSteps({ decision, refusal, wishes, isLease }: NextStepsInput
   switch (refusal) {
     case "primary_answers":
       if (occupant === null) return ["No promotion is needed. For a planned change ask with --switchover."];
-      return isLease ? [] : [tellHighwater(occupant, decision), WATCH];
+      return isLease ? [] : [informHighwater(occupant, decision), WATCH];
     case "split_brain":
       return [
         "Turn off, or cut off from all clients, every writable node but the one that you keep.",
@@ -50,7 +50,7 @@ export function nextSteps({ decision, refusal, wishes, isLease }: NextStepsInput
   return [
     `Make sure that ${primary ?? "the old primary"} is off and stays off: anything it accepts from now on is lost.`,
     `On ${chosen.node}: SELECT pg_promote();`,
-    tellHighwater(chosen.node, decision),
+    informHighwater(chosen.node, decision),
     "On the other replicas: point primary_conninfo to it (ALTER SYSTEM SET primary_conninfo = '…'; SELECT pg_reload_conf();).",
     WATCH,
   ];
@@ -60,7 +60,7 @@ const WATCH =
   "Watch GET /readyz of a tracker: it is ready, and names the node and the new epoch, once Highwater follows.";
 
 /** Names are letters, digits, '-' and '_', and epochs are UUIDs: nothing to quote. */
-function tellHighwater(node: string, { overrules, primary }: Decision): string {
+function informHighwater(node: string, { overrules, primary }: Decision): string {
   const reason = primary === null ? "failover" : `failover from ${primary}`;
   return `On ${node}, as Highwater's service role: SET synchronous_commit = local; INSERT INTO highwater.authority_command (node, reason, overrules) VALUES ('${node}', '${reason}', '{${overrules.join(",")}}');`;
 }

@@ -20,9 +20,9 @@ import { type CandidatePreview, type FailoverPreview } from "./wire.ts";
 const first = record(1);
 
 /** `a` reigned; `b` has the log up to 60, `c` up to 40. */
-function reigned(offsets: readonly number[]): Driven {
+function withPositions(offsets: readonly number[]): Driven {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(100, { b: ["s1", 60], c: ["s2", 40] });
   for (const [at, offset] of offsets.entries()) {
     it.intent(at + 1, 1);
@@ -37,7 +37,7 @@ function previewOf(it: Driven, offsets: Readonly<Record<string, number>>, list =
 }
 
 test("what each choice would lose: bytes, promises, and transactions by name", () => {
-  const it = reigned([90, 70, 61, 60, 41]);
+  const it = withPositions([90, 70, 61, 60, 41]);
   it.intent(9, 1);
   const found = previewOf(it, { b: 60, c: 40 }, 2);
   const levels = Object.fromEntries(
@@ -67,7 +67,7 @@ test("the numbers are those of a count over everything, whatever the order in wh
       fc.integer({ min: 40, max: 120 }),
       fc.integer({ min: 0, max: 8 }),
       (offsets, offset, list) => {
-        const [found] = previewOf(reigned(offsets), { b: offset }, list).candidates;
+        const [found] = previewOf(withPositions(offsets), { b: offset }, list).candidates;
         const above = offsets
           .map((at, n) => ({ at, id: txnId(n + 1) }))
           .filter(({ at }) => at > offset)
@@ -86,8 +86,8 @@ test("the numbers are those of a count over everything, whatever the order in wh
 });
 
 test("of an epoch that the tracker does not follow it tells the marks, and no transactions", () => {
-  const it = reigned([90]);
-  it.reign(first, record(2, { node: "b", fork: 60, start: 70 }));
+  const it = withPositions([90]);
+  it.follow(first, record(2, { node: "b", fork: 60, start: 70 }));
   const found = previewOf(it, { c: 40 });
   const [c] = found.candidates as [CandidatePreview];
   assert.deepEqual([found.follows, c.transactions, c.complete], [false, 0, false]);
@@ -95,13 +95,13 @@ test("of an epoch that the tracker does not follow it tells the marks, and no tr
 });
 
 test("it is asked before anybody reigns: the primary is gone, the epoch is the same", () => {
-  const it = reigned([90]);
+  const it = withPositions([90]);
   it.send({ kind: "authority_unsettled", reason: "no writable node answers", split: false });
   assert.equal(previewOf(it, { b: 60 }).candidates[0]?.transactions, 1);
 });
 
 test("over HTTP: the scope admin, a body that is checked, and the answer of the state as it is then", async () => {
-  const it = reigned([90]);
+  const it = withPositions([90]);
   const body = { epoch: epochId(1), candidates: [{ node: "b", offset: "60" }] };
   const clock = new FakeClock();
   const admission = new Admission({

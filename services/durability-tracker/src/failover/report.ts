@@ -61,7 +61,7 @@ const LevelReport = Type.Object(
     promise: Type.Enum(["kept", "at_risk", "broken", "not_covered"]),
     domain: Type.Union([Type.Literal("region"), Type.Literal("zone"), Type.Literal("node"), Type.Null()]),
     domains: Type.Array(Text, { description: "Those that count for the level." }),
-    heard: Type.Array(Text, { description: "Those of them of which every node was heard." }),
+    answered: Type.Array(Text, { description: "Those of them of which every node was heard." }),
     needed: Type.Integer({ minimum: 0, description: "How many have to be heard." }),
     broken: Type.Union([PromiseAtStake, Type.Null()]),
   },
@@ -203,15 +203,15 @@ function nodeReport(
 
 /** Trackers hold the same unless one was away: of each number the highest is the nearest to the truth. */
 function lossOf(node: string, position: Offset, { previews, end }: Evidence): Loss {
-  const told = previews.flatMap(({ follows, candidates }) =>
+  const previewed = previews.flatMap(({ follows, candidates }) =>
     candidates.filter((candidate) => candidate.node === node).map((candidate) => ({ follows, ...candidate })),
   );
-  const following = told.filter(({ follows }) => follows);
+  const following = previewed.filter(({ follows }) => follows);
   let most: CandidatePreview | null = null;
   for (const candidate of following)
     if (most === null || candidate.transactions > most.transactions) most = candidate;
   const promises = new Map<string, PromiseAtStake>();
-  for (const promise of told.flatMap((candidate) => candidate.promises)) {
+  for (const promise of previewed.flatMap((candidate) => candidate.promises)) {
     const known = promises.get(promise.level);
     if (known === undefined || BigInt(promise.to) > BigInt(known.to)) promises.set(promise.level, promise);
   }
@@ -225,10 +225,10 @@ function lossOf(node: string, position: Offset, { previews, end }: Evidence): Lo
 }
 
 function levelReport(finding: LevelFinding, loss: Loss | null): CandidateReport["levels"][number] {
-  const { level, promise, domain, domains, heard, needed } = finding;
+  const { level, promise, domain, domains, answered, needed } = finding;
   const broken = loss?.promises.find((one) => one.level === level) ?? null;
   return {
-    ...{ level, domain, domains: [...domains], heard: [...heard], needed, broken },
+    ...{ level, domain, domains: [...domains], answered: [...answered], needed, broken },
     promise: broken === null ? promise : "broken",
   };
 }
@@ -257,7 +257,7 @@ function warningsOf(
   const position = chosen?.position ?? null;
   for (const { node, standing, counted } of nodes) {
     const known = counted === null ? null : BigInt(counted);
-    if (position === null || known === null || known <= position || standing === "reigning") continue;
+    if (position === null || known === null || known <= position || standing === "primary") continue;
     const more = (known - position).toString();
     warnings.push(
       `${node} (${standing}) is known to have had ${more} bytes more of the log than ${chosen?.node ?? ""}`,

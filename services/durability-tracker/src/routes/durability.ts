@@ -80,7 +80,7 @@ export function streamRoutes(scope: FastifyInstance, { loop, stream, limits }: S
     const { exposure } = request.query as { exposure?: string };
     stream.add(responseOf(reply), loop.state, {
       id: principal.id,
-      hearsExposure: exposure === "true",
+      wantsExposure: exposure === "true",
       seesOwners: principal.isEveryOwner === true,
     });
   });

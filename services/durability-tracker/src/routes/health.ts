@@ -21,14 +21,14 @@ export function healthRoutes(
   app.get("/readyz", () => {
     if (isStopping()) throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
     const { standing } = loop.state;
-    if (standing.kind === "reigning" && loop.sight.isBlind)
+    if (standing.kind === "following" && loop.sight.isBlind)
       throw new HighwaterError("primary_unavailable", {
         detail: `${standing.node} has not answered for ${String(Math.round(loop.sight.unansweredMs))} ms; check this tracker's connection to it, and its role.`,
       });
     const fault = scheduleFault();
-    if (standing.kind === "reigning" && fault !== null)
+    if (standing.kind === "following" && fault !== null)
       throw new HighwaterError("primary_unavailable", { detail: fault });
-    if (standing.kind === "reigning")
+    if (standing.kind === "following")
       return { status: "ready", primary: standing.node, epoch: standing.epoch, ...waiting(loop.state) };
     throw new HighwaterError(standing.split ? "split_brain" : "primary_unavailable", {
       detail: standing.reason,

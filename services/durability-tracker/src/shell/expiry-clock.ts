@@ -34,12 +34,12 @@ export interface ExpiryTimeDeps {
 export function makeExpiryTime({ store, clock, log }: ExpiryTimeDeps): ReadExpiryTime {
   const expiry = new ExpiryClock();
   return async () => {
-    const told = await Promise.allSettled(store.nodes.map(({ id }) => store.probe(id)));
+    const answers = await Promise.allSettled(store.nodes.map(({ id }) => store.probe(id)));
     const clocks: Record<string, number> = { tracker: clock.wallMs() };
-    for (const each of told)
+    for (const each of answers)
       if (each.status === "fulfilled") clocks[each.value.node] = each.value.serverTimeMs;
     const timeMs = expiry.read(clock.monotonicMs(), Object.values(clocks));
-    if (timeMs === null) log.warn("nothing expires: clocks disagree", { maxMs: CLOCK_SPREAD_MAX_MS, clocks });
+    if (timeMs === null) log.warn("clocks_disagree", { maxMs: CLOCK_SPREAD_MAX_MS, clocks });
     return timeMs;
   };
 }

@@ -10,22 +10,22 @@ import {
   type Waiting,
 } from "../core/index.ts";
 
-interface SavedPlace {
+interface SavedPosition {
   readonly epoch: EpochId;
   readonly offset: string;
 }
 
 /** The same with offsets as texts. Metadata are a client's: as a text of their own, whatever they say stays theirs. */
 type EntryBody = Omit<SavedEntry, "origin" | "state" | "owner" | "metadata"> & {
-  readonly origin: SavedPlace | null;
-  readonly state: Exclude<LedgerEntry["state"], { kind: "pending" | "absent" }> | PlacedState;
+  readonly origin: SavedPosition | null;
+  readonly state: Exclude<LedgerEntry["state"], { kind: "pending" | "absent" }> | PositionedState;
   readonly owner: string;
   readonly metadata: string | null;
 };
 
-type PlacedState =
-  | { readonly kind: "pending"; readonly place: SavedPlace }
-  | (Omit<Extract<LedgerEntry["state"], { kind: "absent" }>, "asOf"> & { readonly asOf: SavedPlace });
+type PositionedState =
+  | { readonly kind: "pending"; readonly position: SavedPosition }
+  | (Omit<Extract<LedgerEntry["state"], { kind: "absent" }>, "asOf"> & { readonly asOf: SavedPosition });
 
 export function encodeEntry(entry: LedgerEntry): string {
   const { key, id, attempt, kind, announced, origin, reached, atMs, source, metadata, hasOtherTokens } =
@@ -33,7 +33,7 @@ export function encodeEntry(entry: LedgerEntry): string {
   const { announcers, endsWithinMs } = entry;
   const body: EntryBody = {
     ...{ key, id, attempt, kind, announced, reached, atMs, announcers, endsWithinMs, hasOtherTokens },
-    origin: origin === null ? null : savedPlace(origin),
+    origin: origin === null ? null : savedPosition(origin),
     state: savedState(entry.state),
     owner: entry.owner.owner.toString(),
     source: source === null ? null : { gateway: source.gateway, region: source.region },
@@ -42,17 +42,17 @@ export function encodeEntry(entry: LedgerEntry): string {
   return JSON.stringify(body);
 }
 
-function savedPlace({ epoch, offset }: LogPosition): SavedPlace {
+function savedPosition({ epoch, offset }: LogPosition): SavedPosition {
   return { epoch, offset: offset.toString() };
 }
 
 function savedState(state: LedgerEntry["state"]): EntryBody["state"] {
   switch (state.kind) {
     case "pending":
-      return { kind: "pending", place: savedPlace(state.place) };
+      return { kind: "pending", position: savedPosition(state.position) };
     case "absent":
-      return { ...state, asOf: savedPlace(state.asOf) };
-    case "gone":
+      return { ...state, asOf: savedPosition(state.asOf) };
+    case "lost":
       return { ...state, asOf: null };
     case "asked":
       return { kind: "unproven" };
@@ -67,20 +67,20 @@ export function decodeEntry(text: string): SavedEntry {
     throw new Error("the ledger is of an earlier build; start the tracker with a new file (TRACKER_LEDGER)");
   return {
     ...body,
-    origin: body.origin === null ? null : readPlace(body.origin),
+    origin: body.origin === null ? null : readPosition(body.origin),
     state: readState(body.state),
     owner: BigInt(body.owner),
     metadata: body.metadata === null ? null : (JSON.parse(body.metadata) as LedgerEntry["metadata"]),
   };
 }
 
-function readPlace({ epoch, offset }: SavedPlace): LogPosition {
+function readPosition({ epoch, offset }: SavedPosition): LogPosition {
   return { epoch, offset: BigInt(offset) as Offset };
 }
 
 function readState(state: EntryBody["state"]): LedgerEntry["state"] {
-  if (state.kind === "pending") return { kind: "pending", place: readPlace(state.place) };
-  return state.kind === "absent" ? { ...state, asOf: readPlace(state.asOf) } : state;
+  if (state.kind === "pending") return { kind: "pending", position: readPosition(state.position) };
+  return state.kind === "absent" ? { ...state, asOf: readPosition(state.asOf) } : state;
 }
 
 /** `{ key, body }`: keys sort as their offsets do. */

@@ -23,7 +23,7 @@ import type { LedgerReply, LedgerRequest } from "./ledger-worker.ts";
 
 export interface Saved extends Restored {
   /** The epoch that reigned when the ledger was last written. */
-  readonly reigning: EpochId | null;
+  readonly currentEpoch: EpochId | null;
 }
 
 type Pending = LedgerRow | { readonly table: "entry"; readonly key: string; readonly entry: LedgerEntry };
@@ -111,7 +111,7 @@ export class LedgerFile {
       Object.entries(JSON.parse(meta.get("levels") ?? "{}") as Record<string, number>),
     );
     const waitingEpoch = (meta.get("waiting_epoch") as EpochId | undefined) ?? null;
-    const reigning = (meta.get("reigning") as EpochId | undefined) ?? null;
+    const currentEpoch = (meta.get("currentEpoch") as EpochId | undefined) ?? null;
     const parents = new Map<EpochId, EpochId>();
     const oldEpochs: EpochId[] = [];
     const departed: Departed[] = [];
@@ -121,7 +121,7 @@ export class LedgerFile {
       if (key.startsWith(DEPARTED)) departed.push(decodeDeparted(key.slice(DEPARTED.length), body));
     }
     const known = { epochs, parents, oldEpochs, marks, entries, departed, levelBits };
-    return { ...known, waitingEpoch, waiting: [], reigning };
+    return { ...known, waitingEpoch, waiting: [], currentEpoch };
   }
 
   /** The backlog, in parts and in the order of the offsets. */
@@ -206,8 +206,8 @@ export class LedgerFile {
     this.#put({ table: "mark", key: `${epoch}/${level}`, body: offset.toString() });
   }
 
-  saveReigning(epoch: EpochId): void {
-    this.#put({ table: "meta", key: "reigning", body: epoch });
+  saveCurrentEpoch(epoch: EpochId): void {
+    this.#put({ table: "meta", key: "currentEpoch", body: epoch });
   }
 
   saveLevels(bits: ReadonlyMap<string, number>): void {

@@ -27,10 +27,10 @@ test("clients that wait hear of a loss before its event is recorded", async () =
   let nowMs = 1_000;
   const clock = { monotonicMs: () => nowMs, wallMs: () => nowMs, after: () => () => undefined };
   const deps = { store: silent, clock, ledger: silent, log: silent, deploymentKeys: silent };
-  const heard: string[] = [];
+  const calls: string[] = [];
   const listener = new Proxy({} as LoopListener, {
     get: (_, name) => () => {
-      heard.push(String(name));
+      calls.push(String(name));
     },
   });
   const loop = new TrackerLoop(loaded.config, deps as unknown as LoopDeps, listener);
@@ -41,9 +41,9 @@ test("clients that wait hear of a loss before its event is recorded", async () =
   const node = { node: "a", role: "primary", incarnation: "1", unfit: false, upstream: null } as const;
   for (const epochs of [[first], [first, second]]) {
     send({ kind: "node_reported", askedAtMs: nowMs, ...node, epochs });
-    send({ kind: "epoch_reigns", epoch: epochId(epochs.length), node: "a" });
+    send({ kind: "epoch_followed", epoch: epochId(epochs.length), node: "a" });
   }
-  const place = { epoch: epochId(1), offset: off(80) };
+  const position = { epoch: epochId(1), offset: off(80) };
   const attempt = { id: txnId(1), owner: 7n, attempt: epochId(1) };
   send({
     kind: "positions_reported",
@@ -53,13 +53,13 @@ test("clients that wait hear of a loss before its event is recorded", async () =
     flushed: off(90),
     replicas: [],
   });
-  send({ kind: "token_presented", ...attempt, tokenKind: "write", place });
+  send({ kind: "token_presented", ...attempt, tokenKind: "write", position });
   let hasChanged = false;
   void loop.changed.then(() => (hasChanged = true));
   const receipts = new Map([[ownedName(attempt), { kind: "lost", epoch: epochId(2) } as const]]);
   send({ kind: "receipts_read", request: 1, epoch: epochId(2), asOf: off(75), receipts });
   await Promise.resolve();
-  assert.equal(judge(loop.state, { ...attempt, kind: "write", place }, "disk").verdict, "lost");
+  assert.equal(judge(loop.state, { ...attempt, kind: "write", position }, "disk").verdict, "lost");
   assert.ok(hasChanged);
-  assert.ok(heard.includes("onEpochs") && !heard.includes("onVerdict"), heard.join());
+  assert.ok(calls.includes("onEpochs") && !calls.includes("onVerdict"), calls.join());
 });

@@ -93,7 +93,7 @@ export class TrackerLoop {
   /** The poll is in the long pause that somebody may cut short. */
   #rests = false;
   /** Ends the looks at the positions of the last reign: one may hang on a node that has just been cut off. */
-  #reign = new AbortController();
+  #polling = new AbortController();
   /** Nodes on which an epoch is being begun; a call to one that has just been cut off must not keep others waiting. */
   readonly #acting = new Set<string>();
   readonly #shared: SharedMarks;
@@ -118,9 +118,9 @@ export class TrackerLoop {
     });
     this.#listener = listener;
     this.sight = new Sight(clock, (isBlind) => {
-      log[isBlind ? "warn" : "info"](isBlind ? "primary_out_of_sight" : "primary_in_sight", {
-        unansweredMs: this.sight.unansweredMs,
-      });
+      const { unansweredMs } = this.sight;
+      if (isBlind) log.warn("primary_out_of_sight", { unansweredMs });
+      else log.info("primary_in_sight", { unansweredMs });
       listener.onBlind(isBlind);
       this.#publish();
     });
@@ -145,14 +145,14 @@ export class TrackerLoop {
     });
     ledger.saveLevels(state.levelBits);
     this.#state = state;
-    log.info("ledger loaded", { held: heldCount(state), epochs: saved.epochs.length });
+    log.info("ledger_loaded", { held: heldCount(state), epochs: saved.epochs.length });
     this.#watcher = new AuthorityWatcher({
       store,
       clock,
       intervalMs: this.#config.probeIntervalMs,
       calmIntervalMs: this.#config.calmProbeIntervalMs,
       rule: makeAuthorityRule(this.#config.authority, clock),
-      known: saved.reigning,
+      known: saved.currentEpoch,
       onReport: (report, askedAtMs) => {
         this.#report(report, askedAtMs);
       },
@@ -172,9 +172,9 @@ export class TrackerLoop {
   stop(): void {
     // What was promised in the last moment would otherwise be forgotten until the primary shows its positions again; and if it
     // never does, a broken promise would be told as a mere loss.
-    saveMarks(this.#deps.ledger, this.#state, this.#reigning());
+    saveMarks(this.#deps.ledger, this.#state, this.#currentEpoch());
     this.#stop.abort();
-    this.#reign.abort();
+    this.#polling.abort();
     this.#wake.abort();
     this.sight.stop();
     this.#watcher?.stop();
@@ -221,7 +221,7 @@ export class TrackerLoop {
       isFed: report.isFed,
     });
     const { standing } = this.#state;
-    if (standing.kind === "reigning" && standing.node === report.node && report.current === standing.epoch)
+    if (standing.kind === "following" && standing.node === report.node && report.current === standing.epoch)
       this.#shared.share(report, this.#state);
     this.#survivors.look(report, this.#state);
   }
@@ -231,14 +231,14 @@ export class TrackerLoop {
     const nowMs = clock.monotonicMs();
     switch (authority.kind) {
       case "primary":
-        log.info("epoch reigns", { epoch: authority.epoch, node: authority.node });
-        saveMarks(this.#deps.ledger, this.#state, this.#reigning());
+        log.info("authority_changed", { ...authority });
+        saveMarks(this.#deps.ledger, this.#state, this.#currentEpoch());
         this.#deps.store.forget(authority.node);
-        this.dispatch({ kind: "epoch_reigns", nowMs, epoch: authority.epoch, node: authority.node });
+        this.dispatch({ kind: "epoch_followed", nowMs, epoch: authority.epoch, node: authority.node });
         this.#watcher?.wake();
-        this.#reign.abort();
-        this.#reign = new AbortController();
-        void this.#pollPositions(this.#reign.signal);
+        this.#polling.abort();
+        this.#polling = new AbortController();
+        void this.#pollPositions(this.#polling.signal);
         return;
       case "mint":
       case "prepare":
@@ -251,14 +251,11 @@ export class TrackerLoop {
         void this.#act(authority);
         return;
       case "split":
-        log.error("split brain: no verdicts and no commits until an operator names the primary", {
-          nodes: authority.nodes,
-          reason: authority.reason,
-        });
+        log.error("split_brain", { nodes: authority.nodes, reason: authority.reason });
         this.dispatch({ kind: "authority_unsettled", nowMs, reason: authority.reason, split: true });
         return;
       case "none":
-        log.warn("no authoritative primary", { reason: authority.reason });
+        log.warn("no_primary", { reason: authority.reason });
         this.dispatch({ kind: "authority_unsettled", nowMs, reason: authority.reason, split: false });
     }
   }
@@ -271,7 +268,7 @@ export class TrackerLoop {
     try {
       if (authority.kind === "prepare") {
         await store.prepare(authority.node);
-        log.info("store prepared", { node: authority.node });
+        log.info("store_prepared", { node: authority.node });
       } else {
         const record = await store.mint(authority.node, {
           minSeq: (this.#watcher?.graph.maxSeq ?? 0) + 1,
@@ -281,7 +278,7 @@ export class TrackerLoop {
           finalMarks: this.#finalMarks(),
           everywhere: this.#everywhere(),
         });
-        log.info("epoch minted", {
+        log.info("epoch_begun", {
           epoch: record.id,
           seq: record.seq,
           cause: record.cause,
@@ -289,7 +286,7 @@ export class TrackerLoop {
         });
       }
     } catch (cause) {
-      log.warn("could not begin the epoch", { node: authority.node, cause: String(cause) });
+      log.warn("epoch_not_begun", { step: authority.kind, node: authority.node, cause: String(cause) });
       await sleep(clock, RETRY_MS, this.#stop.signal);
     } finally {
       this.#acting.delete(authority.node);
@@ -298,7 +295,7 @@ export class TrackerLoop {
   }
 
   #streamed(node: string): { epoch: EpochId; offset: Offset; incarnation: string } | null {
-    const epoch = this.#reigning();
+    const epoch = this.#currentEpoch();
     const known = this.#state.nodes.get(node);
     if (epoch === null || known?.streamed == null || known.incarnation === null) return null;
     return { epoch, offset: known.streamed, incarnation: known.incarnation };
@@ -306,25 +303,25 @@ export class TrackerLoop {
 
   /** Of every epoch: which of them the next one follows, its node's history says. */
   #finalMarks(): Record<string, Record<string, string>> {
-    const told: Record<string, Record<string, string>> = {};
+    const offsets: Record<string, Record<string, string>> = {};
     for (const [epoch, marks] of this.#state.marks)
-      told[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
-    return told;
+      offsets[epoch] = Object.fromEntries([...marks].map(([level, offset]) => [level, offset.toString()]));
+    return offsets;
   }
 
   /** Up to where every level has each epoch: what lies below has left the ledger. */
   #everywhere(): Record<string, string> {
     const levels = this.#state.config.levels.map(({ name }) => name);
-    const told: Record<string, string> = {};
+    const offsets: Record<string, string> = {};
     for (const [epoch, marks] of this.#state.marks) {
       const reached = levels.map((level) => marks.get(level) ?? 0n);
-      told[epoch] = String(reached.reduce((least, mark) => (mark < least ? mark : least)));
+      offsets[epoch] = String(reached.reduce((least, mark) => (mark < least ? mark : least)));
     }
-    return told;
+    return offsets;
   }
 
   /** The epoch that reigns, or did when somebody last reigned. */
-  #reigning(): EpochId | null {
+  #currentEpoch(): EpochId | null {
     return (this.#state.ancestry.at(-1)?.id as EpochId | undefined) ?? null;
   }
 
@@ -336,8 +333,8 @@ export class TrackerLoop {
         this.#listener.onMarks(effect.epoch);
         return true;
       case "publish_epochs": {
-        const epoch = this.#reigning();
-        if (epoch !== null) ledger.saveReigning(epoch);
+        const epoch = this.#currentEpoch();
+        if (epoch !== null) ledger.saveCurrentEpoch(epoch);
         this.#listener.onEpochs();
         return true;
       }
@@ -347,7 +344,7 @@ export class TrackerLoop {
       case "publish_durable":
         this.#listener.onDurable(effect.level, effect.items);
         return false;
-      case "tell_lag":
+      case "publish_lag":
         this.#listener.onLag(effect.level, effect.count, effect.lagsMs);
         return false;
       case "publish_delayed":
@@ -365,9 +362,9 @@ export class TrackerLoop {
         return false;
       }
       case "publish_unlisted": {
-        const { epoch, reigning, owner, transactions, from, to, firstId, lastId } = effect;
+        const { epoch, currentEpoch, owner, transactions, from, to, firstId, lastId } = effect;
         const range = { from: from.toString(), to: to.toString(), ids: { first: firstId, last: lastId } };
-        this.#listener.onUnlisted({ epoch, reigning, count: transactions, ...range }, owner);
+        this.#listener.onUnlisted({ epoch, currentEpoch, count: transactions, ...range }, owner);
         return false;
       }
       case "help_flush":
@@ -381,7 +378,7 @@ export class TrackerLoop {
         void this.#readReceipts(effect);
         return false;
       case "save_marks":
-        if (effect.epoch !== this.#reigning()) {
+        if (effect.epoch !== this.#currentEpoch()) {
           saveEffect(ledger, this.#state, effect);
           return false;
         }
@@ -392,7 +389,7 @@ export class TrackerLoop {
       default:
         saveEffect(ledger, this.#state, effect);
         // Clients hear of a loss before its event can be recorded.
-        return effect.kind === "save" && effect.entry.state.kind === "gone";
+        return effect.kind === "save" && effect.entry.state.kind === "lost";
     }
   }
 
@@ -437,7 +434,7 @@ export class TrackerLoop {
         receipts: new Map(found.receipts.map((receipt, at) => [names[at] ?? "", receipt])),
       });
     } catch (cause) {
-      log.warn("receipts could not be read", {
+      log.warn("receipts_not_read", {
         node: effect.node,
         ids: of.length,
         cause: String(cause),
@@ -449,21 +446,21 @@ export class TrackerLoop {
   }
 
   /** Looks at the positions: closely while somebody waits for them, now and then otherwise. */
-  async #pollPositions(reign: AbortSignal): Promise<void> {
+  async #pollPositions(ended: AbortSignal): Promise<void> {
     const { store, clock } = this.#deps;
-    while (!reign.aborted) {
+    while (!ended.aborted) {
       const { standing } = this.#state;
       let pauseMs = this.#config.idlePollMs;
-      if (standing.kind === "reigning") {
+      if (standing.kind === "following") {
         const askedAtMs = clock.monotonicMs();
         const term = this.#watcher?.term ?? null;
         this.sight.asked();
         try {
           const report = await store.positions(standing.node, this.#state.highestPending);
-          if (reign.aborted) return;
+          if (ended.aborted) return;
           const isCurrent = report !== null && report.epoch === standing.epoch;
           const confirmed = isCurrent ? await this.#confirm(standing.node, term) : null;
-          if (reign.aborted) return;
+          if (ended.aborted) return;
           if (!isCurrent || confirmed === null) {
             this.#watcher?.wake();
           } else {
@@ -516,7 +513,7 @@ export class TrackerLoop {
   #saveMarks(): void {
     this.#hasUnsavedMarks = false;
     this.#marksSavedAtMs = this.#deps.clock.monotonicMs();
-    saveMarks(this.#deps.ledger, this.#state, this.#reigning());
+    saveMarks(this.#deps.ledger, this.#state, this.#currentEpoch());
   }
 
   async #tick(): Promise<void> {
@@ -526,7 +523,7 @@ export class TrackerLoop {
       // The last mark before a calm is saved as well: whoever was told by it may be told otherwise after a kill.
       if (this.#hasUnsavedMarks) this.#saveMarks();
       ledger.flush().catch((cause: unknown) => {
-        log.error("the ledger cannot be written", { cause: String(cause) });
+        log.error("ledger_not_written", { cause: String(cause) });
       });
       const isIdle = heldCount(this.#state) === 0 && !this.#hasUnsavedMarks;
       await sleep(clock, isIdle ? IDLE_TICK_MS : TICK_MS, this.#stop.signal);

@@ -19,7 +19,7 @@ import { type VerdictLog } from "./verdict-log.ts";
 export interface TrackerMetricsParts {
   readonly state: () => TrackerState;
   readonly nowMs: () => number;
-  readonly told: Pick<VerdictLog, "lost" | "broken" | "delayed" | "stalled">;
+  readonly alarms: Pick<VerdictLog, "lost" | "broken" | "delayed" | "stalled">;
   readonly events: Pick<DurabilityEvents, "counts" | "streams">;
   readonly streams: () => number;
   readonly isBlind: () => boolean;
@@ -70,7 +70,7 @@ export class TrackerMetrics extends MetricSet {
     this.read(TRACKER.eventsRecorded, () => events.counts.recorded);
   }
 
-  #registerMarks({ state, told }: TrackerMetricsParts): void {
+  #registerMarks({ state, alarms }: TrackerMetricsParts): void {
     const perLevel = (value: (level: string) => number) => () =>
       levelNames(state()).map((level) => ({ labels: { level }, value: value(level) }));
     const marks = (): [string, bigint][] => [...(state().marks.get(currentOf(state())) ?? [])];
@@ -91,7 +91,7 @@ export class TrackerMetrics extends MetricSet {
     );
     this.read(
       TRACKER.levelStalled,
-      perLevel((level) => (told.stalled.has(level) ? 1 : 0)),
+      perLevel((level) => (alarms.stalled.has(level) ? 1 : 0)),
     );
     this.read(TRACKER.synchronousStandbys, () => {
       const { synchronous } = state();
@@ -125,7 +125,7 @@ export class TrackerMetrics extends MetricSet {
       const { standing } = state();
       return nodes().map(({ site: { id, region } }) => ({
         labels: { node: id, region },
-        value: standing.kind === "reigning" && standing.node === id ? 1 : 0,
+        value: standing.kind === "following" && standing.node === id ? 1 : 0,
       }));
     });
     const positioned = (value: (position: Offset) => number) => () =>
@@ -152,19 +152,19 @@ export class TrackerMetrics extends MetricSet {
       return [{ labels: { epoch: record.id, node: record.node, cause: record.cause }, value: 1 }];
     });
     this.read(TRACKER.epochAge, () =>
-      current() === undefined ? null : Math.max(0, nowMs() - state().reignSinceMs) / 1_000,
+      current() === undefined ? null : Math.max(0, nowMs() - state().epochSinceMs) / 1_000,
     );
-    this.read(TRACKER.authoritySettled, () => (state().standing.kind === "reigning" ? 1 : 0));
+    this.read(TRACKER.authoritySettled, () => (state().standing.kind === "following" ? 1 : 0));
     this.read(TRACKER.splitBrain, () => {
       const { standing } = state();
       return standing.kind === "unsettled" && standing.split ? 1 : 0;
     });
   }
 
-  #registerVerdicts({ state, told }: TrackerMetricsParts): void {
-    this.read(TRACKER.lost, () => told.lost);
-    this.read(TRACKER.broken, () => told.broken);
-    this.read(TRACKER.delayed, () => told.delayed);
+  #registerVerdicts({ state, alarms }: TrackerMetricsParts): void {
+    this.read(TRACKER.lost, () => alarms.lost);
+    this.read(TRACKER.broken, () => alarms.broken);
+    this.read(TRACKER.delayed, () => alarms.delayed);
     this.read(TRACKER.inDoubt, () =>
       Object.entries(inDoubt(state())).map(([name, value]) => ({ labels: { state: name }, value })),
     );

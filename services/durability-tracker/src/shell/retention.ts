@@ -32,7 +32,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
   while (!signal.aborted) {
     const { standing } = options.state();
     let pauseMs = RETRY_MS;
-    if (standing.kind === "reigning") {
+    if (standing.kind === "following") {
       try {
         const timeMs = await options.readTime();
         const before: Noted | null =
@@ -44,7 +44,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
           noted = { ...report, timeMs };
         pauseMs = everyMs;
       } catch (cause) {
-        log.warn("receipts could not be maintained", { cause: String(cause) });
+        log.warn("receipts_not_maintained", { cause: String(cause) });
       }
     }
     await sleep(clock, pauseMs, signal);
@@ -53,7 +53,7 @@ export async function runRetention(options: RetentionOptions): Promise<void> {
 
 function isDurableEverywhere(state: TrackerState, noted: RetentionReport): boolean {
   const { epoch, offset } = noted.position;
-  if (state.standing.kind !== "reigning" || state.standing.epoch !== epoch) return false;
+  if (state.standing.kind !== "following" || state.standing.epoch !== epoch) return false;
   return state.config.levels.every(({ name }) => {
     const mark = markIn(state, epoch, name);
     return mark !== null && mark >= offset;

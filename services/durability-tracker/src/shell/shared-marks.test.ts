@@ -11,9 +11,9 @@ const onC = record(3, { previous: epochId(1), node: "c", commanded: true, fork: 
 
 test("what was heard of the epoch before is shared while the record says less", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(80, { b: ["s1", 40] });
-  it.reign(first, onB);
+  it.follow(first, onB);
   const shared = marksToShare([first, onB], it.state);
   assert.equal(shared.get(epochId(2))?.["disk"], "80");
   assert.equal(shared.get(epochId(2))?.["region"], "40");
@@ -24,23 +24,23 @@ test("what was heard of the epoch before is shared while the record says less", 
 
 test("what the marks of a history that was given up say of the epoch before it is shared as well", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, onB);
+  it.follow(first);
+  it.follow(first, onB);
   it.confirm(65, { a: ["s1", 65] });
-  it.reign(first, onC);
+  it.follow(first, onC);
   assert.equal(marksToShare([first, onC], it.state).get(epochId(3))?.["region"], "50", "up to the fork");
 });
 
 test("what somebody had written, and a crash has taken from the record, is written again", () => {
   const it = new Driven();
-  it.reign(first, { ...onB, finalMarks: { region: "40" } });
+  it.follow(first, { ...onB, finalMarks: { region: "40" } });
   assert.deepEqual(marksToShare([first, onB], it.state), new Map([[epochId(2), { region: "40" }]]));
 });
 
 test("what the reigning epoch's own marks say everybody hears for himself", () => {
   const it = new Driven();
-  it.reign(first);
-  it.reign(first, onB);
+  it.follow(first);
+  it.follow(first, onB);
   it.confirm(65, { a: ["s1", 65] });
   assert.equal(marksToShare([first, onB], it.state).size, 0);
 });

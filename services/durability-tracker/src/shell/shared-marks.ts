@@ -66,9 +66,10 @@ function higherMarks(record: EpochRecord, state: TrackerState): Record<string, s
   for (const { name } of config.levels) {
     // Also what is known from its other successors, whose histories were given up: whoever comes later hears of none of them.
     const known = knownMark(state, record.previous as EpochId, name, new Set([record.id as EpochId]));
-    const told = parseOffset(record.finalMarks[name] ?? "") ?? -1n;
+    const recorded = parseOffset(record.finalMarks[name] ?? "") ?? -1n;
     for (const mark of [known, parseOffset(before[name] ?? "")])
-      if (mark != null && mark > told && mark > BigInt(higher[name] ?? -1)) higher[name] = mark.toString();
+      if (mark != null && mark > recorded && mark > BigInt(higher[name] ?? -1))
+        higher[name] = mark.toString();
   }
   return higher;
 }

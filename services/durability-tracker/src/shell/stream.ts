@@ -20,7 +20,7 @@ export interface Viewer {
   /** The principal's. */
   readonly id: string;
   /** What is at risk, a few times a second: gateways and dashboards want it, and thousands of clients do not. */
-  readonly hearsExposure: boolean;
+  readonly wantsExposure: boolean;
   /** What others have at risk is nobody's business but the services' own. */
   readonly seesOwners: boolean;
 }
@@ -55,7 +55,7 @@ export class MarkStream {
     if (state.ancestry.length > 0) hello += this.#epochs(state);
     const marks = currentMarks(state);
     if (marks !== null) hello += this.#event(marks.seq, "mark", marks);
-    const risk = viewer.hearsExposure ? exposureReport(state) : null;
+    const risk = viewer.wantsExposure ? exposureReport(state) : null;
     if (risk !== null) {
       const seen = viewer.seesOwners ? risk : { ...risk, byOwner: {} };
       hello += this.#event(state.ancestry.at(-1)?.seq ?? 0, "exposure", seen);
@@ -91,7 +91,7 @@ export class MarkStream {
 
   /** What is at risk now, if that is anything else than what was told last. */
   publishExposure(state: TrackerState): void {
-    const listeners = [...this.#clients].filter(([, { hearsExposure }]) => hearsExposure);
+    const listeners = [...this.#clients].filter(([, { wantsExposure }]) => wantsExposure);
     const report = listeners.length === 0 ? null : exposureReport(state);
     const text = JSON.stringify(report);
     if (report === null || text === this.#exposure) return;

@@ -28,7 +28,7 @@ export class Survivors {
     const { store, clock } = this.#deps;
     const newest = epochs.at(-1)?.id as EpochId | undefined;
     if (role !== "replica" || newest === undefined) return;
-    if (standing.kind !== "reigning" || standing.epoch === newest) return;
+    if (standing.kind !== "following" || standing.epoch === newest) return;
     const askedAtMs = this.#askedAtMs.get(node) ?? Number.NEGATIVE_INFINITY;
     if (clock.monotonicMs() - askedAtMs < AGAIN_MS) return;
     this.#askedAtMs.set(node, clock.monotonicMs());

@@ -207,19 +207,19 @@ export class VerdictService {
     // What is another's is not even looked up.
     if (!mayReadOf(principal, owner)) return refused("forbidden", text, level);
     const mayEnter = principal.scopes.has("write") || principal.isService === true;
-    const place = { epoch, offset };
-    const token = { id, owner, attempt, kind, place, parent, key: entryKey({ id, owner }, attempt) };
+    const position = { epoch, offset };
+    const token = { id, owner, attempt, kind, position, parent, key: entryKey({ id, owner }, attempt) };
     return { text, mayEnter, token };
   }
 
   #judge({ text, token, mayEnter }: Question, level: string): TokenVerdict {
     const loop = this.#loop;
-    const { id, owner, attempt, kind, place, parent } = token;
+    const { id, owner, attempt, kind, position, parent } = token;
     let judged = judge(loop.state, token, level);
     if (judged.needsProof) {
       const nowMs = this.#clock.monotonicMs();
       const whose = { tokenKind: kind, owner, parent, mayEnter } as const;
-      loop.dispatch({ kind: "token_presented", nowMs, id, attempt, place, ...whose });
+      loop.dispatch({ kind: "token_presented", nowMs, id, attempt, position, ...whose });
       judged = judge(loop.state, token, level);
     }
     return {
@@ -227,7 +227,7 @@ export class VerdictService {
       id,
       verdict: judged.verdict,
       level,
-      position: { epoch: judged.place.epoch, offset: judged.place.offset.toString() },
+      position: { epoch: judged.position.epoch, offset: judged.position.offset.toString() },
       rule: judged.rule,
       ...(judged.retriedIn === null ? {} : { retriedIn: judged.retriedIn }),
       ...(judged.settledAt === null ? {} : { settledAt: judged.settledAt }),

@@ -10,9 +10,9 @@ import {
   type Census,
   dropOldSecrets,
   type DurableWish,
-  noteTold,
+  markNotified,
   readDurableWishes,
-  readUntold,
+  readUnnotified,
   takeCensus,
 } from "./endpoints.ts";
 import { type Jobs } from "./jobs.ts";
@@ -58,7 +58,7 @@ export class Chores {
         await this.#round(round);
         isFailing = false;
       } catch (cause) {
-        if (!isFailing && !signal.aborted) log.warn("webhooks cannot be looked after", { cause });
+        if (!isFailing && !signal.aborted) log.warn("webhook_chores_failed", { cause });
         isFailing = true;
       }
       const woken = new AbortController();
@@ -81,7 +81,7 @@ export class Chores {
   async #round(round: number): Promise<void> {
     const { database, onCensus, onWishes } = this.#deps;
     onWishes(await readDurableWishes(database));
-    await this.#tellOwners();
+    await this.#notifyOwners();
     if (round % CENSUS_ROUNDS === 0) {
       await this.#hasten();
       onCensus(await takeCensus(database));
@@ -101,8 +101,7 @@ export class Chores {
       );
       return found.length;
     });
-    if (hastened > 0)
-      log.warn("webhooks that a wrong clock had put off are sent now", { deliveries: hastened });
+    if (hastened > 0) log.warn("webhooks_hastened", { deliveries: hastened });
   }
 
   /** All of them: what comes in a minute may be more than one statement should drop. */
@@ -115,9 +114,9 @@ export class Chores {
   }
 
   /** First recorded, then noted as told: whoever dies between leaves it to another, and the key makes it one event. */
-  async #tellOwners(): Promise<void> {
+  async #notifyOwners(): Promise<void> {
     const { database, log, recordEvent } = this.#deps;
-    for (const endpoint of await readUntold(database)) {
+    for (const endpoint of await readUnnotified(database)) {
       const { id, owner, why, failingSince, moment } = endpoint;
       const data: WebhookDisabledData = { endpoint: id, why, failingSince };
       await recordEvent({
@@ -126,8 +125,8 @@ export class Chores {
         owner,
         data: { ...data },
       });
-      await noteTold(database, endpoint);
-      log.warn("webhook endpoint disabled", { endpoint: id, why, failingSince });
+      await markNotified(database, endpoint);
+      log.warn("webhook_endpoint_disabled", { endpoint: id, why, failingSince });
     }
   }
 }

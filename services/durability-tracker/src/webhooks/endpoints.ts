@@ -48,10 +48,10 @@ const WANT_DURABLE = `SELECT owner::text, filter FROM highwater.webhook_endpoint
 WHERE disabled_at IS NULL AND 'transaction.durable' = ANY (events) ORDER BY id`;
 
 /** Microseconds in the key: an endpoint may be disabled, enabled and disabled again. */
-const UNTOLD = `SELECT id, owner::text, coalesce(disabled_why, 'failing') AS why, ${millis("failing_since")} AS failing_ms,
+const UNNOTIFIED = `SELECT id, owner::text, coalesce(disabled_why, 'failing') AS why, ${millis("failing_since")} AS failing_ms,
   (extract(epoch FROM disabled_at) * 1000000)::bigint::text AS moment
 FROM highwater.webhook_endpoint WHERE must_tell AND disabled_at IS NOT NULL ORDER BY disabled_at LIMIT 100`;
-const TOLD = `UPDATE highwater.webhook_endpoint SET must_tell = false WHERE must_tell AND (disabled_at IS NULL
+const NOTIFIED = `UPDATE highwater.webhook_endpoint SET must_tell = false WHERE must_tell AND (disabled_at IS NULL
   OR (id = $1 AND (extract(epoch FROM disabled_at) * 1000000)::bigint = $2::bigint))`;
 
 const DROP_SECRETS = `UPDATE highwater.webhook_endpoint SET previous_secret = NULL, previous_until = NULL
@@ -159,7 +159,7 @@ export async function readDurableWishes(database: Database): Promise<DurableWish
   }));
 }
 
-export interface UntoldEndpoint {
+export interface UnnotifiedEndpoint {
   readonly id: string;
   readonly owner: bigint;
   readonly why: DisabledWhy;
@@ -168,16 +168,16 @@ export interface UntoldEndpoint {
 }
 
 /** Endpoints that were disabled without their owners' doing, and whose owners do not know yet. */
-export async function readUntold(database: Database): Promise<UntoldEndpoint[]> {
-  const rows = await database.query<UntoldRow>(UNTOLD);
+export async function readUnnotified(database: Database): Promise<UnnotifiedEndpoint[]> {
+  const rows = await database.query<UnnotifiedRow>(UNNOTIFIED);
   return rows.map(({ id, owner, why, failing_ms, moment }) => ({
     ...{ id, owner: BigInt(owner), why, moment },
     failingSince: failing_ms === null ? null : instant(failing_ms),
   }));
 }
 
-export async function noteTold(database: Database, { id, moment }: UntoldEndpoint): Promise<void> {
-  await database.query(TOLD, [id, moment]);
+export async function markNotified(database: Database, { id, moment }: UnnotifiedEndpoint): Promise<void> {
+  await database.query(NOTIFIED, [id, moment]);
 }
 
 /** Those that do not sign any more. */
@@ -218,7 +218,7 @@ interface SecretRow {
   previous_until_ms: number | null;
 }
 
-interface UntoldRow {
+interface UnnotifiedRow {
   id: string;
   owner: string;
   why: DisabledWhy;

@@ -65,9 +65,9 @@ test("a large loss is sent as pages, each under the limit, with nothing left out
     pages.map(({ page, pages: of }) => [page, of]),
     pages.map((_, index) => [index + 1, pages.length]),
   );
-  const told = transactionsIn(messages);
+  const sent = transactionsIn(messages);
   assert.deepEqual(
-    told.map(({ event, ...data }) => [event, data]),
+    sent.map(({ event, ...data }) => [event, data]),
     events.map(({ seq, n, data }) => [`${String(seq)}.${String(n)}.0198c0de`, data]),
   );
   for (const { sequence, transactions } of pages)
@@ -85,8 +85,8 @@ test("metadata that is longer than a body comes in parts, with every value whole
     }
     assert.ok(validate(protocol.Metadata, metadata).ok);
     const messages = messagesFor(interest(), [lost(), lost({}, metadata), lost()]);
-    const told = transactionsIn(messages);
-    const parts = told.slice(1, -1);
+    const sent = transactionsIn(messages);
+    const parts = sent.slice(1, -1);
     if (char === "\u0001") assert.ok(parts.length > 1);
     if (parts.length > 1)
       assert.deepEqual(
@@ -128,9 +128,9 @@ test("owner, type and filter decide what an endpoint gets", () => {
 
 test("an event that replaces a less informed one goes to the endpoints that did not get that one", () => {
   const bare = lost();
-  const told = { ...bare, data: { ...bare.data, metadata: { shop: "a" } }, replaced: bare };
-  assert.deepEqual(messagesFor(interest(), [told]), [], "it has a message of this loss");
-  assert.equal(messagesFor(interest({ filter: { shop: "a" } }), [told]).length, 1);
+  const sent = { ...bare, data: { ...bare.data, metadata: { shop: "a" } }, replaced: bare };
+  assert.deepEqual(messagesFor(interest(), [sent]), [], "it has a message of this loss");
+  assert.equal(messagesFor(interest({ filter: { shop: "a" } }), [sent]).length, 1);
   const owned = { ...lost(), replaced: lost({ owner: 0n }) };
   assert.equal(messagesFor(interest(), [owned]).length, 1);
   assert.deepEqual(messagesFor(interest({ owner: 0n }), [owned]), []);

@@ -31,13 +31,13 @@ export interface WebhooksDeps {
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
   /** The primary and its epoch, while there is one that reigns. */
-  readonly reign: () => PrimaryEpoch | null;
+  readonly primaryEpoch: () => PrimaryEpoch | null;
   /** The service's tables are made, or it rejects. */
   readonly prepare: (node: string) => Promise<void>;
   /** By which what is old expires. */
   readonly readTime: ReadExpiryTime;
   /** Resolves when it is recorded, by whomever. */
-  readonly recordEvent: (reign: PrimaryEpoch, event: NewEvent) => Promise<void>;
+  readonly recordEvent: (primaryEpoch: PrimaryEpoch, event: NewEvent) => Promise<void>;
   /** Null: nobody wants to hear of durable transactions. */
   readonly onWants?: (wants: Wants | null) => void;
   /** Certificates that are trusted besides the system's; for tests. */
@@ -45,7 +45,7 @@ export interface WebhooksDeps {
 }
 
 interface Open extends Session {
-  readonly reign: PrimaryEpoch;
+  readonly primaryEpoch: PrimaryEpoch;
   readonly worker: Worker;
   readonly chores: Chores;
 }
@@ -115,17 +115,17 @@ export class Webhooks {
   }
 
   async #follow(): Promise<void> {
-    const { clock, log, reign } = this.#deps;
+    const { clock, log, primaryEpoch } = this.#deps;
     const { signal } = this.#stopping;
     while (!signal.aborted) {
-      const now = reign();
-      if (this.#open !== null && !isSame(this.#open.reign, now)) await this.#end();
+      const now = primaryEpoch();
+      if (this.#open !== null && !isSame(this.#open.primaryEpoch, now)) await this.#end();
       let pauseMs = FOLLOW_MS;
       if (now !== null && this.#open === null) {
         try {
           await this.#begin(now);
         } catch (cause) {
-          if (!signal.aborted) log.warn("the queue of webhooks cannot be opened", { cause, node: now.node });
+          if (!signal.aborted) log.warn("webhook_queue_not_opened", { cause, node: now.node });
           pauseMs = REOPEN_MS;
         }
       }
@@ -133,13 +133,13 @@ export class Webhooks {
     }
   }
 
-  async #begin(reign: PrimaryEpoch): Promise<void> {
+  async #begin(primaryEpoch: PrimaryEpoch): Promise<void> {
     const { nodes, prepare, helper, log, connectTimeoutMs, callTimeoutMs } = this.#deps;
-    const node = nodes.find(({ id }) => id === reign.node);
-    if (node === undefined) throw new Error(`node ${reign.node} is not configured`);
+    const node = nodes.find(({ id }) => id === primaryEpoch.node);
+    if (node === undefined) throw new Error(`node ${primaryEpoch.node} is not configured`);
     await prepare(node.id);
     const onError = (cause: unknown): void => {
-      if (this.#open?.reign === reign) log.warn("a fault of the webhooks' queue", { cause });
+      if (this.#open?.primaryEpoch === primaryEpoch) log.warn("webhook_queue_failed", { cause });
     };
     const database = new Database({
       ...{ url: node.url, connectTimeoutMs, callTimeoutMs, connections: CONNECTIONS, onError },
@@ -149,7 +149,7 @@ export class Webhooks {
       const expireSeconds = this.#settings.webhookExpireS;
       const superviseSeconds = Math.max(1, Math.floor(expireSeconds / SUPERVISE_SHARE));
       const jobs = await Jobs.open(database, { expireSeconds, superviseSeconds, onError });
-      this.#open = { reign, database, jobs, ...this.#workers(reign, { database, jobs }) };
+      this.#open = { primaryEpoch, database, jobs, ...this.#workers(primaryEpoch, { database, jobs }) };
     } catch (cause) {
       database.close();
       throw cause;
@@ -158,13 +158,13 @@ export class Webhooks {
     void this.#open.chores.run();
   }
 
-  #workers(reign: PrimaryEpoch, { database, jobs }: Session): Pick<Open, "worker" | "chores"> {
+  #workers(primaryEpoch: PrimaryEpoch, { database, jobs }: Session): Pick<Open, "worker" | "chores"> {
     const { clock, log, random, resolve, readTime, recordEvent, ca } = this.#deps;
     const settings = this.#settings;
     const chores = new Chores({
       ...{ database, jobs, clock, log, readTime, keepMs: settings.webhookKeepMs },
       claimMs: settings.webhookTimeoutMs + CLAIM_MARGIN_MS,
-      recordEvent: (event) => recordEvent(reign, event),
+      recordEvent: (event) => recordEvent(primaryEpoch, event),
       onWishes: (wishes) => {
         this.#wish(wishes);
       },

@@ -63,7 +63,7 @@ export class Worker {
           taken = await this.#takeSome(room);
           isFailing = false;
         } catch (cause) {
-          if (!isFailing && !signal.aborted) this.#deps.log.warn("webhook jobs cannot be taken", { cause });
+          if (!isFailing && !signal.aborted) this.#deps.log.warn("webhook_jobs_not_taken", { cause });
           isFailing = true;
         }
       }
@@ -104,10 +104,7 @@ export class Worker {
     } catch (cause) {
       // The job expires and is taken again, here or elsewhere.
       if (!this.#stopping.signal.aborted)
-        log.warn("a webhook's attempt could not be noted; it will be made again", {
-          cause,
-          delivery: job.delivery,
-        });
+        log.warn("webhook_attempt_not_recorded", { cause, delivery: job.delivery });
     } finally {
       this.#inFlight--;
       this.#wake();
@@ -170,7 +167,7 @@ export class Worker {
     if (!isDelivered) onFailure();
     const { outcome, status: answered, durationMs } = attempt;
     const { delivery, endpoint } = job;
-    log.info("webhook sent", { delivery, endpoint, outcome, answered, durationMs, failures, status });
+    log.info("webhook_sent", { delivery, endpoint, outcome, answered, durationMs, failures, status });
   }
 
   /** A job that may not send, or not now. */

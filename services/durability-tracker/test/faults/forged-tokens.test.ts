@@ -82,8 +82,8 @@ describe("tokens that this deployment has not signed", () => {
     const tokens = Array.from({ length: FORGED }, (_, at) => forms[at % forms.length]?.() ?? "");
     const verdicts = await ask(tokens);
     assert.equal(verdicts.length, FORGED);
-    for (const told of verdicts)
-      assert.equal("error" in told ? told.error.code : told.verdict, "invalid_token");
+    for (const reported of verdicts)
+      assert.equal("error" in reported ? reported.error.code : reported.verdict, "invalid_token");
     // What is signed goes the whole way after them, so they would have done so by now.
     const token = valid();
     await eventually("a signed token is settled", async () => (await ask([token]))[0]?.verdict === "lost");

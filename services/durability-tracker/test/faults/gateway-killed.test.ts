@@ -92,12 +92,12 @@ test("kill -9 of a gateway at each step: nothing that it committed is forgotten"
     );
 
   await faulty.failOver();
-  for (const region of [EAST, WEST]) await faulty.untilTold(region, committed);
+  for (const region of [EAST, WEST]) await faulty.untilReported(region, committed);
   for (const region of [EAST, WEST]) {
-    const told = await faulty.toldLost(region);
-    assert.ok(!told.includes(never));
+    const reported = await faulty.reportedLost(region);
+    assert.ok(!reported.includes(never));
     assert.deepEqual(
-      told.filter((id) => committed.includes(id)).sort(),
+      reported.filter((id) => committed.includes(id)).sort(),
       [...committed].sort(),
       "each of them once",
     );
@@ -125,7 +125,7 @@ test("announcements that were lost on their way and come twice are judged once, 
   for (const region of [EAST, WEST])
     for (const verdict of await faulty.verdicts(region, [written, later]))
       assert.equal(verdict.verdict, "durable");
-  assert.deepEqual((await faulty.toldLost(WEST)).concat(await faulty.toldLost(EAST)), []);
+  assert.deepEqual((await faulty.reportedLost(WEST)).concat(await faulty.reportedLost(EAST)), []);
   const present = await faulty.keysOn(WEST);
   assert.ok(present.has(written.id) && present.has(later.id));
 });

@@ -68,11 +68,11 @@ test("a reader of the side that is given up gets every event of the kept one, by
   await live.until("the stream has told all of it", () =>
     all.events.every(({ id }) => live.ids.includes(id)),
   );
-  assert.ok(live.told.some(({ data }) => (data as { data: { epoch?: string } }).data.epoch === kept));
+  assert.ok(live.published.some(({ data }) => (data as { data: { epoch?: string } }).data.epoch === kept));
   // Who comes back with the last id, at any tracker, goes on from there.
   await using resumed = await SseClient.open(eventsUrl(system, WEST), { "last-event-id": read.next });
   await resumed.until("all is told", () =>
     all.events.every(({ id }) => resumed.ids.includes(id) || before.has(id)),
   );
-  assert.ok(resumed.told.some(({ data }) => (data as { data: { epoch?: string } }).data.epoch === kept));
+  assert.ok(resumed.published.some(({ data }) => (data as { data: { epoch?: string } }).data.epoch === kept));
 });

@@ -122,7 +122,7 @@ describe("the ledger's file", () => {
     const epoch = await epochOf(tracker);
     // Something that waits for ever keeps it looking.
     assert.ok(await announce(tracker, manyPositions(epoch, 1)));
-    let told = 0n;
+    let reported = 0n;
     // Marks go to disk once in a while; whichever is the last one here, it is hardly ever that one.
     for (let wave = 0; wave < 6; wave++) {
       const [row] = await cluster.query(
@@ -130,7 +130,7 @@ describe("the ledger's file", () => {
         "SELECT (pg_logical_emit_message(true, 'test', 'x') - '0/0')::text AS at",
       );
       const at = BigInt(String(row?.["at"]));
-      told = await eventually("the mark passes it", async () => {
+      reported = await eventually("the mark passes it", async () => {
         const answer = await fetch(`${tracker.url}/v1/durability/marks`);
         const { marks } = (await answer.json()) as { marks: { levels: Record<string, string> } | null };
         const mark = BigInt(marks?.levels["disk"] ?? 0);
@@ -143,7 +143,7 @@ describe("the ledger's file", () => {
     file.close();
     // Behind the eight characters of the row's sum.
     const mark = String(saved?.["body"]).slice(8);
-    assert.ok(BigInt(mark) >= told, `${mark} < ${String(told)}`);
+    assert.ok(BigInt(mark) >= reported, `${mark} < ${String(reported)}`);
   });
 
   it("with a torn end: everything that was acknowledged is there", async () => {

@@ -102,14 +102,14 @@ describe("an epoch ends", () => {
     abandoned = await abandon(faulty, 600_000);
     await faulty.failOver();
     await system.cluster.link(EAST, WEST).heal();
-    for (const region of REGIONS) await faulty.untilTold(region, [inDoubt, abandoned]);
+    for (const region of REGIONS) await faulty.untilReported(region, [inDoubt, abandoned]);
   });
 
   after(() => faulty[Symbol.asyncDispose]());
 
   it("what was refused before it reached the database is not reported as lost", async () => {
     for (const region of REGIONS) {
-      const reported = await faulty.toldLost(region);
+      const reported = await faulty.reportedLost(region);
       assert.deepEqual(
         refused.filter((id) => reported.includes(id)),
         [],

@@ -128,7 +128,7 @@ export class FaultySystem implements AsyncDisposable {
   }
 
   /** Ids that the tracker has told as lost, by itself, in all its lives; once for each time that it did. */
-  async toldLost(region: string): Promise<string[]> {
+  async reportedLost(region: string): Promise<string[]> {
     const log = await readFile(this.system.tracker(region).logFile, "utf8");
     return log
       .split("\n")
@@ -137,10 +137,10 @@ export class FaultySystem implements AsyncDisposable {
   }
 
   /** Resolves when the tracker has told each of them as lost without being asked. */
-  async untilTold(region: string, ids: readonly string[]): Promise<void> {
+  async untilReported(region: string, ids: readonly string[]): Promise<void> {
     await eventually(`the tracker of ${region} tells of all ${String(ids.length)}`, async () => {
-      const told = new Set(await this.toldLost(region));
-      const missing = ids.filter((id) => !told.has(id));
+      const reported = new Set(await this.reportedLost(region));
+      const missing = ids.filter((id) => !reported.has(id));
       if (missing.length > 0)
         throw new Error(`${String(missing.length)} are missing, ${missing[0] ?? ""} is one`);
       return true;

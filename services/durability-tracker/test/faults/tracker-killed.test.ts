@@ -47,7 +47,7 @@ test("kill -9 of a tracker at each step of an announcement", async () => {
 
   await faulty.failOver();
   const ids = written.map(({ id }) => id);
-  for (const region of [WEST, EAST]) await faulty.untilTold(region, ids);
+  for (const region of [WEST, EAST]) await faulty.untilReported(region, ids);
   // The verdict is told: killed now, it says the same again.
   await faulty.bounceTracker(WEST);
   for (const region of [WEST, EAST])

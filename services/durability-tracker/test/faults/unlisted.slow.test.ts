@@ -39,13 +39,13 @@ test("transactions that had left the ledger by age are told with their number an
   await system.killRegion(EAST);
   await cluster.stop(WEST);
   await cluster.promote(EUROPE);
-  const [told] = await eventually("it is told", async () => {
+  const [reported] = await eventually("it is told", async () => {
     const events = await eventsOf(system, EUROPE, "transactions.unlisted");
     return events.length > 0 ? events : undefined;
   });
   const ids = written.map(({ body }) => body.id).sort();
-  const data = told?.data as { count: number; ids: { first: string; last: string } };
-  assert.ok(data.count >= 5, JSON.stringify(told));
+  const data = reported?.data as { count: number; ids: { first: string; last: string } };
+  assert.ok(data.count >= 5, JSON.stringify(reported));
   assert.ok(
     data.ids.first <= (ids[0] ?? "") && data.ids.last >= (ids.at(-1) ?? ""),
     JSON.stringify({ data, ids }),

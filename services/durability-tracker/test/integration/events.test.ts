@@ -13,7 +13,7 @@ const LOST = 20;
 /** On a slow machine the levels stand still for longer than usual, and the trackers differ in when they tell of that. */
 const NO_STALLS = { TRACKER_STALL_AFTER_MS: "3600000" };
 
-interface Told {
+interface StreamedEvent {
   readonly id: string;
   readonly type: string;
   readonly data: { readonly id: string; readonly epoch?: string; readonly metadata?: Record<string, string> };
@@ -21,8 +21,8 @@ interface Told {
 
 const eventsUrl = (system: System, region: string): string =>
   `${system.tracker(region).url}/v1/durability/events`;
-const ofType = (client: SseClient, type: string): Told[] =>
-  client.told.filter(({ event }) => event === type).map(({ data }) => data as Told);
+const ofType = (client: SseClient, type: string): StreamedEvent[] =>
+  client.published.filter(({ event }) => event === type).map(({ data }) => data as StreamedEvent);
 
 /** Until this test's trackers hold so many that are not durable in another region. */
 async function untilPending(system: System, count: number): Promise<void> {
@@ -83,18 +83,18 @@ async function checkDurable(system: System): Promise<void> {
   await put("16");
   const wanted = await put("17");
   const last = await put("18");
-  await client.until("it is told", () => client.told.length > 0);
-  const [told] = ofType(client, "transaction.durable");
-  assert.equal(told?.data.id, wanted.id);
+  await client.until("it is told", () => client.published.length > 0);
+  const [published] = ofType(client, "transaction.durable");
+  assert.equal(published?.data.id, wanted.id);
   const [judged] = await verdicts(system.tracker(WEST).url, [wanted.token], { level: "global", waitMs: 0 });
   assert.equal(judged?.verdict, "durable");
-  assert.equal(client.told.length, 1);
+  assert.equal(client.published.length, 1);
   // What has not left the region by now is lost with the others.
   const [everywhere] = await verdicts(system.tracker(WEST).url, [last.token], { level: "global" });
   assert.equal(everywhere?.verdict, "durable");
 }
 
-const idsOf = (told: readonly Told[]): string[] => told.map(({ data }) => data.id).sort();
+const idsOf = (published: readonly StreamedEvent[]): string[] => published.map(({ data }) => data.id).sort();
 
 describe("the events of a failover", () => {
   test("are the same on every surviving tracker, in streams that go on, and for whoever moves to another", async () => {
@@ -111,14 +111,14 @@ describe("the events of a failover", () => {
     for (const client of [west, europe])
       await client.until("all are told", () => ofType(client, "transaction.lost").length >= LOST);
     assert.deepEqual(idsOf(ofType(west, "transaction.lost")), lost.map(({ id }) => id).sort());
-    assert.deepEqual(west.told, europe.told);
+    assert.deepEqual(west.published, europe.published);
     assert.equal(ofType(west, "epoch.started").length, 2);
     for (const { data } of ofType(west, "transaction.lost"))
       assert.equal(data.metadata?.["order"], String(lost.findIndex(({ id }) => id === data.id)));
-    const places = west.told.map(({ id }) => (id ?? "").split(".").map(Number));
+    const positions = west.published.map(({ id }) => (id ?? "").split(".").map(Number));
     assert.deepEqual(
-      places,
-      places.toSorted(([a = 0, b = 0], [c = 0, d = 0]) => a - c || b - d),
+      positions,
+      positions.toSorted(([a = 0, b = 0], [c = 0, d = 0]) => a - c || b - d),
     );
     assert.ok(kept.every(({ body }) => !idsOf(ofType(west, "transaction.lost")).includes(body.id)));
     // Pages say the same, and one goes on at the other tracker with the ids of the first.
@@ -186,7 +186,7 @@ describe("the events of a failover", () => {
       await using client = await SseClient.open(
         `${eventsUrl(system, region)}?after=0.0&types=transaction.lost`,
       );
-      await client.until("all are told", () => client.told.length >= LOST);
+      await client.until("all are told", () => client.published.length >= LOST);
       assert.deepEqual(idsOf(ofType(client, "transaction.lost")), lost.map(({ id }) => id).sort());
     }
     // Killed once more, behind the recording: nothing comes twice.

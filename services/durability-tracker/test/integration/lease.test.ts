@@ -63,7 +63,7 @@ interface Bench {
   readonly store: SlowStore;
   readonly loop: TrackerLoop;
   readonly scope: string;
-  readonly reigning: () => { node: string; epoch: EpochId } | null;
+  readonly currentEpoch: () => { node: string; epoch: EpochId } | null;
   readonly mark: (epoch: EpochId, level: string) => Offset;
   readonly commit: (node: string, inEpoch: EpochId) => Promise<Offset>;
   /** Gives the leader key to another, or to the same one anew. */
@@ -129,7 +129,7 @@ async function withTracker(
     await loop.start();
     await run({
       ...{ world, store, loop, scope },
-      reigning: () => (loop.state.standing.kind === "reigning" ? loop.state.standing : null),
+      currentEpoch: () => (loop.state.standing.kind === "following" ? loop.state.standing : null),
       mark: (epoch, level) => markIn(loop.state, epoch, level) ?? (0n as Offset),
       commit: async (node, inEpoch) => {
         const id = makeUuidV7(Date.now(), randomBytes(10));
@@ -163,9 +163,9 @@ async function withTracker(
 
 test("positions that were told by a primary which is given up before they arrive do not count", () =>
   withTracker("shop", { disk: { primary: true } }, async (bench) => {
-    const { world, store, loop, reigning, commit, moveTo } = bench;
-    await eventually("east reigns", () => reigning()?.node === "east");
-    const epoch = reigning()?.epoch;
+    const { world, store, loop, currentEpoch, commit, moveTo } = bench;
+    await eventually("east reigns", () => currentEpoch()?.node === "east");
+    const epoch = currentEpoch()?.epoch;
     assert.ok(epoch !== undefined);
     const mark = (): Offset => bench.mark(epoch, "disk");
     const first = await commit("east", epoch);
@@ -173,7 +173,7 @@ test("positions that were told by a primary which is given up before they arrive
 
     let second = 0n as Offset;
     // The commit is there when the node is asked; the lease moves while its answer is on its way.
-    const told = new Promise<void>((resolve) => {
+    const reported = new Promise<void>((resolve) => {
       store.beforeAnswer = async (node) => {
         store.beforeAnswer = () => Promise.resolve();
         second = await commit(node, epoch);
@@ -183,7 +183,7 @@ test("positions that were told by a primary which is given up before they arrive
         };
       };
     });
-    await told;
+    await reported;
     await eventually("the tracker notices", () => {
       const { standing } = loop.state;
       return standing.kind === "unsettled" && standing.reason === "west holds the lease, but is not writable";
@@ -192,29 +192,29 @@ test("positions that were told by a primary which is given up before they arrive
 
     // The same holder again is another term: what was told in the last one does not count either, what it tells now does.
     await moveTo("east");
-    await eventually("east reigns again", () => reigning()?.node === "east");
-    assert.equal(reigning()?.epoch, epoch, "its log was never interrupted");
+    await eventually("east reigns again", () => currentEpoch()?.node === "east");
+    assert.equal(currentEpoch()?.epoch, epoch, "its log was never interrupted");
     await eventually("it tells again", () => mark() >= second);
 
     world.replicate("west");
     world.promote("west");
     await moveTo("west");
-    await eventually("west reigns", () => reigning()?.node === "west");
-    const next = reigning()?.epoch;
+    await eventually("west reigns", () => currentEpoch()?.node === "west");
+    const next = currentEpoch()?.epoch;
     assert.ok(next !== undefined && next !== epoch);
     const last = mark();
     // The old primary is writable still, and nobody follows it.
     assert.ok((await commit("east", epoch)) > last);
     const third = await commit("west", next);
     await eventually("what west has is believed", () => bench.mark(next, "disk") >= third);
-    assert.deepEqual([mark(), reigning()?.node], [last, "west"]);
+    assert.deepEqual([mark(), currentEpoch()?.node], [last, "west"]);
   }));
 
 test("what the synchronous standbys have counts only if the manager lists them still when it has been told", () =>
   withTracker(
     "sync",
     { safe: { synchronous: 1 } },
-    async ({ world, store, loop, reigning, mark, commit, ...bench }) => {
+    async ({ world, store, loop, currentEpoch, mark, commit, ...bench }) => {
       const put = (name: string, value: unknown): Promise<unknown> =>
         etcd.call("/v3/kv/put", {
           key: Buffer.from(`/service/${bench.scope}/${name}`).toString("base64"),
@@ -223,8 +223,8 @@ test("what the synchronous standbys have counts only if the manager lists them s
       await put("config", { synchronous_mode: true });
       await put("sync", { leader: "east", sync_standby: "west" });
       world.setSynchronous("east", ["west"]);
-      await eventually("east reigns", () => reigning()?.node === "east");
-      const epoch = reigning()?.epoch;
+      await eventually("east reigns", () => currentEpoch()?.node === "east");
+      const epoch = currentEpoch()?.epoch;
       assert.ok(epoch !== undefined);
       const commitToWest = async (): Promise<Offset> => {
         const offset = await commit("east", epoch);
@@ -235,7 +235,7 @@ test("what the synchronous standbys have counts only if the manager lists them s
       await eventually("west has it, and may be promoted", () => mark(epoch, "safe") >= first);
 
       // The primary shows west as synchronous all the while; the manager strikes it out while that answer is on its way.
-      const told = new Promise<Offset>((resolve) => {
+      const reported = new Promise<Offset>((resolve) => {
         store.beforeAnswer = async () => {
           store.beforeAnswer = () => Promise.resolve();
           const offset = await commitToWest();
@@ -245,7 +245,7 @@ test("what the synchronous standbys have counts only if the manager lists them s
           };
         };
       });
-      const second = await told;
+      const second = await reported;
       await eventually("the tracker says what it waits for", () =>
         /lists 0 of 1 synchronous standbys/.test(whyNotSynchronous(loop.state, "safe") ?? ""),
       );

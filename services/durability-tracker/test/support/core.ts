@@ -79,7 +79,7 @@ export function record(
 }
 
 /** Whom the primary shows as synchronous, and what the HA manager says of whom it may promote. */
-export interface SynchronousWord {
+export interface SynchronousReport {
   readonly shown: readonly string[];
   readonly candidates?: Candidates;
 }
@@ -137,35 +137,35 @@ export class Driven {
   }
 
   /** The last of the epochs reigns on its node, which has said so itself. */
-  reign(...epochs: EpochRecord[]): readonly Effect[] {
+  follow(...epochs: EpochRecord[]): readonly Effect[] {
     const current = epochs.at(-1) ?? record(1);
     this.report(current.node, epochs, { role: "primary" });
-    return this.send({ kind: "epoch_reigns", epoch: current.id as EpochId, node: current.node });
+    return this.send({ kind: "epoch_followed", epoch: current.id as EpochId, node: current.node });
   }
 
   /** Another tracker has recorded an attempt as broken. */
-  tellElsewhere(id: number, epoch: number, over: Partial<Published> = {}): readonly Effect[] {
-    const word: Published = {
+  receivePeerVerdict(id: number, epoch: number, over: Partial<Published> = {}): readonly Effect[] {
+    const peerVerdict: Published = {
       ...{ id: txnId(id), attempt: epochId(epoch), kind: "write", origin: null, owner: 0n },
       ...{ verdicts: {}, rule: "R7 broken", settledAt: "disk", retriedIn: null, metadata: null },
       ...over,
     };
-    return this.send({ kind: "told_elsewhere", words: [word] });
+    return this.send({ kind: "peer_verdicts_received", peerVerdicts: [peerVerdict] });
   }
 
   /** The reigning primary's positions; replicas as `[session, flushed]`. */
   positions(
     flushed: number,
     replicas: Record<string, readonly [string, number]> = {},
-    over: { epoch?: EpochId; node?: string; askedAtMs?: number; synchronous?: SynchronousWord } = {},
+    over: { epoch?: EpochId; node?: string; askedAtMs?: number; synchronous?: SynchronousReport } = {},
   ): readonly Effect[] {
     const { standing } = this.state;
     const { shown = [], candidates } = over.synchronous ?? {};
     return this.send({
       kind: "positions_reported",
       askedAtMs: over.askedAtMs ?? this.nowMs,
-      node: over.node ?? (standing.kind === "reigning" ? standing.node : "a"),
-      epoch: over.epoch ?? (standing.kind === "reigning" ? standing.epoch : epochId(1)),
+      node: over.node ?? (standing.kind === "following" ? standing.node : "a"),
+      epoch: over.epoch ?? (standing.kind === "following" ? standing.epoch : epochId(1)),
       flushed: off(flushed),
       replicas: Object.entries(replicas).map(([node, [session, at]]) => ({
         node,
@@ -207,7 +207,7 @@ export class Driven {
     kind: "read" | "write" = "write",
     says: { readonly owner?: bigint; readonly parent?: EpochId; readonly mayEnter?: boolean } = {},
   ): readonly Effect[] {
-    const place = { epoch: epochId(epoch), offset: off(offset) };
+    const position = { epoch: epochId(epoch), offset: off(offset) };
     const attempt = epochId(epoch);
     return this.send({
       kind: "token_presented",
@@ -215,7 +215,7 @@ export class Driven {
       owner: 0n,
       attempt,
       tokenKind: kind,
-      place,
+      position,
       ...says,
     });
   }
@@ -224,14 +224,17 @@ export class Driven {
   answer(asOf: number, facts: Record<number, ReceiptFact> = {}): readonly Effect[] {
     const [read] = this.reads.splice(0, 1);
     if (read === undefined) throw new Error("no look-up is open");
-    const told = new Map(Object.entries(facts).map(([n, fact]) => [txnId(Number(n)), fact]));
+    const answers = new Map(Object.entries(facts).map(([n, fact]) => [txnId(Number(n)), fact]));
     return this.send({
       kind: "receipts_read",
       request: read.request,
       epoch: read.epoch,
       asOf: off(asOf),
       receipts: new Map(
-        read.of.map((of) => [ownedName(of), told.get(of.id) ?? { kind: read.tombstone, epoch: read.epoch }]),
+        read.of.map((of) => [
+          ownedName(of),
+          answers.get(of.id) ?? { kind: read.tombstone, epoch: read.epoch },
+        ]),
       ),
     });
   }
@@ -244,8 +247,8 @@ export class Driven {
     kind: "read" | "write" = "write",
     owner = 0n,
   ): Judgement {
-    const place = { epoch: epochId(epoch), offset: off(offset) };
-    return judge(this.state, { id: txnId(n), owner, attempt: epochId(epoch), kind, place }, level);
+    const position = { epoch: epochId(epoch), offset: off(offset) };
+    return judge(this.state, { id: txnId(n), owner, attempt: epochId(epoch), kind, position }, level);
   }
 
   verdict(

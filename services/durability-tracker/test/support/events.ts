@@ -81,7 +81,7 @@ export class Tracker {
   private constructor(events: EventStore, settings: Partial<EventSettings>) {
     this.state = {
       config: { levels: LEVELS },
-      standing: { kind: "reigning", epoch: EPOCH, node: "east" },
+      standing: { kind: "following", epoch: EPOCH, node: "east" },
       ancestry: [],
       departed: [],
       epochs: epochsOf(record(EPOCH, 1), record(NEXT, 2)),
@@ -144,11 +144,11 @@ export class Tracker {
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   }
 
-  reignOf(epoch: EpochId | null): void {
+  primaryEpochOf(epoch: EpochId | null): void {
     this.state.standing =
       epoch === null
         ? { kind: "unsettled", reason: "nobody", split: false }
-        : { kind: "reigning", epoch, node: "east" };
+        : { kind: "following", epoch, node: "east" };
     this.events.onMarks();
   }
 

@@ -151,7 +151,7 @@ test("an endpoint gets what is its owner's, of its types, and passes its filter"
   const [plain, shop] = [lostEvent(), lostEvent({ shop: "a", extra: "b" })];
   await station.record([plain, shop, lostEvent({ shop: "a" }, OWNER + 2n)]);
   const started = {
-    epoch: world.reign.epoch,
+    epoch: world.primaryEpoch.epoch,
     seq: 1,
     previous: null,
     node: "us-east",
@@ -226,12 +226,12 @@ test("it fails, hangs, redirects and breaks off; every attempt is kept; then it 
 
 /** The first dispatcher rests meanwhile. */
 async function withoutStation(work: () => Promise<void>): Promise<void> {
-  station.reign = null;
+  station.primaryEpoch = null;
   await world.until("the first one rests", async () => (await station.call("GET", "")).status === 503);
   try {
     await work();
   } finally {
-    station.reign = world.reign;
+    station.primaryEpoch = world.primaryEpoch;
     await world.open(station);
   }
 }
@@ -281,12 +281,12 @@ test("410 disables at once, the owner is told, and what comes meanwhile is kept 
   await station.endpoint(watcher.url, { events: ["webhook.disabled"] });
   await station.record([lostEvent()]);
   await watcher.count(1);
-  const told = JSON.parse(watcher.received[0]?.body ?? "") as { type: string; data: Record<string, unknown> };
-  assert.equal(told.type, "webhook.disabled");
-  assert.deepEqual([told.data.endpoint, told.data.why], [endpoint.id, "gone"]);
+  const sent = JSON.parse(watcher.received[0]?.body ?? "") as { type: string; data: Record<string, unknown> };
+  assert.equal(sent.type, "webhook.disabled");
+  assert.deepEqual([sent.data.endpoint, sent.data.why], [endpoint.id, "gone"]);
   const { disabled, disabledWhy } = await read(endpoint.id);
   assert.deepEqual([disabled, disabledWhy], [true, "gone"]);
-  const { node, epoch } = world.reign;
+  const { node, epoch } = world.primaryEpoch;
   const events = await station.events.read(node, epoch, {
     after: { seq: 0, n: 0 },
     owner: OWNER,
@@ -386,8 +386,8 @@ test("five days of nothing but failures disable it; a success begins them anew",
   await world.until("it is disabled", async () => (await read(endpoint.id)).disabledWhy === "failing");
   const [newest] = await listed(endpoint.id, "?status=held");
   assert.equal(newest?.attempts, 1);
-  const untold = "SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE must_tell";
-  await world.until("its owner is told", async () => (await world.sql(untold))[0]?.count === 0);
+  const unpublished = "SELECT count(*)::int AS count FROM highwater.webhook_endpoint WHERE must_tell";
+  await world.until("its owner is told", async () => (await world.sql(unpublished))[0]?.count === 0);
 });
 
 test("many dispatchers over one queue: everything arrives, and nothing is sent by two at a time", async () => {
@@ -548,7 +548,7 @@ test("without a queue events that somebody waits for are not recorded; without a
       VALUES ('ep_x', ${String(OWNER)}, 'https://example.com/', '', '{transaction.lost}', '{}', 'whsec_AAAA')`);
     const event = lostEvent();
     await assert.rejects(station.record([event]), { code: "primary_unavailable" });
-    const { node, epoch } = world.reign;
+    const { node, epoch } = world.primaryEpoch;
     const events = await station.events.read(node, epoch, {
       after: { seq: 0, n: 0 },
       owner: OWNER,
@@ -565,7 +565,7 @@ test("the log has neither secrets nor bodies, and the metrics neither endpoints 
   await station.record([lostEvent({ private: "very private" })]);
   await settled(endpoint.id, "failed");
   const text = JSON.stringify(station.log) + station.webhooks.metrics.render();
-  assert.match(text, /webhook sent/);
+  assert.match(text, /webhook_sent/);
   assert.match(text, /highwater_webhook_attempts_total\{outcome="status"\}/);
   assert.doesNotMatch(text, /whsec_|very private|webhook-signature/);
   assert.doesNotMatch(station.webhooks.metrics.render(), /ep_|127\.0\.0\.1/);

@@ -61,7 +61,7 @@ async function commitLost(system: System): Promise<string[]> {
   return ids;
 }
 
-function toldOf(receiver: Receiver, type: string): string[] {
+function receivedBy(receiver: Receiver, type: string): string[] {
   return receiver.received.flatMap(({ body }) => {
     const message = JSON.parse(body) as { type: string; data: TransactionsPage };
     return message.type === type ? message.data.transactions.map(({ id }) => id) : [];
@@ -83,7 +83,7 @@ test("a region dies, then every tracker in mid-delivery: the receiver is told of
   const kept: TransactionResponse[] = [];
   await eventually("a durable transaction is told", async () => {
     kept.push(await commit(system.gateway(EAST).url, [insert(`kept-${String(kept.length)}`)]));
-    return toldOf(receiver, "transaction.durable").length > 0;
+    return receivedBy(receiver, "transaction.durable").length > 0;
   });
   // What has not left the region by then is lost with the others.
   const { token = "" } = kept.at(-1) ?? {};
@@ -102,7 +102,7 @@ test("a region dies, then every tracker in mid-delivery: the receiver is told of
   receiver.behaviour = ok;
   await system.restartService(EUROPE, "tracker");
   await receiver.until(
-    () => new Set(toldOf(receiver, "transaction.lost")).size >= LOST,
+    () => new Set(receivedBy(receiver, "transaction.lost")).size >= LOST,
     "all that was lost",
     TAKEOVER_LIMIT_MS,
   );
@@ -112,7 +112,7 @@ test("a region dies, then every tracker in mid-delivery: the receiver is told of
     return response.ok && ((await response.json()) as DeliveryList).deliveries.length === 0;
   };
   await eventually("every delivery is settled", isSettled, TAKEOVER_LIMIT_MS);
-  assert.deepEqual([...new Set(toldOf(receiver, "transaction.lost"))].sort(), lost.toSorted());
+  assert.deepEqual([...new Set(receivedBy(receiver, "transaction.lost"))].sort(), lost.toSorted());
   assert.deepEqual(
     kept.filter(({ id }) => lost.includes(id)),
     [],

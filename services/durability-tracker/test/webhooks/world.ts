@@ -56,7 +56,7 @@ export interface Station {
   readonly events: PostgresEvents;
   readonly app: FastifyInstance;
   readonly log: readonly LogLine[];
-  reign: PrimaryEpoch | null;
+  primaryEpoch: PrimaryEpoch | null;
   wants: Wants | null;
   record(events: readonly NewEvent[]): Promise<Recording>;
   call(method: string, path: string, more?: CallOptions): Promise<{ status: number; body: unknown }>;
@@ -74,19 +74,19 @@ export class World {
   readonly cluster: Cluster;
   readonly nodes: readonly NodeSpec[];
   readonly store: PostgresStore;
-  reign: PrimaryEpoch;
+  primaryEpoch: PrimaryEpoch;
   readonly #stations = new Set<Station>();
 
   private constructor(
     cluster: Cluster,
     nodes: readonly NodeSpec[],
     store: PostgresStore,
-    reign: PrimaryEpoch,
+    primaryEpoch: PrimaryEpoch,
   ) {
     this.cluster = cluster;
     this.nodes = nodes;
     this.store = store;
-    this.reign = reign;
+    this.primaryEpoch = primaryEpoch;
   }
 
   static async start(): Promise<World> {
@@ -107,11 +107,11 @@ export class World {
       ...{ ...POSTGRES_DEFAULTS, ...TIMEOUTS },
       ...{ nodes, clock: realClock, helper: "webhooks-test", retentionMs: 3_600_000 },
     });
-    const reign = await begin(store, "us-east");
-    return new World(cluster, nodes, store, reign);
+    const primaryEpoch = await begin(store, "us-east");
+    return new World(cluster, nodes, store, primaryEpoch);
   }
 
-  /** A dispatcher of its own; it follows `reign`, or what the test says of it. */
+  /** A dispatcher of its own; it follows `primaryEpoch`, or what the test says of it. */
   station(name: string, settings: Partial<WebhookSettings> = {}, resolve: Resolve = resolveName): Station {
     const log: LogLine[] = [];
     const shared = { nodes: this.nodes, clock: realClock, ...TIMEOUTS };
@@ -128,7 +128,7 @@ export class World {
         log: logTo(log),
         random: Math.random,
         resolve,
-        reign: () => station.reign,
+        primaryEpoch: () => station.primaryEpoch,
         prepare: (node) => this.store.prepare(node),
         readTime: () => Promise.resolve(realClock.wallMs()),
         recordEvent: async ({ node, epoch }, event) => {
@@ -152,10 +152,10 @@ export class World {
     };
     const station: Station = {
       ...{ webhooks, events, app, log, call },
-      reign: this.reign,
+      primaryEpoch: this.primaryEpoch,
       wants: null,
       record: (some) => {
-        const { node, epoch } = this.reign;
+        const { node, epoch } = this.primaryEpoch;
         return events.record(node, epoch, some);
       },
       endpoint: async (url, more = {}) => {
@@ -187,13 +187,13 @@ export class World {
   async failOver(): Promise<void> {
     await this.cluster.kill("us-east");
     await this.cluster.promote("us-west");
-    this.reign = await begin(this.store, "us-west", 2);
-    for (const station of this.#stations) station.reign = this.reign;
+    this.primaryEpoch = await begin(this.store, "us-west", 2);
+    for (const station of this.#stations) station.primaryEpoch = this.primaryEpoch;
   }
 
   /** Asks the primary itself. */
   sql(text: string, params: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
-    return this.cluster.query(this.reign.node, text, params);
+    return this.cluster.query(this.primaryEpoch.node, text, params);
   }
 
   async until(what: string, ask: () => Promise<boolean>): Promise<void> {

@@ -30,8 +30,8 @@ class Model {
     if (state !== "committed") return false;
     for (let at = epoch; at <= this.epoch; at++) {
       const mark = this.marks[at];
-      const place = at === epoch ? offset : (this.starts[at] ?? 0n);
-      if (mark !== undefined && mark >= place) return false;
+      const reached = at === epoch ? offset : (this.starts[at] ?? 0n);
+      if (mark !== undefined && mark >= reached) return false;
     }
     return true;
   }
@@ -116,8 +116,8 @@ test("the account counts what a list of all transactions counts", () => {
             const mark = BigInt(one.offset);
             const before = model.pending(null).length;
             if (epoch === model.epoch) {
-              const heard = model.marks[epoch];
-              if (heard === undefined || heard < mark) model.marks[epoch] = mark;
+              const previous = model.marks[epoch];
+              if (previous === undefined || previous < mark) model.marks[epoch] = mark;
             }
             const settled = account.advance(EPOCHS[epoch] ?? fail(), mark as Offset);
             assert.equal(settled, before - model.pending(null).length);

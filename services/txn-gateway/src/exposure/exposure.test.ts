@@ -66,10 +66,10 @@ function refusal(run: () => unknown): ProblemDetails {
   return assert.fail("it was admitted");
 }
 
-const report = (told: Partial<ExposureReport>): ExposureReport => ({
+const report = (fields: Partial<ExposureReport>): ExposureReport => ({
   ...{ epoch: EPOCH_A, level: "region", transactions: 0, bytes: "0", oldestMs: null },
   ...{ byRegion: {}, byGateway: {}, byOwner: {} },
-  ...told,
+  ...fields,
 });
 
 test("at the limit a fast transaction is refused, with what is at risk; a mark makes room", async () => {
@@ -114,7 +114,7 @@ test("the bound holds strictly, however admissions, commits, failures and marks 
       let mark = 0;
       for (const one of steps) {
         if (one === "admit") {
-          const expected = inFlight.length + committed.filter((place) => place > mark).length;
+          const expected = inFlight.length + committed.filter((position) => position > mark).length;
           if (expected >= MOST) refusal(() => exposure.admit(0n, "commit"));
           else inFlight.push(exposure.admit(0n, "commit").exposed ?? assert.fail());
         } else if (one === "mark") exposure.advance(EPOCH_A, at((mark = Math.ceil((mark + offset) / 2))));
@@ -213,23 +213,23 @@ test("what trackers tell of others counts with the own account, by region and by
   commit(7n);
   commit(7n);
   // Two of these are the own ones.
-  const told = {
+  const fields = {
     byRegion: { r: 4, far: 5 },
     byGateway: { g1: 2, g2: 2, g3: 5 },
     byOwner: { "7": 4, "8": 5, nobody: 9 },
   };
-  exposure.hear(report({ transactions: 9, ...told }));
+  exposure.observe(report({ transactions: 9, ...fields }));
   const used = (): number[] => exposure.samples().map((sample) => sample.used);
   assert.deepEqual(used(), [9, 4, 4]);
   assert.equal(refusal(() => exposure.admit(8n, "commit")).limit?.name, "exposureKeyTransactions");
   commit(7n);
   assert.equal(refusal(() => exposure.admit(9n, "commit")).limit?.name, "exposureTransactions");
   // The tracker has not been told of all of the own ones yet: what the others have is none the less.
-  exposure.hear(
+  exposure.observe(
     report({ transactions: 3, byRegion: { r: 3 }, byGateway: { g1: 1, g2: 2 }, byOwner: { "7": 3 } }),
   );
   assert.deepEqual(used(), [5, 5, 5]);
-  exposure.hear(report({ transactions: 5, byRegion: { r: 5 }, byGateway: { g1: 3, g2: 2 } }));
+  exposure.observe(report({ transactions: 5, byRegion: { r: 5 }, byGateway: { g1: 3, g2: 2 } }));
   assert.deepEqual(used(), [5, 5, 3]);
   commit(9n);
   assert.equal(refusal(() => exposure.admit(9n, "commit")).limit?.name, "exposureRegionTransactions");
@@ -237,15 +237,15 @@ test("what trackers tell of others counts with the own account, by region and by
 
 test("an earlier life of this gateway has left something behind: a tracker knows", () => {
   const { exposure } = makeExposure();
-  exposure.hear(report({ transactions: MOST, byRegion: { r: MOST }, byGateway: { g1: MOST } }));
+  exposure.observe(report({ transactions: MOST, byRegion: { r: MOST }, byGateway: { g1: MOST } }));
   refusal(() => exposure.admit(0n, "commit"));
-  exposure.hear(report({}));
+  exposure.observe(report({}));
   assert.notEqual(exposure.admit(0n, "commit").exposed, null);
 });
 
 test("while no tracker is heard each gateway keeps to its share, by as many gateways as were known last", async () => {
   const { exposure, commit, clock, state } = makeExposure();
-  exposure.hear(report({ transactions: 1, byGateway: { g2: 1 } }));
+  exposure.observe(report({ transactions: 1, byGateway: { g2: 1 } }));
   for (let count = 0; count < 5; count++) commit();
   await clock.advance(1_000);
   commit();
@@ -269,7 +269,7 @@ test("that there are more gateways than were heard of can be configured", () => 
 
 test("a tracker that counts at another level says nothing here, and it is logged once", () => {
   const { exposure, log } = makeExposure();
-  for (let count = 0; count < 3; count++) exposure.hear(report({ level: "global", transactions: 99 }));
+  for (let count = 0; count < 3; count++) exposure.observe(report({ level: "global", transactions: 99 }));
   assert.notEqual(exposure.admit(0n, "commit").exposed, null);
   assert.deepEqual(log.events, ["exposure_level_differs"]);
 });

@@ -172,8 +172,8 @@ export class Exposure {
   }
 
   /** What a tracker counts. At another level than this gateway's it says nothing here, and somebody should know. */
-  hear(report: ExposureReport): void {
-    const isOtherLevel = !this.#others.hear(report, this.#account, this.#parts.clock.monotonicMs());
+  observe(report: ExposureReport): void {
+    const isOtherLevel = !this.#others.observe(report, this.#account, this.#parts.clock.monotonicMs());
     if (isOtherLevel && !this.#isOtherLevel)
       this.#parts.log.warn("exposure_level_differs", { own: this.level, trackers: report.level });
     this.#isOtherLevel = isOtherLevel;
@@ -230,17 +230,17 @@ export class Exposure {
     tally: Tally,
     { nowMs, isFresh }: { readonly nowMs: number; readonly isFresh: boolean },
   ): number {
-    const isTold = isFresh && scope === "all";
+    const isCounted = isFresh && scope === "all";
     switch (measure) {
       case "transactions":
         return tally.count + (isFresh ? this.#others.transactions(scope, tally.owner) : 0);
       case "bytes": {
         const own = Number(this.#account.bytesOf(tally));
-        return isTold ? Math.max(own, this.#others.bytes(this.#account.epoch)) : own;
+        return isCounted ? Math.max(own, this.#others.bytes(this.#account.epoch)) : own;
       }
       case "ageMs": {
         const own = this.#ageOf(tally, nowMs) ?? 0;
-        return isTold ? Math.max(own, this.#others.oldestMs()) : own;
+        return isCounted ? Math.max(own, this.#others.oldestMs()) : own;
       }
     }
   }

@@ -20,7 +20,7 @@ const SILENCE_MS = 1_000;
 
 const OWNER = /^-?[0-9]{1,19}$/;
 
-interface Heard {
+interface LatestReport {
   readonly atMs: number;
   readonly all: number;
   readonly region: number;
@@ -33,7 +33,7 @@ interface Heard {
 
 export class Others {
   readonly #options: OthersOptions;
-  #heard: Heard | null = null;
+  #latest: LatestReport | null = null;
   #gateways = 1;
 
   constructor(options: OthersOptions) {
@@ -50,7 +50,7 @@ export class Others {
    * beyond the account, an earlier life has left. The account may be ahead by what the tracker has not been told yet.
    * False: the report is of another level, and says nothing here.
    */
-  hear(report: ExposureReport, account: Account, nowMs: number): boolean {
+  observe(report: ExposureReport, account: Account, nowMs: number): boolean {
     const { level, gateway, region } = this.#options;
     if (report.level !== level) return false;
     this.#gateways = new Set([gateway, ...Object.keys(report.byGateway)]).size;
@@ -65,7 +65,7 @@ export class Others {
       const beyond = count - Math.min(own, account.owners.get(owner)?.pending ?? 0);
       if (beyond > 0) owners.set(owner, beyond);
     }
-    this.#heard = {
+    this.#latest = {
       atMs: nowMs,
       all: Math.max(0, report.transactions - own) + left,
       region: Math.max(0, (report.byRegion[region] ?? 0) - own) + left,
@@ -79,26 +79,26 @@ export class Others {
 
   /** The tracker goes on telling, or has nothing to tell: while nothing of this gateway is pending it may be silent. */
   isFresh(account: Account, nowMs: number): boolean {
-    const heard = this.#heard;
-    if (heard === null || !this.#options.isConnected()) return false;
+    const latest = this.#latest;
+    if (latest === null || !this.#options.isConnected()) return false;
     const { oldestAtMs } = account.total;
-    return nowMs - Math.max(heard.atMs, oldestAtMs ?? nowMs) <= SILENCE_MS;
+    return nowMs - Math.max(latest.atMs, oldestAtMs ?? nowMs) <= SILENCE_MS;
   }
 
   /** Exposed transactions beyond the own account, as far as they were told. */
   transactions(scope: Scope, owner: bigint | null): number {
-    const heard = this.#heard;
-    if (heard === null) return 0;
-    if (scope === "key") return owner === null ? 0 : (heard.owners.get(owner) ?? 0);
-    return scope === "all" ? heard.all : heard.region;
+    const latest = this.#latest;
+    if (latest === null) return 0;
+    if (scope === "key") return owner === null ? 0 : (latest.owners.get(owner) ?? 0);
+    return scope === "all" ? latest.all : latest.region;
   }
 
   /** Of the whole log in the epoch: another gateway may have committed behind the newest of this one. */
   bytes(epoch: string | null): number {
-    return this.#heard?.epoch === epoch ? this.#heard.bytes : 0;
+    return this.#latest?.epoch === epoch ? this.#latest.bytes : 0;
   }
 
   oldestMs(): number {
-    return this.#heard?.oldestMs ?? 0;
+    return this.#latest?.oldestMs ?? 0;
   }
 }

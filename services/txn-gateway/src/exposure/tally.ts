@@ -5,7 +5,7 @@ import { Fifo } from "./fifo.ts";
 
 /** Hears when its transaction has become durable. */
 export interface ExposedTrace {
-  settled(word: "durable", level: string): void;
+  settled(fate: "durable", level: string): void;
 }
 
 /** One transaction, from its admission until it is durable, lost or has come to nothing. Made by `Account` alone. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ERRORS, type OwnedId, type StatementResult } from "@highwater/protocol";
 import { FakeClock, newId } from "../../test/support/fakes.ts";
-import { type End, EndedTransactions, goneError } from "./ended.ts";
+import { type End, EndedTransactions, endedError } from "./ended.ts";
 
 const END: End = { how: "expired", detail: "x" };
 const MINUTE_MS = 60_000;
@@ -62,13 +62,13 @@ test("by owner and id: another owner's under the same id is another one", () => 
 });
 
 test("what a later call is told says what became of the transaction", () => {
-  const told = (how: End["how"]) => {
-    const { code, outcome, details } = goneError(newId(), { how, detail: "x" });
+  const errorFor = (how: End["how"]) => {
+    const { code, outcome, details } = endedError(newId(), { how, detail: "x" });
     return [code, outcome, ERRORS[code].retry, details.open];
   };
-  assert.deepEqual(told("expired"), ["transaction_expired", "not_applied", "transaction", false]);
-  assert.deepEqual(told("aborted"), ["transaction_aborted", "not_applied", "transaction", false]);
-  assert.deepEqual(told("rolled_back"), ["out_of_sequence", "not_applied", "never", false]);
-  assert.deepEqual(told("committed"), ["out_of_sequence", "applied", "never", false]);
-  assert.deepEqual(told("unknown"), ["commit_unconfirmed", "unknown", "resolve_outcome", false]);
+  assert.deepEqual(errorFor("expired"), ["transaction_expired", "not_applied", "transaction", false]);
+  assert.deepEqual(errorFor("aborted"), ["transaction_aborted", "not_applied", "transaction", false]);
+  assert.deepEqual(errorFor("rolled_back"), ["out_of_sequence", "not_applied", "never", false]);
+  assert.deepEqual(errorFor("committed"), ["out_of_sequence", "applied", "never", false]);
+  assert.deepEqual(errorFor("unknown"), ["commit_unconfirmed", "unknown", "resolve_outcome", false]);
 });

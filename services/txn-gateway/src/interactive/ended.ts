@@ -86,7 +86,7 @@ function bytesOf(results: readonly StatementResult[]): number {
 }
 
 /** What a call to a transaction is told that has ended, unless it repeats the last one. */
-export function goneError(id: TxnId, { how, detail, limit }: End): HighwaterError {
+export function endedError(id: TxnId, { how, detail, limit }: End): HighwaterError {
   const about = { detail, limit, transactionId: id, open: false };
   switch (how) {
     case "expired":

@@ -23,7 +23,7 @@ import { INTERACTIVE } from "../txn/digest.ts";
 import { checkIdWindow } from "../txn/id-window.ts";
 import { type AcceptedBegin, type AcceptedCommit, type Acknowledgement } from "../txn/request.ts";
 import { Calls } from "./calls.ts";
-import { type End, EndedTransactions, goneError } from "./ended.ts";
+import { type End, EndedTransactions, endedError } from "./ended.ts";
 import { resolveLate } from "./late-calls.ts";
 import { Lifetime, type LifetimeLimits } from "./lifetime.ts";
 import {
@@ -150,16 +150,16 @@ export class Interactive {
       idleTimeoutMs: limits.idleTimeoutMs ?? config.idleTimeoutMs,
       totalTimeoutMs: Math.min(limits.totalTimeoutMs ?? config.totalTimeoutMs, TOTAL_TIMEOUT_MS_MAX),
     };
-    const reign = await primary.admit(AUTHORITY_WAIT_MS);
+    const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
     const digest = readOnly ? 0n : INTERACTIVE;
     const attempt: Attempt = {
-      ...{ id, tag: keys.receiptTag(owner, id), reign, readOnly, owner, digest },
+      ...{ id, tag: keys.receiptTag(owner, id), primaryEpoch, readOnly, owner, digest },
       ...{ announced: null, exposed: null, trace: null },
     };
     const opening = await tracedCall(
       caller,
       { name: "BEGIN", id, statements: request.statements.length },
-      () => openOn(reign, request, caller, { ...this.#parts, limits: lifetimeLimits, hold }),
+      () => openOn(primaryEpoch, request, caller, { ...this.#parts, limits: lifetimeLimits, hold }),
     ).catch((cause: unknown) => this.#refused(cause, attempt));
     if (opening.kind === "open")
       return this.#register({ attempt, request, leave, hold, opening, limits: lifetimeLimits });
@@ -185,7 +185,7 @@ export class Interactive {
       void this.#end(open, { how: "expired", detail, limit });
     });
     const begun = {
-      ...({ id, epoch: attempt.reign.epoch, access: request.readOnly ? "read" : "write" } as const),
+      ...({ id, epoch: attempt.primaryEpoch.epoch, access: request.readOnly ? "read" : "write" } as const),
       ...{ digest: digestOfBegin(request), holder: opening.transaction.holder },
       deadlineMs: primary.serverNowMs() + lifespanMs(opened.limits.totalTimeoutMs, "interactive"),
     };
@@ -200,7 +200,8 @@ export class Interactive {
     // Kept before it may end below.
     const kept = hold.keep();
     // The reign may have ended while it was being opened.
-    if (primary.reign !== null && primary.reign.epoch !== attempt.reign.epoch) this.failedOver(primary.reign);
+    if (primary.current !== null && primary.current.epoch !== attempt.primaryEpoch.epoch)
+      this.failedOver(primary.current);
     return { ...this.#active(id, open, { seq: 0, results: opening.results }), hold: kept };
   }
 
@@ -363,9 +364,9 @@ export class Interactive {
 
   async #timed(open: Open, executing: Promise<Execution>): Promise<Execution> {
     const { metrics, deps } = this.#parts;
-    const { trace, reign } = open.known.attempt;
+    const { trace, primaryEpoch } = open.known.attempt;
     const beganMs = deps.clock.monotonicMs();
-    trace?.storeBegan(reign.node);
+    trace?.storeBegan(primaryEpoch.node);
     let execution: Execution;
     try {
       execution = await executing;
@@ -437,7 +438,7 @@ export class Interactive {
       if (!(cause instanceof HighwaterError) || cause.code !== "transaction_expired") throw cause;
       return { status: 200, body: { id, state: "aborted" }, hold: null };
     }
-    throw goneError(id, { how: "committed", detail: "The transaction has committed." });
+    throw endedError(id, { how: "committed", detail: "The transaction has committed." });
   }
 
   /** The client's signal cancels what is running, and with it the transaction. */
@@ -459,7 +460,7 @@ export class Interactive {
       const why = bounds.reasonFor(cause);
       const ended = this.#ended.get(open.known.attempt);
       // It was ended from outside while this ran, and that is why this failed.
-      if (ended?.entry === open.known) throw goneError(id, ended.end);
+      if (ended?.entry === open.known) throw endedError(id, ended.end);
       if (transaction.isOver || bounds.signal.aborted) {
         const detail = why instanceof Error ? why.message : "A statement failed.";
         // It may have ended by other means than its end: its receipt tells.
@@ -491,7 +492,7 @@ export class Interactive {
       return { kind: "committed", committed, announced: known?.attempt.announced ?? null, hold: null };
     }
     if (open === undefined) {
-      if (ended !== undefined && known.calls.lastSeq !== request.seq) throw goneError(id, ended.end);
+      if (ended !== undefined && known.calls.lastSeq !== request.seq) throw endedError(id, ended.end);
       return known.calls.take(request.seq, request, null);
     }
     return known.calls.take(request.seq, request, () => {
@@ -522,9 +523,9 @@ export class Interactive {
   }
 
   /** Another reign has begun: what was open in the old one is gone with its sessions. */
-  failedOver(reign: PrimaryEpoch): void {
+  failedOver(primaryEpoch: PrimaryEpoch): void {
     for (const open of this.#open.values()) {
-      if (open.known.attempt.reign.epoch === reign.epoch || open.isCommitting) continue;
+      if (open.known.attempt.primaryEpoch.epoch === primaryEpoch.epoch || open.isCommitting) continue;
       void this.#end(open, {
         how: "aborted",
         detail: "The store failed over, and the transaction was rolled back.",
@@ -591,7 +592,7 @@ function accessOf({ known }: Open): "read" | "write" {
 /** Only a commit is answered from what was committed; to any other call the transaction is gone. */
 function answered(id: TxnId, done: Done): HeldCallAnswer {
   if (done.kind === "answered") return { ...done.answer, hold: done.hold?.keep() ?? null };
-  throw goneError(id, { how: "committed", detail: "The transaction has committed." });
+  throw endedError(id, { how: "committed", detail: "The transaction has committed." });
 }
 
 /** The same error, saying whether the transaction is still open. */

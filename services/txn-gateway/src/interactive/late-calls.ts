@@ -5,7 +5,7 @@ import { ERRORS, HighwaterError } from "@highwater/protocol";
 import { type Principal, requireScope } from "@highwater/service";
 import { type Committed } from "../txn/answer.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
-import { goneError } from "./ended.ts";
+import { endedError } from "./ended.ts";
 import { type InteractiveParts } from "./open.ts";
 import { type Pinned } from "./session-header.ts";
 
@@ -27,7 +27,7 @@ export async function resolveLate(
   const { active, primary, outcomes, deps, keys } = parts;
   const { id } = pinned;
   // It could not have committed anything, so there is nothing to settle.
-  if (pinned.access === "read") throw goneError(id, { how: "expired", detail: FORGOTTEN });
+  if (pinned.access === "read") throw endedError(id, { how: "expired", detail: FORGOTTEN });
   requireScope(principal, "write");
   const { owner } = principal;
   const leave = active.begin({ id, owner });
@@ -35,14 +35,14 @@ export async function resolveLate(
     throw new HighwaterError("transaction_in_progress", { transactionId: id, retryAfterMs: RETRY_MS });
   const held: Promise<unknown>[] = [];
   try {
-    const reign = await primary.admit(AUTHORITY_WAIT_MS);
+    const primaryEpoch = await primary.admit(AUTHORITY_WAIT_MS);
     // Its client wants it ended, or its gateway's process is gone. No other session is ended for that.
     const tag = keys.receiptTag(owner, id);
-    deps.store.giveUp(reign.node, { id, tag }, pinned.holder);
+    deps.store.giveUp(primaryEpoch.node, { id, tag }, pinned.holder);
     const attempt = {
       id,
       tag,
-      reign,
+      primaryEpoch,
       readOnly: false,
       owner,
       digest: INTERACTIVE,

@@ -13,7 +13,7 @@ import { type InteractiveParts } from "./open.ts";
 
 /** Errors: HighwaterError; nothing is open then. */
 export async function openOn(
-  reign: PrimaryEpoch,
+  primaryEpoch: PrimaryEpoch,
   request: AcceptedBegin,
   { principal, signal }: Caller,
   {
@@ -30,7 +30,7 @@ export async function openOn(
     ...{
       id: request.id,
       tag,
-      epoch: reign.epoch,
+      epoch: primaryEpoch.epoch,
       statements: request.statements,
       isolation: request.isolation,
     },
@@ -42,7 +42,7 @@ export async function openOn(
     ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold },
   };
   try {
-    const opening = await deps.store.begin(reign.node, spec, bounds.signal);
+    const opening = await deps.store.begin(primaryEpoch.node, spec, bounds.signal);
     if (opening.kind === "already_settled") return opening;
     try {
       // A request to cancel is on its way, and would hit whatever came next.

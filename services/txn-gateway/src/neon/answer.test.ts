@@ -100,7 +100,7 @@ test("a JSON null in a column stays null, and a column may be called __proto__",
 });
 
 test("a command's first word, and a number of rows only where the command counts them", () => {
-  const told = (command: string, rowCount: number): unknown => {
+  const answerFor = (command: string, rowCount: number): unknown => {
     const result = { command, rowCount, fields: [], rows: [] };
     const answer = neonAnswer(response([result]), [result], {
       isBatch: true,
@@ -109,11 +109,11 @@ test("a command's first word, and a number of rows only where the command counts
     const [first] = "results" in answer ? answer.results : [];
     return [first?.command, first?.rowCount];
   };
-  assert.deepEqual(told("CREATE TABLE", 0), ["CREATE", null]);
-  assert.deepEqual(told("SET", 0), ["SET", null]);
-  assert.deepEqual(told("INSERT", 3), ["INSERT", 3]);
-  assert.deepEqual(told("UPDATE", 0), ["UPDATE", 0]);
-  assert.deepEqual(told("", 0), ["", null]);
+  assert.deepEqual(answerFor("CREATE TABLE", 0), ["CREATE", null]);
+  assert.deepEqual(answerFor("SET", 0), ["SET", null]);
+  assert.deepEqual(answerFor("INSERT", 3), ["INSERT", 3]);
+  assert.deepEqual(answerFor("UPDATE", 0), ["UPDATE", 0]);
+  assert.deepEqual(answerFor("", 0), ["", null]);
 });
 
 test("a statement's error has everything the server said", () => {
@@ -169,21 +169,21 @@ test("a cause from inside stays inside", () => {
 });
 
 test("statuses: what a program decides about is a 400, what may be sent again as it is keeps its own", () => {
-  const told = (...[code, details]: ConstructorParameters<typeof HighwaterError>): unknown => {
+  const answerFor = (...[code, details]: ConstructorParameters<typeof HighwaterError>): unknown => {
     const { status, body } = neonError(new HighwaterError(code, details), null);
     return [status, body.code, body.highwater.outcome];
   };
-  assert.deepEqual(told("invalid_request"), [400, "08P01", "not_applied"]);
-  assert.deepEqual(told("unauthenticated"), [400, "28000", "not_applied"]);
-  assert.deepEqual(told("forbidden"), [400, "42501", "not_applied"]);
-  assert.deepEqual(told("transaction_control"), [400, "0A000", "not_applied"]);
-  assert.deepEqual(told("serialization_failure", { sqlstate: "40P01" }), [400, "40P01", "not_applied"]);
-  assert.deepEqual(told("transaction_lost"), [400, "40000", "not_applied"]);
-  assert.deepEqual(told("body_too_large"), [413, "54000", "not_applied"]);
-  assert.deepEqual(told("rate_limited"), [429, "53400", "not_applied"]);
-  assert.deepEqual(told("overloaded"), [503, "53300", "not_applied"]);
-  assert.deepEqual(told("commit_unconfirmed"), [400, "08007", "unknown"]);
-  assert.deepEqual(told("internal"), [500, "XX000", "unknown"]);
+  assert.deepEqual(answerFor("invalid_request"), [400, "08P01", "not_applied"]);
+  assert.deepEqual(answerFor("unauthenticated"), [400, "28000", "not_applied"]);
+  assert.deepEqual(answerFor("forbidden"), [400, "42501", "not_applied"]);
+  assert.deepEqual(answerFor("transaction_control"), [400, "0A000", "not_applied"]);
+  assert.deepEqual(answerFor("serialization_failure", { sqlstate: "40P01" }), [400, "40P01", "not_applied"]);
+  assert.deepEqual(answerFor("transaction_lost"), [400, "40000", "not_applied"]);
+  assert.deepEqual(answerFor("body_too_large"), [413, "54000", "not_applied"]);
+  assert.deepEqual(answerFor("rate_limited"), [429, "53400", "not_applied"]);
+  assert.deepEqual(answerFor("overloaded"), [503, "53300", "not_applied"]);
+  assert.deepEqual(answerFor("commit_unconfirmed"), [400, "08007", "unknown"]);
+  assert.deepEqual(answerFor("internal"), [500, "XX000", "unknown"]);
 });
 
 test("hints say what to do", () => {

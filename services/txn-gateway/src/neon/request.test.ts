@@ -36,7 +36,7 @@ test("a single query: defaults", () => {
     [accepted.isolation, accepted.readOnly, accepted.deferrable, accepted.ack, accepted.level],
     ["read committed", false, false, "commit", "region"],
   );
-  assert.deepEqual([accepted.maxWaitMs, accepted.fieldDetails, accepted.place], [30_000, true, null]);
+  assert.deepEqual([accepted.maxWaitMs, accepted.fieldDetails, accepted.placement], [30_000, true, null]);
   assert.deepEqual(shape, { isBatch: false, formats: [{ rawText: false, arrayMode: false }] });
   assert.deepEqual(echo, {});
 });

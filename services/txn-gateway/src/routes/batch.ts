@@ -41,7 +41,7 @@ export function batchRoutes(app: FastifyInstance, gateway: Gateway, log: Pick<Lo
   );
 }
 
-interface Told {
+interface BatchOutcome {
   readonly status: number;
   readonly body: unknown;
   readonly hold: ResultHold | null;
@@ -51,7 +51,7 @@ async function runOne(
   gateway: Gateway,
   body: unknown,
   { caller, count }: { readonly caller: Caller; readonly count: () => () => void },
-): Promise<Told> {
+): Promise<BatchOutcome> {
   const leave = count();
   try {
     const refusal = gateway.transactions.refusal();
@@ -62,7 +62,7 @@ async function runOne(
   }
 }
 
-function refusalOf(cause: unknown, log: Pick<Log, "error">, { trace }: Caller): Told {
+function refusalOf(cause: unknown, log: Pick<Log, "error">, { trace }: Caller): BatchOutcome {
   if (cause instanceof HighwaterError) noteFailure(trace, cause);
   if (!(cause instanceof HighwaterError) || cause.code === "internal")
     log.error("request_failed", { method: "POST", route: "/v1/transactions/batch", cause });

@@ -9,8 +9,8 @@ export function healthRoutes(app: FastifyInstance, gateway: Gateway): void {
   app.get("/readyz", () => {
     if (gateway.isStopping)
       throw new HighwaterError("overloaded", { detail: "The service is shutting down." });
-    const { reign } = gateway.primary;
-    if (reign === null) throw gateway.primary.refusal();
+    const { current: primaryEpoch } = gateway.primary;
+    if (primaryEpoch === null) throw gateway.primary.refusal();
     if (gateway.scheduleFault !== null)
       throw new HighwaterError("primary_unavailable", { detail: gateway.scheduleFault });
     if (gateway.isBlind)
@@ -18,7 +18,7 @@ export function healthRoutes(app: FastifyInstance, gateway: Gateway): void {
         detail:
           "No reachable tracker receives the primary's positions, so safe transactions would not be confirmed.",
       });
-    return { status: "ready", primary: reign.node, epoch: reign.epoch };
+    return { status: "ready", primary: primaryEpoch.node, epoch: primaryEpoch.epoch };
   });
 
   app.get("/metrics", (_request, reply) =>

@@ -60,7 +60,7 @@ function build(parts: Partial<NeonParts>): FastifyInstance {
   return app;
 }
 
-interface Told {
+interface NeonResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: NeonError & Readonly<Record<string, unknown>>;
@@ -70,7 +70,7 @@ async function post(
   app: FastifyInstance,
   payload: string | undefined = '{"query":"SELECT 1"}',
   headers: Record<string, string> = { "content-type": "text/plain;charset=UTF-8" },
-): Promise<Told> {
+): Promise<NeonResponse> {
   const answer = await app.inject({ method: "POST", url: "/sql", headers, payload });
   return { status: answer.statusCode, headers: answer.headers, body: answer.json() };
 }
@@ -78,11 +78,11 @@ async function post(
 test("the body is JSON under any content type, and under none", async () => {
   const app = build({});
   for (const type of ["text/plain;charset=UTF-8", "application/json", "application/sql", undefined]) {
-    const told = await post(app, undefined, type === undefined ? {} : { "content-type": type });
-    assert.equal(told.status, 200, type);
-    assert.deepEqual(told.body["rows"], [{ n: 1 }]);
+    const answered = await post(app, undefined, type === undefined ? {} : { "content-type": type });
+    assert.equal(answered.status, 200, type);
+    assert.deepEqual(answered.body["rows"], [{ n: 1 }]);
     assert.deepEqual(
-      [told.headers["highwater-token"], told.headers["highwater-state"]],
+      [answered.headers["highwater-token"], answered.headers["highwater-state"]],
       ["hw2_token", "committed"],
     );
   }
@@ -106,9 +106,9 @@ test("of who is not admitted not even the body is read", async () => {
       throw new HighwaterError("unauthenticated", { detail: `no: ${String(authorization !== undefined)}` });
     },
   });
-  const told = await post(app, "{", { "neon-connection-string": "postgres://app:secret@host/db" });
-  assert.deepEqual([told.status, told.body.message, told.body.code], [400, "no: true", "28000"]);
-  assert.equal(told.body.highwater.code, "unauthenticated");
+  const answered = await post(app, "{", { "neon-connection-string": "postgres://app:secret@host/db" });
+  assert.deepEqual([answered.status, answered.body.message, answered.body.code], [400, "no: true", "28000"]);
+  assert.equal(answered.body.highwater.code, "unauthenticated");
 });
 
 test("malformed bodies and bodies over the limit, in the wire's shape", async () => {
@@ -128,9 +128,12 @@ test("a refusal names the id that the service had chosen, and says when to come 
       throw new HighwaterError("overloaded", { retryAfterMs: 2_500 });
     },
   });
-  const told = await post(app);
-  assert.deepEqual([told.status, told.headers["retry-after"]], [503, "3"]);
-  assert.deepEqual([told.body.highwater.transactionId, told.body.highwater.retryAfterMs], [id, 2_500]);
+  const answered = await post(app);
+  assert.deepEqual([answered.status, answered.headers["retry-after"]], [503, "3"]);
+  assert.deepEqual(
+    [answered.body.highwater.transactionId, answered.body.highwater.retryAfterMs],
+    [id, 2_500],
+  );
 });
 
 test("a fault is logged, says nothing of itself, and still names the id", async () => {
@@ -140,11 +143,11 @@ test("a fault is logged, says nothing of itself, and still names the id", async 
     },
   });
   const before = log.events.length;
-  const told = await post(app);
-  assert.equal(told.status, 500);
-  assert.deepEqual([told.body.highwater.code, told.body.highwater.outcome], ["internal", "unknown"]);
-  assert.ok(told.body.highwater.transactionId !== null);
-  assert.doesNotMatch(JSON.stringify(told.body), /not a function/);
+  const answered = await post(app);
+  assert.equal(answered.status, 500);
+  assert.deepEqual([answered.body.highwater.code, answered.body.highwater.outcome], ["internal", "unknown"]);
+  assert.ok(answered.body.highwater.transactionId !== null);
+  assert.doesNotMatch(JSON.stringify(answered.body), /not a function/);
   assert.deepEqual(log.events.slice(before), ["request_failed"]);
 });
 
@@ -158,10 +161,10 @@ test("a replay and a result over the limit are errors that have the token", asyn
     },
   });
   for (const app of [replay, cut]) {
-    const told = await post(app);
-    assert.deepEqual([told.status, told.body.highwater.outcome], [400, "applied"]);
-    assert.equal(told.body.transaction?.token, "hw2_token");
-    assert.equal(told.headers["highwater-token"], "hw2_token");
+    const answered = await post(app);
+    assert.deepEqual([answered.status, answered.body.highwater.outcome], [400, "applied"]);
+    assert.equal(answered.body.transaction?.token, "hw2_token");
+    assert.equal(answered.headers["highwater-token"], "hw2_token");
   }
 });
 

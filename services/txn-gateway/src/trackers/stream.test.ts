@@ -64,7 +64,7 @@ function makeStream() {
     },
     close: () => undefined,
   };
-  const heard: {
+  const received: {
     marks: Marks[];
     epochs: (readonly EpochRecord[])[];
     exposure: ExposureReport[];
@@ -80,21 +80,21 @@ function makeStream() {
     { clock, transport, log, rng: { random: () => 0.5 } },
     {
       trackers: new TrackerOrder(clock, [NEAR, FAR]),
-      onMarks: (marks) => heard.marks.push(marks),
-      onExposure: (report) => heard.exposure.push(report),
-      onEpochs: (epochs) => heard.epochs.push(epochs),
+      onMarks: (marks) => received.marks.push(marks),
+      onExposure: (report) => received.exposure.push(report),
+      onEpochs: (epochs) => received.epochs.push(epochs),
       onContact: () => undefined,
-      onAllFailed: () => heard.failures++,
+      onAllFailed: () => received.failures++,
     },
   );
-  return { clock, lines, down, heard, log, stream };
+  return { clock, lines, down, received, log, stream };
 }
 
 const mark = (offset: string, id: string): string =>
   `id: ${id}\nevent: mark\ndata: ${JSON.stringify(marksOf(EPOCH_A, { region: offset }))}\n\n`;
 
 test("events reach their listeners, others and wrong ones do not", async () => {
-  const { stream, lines, heard, log } = makeStream();
+  const { stream, lines, received, log } = makeStream();
   stream.start();
   await settle();
   assert.equal(stream.connected, NEAR);
@@ -103,14 +103,14 @@ test("events reach their listeners, others and wrong ones do not", async () => {
   );
   lines[0]?.say("event: mark\ndata: not json\n\nevent: epoch\ndata: {}\n\n");
   await settle();
-  assert.deepEqual(heard.marks, [marksOf(EPOCH_A, { region: "5" })]);
-  assert.deepEqual(heard.epochs, []);
+  assert.deepEqual(received.marks, [marksOf(EPOCH_A, { region: "5" })]);
+  assert.deepEqual(received.epochs, []);
   assert.equal(log.events.filter((event) => event === "tracker_event_refused").length, 3);
   stream.stop();
 });
 
 test("what trackers count as exposed is handed on, if it has its shape", async () => {
-  const { stream, lines, heard, log } = makeStream();
+  const { stream, lines, received, log } = makeStream();
   stream.start();
   await settle();
   const report: ExposureReport = {
@@ -120,7 +120,7 @@ test("what trackers count as exposed is handed on, if it has its shape", async (
   lines[0]?.say(`event: exposure\ndata: ${JSON.stringify(report)}\n\n`);
   lines[0]?.say(`event: exposure\ndata: ${JSON.stringify({ ...report, transactions: -1 })}\n\n`);
   await settle();
-  assert.deepEqual(heard.exposure, [report]);
+  assert.deepEqual(received.exposure, [report]);
   assert.equal(log.events.filter((event) => event === "tracker_event_refused").length, 1);
   stream.stop();
 });
@@ -182,15 +182,18 @@ test("a nearest tracker that accepts and says nothing does not keep the next fro
 });
 
 test("with all trackers down it says so, and tries again ever more slowly", async () => {
-  const { stream, heard, clock, down } = makeStream();
+  const { stream, received, clock, down } = makeStream();
   down.add(NEAR).add(FAR);
   stream.start();
   await settle();
-  assert.equal(heard.failures, 1);
+  assert.equal(received.failures, 1);
   await clock.advance(1_000);
-  const early = heard.failures;
+  const early = received.failures;
   await clock.advance(9_000);
-  assert.ok(early >= 4 && heard.failures - early <= 8, `${String(early)} then ${String(heard.failures)}`);
+  assert.ok(
+    early >= 4 && received.failures - early <= 8,
+    `${String(early)} then ${String(received.failures)}`,
+  );
   stream.stop();
   await clock.advance(60_000);
   assert.equal(clock.pendingTimers, 0);

@@ -114,7 +114,7 @@ export class TrackerStream {
       this.#unreached.delete(tracker);
       this.#connected = tracker;
       this.#isBlind = false;
-      const heard = async function* (chunks: AsyncIterable<Uint8Array>, onChunk: () => void) {
+      const observed = async function* (chunks: AsyncIterable<Uint8Array>, onChunk: () => void) {
         for await (const chunk of chunks) {
           onChunk();
           yield chunk;
@@ -126,7 +126,7 @@ export class TrackerStream {
         cancelSilence = clock.after(SILENCE_MS, abort);
         this.#options.onContact();
       };
-      for await (const event of readSse(heard(answer.chunks, onChunk))) {
+      for await (const event of readSse(observed(answer.chunks, onChunk))) {
         if (event.id !== undefined) this.#lastIds.set(tracker, event.id);
         this.#take(event, tracker);
         if (this.#isBlind && this.#options.trackers.hasSeeing)

@@ -54,18 +54,18 @@ export class Verdicts {
     const deadlineMs = clock.monotonicMs() + limitMs;
     const { now, waiting } = this.#lanesOf(level);
     const stop = signal === undefined ? this.#stop.signal : AbortSignal.any([signal, this.#stop.signal]);
-    let word = await now.ask(token);
+    let verdict = await now.ask(token);
     for (;;) {
       const leftMs = deadlineMs - clock.monotonicMs();
       // A tracker that has not heard of the transaction yet, or of its epoch, may do so in the time that is left.
-      const isFinal = word !== null && word !== "pending" && word !== "unknown";
-      if (isFinal || leftMs <= 0 || stop.aborted) return word;
+      const isFinal = verdict !== null && verdict !== "pending" && verdict !== "unknown";
+      if (isFinal || leftMs <= 0 || stop.aborted) return verdict;
       // A tracker that hears from the primary holds the question; the others answer at once, or not at all.
-      if (word !== "pending" || !this.#trackers.hasSeeing)
+      if (verdict !== "pending" || !this.#trackers.hasSeeing)
         await sleep(clock, Math.min(PAUSE_MS, leftMs), stop);
       const over = new AbortController();
       const limit = sleep(clock, leftMs, AbortSignal.any([over.signal, stop]));
-      word = await Promise.race([waiting.ask(token), limit.then(() => word)]);
+      verdict = await Promise.race([waiting.ask(token), limit.then(() => verdict)]);
       over.abort();
     }
   }
@@ -86,7 +86,7 @@ export class Verdicts {
     level: string,
     waitMs: number,
   ): Promise<(token: string) => TrackerVerdict> {
-    const words = new Map<string, TrackerVerdict>();
+    const verdicts = new Map<string, TrackerVerdict>();
     let open = tokens;
     for (const tracker of this.#trackers.inOrder()) {
       const question = { tokens: open, level, waitMs };
@@ -96,16 +96,16 @@ export class Verdicts {
       if (answer === null) continue;
       this.#onContact();
       this.#trackers.note(tracker, answer.blind === true);
-      for (const each of answer.verdicts) words.set(each.token, wordOf(each));
+      for (const each of answer.verdicts) verdicts.set(each.token, verdictOf(each));
       if (answer.blind !== true) break;
       // What a blind tracker holds for open another one may know better.
-      open = open.filter((token) => OPEN.has(words.get(token) ?? null));
+      open = open.filter((token) => OPEN.has(verdicts.get(token) ?? null));
       if (open.length === 0) break;
     }
-    return (token) => words.get(token) ?? null;
+    return (token) => verdicts.get(token) ?? null;
   }
 }
 
-function wordOf(told: VerdictsResponse["verdicts"][number]): TrackerVerdict {
-  return told.verdict === "lost" && told.retriedIn !== undefined ? "retried" : told.verdict;
+function verdictOf(judged: VerdictsResponse["verdicts"][number]): TrackerVerdict {
+  return judged.verdict === "lost" && judged.retriedIn !== undefined ? "retried" : judged.verdict;
 }

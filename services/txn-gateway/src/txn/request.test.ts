@@ -31,7 +31,7 @@ test("defaults", () => {
     maxWaitMs: 30_000,
     metadata: undefined,
     maxDelayMs: undefined,
-    place: null,
+    placement: null,
   });
 });
 

@@ -53,7 +53,7 @@ export interface ReadPlacement {
 export interface Accepted extends ExecutionOptions, Acknowledgement {
   readonly statements: readonly Statement[];
   /** Null for a transaction that says nothing of it: the primary runs it. */
-  readonly place: ReadPlacement | null;
+  readonly placement: ReadPlacement | null;
   /** The columns in full; for wires that show them. */
   readonly fieldDetails?: true;
 }
@@ -105,22 +105,22 @@ export function checkId(text: string): TxnId {
 /** Throws `invalid_request` with every fault, `invalid_id`, `invalid_token` or `unknown_level`. */
 export function acceptRequest(body: unknown, rules: RequestRules): Accepted {
   const request = checked(TransactionRequest, body);
-  const isPlaced = request.after !== undefined || request.mode !== undefined;
+  const hasPlacement = request.after !== undefined || request.mode !== undefined;
   refuse([
     ...executionFaults(request),
     ...statementFaults(request.statements),
-    ...(isPlaced && request.readOnly !== true
+    ...(hasPlacement && request.readOnly !== true
       ? ["/readOnly: must be true with `after` or `mode`; writes run on the primary"]
       : []),
   ]);
   return {
     ...executionOptionsOf(
       request,
-      request.mode === "primary" || !isPlaced ? "serializable" : "repeatable read",
+      request.mode === "primary" || !hasPlacement ? "serializable" : "repeatable read",
     ),
     ...acknowledgementOf(request, rules),
     statements: request.statements,
-    place: isPlaced ? { after: tokenOf(request.after, rules), mode: request.mode ?? "local" } : null,
+    placement: hasPlacement ? { after: tokenOf(request.after, rules), mode: request.mode ?? "local" } : null,
   };
 }
 

@@ -155,16 +155,16 @@ describe("a one-shot transaction whose client goes away", () => {
 
   it("takes back what it has announced", async () => {
     const peer = await new TrackerPeer().start();
-    const told = await bench.start({}, { trackers: [peer.url] });
+    const reported = await bench.start({}, { trackers: [peer.url] });
     const [id, gate] = [newId(), await database.gate()];
     const request = { id, statements: [{ sql: note(25) }, gate.inStatement] };
-    const leave = leaving((signal) => told.call("", request, { signal }));
+    const leave = leaving((signal) => reported.call("", request, { signal }));
     await gate.reached();
     await leave();
     await peer.until(() => peer.kindsOf(id).includes("withdrawn"));
     await gate.open();
-    await nothingHappened(id, 25, told);
-    await told.close();
+    await nothingHappened(id, 25, reported);
+    await reported.close();
     peer.stop();
   });
 });

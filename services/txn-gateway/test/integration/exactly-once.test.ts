@@ -54,8 +54,8 @@ const post = (on: TestGateway, id: string, ...more: { sql: string }[]): Promise<
   on.call("", { id, statements: [run(id), ...more] });
 
 /** What a relay knows a commit by: the words of COMMIT itself may have been prepared before. */
-const lastWord = (id: string): string => `the last word of ${id}`;
-const commitOf = (id: string) => ({ seq: 1, ...statementsOf([`SELECT '${lastWord(id)}'`]) });
+const lastStatement = (id: string): string => `the last word of ${id}`;
+const commitOf = (id: string) => ({ seq: 1, ...statementsOf([`SELECT '${lastStatement(id)}'`]) });
 
 /** It never commits any more, and an attempt under a new id is another transaction. */
 async function settledAsAborted(id: string, answered: GatewayResponse<unknown>, on = wired): Promise<void> {
@@ -165,7 +165,7 @@ describe("an interactive transaction whose database connection is cut", () => {
     for (const arrives of [false, true]) {
       const [id, gate] = [newId(), await database.gate()];
       const open = await opened(id, gate.atCommit);
-      const cut = arrives ? gate.reached() : wire.once(lastWord(id), "cut");
+      const cut = arrives ? gate.reached() : wire.once(lastStatement(id), "cut");
       const call = open.send("commit", commitOf(id));
       await cut;
       wire.cutAll();
@@ -182,7 +182,7 @@ describe("an interactive transaction whose database connection is cut", () => {
   it("after the COMMIT took place, before the answer", async () => {
     const id = newId();
     const open = await opened(id);
-    const held = wire.once(lastWord(id), "hold");
+    const held = wire.once(lastStatement(id), "hold");
     const call = open.send("commit", commitOf(id));
     await held;
     await database.untilRows("run WHERE id = $1", [id]);
@@ -201,7 +201,7 @@ describe("an interactive transaction whose database connection is cut", () => {
     for (const commits of [true, false]) {
       const id = newId();
       const open = await opened(id);
-      const arrived = wire.once(lastWord(id), commits ? "hold" : "cut");
+      const arrived = wire.once(lastStatement(id), commits ? "hold" : "cut");
       const call = open.send("commit", commitOf(id));
       await arrived;
       if (commits) await database.untilRows("run WHERE id = $1", [id]);
@@ -420,7 +420,7 @@ describe("a gateway that is killed in an interactive COMMIT", () => {
       });
       const session = begun.headers.get(SESSION_HEADER);
       assert.ok(session !== null, await begun.text());
-      const reached = hasCommitted ? wire.once(lastWord(id), "hold") : gate.reached();
+      const reached = hasCommitted ? wire.once(lastStatement(id), "hold") : gate.reached();
       const commit = fetch(`${url}/v1/transactions/${id}/commit`, {
         ...{ method: "POST", headers: { ...headers, [SESSION_HEADER]: session } },
         body: JSON.stringify(commitOf(id)),

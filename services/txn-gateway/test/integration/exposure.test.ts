@@ -165,15 +165,15 @@ it("trackers are told the region, and how long a transaction may stay at risk at
   await gateway.commit({ id: once, ...insert, maxDelayMs: 2_000, level: "disk" });
   await (await gateway.open({ id: opened, maxDelayMs: 3_000 })).commit();
   await (await gateway.open({ id: changed, maxDelayMs: 3_000 })).commit({ maxDelayMs: 4_000, level: "disk" });
-  const told = (id: string): unknown[] =>
+  const reported = (id: string): unknown[] =>
     tracker.announcements.flatMap((one) => {
       if (one.id !== id || one.kind !== "intent") return [];
       const { kind, maxDelayMs, level } = one;
       return [{ kind, maxDelayMs, level }];
     });
   await tracker.until(() => [once, opened, changed].every((id) => tracker.positionOf(id) !== undefined));
-  assert.deepEqual(told(once)[0], { kind: "intent", maxDelayMs: 2_000, level: "disk" });
-  assert.deepEqual(told(opened)[0], { kind: "intent", maxDelayMs: 3_000, level: "global" });
-  assert.deepEqual(told(changed)[0], { kind: "intent", maxDelayMs: 4_000, level: "disk" });
+  assert.deepEqual(reported(once)[0], { kind: "intent", maxDelayMs: 2_000, level: "disk" });
+  assert.deepEqual(reported(opened)[0], { kind: "intent", maxDelayMs: 3_000, level: "global" });
+  assert.deepEqual(reported(changed)[0], { kind: "intent", maxDelayMs: 4_000, level: "disk" });
   assert.deepEqual([...tracker.regions], ["us-east"]);
 });

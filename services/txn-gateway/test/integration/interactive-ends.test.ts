@@ -257,19 +257,19 @@ describe("durability", () => {
 
   it("announces a commit before it is sent, and takes back what came to nothing", async () => {
     const peer = await new TrackerPeer().start();
-    const told = await bench.start({}, { trackers: [peer.url] });
+    const reported = await bench.start({}, { trackers: [peer.url] });
     const gate = await database.gate();
-    const open = await told.open({ statements: [{ sql: note(410) }, gate.atCommit] });
+    const open = await reported.open({ statements: [{ sql: note(410) }, gate.atCommit] });
     const committing = open.commit();
     await gate.reached();
     await peer.until(() => peer.kindsOf(open.id).includes("intent"));
     assert.equal(await bench.notes(410), 0);
     await gate.open();
     await committing;
-    const failing = await told.open(statementsOf(["INSERT INTO child VALUES (9)"]));
+    const failing = await reported.open(statementsOf(["INSERT INTO child VALUES (9)"]));
     await failing.refused("commit");
     await peer.until(() => peer.kindsOf(failing.id).includes("withdrawn"));
-    await told.close();
+    await reported.close();
     peer.stop();
   });
 
@@ -371,7 +371,7 @@ describe("a failover", () => {
     const far = await bench.start({}, { from: "elsewhere" });
     const answerless = await far.open(statementsOf([note(605)]));
     await bench.cluster.link("elsewhere", "us-east").cut({ direction: "backward" });
-    const unheard = answerless.send("commit", { seq: 1 });
+    const unanswered = answerless.send("commit", { seq: 1 });
     await eventually("the replica has it", async () => {
       const rows = await bench.cluster.query("b", "SELECT FROM note WHERE id = 605");
       return rows.length === 1;
@@ -385,8 +385,11 @@ describe("a failover", () => {
     // Its COMMIT was under way when the epoch ended: whether it had committed there, nobody can know.
     assert.deepEqual(briefly(committed), ["transaction_lost", 409, "transaction", "not_applied", false]);
     await gateway.ready();
-    const heard = checkedCommit(await unheard);
-    assert.deepEqual([heard.status, heard.body.state, heard.body.replayed], [200, "committed", true]);
+    const received = checkedCommit(await unanswered);
+    assert.deepEqual(
+      [received.status, received.body.state, received.body.replayed],
+      [200, "committed", true],
+    );
     assert.equal(await bench.notes(605), 1);
     await far.close();
     const problem = await open.refused("commit");

@@ -120,25 +120,32 @@ describe("the calls", () => {
   });
 
   it("words that control the transaction are refused, and it stays open", async () => {
-    for (const word of ["COMMIT", "ROLLBACK", "BEGIN", "/* x */ end", "PREPARE TRANSACTION 'x'", "abort"]) {
+    for (const keyword of [
+      "COMMIT",
+      "ROLLBACK",
+      "BEGIN",
+      "/* x */ end",
+      "PREPARE TRANSACTION 'x'",
+      "abort",
+    ]) {
       const open = await gateway.open(
         statementsOf([`INSERT INTO note VALUES (30, '${newId()}') ON CONFLICT DO NOTHING`]),
       );
-      const problem = await open.refused("statements", statementsOf(["SELECT 1", word]));
+      const problem = await open.refused("statements", statementsOf(["SELECT 1", keyword]));
       assert.deepEqual(
         [problem.code, problem.statement, problem.open],
         ["transaction_control", 1, true],
-        word,
+        keyword,
       );
-      const atCommit = await open.refused("commit", statementsOf([word]));
+      const atCommit = await open.refused("commit", statementsOf([keyword]));
       assert.deepEqual(
         [atCommit.code, atCommit.statement, atCommit.open],
         ["transaction_control", 0, true],
-        word,
+        keyword,
       );
       assert.deepEqual((await open.run("SELECT count(*) FROM note WHERE id = 30")).results[0]?.rows, [["1"]]);
       await open.rollback();
-      const begin = problemOf(await gateway.call("/begin", { id: newId(), ...statementsOf([word]) }));
+      const begin = problemOf(await gateway.call("/begin", { id: newId(), ...statementsOf([keyword]) }));
       assert.equal(begin.code, "transaction_control");
     }
     assert.equal(await bench.notes(30), 0);
@@ -148,15 +155,15 @@ describe("the calls", () => {
   it("runs at the isolation that was asked for, read-only and deferrable too", async () => {
     const shown =
       "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'), current_setting('transaction_deferrable')";
-    for (const [manner, expected] of [
+    for (const [options, expected] of [
       [{}, ["serializable", "off", "off"]],
       [{ isolation: "read committed" }, ["read committed", "off", "off"]],
       [{ isolation: "repeatable read", readOnly: true }, ["repeatable read", "on", "off"]],
       [{ readOnly: true, deferrable: true }, ["serializable", "on", "on"]],
     ] as const) {
-      const open = await gateway.open(manner);
+      const open = await gateway.open(options);
       assert.deepEqual((await open.run(shown)).results[0]?.rows, [expected]);
-      if ("readOnly" in manner) {
+      if ("readOnly" in options) {
         const problem = await open.refused("statements", statementsOf([note(40)]));
         assert.deepEqual([problem.code, problem.sqlstate, problem.open], ["statement_failed", "25006", true]);
         await open.rollback();
@@ -394,10 +401,10 @@ describe("a failure", () => {
 
   it("by a deadlock ends one of two, and the other goes on", async () => {
     await gateway.run(note(240), note(241));
-    const manner = { isolation: "read committed" } as const;
+    const options = { isolation: "read committed" } as const;
     const update = (key: number): string => `UPDATE note SET text = 'd' WHERE id = ${String(key)}`;
-    const one = await gateway.open({ ...manner, ...statementsOf([update(240)]) });
-    const two = await gateway.open({ ...manner, ...statementsOf([update(241)]) });
+    const one = await gateway.open({ ...options, ...statementsOf([update(240)]) });
+    const two = await gateway.open({ ...options, ...statementsOf([update(241)]) });
     const answers = await Promise.all([
       one.send("statements", statementsOf([update(241)])),
       two.send("statements", statementsOf([update(240)])),

@@ -31,7 +31,7 @@ let cluster: Cluster;
 let nodes: readonly NodeSpec[];
 let store: PostgresStore;
 let ring: KeyRing;
-let reign = { node: "a", epoch: "first" };
+let primaryEpoch = { node: "a", epoch: "first" };
 const graph = new EpochGraph();
 const folder = mkdtempSync(join(tmpdir(), "highwater-keys-"));
 
@@ -52,7 +52,13 @@ before(async () => {
   const patience = { connectTimeoutMs: 30_000, callTimeoutMs: 30_000 };
   store = new PostgresStore({ ...POSTGRES_DEFAULTS, ...options, ...patience });
   const reader = new PostgresKeys({ ...options, ...patience });
-  ring = new KeyRing({ reader, clock: realClock, log: new MemoryLog(), reign: () => reign, refreshMs: 100 });
+  ring = new KeyRing({
+    reader,
+    clock: realClock,
+    log: new MemoryLog(),
+    primaryEpoch: () => primaryEpoch,
+    refreshMs: 100,
+  });
 });
 
 after(async () => {
@@ -354,7 +360,7 @@ describe("a failover", () => {
       "while nobody answers, what was known goes on working",
     );
     await cluster.promote("b");
-    reign = { node: "b", epoch: await mint() };
+    primaryEpoch = { node: "b", epoch: await mint() };
     await cluster.waitForStreaming(["c"]);
     const { code, stdout, stderr } = await keys(`revoke ${idOf(key)}`);
     assert.equal(code, 0, stderr);

@@ -118,16 +118,16 @@ describe("the driver", () => {
   });
 
   it("commands without rows, and their counts", async () => {
-    const told = async (text: string): Promise<unknown> => {
+    const reported = async (text: string): Promise<unknown> => {
       const { command, rowCount } = await sql.query(text, [], { fullResults: true });
       return [command, rowCount];
     };
-    assert.deepEqual(await told("CREATE TABLE counted (n int)"), ["CREATE", null]);
-    assert.deepEqual(await told("INSERT INTO counted SELECT generate_series(1, 5)"), ["INSERT", 5]);
-    assert.deepEqual(await told("UPDATE counted SET n = n WHERE n > 3"), ["UPDATE", 2]);
-    assert.deepEqual(await told("SELECT * FROM counted"), ["SELECT", 5]);
-    assert.deepEqual(await told("SHOW work_mem"), ["SHOW", null]);
-    assert.deepEqual(await told("DROP TABLE counted"), ["DROP", null]);
+    assert.deepEqual(await reported("CREATE TABLE counted (n int)"), ["CREATE", null]);
+    assert.deepEqual(await reported("INSERT INTO counted SELECT generate_series(1, 5)"), ["INSERT", 5]);
+    assert.deepEqual(await reported("UPDATE counted SET n = n WHERE n > 3"), ["UPDATE", 2]);
+    assert.deepEqual(await reported("SELECT * FROM counted"), ["SELECT", 5]);
+    assert.deepEqual(await reported("SHOW work_mem"), ["SHOW", null]);
+    assert.deepEqual(await reported("DROP TABLE counted"), ["DROP", null]);
   });
 
   it("types, there and back", async () => {
@@ -178,18 +178,18 @@ describe("the driver", () => {
       sql`SHOW transaction_read_only`,
       sql`SHOW transaction_deferrable`,
     ];
-    const manner = async (options?: Parameters<typeof sql.transaction>[1]): Promise<unknown[]> =>
+    const settings = async (options?: Parameters<typeof sql.transaction>[1]): Promise<unknown[]> =>
       (
         (await sql.transaction(shown, { ...options, arrayMode: true, fullResults: false })) as unknown[][]
       ).flat(2);
-    assert.deepEqual(await manner(), ["read committed", "off", "off"]);
-    assert.deepEqual(await manner({ isolationLevel: "ReadUncommitted" }), ["read committed", "off", "off"]);
-    assert.deepEqual(await manner({ isolationLevel: "RepeatableRead" }), ["repeatable read", "off", "off"]);
-    assert.deepEqual(await manner({ isolationLevel: "Serializable", deferrable: true }), [
+    assert.deepEqual(await settings(), ["read committed", "off", "off"]);
+    assert.deepEqual(await settings({ isolationLevel: "ReadUncommitted" }), ["read committed", "off", "off"]);
+    assert.deepEqual(await settings({ isolationLevel: "RepeatableRead" }), ["repeatable read", "off", "off"]);
+    assert.deepEqual(await settings({ isolationLevel: "Serializable", deferrable: true }), [
       ...["serializable", "off", "off"],
     ]);
     const all = { isolationLevel: "Serializable", readOnly: true, deferrable: true } as const;
-    assert.deepEqual(await manner(all), ["serializable", "on", "on"]);
+    assert.deepEqual(await settings(all), ["serializable", "on", "on"]);
     const echoed = answered.at(-1)?.headers;
     assert.equal(echoed?.get("neon-batch-isolation-level"), "Serializable");
     assert.equal(echoed?.get("neon-batch-read-only"), "true");

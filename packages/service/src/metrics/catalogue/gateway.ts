@@ -16,7 +16,7 @@ export const GATEWAY = {
   }),
   splitBrain: gauge("highwater_gateway_split_brain", {
     help: "1 while two primaries claim authority and all writes are stopped.",
-    question: "Did writing stop because nobody knows who is the primary?",
+    question: "Did writing stop because two nodes claim to be the primary?",
   }),
   epoch: gauge("highwater_gateway_epoch", {
     help: "Number of the epoch in which this gateway commits; 0 while there is none.",
@@ -127,7 +127,7 @@ export const GATEWAY = {
     labels: { level: "the exposure level" },
     unit: "seconds",
     buckets: LAG_SECONDS,
-    help: "From a write's commit to the mark that made it durable at the exposure level, as this gateway heard of both; every one of them.",
+    help: "From a write's commit to the mark that made it durable at the exposure level, as this gateway learned of both; every one of them.",
     question: "For how long could what was acknowledged still be lost?",
   }),
   durabilityWaits: gauge("highwater_gateway_durability_waits", {
@@ -138,18 +138,18 @@ export const GATEWAY = {
   mark: gauge("highwater_gateway_mark_bytes", {
     labels: { level: LEVEL },
     unit: "bytes",
-    help: "The newest mark that this gateway has heard of in its epoch.",
-    question: "Does this gateway hear marks, and the same as the others?",
+    help: "The newest mark that this gateway knows in its epoch.",
+    question: "Does this gateway receive marks, and the same as the others?",
   }),
   streamConnected: gauge("highwater_gateway_tracker_stream_connected", {
     labels: { tracker: TRACKER },
-    help: "1 for the tracker from which this gateway hears marks.",
+    help: "1 for the tracker from which this gateway receives marks.",
     question: "Does it follow the tracker nearby, one farther away, or none?",
   }),
   announcementQueue: gauge("highwater_gateway_announcement_queue_length", {
     labels: { tracker: TRACKER },
     help: "Announcements that a tracker has not acknowledged.",
-    question: "Is a tracker slow or gone?",
+    question: "Is a tracker slow or down?",
   }),
   unacknowledged: gauge("highwater_gateway_unacknowledged_transactions", {
     unit: "transactions",

@@ -70,7 +70,7 @@ export const TRACKER = {
   }),
   nodePrimary: gauge("highwater_node_primary", {
     labels: NODE,
-    help: "1 for the node on which the current epoch reigns.",
+    help: "1 for the node on which the current epoch runs.",
     question: "Who is the primary?",
   }),
   nodePosition: gauge("highwater_node_position_bytes", {
@@ -108,12 +108,12 @@ export const TRACKER = {
   }),
   epochAge: gauge("highwater_epoch_age_seconds", {
     unit: "seconds",
-    help: "Since this tracker saw the current epoch reign.",
+    help: "Since this tracker first followed the current epoch.",
     question: "How long ago was the last failover?",
   }),
   epochsBegun: counter("highwater_epochs_begun_total", {
     labels: { cause: CAUSES },
-    help: "Epochs that this tracker has seen begin to reign, by cause.",
+    help: "Epochs that this tracker has seen become current, by cause.",
     question: "How many failovers, crashes and restarts were there?",
   }),
   authoritySettled: gauge("highwater_authority_settled", {
@@ -126,18 +126,18 @@ export const TRACKER = {
   }),
 
   blind: gauge("highwater_blind", {
-    help: "1 while this tracker has not heard from the primary for a second.",
+    help: "1 while the primary has not answered this tracker for a second.",
     question: "Does this tracker reach the primary, or do its clients have to go to another?",
   }),
 
   lost: counter("highwater_lost_total", {
     unit: "transactions",
-    help: "Transactions that this tracker has told as lost.",
+    help: "Transactions that this tracker has reported lost.",
     question: "What was lost?",
   }),
   broken: counter("highwater_broken_total", {
     unit: "transactions",
-    help: "Transactions whose promise this tracker has told as broken.",
+    help: "Transactions whose promise this tracker has reported broken.",
     question: "Was a verdict ever wrong?",
   }),
   brokenPromises: counter("highwater_broken_promises_total", {
@@ -157,12 +157,12 @@ export const TRACKER = {
   verdicts: counter("highwater_verdicts_total", {
     labels: { verdict: ["pending", "durable", "lost", "broken", "expired", "unknown"] },
     help: "Tokens that were judged for whoever asked, by the verdict of the answer.",
-    question: "What do clients hear, and how often must they ask again?",
+    question: "What are clients answered, and how often must they ask again?",
   }),
   inDoubt: gauge("highwater_in_doubt_transactions", {
-    labels: { state: ["intent", "unproven", "absent", "adrift"] },
+    labels: { state: ["intent", "unproven", "absent", "unplaced"] },
     unit: "transactions",
-    help: "Attempts without a verdict that no mark alone can give: announced only; to be looked up; found absent and not told yet; of an epoch that does not reign here.",
+    help: "Attempts without a verdict that no mark alone can give: announced only; to be looked up; found absent and not reported yet; of an epoch that this tracker does not follow.",
     question: "After a failure: is the reconciliation getting on?",
   }),
   waitingLosses: gauge("highwater_waiting_losses", {

@@ -8,6 +8,6 @@ those of effects, which are in seconds as the drivers need them.
 - ``tuning``, ``runtime``, ``retry``, ``endpoints``, ``requests``: what is sent, where, and what after a failure.
 - ``effects``, ``service``, ``pinned``, ``interactive``, ``transact``: the calls, as generators.
 - ``sse``: the framing of the stream of marks.
-- ``history``, ``book``: promises, what settles them, and what must be asked.
+- ``history``, ``pending_set``: promises, what settles them, and what must be asked.
 - ``session``: what one line of work has committed or read.
 """

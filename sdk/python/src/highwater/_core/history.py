@@ -1,6 +1,6 @@
 """What the client knows of the store's history: the ancestry of the current epoch, and the marks of every epoch.
 
-Pure. Owns the answer to "where does a position stand?"; promises are the business of ``book``.
+Pure. Owns the answer to "where does a position stand?"; promises are the business of ``pending_set``.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class History:
                 return Marks(epoch, known.seq, dict(known.levels))
         return None
 
-    def levels_passed(self, place: Position) -> list[str]:
+    def levels_passed(self, position: Position) -> list[str]:
         """Levels whose mark in the place's epoch has reached the place."""
-        known = self._marks.get(place.epoch)
+        known = self._marks.get(position.epoch)
         levels: Iterable[tuple[str, int]] = () if known is None else known.levels.items()
-        return [level for level, offset in levels if offset >= place.offset]
+        return [level for level, offset in levels if offset >= position.offset]
 
     def learn_marks(self, marks: Marks) -> Learned:
         """Takes marks in. Marks of any age stay true in their epoch, so the highest one counts."""
@@ -127,12 +127,12 @@ class History:
         self._successors = {record.previous: record for record in self._ancestry if record.previous is not None}
         return True
 
-    def standing(self, place: Position) -> Standing:
-        if place.epoch in self._successors:
+    def standing(self, position: Position) -> Standing:
+        if position.epoch in self._successors:
             return "ended"
         head = self.head
         current = head if self._foreign is None else None
-        return "open" if head is None or current == place.epoch else "doubtful"
+        return "open" if head is None or current == position.epoch else "doubtful"
 
     def successor(self, epoch: str) -> str | None:
         """The epoch that came after this one, or the current one where the epoch is not in its ancestry."""
@@ -141,14 +141,14 @@ class History:
             return record.id
         return None if self.head == epoch else self.head
 
-    def carry_over(self, place: Position, *, contained: bool) -> Position | None:
+    def carry_over(self, position: Position, *, contained: bool) -> Position | None:
         """The place in the next epoch that stands for this one, or None when nothing proves that there is one.
 
         ``contained``: the place was itself taken over from an earlier epoch. It precedes its epoch's own record then,
         and the successor contains that record by being the successor.
         """
-        successor = self._successors.get(place.epoch)
-        if successor is None or (not contained and place.offset > successor.fork_offset):
+        successor = self._successors.get(position.epoch)
+        if successor is None or (not contained and position.offset > successor.fork_offset):
             return None
         return Position(successor.id, successor.start_offset)
 

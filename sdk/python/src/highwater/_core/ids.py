@@ -1,4 +1,4 @@
-"""Transaction ids and tokens: their text and binary forms. What a token means is the business of ``book``."""
+"""Transaction ids and tokens: their text and binary forms. What a token means is the business of ``pending_set``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a client tells of its life, for logs, traces and metrics: one function, called as things happen.
 
-The names of the events are the same in every language. Whoever tells an event does so through `tell`, so that nothing
+The names of the events are the same in every language. Whoever tells an event does so through `notify`, so that nothing
 an observer raises disturbs a transaction, and builds none when nobody observes.
 
     begin, statements, commit     a call begins; what the observer returns is called when it ends
@@ -94,7 +94,7 @@ def _nobody(end: ObservedEnd) -> None:
     """Nobody wants to know how the call ends."""
 
 
-def tell(observer: Observer | None, event: ObservedEvent) -> EndObserver:
+def notify(observer: Observer | None, event: ObservedEvent) -> EndObserver:
     """Tells an event; what it returns tells the end of a call, and never raises either."""
     if observer is None:
         return _nobody
@@ -107,13 +107,13 @@ def tell(observer: Observer | None, event: ObservedEvent) -> EndObserver:
 
 
 def _guarded(ended: EndObserver, event: ObservedEvent) -> EndObserver:
-    def tell_end(end: ObservedEnd) -> None:
+    def notify_end(end: ObservedEnd) -> None:
         try:
             ended(end)
         except Exception:  # noqa: BLE001 - it is the user's
             _LOG.exception("an observer failed at the end of %s", event.type)
 
-    return tell_end
+    return notify_end
 
 
 def observers(several: Sequence[Observer]) -> Observer | None:
@@ -124,7 +124,7 @@ def observers(several: Sequence[Observer]) -> Observer | None:
         return several[0]
 
     def observe(event: ObservedEvent) -> EndObserver:
-        ends = [tell(each, event) for each in several]
+        ends = [notify(each, event) for each in several]
 
         def ended(end: ObservedEnd) -> None:
             for each in ends:

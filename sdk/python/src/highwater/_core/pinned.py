@@ -85,9 +85,9 @@ class PinnedCalls:
                 return answer
             # Says that the call came to the wrong place, and nothing about calls before it.
             is_misplaced = answer.code in {"wrong_gateway", "transaction_not_open"}
-            is_told = answer.open is not None and answer.outcome == "not_applied"
+            is_known = answer.open is not None and answer.outcome == "not_applied"
             # What the gateway that has it says is so; but a refusal for now is no answer yet.
-            if not is_misplaced and (is_told or is_settled(answer)) and answer.retry != "wait":
+            if not is_misplaced and (is_known or is_settled(answer)) and answer.retry != "wait":
                 raise answer
             uncertain = uncertain or (not is_misplaced and answer.outcome != "not_applied")
             if not uncertain and (answer.retry == "never" or answer.code == "transaction_not_open"):

@@ -125,8 +125,8 @@ def resolve(status: TransactionStatus, held: HighwaterError | None) -> Resolutio
     if error is not None:
         return Resolution("throw", error)
     if status.state in _COMMITTED:
-        is_told = status.token is not None and status.position is not None
-        return Resolution("adopt" if is_told else "ask")
+        is_known = status.token is not None and status.position is not None
+        return Resolution("adopt" if is_known else "ask")
     if status.state == "unknown":
         if held is None or held.retry == "transaction":
             return Resolution("send")

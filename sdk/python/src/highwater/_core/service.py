@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 from .effects import Answer, NoAnswer, Send, Steps, send, sleep
 from .endpoints import EndpointPool
 from .errors import HighwaterError, answer_error, bad_answer, connection_error, unknown_outcome
-from .observer import ObservedEnd, ObservedEvent, Observer, tell
+from .observer import ObservedEnd, ObservedEvent, Observer, notify
 from .requests import encode, status_path
 from .retry import Decision, Situation, decide, full_jitter, is_endpoint_fault, resolve, retry_after_ms
 from .runtime import Runtime
@@ -297,13 +297,13 @@ class Service:
     def _tell_retry(self, call: Call[_T], budget: Budget, url: str, error: HighwaterError) -> None:
         if self.deps.observer is not None:
             event = ObservedEvent(type="retry", id=call.id, url=url, attempt=budget.attempt, error=error)
-            tell(self.deps.observer, event)
+            notify(self.deps.observer, event)
 
     def observed(
         self, event: ObservedEvent, steps: Steps[_T], state_of: Callable[[_T], str] = lambda _: "active"
     ) -> Steps[_T]:
         """The same call, of which an observer is told."""
-        ended = tell(self.deps.observer, event)
+        ended = notify(self.deps.observer, event)
         try:
             result = yield from steps
         except BaseException as error:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from .book import Entry
 from .errors import usage_error
+from .pending_set import Entry
 from .wire import RefusedToken, Verdict
 
 REMEMBERED_MAX: Final = 10_000
@@ -53,7 +53,11 @@ class SessionMemory:
     def add(self, entry: Entry) -> None:
         self._entries[entry] = None
         latest = self._latest
-        if latest is None or latest.place.epoch != entry.place.epoch or latest.place.offset <= entry.place.offset:
+        if (
+            latest is None
+            or latest.position.epoch != entry.position.epoch
+            or latest.position.offset <= entry.position.offset
+        ):
             self._latest = entry
         if len(self._entries) > REMEMBERED_MAX:
             self._compact()
@@ -74,13 +78,13 @@ class SessionMemory:
         for entry in list(self._entries):
             if not self._is_durable(entry):
                 continue
-            other = furthest.get(entry.place.epoch)
-            if other is not None and other.place.offset >= entry.place.offset:
+            other = furthest.get(entry.position.epoch)
+            if other is not None and other.position.offset >= entry.position.offset:
                 del self._entries[entry]
                 continue
             if other is not None:
                 del self._entries[other]
-            furthest[entry.place.epoch] = entry
+            furthest[entry.position.epoch] = entry
 
 
 def session_tokens(token: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from .effects import AwaitDurable, CallBody, Raised, Returned, Steps, sleep
 from .errors import HighwaterError
 from .interactive import InteractiveCore
-from .observer import ObservedEvent, Observer, tell
+from .observer import ObservedEvent, Observer, notify
 from .requests import AckOptions
 from .retry import full_jitter
 from .runtime import Runtime
@@ -72,7 +72,7 @@ def transact(
             is_late = delay_ms + tuning.attempt_min_ms > left_ms()
             if not is_undone or is_interrupted or attempt >= max_attempts or is_late:
                 raise
-            tell(deps.observer, ObservedEvent(type="retry", id=tx.id, attempt=attempt, error=conflict))
+            notify(deps.observer, ObservedEvent(type="retry", id=tx.id, attempt=attempt, error=conflict))
         yield from sleep(delay_ms)
 
 

@@ -363,7 +363,7 @@ def _integer(value: object) -> int:
     raise WireError("not an integer")
 
 
-def _word(value: object, words: frozenset[str]) -> str:
+def _one_of(value: object, words: frozenset[str]) -> str:
     if isinstance(value, str) and value in words:
         return value
     raise WireError("not a value of the protocol")
@@ -474,7 +474,7 @@ def _read_results(value: object) -> tuple[WireResult, ...]:
 
 def _read_served(value: object) -> Served:
     record = _record(value)
-    role = _word(record.get("role"), frozenset(("primary", "replica")))
+    role = _one_of(record.get("role"), frozenset(("primary", "replica")))
     return Served(
         node=_text(record.get("node")),
         region=_text(record.get("region")),
@@ -485,7 +485,7 @@ def _read_served(value: object) -> Served:
 
 
 def _read_state(value: object) -> TransactionState:
-    return cast("TransactionState", _word(value, _STATES))
+    return cast("TransactionState", _one_of(value, _STATES))
 
 
 def read_transaction_response(value: object) -> TransactionResponse:
@@ -508,7 +508,7 @@ def read_transaction_response(value: object) -> TransactionResponse:
 
 def read_open_transaction_response(value: object) -> OpenTransactionResponse:
     record = _record(value)
-    _word(record.get("state"), frozenset(("active",)))
+    _one_of(record.get("state"), frozenset(("active",)))
     return OpenTransactionResponse(
         id=_uuid(record.get("id")),
         results=_read_results(record.get("results")),
@@ -518,7 +518,7 @@ def read_open_transaction_response(value: object) -> OpenTransactionResponse:
 
 
 def read_rollback_response(value: object) -> RollbackResponse:
-    _word(_record(value).get("state"), frozenset(("aborted",)))
+    _one_of(_record(value).get("state"), frozenset(("aborted",)))
     return RollbackResponse()
 
 
@@ -537,11 +537,11 @@ def read_transaction_status(value: object) -> TransactionStatus:
 def _read_verdict(value: object) -> Verdict | RefusedToken:
     record = _record(value)
     token = _text(record.get("token"))
-    verdict = _word(record.get("verdict"), _VERDICTS)
+    verdict = _one_of(record.get("verdict"), _VERDICTS)
     error = record.get("error")
     if error is not None:
         refusal = _record(error)
-        _word(verdict, frozenset(("unknown",)))
+        _one_of(verdict, frozenset(("unknown",)))
         level = _lenient(record.get("level"), _text) or ""
         return RefusedToken(token, level, _text(refusal.get("code")), _text(refusal.get("detail")))
     return Verdict(
@@ -597,8 +597,8 @@ def read_problem(value: object) -> Problem:
     message = _lenient(record.get("detail"), _text) or _lenient(record.get("title"), _text) or code
     return Problem(
         code=code,
-        outcome=cast("Outcome", _word(record.get("outcome"), _OUTCOMES)),
-        retry=cast("Retry", _word(record.get("retry"), _RETRIES)),
+        outcome=cast("Outcome", _one_of(record.get("outcome"), _OUTCOMES)),
+        retry=cast("Retry", _one_of(record.get("retry"), _RETRIES)),
         message=message,
         sqlstate=_lenient(record.get("sqlstate"), _text),
         constraint=_lenient(record.get("constraint"), _text),

@@ -51,21 +51,21 @@ class Memory:
 
     def on_lost(self, listener: Listener, level: str | None) -> Callable[[], None]:
         offs: list[Callable[[], None]] = []
-        heard: set[str] = set()
+        seen: set[str] = set()
 
-        def hear_once(verdict: Verdict) -> object:
-            if verdict.token in heard:
+        def on_lost_once(verdict: Verdict) -> object:
+            if verdict.token in seen:
                 return None
-            heard.add(verdict.token)
+            seen.add(verdict.token)
             return listener(verdict)
 
         def listen(promise: BasePromise) -> None:
-            offs.append(promise.on_lost(hear_once, level=level))
+            offs.append(promise.on_lost(on_lost_once, level=level))
 
         self._listeners.append(listen)
         for client, session in self.sessions.items():
             for entry in list(session._memory.entries):
-                listen(client._make_promise(entry, position=entry.place, level=client._level))
+                listen(client._make_promise(entry, position=entry.position, level=client._level))
 
         def off() -> None:
             if listen in self._listeners:

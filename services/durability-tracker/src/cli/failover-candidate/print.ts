@@ -14,7 +14,7 @@ export function printReport(report: CandidateReport): string {
 
 function headline({ candidate, refusal, reasons, warnings, epoch, nodes }: CandidateReport): string[] {
   // With a primary that answers it is a switchover: it has to stop first.
-  const doThis = nodes.some(({ standing }) => standing === "reigning") ? "HAND OVER TO" : "PROMOTE";
+  const doThis = nodes.some(({ standing }) => standing === "primary") ? "HAND OVER TO" : "PROMOTE";
   const of =
     epoch === null
       ? ""
@@ -47,11 +47,11 @@ function nodeRows({ nodes, candidate }: CandidateReport): string[][] {
 }
 
 function levelLines({ levels }: CandidateReport): string[] {
-  return levels.map(({ level, promise, domain, domains, heard, needed, broken }) => {
+  return levels.map(({ level, promise, domain, domains, answered, needed, broken }) => {
     const election =
       domain === null
         ? ""
-        : ` · ${String(needed)} of ${String(domains.length)} ${domain}s must answer; answered: ${heard.join(", ") || "none"}`;
+        : ` · ${String(needed)} of ${String(domains.length)} ${domain}s must answer; answered: ${answered.join(", ") || "none"}`;
     switch (promise) {
       case "kept":
         return `${level}: kept${election}`;

@@ -40,10 +40,10 @@ export async function findCandidate(
     isLease,
     wishes,
   });
-  const told = await Promise.all(
+  const trackerAnswers = await Promise.all(
     trackers.map((url, at) => askTracker(url, memories[at], { decision, command, caller })),
   );
-  return makeReport({ decision, answers: told, wishes, isLease });
+  return makeReport({ decision, answers: trackerAnswers, wishes, isLease });
 }
 
 /** An older epoch than the one it follows a tracker cannot tell about: what survives of it was carried over since. */

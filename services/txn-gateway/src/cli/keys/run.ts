@@ -140,7 +140,7 @@ async function create(command: CreateCommand, primary: Primary, deps: KeysDeps):
     deps.print(command.json ? JSON.stringify(described, null, 2) : keyTable([described]));
     deps.note(`The key ${id} is registered and can be used.`);
   }
-  await tellReplication("the key", primary, deps);
+  await printReplication("the key", primary, deps);
 }
 
 async function change(
@@ -154,11 +154,11 @@ async function change(
   const described = describeKey(key, primary.serverTimeMs);
   deps.print(command.json ? JSON.stringify(described, null, 2) : keyTable([described]));
   deps.note("Gateways learn this at their next refresh, by default within a second.");
-  await tellReplication("the change", primary, deps);
+  await printReplication("the change", primary, deps);
 }
 
 /** A change that only the primary has is gone after a failover; a revocation above all should not be. */
-async function tellReplication(what: string, primary: Primary, deps: KeysDeps): Promise<void> {
+async function printReplication(what: string, primary: Primary, deps: KeysDeps): Promise<void> {
   const replication = await awaitReplicas(deps.store, deps.clock, primary.node);
   if (replication === null) {
     deps.note(

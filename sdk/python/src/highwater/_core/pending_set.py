@@ -1,4 +1,4 @@
-"""The promise book: every promise that somebody waits for, and the judgement of each.
+"""The pending set: every promise that somebody waits for, and the judgement of each.
 
 Pure: time and chance come as arguments, settlements go out as values. Not thread-safe: its owner locks. Rules (the name
 is that of the verdicts this client finds by itself):
@@ -54,7 +54,7 @@ class Entry:
 
     id: str
     token: str
-    place: Position
+    position: Position
     """Where it is judged now."""
     since_ms: float
     origin: str
@@ -63,7 +63,7 @@ class Entry:
     """What its options said; None in a process that has only its token."""
     durable: dict[str, Verdict] = field(default_factory=dict)
     """Verdicts ``durable`` by level: they stay, whatever happens later."""
-    gone: Verdict | None = None
+    loss: Verdict | None = None
     """The verdict ``lost`` or ``broken``, which settles every level that is not durable; of the level that it names."""
     waits: list[Wait] = field(default_factory=list)
     """One for each level that is waited for: a few at most."""
@@ -85,8 +85,8 @@ def make_entry(
 ) -> Entry:
     # Ten thousand promises of one epoch have one text for it; what was read from an answer or a token has it already.
     epoch = sys.intern(position.epoch)
-    place = position if position.epoch is epoch else Position(epoch, position.offset)
-    return Entry(transaction_id, token, place, now_ms, epoch, metadata)
+    position = position if position.epoch is epoch else Position(epoch, position.offset)
+    return Entry(transaction_id, token, position, now_ms, epoch, metadata)
 
 
 @dataclass(eq=False, slots=True)
@@ -116,7 +116,7 @@ class Settled(NamedTuple):
     level: str
     waiters: Sequence[Waiter]
     settlement: Settlement
-    gone: bool = False
+    is_loss: bool = False
     """The first time that this entry turned out lost or broken."""
 
 
@@ -137,7 +137,7 @@ class _Queue:
     def push(self, wait: Wait) -> None:
         self._next += 1
         wait.queue, wait.number = self, self._next
-        heapq.heappush(self._items, (wait.entry.place.offset, self._next, wait))
+        heapq.heappush(self._items, (wait.entry.position.offset, self._next, wait))
 
     def drop(self, wait: Wait) -> None:
         """Takes a wait of this queue out of it."""
@@ -170,7 +170,7 @@ class _Queue:
         return wait.queue is self and wait.number == number
 
 
-class PromiseBook:
+class PendingSet:
     def __init__(self) -> None:
         self.history: Final = History()
         self._entries: dict[Entry, None] = {}
@@ -195,14 +195,14 @@ class PromiseBook:
     def known(self, entry: Entry, level: str) -> Verdict | None:
         """What is already known about the entry at the level, by verdict or by marks."""
         # Waits of the book are filed anew whenever the history moves, so this settles none of them.
-        if entry.gone is None:
+        if entry.loss is None:
             self._carry(entry, [])
         durable = entry.durable.get(level)
         if durable is not None:
             return durable
-        if entry.gone is not None:
+        if entry.loss is not None:
             # It is so at the level that its verdict names: at this one its promise may not be broken.
-            return entry.gone
+            return entry.loss
         return self._note_durable(entry, level) if self._has_passed(entry, level) else None
 
     def watch(self, entry: Entry, level: str, waiter: Waiter, moment: Moment) -> None:
@@ -213,7 +213,7 @@ class PromiseBook:
             entry.waits.append(wait)
             self._entries[entry] = None
             self._by_token[entry.token] = entry
-            self._file(wait, self.history.standing(entry.place), moment)
+            self._file(wait, self.history.standing(entry.position), moment)
         wait.waiters.append(waiter)
 
     def unwatch(self, entry: Entry, level: str, waiter: Waiter) -> bool:
@@ -258,14 +258,14 @@ class PromiseBook:
                 entry.durable[wait.level] = verdict
                 self._settle(wait, Settlement(verdict), settled)
             case "lost" | "broken":
-                entry.gone = verdict
+                entry.loss = verdict
                 for index, each in enumerate(list(entry.waits)):
-                    self._settle(each, Settlement(verdict), settled, gone=index == 0)
+                    self._settle(each, Settlement(verdict), settled, is_loss=index == 0)
             case "expired" | "unknown":
                 self._settle(wait, Settlement(verdict), settled)
             case "pending":
                 # The tracker may know a place that this client could not derive (found by its receipt).
-                entry.place = verdict.position
+                entry.position = verdict.position
                 wait.ask_at_ms = None
                 wait.asks += 1
                 self._refile_entry(entry, settled, moment)
@@ -311,30 +311,30 @@ class PromiseBook:
 
     def _has_passed(self, entry: Entry, level: str) -> bool:
         # An epoch that ended below the offset: its marks say that a promise was broken, not that it holds.
-        if self.history.standing(entry.place) == "ended":
+        if self.history.standing(entry.position) == "ended":
             return False
-        mark = self.history.mark(entry.place.epoch, level)
-        return mark is not None and mark >= entry.place.offset
+        mark = self.history.mark(entry.position.epoch, level)
+        return mark is not None and mark >= entry.position.offset
 
     def _note_durable(self, entry: Entry, level: str) -> Verdict:
-        verdict = Verdict(entry.token, entry.id, "durable", level, entry.place, "client:mark")
+        verdict = Verdict(entry.token, entry.id, "durable", level, entry.position, "client:mark")
         entry.durable[level] = verdict
         return verdict
 
     def _carry(self, entry: Entry, settled: list[Settled]) -> None:
         """Moves the entry along the ancestry as far as the evidence goes. What its old epoch's marks settled counts."""
         for _ in range(self.history.epochs_known):
-            contained = entry.place.epoch != entry.origin
-            following = self.history.carry_over(entry.place, contained=contained)
+            contained = entry.position.epoch != entry.origin
+            following = self.history.carry_over(entry.position, contained=contained)
             if following is None:
                 return
-            for level in self.history.levels_passed(entry.place):
+            for level in self.history.levels_passed(entry.position):
                 wait = entry.wait_at(level)
                 if wait is not None:
                     self._settle_durable(wait, settled)
                 elif level not in entry.durable:
                     self._note_durable(entry, level)
-            entry.place = following
+            entry.position = following
 
     def _refile(self, settled: list[Settled], moment: Moment) -> None:
         self._queues.clear()
@@ -343,7 +343,7 @@ class PromiseBook:
 
     def _refile_entry(self, entry: Entry, settled: list[Settled], moment: Moment) -> None:
         self._carry(entry, settled)
-        standing = self.history.standing(entry.place)
+        standing = self.history.standing(entry.position)
         for wait in list(entry.waits):
             if self._has_passed(entry, wait.level):
                 self._settle_durable(wait, settled)
@@ -352,7 +352,7 @@ class PromiseBook:
 
     def _file(self, wait: Wait, standing: Standing, moment: Moment) -> None:
         """Puts a wait where its evidence will come from: under the marks of its epoch, on the list to ask, or both."""
-        epoch = wait.entry.place.epoch
+        epoch = wait.entry.position.epoch
         if wait.queue is not None:
             wait.queue.drop(wait)
         if standing != "ended":
@@ -378,8 +378,8 @@ class PromiseBook:
         if wait.live:
             self._settle(wait, Settlement(self._note_durable(wait.entry, wait.level)), settled)
 
-    def _settle(self, wait: Wait, settlement: Settlement, settled: list[Settled], *, gone: bool = False) -> None:
-        settled.append(Settled(wait.entry, wait.level, tuple(wait.waiters), settlement, gone))
+    def _settle(self, wait: Wait, settlement: Settlement, settled: list[Settled], *, is_loss: bool = False) -> None:
+        settled.append(Settled(wait.entry, wait.level, tuple(wait.waiters), settlement, is_loss))
         self._drop(wait)
 
     def _drop(self, wait: Wait) -> None:

@@ -2,42 +2,46 @@
 // whether it holds the attempt or not. Owns what follows from such a word.
 import { enter, entryKey, newEntry } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
-import { tell } from "./proof.ts";
+import { publishLoss } from "./proof.ts";
 import { type Effect, type LedgerEntry, type Published, type TrackerState } from "./types.ts";
 import { brokenBits, reachedBits } from "./verdict.ts";
 
-export function takeWords(state: TrackerState, words: readonly Published[], effects: Effect[]): void {
-  for (const word of words) takeWord(state, word, effects);
+export function takePeerVerdicts(
+  state: TrackerState,
+  peerVerdicts: readonly Published[],
+  effects: Effect[],
+): void {
+  for (const published of peerVerdicts) takePeerVerdict(state, published, effects);
 }
 
-function takeWord(state: TrackerState, word: Published, effects: Effect[]): void {
-  const isBack = word.rule === "R8 reappeared";
+function takePeerVerdict(state: TrackerState, published: Published, effects: Effect[]): void {
+  const isBack = published.rule === "R8 reappeared";
   // Only of an epoch that has ended can anything be lost; this tracker may not have heard yet that it has. But what the other had told
   // as lost under another history can be back in the epoch that reigns.
-  if (word.attempt === state.backlog.epoch && (!isBack || state.backlog.has(word))) return;
-  const entry = state.entries.get(entryKey(word, word.attempt)) ?? entryOf(state, word);
-  const bits = bitsOf(state, word, "broken");
-  const durable = bitsOf(state, word, "durable");
+  if (published.attempt === state.backlog.epoch && (!isBack || state.backlog.has(published))) return;
+  const entry = state.entries.get(entryKey(published, published.attempt)) ?? entryOf(state, published);
+  const bits = bitsOf(state, published, "broken");
+  const durable = bitsOf(state, published, "durable");
   const { state: at } = entry;
-  if (at.kind === "gone") {
+  if (at.kind === "lost") {
     const broken = at.broken | bits;
     if (at.reappeared || (broken === at.broken && !isBack)) return;
     enter(state, entry, { ...at, broken, reappeared: isBack }, effects);
   } else {
     // What was told here as durable, and is lost to the other, is a promise that does not hold.
     const broken = bits | (brokenBits(state, entry) & ~durable);
-    const { settledAt, retriedIn } = word;
+    const { settledAt, retriedIn } = published;
     // Durable where the level promises nothing about what happened. What was told here as lost stays so.
     entry.reached |= durable;
-    const told = { asOf: null, settledAt, retriedIn, reappeared: isBack, broken, isPublished: true };
-    enter(state, entry, { kind: "gone", ...told }, effects);
+    const lostState = { asOf: null, settledAt, retriedIn, reappeared: isBack, broken, isPublished: true };
+    enter(state, entry, { kind: "lost", ...lostState }, effects);
   }
   entry.reached |= bits;
-  tell(state, entry, effects);
+  publishLoss(state, entry, effects);
 }
 
-function entryOf(state: TrackerState, word: Published): LedgerEntry {
-  const { id, attempt, kind, origin, owner, metadata } = word;
+function entryOf(state: TrackerState, published: Published): LedgerEntry {
+  const { id, attempt, kind, origin, owner, metadata } = published;
   const entry = newEntry(state, { id, attempt, kind, announced: false, owner });
   entry.origin = origin;
   entry.metadata = metadata;

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from highwater._core.book import Entry, Moment, PromiseBook, Settled, Settlement, make_entry
 from highwater._core.ids import new_transaction_id
+from highwater._core.pending_set import Entry, Moment, PendingSet, Settled, Settlement, make_entry
 from highwater._core.wire import EpochRecord, Marks, Position, Verdict
 from tests.client.support import E1, E2, E3
 
@@ -37,7 +37,7 @@ class Made:
 class Held:
     made: Made
     entry: Entry
-    told: list[Verdict] = field(default_factory=list)
+    settled_as: list[Verdict] = field(default_factory=list)
 
 
 MADE = st.builds(Made, st.integers(0, 2), st.integers(1, 100), st.booleans(), st.integers(0, 40))
@@ -55,7 +55,7 @@ def survives(forks: tuple[int, int], made: Made) -> bool:
 
 class Play:
     def __init__(self, forks: tuple[int, int], made: list[Made], shares: list[tuple[int, float]]) -> None:
-        self.book = PromiseBook()
+        self.pending_set = PendingSet()
         self.forks = forks
         self.held = [
             Held(
@@ -74,46 +74,46 @@ class Play:
         bounds = (*forks, END)
         known = [(EPOCHS[at], int(bounds[at] * share)) for at, share in shares]
         self.events: list[Callable[[], list[Settled]]] = [
-            *(lambda n=n: self.book.learn_epochs(records[:n], MOMENT) for n in (1, 2, 3)),
+            *(lambda n=n: self.pending_set.learn_epochs(records[:n], MOMENT) for n in (1, 2, 3)),
             # No promise is violated: marks of an epoch end at or below the successor's fork.
             *(lambda at=at, to=to: self.learn(at, to) for at, to in known),
             lambda: self.learn(E3, END),
         ]
 
     def learn(self, epoch: str, offset: int) -> list[Settled]:
-        return self.book.learn_marks(Marks(epoch, EPOCHS.index(epoch) + 1, {"region": offset}), MOMENT)
+        return self.pending_set.learn_marks(Marks(epoch, EPOCHS.index(epoch) + 1, {"region": offset}), MOMENT)
 
     def begin(self, step: int) -> None:
         for held in self.held:
             if held.made.when != step:
                 continue
-            known = self.book.known(held.entry, "region")
+            known = self.pending_set.known(held.entry, "region")
             if known is None:
-                self.book.watch(held.entry, "region", ignore, MOMENT)
+                self.pending_set.watch(held.entry, "region", ignore, MOMENT)
             else:
-                held.told.append(known)
+                held.settled_as.append(known)
 
     def note(self, settled: list[Settled], *, unasked: bool) -> None:
         for each in settled:
             verdict = each.settlement.verdict
             assert verdict is not None
             assert not unasked or verdict.verdict == "durable"
-            self.by_entry[each.entry].told.append(verdict)
+            self.by_entry[each.entry].settled_as.append(verdict)
 
     def ask(self, *, silent: bool) -> None:
-        for wait in self.book.take_due(1e9, 10**9):
+        for wait in self.pending_set.take_due(1e9, 10**9):
             held = self.by_entry[wait.entry]
             there = survives(self.forks, held.made)
-            place = Position(E3, 7) if there else Position(EPOCHS[held.made.epoch], held.made.offset)
+            found_at = Position(E3, 7) if there else Position(EPOCHS[held.made.epoch], held.made.offset)
             verdict = Verdict(
                 wait.entry.token,
                 wait.entry.id,
                 "pending" if silent else "durable" if there else "lost",
                 "region",
-                place,
+                found_at,
                 "test",
             )
-            self.note(self.book.judge(wait, verdict, MOMENT), unasked=False)
+            self.note(self.pending_set.judge(wait, verdict, MOMENT), unasked=False)
 
 
 @settings(max_examples=300)
@@ -135,21 +135,21 @@ def test_property_order_repetition_and_silence_change_no_outcome(
     for step in range(len(steps), 42):
         play.begin(step)
     for silence in range(100):
-        if not play.book.entries:
+        if not play.pending_set.entries:
             break
         play.ask(silent=silence < len(reticence) and reticence[silence])
-    assert not play.book.entries, "something hangs"
+    assert not play.pending_set.entries, "something hangs"
     for held in play.held:
-        assert [verdict.verdict for verdict in held.told] == ["durable" if survives(forks, held.made) else "lost"]
+        assert [verdict.verdict for verdict in held.settled_as] == ["durable" if survives(forks, held.made) else "lost"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.dictionaries(st.sampled_from(("disk", "region")), st.integers(0, 9)))))
 def test_property_marks_that_are_repeated_or_out_of_order_never_lower_one(
-    told: list[tuple[int, dict[str, int]]],
+    settled_as: list[tuple[int, dict[str, int]]],
 ) -> None:
-    history = PromiseBook().history
+    history = PendingSet().history
     highest: dict[tuple[str, str], int] = {}
-    for at, levels in [*told, *reversed(told)]:
+    for at, levels in [*settled_as, *reversed(settled_as)]:
         learned = history.learn_marks(Marks(EPOCHS[at], at + 1, levels))
         for level, offset in levels.items():
             before = highest.get((EPOCHS[at], level), -1)

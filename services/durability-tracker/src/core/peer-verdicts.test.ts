@@ -16,9 +16,9 @@ const back = {
 
 function failedOver(): Driven {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.reign(first, second);
+  it.follow(first, second);
   return it;
 }
 
@@ -27,15 +27,15 @@ test("what another tracker has told as broken is broken here, also after its los
   it.answer(75);
   it.positions(80);
   assert.deepEqual(verdicts(it), ["lost", "lost", "lost"]);
-  it.tellElsewhere(1, 1, broken);
+  it.receivePeerVerdict(1, 1, broken);
   assert.deepEqual(verdicts(it), ["lost", "broken", "lost"]);
-  it.tellElsewhere(1, 1, broken);
+  it.receivePeerVerdict(1, 1, broken);
   assert.equal(it.published.length, 2, "told once more, and only once");
 });
 
 test("what another tracker has told as broken is broken here before anything is proven, and stays so", () => {
   const it = failedOver();
-  it.tellElsewhere(1, 1, broken);
+  it.receivePeerVerdict(1, 1, broken);
   assert.deepEqual(verdicts(it), ["durable", "broken", "lost"]);
   it.answer(75);
   it.positions(80);
@@ -45,49 +45,49 @@ test("what another tracker has told as broken is broken here before anything is 
 
 test("what is lost to another tracker, and was durable here, is a promise that does not hold", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
   it.confirm(80, { b: ["s1", 80] });
-  it.reign(first, second);
-  it.tellElsewhere(1, 1, { verdicts: { disk: "lost", region: "lost", global: "broken" } });
+  it.follow(first, second);
+  it.receivePeerVerdict(1, 1, { verdicts: { disk: "lost", region: "lost", global: "broken" } });
   // Of the node that took over the disk's level promises nothing.
   assert.deepEqual(verdicts(it), ["durable", "broken", "broken"]);
 });
 
 test("what its token alone had shown to be durable here is a promise as well", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.confirm(80, { b: ["s1", 80] });
   assert.equal(it.verdict(1, 1, 80, "region"), "durable");
-  it.reign(first, second);
+  it.follow(first, second);
   const verdicts = { disk: "lost", region: "lost", global: "broken" } as const;
-  it.tellElsewhere(1, 1, { verdicts, origin: { epoch: epochId(1), offset: off(80) } });
+  it.receivePeerVerdict(1, 1, { verdicts, origin: { epoch: epochId(1), offset: off(80) } });
   assert.equal(it.verdict(1, 1, 80, "region"), "broken");
 });
 
 test("one that was lost to another tracker and is back is broken here, where nobody ever called it lost", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 40);
-  it.reign(first, second);
+  it.follow(first, second);
   it.positions(80);
   assert.equal(verdicts(it, 40)[0], "durable");
-  it.tellElsewhere(1, 1, back);
+  it.receivePeerVerdict(1, 1, back);
   assert.deepEqual(verdicts(it, 40), ["broken", "broken", "broken"]);
 });
 
 test("one that was broken and is back is told to be broken at every level", () => {
   const it = failedOver();
-  it.tellElsewhere(1, 1, broken);
-  it.tellElsewhere(1, 1, back);
+  it.receivePeerVerdict(1, 1, broken);
+  it.receivePeerVerdict(1, 1, back);
   assert.deepEqual(verdicts(it), ["broken", "broken", "broken"]);
   assert.equal(it.published.length, 2);
 });
 
 test("a word about an attempt that was never heard of is remembered for whoever holds its token", () => {
   const it = new Driven();
-  it.reign(first, second);
-  it.tellElsewhere(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
+  it.follow(first, second);
+  it.receivePeerVerdict(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
   assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
   it.present(1, 1, 80, "read");
   assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
@@ -95,8 +95,8 @@ test("a word about an attempt that was never heard of is remembered for whoever 
 
 test("a read that only another tracker's word had shown to be broken is expired when the word has left the ledger", () => {
   const it = new Driven();
-  it.reign(first, second);
-  it.tellElsewhere(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
+  it.follow(first, second);
+  it.receivePeerVerdict(1, 1, { ...broken, kind: "read", origin: { epoch: epochId(1), offset: off(80) } });
   assert.deepEqual(verdicts(it, 80, "read"), ["durable", "broken", "lost"]);
   it.sleep(it.state.config.keepVerdictMs);
   it.sleep(1);
@@ -109,9 +109,9 @@ test("a read that only another tracker's word had shown to be broken is expired 
 
 test("a word about the epoch that reigns here comes too early: its end was not heard of yet", () => {
   const it = new Driven();
-  it.reign(first);
+  it.follow(first);
   it.position(1, 1, 80);
-  it.tellElsewhere(1, 1, broken);
+  it.receivePeerVerdict(1, 1, broken);
   it.positions(100);
   assert.equal(verdicts(it)[0], "durable");
   assert.equal(it.published.length, 0);
