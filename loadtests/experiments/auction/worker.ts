@@ -7,7 +7,7 @@ import { type Client, Exchange } from "../../../examples/ad-exchange/src/exchang
 import { type Random, whole } from "../load/random.ts";
 import { CONFLICTS } from "../load/session.ts";
 import { type Addresses, type Subject, targetOf } from "../load/target.ts";
-import type { Note, Worker } from "../load/worker.ts";
+import type { Note, Worker } from "../load/job.ts";
 
 export interface AuctionOptions {
   readonly kind: "auction";

@@ -5,7 +5,7 @@ import type { Isolation } from "@highwater/protocol";
 import { Highwater, HighwaterError } from "@highwater/sdk";
 import { CONFLICTS, connect } from "../load/session.ts";
 import { type Addresses, type Subject, targetOf } from "../load/target.ts";
-import type { Attempt } from "../load/worker.ts";
+import type { Attempt } from "../load/job.ts";
 import type { Statement } from "../load/workload.ts";
 
 /** PostgreSQL's own text by column, as both drivers have it. */

@@ -7,8 +7,9 @@ import {
   type Offset,
   ZERO,
 } from "@highwater/protocol";
+import { type Source } from "./accounts.ts";
 import { Backlog } from "./backlog.ts";
-import { expose, ownerAccount, type Source } from "./exposure.ts";
+import { expose, ownerAccount } from "./exposure.ts";
 import { countPresented, file } from "./ledger.ts";
 import { levelNames, nameLevels } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";

@@ -11,9 +11,8 @@ import {
   type TxnId,
   type Verdict,
 } from "@highwater/protocol";
+import { type ExposureTotals, type OwnerAccount, type Source } from "./accounts.ts";
 import { type Backlog } from "./backlog.ts";
-import { type ExposureTotals, type OwnerAccount, type Source } from "./exposure.ts";
-import { type LateArrivals } from "./lags.ts";
 import { type OffsetHeap } from "./offset-heap.ts";
 import { type Waiting } from "./waiting-table.ts";
 
@@ -179,6 +178,12 @@ export interface Stall {
 export type Standing =
   | { readonly kind: "reigning"; readonly epoch: EpochId; readonly node: string }
   | { readonly kind: "unsettled"; readonly reason: string; readonly split: boolean };
+
+/** Attempts that were durable at a level before their positions came, and how long they took together. */
+export interface LateArrivals {
+  count: number;
+  sumMs: number;
+}
 
 export interface TrackerState {
   config: CoreConfig;
