@@ -2,10 +2,10 @@
 // what fails is made up.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compare, folderOf, kindOf, measureTree } from "./ratchets.ts";
+import { compare, folderOf, kindOf, measure } from "./ratchets.ts";
 
 test("no figure is worse", async (t) => {
-  const { worse, better } = compare(await measureTree());
+  const { worse, better } = compare(await measure());
   for (const line of better) t.diagnostic(line);
   assert.equal(worse.join("\n"), "");
 });

@@ -6,7 +6,7 @@
 //     <!-- another process -->            what follows is a program of its own, which runs after the one before it, and in the
 //                                         folder and on the tables of the other language's: one takes over what the other has left
 import { type Endpoint } from "@highwater/lab-system";
-import { BLOCK } from "../../scripts/code-blocks.ts";
+import { BLOCK } from "@highwater/lab-tools/markdown";
 
 export type Language = "ts" | "python";
 export const LANGUAGES: readonly Language[] = ["ts", "python"];

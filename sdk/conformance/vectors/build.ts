@@ -7,15 +7,19 @@ import {
   ERRORS,
   HighwaterError as ServiceError,
 } from "@highwater/protocol";
+import { type HighwaterError, type TransactionState } from "@highwater/sdk";
 import { testToken } from "@highwater/service/testing";
-import { answerError, type HighwaterError } from "../../ts/src/errors.ts";
-import { decodeToken } from "../../ts/src/ids.ts";
-import { decide, resolve, type Situation } from "../../ts/src/retry.ts";
-import { toParam } from "../../ts/src/sql.ts";
-import { SseParser } from "../../ts/src/sse.ts";
-import { retryAfter } from "../../ts/src/transport.ts";
-import { DEFAULT_TUNING } from "../../ts/src/tuning.ts";
-import { type TransactionState } from "../../ts/src/wire.ts";
+import {
+  answerError,
+  decide,
+  decodeToken,
+  DEFAULT_TUNING,
+  resolve,
+  retryAfter,
+  type Situation,
+  SseParser,
+  toParam,
+} from "@highwater/sdk/internals";
 
 const ID = "0198c0de-0000-7000-8000-000000000001";
 const PARENT = "0198c0de-0000-4000-8000-00000000000a";

@@ -90,6 +90,11 @@ async function buildEntry(file: string, out: string): Promise<void> {
   }
 }
 
+/** The entries that users get, by their sources. The others are for this repository's tests and tools. */
+export function publishedEntries(exports: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(exports).filter(([, file]) => file.startsWith("./src/")));
+}
+
 export async function build(directory: string): Promise<void> {
   const out = resolve(directory);
   const source = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
@@ -100,11 +105,12 @@ export async function build(directory: string): Promise<void> {
   execFileSync(process.execPath, declarations, { stdio: "inherit" });
   await buildMain(out);
   const { name, version, type, engines, peerDependencies, peerDependenciesMeta } = source;
-  const entries = Object.entries(source.exports).map(([entry, file]) => {
+  const published = publishedEntries(source.exports);
+  const entries = Object.entries(published).map(([entry, file]) => {
     const built = file.replace("./src/", "./").replace(/\.ts$/, "");
     return [entry, { types: `${built}.d.ts`, default: `${built}.js` }] as const;
   });
-  for (const file of Object.values(source.exports))
+  for (const file of Object.values(published))
     if (file !== MAIN && file !== EDGE) await buildEntry(file, out);
   const manifest = {
     ...{ name, version, type, engines, sideEffects: false },
