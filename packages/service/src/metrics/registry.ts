@@ -155,7 +155,7 @@ export class Histogram {
   }
 }
 
-export function distributionOf(
+function distributionOf(
   labels: Labels,
   { counts, sum, count }: Pick<HistogramSeries, "counts" | "sum" | "count">,
 ): Distribution {

@@ -96,7 +96,7 @@ export type SavedEntry = Omit<LedgerEntry, "owner" | "source" | "isExposed"> & {
   readonly source: SavedSource | null;
 };
 
-export type SavedSource = Pick<Source, "gateway" | "region">;
+type SavedSource = Pick<Source, "gateway" | "region">;
 
 /** One of the backlog as it is on disk. */
 export type SavedWaiting = Pick<Waiting, "id" | "offset" | "metadata"> & {

@@ -55,7 +55,7 @@ export interface CoreConfig {
   readonly tokensPerOwner: number;
 }
 
-export interface Level {
+interface Level {
   readonly name: string;
   readonly rule: LevelRule;
 }
@@ -168,19 +168,19 @@ export type SynchronousSet =
   | { readonly kind: "unknown"; readonly reason: string; readonly isManagers: boolean };
 
 /** How a level's mark has moved lately. */
-export interface Stall {
+interface Stall {
   readonly epoch: EpochId;
   readonly mark: Offset | null;
   readonly sinceMs: number;
   isTold: boolean;
 }
 
-export type Standing =
+type Standing =
   | { readonly kind: "reigning"; readonly epoch: EpochId; readonly node: string }
   | { readonly kind: "unsettled"; readonly reason: string; readonly split: boolean };
 
 /** Attempts that were durable at a level before their positions came, and how long they took together. */
-export interface LateArrivals {
+interface LateArrivals {
   count: number;
   sumMs: number;
 }
