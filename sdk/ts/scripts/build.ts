@@ -15,6 +15,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 interface Manifest {
   readonly name: string;
   readonly version: string;
+  readonly license: string;
   readonly type: string;
   readonly engines: Readonly<Record<string, string>>;
   readonly exports: Readonly<Record<string, string>>;
@@ -104,7 +105,7 @@ export async function build(directory: string): Promise<void> {
   const declarations = [compiler, "-p", config, "--outDir", out, "--emitDeclarationOnly"];
   execFileSync(process.execPath, declarations, { stdio: "inherit" });
   await buildMain(out);
-  const { name, version, type, engines, peerDependencies, peerDependenciesMeta } = source;
+  const { name, version, license, type, engines, peerDependencies, peerDependenciesMeta } = source;
   const published = publishedEntries(source.exports);
   const entries = Object.entries(published).map(([entry, file]) => {
     const built = file.replace("./src/", "./").replace(/\.ts$/, "");
@@ -113,7 +114,7 @@ export async function build(directory: string): Promise<void> {
   for (const file of Object.values(published))
     if (file !== MAIN && file !== EDGE) await buildEntry(file, out);
   const manifest = {
-    ...{ name, version, type, engines, sideEffects: false },
+    ...{ name, version, license, type, engines, sideEffects: false },
     exports: Object.fromEntries(entries),
     // Of the adapters, and optional: who has neither library installs neither.
     ...{ peerDependencies, peerDependenciesMeta },
@@ -122,6 +123,7 @@ export async function build(directory: string): Promise<void> {
   };
   await writeFile(join(out, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   await copyFile(join(ROOT, "README.md"), join(out, "README.md"));
+  await copyFile(join(ROOT, "../../LICENSE"), join(out, "LICENSE"));
 }
 
 if (import.meta.main) await build(process.argv[2] ?? join(ROOT, "dist"));

@@ -7,7 +7,10 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
 import { blocksOf } from "@highwater/lab-tools/markdown";
+import { publint } from "publint";
+import { formatMessage } from "publint/utils";
 import { build } from "../scripts/build.ts";
 import { refusedNames } from "../scripts/internal-names.ts";
 import { sizesOf } from "../scripts/sizes.ts";
@@ -15,6 +18,7 @@ import { sizesOf } from "../scripts/sizes.ts";
 /** The bar for pages and edge workers (decision 0043), in bytes. The figures of scripts/ratchets.json may move, and this may not. */
 const EDGE_MAX = 12 * 1_024;
 
+let archive = "";
 let project = "";
 let directory: string | undefined;
 
@@ -25,11 +29,11 @@ before(async () => {
   const run = (cwd: string, ...args: string[]): string =>
     execFileSync("npm", [...args, "--no-audit", "--no-fund", "--offline"], { cwd, encoding: "utf8" });
   run(dist, "pack", "--pack-destination", directory, "--silent");
-  const archive = (await readdir(directory)).find((name) => name.endsWith(".tgz")) ?? "";
+  archive = join(directory, (await readdir(directory)).find((name) => name.endsWith(".tgz")) ?? "");
   project = join(directory, "project");
   await mkdir(project);
   await writeFile(join(project, "package.json"), '{ "private": true, "type": "module" }');
-  run(project, "install", join(directory, archive), "--silent");
+  run(project, "install", archive, "--silent");
 });
 
 after(async () => {
@@ -42,12 +46,33 @@ test("it has no dependencies, and no source that the installed files would miss"
   assert.deepEqual(await readdir(join(project, "node_modules", "@highwater")), ["sdk"]);
   const manifest = JSON.parse(await readFile(join(installed, "package.json"), "utf8")) as object;
   assert.ok(!("dependencies" in manifest) && !("private" in manifest));
+  assert.ok("license" in manifest && (await readdir(installed)).includes("LICENSE"));
   for (const name of await readdir(installed)) {
     if (!name.endsWith(".js")) continue;
     const text = await readFile(join(installed, name), "utf8");
     for (const [, from = ""] of text.matchAll(/(?:from|import)\s*\(?"([^"]+)"/g))
       assert.ok((await readdir(installed)).includes(from.replace("./", "")), `${name} imports ${from}`);
   }
+});
+
+test("publint finds nothing", async () => {
+  const pkgDir = join(project, "node_modules", "@highwater", "sdk");
+  const { messages, pkg } = await publint({ pkgDir, pack: false, strict: true });
+  assert.deepEqual(
+    messages.map((message) => formatMessage(message, pkg)),
+    [],
+  );
+});
+
+test("attw finds nothing, but that there are modules alone", async () => {
+  const checked = await checkPackage(createPackageFromTarballData(await readFile(archive)));
+  assert.ok(checked.types);
+  // Node 20 and bundlers need neither.
+  const older = ["node10", "node16-cjs"];
+  const problems = checked.problems.filter(
+    (problem) => !("resolutionKind" in problem && older.includes(problem.resolutionKind)),
+  );
+  assert.deepEqual(problems, []);
 });
 
 test("it runs in an empty project", () => {
