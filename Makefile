@@ -232,8 +232,9 @@ fmt-check: $(STAMP) $(VENV)
 	$(NODE) scripts/locks.ts --check
 	$(PYTHON) -m ruff format --check --quiet .
 
-lint: $(STAMP) $(VENV) ## ESLint with typed rules, and ruff
+lint: $(STAMP) $(VENV) ## ESLint with typed rules, knip, and ruff
 	$(BIN)/eslint --max-warnings 0 .
+	$(BIN)/knip --no-progress
 	$(PYTHON) -m ruff check --quiet .
 
 typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict

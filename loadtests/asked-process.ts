@@ -6,7 +6,7 @@ import { once } from "node:events";
 const LIMIT_MS = 30_000;
 
 /** What every such process answers when it could not do what it was told. */
-export interface Failed {
+interface Failed {
   readonly kind: "failed";
   readonly fault: string;
 }

@@ -2,45 +2,13 @@
 // what fails is made up.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { circlesOf, compare, folderOf, kindOf, measureTree } from "./ratchets.ts";
+import { compare, folderOf, kindOf, measure } from "./ratchets.ts";
 
 test("no figure is worse", async (t) => {
-  const { worse, better } = compare(await measureTree());
+  const { worse, better } = compare(await measure());
   for (const line of better) t.diagnostic(line);
   assert.equal(worse.join("\n"), "");
 });
-
-const worseCircles = (back: string): string[] => {
-  const files = {
-    "scripts/here.ts": `import { rule } from "@highwater/store/rules";`,
-    "packages/store/src/rules.ts": `import "./there.ts";`,
-    "packages/store/src/there.ts": back,
-  };
-  return compare({ circles: circlesOf(new Map(Object.entries(files))) }, {}).worse;
-};
-
-for (const [back, kinds] of [
-  [`import { here } from "../../../scripts/here.ts";`, ["values", "types included"]],
-  [`import here, { type Here } from "../../../scripts/here.ts";`, ["values", "types included"]],
-  [`import "../../../scripts/here.ts";`, ["values", "types included"]],
-  [`export * from "../../../scripts/here.ts";`, ["values", "types included"]],
-  [`const here = async () => await import("../../../scripts/here.ts");`, ["values", "types included"]],
-  [`import type { Here } from "../../../scripts/here.ts";`, ["types included"]],
-  [`import { type Here } from "../../../scripts/here.ts";`, ["types included"]],
-  [`export { type Here } from "../../../scripts/here.ts";`, ["types included"]],
-  [`let here: import("../../../scripts/here.ts").Here;`, ["types included"]],
-  [`const text = 'import "../../../scripts/here.ts"'; // import "../../../scripts/here.ts"`, []],
-] as const)
-  test(`circles through a package's exports: ${back}`, () => {
-    const worse = worseCircles(back);
-    const found = worse.map((line) => /^(.*?): (\d) imports? .*(values|types included)/.exec(line)?.slice(1));
-    const counts = kinds.map((kind) => [
-      ["scripts", "1", kind],
-      ["packages/store", "2", kind],
-    ]);
-    assert.deepEqual(found.sort(), counts.flat().sort());
-    for (const text of worse) assert.match(text, /^ {2}(scripts|packages).*( -> .*){3}$/m);
-  });
 
 test("a figure is worse beyond its slack, and better below it", () => {
   const verdict = (code: number): number[] => {

@@ -1,36 +1,30 @@
 // Figures of the project that may only get better. This file measures them; scripts/ratchets.json, and nothing else, holds them.
-// `make test` fails when a figure is worse. The test of this file checks lines, circles of imports and the number of mutants. What takes
-// longer is checked where it runs: bundles by sdk/ts/test/package.test.ts, the mutants that the simulation catches by its own test,
-// skipped tests by the reporter test-ends.ts, and those of pytest by sdk/python/tests/skips.py.
+// `make test` fails when a figure is worse. What is not measured here is checked where it runs: skipped tests by the reporter
+// test-ends.ts, and those of pytest by sdk/python/tests/skips.py.
 // If a figure has to get worse, `make ratchet` writes all figures, and a reviewer judges the diff of scripts/ratchets.json. If one got
 // better, the test passes and says so; `make ratchet` then keeps the gain.
 // Usage: node scripts/ratchets.ts [--write]. Exit codes: 0 written, or no figure is worse; 1 one is.
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
-import { MUTATIONS } from "../proof/checker/test/support/mutations.ts";
-import { MUTANTS } from "../services/durability-tracker/sim/mutants.ts";
-import { circlesIn, importsOf, ROOT } from "./import-circles.ts";
+import { MUTATIONS } from "@highwater/checker/mutations";
+import { MUTANTS } from "@highwater/durability-tracker/mutants";
+import { build } from "@highwater/sdk/build";
+import { sizesOf } from "@highwater/sdk/sizes";
 import FIGURES from "./ratchets.json" with { type: "json" };
-
-export { FIGURES };
+import { readTree, ROOT } from "./tree.ts";
 
 type Sections<T> = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, T>>>>>>;
 /** By section, by the name of what is measured, and by kind. */
 export type Figures = Sections<number>;
-/** A list counts by its length, and is shown when there are too many. */
-export type Measured = Sections<number | readonly string[]>;
 
 /**
  * The slack is how far a figure may be exceeded. A fix of a few lines passes with its test, and a renamed variable may change some bytes;
- * neither can add up to more, because the figure stays. Circles, mutants and skips are counted one by one and have none.
+ * neither can add up to more, because the figure stays. Mutants and skips are counted one by one and have none.
  */
 const KINDS: Readonly<Record<string, { what: string; slack?: number; isMoreBetter?: boolean }>> = {
   code: { what: "lines of code", slack: 20 },
-  values: { what: "imports of values in circles" },
-  withTypes: { what: "imports in circles, types included" },
   minified: { what: "bytes minified", slack: 60 },
   gzip: { what: "bytes minified and packed", slack: 24 },
   caught: { what: "mutants caught", isMoreBetter: true },
@@ -38,7 +32,7 @@ const KINDS: Readonly<Record<string, { what: string; slack?: number; isMoreBette
 
 /** Compares the sections that were measured. A name that has no figure counts from zero. */
 export function compare(
-  measured: Measured,
+  measured: Figures,
   figures: Figures = FIGURES,
 ): { worse: string[]; better: string[] } {
   const worse: string[] = [];
@@ -46,17 +40,14 @@ export function compare(
   for (const [section, names] of Object.entries(measured))
     for (const name of keysOf(names, figures[section]))
       for (const kind of keysOf(names[name], figures[section]?.[name])) {
-        const found = names[name]?.[kind] ?? 0;
-        const [now, list] = typeof found === "number" ? [found, []] : [found.length, found];
+        const now = names[name]?.[kind] ?? 0;
         const figure = figures[section]?.[name]?.[kind] ?? 0;
         const { what, slack = 0, isMoreBetter = false } = KINDS[kind] ?? { what: kind };
         const excess = isMoreBetter ? figure - now : now - figure;
         const says = `${name}: ${String(now)} ${what}; the figure is ${String(figure)}`;
         if (excess < 0) better.push(`${says}; make ratchet keeps the gain`);
-        if (excess > slack) {
-          const limit = `${says}, with a slack of ${String(slack)}: improve it, or run make ratchet for review`;
-          worse.push([limit, ...new Set(list)].join("\n  "));
-        }
+        if (excess > slack)
+          worse.push(`${says}, with a slack of ${String(slack)}: improve it, or run make ratchet for review`);
       }
   return { worse, better };
 }
@@ -78,16 +69,6 @@ export function kindOf(path: string, text: string): "code" | "tests" | "prose" |
   return /(^|\/)(tests?|sim)\/|\.test\.ts$/.test(path) ? "tests" : "code";
 }
 
-/** The files of the tree, by their paths from the root. */
-function readTree(): Map<string, string> {
-  const list = execFileSync("git", ["ls-files", "-coz", "--exclude-standard"], {
-    cwd: ROOT,
-    encoding: "utf8",
-  });
-  const paths = list.split("\0").filter((path) => path !== "" && existsSync(join(ROOT, path)));
-  return new Map(paths.sort().map((path) => [path, readFileSync(join(ROOT, path), "utf8")]));
-}
-
 async function linesOf(tree: ReadonlyMap<string, string>): Promise<Figures[string]> {
   const { GENERATED, pathOf } = await import("./reference/pages.ts");
   const { PAGE } = await import("./verify/run.ts");
@@ -100,33 +81,16 @@ async function linesOf(tree: ReadonlyMap<string, string>): Promise<Figures[strin
   return lines;
 }
 
-/** For each import that lies on a circle the shortest one, by the folder of the file that imports. */
-export function circlesOf(tree: ReadonlyMap<string, string>): Measured[string] {
-  const imports = importsOf(new Map([...tree].filter(([path]) => /\.tsx?$/.test(path))));
-  const circles: Record<string, Record<"values" | "withTypes", string[]>> = {};
-  const take = (kind: "values" | "withTypes", found: readonly (readonly string[])[]): void => {
-    for (const [file = "", ...others] of found)
-      (circles[folderOf(file)] ??= { values: [], withTypes: [] })[kind].push([file, ...others].join(" -> "));
-  };
-  take("withTypes", circlesIn(imports));
-  take("values", circlesIn(imports.filter(({ isType }) => !isType)));
-  return circles;
-}
-
-/** All but the bundles, which take longer. */
-export async function measureTree(): Promise<Measured> {
-  const tree = readTree();
+export async function measure(): Promise<Figures> {
   // Tests demand that each one listed is caught.
   const mutants = {
     "the simulation": { caught: MUTANTS.length },
     "the checker of histories": { caught: Object.keys(MUTATIONS).length },
   };
-  return { lines: await linesOf(tree), circles: circlesOf(tree), mutants };
+  return { lines: await linesOf(readTree()), mutants, bundles: await measureBundles() };
 }
 
 async function measureBundles(): Promise<Figures[string]> {
-  const { build } = await import("../sdk/ts/scripts/build.ts");
-  const { sizesOf } = await import("../sdk/ts/scripts/sizes.ts");
   const project = await mkdtemp(join(tmpdir(), "highwater-ratchets-"));
   try {
     await build(join(project, "node_modules", "@highwater", "sdk"));
@@ -136,9 +100,8 @@ async function measureBundles(): Promise<Figures[string]> {
   }
 }
 
-async function write(measured: Measured): Promise<void> {
-  const counted = (_: string, value: unknown): unknown => (Array.isArray(value) ? value.length : value);
-  const text = JSON.stringify({ ...FIGURES, ...measured }, counted, 2);
+async function write(measured: Figures): Promise<void> {
+  const text = JSON.stringify({ ...FIGURES, ...measured }, null, 2);
   // An object of numbers gets one line.
   const short = text.replaceAll(/\{[^{}]+\}/g, (leaf) => leaf.replaceAll(/\s+/g, " "));
   const path = join(import.meta.dirname, "ratchets.json");
@@ -147,7 +110,7 @@ async function write(measured: Measured): Promise<void> {
 }
 
 if (import.meta.main) {
-  const measured = { ...(await measureTree()), bundles: await measureBundles() };
+  const measured = await measure();
   const { worse, better } = compare(measured);
   for (const line of [...worse, ...better]) console.log(line);
   if (process.argv.includes("--write")) await write(measured);

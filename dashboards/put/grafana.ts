@@ -3,8 +3,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { ROOT } from "../src/files.ts";
 
-export const DATA_SOURCE = "highwater";
-export const FOLDER = "highwater";
+const DATA_SOURCE = "highwater";
+const FOLDER = "highwater";
 const REQUEST_LIMIT_MS = 30_000;
 const ANSWER_CHARS = 500;
 const NOT_FOUND = 404;
@@ -26,7 +26,7 @@ export interface Destination {
 }
 
 /** The five files as they are. */
-export function readDashboards(): { readonly name: string; readonly text: string }[] {
+function readDashboards(): { readonly name: string; readonly text: string }[] {
   const folder = new URL("grafana/", ROOT);
   return readdirSync(folder)
     .filter((name) => name.endsWith(".json"))

@@ -40,7 +40,7 @@ import { PanelBuilder as TimeseriesBuilder } from "@grafana/grafana-foundation-s
 
 export const DATASOURCE = { type: "prometheus", uid: "${datasource}" } as const;
 
-export const COLUMNS = 24;
+const COLUMNS = 24;
 const STAT_HEIGHT = 4;
 const GRAPH_HEIGHT = 8;
 const REFS = "ABCDEFGHIJKLMNOP";
@@ -49,14 +49,14 @@ const BAR_INTERVAL = "1m";
 /** Points: unless told so Grafana fills the panel with them. */
 const BAR_TEXT = { title: 14, value: 18 };
 
-export interface Query {
+interface Query {
   readonly expr: string;
   /** Text, with labels as `{{name}}`. */
   readonly legend: string;
 }
 
 /** From which value on which colour; the first one holds below all bounds. */
-export type Steps = readonly [first: string, ...rest: (readonly [from: number, color: string])[]];
+type Steps = readonly [first: string, ...rest: (readonly [from: number, color: string])[]];
 
 export interface Common {
   readonly title: string;
@@ -93,7 +93,7 @@ export interface Table extends Omit<Common, "unit"> {
   readonly columns: readonly Column[];
 }
 
-export interface Column {
+interface Column {
   readonly field: string;
   readonly title: string;
   /** In points; else an equal share. */

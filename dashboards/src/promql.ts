@@ -1,7 +1,7 @@
 // PromQL that several panels and rules share. `$__…` and `$region` are Grafana's; rules take their range as an argument.
 import { GATEWAY } from "./config.ts";
 
-export const RATE = "$__rate_interval";
+const RATE = "$__rate_interval";
 /** Of one point to the next: what bars count is in one of them only. */
 export const STEP = "$__interval";
 

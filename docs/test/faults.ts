@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { Highwater, sql } from "@highwater/sdk";
-import { type Site } from "../../sdk/conformance/system/site.ts";
+import { type Site } from "@highwater/conformance/site";
 import { type Fault } from "./stage.ts";
 
 const LIMIT_MS = 60_000;

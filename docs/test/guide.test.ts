@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { Highwater, sql } from "@highwater/sdk";
-import { Site } from "../../sdk/conformance/system/site.ts";
+import { Site } from "@highwater/conformance/site";
 import { Faults } from "./faults.ts";
 import {
   isPrinted,

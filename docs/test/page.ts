@@ -6,7 +6,7 @@
 //     <!-- another process -->            what follows is a program of its own, which runs after the one before it, and in the
 //                                         folder and on the tables of the other language's: one takes over what the other has left
 import { type Endpoint } from "@highwater/lab-system";
-import { BLOCK } from "../../scripts/code-blocks.ts";
+import { BLOCK } from "@highwater/lab-tools/markdown";
 
 export type Language = "ts" | "python";
 export const LANGUAGES: readonly Language[] = ["ts", "python"];
@@ -15,7 +15,7 @@ export type Part =
   { readonly kind: "code"; readonly text: string } | { readonly kind: "fault"; readonly name: string };
 
 /** One process for each language. */
-export interface Scene {
+interface Scene {
   readonly parts: Readonly<Record<Language, readonly Part[]>>;
   /** What it prints, in either language. */
   readonly prints: string;
@@ -79,7 +79,7 @@ const ONE = '"https://highwater.example"';
 const SEVERAL = '["https://near.example", "https://far.example"]';
 
 /** Gateways and trackers have addresses of their own here. A program that names one place gets the primary's region alone. */
-export function withAddresses(language: Language, code: string, { endpoints, port }: Places): string {
+function withAddresses(language: Language, code: string, { endpoints, port }: Places): string {
   const given = (count: number): string => {
     const list = endpoints.slice(0, count).map(({ gateway, tracker }) => ({ gateway, tracker }));
     if (language === "ts") return `endpoints: ${JSON.stringify(list)}`;

@@ -1,7 +1,7 @@
 // The programs of the READMEs in TypeScript, each block by itself: what it needs, and what it prints. Those of the Python SDK are
 // run by its own tests.
 import { readFile } from "node:fs/promises";
-import { blocksOf } from "../../scripts/code-blocks.ts";
+import { blocksOf } from "@highwater/lab-tools/markdown";
 import { type Page } from "./page.ts";
 
 const ROOT = new URL("../../", import.meta.url);

@@ -6,7 +6,7 @@ import { bar, pointsOf, ratioOf, tableOf } from "./figures.ts";
 import { seeded } from "./load/random.ts";
 import { Arrivals, runLoop } from "./load/run-group.ts";
 import { Window } from "./load/window.ts";
-import type { Attempt } from "./load/worker.ts";
+import type { Attempt } from "./load/job.ts";
 import { countOf, pickRow, statementOf } from "./load/workload.ts";
 import { barsTable, coresTable, ratiosTable, replaced } from "./page.ts";
 

@@ -8,7 +8,7 @@ export type ClientCount = (typeof CLIENTS)[number];
 type Column = `c${ClientCount}`;
 
 /** Processor milliseconds that a segment took; null where the system does not tell. */
-export interface Cpu {
+interface Cpu {
   readonly gateway: number | null;
   readonly generator: number | null;
   readonly database: number | null;
@@ -23,7 +23,7 @@ export interface Sample {
   readonly cpu: Cpu;
 }
 
-export interface Cell {
+interface Cell {
   readonly p50_ms: number;
   readonly p99_ms: number;
   readonly tps: number;
@@ -33,7 +33,7 @@ export interface Cell {
   readonly cpu_us: { readonly [Part in keyof Cpu]: number | null };
 }
 
-export type Cells = Readonly<Record<Column, Cell>>;
+type Cells = Readonly<Record<Column, Cell>>;
 
 /** The gateway's p50 at one client may be so far above that of `direct_async`. */
 const ADDED_P50_MS_MAX = 0.6;
@@ -99,7 +99,7 @@ export function summarize(samples: readonly Sample[]): Result {
   return { gateway, direct_async, direct_sync, gateway_with_tracker, ratios, bars };
 }
 
-export function paired(
+function paired(
   samples: readonly Sample[],
   of: string,
   to: string,

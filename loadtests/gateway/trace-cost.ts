@@ -2,7 +2,7 @@
 // last byte that leaves for a collector in another process. Hardly depends on what else the machine does, as throughput does.
 import { realClock, startTelemetry } from "@highwater/service";
 import { type EpochId, type Offset, parseTxnId } from "@highwater/protocol";
-import { TransactionTrace } from "../../services/txn-gateway/src/tracing.ts";
+import { TransactionTrace } from "@highwater/txn-gateway/internals";
 
 const ID = parseTxnId("01890a5d-ac96-774b-bcce-b302099a8057");
 const EPOCH = "11111111-1111-4111-8111-111111111111" as EpochId;

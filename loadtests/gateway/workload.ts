@@ -1,7 +1,7 @@
 // The one transaction that every client of the benchmark runs, whichever way it reaches the database.
 
 /** So many that 64 clients seldom meet on one. */
-export const ROWS = 10_000;
+const ROWS = 10_000;
 export const ISOLATION = "serializable";
 export const UPDATE = "UPDATE bench SET n = n + 1 WHERE id = $1";
 export const SELECT = "SELECT n FROM bench WHERE id = $1";

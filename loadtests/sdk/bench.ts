@@ -40,7 +40,7 @@ export const FULL: Sizes = {
   pythonBatchCommits: 320,
 };
 
-export const CONCURRENCY = [1, 64] as const;
+const CONCURRENCY = [1, 64] as const;
 const WAYS: readonly Way[] = ["bare", "sdk", "batched"];
 /** What comes before the compiler has seen it all does not count. */
 const WARM_UP_ROUNDS = 1;

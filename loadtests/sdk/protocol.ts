@@ -51,8 +51,6 @@ export interface ServiceState {
   readonly markedAtNs: string;
 }
 
-/** Isolation and statements are those of the gateway's benchmark; the row is the same every time. */
-export const ROW = 7;
 export const PATHS = {
   commit: "/v1/transactions",
   stream: "/v1/durability/stream",

@@ -15,7 +15,7 @@ export const PRIMARY = "east";
 export const REPLICAS = ["west", "central"] as const;
 export const LEVEL = "region";
 /** One way. So long that a commit's token is with its client before the first replica has acknowledged. */
-export const LINK_DELAY_MS = 10;
+const LINK_DELAY_MS = 10;
 
 const ROLE = "app";
 /** Where the services are, to the dev cluster: as far from the replicas as the primary is. */

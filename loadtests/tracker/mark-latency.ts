@@ -8,7 +8,7 @@ import { type BenchSystem, LEVEL, REPLICAS } from "./bench-system.ts";
 import type { CommitOrders, Commits } from "./commits-process.ts";
 import type { Helper } from "./helper.ts";
 
-export interface LatencyRound {
+interface LatencyRound {
   readonly per_second: number;
   readonly p50_ms: number;
   readonly p99_ms: number;
@@ -18,7 +18,7 @@ export interface LatencyRound {
   readonly asked_backends_cpu_ms: number | null;
 }
 
-export interface SynchronousRound {
+interface SynchronousRound {
   readonly per_second: number;
   readonly p50_ms: number;
   readonly p99_ms: number;

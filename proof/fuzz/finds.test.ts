@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import { type EpochId, makeUuidV7, type TxnId } from "@highwater/protocol";
 import { ANYBODY } from "@highwater/service";
 import { testDeploymentKeys } from "@highwater/service/testing";
-import { SessionHeaders } from "../../services/txn-gateway/src/interactive/session-header.ts";
+import { SessionHeaders } from "@highwater/txn-gateway/internals";
 import { NEXT } from "./src/postgres-script.ts";
 import { EPOCH, ID, TOPOLOGY } from "./src/samples.ts";
 import { targetOf } from "./src/targets/index.ts";

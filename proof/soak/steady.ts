@@ -19,7 +19,7 @@ export interface SteadyOptions {
   readonly faultEveryMs: number | null;
 }
 
-export interface Judged extends Growth {
+interface Judged extends Growth {
   readonly metric: MetricName;
   readonly line: string;
 }
@@ -99,7 +99,7 @@ async function primaryOf(soak: SoakSystem): Promise<string> {
   return status.find(({ state }) => state === "primary")?.id ?? soak.home;
 }
 
-export function judgeAll(recorder: Recorder, durationS: number): Judged[] {
+function judgeAll(recorder: Recorder, durationS: number): Judged[] {
   return METRIC_NAMES.flatMap((metric) => {
     const { allowance }: Metric = METRICS[metric];
     if (allowance === null) return [];

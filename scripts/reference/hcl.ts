@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse } from "@cdktn/hcl2json";
 
-export const INFRA = fileURLToPath(new URL("../../infra/terraform/", import.meta.url));
+const INFRA = fileURLToPath(new URL("../../infra/terraform/", import.meta.url));
 
 export interface Variable {
   readonly name: string;
@@ -20,7 +20,7 @@ export interface Variable {
   readonly rules: readonly string[];
 }
 
-export interface Output {
+interface Output {
   readonly name: string;
   readonly description: string;
 }

@@ -1,5 +1,5 @@
 // docs/reference/metrics.md, from the catalogue.
-import { CATALOGUE, type Metric } from "../../packages/service/src/index.ts";
+import { CATALOGUE, type Metric } from "@highwater/service";
 
 export function metricSections(): string[] {
   return CATALOGUE.flatMap(({ title, metrics }) => [

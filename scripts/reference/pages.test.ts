@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { ERRORS } from "../../packages/protocol/src/index.ts";
-import { RANGES, VARIABLES } from "../../services/txn-gateway/src/config.ts";
-import { OPERATIONS } from "../../services/txn-gateway/src/openapi/document.ts";
+import { ERRORS } from "@highwater/protocol";
+import { RANGES, VARIABLES } from "@highwater/txn-gateway/config";
+import { OPERATIONS } from "@highwater/txn-gateway/openapi";
 import { GENERATED, pathOf } from "./pages.ts";
 
 for (const { name, render } of GENERATED)

@@ -1,11 +1,11 @@
 // The pages of docs/reference that are made from the code, as a whole or in their table.
 import { fileURLToPath } from "node:url";
 import { jsonLines } from "@highwater/lab-tools/json";
-import { ERRORS } from "../../packages/protocol/src/index.ts";
-import { configRows as trackerConfigRows } from "../../services/durability-tracker/src/config-reference.ts";
-import { configRows } from "../../services/txn-gateway/src/config-reference.ts";
-import { makeDocument as makeTrackerDocument } from "../../services/durability-tracker/src/openapi/document.ts";
-import { makeDocument } from "../../services/txn-gateway/src/openapi/document.ts";
+import { ERRORS } from "@highwater/protocol";
+import { configRows as trackerConfigRows } from "@highwater/durability-tracker/config-reference";
+import { configRows } from "@highwater/txn-gateway/config-reference";
+import { makeDocument as makeTrackerDocument } from "@highwater/durability-tracker/openapi";
+import { makeDocument } from "@highwater/txn-gateway/openapi";
 import { logSections } from "./logs.ts";
 import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";

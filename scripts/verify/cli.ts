@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { exitCodeOf } from "@highwater/lab-tools/process";
 import { describeMachine } from "../../loadtests/record.ts";
-import { findBinaries } from "../../lab/cluster/src/binaries.ts";
+import { findBinaries } from "@highwater/lab-cluster";
 import { pageOf, stateOf } from "./page.ts";
 import { PAGE, placeOf, readDone, runStages } from "./run.ts";
 import { chosen, STAGES } from "./stages.ts";

@@ -2,7 +2,7 @@
 // function of its own, what that function makes of made-up figures.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { machineReadable } from "../../proof/chaos/src/report.ts";
+import { machineReadable } from "@highwater/chaos/report";
 import { verdictOf } from "../../loadtests/gateway/results.ts";
 import { summaryOf, textOf } from "../../loadtests/k6/lib/summary.ts";
 import { chosen, outcomeOf, type Stage, STAGES } from "./stages.ts";

@@ -23,7 +23,7 @@ export type PanelData = readonly {
 }[];
 
 /** Each type of panel has some of these. */
-export interface Options {
+interface Options {
   readonly legend: VizLegendOptions;
   readonly reduceOptions: ReduceDataOptions;
   readonly displayMode: BarGaugeDisplayMode;

@@ -3,14 +3,14 @@
 
 export type Series = Readonly<Record<string, string>>;
 
-export interface Firing {
+interface Firing {
   readonly series: Series;
   readonly at: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly summary: string;
 }
 
-export interface Silent {
+interface Silent {
   readonly why: string;
   readonly series: Series;
   /** Moments at which nothing may fire. */

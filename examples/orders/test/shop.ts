@@ -8,7 +8,7 @@ import { type Endpoint } from "@highwater/lab-system";
 const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 const START_LIMIT_MS = 60_000;
 
-export const SHOPS = {
+const SHOPS = {
   fastify: {
     command: [process.execPath, path("../fastify/main.ts")],
     env: { PORT: "0" },

@@ -3,16 +3,17 @@
 // primary: once at first, and again for a new role or another password; nothing else of what is there is changed. It also carries
 // out what else the master is to do, since nobody has another way to the database. Exit codes: 0 done, 1 not done, 2 wrong environment.
 import pg from "pg";
-import { OTHERS } from "../../../packages/store/src/postgres/reader-roles.ts";
-import { isHashablePassword, scramVerifier } from "../../../packages/store/src/postgres/scram.ts";
 import {
   createRole,
+  isHashablePassword,
   KEY_GROUPS,
   LOGIN_WITHOUT_POWERS,
+  OTHERS,
   protectStatements,
+  scramVerifier,
   serviceRoleStatements,
-} from "../../../packages/store/src/postgres/service-role.ts";
-import { parseRolePasswords } from "../../../services/txn-gateway/src/identity/role-url.ts";
+} from "@highwater/store";
+import { parseRolePasswords } from "@highwater/txn-gateway/role-url";
 
 const SERVICE = /^[a-z_][a-z0-9_]{0,62}$/;
 

@@ -83,7 +83,7 @@ export function referencesOf(value: unknown): string[] {
 }
 
 /** `$.a[0].b`; undefined when it leads nowhere. */
-export function select(value: Json, selector: string): Json | undefined {
+function select(value: Json, selector: string): Json | undefined {
   let found: Json | undefined = value;
   for (const [, name, index] of selector.slice(1).matchAll(/\.([A-Za-z0-9_]+)|\[(\d+)\]/g)) {
     if (found === undefined || found === null || typeof found !== "object") return undefined;

@@ -8,7 +8,7 @@ import { randomUUID } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { internalCredential } from "@highwater/service";
-import { System } from "../../../lab/system/src/index.ts";
+import { System } from "@highwater/lab-system";
 import { commit, commitKeys, createTable, eventually, put, starve } from "@highwater/lab-system/testing";
 import {
   Automation,

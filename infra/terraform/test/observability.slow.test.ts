@@ -10,9 +10,9 @@ import { before, describe, it, test } from "node:test";
 import { promtool, whyNoPrometheus } from "@highwater/lab-tools/prometheus";
 import { CATALOGUE, readTelemetry } from "@highwater/service";
 import { parse } from "yaml";
-import { JOBS } from "../../../dashboards/src/config.ts";
-import { panelExpressions, ruleExpressions } from "../../../dashboards/src/queries.ts";
-import { RULE_FILES } from "../../../dashboards/src/rules/files.ts";
+import { JOBS } from "@highwater/dashboards/config";
+import { panelExpressions, ruleExpressions } from "@highwater/dashboards/queries";
+import { RULE_FILES } from "@highwater/dashboards/rules";
 import { whyNoTerraform, Workbench } from "./tools.ts";
 
 const RULES = new URL("../../../dashboards/prometheus/", import.meta.url);

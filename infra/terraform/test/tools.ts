@@ -14,11 +14,11 @@ export const MODULES = readdirSync(join(ROOT, "modules")).sort();
 export const EXAMPLES = readdirSync(join(ROOT, "examples")).sort();
 
 /** The program, by path or name; otherwise the first of `terraform` and `tofu` on PATH. */
-export const PROGRAM_VARIABLE = "HIGHWATER_TERRAFORM";
+const PROGRAM_VARIABLE = "HIGHWATER_TERRAFORM";
 /** A folder in which, at any depth, lies a `terraform-provider-aws…`. */
-export const PLUGINS_VARIABLE = "HIGHWATER_TERRAFORM_PLUGINS";
+const PLUGINS_VARIABLE = "HIGHWATER_TERRAFORM_PLUGINS";
 /** Set by `make infra-test`: what takes long runs, too. */
-export const FULL_VARIABLE = "HIGHWATER_INFRA_FULL";
+const FULL_VARIABLE = "HIGHWATER_INFRA_FULL";
 
 const PROVIDER = "terraform-provider-aws";
 const SEARCH_DEPTH = 8;
@@ -37,7 +37,7 @@ export function whyNotFull(): string | false {
   return whyNoTerraform();
 }
 
-export function findProgram(): string | null {
+function findProgram(): string | null {
   const named = process.env[PROGRAM_VARIABLE] ?? "";
   if (named !== "") return onPath(named);
   return onPath("terraform") ?? onPath("tofu");
@@ -68,7 +68,7 @@ interface Plugin {
 }
 
 /** AWS's provider on this machine, where one is; the registry is asked otherwise. */
-export function findPlugin(): Plugin | null {
+function findPlugin(): Plugin | null {
   const named = process.env[PLUGINS_VARIABLE] ?? "";
   const folders = named === "" ? usualFolders() : [named];
   for (const folder of folders) {

@@ -95,7 +95,7 @@ export function helpText(): string {
   return rows.map(({ usage, does }) => `  ${usage.padEnd(36)}${does}`).join("\n");
 }
 
-export function statusTable(nodes: readonly NodeStatus[]): string {
+function statusTable(nodes: readonly NodeStatus[]): string {
   const rows = nodes.map((node) => [
     node.id,
     node.state,

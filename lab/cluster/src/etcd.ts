@@ -20,7 +20,7 @@ const heartbeatMs = 50;
 const electionMs = 500;
 
 /** The program's file: HIGHWATER_ETCD_BIN, or the one in the virtual environment. */
-export async function findEtcd(): Promise<string> {
+async function findEtcd(): Promise<string> {
   const named = process.env["HIGHWATER_ETCD_BIN"];
   const lib = path.join(venvDir, "lib");
   const pythons = await readdir(lib).catch(() => []);

@@ -20,6 +20,7 @@ import type {
 } from "./types.ts";
 import { chooseIdentity, makeClusterDir } from "./unprivileged.ts";
 
+export { findBinaries } from "./binaries.ts";
 export { CLOCK_NOTICED_MS, Clocks, findFaketime } from "./clocks.ts";
 export { DevClusterError, type DevClusterErrorCode } from "./errors.ts";
 export { Etcd, type HeldKey } from "./etcd.ts";

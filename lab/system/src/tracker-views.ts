@@ -1,6 +1,5 @@
 // What the trackers of a system say about who reigns: for operators, who name to a new primary what trackers remember, and for whoever
 // waits until a failover is over.
-import type { System } from "./index.ts";
 
 const ASK_LIMIT_MS = 1_500;
 
@@ -15,6 +14,12 @@ export interface TrackerView {
   readonly epochs: readonly string[];
 }
 
+/** Of a system, what is needed to ask its trackers. */
+interface TrackerUrls {
+  readonly regions: readonly string[];
+  tracker(region: string): { readonly url: string };
+}
+
 interface MarksAnswer {
   readonly marks: { readonly epoch: string; readonly levels: Readonly<Record<string, string>> } | null;
   readonly epochs: readonly { readonly id: string; readonly node: string }[];
@@ -22,14 +27,14 @@ interface MarksAnswer {
 
 /** Of all regions unless some are named. A tracker that is silent for 1.5 s does not answer. */
 export async function trackerViews(
-  system: System,
+  system: TrackerUrls,
   regions = system.regions,
   apiKey?: string,
 ): Promise<TrackerView[]> {
   return Promise.all(regions.map((region) => ask(system, region, apiKey)));
 }
 
-async function ask(system: System, region: string, apiKey?: string): Promise<TrackerView> {
+async function ask(system: TrackerUrls, region: string, apiKey?: string): Promise<TrackerView> {
   try {
     const signal = AbortSignal.timeout(ASK_LIMIT_MS);
     const response = await fetch(`${system.tracker(region).url}/v1/durability/marks`, {

@@ -3,11 +3,11 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { Highwater, type Transaction, type TransactionOptions } from "@highwater/sdk";
-import { type Client, Exchange } from "../../../examples/ad-exchange/src/exchange.ts";
+import { type Client, Exchange } from "@highwater/example-ad-exchange/exchange";
 import { type Random, whole } from "../load/random.ts";
 import { CONFLICTS } from "../load/session.ts";
 import { type Addresses, type Subject, targetOf } from "../load/target.ts";
-import type { Note, Worker } from "../load/worker.ts";
+import type { Note, Worker } from "../load/job.ts";
 
 export interface AuctionOptions {
   readonly kind: "auction";

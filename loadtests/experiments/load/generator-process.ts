@@ -1,10 +1,11 @@
 // The generator's own process: carries out one order of its parent at a time.
 import { serveOrders } from "../../asked-process.ts";
 import type { Order, Reply } from "./generator.ts";
+import type { Worker } from "./job.ts";
 import { seeded } from "./random.ts";
 import { runLoop } from "./run-group.ts";
 import { type GroupStats, Window } from "./window.ts";
-import { type Group, openWorkers, type Worker } from "./worker.ts";
+import { type Group, openWorkers } from "./worker.ts";
 
 interface Open {
   readonly group: Group;

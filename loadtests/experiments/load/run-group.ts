@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Random } from "./random.ts";
 import type { Window } from "./window.ts";
-import type { Attempt, Job, Worker } from "./worker.ts";
+import type { Attempt, Job, Worker } from "./job.ts";
 
 export interface Loop {
   readonly workers: readonly Worker[];

@@ -1,30 +1,12 @@
-// What one client of the load generator does, one piece of work after the other; and how it is told from other kinds of work.
+// The load generator's clients, by the kind of their work.
 import { type Addresses, type Subject, targetOf } from "./target.ts";
 import type { Isolation } from "@highwater/protocol";
+import type { Note, Worker } from "./job.ts";
 import type { Random } from "./random.ts";
 import { inTurn, openSession, type Session } from "./session.ts";
 import { statementOf, type Workload } from "./workload.ts";
 import type { TpccOptions } from "../tpcc/terminal.ts";
 import type { AuctionOptions } from "../auction/worker.ts";
-
-/**
- * `rolled_back`: by the application's own decision, as one of a hundred orders in TPC-C; it counts as done.
- */
-export type Attempt = "committed" | "conflict" | "rolled_back";
-
-/** Something that begins now and is tried until it has committed or has conflicted too often. */
-export interface Job {
-  readonly kind: string;
-  attempt(): Promise<Attempt>;
-}
-
-/** Tells of a step inside a job that is measured for itself. */
-export type Note = (kind: string, elapsedMs: number) => void;
-
-export interface Worker {
-  next(): Job;
-  close(): Promise<void>;
-}
 
 /** Clients of one kind, as the load generator is told of them. */
 export interface Group {

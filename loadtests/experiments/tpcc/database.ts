@@ -5,7 +5,7 @@ import type { Isolation } from "@highwater/protocol";
 import { Highwater, HighwaterError } from "@highwater/sdk";
 import { CONFLICTS, connect } from "../load/session.ts";
 import { type Addresses, type Subject, targetOf } from "../load/target.ts";
-import type { Attempt } from "../load/worker.ts";
+import type { Attempt } from "../load/job.ts";
 import type { Statement } from "../load/workload.ts";
 
 /** PostgreSQL's own text by column, as both drivers have it. */
@@ -19,7 +19,7 @@ export interface Tx {
 /** What is left to do: statements that go with the commit (with nothing before them they are a one-shot transaction), or a rollback by the application's own decision. */
 export type Ending = readonly Statement[] | "roll_back";
 
-export interface TransactOptions {
+interface TransactOptions {
   readonly readOnly: boolean;
   /** Answered at the commit point, whatever the database object was opened for. */
   readonly fast: boolean;

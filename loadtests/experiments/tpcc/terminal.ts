@@ -3,7 +3,7 @@
 import type { Isolation } from "@highwater/protocol";
 import type { Random } from "../load/random.ts";
 import type { Addresses, Subject } from "../load/target.ts";
-import type { Worker } from "../load/worker.ts";
+import type { Worker } from "../load/job.ts";
 import { type Database, openDatabases } from "./database.ts";
 import { DISTRICTS, type Scale, shuffled } from "./random.ts";
 import { drawTransaction, type Kind, READ_ONLY } from "./transactions.ts";

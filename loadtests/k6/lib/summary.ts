@@ -13,13 +13,13 @@ export interface Data {
 /** Of a script's options: its scenarios in their order, each with so many seconds (`20s`). */
 export type Scenarios = Readonly<Record<string, { readonly duration: string }>>;
 
-export interface Quantiles {
+interface Quantiles {
   readonly p50_ms: number | null;
   readonly p95_ms: number | null;
   readonly p99_ms: number | null;
 }
 
-export interface Pair {
+interface Pair {
   readonly scenario: string;
   /** Of the scenario's own time; k6's rates are of the whole run's. */
   readonly committed_per_s: number;

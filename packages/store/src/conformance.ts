@@ -1,9 +1,9 @@
 // What every adapter of the store port must do, as one suite of tests over a harness that can break its cluster.
 // Knows positions, epochs and receipts, and nothing of how an adapter keeps them.
 import { describe } from "node:test";
-import { type EpochId, type Statement, type TxnId } from "@highwater/protocol";
 import { authorityTests } from "./conformance/authority.ts";
 import { copyTests } from "./conformance/copies.ts";
+import { type MakeHarness } from "./conformance/harness.ts";
 import { keyCheckTests } from "./conformance/key-checks.ts";
 import { promotionTests } from "./conformance/promotions.ts";
 import { receiptTests } from "./conformance/receipts.ts";
@@ -11,62 +11,6 @@ import { replicaReadTests } from "./conformance/replica-reads.ts";
 import { restartTests } from "./conformance/restarts.ts";
 import { sessionTests } from "./conformance/sessions.ts";
 import { transactionTests } from "./conformance/transactions.ts";
-import { type Store } from "./port.ts";
-
-/** A fresh cluster of a primary and two replicas, without the service's tables, and everything that can happen to it. */
-export interface ConformanceHarness {
-  readonly store: Store;
-  /** Another process's store on the same cluster. */
-  readonly otherStore: Store;
-  readonly primary: string;
-  readonly replicas: readonly [string, string];
-  /** Both stores were made with it. */
-  readonly retentionMs: number;
-  readonly statements: {
-    /** Inserts or replaces. */
-    readonly put: (key: string, value: string) => Statement;
-    /** Answers one row of one column, the value; or none. */
-    readonly get: (key: string) => Statement;
-    /** Violates a constraint. */
-    readonly failing: Statement;
-    /** Runs until its transaction is terminated. */
-    readonly slow: Statement;
-  };
-  /** A fresh id, made `ageMs` before now by the servers' clock. */
-  newId(ageMs?: number): TxnId;
-  /** Until so many slow statements run on the node; one when it is left out. */
-  untilSlowRuns(node: string, count?: number): Promise<void>;
-  /** Until the replica has everything that is on its upstream's disk, has made it visible, and the upstream knows. */
-  catchUp(replica: string): Promise<void>;
-  /** From now on until the node's next restart nothing reaches its disk by itself. */
-  holdFlush(node: string): Promise<void>;
-  /** Work of others, who do not use the service: at least this much more log, on disk. */
-  writePastTheService(node: string, bytes: number): Promise<void>;
-  /** The server ends without a word and recovers. Resolves when it answers. */
-  crash(node: string): Promise<void>;
-  /** The node's host dies; it stays down. */
-  kill(node: string): Promise<void>;
-  /** A clean stop. */
-  stop(node: string): Promise<void>;
-  start(node: string): Promise<void>;
-  cleanRestart(node: string): Promise<void>;
-  /** The replica becomes writable. The others are not told. */
-  promote(replica: string): Promise<void>;
-  follow(replica: string, upstream: string): Promise<void>;
-  /** Until the node takes exactly these streams for the synchronous ones. */
-  setSynchronous(node: string, replicas: readonly string[]): Promise<void>;
-  cut(replica: string): Promise<void>;
-  heal(replica: string): Promise<void>;
-  /** An operator's word that this writable node is the primary, over all epochs that nodes tell of now, and those given. */
-  authorize(node: string, overrules?: readonly EpochId[]): Promise<void>;
-  /** A copy of the node's disk, running or not. */
-  snapshot(node: string): Promise<unknown>;
-  /** Puts the copy in place of a stopped node's data and starts the node. */
-  restore(node: string, snapshot: unknown, as: "primary" | { readonly replicaOf: string }): Promise<void>;
-  close(): Promise<void>;
-}
-
-export type MakeHarness = () => Promise<ConformanceHarness>;
 
 /** Registers the suite with node:test. */
 export function storeConformance(name: string, makeHarness: MakeHarness): void {

@@ -20,5 +20,12 @@ export { enterAct } from "./postgres/audit.ts";
 export { PostgresClient } from "./postgres/client.ts";
 export { PostgresEvents, type PostgresEventsOptions } from "./postgres/events.ts";
 export { PostgresKeys, type PostgresKeysOptions } from "./postgres/keys.ts";
-export { isHashablePassword } from "./postgres/scram.ts";
-export { protectStatements, serviceRoleStatements } from "./postgres/service-role.ts";
+export { OTHERS } from "./postgres/reader-roles.ts";
+export { isHashablePassword, scramVerifier } from "./postgres/scram.ts";
+export {
+  createRole,
+  KEY_GROUPS,
+  LOGIN_WITHOUT_POWERS,
+  protectStatements,
+  serviceRoleStatements,
+} from "./postgres/service-role.ts";

@@ -1,6 +1,6 @@
 // The conformance harness of the memory store: the caller's steps are taken at once, in one process.
 import { makeUuidV7, type TxnId } from "@highwater/protocol";
-import { type ConformanceHarness } from "../src/conformance.ts";
+import { type ConformanceHarness } from "../src/conformance/harness.ts";
 import { type MemorySnapshot, MemoryStore, MemoryWorld } from "../src/memory.ts";
 
 const NODES = [

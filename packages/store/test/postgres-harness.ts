@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { type Cluster } from "@highwater/lab-cluster";
 import { eventually } from "@highwater/lab-tools/process";
-import { type ConformanceHarness } from "../src/conformance.ts";
+import { type ConformanceHarness } from "../src/conformance/harness.ts";
 import { makeStore, newId, nodeSpecs, RETENTION_MS, startTestCluster } from "./postgres-cluster.ts";
 
 export async function makePostgresHarness(): Promise<ConformanceHarness> {

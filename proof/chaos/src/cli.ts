@@ -2,7 +2,7 @@
 // The command `make chaos`: one run on the three-region system, a readable verdict, and last one line of JSON.
 import { runCommand } from "./command.ts";
 import { startThreeRegions } from "./nemesis/three-regions.ts";
-import { isClean } from "./report.ts";
+import { isClean } from "./run.ts";
 
 await runCommand({
   rate: 60,

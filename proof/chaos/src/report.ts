@@ -3,11 +3,6 @@ import { type ChaosResult } from "./run.ts";
 
 const EXAMPLES_MAX = 3;
 
-/** Answers whether nothing is wrong. */
-export function isClean({ judgement, error }: ChaosResult): boolean {
-  return error === null && judgement?.violations === 0 && judgement.pending === 0;
-}
-
 export function readable(seed: number, result: ChaosResult): string {
   const { judgement, failedFaults, faults } = result;
   const kinds = Object.entries(faults);

@@ -7,7 +7,6 @@ import { nowMs, reasonOf, within } from "./clock.ts";
 import { FaultFile } from "./fault-log.ts";
 import { judge, type Judgement } from "./judge.ts";
 import { type Workload, type WorkloadOptions } from "./parts.ts";
-import { isClean } from "./report.ts";
 import { type Rig } from "./system.ts";
 
 const START_LIMIT_MS = 120_000;
@@ -40,6 +39,11 @@ export interface ChaosResult {
   readonly error: string | null;
   /** Where history and logs are, if they are kept. */
   readonly kept: string | null;
+}
+
+/** True when nothing is wrong. */
+export function isClean({ judgement, error }: ChaosResult): boolean {
+  return error === null && judgement?.violations === 0 && judgement.pending === 0;
 }
 
 export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {

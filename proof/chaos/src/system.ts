@@ -1,7 +1,7 @@
 // What a chaos run needs of the system that it runs on and of the nemesis that breaks it; neither knows of the other runs.
 import { type FaultLog, type Target } from "./parts.ts";
 
-export interface SystemUnderTest {
+interface SystemUnderTest {
   readonly target: Target;
   /** Levels that verdicts may name, weakest first. */
   readonly levels: readonly string[];

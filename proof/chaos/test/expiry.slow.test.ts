@@ -10,8 +10,8 @@ import { type FinalState, type HistoryRecord, type Scenario } from "@highwater/c
 import { findFaketime } from "@highwater/lab-cluster";
 import { judge } from "../src/judge.ts";
 import { startThreeRegions } from "../src/nemesis/three-regions.ts";
-import { isClean, readable } from "../src/report.ts";
-import { runChaos } from "../src/run.ts";
+import { readable } from "../src/report.ts";
+import { isClean, runChaos } from "../src/run.ts";
 import { startWorkload } from "../src/workload/index.ts";
 
 const SEED = 5;

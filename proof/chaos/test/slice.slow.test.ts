@@ -9,8 +9,8 @@ import { test } from "node:test";
 import { type Subscription } from "@highwater/checker";
 import { judge } from "../src/judge.ts";
 import { startThreeRegions } from "../src/nemesis/three-regions.ts";
-import { isClean, machineReadable, readable } from "../src/report.ts";
-import { runChaos } from "../src/run.ts";
+import { machineReadable, readable } from "../src/report.ts";
+import { isClean, runChaos } from "../src/run.ts";
 import { startWorkload } from "../src/workload/index.ts";
 
 const SEED = 5;

@@ -19,7 +19,7 @@ export function mayBeExpired({ retentionMs }: Scenario, { invocation }: Transact
 }
 
 /** In the final state receipts of this id's time are dropped, if there ever was one. */
-export function isDropped({ expiry }: FinalState, txn: string): boolean {
+function isDropped({ expiry }: FinalState, txn: string): boolean {
   const bornMs = timeInside(txn);
   return expiry !== undefined && bornMs !== null && bornMs < expiry.expiredBeforeMs;
 }

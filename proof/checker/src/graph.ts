@@ -1,6 +1,6 @@
 // Finds cycles in a graph of numbered nodes whose edges have a kind. Knows nothing of transactions.
 
-export type EdgeKind = "ww" | "wr" | "rw";
+type EdgeKind = "ww" | "wr" | "rw";
 
 export interface Edge {
   readonly from: number;

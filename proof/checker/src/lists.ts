@@ -57,7 +57,7 @@ export class Lists {
 }
 
 /** How far two lists agree. */
-export function commonLength(
+function commonLength(
   one: readonly number[],
   oneLength: number,
   other: readonly number[],

@@ -133,7 +133,7 @@ export function isAborted({ answer, resolution }: Transaction): boolean {
  * Aborted by a tombstone, when nobody knew any more whether it had committed: it may have, in a history that has ended, and
  * whoever saw it there is lost with it.
  */
-export function wasSettled(transaction: Transaction): boolean {
+function wasSettled(transaction: Transaction): boolean {
   const { answer, resolution } = transaction;
   if (!isAborted(transaction)) return false;
   if (answer?.outcome === "aborted") return answer.error === "transaction_aborted";

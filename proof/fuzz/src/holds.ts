@@ -1,5 +1,4 @@
 // What targets demand of what they call.
-import assert from "node:assert/strict";
 import { type ErrorCode, ERRORS, HighwaterError } from "@highwater/protocol";
 
 /** The value, or null when it was refused as it must be: by an error of the catalogue that says that the request is wrong. */
@@ -40,10 +39,6 @@ export function jsonOf(input: Buffer): unknown {
   } catch {
     return undefined;
   }
-}
-
-export function assertSame(actual: unknown, expected: unknown, what: string): void {
-  assert.deepEqual(actual, expected, what);
 }
 
 /** At places that the input decides. */

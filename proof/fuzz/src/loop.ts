@@ -13,7 +13,7 @@ export interface LoopOptions {
   readonly onInput: (input: Buffer) => void;
 }
 
-export interface Failure {
+interface Failure {
   readonly input: Buffer;
   readonly error: string;
 }

@@ -1,7 +1,7 @@
 // Valid examples: what the services and their clients say to each other, as seeds of the targets.
 import { readdirSync, readFileSync } from "node:fs";
 import { type EpochId } from "@highwater/protocol";
-import { testToken } from "../../../packages/service/src/testing.ts";
+import { testToken } from "@highwater/service/testing";
 
 export const ID = "0199c0de-0000-7000-8000-00000000abcd";
 export const EPOCH = "6f1c9c52-8f11-4c2e-9d43-2f6f7a1f0b11";

@@ -6,7 +6,7 @@ export interface Services {
   readonly tracker: string;
 }
 
-export interface Surroundings {
+interface Surroundings {
   /** Null for a target that needs none. */
   readonly services: Services | null;
   /** A folder of the target's own. */

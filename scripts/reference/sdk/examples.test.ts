@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { format } from "node:util";
 import { System } from "@highwater/lab-system";
-import { Highwater, sql } from "../../../sdk/ts/src/index.ts";
+import { Highwater, sql } from "@highwater/sdk";
 import { type ApiItem, type Module } from "./model.ts";
 import { typescriptModules } from "./pages.ts";
 

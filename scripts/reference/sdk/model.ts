@@ -34,7 +34,7 @@ export interface ClassEntry {
   readonly methods: readonly FunctionEntry[];
 }
 
-export interface TypeEntry {
+interface TypeEntry {
   readonly name: string;
   readonly kind: "type" | "value";
   readonly signature: string;

@@ -1,5 +1,6 @@
 // The two references: what they are made from, and what they say before their contents.
 import { readFileSync } from "node:fs";
+import { publishedEntries } from "@highwater/sdk/build";
 import { type Module } from "./model.ts";
 import { readPython } from "./python.ts";
 import { type PageOptions, renderPage } from "./render.ts";
@@ -32,7 +33,7 @@ function once<T>(make: () => T): () => T {
 export const typescriptModules = once((): Module[] => {
   const manifest = new URL("../../../sdk/ts/package.json", import.meta.url);
   const { exports } = JSON.parse(readFileSync(manifest, "utf8")) as { exports: Record<string, string> };
-  return readTypescript(exports);
+  return readTypescript(publishedEntries(exports));
 });
 export const pythonModules = once(readPython);
 

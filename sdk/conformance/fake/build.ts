@@ -26,7 +26,7 @@ export interface FakeResponse {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-export const epochId = (number: number): string =>
+const epochId = (number: number): string =>
   `00000000-0000-4000-8000-${number.toString(16).padStart(12, "0")}`;
 
 /** A UUIDv7 of no particular time: only of a token that a scenario makes up. */
@@ -47,7 +47,7 @@ function checked(
   return { status, headers: { "content-type": "application/json", ...headers }, text: JSON.stringify(body) };
 }
 
-export function marksOf(script: unknown): Marks | null {
+function marksOf(script: unknown): Marks | null {
   if (script === undefined || script === null) return null;
   const { epoch, levels } = script as { epoch: number; levels: Record<string, number> };
   const texts = Object.entries(levels).map(([level, offset]) => [level, String(offset)] as const);

@@ -38,7 +38,7 @@ const Ack = {
 const Wait = { level: Optional(Type.String()), timeoutMs: Optional(Ms) };
 const Body = Type.Array(Type.Union([Sql, object({ raise: Type.String(), onRun: Optional(Type.Integer()) })]));
 
-export const ClientOptions = object({
+const ClientOptions = object({
   as: Optional(Name),
   level: Optional(Type.String()),
   apiKey: Optional(Type.String()),
@@ -223,8 +223,8 @@ const SYSTEM_VERBS = {
   truth: object({ sql: Type.String(), rows: Type.Array(Type.Record(Type.String(), Type.Unknown())) }),
 } as const;
 
-export const VERBS = { ...SDK_VERBS, ...FAKE_VERBS, ...SYSTEM_VERBS, join: Name, cancel: Name } as const;
-export type Verb = keyof typeof VERBS;
+const VERBS = { ...SDK_VERBS, ...FAKE_VERBS, ...SYSTEM_VERBS, join: Name, cancel: Name } as const;
+type Verb = keyof typeof VERBS;
 export const isSdkVerb = (verb: string): boolean => Object.hasOwn(SDK_VERBS, verb);
 export const isFakeVerb = (verb: string): boolean => Object.hasOwn(FAKE_VERBS, verb);
 export const isSystemVerb = (verb: string): boolean => Object.hasOwn(SYSTEM_VERBS, verb);

@@ -68,7 +68,7 @@ function service(site: Site, body: Body): [region: string, service: ServiceName]
   return [site.region(text(body, "region") ?? "primary"), which];
 }
 
-export async function command(site: Site, name: string, body: Body): Promise<unknown> {
+async function command(site: Site, name: string, body: Body): Promise<unknown> {
   const found = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (found === undefined)
     throw new Error(`there is no command ${name}, only ${Object.keys(COMMANDS).join(", ")}`);

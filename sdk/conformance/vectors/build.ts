@@ -7,15 +7,19 @@ import {
   ERRORS,
   HighwaterError as ServiceError,
 } from "@highwater/protocol";
+import { type HighwaterError, type TransactionState } from "@highwater/sdk";
 import { testToken } from "@highwater/service/testing";
-import { answerError, type HighwaterError } from "../../ts/src/errors.ts";
-import { decodeToken } from "../../ts/src/ids.ts";
-import { decide, resolve, type Situation } from "../../ts/src/retry.ts";
-import { toParam } from "../../ts/src/sql.ts";
-import { SseParser } from "../../ts/src/sse.ts";
-import { retryAfter } from "../../ts/src/transport.ts";
-import { DEFAULT_TUNING } from "../../ts/src/tuning.ts";
-import { type TransactionState } from "../../ts/src/wire.ts";
+import {
+  answerError,
+  decide,
+  decodeToken,
+  DEFAULT_TUNING,
+  resolve,
+  retryAfter,
+  type Situation,
+  SseParser,
+  toParam,
+} from "@highwater/sdk/internals";
 
 const ID = "0198c0de-0000-7000-8000-000000000001";
 const PARENT = "0198c0de-0000-4000-8000-00000000000a";
@@ -25,7 +29,7 @@ const OFFSET_AT = 66;
 const MAC = Buffer.alloc(16, 170);
 
 /** Tokens of every kind that the service writes, and texts that are nearly one. */
-export function tokens(): unknown {
+function tokens(): unknown {
   const offsets = [0n, 1n, 255n, 256n, 10n ** 29n + 7n, 10n ** 64n - 1n];
   const valid = offsets.flatMap((offset, n) =>
     [E1, E2].map((epoch) => {
@@ -76,7 +80,7 @@ const shown = (error: HighwaterError): unknown => {
 };
 
 /** Every error of the catalogue, and answers that no service gave: the error, and what a client does next. */
-export function errors(): unknown {
+function errors(): unknown {
   const answers: [number, unknown, number?][] = (Object.keys(ERRORS) as ErrorCode[]).map((code) => [
     ERRORS[code].status,
     new ServiceError(code, { retryAfterMs: 40 }).toProblem(),
@@ -106,7 +110,7 @@ export function errors(): unknown {
 }
 
 /** What the state of an id means for an attempt whose outcome is unknown, and for one that failed for certain. */
-export function resolutions(): unknown {
+function resolutions(): unknown {
   const states: TransactionState[] = [
     ...([
       "active",
@@ -136,7 +140,7 @@ export function resolutions(): unknown {
   );
 }
 
-export function retryAfters(): unknown {
+function retryAfters(): unknown {
   const date = "Thu, 01 Jan 1970 00:00:10 GMT";
   const cases: [string | null, number][] = [
     ["2", 0],
@@ -150,7 +154,7 @@ export function retryAfters(): unknown {
 }
 
 /** Streams as texts, to be cut at any byte, and the events in them. */
-export function events(): unknown {
+function events(): unknown {
   const texts = [
     "id: 1.2\nevent: mark\ndata: {}\n\n",
     "id: 1.2\r\nevent: mark\r\ndata: {\r\ndata: }\r\n\r\n",
@@ -167,7 +171,7 @@ export function events(): unknown {
 }
 
 /** Values that every language has, and the parameter that each of them is. */
-export function params(): unknown {
+function params(): unknown {
   const values: unknown[] = [
     ...["x", "", 'b"c', "d\\e", "NULL", "ä𝄞", true, false, null, 0, -1, 1.5, 1e300, 2 ** 53 - 1],
     ...[

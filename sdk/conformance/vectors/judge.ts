@@ -1,8 +1,8 @@
 // Plays a judgement on the book of the TypeScript SDK: marks, epochs and the verdicts of trackers come in, and in between
 // what is known of each promise must be what the judgement expects.
 import assert from "node:assert/strict";
-import { type PendingPromise, makeEntry, PendingSet, type Settlement } from "../../ts/src/pending-set.ts";
-import { type Verdict } from "../../ts/src/wire.ts";
+import { type Verdict } from "@highwater/sdk";
+import { makeEntry, type PendingPromise, PendingSet, type Settlement } from "@highwater/sdk/internals";
 
 /** Epochs are numbers here; `as` names the transaction where two waits are for the same. */
 type Step =

@@ -7,17 +7,17 @@ import { join } from "node:path";
 import { type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 
-export const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
-export const SDK = join(ROOT, "sdk", "python");
-export const PYTHON = join(ROOT, ".venv", "bin", "python");
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+const SDK = join(ROOT, "sdk", "python");
+const PYTHON = join(ROOT, ".venv", "bin", "python");
 
-export interface RunOptions {
+interface RunOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Resolves with what the program wrote to its standard output; fails with all that it wrote if it fails. */
-export async function run(program: string, args: readonly string[], options: RunOptions): Promise<string> {
+async function run(program: string, args: readonly string[], options: RunOptions): Promise<string> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...options.env };
     execFile(
@@ -33,7 +33,7 @@ export async function run(program: string, args: readonly string[], options: Run
 }
 
 /** A folder that is gone after the test. */
-export async function folder(context: TestContext): Promise<string> {
+async function folder(context: TestContext): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), "highwater-python-"));
   context.after(() => rm(path, { recursive: true, force: true }));
   return path;

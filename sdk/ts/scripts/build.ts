@@ -13,6 +13,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 interface Manifest {
   readonly name: string;
   readonly version: string;
+  readonly license: string;
   readonly type: string;
   readonly engines: Readonly<Record<string, string>>;
   readonly exports: Readonly<Record<string, string>>;
@@ -75,6 +76,11 @@ async function buildEntry(file: string, out: string): Promise<void> {
   await writeFiles(await bundle({ ...COMMON, entryPoints: [file], outfile, plugins: [main] }));
 }
 
+/** The entries that users get, by their sources. The others are for this repository's tests and tools. */
+export function publishedEntries(exports: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(exports).filter(([, file]) => file.startsWith("./src/")));
+}
+
 export async function build(directory: string): Promise<void> {
   const out = resolve(directory);
   const source = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
@@ -84,15 +90,16 @@ export async function build(directory: string): Promise<void> {
   const declarations = [compiler, "-p", config, "--outDir", out, "--emitDeclarationOnly"];
   execFileSync(process.execPath, declarations, { stdio: "inherit" });
   await buildMain(out);
-  const { name, version, type, engines, peerDependencies, peerDependenciesMeta } = source;
-  const entries = Object.entries(source.exports).map(([entry, file]) => {
+  const { name, version, license, type, engines, peerDependencies, peerDependenciesMeta } = source;
+  const published = publishedEntries(source.exports);
+  const entries = Object.entries(published).map(([entry, file]) => {
     const built = file.replace("./src/", "./").replace(/\.ts$/, "");
     return [entry, { types: `${built}.d.ts`, default: `${built}.js` }] as const;
   });
-  for (const file of Object.values(source.exports))
+  for (const file of Object.values(published))
     if (file !== MAIN && file !== EDGE) await buildEntry(file, out);
   const manifest = {
-    ...{ name, version, type, engines, sideEffects: false },
+    ...{ name, version, license, type, engines, sideEffects: false },
     exports: Object.fromEntries(entries),
     // Of the adapters, and optional: who has neither library installs neither.
     ...{ peerDependencies, peerDependenciesMeta },
@@ -101,6 +108,7 @@ export async function build(directory: string): Promise<void> {
   };
   await writeFile(join(out, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   await copyFile(join(ROOT, "README.md"), join(out, "README.md"));
+  await copyFile(join(ROOT, "../../LICENSE"), join(out, "LICENSE"));
 }
 
 if (import.meta.main) await build(process.argv[2] ?? join(ROOT, "dist"));

@@ -25,5 +25,7 @@ async function sizeOf(project: string, entry: string): Promise<Size> {
   const [file, ...others] = outputFiles;
   assert.deepEqual(others, []);
   const contents = file?.contents ?? new Uint8Array();
-  return { minified: contents.length, gzip: gzipSync(contents, { level: 9 }).length };
+  const gzip = gzipSync(contents, { level: 9 }).length;
+  assert.ok(gzip > 300, `${entry}: ${String(gzip)} bytes are too few to be the entry`);
+  return { minified: contents.length, gzip };
 }

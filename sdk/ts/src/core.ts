@@ -2,11 +2,9 @@
 import { type Shared } from "./shared.ts";
 import { type Service } from "./service.ts";
 import { type StatementInput } from "./sql.ts";
-import { type Transaction, type TransactionOptions } from "./transaction.ts";
+import { type Remember, type Transaction, type TransactionOptions } from "./transaction.ts";
 import { type Watcher } from "./watcher.ts";
 import { type TransactionResponse } from "./wire.ts";
-
-export type Remember = (transaction: Transaction) => void;
 
 /** What is told of a commit. */
 export interface Committed {

@@ -1,6 +1,6 @@
 // An interactive transaction as the user holds it: one call at a time, begun with the first of them, and ended in one of
 // four ways. Owns its state; what a call means on the wire is the business of `pinned.ts`.
-import { type Core, type Remember } from "./core.ts";
+import { type Core } from "./core.ts";
 import { type Row, type StatementResult } from "./decode.ts";
 import { AbortError, abortError, endError, failure, HighwaterError } from "./errors.ts";
 import { newTransactionId } from "./ids.ts";
@@ -14,6 +14,7 @@ import {
   type CallOptions,
   executionFields,
   type ExecutionOptions,
+  type Remember,
   type Transaction,
 } from "./transaction.ts";
 import { type TokenVerdict } from "./wire.ts";

@@ -12,7 +12,7 @@ import { type Marks, type Position, type TokenVerdict } from "./wire.ts";
 export type Settlement = TokenVerdict | Error;
 export type Waiter = (settlement: Settlement) => void;
 
-export interface LogPosition {
+interface LogPosition {
   readonly epoch: string;
   readonly offset: bigint;
 }

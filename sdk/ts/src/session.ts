@@ -1,10 +1,9 @@
 // A session: what one line of work has committed or read, so that all of it can be waited for at once, be seen by its later
 // reads, and be asked about by the process that comes after this one.
 import { type PendingPromise } from "./pending-set.ts";
-import { type OneShotClient } from "./client.ts";
 import { type Core } from "./core.ts";
 import { failure, type HighwaterError } from "./errors.ts";
-import { type DurableOptions } from "./promise.ts";
+import { type DurabilityPromise, type DurableOptions } from "./promise.ts";
 import { type StatementInput } from "./sql.ts";
 import { type Transaction, type TransactionOptions } from "./transaction.ts";
 import { type RefusedToken, type TokenVerdict } from "./wire.ts";
@@ -27,6 +26,16 @@ export interface ResumeOptions {
   readonly signal?: AbortSignal;
 }
 
+/** @internal The client, as its sessions use it. */
+interface SessionClient {
+  transaction(
+    statements: StatementInput | readonly StatementInput[],
+    options: TransactionOptions,
+  ): Promise<Transaction>;
+  promise(token: string): DurabilityPromise;
+  verdicts(tokens: readonly string[], options: ResumeOptions): Promise<(TokenVerdict | RefusedToken)[]>;
+}
+
 /**
  * Promises that a session remembers one by one. Beyond, it keeps of those that are durable at the client's level only
  * the furthest of each epoch, which stands for the others at stronger levels.
@@ -36,7 +45,7 @@ const TOKEN_PREFIX = "hws1";
 
 /** A session of one-shot transactions: what every session is made of. */
 export class OneShotSession {
-  readonly #hw: OneShotClient;
+  readonly #hw: SessionClient;
   readonly #core: Core;
   readonly #options: SessionOptions;
   /** By token. */
@@ -50,7 +59,7 @@ export class OneShotSession {
   };
 
   /** @internal */
-  constructor(hw: OneShotClient, core: Core, options: SessionOptions) {
+  constructor(hw: SessionClient, core: Core, options: SessionOptions) {
     this.#hw = hw;
     this.#core = core;
     this.#options = options;

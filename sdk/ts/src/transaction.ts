@@ -1,10 +1,11 @@
 // A transaction that has committed: its results and its promise. And the options of those that are to run.
-import { type Core, type Remember } from "./core.ts";
 import { type Row, type StatementResult } from "./decode.ts";
 import { failure } from "./errors.ts";
 import { type PendingPromise } from "./pending-set.ts";
 import { DurabilityPromise } from "./promise.ts";
+import { type Shared } from "./shared.ts";
 import { type StatementInput, toStatement } from "./sql.ts";
+import { type Watcher } from "./watcher.ts";
 import {
   type BeginRequest,
   type CommitRequest,
@@ -53,6 +54,8 @@ export interface AckOptions {
   readonly maxDelayMs?: number;
 }
 
+export type Remember = (transaction: Transaction) => void;
+
 /** Of a one-shot transaction. */
 export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOptions {
   /** A UUIDv7, to continue an earlier attempt whose outcome is unknown. A new one unless given. */
@@ -63,6 +66,11 @@ export interface TransactionOptions extends CallOptions, ExecutionOptions, AckOp
   readonly mode?: "primary" | "local";
   /** @internal Hears of the commit. */
   readonly remember?: Remember | undefined;
+}
+
+/** @internal What it has of the client. */
+interface TransactionCore extends Pick<Shared, "decode"> {
+  readonly watcher: Watcher;
 }
 
 /**
@@ -81,7 +89,7 @@ export class Transaction extends DurabilityPromise {
 
   /** @internal */
   constructor(
-    { watcher, decode }: Core,
+    { watcher, decode }: TransactionCore,
     entry: PendingPromise,
     response: TransactionResponse,
     level: string,

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import FIGURES from "../../../scripts/ratchets.json" with { type: "json" };
 import { type Mutant, MUTANTS } from "./mutants.ts";
 import { draw, playScript, seedOf } from "./run.ts";
 import { HONEST } from "./world.ts";
@@ -66,8 +65,6 @@ test("every deliberate bug is found, and nothing is found without it", async (t)
   };
   await Promise.all(Array.from({ length: SIDE_BY_SIDE }, work));
   assert.deepEqual(survivors, []);
-  const { caught } = FIGURES.mutants["the simulation"];
-  assert.ok(MUTANTS.length >= caught, `${String(MUTANTS.length)} mutants caught, not ${String(caught)}`);
   for (const [series, from, to] of needed.values())
     for (let n = from; n < to; n++) {
       const { failure } = await playScript(draw(seedOf(series, n)));

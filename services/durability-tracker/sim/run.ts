@@ -8,7 +8,7 @@ import { Random } from "./random.ts";
 import { SCENES, settleDown } from "./scenes.ts";
 import { type Habits, HONEST } from "./world.ts";
 
-export interface Op {
+interface Op {
   readonly name: string;
   readonly seed: number;
 }
@@ -52,7 +52,7 @@ export function draw(seed: number, bounds: Bounds = ANYTHING): Script {
   return { setting, ops };
 }
 
-export const simConfig = (): CoreConfig => configOf({ batch: 3 });
+const simConfig = (): CoreConfig => configOf({ batch: 3 });
 
 export interface Outcome {
   readonly failure: Error | null;

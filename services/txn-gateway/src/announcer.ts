@@ -17,7 +17,7 @@ export interface AnnouncerOptions {
 }
 
 /** What a client wants to be known of its transaction. */
-export interface Wishes {
+interface Wishes {
   readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** Not durable at the level after so long: trackers tell of it. */
   readonly maxDelayMs?: number | undefined;

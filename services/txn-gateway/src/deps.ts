@@ -2,7 +2,7 @@
 import { type Log, type TopologyFile, type Tracer } from "@highwater/service";
 import { type Clock, type KeyReader, type Store } from "@highwater/store";
 
-export interface Rng {
+interface Rng {
   /** Evenly distributed in [0, 1). */
   random(): number;
 }

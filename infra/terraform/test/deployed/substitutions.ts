@@ -1,7 +1,7 @@
 // Everything in which the system on one machine differs from what Terraform would deploy. Nothing else is changed; a test
 // prints the table and holds docs/deploy-aws.md against it.
 
-export const SUBSTITUTIONS: readonly (readonly [deployed: string, here: string])[] = [
+const SUBSTITUTIONS: readonly (readonly [deployed: string, here: string])[] = [
   [
     "A task's network of its own",
     "a loopback address: a preload puts it in place of `0.0.0.0` for listening and of `127.0.0.1` for connecting; the edge's source has it in place of `0.0.0.0`",

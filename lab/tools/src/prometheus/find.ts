@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 
 /** The folder that holds both programs, which is then the only one that is tried. */
 export const FOLDER_VARIABLE = "HIGHWATER_PROMETHEUS_FOLDER";
-export const TOOLS = fileURLToPath(new URL("../../../../.tools", import.meta.url));
+const TOOLS = fileURLToPath(new URL("../../../../.tools", import.meta.url));
 /** What the package of the distribution unpacks to. */
 export const UNPACKED = join(TOOLS, "prometheus");
 const PROGRAMS = ["prometheus", "promtool"] as const;

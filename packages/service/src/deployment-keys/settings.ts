@@ -12,7 +12,7 @@ export interface DeploymentKey {
 
 export type Schedule = readonly DeploymentKey[];
 
-export const MAX_KID = 255;
+const MAX_KID = 255;
 const MAX_KEYS = 16;
 const SECRET_CHARS_MIN = 32;
 const FIELDS = ["kid", "validFrom", "secret"];

@@ -2,7 +2,7 @@
 // these, and nothing can be exposed that is not in it.
 
 /** The values that a label has, or, where nobody can list them, what they are. */
-export type LabelValues = readonly string[] | string;
+type LabelValues = readonly string[] | string;
 
 /** In the order in which values are given. */
 export type LabelSet = Readonly<Record<string, LabelValues>>;
@@ -10,7 +10,7 @@ export type LabelSet = Readonly<Record<string, LabelValues>>;
 export type MetricKind = "counter" | "gauge" | "histogram";
 
 /** `1`: a number without a unit, or of the things that the name says. */
-export type Unit = "seconds" | "bytes" | "transactions" | "1";
+type Unit = "seconds" | "bytes" | "transactions" | "1";
 
 export interface Metric<Labels extends LabelSet = LabelSet> {
   readonly kind: MetricKind;

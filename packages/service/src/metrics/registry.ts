@@ -1,29 +1,8 @@
 // The numbers behind the catalogue's metrics. Counting is an addition in a series that was looked up without making anything, since
 // it is done once and more per transaction; all text and all objects are made when somebody asks.
 import { type LabelSet, type Metric } from "./definition.ts";
+import { type Distribution, type Family, type Labels } from "./family.ts";
 import { renderFamilies } from "./text.ts";
-
-export type Labels = Readonly<Record<string, string>>;
-
-export interface Sample {
-  readonly labels: Labels;
-  readonly value: number;
-}
-
-export interface Distribution {
-  readonly labels: Labels;
-  /** For each bucket those that are in it and in none below; the last one's bound is infinite. */
-  readonly counts: readonly number[];
-  readonly sum: number;
-  readonly count: number;
-}
-
-/** One metric as it stands now. */
-export interface Family {
-  readonly metric: Metric;
-  readonly samples: readonly Sample[];
-  readonly distributions: readonly Distribution[];
-}
 
 type Nested<S> = Map<string, Nested<S> | S>;
 
@@ -176,7 +155,7 @@ export class Histogram {
   }
 }
 
-export function distributionOf(
+function distributionOf(
   labels: Labels,
   { counts, sum, count }: Pick<HistogramSeries, "counts" | "sum" | "count">,
 ): Distribution {

@@ -1,5 +1,5 @@
 // The Prometheus text format, version 0.0.4.
-import { type Distribution, type Family, type Labels } from "./registry.ts";
+import { type Distribution, type Family, type Labels } from "./family.ts";
 
 export const TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -19,12 +19,13 @@ import {
 } from "@opentelemetry/sdk-metrics";
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { ROOT_CONTEXT, trace, TraceFlags } from "@opentelemetry/api";
+import { type Clock } from "@highwater/store";
 import { type LogEntry } from "../log.ts";
-import { type Family } from "../metrics/registry.ts";
+import { type Family } from "../metrics/family.ts";
+import { type ServiceIdentity } from "../metrics/process.ts";
 import { toMetricData } from "./otlp-metrics.ts";
 import { toHrTime, toReadableSpan } from "./otlp-spans.ts";
 import { type TelemetrySettings } from "./settings.ts";
-import { type TelemetryOptions } from "./telemetry.ts";
 import { type FinishedSpan } from "./tracer.ts";
 
 const SCOPE = { name: "highwater" };
@@ -37,6 +38,12 @@ const SEVERITIES = {
   error: SeverityNumber.ERROR,
 } as const;
 
+export interface ExporterOptions {
+  readonly service: string;
+  readonly identity: Pick<ServiceIdentity, "name" | "region">;
+  readonly clock: Clock;
+}
+
 export interface Exporters {
   readonly onSpan: (span: FinishedSpan) => void;
   readonly onLog: ((entry: LogEntry) => void) | null;
@@ -46,7 +53,7 @@ export interface Exporters {
 
 export function makeExporters(
   settings: TelemetrySettings,
-  { service, identity, clock }: TelemetryOptions,
+  { service, identity, clock }: ExporterOptions,
   families: () => readonly Family[],
 ): Exporters {
   const resource = defaultResource()
@@ -93,7 +100,7 @@ function exportSpans(
 function exportMetrics(
   resource: Resource,
   families: () => readonly Family[],
-  clock: TelemetryOptions["clock"],
+  clock: Clock,
   everyMs: number,
 ): () => Promise<void> {
   const startTime = toHrTime(clock.wallMs());

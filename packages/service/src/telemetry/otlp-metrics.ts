@@ -7,7 +7,7 @@ import {
   type MetricData,
 } from "@opentelemetry/sdk-metrics";
 import { type Metric } from "../metrics/definition.ts";
-import { type Distribution, type Family } from "../metrics/registry.ts";
+import { type Distribution, type Family } from "../metrics/family.ts";
 
 /** By UCUM, as OpenTelemetry wants it. */
 const UNITS: Readonly<Record<Metric["unit"], string>> = {

@@ -1,15 +1,11 @@
 // Telemetry of one service: off, it is null, and nothing of it is loaded or made.
-import { type Clock } from "@highwater/store";
 import { type LogEntry } from "../log.ts";
-import { type ServiceIdentity } from "../metrics/process.ts";
-import { type Family } from "../metrics/registry.ts";
+import { type Family } from "../metrics/family.ts";
+import type { ExporterOptions } from "./open-telemetry.ts";
 import { type TelemetrySettings } from "./settings.ts";
 import { Tracer } from "./tracer.ts";
 
-export interface TelemetryOptions {
-  readonly service: string;
-  readonly identity: Pick<ServiceIdentity, "name" | "region">;
-  readonly clock: Clock;
+export interface TelemetryOptions extends ExporterOptions {
   /** Evenly distributed in [0, 1). */
   readonly random: () => number;
 }

@@ -4,7 +4,7 @@ import { ERRORS, type HighwaterError } from "@highwater/protocol";
 import { type Sampling } from "./settings.ts";
 import { parseTraceparent, randomHex, type SpanContext } from "./trace-context.ts";
 
-export type SpanKind = "server" | "client" | "internal";
+type SpanKind = "server" | "client" | "internal";
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** A span that is over. Times in milliseconds of the monotonic clock. */

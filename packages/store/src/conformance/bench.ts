@@ -14,7 +14,7 @@ import {
 } from "@highwater/protocol";
 import { hash } from "node:crypto";
 import { type Authority, decideAuthority } from "../authority.ts";
-import { type ConformanceHarness, type MakeHarness } from "../conformance.ts";
+import { type ConformanceHarness, type MakeHarness } from "./harness.ts";
 import {
   type Execution,
   type MintRequest,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";
-import { type MakeHarness } from "../conformance.ts";
+import { type MakeHarness } from "./harness.ts";
 import { Bench, offsetOf, refusedWith } from "./bench.ts";
 
 export function copyTests(makeHarness: MakeHarness): void {

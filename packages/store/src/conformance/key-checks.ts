@@ -1,7 +1,7 @@
 // Conformance: the check values of the deployment's keys.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type MakeHarness } from "../conformance.ts";
+import { type MakeHarness } from "./harness.ts";
 import { type KeyCheck } from "../port.ts";
 import { Bench } from "./bench.ts";
 

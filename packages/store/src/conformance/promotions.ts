@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type EpochId, type Offset } from "@highwater/protocol";
-import { type MakeHarness } from "../conformance.ts";
+import { type MakeHarness } from "./harness.ts";
 import { Bench, DIGEST, offsetOf, PATIENCE_MS, refusedWith } from "./bench.ts";
 
 export function promotionTests(makeHarness: MakeHarness): void {

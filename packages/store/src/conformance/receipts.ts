@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, txnTimestampMs } from "@highwater/protocol";
-import { type MakeHarness } from "../conformance.ts";
+import { type MakeHarness } from "./harness.ts";
 import { type ReceiptKey, type ReceiptState } from "../port.ts";
 import { Bench, committed, DIGEST, keyOf, PATIENCE_MS, refusedWith } from "./bench.ts";
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type Statement } from "@highwater/protocol";
-import { type MakeHarness } from "../conformance.ts";
+import { type MakeHarness } from "./harness.ts";
 import { type ReplicaRead, type ReplicaReading } from "../port.ts";
 import { Bench, type Committed, offsetOf, refusedWith } from "./bench.ts";
 

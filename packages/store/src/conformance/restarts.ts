@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type EpochRecord } from "@highwater/protocol";
-import { type MakeHarness } from "../conformance.ts";
+import { type MakeHarness } from "./harness.ts";
 import { Bench, type Committed, offsetOf, PATIENCE_MS, refusedWith } from "./bench.ts";
 
 export function restartTests(makeHarness: MakeHarness): void {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId, type ErrorCode } from "@highwater/protocol";
-import { type MakeHarness } from "../conformance.ts";
+import { type MakeHarness } from "./harness.ts";
 import { type OpenTransaction, type StoreNode, type TransactionSpec } from "../port.ts";
 import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
 

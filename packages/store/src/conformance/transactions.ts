@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type EpochId } from "@highwater/protocol";
-import { type MakeHarness } from "../conformance.ts";
 import { type TransactionSpec } from "../port.ts";
 import { Bench, committed, PATIENCE_MS, refusedWith } from "./bench.ts";
+import { type MakeHarness } from "./harness.ts";
 
 export function transactionTests(makeHarness: MakeHarness): void {
   describe("a store that nobody has used yet", () => {

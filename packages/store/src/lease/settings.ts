@@ -4,7 +4,7 @@ import { type AuthorityRule } from "../watch.ts";
 import { EtcdClient, fetchPost, type HttpPost } from "./etcd.ts";
 import { LeaseReader } from "./reader.ts";
 
-export interface LeaseSettings {
+interface LeaseSettings {
   /** Base URLs of etcd's members; a user and password in them are used to log in. */
   readonly endpoints: readonly string[];
   readonly key: string;

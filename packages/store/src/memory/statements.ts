@@ -5,7 +5,7 @@
 import { HighwaterError, type Statement, type StatementResult, type TxnId } from "@highwater/protocol";
 import { type Change } from "./history.ts";
 
-export type Parsed =
+type Parsed =
   | { readonly verb: "put"; readonly key: string; readonly value: string }
   | { readonly verb: "get"; readonly key: string }
   | { readonly verb: "fail"; readonly sqlstate: string }

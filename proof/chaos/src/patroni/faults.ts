@@ -6,7 +6,7 @@ import { type Random } from "../nemesis/random.ts";
 import { fillDisk, fillQuota, slowDownDisk, withoutStrace } from "./etcd-disk.ts";
 import { type PatroniSystem } from "./system.ts";
 
-export interface Stage {
+interface Stage {
   readonly system: PatroniSystem;
   readonly random: Random;
   /** The member that led when the fault began. */

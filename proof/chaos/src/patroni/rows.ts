@@ -6,7 +6,7 @@ import { type PatroniSettings } from "@highwater/lab-cluster";
 import { pause } from "../clock.ts";
 import { type PatroniSystem } from "./system.ts";
 
-export type Deed =
+type Deed =
   /** The leader's host and the acknowledging standby's, at once. */
   | "together"
   /** The same within a second of the acknowledgement, between two loops of the leader's Patroni. */

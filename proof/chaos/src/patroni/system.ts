@@ -183,7 +183,7 @@ export class PatroniSystem {
   }
 }
 
-export async function readiness(url: string): Promise<{
+async function readiness(url: string): Promise<{
   readonly ok: boolean;
   /** Of a tracker. */
   readonly primary?: string;

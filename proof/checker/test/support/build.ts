@@ -12,8 +12,8 @@ import {
   type VerdictReport,
 } from "../../src/history.ts";
 
-export const LEVELS = ["disk", "region", "global"] as const;
-export const TRACKERS = ["near", "far"] as const;
+const LEVELS = ["disk", "region", "global"] as const;
+const TRACKERS = ["near", "far"] as const;
 
 export function scenario(overrides: Partial<Scenario> = {}): Scenario {
   return {
@@ -129,7 +129,7 @@ function transaction(txn: string, number: number, spec: Spec): HistoryRecord[] {
   return records;
 }
 
-export function told(txn: string, overrides: Partial<VerdictReport>): VerdictReport {
+function told(txn: string, overrides: Partial<VerdictReport>): VerdictReport {
   return {
     ...{ type: "told", atMs: FINAL_AT_MS - 1, txn, level: "region", verdict: "durable", by: "final" },
     ...{ tracker: "near", attempt: null, rule: null, ...overrides },

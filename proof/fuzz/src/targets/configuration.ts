@@ -2,11 +2,10 @@
 import assert from "node:assert/strict";
 import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { MetricSet, TopologyFile } from "@highwater/service";
-import { FakeClock, MemoryLog } from "../../../../packages/service/src/testing.ts";
-import { parseTopology } from "../../../../packages/service/src/settings/readers.ts";
-import * as tracker from "../../../../services/durability-tracker/src/config.ts";
-import * as gateway from "../../../../services/txn-gateway/src/config.ts";
+import { MetricSet, parseTopology, TopologyFile } from "@highwater/service";
+import { FakeClock, MemoryLog } from "@highwater/service/testing";
+import * as tracker from "@highwater/durability-tracker/config";
+import * as gateway from "@highwater/txn-gateway/config";
 import { SECRET_IN_PLACE, TOPOLOGY } from "../samples.ts";
 import { pure, type Target } from "../target.ts";
 

@@ -11,31 +11,27 @@ import {
   type TransactionResponse,
   validate,
 } from "@highwater/protocol";
-import { FakeClock, MemoryLog, testDeploymentKeys } from "../../../../packages/service/src/testing.ts";
+import { FakeClock, MemoryLog, testDeploymentKeys } from "@highwater/service/testing";
+import { changesRows, changesSession, leadingWords, refusal } from "@highwater/store/internals";
 import {
-  changesRows,
-  changesSession,
-  leadingWords,
-  refusal,
-} from "../../../../packages/store/src/postgres/statement-guard.ts";
-import { neonAnswer } from "../../../../services/txn-gateway/src/neon/answer.ts";
-import { parseArray } from "../../../../services/txn-gateway/src/neon/array-text.ts";
-import { parseExactly } from "../../../../services/txn-gateway/src/neon/exact-json.ts";
-import { paramText } from "../../../../services/txn-gateway/src/neon/params.ts";
-import { readRequest } from "../../../../services/txn-gateway/src/neon/request.ts";
-import { decoderOf, KNOWN_ARRAYS } from "../../../../services/txn-gateway/src/neon/values.ts";
-import { readSse } from "../../../../services/txn-gateway/src/trackers/sse.ts";
-import { TrackerOrder } from "../../../../services/txn-gateway/src/trackers/order.ts";
-import { TrackerStream } from "../../../../services/txn-gateway/src/trackers/stream.ts";
-import { Verdicts } from "../../../../services/txn-gateway/src/trackers/verdicts.ts";
-import {
-  type Accepted,
   acceptBegin,
   acceptCommit,
+  type Accepted,
   acceptRequest,
   acceptRollback,
   acceptStatements,
-} from "../../../../services/txn-gateway/src/txn/request.ts";
+  decoderOf,
+  KNOWN_ARRAYS,
+  neonAnswer,
+  paramText,
+  parseArray,
+  parseExactly,
+  readRequest,
+  readSse,
+  TrackerOrder,
+  TrackerStream,
+  Verdicts,
+} from "@highwater/txn-gateway/internals";
 import { cut, jsonOf, orRefused } from "../holds.ts";
 import { seedOf } from "../random.ts";
 import { EPOCH, fixtures, ID, TOKEN, TOKENS } from "../samples.ts";

@@ -2,27 +2,24 @@
 import assert from "node:assert/strict";
 import { type JWTPayload } from "jose";
 import { type EpochId, type TxnId } from "@highwater/protocol";
-import { ANYBODY, realClock } from "@highwater/service";
-import { testDeploymentKeys } from "@highwater/service/testing";
-import { BearerAuthenticator } from "../../../../packages/service/src/identity/bearer.ts";
 import {
+  ANYBODY,
   InternalAuthenticator,
   internalCredential,
-} from "../../../../packages/service/src/identity/internal.ts";
-import { JwtAuthenticator } from "../../../../packages/service/src/identity/jwt.ts";
-import { jwtPrincipal } from "../../../../packages/service/src/identity/jwt-claims.ts";
-import { parseKeyText } from "../../../../packages/service/src/identity/key-text.ts";
-import {
-  bearerOf,
+  parseKeyText,
   type Principal,
-  unauthenticated,
-} from "../../../../packages/service/src/identity/principal.ts";
-import { makeKey, TestIssuer } from "@highwater/service/testing/issuer";
-import { authorizationOf } from "../../../../services/txn-gateway/src/neon/headers.ts";
+  realClock,
+} from "@highwater/service";
+import { testDeploymentKeys } from "@highwater/service/testing";
 import {
-  type Begun,
-  SessionHeaders,
-} from "../../../../services/txn-gateway/src/interactive/session-header.ts";
+  BearerAuthenticator,
+  bearerOf,
+  JwtAuthenticator,
+  jwtPrincipal,
+  unauthenticated,
+} from "@highwater/service/internals";
+import { makeKey, TestIssuer } from "@highwater/service/testing/issuer";
+import { authorizationOf, type Begun, SessionHeaders } from "@highwater/txn-gateway/internals";
 import { jsonOf, orRefused, orRefusedLater } from "../holds.ts";
 import { EPOCH, ID } from "../samples.ts";
 import { pure, type Target } from "../target.ts";

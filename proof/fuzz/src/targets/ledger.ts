@@ -4,18 +4,17 @@ import { copyFile, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { type EpochId, type Offset, type TxnId } from "@highwater/protocol";
-import { type LedgerEntry, type Waiting } from "../../../../services/durability-tracker/src/core/index.ts";
 import {
+  type AnyTable,
   decodeEntry,
   decodeWaiting,
   encodeEntry,
   encodeWaiting,
-} from "../../../../services/durability-tracker/src/shell/ledger-codec.ts";
-import {
-  type AnyTable,
   type KeptRow,
   LedgerDatabase,
-} from "../../../../services/durability-tracker/src/shell/ledger-database.ts";
+  type LedgerEntry,
+  type Waiting,
+} from "@highwater/durability-tracker/internals";
 import { EPOCH, ID, OTHER_EPOCH } from "../samples.ts";
 import { type Target } from "../target.ts";
 

@@ -13,10 +13,9 @@ import {
   topologyWarnings,
   txnTimestampMs,
 } from "@highwater/protocol";
-import { decodeToken as clientDecodes } from "../../../../sdk/ts/src/ids.ts";
-import { parseTopology } from "../../../../packages/service/src/settings/readers.ts";
-import { Faults } from "../../../../packages/service/src/settings/setting.ts";
-import { formatLsn, parseLsn } from "../../../../packages/store/src/postgres/lsn.ts";
+import { decodeToken as clientDecodes } from "@highwater/sdk/internals";
+import { Faults, parseTopology } from "@highwater/service";
+import { formatLsn, parseLsn } from "@highwater/store/internals";
 import { EPOCH, ID, SECRET_IN_PLACE, TOKENS, TOPOLOGY } from "../samples.ts";
 import { pure, type Target } from "../target.ts";
 

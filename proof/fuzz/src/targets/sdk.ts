@@ -1,10 +1,13 @@
 // What a client reads of a server that is none: streams, answers, problems and verdicts.
 import assert from "node:assert/strict";
-import { Highwater, HighwaterError, sql } from "../../../../sdk/ts/src/index.ts";
-import { decoderOf } from "../../../../sdk/ts/src/decode.ts";
-import { type SseEvent, SseParser } from "../../../../sdk/ts/src/sse.ts";
-import { retryAfter } from "../../../../sdk/ts/src/transport.ts";
-import { isTransactionResponse } from "../../../../sdk/ts/src/wire.ts";
+import { Highwater, HighwaterError, sql } from "@highwater/sdk";
+import {
+  decoderOf,
+  isTransactionResponse,
+  retryAfter,
+  type SseEvent,
+  SseParser,
+} from "@highwater/sdk/internals";
 import { cut, jsonOf } from "../holds.ts";
 import { seedOf } from "../random.ts";
 import { EPOCH, fixtures, ID, TOKEN } from "../samples.ts";

@@ -1,15 +1,16 @@
 // What a tracker reads: questions for events, announcements, and the addresses of webhooks.
 import assert from "node:assert/strict";
 import { AnnouncementBatch, validate } from "@highwater/protocol";
-import { readEventsQuery } from "../../../../services/durability-tracker/src/events/query.ts";
-import { formatCursor, parseCursor } from "../../../../services/durability-tracker/src/events/wire.ts";
 import {
   checkedAddresses,
   checkUrl,
+  formatCursor,
   isPublic,
   parseAllowList,
-} from "../../../../services/durability-tracker/src/webhooks/address.ts";
-import { parseRetryAfter } from "../../../../services/durability-tracker/src/webhooks/schedule.ts";
+  parseCursor,
+  parseRetryAfter,
+  readEventsQuery,
+} from "@highwater/durability-tracker/internals";
 import { jsonOf, orRefused, orRefusedLater } from "../holds.ts";
 import { EPOCH, fixtures, ID } from "../samples.ts";
 import { pure, type Target } from "../target.ts";

@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { System } from "@highwater/lab-system";
 import { build } from "esbuild";
-import { blocksOf } from "../../../../scripts/code-blocks.ts";
+import { blocksOf } from "@highwater/lab-tools/markdown";
 import { build as buildPackage } from "../../scripts/build.ts";
 import { EAST } from "./support.ts";
 

@@ -1,8 +1,10 @@
 // What gateways announce and what clients present: from words about an attempt to an entry of the ledger.
 import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
 import { addDeadline } from "./delays.ts";
-import { countEntry, ownerAccount, type Source, sourceOf } from "./exposure.ts";
-import { complete, countPresented, drop, enter, entryKey, isQueued, newEntry, queue } from "./ledger.ts";
+import { type Source } from "./accounts.ts";
+import { entryKey } from "./entry-key.ts";
+import { countEntry, ownerAccount, sourceOf } from "./exposure.ts";
+import { complete, countPresented, drop, enter, isQueued, newEntry, queue } from "./ledger.ts";
 import { hasAll } from "./levels.ts";
 import { repositionUnplaced, reposition } from "./placing.ts";
 import { reappear, publishLoss } from "./proof.ts";

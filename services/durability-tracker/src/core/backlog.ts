@@ -2,7 +2,7 @@
 // or did last, and that wait for its marks and for nothing else. In the order of their offsets, so that a mark settles a
 // prefix; everything else of an attempt is an Entry. (docs/decisions/0018-most-of-the-ledger-is-a-queue.md)
 import { type EpochId, type Offset, type OwnedId } from "@highwater/protocol";
-import { type OwnerAccount, type Source } from "./exposure.ts";
+import { type OwnerAccount, type Source } from "./accounts.ts";
 import { type Waiting, WaitingTable } from "./waiting-table.ts";
 
 interface Cursor {

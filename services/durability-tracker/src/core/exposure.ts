@@ -1,28 +1,10 @@
 // What is at risk now: announced, committed and not yet durable at the exposure level, by whom and from where. Counted as
 // things happen, so that telling it costs nothing per transaction.
 import { type EpochId, type Offset } from "@highwater/protocol";
+import { type OwnerAccount, type Source } from "./accounts.ts";
 import { levelBit } from "./levels.ts";
 import { markIn } from "./marks.ts";
 import { type LedgerEntry, type TrackerState } from "./types.ts";
-
-export interface OwnerAccount {
-  readonly owner: bigint;
-  count: number;
-}
-
-/** A gateway, by the name that it announces under. */
-export interface Source {
-  readonly gateway: string;
-  readonly region: string;
-  count: number;
-  announcedAtMs: number;
-}
-
-export interface ExposureTotals {
-  total: number;
-  readonly owners: Map<bigint, OwnerAccount>;
-  readonly sources: Map<string, Source>;
-}
 
 /** What is at risk at the exposure level. Shape: ExposureReport of the protocol. */
 export interface Exposure {

@@ -1,6 +1,6 @@
 // What the ledger holds under an id, for those who know neither the attempt nor its place: a tombstone tells neither.
 import { type EpochId, type OwnedId } from "@highwater/protocol";
-import { entryKey } from "./ledger.ts";
+import { entryKey } from "./entry-key.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";
 import { judgeEntry, type Judgement } from "./verdict.ts";
 

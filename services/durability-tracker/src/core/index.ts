@@ -6,17 +6,17 @@ export {
   restoreWaiting,
   type Restored,
   type SavedEntry,
-  type SavedSource,
   type SavedWaiting,
 } from "./state.ts";
 export { step } from "./step.ts";
-export { judge, judgeEntry, type Judgement, knownMark, reachedBits, type Token } from "./verdict.ts";
+export { judge, type Judgement, knownMark, reachedBits, type Token } from "./verdict.ts";
 export { judgeHeld } from "./held.ts";
 export { markIn, reachableLevels } from "./marks.ts";
-export { entryKey, forEachPending, heldCount, type Pending, pendingAt, wantsPositions } from "./ledger.ts";
+export { entryKey } from "./entry-key.ts";
+export { forEachPending, heldCount, pendingAt, wantsPositions } from "./ledger.ts";
 export { unlisted } from "./departed.ts";
 export { type Waiting } from "./waiting-table.ts";
-export { exposure, type Exposure } from "./exposure.ts";
+export { exposure } from "./exposure.ts";
 export { levelNames } from "./levels.ts";
 export { inDoubt, waitingLosses } from "./proof.ts";
 export { asksForCandidates, whyNotSynchronous } from "./synchronous.ts";

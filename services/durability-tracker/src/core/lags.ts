@@ -6,11 +6,6 @@ import { type Effect, type TrackerState } from "./types.ts";
 /** Those that one mark takes along were announced within a few milliseconds of each other, unless it had stood still. */
 const SAMPLES_MAX = 16;
 
-export interface LateArrivals {
-  count: number;
-  sumMs: number;
-}
-
 /** The mark was there before the attempt's position was. */
 export function noteLate(state: TrackerState, level: string, atMs: number): void {
   let late = state.late.get(level);

@@ -1,7 +1,9 @@
 // The ledger: attempts that are announced or asked about, and the indexes that find them. Moving an entry from one state to
 // another happens here and nowhere else; where to, is decided in placing.ts and proof.ts.
 import { type EpochId, maxOffset, type OwnedId, type TxnId } from "@highwater/protocol";
-import { countEntry, expose, listed, ownerAccount, type OwnerAccount, type Source } from "./exposure.ts";
+import { type OwnerAccount, type Source } from "./accounts.ts";
+import { entryKey } from "./entry-key.ts";
+import { countEntry, expose, listed, ownerAccount } from "./exposure.ts";
 import { noteLate, publishLate, publishPassed } from "./lags.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn, reachableLevels } from "./marks.ts";
@@ -15,10 +17,6 @@ import {
 } from "./types.ts";
 import { carry, reachedBits } from "./verdict.ts";
 import { type Waiting } from "./waiting-table.ts";
-
-export function entryKey({ id, owner }: OwnedId, attempt: EpochId): string {
-  return owner === 0n ? `${id}/${attempt}` : `${id}/${attempt}/${owner.toString(10)}`;
-}
 
 export function newEntry(
   state: TrackerState,

@@ -15,7 +15,7 @@ export function levelNames(state: TrackerState): string[] {
 }
 
 /** The levels that are configured now. */
-export function allBits(state: TrackerState): number {
+function allBits(state: TrackerState): number {
   return state.config.levels.reduce((bits, { name }) => bits | levelBit(state, name), 0);
 }
 

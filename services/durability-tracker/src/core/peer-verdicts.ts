@@ -1,6 +1,7 @@
 // What another tracker has told as broken, as the log of events has it: it was said to everybody, so it binds this one as well,
 // whether it holds the attempt or not. Owns what follows from such a word.
-import { enter, entryKey, newEntry } from "./ledger.ts";
+import { entryKey } from "./entry-key.ts";
+import { enter, newEntry } from "./ledger.ts";
 import { levelBit } from "./levels.ts";
 import { publishLoss } from "./proof.ts";
 import { type Effect, type LedgerEntry, type Published, type TrackerState } from "./types.ts";

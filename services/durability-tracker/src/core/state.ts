@@ -7,8 +7,9 @@ import {
   type Offset,
   ZERO,
 } from "@highwater/protocol";
+import { type Source } from "./accounts.ts";
 import { Backlog } from "./backlog.ts";
-import { expose, ownerAccount, type Source } from "./exposure.ts";
+import { expose, ownerAccount } from "./exposure.ts";
 import { countPresented, file } from "./ledger.ts";
 import { levelNames, nameLevels } from "./levels.ts";
 import { OffsetHeap } from "./offset-heap.ts";
@@ -95,7 +96,7 @@ export type SavedEntry = Omit<LedgerEntry, "owner" | "source" | "isExposed"> & {
   readonly source: SavedSource | null;
 };
 
-export type SavedSource = Pick<Source, "gateway" | "region">;
+type SavedSource = Pick<Source, "gateway" | "region">;
 
 /** One of the backlog as it is on disk. */
 export type SavedWaiting = Pick<Waiting, "id" | "offset" | "metadata"> & {

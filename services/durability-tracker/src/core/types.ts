@@ -11,9 +11,8 @@ import {
   type TxnId,
   type Verdict,
 } from "@highwater/protocol";
+import { type ExposureTotals, type OwnerAccount, type Source } from "./accounts.ts";
 import { type Backlog } from "./backlog.ts";
-import { type ExposureTotals, type OwnerAccount, type Source } from "./exposure.ts";
-import { type LateArrivals } from "./lags.ts";
 import { type OffsetHeap } from "./offset-heap.ts";
 import { type Waiting } from "./waiting-table.ts";
 
@@ -56,7 +55,7 @@ export interface CoreConfig {
   readonly tokensPerOwner: number;
 }
 
-export interface Level {
+interface Level {
   readonly name: string;
   readonly rule: LevelRule;
 }
@@ -169,16 +168,22 @@ export type SynchronousSet =
   | { readonly kind: "unknown"; readonly reason: string; readonly isManagers: boolean };
 
 /** How a level's mark has moved lately. */
-export interface Stall {
+interface Stall {
   readonly epoch: EpochId;
   readonly mark: Offset | null;
   readonly sinceMs: number;
   isReported: boolean;
 }
 
-export type Standing =
+type Standing =
   | { readonly kind: "following"; readonly epoch: EpochId; readonly node: string }
   | { readonly kind: "unsettled"; readonly reason: string; readonly split: boolean };
+
+/** Attempts that were durable at a level before their positions came, and how long they took together. */
+interface LateArrivals {
+  count: number;
+  sumMs: number;
+}
 
 export interface TrackerState {
   config: CoreConfig;

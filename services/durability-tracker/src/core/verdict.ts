@@ -10,7 +10,7 @@ import {
   type TokenKind,
   type Verdict,
 } from "@highwater/protocol";
-import { entryKey } from "./ledger.ts";
+import { entryKey } from "./entry-key.ts";
 import { hasAll, levelBit } from "./levels.ts";
 import { markIn } from "./marks.ts";
 import { type LedgerEntry, type LogPosition, type TrackerState } from "./types.ts";

@@ -27,7 +27,7 @@ export const STANDINGS = [
   "no_history",
   "silent",
 ] as const;
-export type NodeStanding = (typeof STANDINGS)[number];
+type NodeStanding = (typeof STANDINGS)[number];
 
 export interface NodeFinding {
   readonly node: string;

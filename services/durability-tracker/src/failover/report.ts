@@ -35,7 +35,7 @@ const Loss = Type.Object(
   },
   closed,
 );
-export type Loss = Static<typeof Loss>;
+type Loss = Static<typeof Loss>;
 
 const NodeReportJson = Type.Object(
   {
@@ -80,7 +80,7 @@ const TrackerReport = Type.Object(
   },
   closed,
 );
-export type TrackerReport = Static<typeof TrackerReport>;
+type TrackerReport = Static<typeof TrackerReport>;
 
 export const CandidateReport = Type.Object(
   {

@@ -64,7 +64,7 @@ export interface StreamParts {
 }
 
 /** Of streams of marks, those of gateways aside. */
-export interface StreamLimits {
+interface StreamLimits {
   readonly maxStreams: number;
   readonly maxStreamsPerKey: number;
 }

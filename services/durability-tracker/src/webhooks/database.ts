@@ -123,7 +123,7 @@ const WAITING_TURN = /SELECT pg_advisory_xact_lock\(.*\)(?=;)/g;
 const TRIED_TURN = /SELECT pg_try_advisory_xact_lock\(.*\) AS got/g;
 
 /** Errors: when the library takes a lock in another way than it did. */
-export function withPrivateTurns(text: string): string {
+function withPrivateTurns(text: string): string {
   if (!ADVISORY.test(text)) return text;
   const own = text
     .replace(WAITING_TURN, "LOCK TABLE highwater.job_turn IN EXCLUSIVE MODE")

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { PgBoss } from "pg-boss";
 import { type Database, type Executor } from "./database.ts";
 
-export const JOBS_SCHEMA = "highwater_jobs";
+const JOBS_SCHEMA = "highwater_jobs";
 const QUEUE = "webhooks";
 /** A job waits for its time for as long as nobody is there to do it. */
 const KEEP_WAITING_SECONDS = 3_650 * 86_400;

@@ -59,7 +59,7 @@ export function passes(
   );
 }
 
-export function wants(interest: Interest, event: FreshEvent): boolean {
+function wants(interest: Interest, event: FreshEvent): boolean {
   // The endpoint has a message of it already.
   if (event.replaced !== undefined && wants(interest, event.replaced)) return false;
   if (event.owner !== null && event.owner !== interest.owner) return false;

@@ -14,13 +14,13 @@ export function makeSecret(): string {
   return PREFIX + randomBytes(WEBHOOK_LIMITS.secretBytes).toString("base64");
 }
 
-export interface Signed {
+interface Signed {
   readonly id: string;
   readonly timestampSeconds: number;
   readonly body: string;
 }
 
-export function sign(secret: string, { id, timestampSeconds, body }: Signed): string {
+function sign(secret: string, { id, timestampSeconds, body }: Signed): string {
   const key = Buffer.from(secret.slice(PREFIX.length), "base64");
   return `v1,${createHmac("sha256", key)
     .update(`${id}.${String(timestampSeconds)}.${body}`)

@@ -86,7 +86,7 @@ export function manyPositions(epoch: EpochId, count: number): Announcement[] {
   }));
 }
 
-export function tokenOf(announcement: Announcement): string {
+function tokenOf(announcement: Announcement): string {
   assert.ok(announcement.kind === "position");
   const { id, epoch, offset } = announcement;
   return testToken({ id, epoch, offset: BigInt(offset) });

@@ -10,7 +10,7 @@ export const NODES: readonly StoreNode[] = [
   { id: "west", region: "west", zone: "a" },
   { id: "north", region: "north", zone: "a" },
 ];
-export const LEVELS: Situation["levels"] = [
+const LEVELS: Situation["levels"] = [
   { name: "disk", rule: { primary: true } },
   { name: "region", rule: { replicas: 1, outside: "region" } },
   { name: "global", rule: { regions: "all" } },

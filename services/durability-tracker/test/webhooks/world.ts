@@ -38,14 +38,14 @@ const LIMIT_MS = 60_000;
 /** Of the connections: no server here hangs, and on a busy machine a call may wait behind many others. */
 const TIMEOUTS = { connectTimeoutMs: 30_000, callTimeoutMs: 30_000 };
 
-export const FAST: WebhookSettings = {
+const FAST: WebhookSettings = {
   ...WEBHOOK_DEFAULTS,
   webhookAllow: parseAllowList(["127.0.0.1"]).list,
   webhookDelaysMs: [50, 50, 50],
   webhookPollMs: 50,
 };
 
-export interface LogLine {
+interface LogLine {
   readonly event: string;
   readonly fields: Readonly<Record<string, unknown>>;
 }
@@ -65,7 +65,7 @@ export interface Station {
   close(): Promise<void>;
 }
 
-export interface CallOptions {
+interface CallOptions {
   readonly body?: unknown;
   readonly as?: string;
 }

@@ -17,7 +17,7 @@ import { defaultLevel } from "../txn/request.ts";
 
 /** Whom a limit counts: everybody, the gateways of this one's region, or one key's owner. */
 export type Scope = "all" | "region" | "key";
-export type Measure = "transactions" | "bytes" | "ageMs";
+type Measure = "transactions" | "bytes" | "ageMs";
 
 export interface ExposureLimit {
   /** As errors and metrics have it. */

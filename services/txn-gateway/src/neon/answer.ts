@@ -8,7 +8,7 @@ import { decoderOf } from "./values.ts";
 /** What the answer says of the transaction itself: everything but its results. */
 export type TransactionPart = Omit<TransactionResponse, "results">;
 
-export interface QueryResult {
+interface QueryResult {
   readonly rowAsArray: boolean;
   readonly fields: readonly NeonField[];
   readonly rows: readonly unknown[];
@@ -17,7 +17,7 @@ export interface QueryResult {
   readonly rowCount: number | null;
 }
 
-export interface NeonField {
+interface NeonField {
   readonly name: string;
   readonly dataTypeID: number;
   readonly tableID: number;

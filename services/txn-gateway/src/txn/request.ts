@@ -22,7 +22,7 @@ import {
 export type Ack = "commit" | "durable";
 
 /** How a transaction runs. */
-export interface ExecutionOptions {
+interface ExecutionOptions {
   readonly id: TxnId;
   readonly isolation: Isolation;
   readonly readOnly: boolean;
