@@ -85,6 +85,7 @@ export {
   Tracer,
 } from "./telemetry/index.ts";
 export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
+export { ERROR_OPERATIONS } from "./openapi/errors.ts";
 export { healthOperations, type HealthWords } from "./openapi/health.ts";
 export {
   BODY_ERRORS,
