@@ -449,7 +449,10 @@ export const ERRORS = {
     title: "The number of webhook endpoints is at its limit.",
     cause: "The owner has as many webhook endpoints as `endpoints` (TRACKER_WEBHOOK_ENDPOINTS) allows.",
     fix: "Remove an endpoint (`DELETE /v1/webhooks/{id}`), then send the request again. An operator can raise the setting.",
-    example: { limit: { name: "endpoints", value: 20 } },
+    example: {
+      detail: "The owner has 20 webhook endpoints, the limit (endpoints); remove one first.",
+      limit: { name: "endpoints", value: 20 },
+    },
   }),
   webhook_disabled: entry(409, "not_applied", "never", {
     title: "The webhook endpoint is disabled; enable it first.",

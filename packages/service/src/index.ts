@@ -100,6 +100,7 @@ export { type Json, Schemas } from "./openapi/schemas.ts";
 export { callerOf, installCallers, traced } from "./plugins/caller.ts";
 export { responseOf } from "./plugins/cors.ts";
 export {
+  bodyTooLarge,
   installErrorHandling,
   makeErrorHandler,
   problemOf,
