@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { ERRORS } from "@highwater/protocol";
+import { VARIABLES as TRACKER_VARIABLES } from "@highwater/durability-tracker/config";
 import { RANGES, VARIABLES } from "@highwater/txn-gateway/config";
 import { OPERATIONS } from "@highwater/txn-gateway/openapi";
 import { GENERATED, pathOf } from "./pages.ts";
@@ -12,7 +13,7 @@ for (const { name, render } of GENERATED)
     const page = readFileSync(pathOf(name), "utf8");
     assert.equal(await render(page), page);
     // A change of the page does not go unnoticed.
-    const changed = page.replace(/default/g, "fault").replace(/\| `/, "| ``");
+    const changed = page.replace(/default/g, "fault").replace(/\| (?=\[?`)/, "| `");
     assert.notEqual(await render(changed), changed);
   });
 
@@ -20,6 +21,15 @@ const UNITS: Readonly<Record<string, number>> = {
   ...{ "": 1, s: 1_000, min: 60_000, h: 3_600_000 },
   ...{ KiB: 1_024, MiB: 1_048_576 },
 };
+
+test("docs/reference/errors.md names settings that there are", () => {
+  const settings = new Set([...VARIABLES, ...TRACKER_VARIABLES]);
+  const named = [
+    ...readFileSync(pathOf("errors.md"), "utf8").matchAll(/(?:GATEWAY|TRACKER|HIGHWATER)_[A-Z_]+/g),
+  ];
+  assert.ok(named.length >= 40, `only ${String(named.length)} were found`);
+  for (const [setting] of named) assert.ok(settings.has(setting), setting);
+});
 
 test("docs/reference/http.md names variables, defaults, calls and errors that there are", () => {
   const page = readFileSync(pathOf("http.md"), "utf8");

@@ -1,7 +1,7 @@
 // The pages of docs/reference that are made from the code, as a whole or in their table.
 import { fileURLToPath } from "node:url";
 import { jsonLines } from "@highwater/lab-tools/json";
-import { ERRORS } from "@highwater/protocol";
+import { describeError, type ErrorCode, ERRORS } from "@highwater/protocol";
 import { configRows as trackerConfigRows } from "@highwater/durability-tracker/config-reference";
 import { configRows } from "@highwater/txn-gateway/config-reference";
 import { makeDocument as makeTrackerDocument } from "@highwater/durability-tracker/openapi";
@@ -26,7 +26,7 @@ const OPENAPI_DEPTH = 3;
 export const GENERATED: readonly Page[] = [
   { name: "openapi.json", render: () => jsonLines(makeDocument(), OPENAPI_DEPTH) },
   { name: "tracker-openapi.json", render: () => jsonLines(makeTrackerDocument(), OPENAPI_DEPTH) },
-  { name: "errors.md", render: (current) => withRows(current, errorRows()) },
+  { name: "errors.md", render: renderErrors },
   { name: "gateway-config.md", render: (current) => withRows(current, configRows()) },
   { name: "tracker-config.md", render: (current) => withRows(current, trackerConfigRows()) },
   { name: "metrics.md", render: (current) => withSections(current, metricSections()) },
@@ -41,11 +41,18 @@ function withSections(page: string, sections: readonly string[]): string {
   return [head.trimEnd(), ...sections, ""].join("\n");
 }
 
-function errorRows(): string[] {
-  return Object.entries(ERRORS).map(
-    ([code, { status, outcome, retry, title }]) =>
-      `| \`${code}\` | ${String(status)} | ${outcome} | ${retry} | ${title} |`,
+/** The rows of its table, and everything from the first section on. */
+function renderErrors(page: string): string {
+  const all = (Object.keys(ERRORS) as ErrorCode[]).map(describeError);
+  const rows = all.map(({ code, status, outcome, retry, title }) =>
+    ["", `[\`${code}\`](#${code})`, status, outcome, retry, title, ""].join(" | ").trim(),
   );
+  const sections = all.map(
+    ({ code, cause, fix, example }) =>
+      `## \`${code}\`\n\n**Cause.** ${cause}\n\n**Fix.** ${fix}\n\n\`\`\`json\n${JSON.stringify(example, null, 2)}\n\`\`\`\n`,
+  );
+  const [head = ""] = withRows(page, rows).split("\n## ");
+  return [head.trimEnd(), "", ...sections].join("\n");
 }
 
 /** Behind the page's one line that begins a table's body; what is not a row stays. */

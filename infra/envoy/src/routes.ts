@@ -66,6 +66,8 @@ function toGateways(edge: Edge): Fields[] {
     { match: { ...transactions, headers: READING }, ...to(retry(CHANGES_NOTHING)) },
     { match: transactions, ...to(retry(NEVER_LEFT)) },
     { match: { path: "/sql" }, ...to(retry(NEVER_LEFT)) },
+    // What the `type` of a problem names. Trackers say the same.
+    { match: { path_separated_prefix: "/errors", headers: READING }, ...to(retry(CHANGES_NOTHING)) },
     // Where clients look whether anybody is there.
     { match: { path: "/", headers: READING }, ...to(retry(CHANGES_NOTHING)) },
   ];

@@ -81,12 +81,14 @@ describe("requests", withoutEnvoy, () => {
       assert.equal((await ask(edge.url + path)).body.from, "t1", path);
     for (const path of ["/v1/durability/verdicts", "/v1/durability/failover-preview", "/v1/webhooks"])
       assert.equal((await post(edge.url + path)).body.from, "t1", path);
-    assert.match((await ask(`${edge.url}/`)).body.from ?? "", /^g\./);
+    for (const path of ["/", "/errors", "/errors/overloaded"])
+      assert.match((await ask(edge.url + path)).body.from ?? "", /^g\./, path);
   });
 
   test("the inside cannot be reached, whatever the path is written as", async () => {
     const hidden = [
       ...["/metrics", "/healthz", "/readyz", "/internal/announcements", "/v1/durabilityx", "/v2", "/sqlx"],
+      ...["/errors", "/errorsx", "/errors/../metrics", "/errors/%2e%2e/healthz"],
       ...["/v1/durability/../../internal/announcements", "/v1/transactions/%2e%2e/%2e%2e/metrics"],
       ...["/stats", "/quitquitquit", "/INTERNAL/announcements", "//internal/announcements", "//metrics"],
     ];
@@ -115,7 +117,7 @@ describe("requests", withoutEnvoy, () => {
     assert.equal(told.status, 413);
     assert.equal(told.headers.get("content-type"), "application/problem+json");
     assert.deepEqual(told.body, {
-      type: "urn:highwater:error:body_too_large",
+      type: "/errors/body_too_large",
       title: "The request body exceeds the size limit.",
       ...{ status: 413, code: "body_too_large", retry: "never" },
       detail: `The request body exceeds bodyLimitBytes (${String(BODY_LIMIT)}).`,

@@ -2,6 +2,7 @@
 export * from "./ids.ts";
 export * from "./token.ts";
 export * from "./errors.ts";
+export * from "./problem.ts";
 export * from "./headers.ts";
 export * from "./problem-schema.ts";
 export * from "./schemas.ts";

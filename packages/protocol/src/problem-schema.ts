@@ -1,5 +1,5 @@
 // The schema of an error's body, with the codes of the catalogue. Answers to clients are written from errors.ts, not from here.
-import Type from "typebox";
+import Type, { type Static } from "typebox";
 import { LevelName, Position, TokenText } from "./schemas.ts";
 import { type ErrorCode, ERRORS, type Outcome, type Retry } from "./errors.ts";
 
@@ -9,6 +9,22 @@ const texts = <T extends string>(values: readonly T[], description: string) =>
 const CODES = Object.keys(ERRORS) as ErrorCode[];
 const OUTCOMES: readonly Outcome[] = ["not_applied", "applied", "unknown"];
 const RETRIES: readonly Retry[] = ["never", "transaction", "resolve_outcome", "wait"];
+
+/** What all answers with one code have in common. */
+const CLASS = {
+  type: Type.String({
+    pattern: "^/errors/[a-z_]+$",
+    description: "A path of the service: GET it for the cause, the fix and an example.",
+  }),
+  title: Type.String(),
+  status: Type.Integer({ minimum: 400, maximum: 599 }),
+  code: texts(CODES, "Stable; docs/reference/errors.md has them all."),
+  outcome: texts(OUTCOMES, "What became of the transaction that the request was about."),
+  retry: texts(
+    RETRIES,
+    "`never`: the request is wrong. `transaction`: run the whole body again under a new id. `resolve_outcome`: ask for the state, or send the same id again. `wait`: send the same again later.",
+  ),
+};
 
 export const EvidenceBody = Type.Object(
   {
@@ -29,15 +45,7 @@ export const EvidenceBody = Type.Object(
 
 export const ProblemBody = Type.Object(
   {
-    type: Type.String({ pattern: "^urn:highwater:error:[a-z_]+$" }),
-    title: Type.String(),
-    status: Type.Integer({ minimum: 400, maximum: 599 }),
-    code: texts(CODES, "Stable; docs/reference/errors.md has them all."),
-    outcome: texts(OUTCOMES, "What became of the transaction that the request was about."),
-    retry: texts(
-      RETRIES,
-      "`never`: the request is wrong. `transaction`: run the whole body again under a new id. `resolve_outcome`: ask for the state, or send the same id again. `wait`: send the same again later.",
-    ),
+    ...CLASS,
     detail: Type.Optional(Type.String({ description: "For people; may change." })),
     sqlstate: Type.Optional(Type.String({ description: "PostgreSQL's, where there is one." })),
     statement: Type.Optional(
@@ -80,3 +88,22 @@ export const ProblemBody = Type.Object(
   },
   { additionalProperties: false, description: "RFC 9457." },
 );
+
+const closed = { additionalProperties: false } as const;
+const { type: _type, ...DESCRIBED } = CLASS;
+
+/** Answer of `GET /errors/{code}`. */
+export const ErrorDescription = Type.Object(
+  {
+    ...DESCRIBED,
+    cause: Type.String({ description: "Which condition fails, by the names of parameters and limits." }),
+    fix: Type.String({ description: "The next step." }),
+    example: ProblemBody,
+  },
+  closed,
+);
+export type ErrorDescription = Static<typeof ErrorDescription>;
+
+/** Answer of `GET /errors`. */
+export const ErrorList = Type.Object({ errors: Type.Array(Type.Object(CLASS, closed)) }, closed);
+export type ErrorList = Static<typeof ErrorList>;

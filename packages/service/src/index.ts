@@ -86,6 +86,7 @@ export {
   Tracer,
 } from "./telemetry/index.ts";
 export { type DocumentOptions, type ErrorShape, makeOpenApi } from "./openapi/document.ts";
+export { ERROR_OPERATIONS } from "./openapi/errors.ts";
 export { healthOperations, type HealthTexts } from "./openapi/health.ts";
 export {
   BODY_ERRORS,
@@ -100,6 +101,7 @@ export { type Json, Schemas } from "./openapi/schemas.ts";
 export { callerOf, installCallers, traced } from "./plugins/caller.ts";
 export { responseOf } from "./plugins/cors.ts";
 export {
+  bodyTooLarge,
   installErrorHandling,
   makeErrorHandler,
   problemOf,

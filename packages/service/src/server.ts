@@ -1,7 +1,8 @@
-// A Fastify application with what all services have in common: limits, problem answers, 404 and 405, JSON bodies.
+// A Fastify application with what all services have in common: limits, problem answers and what they mean, 404 and 405, JSON bodies.
 import Fastify, { type FastifyInstance } from "fastify";
 import { type Log } from "./log.ts";
 import { installCors } from "./plugins/cors.ts";
+import { installErrorReference } from "./plugins/error-reference.ts";
 import { installErrorHandling, makeErrorHandler, refuseConnection } from "./plugins/error-handler.ts";
 import { installJsonBody } from "./plugins/json-body.ts";
 import { installOpenDoor } from "./plugins/open-door.ts";
@@ -56,6 +57,7 @@ export function makeServer(options: ServerOptions): FastifyInstance {
   if (openOn !== undefined) installOpenDoor(app, { host: openOn, origins: corsOrigins });
   installRouteTable(app);
   installJsonBody(app);
+  installErrorReference(app);
   if (certificate !== null) noteFailedHandshakes(app, log);
   return app;
 }

@@ -69,6 +69,8 @@ test("a page of a configured origin may call, with its key and for two hours", a
   for (const path of [
     "/v1/transactions",
     "/v1/transactions/1?wait=1",
+    "/errors",
+    "/errors/overloaded",
     "/sql",
     "/",
     "/v1/durability/stream",
@@ -94,6 +96,7 @@ test("it can read every answer, also what is refused before anything runs, and w
     [405, "/v1/transactions", {}],
     [503, "/v1/transactions/1", {}],
     [404, "/v1/nothing", {}],
+    [200, "/errors/overloaded", {}],
     [404, "/", {}],
     [200, "/v1/durability/stream", {}],
   ];
@@ -116,7 +119,7 @@ test("no other page may, and nobody may what is not for clients", async () => {
     assert.deepEqual([answer.status, corsOf(answer)], [503, {}], origin);
     assert.match(answer.headers.get("vary") ?? "", /\bOrigin\b/i, "a cache keeps it for this origin alone");
   }
-  for (const path of ["/internal/announcements", "/metrics", "/sqlite", "/v1"]) {
+  for (const path of ["/internal/announcements", "/metrics", "/sqlite", "/errorsx", "/v1"]) {
     const asked = await preflight(open, path, PAGE);
     assert.ok([404, 405].includes(asked.status), path);
     assert.deepEqual(corsOf(asked), {}, path);

@@ -551,6 +551,7 @@ describe("the PostgreSQL adapter on one server", () => {
       const slow = busy.execute(node.id, specOf(epoch, ["SELECT pg_advisory_xact_lock(4713)"]));
       const waiting = await errorOf(busy.execute(node.id, specOf(epoch, ["SELECT 1"])));
       assert.deepEqual([waiting.code, waiting.outcome], ["overloaded", "not_applied"]);
+      assert.deepEqual(waiting.details.limit, { name: "connectTimeoutMs", value: 2_000 });
       await holder.end();
       commitOf(await slow);
       const nobody = makeStore([{ ...node, url: "postgresql://postgres@127.0.0.1:1/app" }], "nobody", {

@@ -1,8 +1,41 @@
 // Ways in that are not for strangers.
+import { request } from "node:http";
+import { text } from "node:stream/consumers";
+import { classOf, describeError, type ErrorCode, ERRORS } from "@highwater/protocol";
 import { newId } from "../caller.ts";
 import { type Recipe } from "../recipe.ts";
 
 const REVOKED_WITHIN_MS = 30_000;
+const CODES = Object.keys(ERRORS) as ErrorCode[];
+/** What is published of errors, by its path. */
+const PUBLISHED: ReadonlyMap<string, string> = new Map([
+  ["/errors", JSON.stringify({ errors: CODES.map(classOf) })],
+  ...CODES.map((code) => [`/errors/${code}`, JSON.stringify(describeError(code))] as const),
+]);
+const PLAIN_HEADERS = /^(?:content-type|content-length|date|connection|keep-alive)$/;
+const BODY = "x".repeat(32 * 1_024 * 1_024);
+const LONG = "x".repeat(9_000);
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: readonly string[];
+}
+
+/** Without a credential, by a path that nothing has normalised. */
+function stranger(url: string, path: string, method = "GET", body = ""): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { path, method, headers: { "content-length": body.length } });
+    asked.on("response", (response) => {
+      const { statusCode = 0, headers } = response;
+      text(response).then((answer) => {
+        resolve({ status: statusCode, text: answer, headers: Object.keys(headers) });
+      }, reject);
+    });
+    asked.on("error", reject);
+    asked.end(body);
+  });
+}
 
 export const DOORS: readonly Recipe[] = [
   {
@@ -50,6 +83,32 @@ export const DOORS: readonly Recipe[] = [
         clearTimeout(timer);
       }
       return limit.signal.aborted ? `it is open ${String(REVOKED_WITHIN_MS)} ms later` : null;
+    },
+  },
+  {
+    item: "errors",
+    title: "a stranger without a key learns more than what is published at /errors, or gets a body in there",
+    run: async ({ system }) => {
+      const region = system.regions[0] ?? "";
+      for (const { url } of [system.gateway(region), system.tracker(region)]) {
+        for (const [path, published] of PUBLISHED) {
+          const answer = await stranger(url, path);
+          if (answer.status !== 200 || answer.text !== published) return `${path} is ${answer.text}`;
+          const header = answer.headers.find((name) => !PLAIN_HEADERS.test(name));
+          if (header !== undefined) return `${path} has the header ${header}`;
+        }
+        for (const name of [newId(), "..%2fmetrics", "%2e%2e/metrics", "../metrics", "__proto__", LONG]) {
+          const { status } = await stranger(url, `/errors/${name}`);
+          if (status !== 404 && status !== 400) return `${name.slice(0, 20)} is answered ${String(status)}`;
+        }
+        for (const method of ["POST", "PUT", "PATCH", "DELETE"]) {
+          const { status } = await stranger(url, "/errors", method, "{}");
+          if (status !== 405) return `${method} is answered ${String(status)}`;
+        }
+        const answer = await stranger(url, "/errors", "GET", BODY);
+        if (answer.text !== PUBLISHED.get("/errors")) return `a GET with a body is answered ${answer.text}`;
+      }
+      return null;
     },
   },
 ];

@@ -175,7 +175,7 @@ export function problem(script: Fields): FakeResponse {
   const entry = (ERRORS as Readonly<Record<string, ErrorEntry>>)[String(code)];
   if (entry === undefined) throw new Error(`there is no code ${String(code)}`);
   const { status, title, outcome, retry } = entry;
-  const body = { type: `urn:highwater:error:${String(code)}`, title, status, code, outcome, retry, ...extra };
+  const body = { type: `/errors/${String(code)}`, title, status, code, outcome, retry, ...extra };
   return checked(ProblemBody, status, body, {
     "content-type": "application/problem+json",
     ...(retryAfter === undefined ? {} : { "retry-after": String(retryAfter) }),

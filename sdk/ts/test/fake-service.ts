@@ -76,7 +76,7 @@ export function opened(
 
 export function problem(code: ErrorCode, extra: Readonly<Record<string, unknown>> = {}): FakeResponse {
   const { status, title, outcome, retry } = ERRORS[code];
-  const body = { type: `urn:highwater:error:${code}`, title, status, code, outcome, retry, ...extra };
+  const body = { type: `/errors/${code}`, title, status, code, outcome, retry, ...extra };
   return { status, body };
 }
 

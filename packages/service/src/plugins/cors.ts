@@ -24,7 +24,7 @@ const ALLOWED: FastifyCorsOptions = {
 const REFUSED: FastifyCorsOptions = { origin: false };
 
 /** What is for clients; `/` is where they look whether anybody is there. The rest is for services and operators. */
-const FOR_CLIENTS = /^\/(?:v1\/.*|sql|)(?:\?|$)/;
+const FOR_CLIENTS = /^\/(?:v1\/.*|sql|errors(?:\/.*)?|)(?:\?|$)/;
 
 /** To be installed before all other hooks, for what those refuse must be readable too. */
 export function installCors(app: FastifyInstance, origins: readonly string[]): void {

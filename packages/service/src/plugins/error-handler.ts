@@ -44,7 +44,7 @@ function toHighwaterError(error: unknown, context: { log: Log; request: FastifyR
   return new HighwaterError("internal");
 }
 
-function bodyTooLarge(limitBytes = 0): HighwaterError {
+export function bodyTooLarge(limitBytes = 0): HighwaterError {
   return new HighwaterError("body_too_large", {
     detail: `The request body exceeds bodyLimitBytes (${String(limitBytes)}).`,
     limit: { name: "bodyLimitBytes", value: limitBytes },

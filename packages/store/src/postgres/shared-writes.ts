@@ -19,7 +19,7 @@ import { Pace } from "./pace.ts";
 import { type PipelineOutcome } from "./pipeline.ts";
 import { type Canceller, enter, rollBack, runTogether, type Session } from "./session.ts";
 import { CANCELLED } from "./sqlstate.ts";
-import { cancelledFor, principalOf, type WritePool } from "./write-pool.ts";
+import { cancelledFor, noSessionFree, principalOf, queueFull, type WritePool } from "./write-pool.ts";
 
 export interface SharedWritesOptions {
   readonly pool: WritePool;
@@ -81,7 +81,7 @@ export class SharedWrites {
     const { queue, size, clock } = this.#options;
     // Whom a free session will take in a moment does not wait yet.
     const free = size - (this.#servers - this.#acquiring - this.#resetting);
-    if (this.#queue.length >= queue + free) return Promise.reject(full(queue));
+    if (this.#queue.length >= queue + free) return Promise.reject(queueFull(queue));
     if (signal?.aborted === true) return Promise.reject(cancelledFor(signal.reason));
     return new Promise((resolve, reject) => {
       const waiting: Waiting = { spec, signal, sinceMs: clock.monotonicMs(), resolve, reject, replans: 0 };
@@ -137,7 +137,8 @@ export class SharedWrites {
     this.#isTiming = true;
     clock.after(HELD_UP_MS, () => {
       const nowMs = clock.monotonicMs();
-      while ((this.#queue[0]?.sinceMs ?? nowMs) <= nowMs - waitMs) this.#queue.shift()?.reject(tooLate());
+      while ((this.#queue[0]?.sinceMs ?? nowMs) <= nowMs - waitMs)
+        this.#queue.shift()?.reject(noSessionFree(waitMs));
       this.#isTiming = false;
       this.#callServers();
     });
@@ -354,19 +355,4 @@ class Served {
 
 function asError(cause: unknown): Error {
   return cause instanceof Error ? cause : new Error(String(cause));
-}
-
-function full(queue: number): HighwaterError {
-  return new HighwaterError("overloaded", {
-    detail: "Too many transactions wait for a database session.",
-    limit: { name: "poolQueue", value: queue },
-    retryAfterMs: 1_000,
-  });
-}
-
-function tooLate(): HighwaterError {
-  return new HighwaterError("overloaded", {
-    detail: "No database session became free in time.",
-    retryAfterMs: 1_000,
-  });
 }

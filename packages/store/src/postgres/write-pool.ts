@@ -154,21 +154,13 @@ export class WritePool {
 
   async #checkOut(epoch: EpochId, signal: AbortSignal | undefined): Promise<pg.PoolClient> {
     const pool = this.#poolOf(epoch);
-    if (pool.waitingCount >= this.#options.queue)
-      throw new HighwaterError("overloaded", {
-        detail: "Too many transactions wait for a database session.",
-        retryAfterMs: 1_000,
-      });
+    if (pool.waitingCount >= this.#options.queue) throw queueFull(this.#options.queue);
     try {
       return await this.#waitFor(pool, signal);
     } catch (cause) {
       if (cause instanceof HighwaterError) throw cause;
       if (cause instanceof Error && cause.message === POOL_TIMEOUT)
-        throw new HighwaterError(
-          "overloaded",
-          { detail: "No database session became free in time.", retryAfterMs: 1_000 },
-          { cause },
-        );
+        throw noSessionFree(this.#options.connectTimeoutMs, cause);
       throw this.#refused(cause as { code?: unknown; message?: unknown });
     }
   }
@@ -330,6 +322,20 @@ export function principalOf(spec: { readonly principal?: string } | undefined): 
 
 function unusable(cause: unknown): HighwaterError {
   return new HighwaterError("primary_unavailable", { retryAfterMs: 1_000 }, { cause });
+}
+
+export function queueFull(poolQueue: number): HighwaterError {
+  return new HighwaterError("overloaded", {
+    detail: `${String(poolQueue)} transactions already wait for a database session (poolQueue); retry later.`,
+    limit: { name: "poolQueue", value: poolQueue },
+    retryAfterMs: 1_000,
+  });
+}
+
+export function noSessionFree(connectTimeoutMs: number, cause?: unknown): HighwaterError {
+  const detail = `No database session became free within connectTimeoutMs (${String(connectTimeoutMs)} ms); retry later.`;
+  const limit = { name: "connectTimeoutMs", value: connectTimeoutMs };
+  return new HighwaterError("overloaded", { detail, limit, retryAfterMs: 1_000 }, { cause });
 }
 
 export function cancelledFor(reason: unknown): HighwaterError {

@@ -32,7 +32,7 @@ const ANSWER = {
   ],
 };
 const PROBLEM = {
-  ...{ type: "urn:highwater:error:epoch_changed", title: "t", status: 503, code: "epoch_changed" },
+  ...{ type: "/errors/epoch_changed", title: "t", status: 503, code: "epoch_changed" },
   ...{ outcome: "not_applied", retry: "wait", retryAfterMs: 1, sqlstate: "40001", fields: ["a"] },
 };
 const VERDICTS = {

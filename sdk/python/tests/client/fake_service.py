@@ -57,7 +57,7 @@ PROBLEMS: dict[str, tuple[int, str, str]] = {
 
 def problem(code: str, *, headers: dict[str, str] | None = None, **extra: Any) -> Answer:
     status, outcome, retry = PROBLEMS[code]
-    body = {"type": f"urn:highwater:error:{code}", "title": code, "status": status, "code": code}
+    body = {"type": f"/errors/{code}", "title": code, "status": status, "code": code}
     return Answer(status, {**body, "outcome": outcome, "retry": retry, **extra}, headers or {})
 
 

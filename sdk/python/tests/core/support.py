@@ -63,7 +63,7 @@ def answer(body: object, status: int = 200, **headers: str) -> Answer:
 
 
 def problem(code: str, status: int, outcome: str, retry: str, **extra: object) -> Answer:
-    body = {"type": f"urn:highwater:error:{code}", "title": code, "status": status, "code": code}
+    body = {"type": f"/errors/{code}", "title": code, "status": status, "code": code}
     return answer({**body, "outcome": outcome, "retry": retry, **extra}, status)
 
 

@@ -62,7 +62,7 @@ REFUSED = {
     "error": {"code": "forbidden", "detail": "not yours"},
 }
 PROBLEM = {
-    "type": "urn:highwater:error:exposure_limit",
+    "type": "/errors/exposure_limit",
     "title": "Too much is at risk",
     "status": 503,
     "code": "exposure_limit",

@@ -308,9 +308,11 @@ describe("streams", () => {
     await using _two = await tracker.listen();
     const refused = await tracker.get("");
     assert.deepEqual([refused.status, refused.body["code"]], [429, "concurrency_limited"]);
+    assert.deepEqual(refused.body["limit"], { name: "eventStreamsPerKey", value: 2 });
     await using _three = await tracker.listen("", { authorization: "Bearer eight" });
     const full = await tracker.get("", "eight");
     assert.deepEqual([full.status, full.body["code"]], [503, "overloaded"]);
+    assert.deepEqual(full.body["limit"], { name: "eventStreams", value: 3 });
   });
 });
 

@@ -224,13 +224,22 @@ export class DurabilityEvents {
    */
   listen(response: ServerResponse, viewer: Viewer, query: EventsQuery): void {
     const { maxStreams, maxStreamsPerKey, drainMs } = this.#settings;
-    if (this.#streams.size >= maxStreams || this.#stop.signal.aborted)
-      throw new HighwaterError("overloaded", { retryAfterMs: 5_000 });
+    if (this.#stop.signal.aborted)
+      throw new HighwaterError("overloaded", {
+        detail: "The tracker is shutting down.",
+        retryAfterMs: 5_000,
+      });
+    if (this.#streams.size >= maxStreams)
+      throw new HighwaterError("overloaded", {
+        detail: `All ${String(maxStreams)} event streams are in use (eventStreams); retry later.`,
+        limit: { name: "eventStreams", value: maxStreams },
+        retryAfterMs: 5_000,
+      });
     const ofKey = [...this.#streams.values()].filter(({ id }) => id === viewer.id).length;
     if (ofKey >= maxStreamsPerKey)
       throw new HighwaterError("concurrency_limited", {
-        detail: `The credential has ${String(ofKey)} event streams open, its limit; close one first.`,
-        limit: { name: "eventStreams", value: maxStreamsPerKey },
+        detail: `The credential has ${String(ofKey)} event streams open, its limit eventStreamsPerKey; close one first.`,
+        limit: { name: "eventStreamsPerKey", value: maxStreamsPerKey },
         retryAfterMs: 5_000,
       });
     const { clock } = this.#deps;

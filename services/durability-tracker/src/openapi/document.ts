@@ -1,5 +1,5 @@
 // The OpenAPI document of the tracker. docs/reference/tracker-openapi.json is this.
-import { type Json, makeOpenApi, type Operation } from "@highwater/service";
+import { ERROR_OPERATIONS, type Json, makeOpenApi, type Operation } from "@highwater/service";
 import { DURABILITY_OPERATIONS } from "./durability.ts";
 import { HEALTH_OPERATIONS } from "./health.ts";
 import { SCHEMAS } from "./schemas.ts";
@@ -8,6 +8,7 @@ import { WEBHOOK_OPERATIONS } from "./webhooks.ts";
 export const OPERATIONS: readonly Operation[] = [
   ...DURABILITY_OPERATIONS,
   ...WEBHOOK_OPERATIONS,
+  ...ERROR_OPERATIONS,
   ...HEALTH_OPERATIONS,
 ];
 
@@ -23,6 +24,7 @@ export function makeDocument(): Json {
       durability: "Marks, verdicts, events, and what is at risk.",
       webhooks: "Endpoints that are told of events, and what was sent to them.",
       gateways: "For the gateways of the cluster.",
+      errors: "What each error means, and what to do.",
       operation: "For probes and operators. Not to be shown to the public.",
     },
     operations: OPERATIONS,

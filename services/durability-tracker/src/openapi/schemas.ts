@@ -14,6 +14,8 @@ const NAMED = {
   DeliveryStatus: protocol.DeliveryStatus,
   DurabilityEvent: protocol.DurabilityEvent,
   EpochRecord: protocol.EpochRecord,
+  ErrorDescription: protocol.ErrorDescription,
+  ErrorList: protocol.ErrorList,
   EventCursor: protocol.EventCursor,
   EventPage: protocol.EventPage,
   ExposureReport: protocol.ExposureReport,

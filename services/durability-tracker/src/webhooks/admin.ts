@@ -68,7 +68,10 @@ export class WebhookAdmin {
     const most = this.#deps.endpointsPerOwner;
     const made = await this.#changeBy(by, (client) => endpoints.insertEndpoint(client, row, most));
     if (made === null)
-      throw new HighwaterError("webhook_limit", { limit: { name: "endpoints", value: most } });
+      throw new HighwaterError("webhook_limit", {
+        detail: `The owner has ${String(most)} webhook endpoints, the limit (endpoints); remove one first.`,
+        limit: { name: "endpoints", value: most },
+      });
     return { ...made, secret };
   }
 

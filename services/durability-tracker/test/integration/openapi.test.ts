@@ -19,8 +19,9 @@ import {
   routesOf,
 } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
+import { assertErrorReference } from "@highwater/service/testing/error-reference";
 import { Compile } from "typebox/schema";
-import { buildTracker, loadConfig, makeDeps } from "../../src/app.ts";
+import { buildTracker, loadConfig, makeDeps, type Tracker } from "../../src/app.ts";
 import { OPERATIONS } from "../../src/openapi/document.ts";
 import { SAMPLE } from "../../src/openapi/sample.ts";
 
@@ -56,40 +57,53 @@ function assertFits(schema: Json, value: unknown, what: string): void {
     );
 }
 
-describe("the document", () => {
-  it("has the routes of the application, all of them and no others", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "highwater-tracker-"));
-    const node = { id: "a", region: "r", zone: "z", url: "postgresql://app@127.0.0.1:1/app" };
-    const topology = { nodes: [node], levels: { disk: { primary: true } } };
-    const loaded = loadConfig(
-      {
-        ...TEST_DEPLOYMENT,
-        ...{ TRACKER_NAME: "t", TRACKER_REGION: "r", TRACKER_LEDGER: join(folder, "ledger.sqlite") },
-        HIGHWATER_TOPOLOGY: JSON.stringify(topology),
-      },
-      () => "",
-    );
-    assert.ok(loaded.ok);
-    const log = jsonLog("durability-tracker", realClock, () => undefined);
-    const deps = makeDeps(loaded.config, log, {
-      onLedgerFailure: (cause) => {
-        throw cause;
-      },
-    });
-    const tracker = buildTracker(loaded.config, deps);
-    await tracker.app.ready();
-    const routes = routesOf(tracker.app)
-      // Every GET has its HEAD, which needs no words of its own.
-      .filter(({ method }) => method !== "HEAD")
-      .map(({ method, path }) => `${method} ${path.replace(/:([a-z]+)/g, "{$1}")}`);
+/** It authenticates, has not started, and its database cannot be reached. */
+async function withTracker(use: (tracker: Tracker, address: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "highwater-tracker-"));
+  const node = { id: "a", region: "r", zone: "z", url: "postgresql://app@127.0.0.1:1/app" };
+  const topology = { nodes: [node], levels: { disk: { primary: true } } };
+  const loaded = loadConfig(
+    {
+      ...{ ...TEST_DEPLOYMENT, TRACKER_AUTH: "keys", HIGHWATER_INTERNAL_SECRET: SECRET },
+      ...{ TRACKER_NAME: "t", TRACKER_REGION: "r", TRACKER_LEDGER: join(folder, "ledger.sqlite") },
+      HIGHWATER_TOPOLOGY: JSON.stringify(topology),
+    },
+    () => "",
+  );
+  assert.ok(loaded.ok);
+  const log = jsonLog("durability-tracker", realClock, () => undefined);
+  const deps = makeDeps(loaded.config, log, {
+    onLedgerFailure: (cause) => {
+      throw cause;
+    },
+  });
+  const tracker = buildTracker(loaded.config, deps);
+  try {
+    await use(tracker, await tracker.app.listen({ port: 0, host: "127.0.0.1" }));
+  } finally {
     await tracker.close();
     await rm(folder, { recursive: true });
-    const described = Object.entries(document.paths).flatMap(([path, methods]) =>
-      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
-    );
-    assert.ok(described.length > 0);
-    assert.deepEqual(described.sort(), routes.sort());
-  });
+  }
+}
+
+describe("errors", () => {
+  it("are explained at the path in `type`, all of them, to everyone, as the reference does", () =>
+    withTracker((_tracker, address) => assertErrorReference(address)));
+});
+
+describe("the document", () => {
+  it("has the routes of the application, all of them and no others", () =>
+    withTracker(async ({ app }) => {
+      const routes = routesOf(app)
+        // Every GET has its HEAD, which needs no words of its own.
+        .filter(({ method }) => method !== "HEAD")
+        .map(({ method, path }) => `${method} ${path.replace(/:([a-z]+)/g, "{$1}")}`);
+      const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+        Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+      );
+      assert.ok(described.length > 0);
+      assert.deepEqual(described.sort(), routes.sort());
+    }));
 
   it("has for every call an example, and its own examples fit its schemas", () => {
     for (const operation of OPERATIONS) {
@@ -188,7 +202,10 @@ describe("every example of the document", () => {
         const filled = (text: string): string =>
           values.reduce((all, [sample, value]) => all.replaceAll(sample, value), text);
         const query = new URLSearchParams(example.query).toString();
-        const path = operation.path.replace("{id}", SAMPLE.webhook).replace("{delivery}", SAMPLE.delivery);
+        const path = operation.path
+          .replace("{id}", SAMPLE.webhook)
+          .replace("{delivery}", SAMPLE.delivery)
+          .replace("{code}", "internal");
         const credential = example.given === "service" ? internalCredential(SECRET) : key;
         const response = await fetch(`${url}${filled(path)}${query === "" ? "" : `?${query}`}`, {
           method: operation.method.toUpperCase(),

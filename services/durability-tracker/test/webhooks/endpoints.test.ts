@@ -146,7 +146,11 @@ test("only with the scope admin", async () => {
 test("a bounded number per owner, also when they come at once", async () => {
   const answers = await Promise.all(Array.from({ length: 8 }, () => create({}, "40 admin")));
   assert.equal(answers.filter(({ status }) => status === 201).length, 3);
-  for (const answer of answers) if (answer.status !== 201) assert.equal(codeOf(answer), "409 webhook_limit");
+  for (const answer of answers)
+    if (answer.status !== 201) {
+      assert.equal(codeOf(answer), "409 webhook_limit");
+      assert.match((answer.body as Problem).detail ?? "", /has 3 webhook endpoints/);
+    }
   assert.equal((await create({}, "41 admin")).status, 201);
 });
 

@@ -8,6 +8,8 @@ const NAMED: Readonly<Record<string, TSchema>> = {
   BatchRequest: protocol.BatchRequest,
   BeginRequest: protocol.BeginRequest,
   CommitRequest: protocol.CommitRequest,
+  ErrorDescription: protocol.ErrorDescription,
+  ErrorList: protocol.ErrorList,
   Isolation: protocol.Isolation,
   Level: protocol.LevelName,
   Marks: protocol.Marks,

@@ -1,6 +1,6 @@
 // The OpenAPI document of the gateway, from its operations and the schemas of the wire. docs/reference/openapi.json is this.
 import { HighwaterError } from "@highwater/protocol";
-import { type Json, makeOpenApi, type Operation } from "@highwater/service";
+import { ERROR_OPERATIONS, type Json, makeOpenApi, type Operation } from "@highwater/service";
 import { neonError } from "../neon/error.ts";
 import { BATCH_OPERATION } from "./batch.ts";
 import { SCHEMAS } from "./components.ts";
@@ -14,6 +14,7 @@ export const OPERATIONS: readonly Operation[] = [
   BATCH_OPERATION,
   ...INTERACTIVE_OPERATIONS,
   ...NEON_OPERATIONS,
+  ...ERROR_OPERATIONS,
   ...HEALTH_OPERATIONS,
 ];
 
@@ -21,6 +22,7 @@ const TAGS: Readonly<Record<string, string>> = {
   transactions: "One request, one transaction; and what became of it.",
   "interactive transactions": "Begin, statements, commit or rollback, call by call.",
   "Neon wire": "For drivers and ORMs that are written for Neon's serverless HTTP wire.",
+  errors: "What each error means, and what to do.",
   operation: "For probes and operators. Not to be shown to the public.",
 };
 

@@ -118,6 +118,7 @@ test("malformed bodies and bodies over the limit, in the wire's shape", async ()
   assert.equal((await post(app, "")).status, 400);
   const large = await post(app, JSON.stringify({ query: "x".repeat(2_000) }));
   assert.deepEqual([large.status, large.body.highwater.code], [413, "body_too_large"]);
+  assert.equal(large.body.message, "The request body exceeds bodyLimitBytes (1000).");
 });
 
 test("a refusal names the id that the service had chosen, and says when to come again", async () => {

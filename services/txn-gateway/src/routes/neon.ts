@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { type ServerResponse } from "node:http";
 import { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { HighwaterError, makeUuidV7, type TransactionResponse, type TxnId } from "@highwater/protocol";
-import { type Log, noteFailure, traced } from "@highwater/service";
+import { bodyTooLarge, type Log, noteFailure, traced } from "@highwater/service";
 import { type Pace, sendHeld } from "../answers/answer-stream.ts";
 import { type ResultHold } from "../answers/result-memory.ts";
 import { type Deps } from "../deps.ts";
@@ -52,7 +52,7 @@ export function neonRoutes(app: FastifyInstance, parts: NeonParts): void {
       parsed(null, body);
     });
     scope.setErrorHandler((cause, request, reply) => {
-      const error = toHighwaterError(cause, parts.log);
+      const error = toHighwaterError(cause, parts.log, app.initialConfig.bodyLimit);
       noteFailure(request.trace, error);
       sendError(reply, neonError(error, null));
     });
@@ -125,10 +125,10 @@ function sendError(reply: FastifyReply, { status, body }: NeonErrorAnswer): Fast
   return reply.code(status).send(body);
 }
 
-function toHighwaterError(cause: unknown, log: Pick<Log, "error">): HighwaterError {
+function toHighwaterError(cause: unknown, log: Pick<Log, "error">, bodyLimit?: number): HighwaterError {
   if (cause instanceof HighwaterError && cause.code !== "internal") return cause;
   const { code, statusCode, message } = cause as Partial<FastifyError>;
-  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return new HighwaterError("body_too_large");
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return bodyTooLarge(bodyLimit);
   // Fastify's own refusals of a request that is malformed; their texts hold nothing of ours.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new HighwaterError("invalid_request", { detail: message });

@@ -5,6 +5,7 @@ import { after, before, describe, it } from "node:test";
 import { System } from "@highwater/lab-system";
 import { type Example, jsonLog, type Operation, realClock, routesOf } from "@highwater/service";
 import { TEST_DEPLOYMENT } from "@highwater/service/testing";
+import { assertErrorReference } from "@highwater/service/testing/error-reference";
 import { buildApp, loadConfig, makeDeps } from "../../src/app.ts";
 import { OPERATIONS } from "../../src/openapi/document.ts";
 import { SAMPLE, UPDATE } from "../../src/openapi/sample.ts";
@@ -19,21 +20,33 @@ function documented({ path, method }: Operation): DocumentedOperation {
   return operation;
 }
 
+/** It authenticates, and its database cannot be reached. */
+async function listen(): Promise<{ app: ReturnType<typeof buildApp>; address: string }> {
+  const node = { id: "a", region: "r", zone: "z", url: "postgresql://app@127.0.0.1:1/app" };
+  const topology = { nodes: [node], levels: { disk: { primary: true } } };
+  const env = {
+    ...{ ...TEST_DEPLOYMENT, GATEWAY_AUTH: "keys" },
+    ...{ GATEWAY_NAME: "g", GATEWAY_REGION: "r", HIGHWATER_TOPOLOGY: JSON.stringify(topology) },
+  };
+  const loaded = loadConfig(env, () => "");
+  assert.ok(loaded.ok);
+  const app = buildApp(
+    loaded.config,
+    makeDeps(loaded.config, { log: jsonLog("txn-gateway", realClock, () => undefined) }),
+  );
+  return { app, address: await app.listen({ port: 0, host: "127.0.0.1" }) };
+}
+
+describe("errors", () => {
+  it("are explained at the path in `type`, all of them, to everyone, as the reference does", async () => {
+    const { app, address } = await listen();
+    await assertErrorReference(address).finally(() => app.close());
+  });
+});
+
 describe("the document", () => {
   it("has the routes of the application, all of them and no others", async () => {
-    const node = { id: "a", region: "r", zone: "z", url: "postgresql://app@127.0.0.1:1/app" };
-    const topology = { nodes: [node], levels: { disk: { primary: true } } };
-    const env = {
-      ...TEST_DEPLOYMENT,
-      ...{ GATEWAY_NAME: "g", GATEWAY_REGION: "r", HIGHWATER_TOPOLOGY: JSON.stringify(topology) },
-    };
-    const loaded = loadConfig(env, () => "");
-    assert.ok(loaded.ok);
-    const app = buildApp(
-      loaded.config,
-      makeDeps(loaded.config, { log: jsonLog("txn-gateway", realClock, () => undefined) }),
-    );
-    await app.ready();
+    const { app } = await listen();
     const routes = routesOf(app)
       // Every GET has its HEAD, which needs no words of its own.
       .filter(({ method }) => method !== "HEAD")
@@ -159,7 +172,9 @@ describe("every example of the document", () => {
         const filled = (text: string): string =>
           samples.reduce((all, sample) => all.replaceAll(sample, values[sample] ?? ""), patient(text));
         const query = patient(new URLSearchParams(example.query).toString());
-        const path = operation.path.replace("{id}", SAMPLE.id) + (query === "" ? "" : `?${query}`);
+        const path =
+          operation.path.replace("{id}", SAMPLE.id).replace("{code}", "internal") +
+          (query === "" ? "" : `?${query}`);
         const isPinned = operation.parameters.some((parameter) => parameter.name === "Highwater-Session");
         const response = await fetch(`${url}${filled(path)}`, {
           method: operation.method.toUpperCase(),

@@ -277,7 +277,7 @@ export function problemOf(answered: GatewayResponse<unknown>): Problem {
   const problem = answered.body as Problem;
   assert.equal(problem.status, answered.status, JSON.stringify(answered.body));
   assert.ok(answered.status >= 400);
-  assert.equal(problem.type, `urn:highwater:error:${problem.code}`);
+  assert.equal(problem.type, `/errors/${problem.code}`);
   if (problem.retry === "wait") {
     assert.ok((problem.retryAfterMs ?? 0) > 0, "a wait says how long");
     assert.ok(Number(answered.headers.get("retry-after")) >= 1);

@@ -1,0 +1,50 @@
+// How the calls that explain errors are described; every service has them, for everyone.
+import Type from "typebox";
+import {
+  classOf,
+  describeError,
+  type ErrorCode,
+  ErrorDescription,
+  ErrorList,
+  ERRORS,
+} from "@highwater/protocol";
+import { type Operation } from "./operation.ts";
+
+const CODES = Object.keys(ERRORS) as ErrorCode[];
+const shared = {
+  method: "get",
+  tag: "errors",
+  security: [],
+  errorShape: "problem",
+  examples: [{ name: "ask", summary: "Ask", given: "nothing", status: 200 }],
+} as const;
+
+export const ERROR_OPERATIONS: readonly Operation[] = [
+  {
+    ...{ ...shared, path: "/errors", id: "listErrors", summary: "All error codes", parameters: [] },
+    description: "Needs no credential.",
+    successes: {
+      200: { description: "The codes.", schema: ErrorList, example: { errors: [classOf("overloaded")] } },
+    },
+    errors: [],
+  },
+  {
+    ...{ ...shared, path: "/errors/{code}", id: "getError", summary: "What an error code means" },
+    description: "The `type` of a problem is this path. Needs no credential.",
+    parameters: [
+      {
+        ...{ name: "code", in: "path", required: true, description: "The code." },
+        schema: Type.String({ enum: CODES }),
+      },
+    ],
+    successes: {
+      200: {
+        description: "Its cause, the next step, and an example of a response.",
+        schema: ErrorDescription,
+        example: describeError("overloaded"),
+      },
+    },
+    // 400: a text that is no path, or above 100 characters.
+    errors: ["not_found", "invalid_request"],
+  },
+];
