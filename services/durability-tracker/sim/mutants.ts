@@ -315,9 +315,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "ids are announced after their COMMIT",
     patch: {
       file: gateway("transactions"),
-      find: `await deps.store.execute(primaryEpoch.node, spec, bounds.signal);`,
-      replace: `await deps.store.execute(primaryEpoch.node, { ...spec, onBeforeSend: () => undefined }, bounds.signal);
-      spec.onBeforeSend?.();`,
+      find: `deps.store.execute(primaryEpoch.node, spec, bounds.signal)`,
+      replace: `deps.store.execute(primaryEpoch.node, { ...spec, onBeforeSend: () => undefined }, bounds.signal)
+          .finally(() => spec.onBeforeSend?.())`,
     },
     from: 16,
   },

@@ -14,6 +14,7 @@ import {
 import { makeAuthorityRule, sleep } from "@highwater/store";
 import { ActiveTransactions } from "./active.ts";
 import { Announcer } from "./announcer.ts";
+import { Attempts } from "./attempts.ts";
 import { type Pace } from "./answers/answer-stream.ts";
 import { ResultMemory } from "./answers/result-memory.ts";
 import { type Config } from "./config.ts";
@@ -139,10 +140,10 @@ export class Gateway {
       durability: new Durability(deps.clock, this.marks, this.#verdicts),
       losses: new Losses(deps, trackers),
     };
-    const [outcomes, refusals] = [new Outcomes(shared), new Refusals(shared)];
+    const [attempts, outcomes, refusals] = [new Attempts(shared), new Outcomes(shared), new Refusals(shared)];
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
-    this.transactions = new Transactions({ ...shared, outcomes, refusals, reads: new Reads(shared) });
-    this.interactive = new Interactive({ ...shared, outcomes, refusals });
+    this.transactions = new Transactions({ ...shared, attempts, outcomes, refusals, reads: new Reads(shared) });
+    this.interactive = new Interactive({ ...shared, attempts, outcomes, refusals });
     this.callers = this.#makeCallers(config);
     this.#registerMetrics();
   }

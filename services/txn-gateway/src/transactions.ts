@@ -3,7 +3,7 @@
 import { HighwaterError } from "@highwater/protocol";
 import { type Execution, type TransactionSpec } from "@highwater/store";
 import { type ActiveTransactions } from "./active.ts";
-import { type Announcer } from "./announcer.ts";
+import { type Attempts } from "./attempts.ts";
 import { type ResultHold, type ResultMemory } from "./answers/result-memory.ts";
 import { lifespanMs, refuseTruncated, withinTime } from "./bounds.ts";
 import { type Config } from "./config.ts";
@@ -16,13 +16,12 @@ import {
   requireScope,
   sessionPrincipal,
 } from "@highwater/service";
-import { type MarkBoard } from "./marks.ts";
 import { type Metrics } from "./metrics.ts";
 import { type CommitResponse, type Attempt, type Hold, type Outcomes } from "./outcomes.ts";
 import { type Primary } from "./primary.ts";
 import { type Reads } from "./reads.ts";
 import { type Refusals } from "./refusals.ts";
-import { storeError, TransactionTrace } from "./tracing.ts";
+import { TransactionTrace } from "./tracing.ts";
 import { type Committed } from "./txn/answer.ts";
 import { type Caller } from "./txn/caller.ts";
 import { digestOf } from "./txn/digest.ts";
@@ -42,9 +41,8 @@ export interface TransactionParts {
   /** Of receipts. */
   readonly keys: Pick<DeploymentKeys, "receiptTag">;
   readonly primary: Primary;
-  readonly announcer: Announcer;
+  readonly attempts: Attempts;
   readonly exposure: Exposure;
-  readonly marks: MarkBoard;
   readonly active: ActiveTransactions;
   readonly outcomes: Outcomes;
   readonly reads: Reads;
@@ -100,23 +98,12 @@ export class Transactions {
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
   async run(request: Accepted, caller: Caller): Promise<HeldAnswer> {
-    const { metrics, deps } = this.#parts;
-    const { ack, isolation, readOnly } = request;
-    const beganMs = deps.clock.monotonicMs();
+    const { isolation, readOnly } = request;
     const trace = caller.trace === undefined ? null : traceOf(caller.trace, request);
-    try {
-      const answer = await this.#runHeld(request, caller, trace);
-      trace?.ended(answer.body.state);
-      metrics.transactions.add(ack, answer.body.state);
-      const tookMs = deps.clock.monotonicMs() - beganMs;
-      metrics.commit.at(ack, isolation, readOnly ? "read" : "write", "one_shot").observe(tookMs / 1_000);
-      return answer;
-    } catch (cause) {
-      const code = cause instanceof HighwaterError ? cause.code : "internal";
-      metrics.transactions.add(ack, code);
-      trace?.ended(code, code);
-      throw cause;
-    }
+    const labels = { isolation, readOnly, form: "one_shot" } as const;
+    return this.#parts.attempts.counted(request, { labels, trace }, () =>
+      this.#runHeld(request, caller, trace),
+    );
   }
 
   async #runHeld(request: Accepted, caller: Caller, trace: TransactionTrace | null): Promise<HeldAnswer> {
@@ -134,13 +121,9 @@ export class Transactions {
 
   async #run(run: Run): Promise<CommitResponse> {
     const { request, caller, hold, trace } = run;
-    const { outcomes, reads, marks, config } = this.#parts;
+    const { outcomes, reads, config, attempts } = this.#parts;
     requireScope(caller.principal, request.readOnly ? "read" : "write");
-    if (request.ack === "durable" && marks.waiting >= config.maxWaiting)
-      throw overloaded("Too many safe transactions wait for durability.", {
-        name: "maxWaiting",
-        value: config.maxWaiting,
-      });
+    attempts.refuseWaiting(request);
     if (request.placement !== null) {
       const read = await reads.nearby(request, request.placement, { caller, hold });
       if (read !== null)
@@ -204,7 +187,7 @@ export class Transactions {
   }
 
   async #execute({ request, caller, hold }: Run, attempt: Attempt): Promise<Execution> {
-    const { deps, announcer, config, active, metrics } = this.#parts;
+    const { deps, config, active, attempts } = this.#parts;
     const { id, tag, primaryEpoch, digest } = attempt;
     const { limits, role } = caller.principal;
     const limitMs = lifespanMs(config.totalTimeoutMs, "one_shot");
@@ -215,22 +198,14 @@ export class Transactions {
       ...{ statementTimeoutMs: limits.statementTimeoutMs, lockTimeoutMs: limits.lockTimeoutMs },
       ...{ maxRows: config.maxRows, maxBytes: config.maxResultBytes, meter: hold, limitMs },
       ...{ fieldDetails: request.fieldDetails ?? false },
-      onBeforeSend: () => {
-        if (!request.readOnly)
-          attempt.announced ??= announcer.announce(attempt, { ...request, endsWithinMs: limitMs });
-      },
+      onBeforeSend: attempts.announcing(attempt, { ...request, endsWithinMs: limitMs }),
     };
     const bounds = withinTime(active, config.totalTimeoutMs, caller.signal);
     try {
-      const beganMs = deps.clock.monotonicMs();
-      attempt.trace?.storeBegan(primaryEpoch.node);
-      const execution = await deps.store.execute(primaryEpoch.node, spec, bounds.signal);
-      attempt.trace?.storeEnded();
-      const tookMs = deps.clock.monotonicMs() - beganMs;
-      metrics.store.at(request.readOnly ? "read" : "write", "one_shot").observe(tookMs / 1_000);
-      return execution;
+      return await attempts.timed(attempt, "one_shot", () =>
+        deps.store.execute(primaryEpoch.node, spec, bounds.signal),
+      );
     } catch (cause) {
-      attempt.trace?.storeEnded(storeError(cause));
       throw bounds.reasonFor(cause);
     } finally {
       bounds.end();

@@ -9,8 +9,9 @@ import {
   type StatementsRequest,
   type TxnId,
 } from "@highwater/protocol";
-import { type Execution, type Opening } from "@highwater/store";
+import { type Opening } from "@highwater/store";
 import { type ResultHold } from "../answers/result-memory.ts";
+import { type AttemptLabels } from "../attempts.ts";
 import { lifespanMs, refuseTruncated, type TimeBounds, withinTime } from "../bounds.ts";
 import { type Principal, requireScope } from "@highwater/service";
 import { type Admitted, UNCOUNTED } from "../exposure/exposure.ts";
@@ -260,27 +261,14 @@ export class Interactive {
 
   /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
   async commit(pinned: Pinned, request: AcceptedCommit, caller: Caller): Promise<HeldCallAnswer> {
-    const { metrics, deps } = this.#parts;
     const { id } = pinned;
-    const { ack } = request;
     // Of one that is over, a repeated commit only tells what became of it.
     const open = this.#open.get(ownedName({ id, owner: caller.principal.owner }));
-    const beganMs = deps.clock.monotonicMs();
     const trace = open === undefined ? null : traceOfCommit(id, open, request, caller);
-    try {
-      const answer = await this.#answerCommit(pinned, request, caller, trace);
-      if (answer.body.state !== "active") trace?.ended(answer.body.state);
-      metrics.transactions.add(ack, answer.body.state);
-      const tookMs = deps.clock.monotonicMs() - beganMs;
-      if (open !== undefined)
-        metrics.commit.at(ack, open.isolation, accessOf(open), "interactive").observe(tookMs / 1_000);
-      return answer;
-    } catch (cause) {
-      const code = cause instanceof HighwaterError ? cause.code : "internal";
-      metrics.transactions.add(ack, code);
-      trace?.ended(code, code);
-      throw cause;
-    }
+    const labels = open === undefined ? null : labelsOf(open);
+    return this.#parts.attempts.counted(request, { labels, trace }, () =>
+      this.#answerCommit(pinned, request, caller, trace),
+    );
   }
 
   /** Throws the error to answer. Whether the transaction is safe its commit says; what a statement shows before is as fast as its rows. */
@@ -322,7 +310,7 @@ export class Interactive {
 
   /** Nobody can cancel it any more but the hard limit of time, whose outcome is looked up. */
   async #commit(id: TxnId, open: Open, request: AcceptedCommit, admitted: Admitted): Promise<Done> {
-    const { announcer, exposure, outcomes, active, config, memory } = this.#parts;
+    const { attempts, exposure, outcomes, active, config, memory } = this.#parts;
     const { transaction, lifetime } = open;
     const { attempt } = open.known;
     const held: Promise<unknown>[] = [];
@@ -335,18 +323,20 @@ export class Interactive {
     const bounds = withinTime(active, lifetime.limits.totalTimeoutMs, undefined);
     const hold = memory.hold(open.known.attempt.owner);
     try {
+      const announce = attempts.announcing(attempt, {
+        metadata: open.metadata,
+        maxDelayMs: request.maxDelayMs ?? open.maxDelayMs,
+        level: request.level,
+        endsWithinMs: lifespanMs(lifetime.limits.totalTimeoutMs, "one_shot"),
+      });
       const onBeforeSend = (): void => {
         isSent = true;
-        if (!attempt.readOnly)
-          attempt.announced = announcer.announce(attempt, {
-            metadata: open.metadata,
-            maxDelayMs: request.maxDelayMs ?? open.maxDelayMs,
-            level: request.level,
-            endsWithinMs: lifespanMs(lifetime.limits.totalTimeoutMs, "one_shot"),
-          });
+        announce();
       };
       const how = { signal: bounds.signal, meter: hold, onBeforeSend };
-      const executing = this.#timed(open, transaction.commit(request.statements, how));
+      const executing = attempts.timed(attempt, "interactive", () =>
+        transaction.commit(request.statements, how),
+      );
       const committed = await outcomes.conclude(attempt, executing, (until) => held.push(until));
       open.results = committed.results ?? [];
       await this.#end(open, { how: "committed", detail: "The transaction has committed." });
@@ -360,23 +350,6 @@ export class Interactive {
       hold.release();
       bounds.end();
     }
-  }
-
-  async #timed(open: Open, executing: Promise<Execution>): Promise<Execution> {
-    const { metrics, deps } = this.#parts;
-    const { trace, primaryEpoch } = open.known.attempt;
-    const beganMs = deps.clock.monotonicMs();
-    trace?.storeBegan(primaryEpoch.node);
-    let execution: Execution;
-    try {
-      execution = await executing;
-    } catch (cause) {
-      trace?.storeEnded(storeError(cause));
-      throw cause;
-    }
-    trace?.storeEnded();
-    metrics.store.at(accessOf(open), "interactive").observe((deps.clock.monotonicMs() - beganMs) / 1_000);
-    return execution;
   }
 
   /** The error to answer. */
@@ -396,17 +369,12 @@ export class Interactive {
    * Errors: `exposure_limit`, `overloaded`; the call has then not been made, and may come again under its number.
    */
   #admit(id: TxnId, { seq, ack }: AcceptedCommit, { principal }: Caller): Admitted {
-    const { exposure, marks, config } = this.#parts;
+    const { exposure, attempts } = this.#parts;
     const { owner } = principal;
     const known = this.#open.get(ownedName({ id, owner }))?.known;
     if (known?.calls.wouldRun(seq) !== true) return UNCOUNTED;
-    const value = config.maxWaiting;
-    if (ack === "durable" && marks.waiting >= value)
-      throw new HighwaterError("overloaded", {
-        detail: "Too many safe transactions wait for durability.",
-        ...{ limit: { name: "maxWaiting", value }, retryAfterMs: RETRY_MS, open: true },
-      });
     try {
+      attempts.refuseWaiting({ ack });
       return known.attempt.readOnly ? UNCOUNTED : exposure.admit(owner, ack);
     } catch (cause) {
       throw withOpen(cause, true);
@@ -585,8 +553,8 @@ function isOf({ begun }: Known, pinned: Pinned): boolean {
   return begun.epoch === pinned.epoch && begun.digest === pinned.digest && begun.access === pinned.access;
 }
 
-function accessOf({ known }: Open): "read" | "write" {
-  return known.attempt.readOnly ? "read" : "write";
+function labelsOf({ isolation, known }: Open): AttemptLabels {
+  return { isolation, readOnly: known.attempt.readOnly, form: "interactive" };
 }
 
 /** Only a commit is answered from what was committed; to any other call the transaction is gone. */

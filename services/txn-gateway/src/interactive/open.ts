@@ -9,8 +9,9 @@ import {
 import { type DeploymentKeys } from "@highwater/service";
 import { type OpenTransaction } from "@highwater/store";
 import { type ActiveTransactions } from "../active.ts";
-import { type Announced, type Announcer } from "../announcer.ts";
+import { type Announced } from "../announcer.ts";
 import { type ResultHold, type ResultMemory } from "../answers/result-memory.ts";
+import { type Attempts } from "../attempts.ts";
 import { type Config } from "../config.ts";
 import { type Deps } from "../deps.ts";
 import { type Exposure } from "../exposure/exposure.ts";
@@ -32,7 +33,7 @@ export interface InteractiveParts {
   readonly keys: DeploymentKeys;
   readonly deps: Deps;
   readonly primary: Primary;
-  readonly announcer: Announcer;
+  readonly attempts: Attempts;
   readonly exposure: Exposure;
   readonly marks: MarkBoard;
   readonly active: ActiveTransactions;
