@@ -317,7 +317,7 @@ export const MUTANTS: readonly Mutant[] = [
       file: gateway("transactions"),
       find: `deps.store.execute(primaryEpoch.node, spec, bounds.signal)`,
       replace: `deps.store.execute(primaryEpoch.node, { ...spec, onBeforeSend: () => undefined }, bounds.signal)
-          .finally(() => spec.onBeforeSend?.())`,
+          .then((execution) => (spec.onBeforeSend?.(), execution))`,
     },
     from: 16,
   },

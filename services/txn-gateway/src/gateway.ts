@@ -142,7 +142,13 @@ export class Gateway {
     };
     const [attempts, outcomes, refusals] = [new Attempts(shared), new Outcomes(shared), new Refusals(shared)];
     this.inspection = new Inspection({ ...shared, clock: deps.clock });
-    this.transactions = new Transactions({ ...shared, attempts, outcomes, refusals, reads: new Reads(shared) });
+    this.transactions = new Transactions({
+      ...shared,
+      attempts,
+      outcomes,
+      refusals,
+      reads: new Reads(shared),
+    });
     this.interactive = new Interactive({ ...shared, attempts, outcomes, refusals });
     this.callers = this.#makeCallers(config);
     this.#registerMetrics();
