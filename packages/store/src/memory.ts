@@ -162,7 +162,8 @@ export class MemoryStore implements Store {
     });
   }
 
-  async execute(node: string, spec: TransactionSpec): Promise<Execution> {
+  async execute(node: string, spec: TransactionSpec, signal?: AbortSignal): Promise<Execution> {
+    if (signal?.aborted === true) throw new HighwaterError("cancelled", {}, { cause: signal.reason });
     const inDoubt = (cause: unknown): HighwaterError =>
       new HighwaterError(
         spec.readOnly ? "primary_unavailable" : "commit_unconfirmed",
@@ -182,6 +183,7 @@ export class MemoryStore implements Store {
 
   #execute(on: MemoryNode, spec: TransactionSpec): Execution | { readonly wait: Promise<Execution> } {
     if (on.role !== "primary") throw new HighwaterError("primary_unavailable", { transactionId: spec.id });
+    spec.onBeforeSend?.();
     if (!spec.readOnly) {
       const settled = this.#admitReceipt(on, spec);
       if (settled !== null) return settled;
@@ -219,6 +221,8 @@ export class MemoryStore implements Store {
   }
 
   async begin(node: string, spec: TransactionSpec): Promise<Opening> {
+    // Of a commit alone.
+    const { onBeforeSend: _, ...body } = spec;
     const opened = this.#call(node, "begin", async (on): Promise<Opening> => {
       if (on.role !== "primary") throw new HighwaterError("primary_unavailable", { transactionId: spec.id });
       if (!spec.readOnly && this.#admitReceipt(on, spec) !== null) return { kind: "already_settled" };
@@ -229,7 +233,8 @@ export class MemoryStore implements Store {
         id: spec.id,
         holder: this.#helper,
         evaluate: (statements) => run(on.history.rows, { ...spec, statements }).results,
-        commit: (statements) => this.execute(node, { ...spec, statements }),
+        commit: (statements, { signal, onBeforeSend }) =>
+          this.execute(node, { ...body, statements, ...(onBeforeSend && { onBeforeSend }) }, signal),
         isLost: () =>
           !on.isUp ||
           on.incarnation !== incarnation ||

@@ -1,14 +1,15 @@
 // An interactive transaction of the memory store: its statements are kept and run again with each call; nothing is written
 // before its commit.
 import { HighwaterError, type Statement, type StatementResult, type TxnId } from "@highwater/protocol";
-import { type Execution, type OpenTransaction } from "../port.ts";
+import { type Execution, type OpenCommitOptions, type OpenTransaction } from "../port.ts";
+import { refuseUnknown } from "./statements.ts";
 
 export interface MemoryTransactionParts {
   readonly id: TxnId;
   readonly holder: string;
   /** What the statements answer, all of them from the first on. Throws as a database would refuse them. */
   readonly evaluate: (statements: readonly Statement[]) => readonly StatementResult[];
-  readonly commit: (statements: readonly Statement[]) => Promise<Execution>;
+  readonly commit: (statements: readonly Statement[], options: OpenCommitOptions) => Promise<Execution>;
   /** The session that it had is gone. */
   readonly isLost: () => boolean;
 }
@@ -41,11 +42,14 @@ export class MemoryTransaction implements OpenTransaction {
     return results.slice(before.length);
   }
 
-  async commit(statements: readonly Statement[]): Promise<Execution> {
+  async commit(statements: readonly Statement[], options: OpenCommitOptions = {}): Promise<Execution> {
     const before = this.#before();
+    refuseUnknown(statements, this.#parts.id);
     this.#hasEnded = true;
     if (this.#hasFailed) throw this.#failedBefore();
-    const execution = await this.#relative(before, () => this.#parts.commit([...before, ...statements]));
+    const execution = await this.#relative(before, () =>
+      this.#parts.commit([...before, ...statements], options),
+    );
     return execution.kind === "committed"
       ? { ...execution, results: execution.results.slice(before.length) }
       : execution;

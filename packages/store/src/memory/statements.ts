@@ -37,6 +37,13 @@ export function isSlow(statements: readonly Statement[]): boolean {
   return statements.some((statement) => parse(statement)?.verb === "slow");
 }
 
+/** Of an open transaction, before anything is sent: as another store refuses what would end the transaction. */
+export function refuseUnknown(statements: readonly Statement[], transactionId: TxnId): void {
+  const statement = statements.findIndex((each) => parse(each) === null);
+  if (statement >= 0)
+    throw new HighwaterError("statement_failed", { sqlstate: SYNTAX_ERROR, statement, transactionId });
+}
+
 /** What the statements would do to the rows, and what they answer. Throws HighwaterError like a database would refuse them. */
 export function run(
   rows: ReadonlyMap<string, string>,
