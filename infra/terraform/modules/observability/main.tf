@@ -1,5 +1,5 @@
-# A workspace for the metrics of the whole system, with the recording and alerting rules that the caller gives, and alerts to the
-# region's topic. Dashboards: grafana.tf.
+# A workspace for the metrics of the whole system, with the recording rules and alerts that the
+# caller gives. It sends alerts to the region's topic. Optionally it has a Grafana (grafana.tf).
 
 locals {
   # How soon somebody is told, how soon of more of the same, and how often again. `info`: once.
