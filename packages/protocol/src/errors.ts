@@ -278,7 +278,11 @@ export const ERRORS = {
     cause:
       "The call of an interactive transaction arrived at another gateway than the one that has it. The header Highwater-Session begins with the name of that gateway.",
     fix: "Send the call to the gateway that Highwater-Session names. Behind a proxy, an operator makes the proxy route by this header, as the edge does.",
-    example: { ...ABOUT, retryAfterMs: 500 },
+    example: {
+      detail: "Gateway gateway-1 has the transaction, and this is another one; send the call to gateway-1.",
+      retryAfterMs: 100,
+      ...ABOUT,
+    },
   }),
   transaction_in_progress: entry(409, "unknown", "wait", {
     title: "A transaction with this id is still running.",
