@@ -1,6 +1,7 @@
 // Writes the generated pages of docs/reference, or with --check says which of them are not what the code says.
 // Exit codes: 0 written, or nothing to write; 1 with --check when there is.
 import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { GENERATED, pathOf } from "./reference/pages.ts";
 
 const isCheck = process.argv.includes("--check");
@@ -14,7 +15,7 @@ for (const { name, render } of GENERATED) {
   if (!isCheck) writeFileSync(path, wanted);
 }
 for (const name of stale)
-  console.error(`${isCheck ? "stale (make gen)" : "written"}: docs/reference/${name}`);
+  console.error(`${isCheck ? "stale (make gen)" : "written"}: ${join("docs/reference", name)}`);
 process.exitCode = isCheck && stale.length > 0 ? 1 : 0;
 
 function readCurrent(path: string): string {

@@ -17,7 +17,11 @@ const PAGES = [
     "CONTRIBUTING.md",
     "SECURITY.md",
     "dashboards/README.md",
+    "infra/terraform/README.md",
   ],
+  ...readdirSync(new URL("infra/terraform/modules/", ROOT)).map(
+    (name) => `infra/terraform/modules/${name}/README.md`,
+  ),
   ...pagesIn("docs/guide/"),
   ...pagesIn("docs/reference/"),
   ...pagesIn("docs/runbooks/"),

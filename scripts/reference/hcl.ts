@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse } from "@cdktn/hcl2json";
 
-const INFRA = fileURLToPath(new URL("../../infra/terraform/", import.meta.url));
+export const INFRA = fileURLToPath(new URL("../../infra/terraform/", import.meta.url));
 
 export interface Variable {
   readonly name: string;

@@ -1,6 +1,7 @@
 // Goal: the generated reference says what the code says. `make gen` mends a failure.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { ERRORS } from "@highwater/protocol";
 import { VARIABLES as TRACKER_VARIABLES } from "@highwater/durability-tracker/config";
@@ -9,7 +10,7 @@ import { OPERATIONS } from "@highwater/txn-gateway/openapi";
 import { GENERATED, pathOf } from "./pages.ts";
 
 for (const { name, render } of GENERATED)
-  test(`docs/reference/${name} is what make gen writes`, async () => {
+  test(`${join("docs/reference", name)} is what make gen writes`, async () => {
     const page = readFileSync(pathOf(name), "utf8");
     assert.equal(await render(page), page);
     // A change of the page does not go unnoticed.

@@ -1,4 +1,6 @@
 // The pages of docs/reference that are made from the code, as a whole or in their table.
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { jsonLines } from "@highwater/lab-tools/json";
 import { describeError, type ErrorCode, ERRORS } from "@highwater/protocol";
@@ -6,12 +8,14 @@ import { configRows as trackerConfigRows } from "@highwater/durability-tracker/c
 import { configRows } from "@highwater/txn-gateway/config-reference";
 import { makeDocument as makeTrackerDocument } from "@highwater/durability-tracker/openapi";
 import { makeDocument } from "@highwater/txn-gateway/openapi";
+import { INFRA } from "./hcl.ts";
 import { logSections } from "./logs.ts";
 import { metricSections } from "./metrics.ts";
 import { SDK_PAGES } from "./sdk/pages.ts";
-import { renderTerraform } from "./terraform.ts";
+import { renderModule, renderTerraform } from "./terraform.ts";
 
 export interface Page {
+  /** Its path from docs/reference. */
   readonly name: string;
   /** From the page as it is to the page as it should be. */
   readonly render: (current: string) => Promise<string> | string;
@@ -32,6 +36,10 @@ export const GENERATED: readonly Page[] = [
   { name: "metrics.md", render: (current) => withSections(current, metricSections()) },
   { name: "logs.md", render: (current) => withSections(current, logSections()) },
   { name: "terraform.md", render: renderTerraform },
+  ...readdirSync(join(INFRA, "modules")).map((module) => ({
+    name: `../../infra/terraform/modules/${module}/README.md`,
+    render: () => renderModule(module),
+  })),
   ...SDK_PAGES,
 ];
 

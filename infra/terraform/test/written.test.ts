@@ -71,6 +71,12 @@ describe("terraform as it is written", () => {
         );
       });
 
+      if (kind === "module")
+        it("reads no file outside its own folder", () => {
+          for (const [file, text] of itself().files)
+            assert.doesNotMatch(text, /path\.\w+\}?\/\.\.|root\}/, file);
+        });
+
       if (kind === "example")
         it("tags everything", () => {
           const { providers, variables } = itself();

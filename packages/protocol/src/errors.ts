@@ -1,6 +1,6 @@
-// The error catalogue: code -> HTTP status, what became of the transaction, and what the caller should do. GET /errors/{code} and
-// docs/reference/errors.md show its texts.
-// Codes are API; titles may change. A code exists only where a caller would act differently.
+// The error catalogue: code -> HTTP status, what became of the transaction, and what the caller
+// should do. `GET /errors/{code}` and docs/reference/errors.md show its texts. Codes are API; texts
+// may change. A code exists only where a caller would act differently.
 
 /** What became of the transaction that the request was about. */
 export type Outcome = "not_applied" | "applied" | "unknown";
@@ -76,7 +76,7 @@ export const ERRORS = {
   invalid_request: entry(400, "not_applied", "never", {
     title: "The request does not match its schema.",
     cause:
-      "The body, a query parameter or a header breaks a rule of the call. `fields` lists every fault with its place and the rule. Bytes that are no HTTP request, headers above 16 KiB and a request that takes longer than 60 s to arrive have this code too.",
+      "The body, a query parameter or a header breaks a rule of the call. `fields` lists every fault with its place and the rule. Bytes that are not an HTTP request, headers above 16 KiB and a request that takes longer than 60 s to arrive have this code too.",
     fix: "Correct everything that `fields` or `detail` names, then send the request again. The OpenAPI document of the service has the schemas.",
     example: {
       detail: "/statements: must not have fewer than 1 items",
@@ -278,7 +278,11 @@ export const ERRORS = {
     cause:
       "The call of an interactive transaction arrived at another gateway than the one that has it. The header Highwater-Session begins with the name of that gateway.",
     fix: "Send the call to the gateway that Highwater-Session names. Behind a proxy, an operator makes the proxy route by this header, as the edge does.",
-    example: { ...ABOUT, retryAfterMs: 500 },
+    example: {
+      detail: "Gateway gateway-1 has the transaction, and this is another one; send the call to gateway-1.",
+      retryAfterMs: 100,
+      ...ABOUT,
+    },
   }),
   transaction_in_progress: entry(409, "unknown", "wait", {
     title: "A transaction with this id is still running.",
@@ -462,7 +466,7 @@ export const ERRORS = {
   }),
   internal: entry(500, "unknown", "resolve_outcome", {
     title: "The service failed and logged the error.",
-    cause: "The service met a fault that it does not expect. Its log has the cause.",
+    cause: "The service failed in a way that it does not expect. Its log has the cause.",
     fix: "Ask for the state (`GET /v1/transactions/{id}`), or send the same request again with the same id. If this repeats, give the operator the time and the path of the request.",
   }),
 } as const satisfies Record<string, ErrorEntry>;

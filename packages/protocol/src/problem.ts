@@ -1,4 +1,5 @@
-// The error that every package throws, the body of the answer that it becomes, and what the service says of each code.
+// The error that every package throws, the body of the response that it becomes, and how a service
+// explains each code.
 import { type ErrorCode, ERRORS, type Outcome, type ProblemDetails, type Retry } from "./errors.ts";
 import { type ErrorDescription, type ErrorList } from "./problem-schema.ts";
 

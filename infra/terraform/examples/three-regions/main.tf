@@ -24,6 +24,9 @@ locals {
     eu-west-1 = module.network_europe.fence
   }
   account = data.aws_caller_identity.this.account_id
+  # Recording rules and alerts, which `make gen` writes.
+  rules_folder = "${path.module}/../../../../dashboards/prometheus"
+  rules        = { for file in fileset(local.rules_folder, "*.yml") : trimsuffix(file, ".yml") => file("${local.rules_folder}/${file}") }
   # Each region pulls from its own registry, to which ECR copies (docs/deploy-aws.md).
   images = {
     for region in keys(local.cidrs) : region => {

@@ -46,6 +46,7 @@ module "observability_east" {
   topic_arn      = module.notifications_east.topic_arn
   endpoint       = module.network_east.metrics_endpoint
   remote_vpc_ids = { us-west-2 = module.network_west.vpc_id, eu-west-1 = module.network_europe.vpc_id }
+  rules          = local.rules
   grafana        = var.grafana
 }
 

@@ -46,6 +46,7 @@ module "observability_west" {
   topic_arn      = module.notifications_west.topic_arn
   endpoint       = module.network_west.metrics_endpoint
   remote_vpc_ids = { us-east-1 = module.network_east.vpc_id }
+  rules          = local.rules
   grafana        = var.grafana
 }
 

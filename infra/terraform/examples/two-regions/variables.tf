@@ -95,7 +95,7 @@ variable "requests_per_address" {
 }
 
 variable "notification_targets" {
-  description = "Who is told of alarms and alerts (module `notifications`): email, https, or lambda, which is told by its own region alone."
+  description = "Recipients of alarms and alerts (module `notifications`): email, https, or lambda, which gets those of its own region only."
   type = map(object({
     protocol   = string
     endpoint   = string
@@ -129,7 +129,7 @@ variable "wait_for_steady_state" {
 }
 
 variable "failover_approval" {
-  description = "Who may approve a failover (module `failover`): ARNs of IAM users and roles, how many of them have to, and who is told by e-mail. Null: no runbook for it; everything by hand (docs/deploy-aws.md)."
+  description = "Who may approve a failover (module `failover`): ARNs of IAM users and roles, how many of them have to, and who gets an e-mail. Null: no runbook for it; everything by hand (docs/deploy-aws.md)."
   type        = object({ approvers = set(string), minimum = optional(number, 1), hours = optional(number, 24), emails = optional(set(string), []) })
   default     = null
 }

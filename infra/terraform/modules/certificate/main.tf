@@ -1,4 +1,4 @@
-# A certificate of one region, which ACM renews by itself as long as the record stays.
+# The certificate of one region. ACM renews it by itself as long as its DNS record exists.
 
 resource "aws_acm_certificate" "this" {
   domain_name       = var.domain_name

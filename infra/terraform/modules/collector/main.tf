@@ -1,6 +1,7 @@
-# The configuration of the OpenTelemetry collector beside each gateway and tracker: it scrapes its own service, writes everything to
-# the workspaces, the one metric that scaling needs to CloudWatch, and hands traces to X-Ray. Owns no resource: a test plans it,
-# and holds what comes of it against the queries of dashboards and rules.
+# The configuration of the OpenTelemetry collector beside each gateway and tracker. It scrapes its
+# own service, writes all metrics to the workspaces and the one metric that scaling needs to
+# CloudWatch, and sends traces to X-Ray. The module creates no resource: a test plans it, and
+# compares the result with the queries of dashboards and rules.
 
 locals {
   namespace       = "Highwater"

@@ -1,5 +1,6 @@
-# How clients reach one region, and how they come to the nearest that is healthy: a load balancer that ends TLS, and its
-# record among those of the other regions under one name. Routing, retries and limits are the edges' (infra/envoy).
+# The way of clients into one region: a load balancer that ends TLS, and its DNS record, by which
+# clients reach the nearest healthy region under one name. Routing, retries and limits are in the
+# configuration of the edges (infra/envoy).
 
 resource "aws_security_group" "this" {
   name        = "${var.name}-public"

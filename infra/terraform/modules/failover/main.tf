@@ -1,6 +1,7 @@
-# The failover to this region's node as a runbook that a person starts (docs/decisions/0077), with what it needs in this region: a
-# task of the service image, a role for the automation, a topic that asks for approval. Nothing starts it by itself. It may reach
-# into the other regions for one thing: to cut off the database of the old primary.
+# A runbook (docs/decisions/0077) for the failover to this region's node, which a person starts and
+# approves: nothing starts it by itself. The module creates what it needs in this region: a task of
+# the service image, a role for the automation, and a topic that asks for approval. In other regions
+# the automation may do one thing: cut off the old primary's database.
 
 locals {
   container = "failover"

@@ -159,12 +159,12 @@ variable "kms_key_arn" {
 }
 
 variable "approval" {
-  description = "Who may approve (ARNs of IAM users and roles), how many of them have to, for how many hours it waits for them, and who is told by e-mail that it waits."
+  description = "Who may approve (ARNs of IAM users and roles), how many of them have to, for how many hours it waits for them, and who gets an e-mail when it waits."
   type        = object({ approvers = set(string), minimum = optional(number, 1), hours = optional(number, 24), emails = optional(set(string), []) })
 
   validation {
     condition     = length(var.approval.approvers) >= 1 && length(var.approval.approvers) <= 10 && alltrue([for arn in var.approval.approvers : can(regex("^arn:[^:]+:(iam|sts)::[0-9]{12}:(user|role|assumed-role)/.+$", arn))])
-    error_message = "1 to 10 ARNs of IAM users or roles: nobody is promoted without a person's word."
+    error_message = "1 to 10 ARNs of IAM users or roles: a promotion needs a person's approval."
   }
   validation {
     condition     = var.approval.minimum >= 1 && var.approval.minimum <= length(var.approval.approvers) && floor(var.approval.minimum) == var.approval.minimum

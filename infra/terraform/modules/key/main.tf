@@ -1,4 +1,5 @@
-# The key of one region: its database, backups, secrets, logs, metrics and notifications are encrypted with it.
+# The key of one region, which encrypts its database, backups, secrets, logs, metrics and
+# notifications.
 
 data "aws_iam_policy_document" "this" {
   # checkov:skip=CKV_AWS_109:In the policy of a key the star is this key, which its account has to be able to manage.

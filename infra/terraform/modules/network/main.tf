@@ -1,5 +1,6 @@
-# One region's VPC over three zones. Three tiers of subnets: `edge` (the load balancer alone), `service` (tasks), `data`
-# (databases, which have no way to the internet at all). Does not own what connects regions: `region-peering` does.
+# The VPC of one region over three zones, with three tiers of subnets: `edge` (only the load
+# balancer), `service` (tasks) and `data` (databases, without any way to the internet). The module
+# `region-peering` connects regions.
 
 locals {
   zones = { for index, zone in var.zones : zone => index }

@@ -1,5 +1,6 @@
-# Who is told in one region: a topic that CloudWatch's alarms and the workspace's alerts are sent to, and its subscribers. A topic
-# of each region's own, since alarms can send to no other, and one elsewhere may be gone with its region.
+# The recipients of one region's alarms and alerts: a topic, to which CloudWatch's alarms and the
+# metrics workspace's alerts are sent, and its subscribers. Each region has a topic of its own,
+# because alarms cannot send to another region's, and a topic elsewhere may fail with its region.
 
 resource "aws_sns_topic" "this" {
   name              = "${var.name}-notifications"

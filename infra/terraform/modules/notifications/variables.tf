@@ -39,7 +39,7 @@ variable "kms_key_arn" {
 }
 
 variable "targets" {
-  description = "Who is told, by a name for each: `email` (an address, whose owner confirms by a link), `https` (a URL, which confirms by itself: PagerDuty, Opsgenie and the like have one) or `lambda` (the ARN of a function of this region). `severities`: which alerts of the rules it gets; alarms of CloudWatch go to all."
+  description = "Recipients, by a name for each: `email` (an address, whose owner confirms by a link), `https` (a URL, which confirms by itself: PagerDuty, Opsgenie and the like have one) or `lambda` (the ARN of a function of this region). `severities`: which alerts of the rules it gets; alarms of CloudWatch go to all."
   type = map(object({
     protocol   = string
     endpoint   = string

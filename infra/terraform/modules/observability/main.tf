@@ -1,10 +1,7 @@
-# A workspace for the metrics of the whole system, with this repository's own rules, and alerts to the region's topic. The files
-# are read where they are (dashboards/prometheus), so that there is no copy that could be another. Dashboards: grafana.tf.
+# A workspace for the metrics of the whole system, with the recording rules and alerts that the
+# caller gives. It sends alerts to the region's topic. Optionally it has a Grafana (grafana.tf).
 
 locals {
-  rules_folder = "${path.module}/../../../../dashboards/prometheus"
-  rule_files   = { for file in fileset(local.rules_folder, "*.yml") : trimsuffix(file, ".yml") => "${local.rules_folder}/${file}" }
-
   # How soon somebody is told, how soon of more of the same, and how often again. `info`: once.
   urgencies = {
     page   = { group_wait = "10s", group_interval = "1m", repeat_interval = "1h" }
@@ -27,21 +24,14 @@ resource "aws_prometheus_workspace" "this" {
   logging_configuration {
     log_group_arn = "${aws_cloudwatch_log_group.this.arn}:*"
   }
-
-  lifecycle {
-    precondition {
-      condition     = length(local.rule_files) > 0
-      error_message = "There are no rules at ${local.rules_folder}: this module is used from within its repository."
-    }
-  }
 }
 
 resource "aws_prometheus_rule_group_namespace" "this" {
-  for_each = local.rule_files
+  for_each = var.rules
 
   name         = each.key
   workspace_id = aws_prometheus_workspace.this.id
-  data         = file(each.value)
+  data         = each.value
 }
 
 # Everything goes to the topic, with its severity as an attribute; who gets what is the subscriptions' business (`notifications`).

@@ -48,6 +48,23 @@ variable "topic_arn" {
   }
 }
 
+variable "rules" {
+  description = "By the name of a namespace, a file of Prometheus's rules as YAML: those of dashboards/prometheus."
+  type        = map(string)
+
+  validation {
+    condition     = length(var.rules) > 0 && alltrue([for text in values(var.rules) : try(length(yamldecode(text).groups) > 0, false)])
+    error_message = "At least one file, each with groups of rules."
+  }
+  validation {
+    condition = alltrue([
+      for rule in flatten([for text in values(var.rules) : try(yamldecode(text).groups[*].rules, [])]) :
+      contains(["page", "ticket", "info"], try(rule.labels.severity, "")) if can(rule.alert)
+    ])
+    error_message = "Every alert has the severity page, ticket or info: there are routes for these."
+  }
+}
+
 variable "log_retention_days" {
   description = "How long it is kept what went wrong with rules and notifications."
   type        = number

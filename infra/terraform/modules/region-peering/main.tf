@@ -1,6 +1,7 @@
-# A peering between the VPCs of two regions, with its routes in the private subnets of both. Traffic between regions over a
-# peering is encrypted by AWS and never on the internet. With n regions there are n(n-1)/2 of them; from about six on a transit
-# gateway would be less work (docs/decisions/0073).
+# A peering between the VPCs of two regions, with routes in the private subnets of both. AWS
+# encrypts traffic between regions over a peering, and never sends it over the internet. n regions
+# need n(n-1)/2 peerings; from about six regions on, a transit gateway is less work
+# (docs/decisions/0073).
 
 resource "aws_vpc_peering_connection" "this" {
   provider = aws.requester

@@ -1,4 +1,5 @@
-# The secrets of a system, made in one region and copied to all. Five, by who may read and write them: tasks never need the master's.
+# The secrets of a system, created in one region and copied to all others. There are five, divided
+# by who may read and write them: tasks never need the master's password.
 
 locals {
   secrets = {

@@ -1,6 +1,7 @@
-# Gateways, trackers and edges of one region on Fargate. Each gateway and tracker is a slot: an ECS service of one task with a
-# name and a private address that stay, because an open transaction is pinned to its gateway by name, gateways know every
-# tracker, and two that run must never have one name (docs/decisions/0072). Edges are all alike.
+# The gateways, trackers and edges of one region on Fargate. Each gateway and tracker is a slot: an
+# ECS service of one task whose name and private address never change. Open transactions are pinned
+# to a gateway by its name, gateways know every tracker, and two running services must never share a
+# name (docs/decisions/0072). All edges are alike.
 
 locals {
   slots = merge(

@@ -1,6 +1,7 @@
-# One node of the store: a primary, or a replica of one in another region. Both are the same but for their source, because
-# either may have to be the other tomorrow. Does not own who is the primary: that is decided by an operator's command
-# (docs/reference/authority.md), and RDS is never asked to promote by itself.
+# One node of the store on RDS: a primary, or a replica of the primary in another region. They
+# differ only in their source, because each may have to take the other's part after a failover. The
+# module does not decide who is the primary: an operator's command does
+# (docs/reference/authority.md), and RDS never promotes by itself.
 
 locals {
   # It is made as one. What has been promoted is a primary, too, and was made as a replica: what RDS has made of it stays.

@@ -19,7 +19,7 @@ variable "region" {
 }
 
 variable "role" {
-  description = "`primary`, `replica` of the one in another region, or `promoted`: what was made as a replica and is a primary now. After a failover docs/deploy-aws.md tells what to change."
+  description = "`primary`, `replica` of the one in another region, or `promoted`: what was made as a replica and is a primary now. docs/deploy-aws.md says what to change after a failover."
   type        = string
 
   validation {
@@ -39,7 +39,7 @@ variable "replicate_source_arn" {
   }
   validation {
     condition     = (var.role == "replica") == (var.replicate_source_arn != null)
-    error_message = "A replica has a source, and nobody else has one."
+    error_message = "A replica needs a source, and only a replica has one."
   }
 }
 

@@ -1,5 +1,6 @@
-# What all services of a system have to agree on: nodes, levels, and who is where. Owns no resource: other modules are given
-# what this works out, so that a topology which cannot work fails before anything is created.
+# The nodes, levels and slots that all services of a system share. The module creates no resource:
+# other modules take its outputs, so that a topology that cannot work fails in the plan, before
+# anything is created.
 
 locals {
   # By hand: an object of Terraform's has its keys in the order of the alphabet, and the order of the levels has a meaning.

@@ -41,7 +41,7 @@ variable "nodes" {
 
 variable "levels" {
   description = <<-TEXT
-    Durability levels, weakest first: the order tells which is stronger. Each has exactly one rule: `primary = true`;
+    Durability levels, weakest first: a later level is stronger. Each has exactly one rule: `primary = true`;
     `replicas` and `outside` (`zone` or `region`); or `regions = "all"`. A level that the nodes can never reach fails the plan.
   TEXT
   type = list(object({

@@ -1,5 +1,5 @@
-// `GET /errors` and `GET /errors/:code`: what each error means. The answers come from the catalogue alone: they need no caller, no
-// database and no service that is ready.
+// `GET /errors` and `GET /errors/:code` explain each error. The responses come from the catalogue
+// alone: they need no credential, no database and no service that is ready.
 import { type FastifyInstance } from "fastify";
 import { classOf, describeError, type ErrorCode, ERRORS, HighwaterError } from "@highwater/protocol";
 

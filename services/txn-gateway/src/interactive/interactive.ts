@@ -38,7 +38,7 @@ import {
 } from "./open.ts";
 import { OpenLimits } from "./open-limits.ts";
 import { openOn } from "./opening.ts";
-import { type Pinned, SessionHeaders } from "./session-header.ts";
+import { type Pinned, SessionHeaders, wrongGateway } from "./session-header.ts";
 
 const AT_ONCE: Acknowledgement = { ack: "commit", level: "", maxWaitMs: 0 };
 const AUTHORITY_WAIT_MS = 200;
@@ -398,8 +398,7 @@ export class Interactive {
    */
   async settle(pinned: Pinned, { principal }: Caller): Promise<HeldCallAnswer> {
     const { id } = pinned;
-    if (pinned.access === "read")
-      throw new HighwaterError("wrong_gateway", { transactionId: id, retryAfterMs: RETRY_MS });
+    if (pinned.access === "read") throw wrongGateway(pinned);
     try {
       await resolveLate(pinned, principal, this.#parts);
     } catch (cause) {

@@ -2,7 +2,14 @@
 // second says which begin it belongs to. The third proves that a gateway of the deployment wrote it for this very principal, so
 // the header is the proof that its caller began the transaction. (docs/decisions/0088-what-proves-a-begin.md)
 import { randomBytes } from "node:crypto";
-import { type EpochId, formatUuid, parseTxnId, type TxnId } from "@highwater/protocol";
+import {
+  type EpochId,
+  formatUuid,
+  HighwaterError,
+  type Outcome,
+  parseTxnId,
+  type TxnId,
+} from "@highwater/protocol";
 import { type DeploymentKeys, type Principal } from "@highwater/service";
 
 /** Of every answer to a call of an interactive transaction; the client sends it back with the next. */
@@ -27,6 +34,7 @@ export interface Pinned extends Begun {
   readonly boot: string;
 }
 
+const RETRY_MS = 100;
 const BOOT_BYTES = 8;
 const UUID_BYTES = 16;
 const DIGEST_BYTES = 8;
@@ -101,4 +109,9 @@ function decode(bytes: Buffer): Omit<Pinned, "gateway"> | null {
 
 function uuidBytes(uuid: string): Buffer {
   return Buffer.from(uuid.replaceAll("-", ""), "hex");
+}
+
+export function wrongGateway({ gateway, id }: Pinned, outcome?: Outcome): HighwaterError {
+  const detail = `Gateway ${gateway} has the transaction, and this is another one; send the call to ${gateway}.`;
+  return new HighwaterError("wrong_gateway", { detail, transactionId: id, outcome, retryAfterMs: RETRY_MS });
 }

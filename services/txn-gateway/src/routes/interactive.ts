@@ -5,12 +5,10 @@ import { callerOf } from "@highwater/service";
 import { type Gateway } from "../gateway.ts";
 import { sendHeld } from "../answers/answer-stream.ts";
 import { type HeldCallAnswer } from "../interactive/open.ts";
-import { type Pinned, SESSION_HEADER } from "../interactive/session-header.ts";
+import { type Pinned, SESSION_HEADER, wrongGateway } from "../interactive/session-header.ts";
 import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
 
 type Call = FastifyRequest<{ Params: { id: string } }>;
-
-const RETRY_MS = 100;
 
 export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void {
   const { interactive, rules } = gateway;
@@ -36,8 +34,7 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
   /** `unknown`: the call may follow a commit. */
   const pinned = (request: Call, reply: FastifyReply, outcome?: "unknown"): Pinned => {
     const { pin, isHere } = named(request, reply, outcome);
-    if (!isHere)
-      throw new HighwaterError("wrong_gateway", { transactionId: pin.id, outcome, retryAfterMs: RETRY_MS });
+    if (!isHere) throw wrongGateway(pin, outcome);
     return pin;
   };
   const send = (reply: FastifyReply, { status, ...held }: HeldCallAnswer): FastifyReply =>

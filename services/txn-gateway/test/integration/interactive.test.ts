@@ -297,6 +297,7 @@ describe("the header", () => {
       [sent.code, sent.status, sent.retry, sent.outcome],
       ["wrong_gateway", 421, "wait", "unknown"],
     );
+    assert.match(sent.detail ?? "", /^Gateway \S+ has the transaction/);
     const strange = problemOf(await open.send("commit", { seq: 1 }, { on: stranger }));
     assert.deepEqual([strange.code, strange.status], ["transaction_not_open", 404]);
     await open.commit();

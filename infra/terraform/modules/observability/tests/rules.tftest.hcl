@@ -27,26 +27,22 @@ variables {
   topic_arn      = "arn:aws:sns:us-east-1:111122223333:highwater-us-east-1-notifications"
   endpoint       = { dns_name = "vpce-1.aps-workspaces.us-east-1.vpce.amazonaws.com", zone_id = "Z1" }
   remote_vpc_ids = { us-west-2 = "vpc-2", eu-west-1 = "vpc-3" }
+  rules = {
+    recording = "groups: [{ name: r, rules: [{ record: a, expr: b }] }]"
+    alerts    = "groups: [{ name: a, rules: [{ alert: A, expr: b, labels: { severity: page } }, { alert: B, expr: b, labels: { severity: info } }] }]"
+  }
 }
 
 run "alerts_reach_the_topic" {
   command = apply
 
   assert {
-    condition     = join(" ", keys(aws_prometheus_rule_group_namespace.this)) == "highwater-alerts highwater-recording"
-    error_message = "Both rule files of the repository."
+    condition     = tomap({ for name, namespace in aws_prometheus_rule_group_namespace.this : name => namespace.data }) == tomap(var.rules)
+    error_message = "The workspace has every file of rules as it is."
   }
   assert {
-    condition     = alltrue([for rules in values(aws_prometheus_rule_group_namespace.this) : length(yamldecode(rules.data).groups) > 0])
-    error_message = "Rules are groups of rules."
-  }
-  assert {
-    condition = alltrue([
-      for rule in flatten([for rules in values(aws_prometheus_rule_group_namespace.this) : yamldecode(rules.data).groups[*].rules]) :
-      contains([for route in yamldecode(yamldecode(aws_prometheus_alert_manager_definition.this.definition).alertmanager_config).route.routes : route.match.severity], rule.labels.severity)
-      if can(rule.alert)
-    ])
-    error_message = "Every severity that a rule has is routed."
+    condition     = toset([for route in yamldecode(yamldecode(aws_prometheus_alert_manager_definition.this.definition).alertmanager_config).route.routes : route.match.severity]) == toset(["page", "ticket", "info"])
+    error_message = "Every severity that a rule may have is routed."
   }
   assert {
     condition = alltrue([
@@ -75,6 +71,30 @@ run "alerts_reach_the_topic" {
     condition     = length(aws_grafana_workspace.this) == 0 && output.grafana_url == null
     error_message = "No Grafana unless it is asked for."
   }
+}
+
+run "no_rules" {
+  command = plan
+  variables {
+    rules = {}
+  }
+  expect_failures = [var.rules]
+}
+
+run "a_file_without_groups" {
+  command = plan
+  variables {
+    rules = { recording = "rules: []" }
+  }
+  expect_failures = [var.rules]
+}
+
+run "an_alert_that_goes_nowhere" {
+  command = plan
+  variables {
+    rules = { alerts = "groups: [{ name: a, rules: [{ alert: A, expr: b, labels: { severity: urgent } }] }]" }
+  }
+  expect_failures = [var.rules]
 }
 
 run "with_grafana" {
