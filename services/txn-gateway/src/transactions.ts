@@ -32,11 +32,11 @@ import { type Accepted } from "./txn/request.ts";
 export { type CommitResponse } from "./outcomes.ts";
 
 /** An answer and the memory of its results, which who sends it releases. */
-export interface HeldAnswer extends CommitResponse {
+export interface HeldResponse extends CommitResponse {
   readonly hold: ResultHold;
 }
 
-export interface TransactionParts {
+export interface TransactionContext {
   readonly config: Config;
   readonly deps: Deps;
   /** Of receipts. */
@@ -67,13 +67,13 @@ const RETRY_MS = 500;
 const OWNER_SHARE = 0.5;
 
 export class Transactions {
-  readonly #parts: TransactionParts;
+  readonly #parts: TransactionContext;
   /** More would only fail in the queue for a session, after having been announced. */
   readonly #activeMax: number;
   /** One owner may have so many of them. */
   readonly #ownerMax: number;
 
-  constructor(parts: TransactionParts) {
+  constructor(parts: TransactionContext) {
     this.#parts = parts;
     this.#activeMax = parts.config.poolSize + parts.config.poolQueue;
     this.#ownerMax = Math.max(1, Math.floor(this.#activeMax * OWNER_SHARE));
@@ -99,7 +99,7 @@ export class Transactions {
   }
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
-  async run(request: Accepted, caller: Caller): Promise<HeldAnswer> {
+  async run(request: Accepted, caller: Caller): Promise<HeldResponse> {
     const { metrics, deps } = this.#parts;
     const { ack, isolation, readOnly } = request;
     const beganMs = deps.clock.monotonicMs();
@@ -119,7 +119,7 @@ export class Transactions {
     }
   }
 
-  async #runHeld(request: Accepted, caller: Caller, trace: TransactionTrace | null): Promise<HeldAnswer> {
+  async #runHeld(request: Accepted, caller: Caller, trace: TransactionTrace | null): Promise<HeldResponse> {
     const { memory } = this.#parts;
     const { owner } = caller.principal;
     memory.refuse(owner);

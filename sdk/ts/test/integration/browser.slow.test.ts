@@ -15,7 +15,7 @@ import { Highwater, sql } from "../../src/index.ts";
 
 const EAST = "us-east";
 /** Where the page is: outside of the regions, so that it reaches all that are left. */
-const PLACE = "page";
+const LOCATION = "page";
 const IMPORTS = Object.fromEntries(
   ["", "/batch", "/edge"].map((entry) => [`@highwater/sdk${entry}`, `/sdk${entry || "/index"}.js`]),
 );
@@ -90,7 +90,7 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
       },
     });
     const apiKey = await system.createKey({ name: "page", scopes: ["read", "write"] });
-    const endpoints = await system.endpoints(PLACE);
+    const endpoints = await system.endpoints(LOCATION);
     settings = { endpoints, apiKey };
     await using hw = new Highwater({ endpoints, apiKey });
     await hw.transaction(sql`CREATE TABLE note (text text PRIMARY KEY)`, { ack: "durable", level: "global" });

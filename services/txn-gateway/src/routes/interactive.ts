@@ -4,7 +4,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { callerOf } from "@highwater/service";
 import { type Gateway } from "../gateway.ts";
 import { sendHeld } from "../answers/answer-stream.ts";
-import { type HeldCallAnswer } from "../interactive/open.ts";
+import { type HeldCallResult } from "../interactive/open.ts";
 import { type Pinned, SESSION_HEADER } from "../interactive/session-header.ts";
 import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
 
@@ -40,7 +40,7 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
       throw new HighwaterError("wrong_gateway", { transactionId: pin.id, outcome, retryAfterMs: RETRY_MS });
     return pin;
   };
-  const send = (reply: FastifyReply, { status, ...held }: HeldCallAnswer): FastifyReply =>
+  const send = (reply: FastifyReply, { status, ...held }: HeldCallResult): FastifyReply =>
     sendHeld(reply.code(status), held, gateway.pace);
 
   app.post("/v1/transactions/begin", async (request, reply) => {
