@@ -1,5 +1,5 @@
 // docs/reference/logs.md, from the catalogue.
-import { LOG_EVENTS } from "../../packages/service/src/index.ts";
+import { LOG_EVENTS } from "@highwater/service";
 
 export function logSections(): string[] {
   return LOG_EVENTS.flatMap(({ title, events }) => [
