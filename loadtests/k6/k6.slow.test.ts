@@ -101,6 +101,6 @@ test(
     assert.equal(code, 0, output);
     assert.match(output, /met {4}broken count==0/);
     assert.doesNotMatch(output, /_latency/, "a limit of a latency is held against a busy machine");
-    assert.match(output, /"missing":0,"returned":0,"unheard":0/);
+    assert.match(output, /"missing":0,"returned":0,"unreported":0/);
   },
 );

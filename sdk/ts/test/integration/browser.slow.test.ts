@@ -171,9 +171,9 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
     await system.killRegion(EAST);
     await cluster.promote(await cluster.mostAdvancedReplica());
     await system.ready();
-    const { waited, settled } = await step<{ waited: unknown; settled: string[] }>("outcome()");
+    const { waited, reported } = await step<{ waited: unknown; reported: string[] }>("outcome()");
     const lost = { name: "TransactionLostError", code: "transaction_lost", outcome: "not_applied" };
-    assert.deepEqual([waited, settled], [{ ...lost, constraint: undefined, id }, [id]]);
+    assert.deepEqual([waited, reported], [{ ...lost, constraint: undefined, id }, [id]]);
     const { row, verdict } = await step<{ row: string[]; verdict: string }>("commit('after it')");
     assert.deepEqual([row[0], verdict], ["after it", "durable"]);
   });
