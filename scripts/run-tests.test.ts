@@ -74,7 +74,7 @@ async function fileOf(name: string, source: string): Promise<string> {
 
 interface Run {
   readonly code: number | null;
-  readonly told: string;
+  readonly printed: string;
   /** Tests that the summary counts. */
   readonly tests: number;
 }
@@ -84,15 +84,15 @@ async function run(...args: readonly string[]): Promise<Run> {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "pipe"] });
   const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  const [code, ...told] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
-  return { code, told: told.join(""), tests: Number(/^ℹ tests (\d+)$/m.exec(told[0])?.[1]) };
+  const [code, ...printed] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
+  return { code, printed: printed.join(""), tests: Number(/^ℹ tests (\d+)$/m.exec(printed[0])?.[1]) };
 }
 
 test("Node alone loses results and passes; once it does not, test-flush.ts may go", async () => {
   const file = await fileOf("unread", UNREAD);
-  const { code, tests, told } = await run("--test", "--test-force-exit", "--test-reporter=spec", file);
-  assert.equal(code, 0, told);
-  assert.ok(tests < 10, told);
+  const { code, tests, printed } = await run("--test", "--test-force-exit", "--test-reporter=spec", file);
+  assert.equal(code, 0, printed);
+  assert.ok(tests < 10, printed);
 });
 
 test("results that are lost fail the run", async () => {
@@ -105,42 +105,44 @@ test("results that are lost fail the run", async () => {
      const files = process.argv.slice(2);
      run({ files, forceExit: true }).compose(reportEnds(files)).pipe(process.stderr);`,
   );
-  const { code, told } = await run(runner, file);
-  assert.equal(code, 1, told);
-  assert.match(told, /no end reported: .*unread\.test\.mjs/);
+  const { code, printed } = await run(runner, file);
+  assert.equal(code, 1, printed);
+  assert.match(printed, /no end reported: .*unread\.test\.mjs/);
 });
 
 test("nothing is lost while nobody reads", async () => {
-  const { code, tests, told } = await run(RUNNER, await fileOf("unread", UNREAD));
-  assert.deepEqual([code, tests], [0, 10], told);
+  const { code, tests, printed } = await run(RUNNER, await fileOf("unread", UNREAD));
+  assert.deepEqual([code, tests], [0, 10], printed);
 });
 
 test("a file that leaves before its tests have run fails the run, whatever its exit code", async () => {
-  const { code, told } = await run(RUNNER, await fileOf("left-early", LEFT_EARLY));
-  assert.equal(code, 1, told);
-  assert.match(told, /no end reported: .*left-early\.test\.mjs/);
+  const { code, printed } = await run(RUNNER, await fileOf("left-early", LEFT_EARLY));
+  assert.equal(code, 1, printed);
+  assert.match(printed, /no end reported: .*left-early\.test\.mjs/);
 });
 
 test("a file that is not there fails the run", async () => {
-  const { code, told } = await run(
+  const { code, printed } = await run(
     RUNNER,
     await fileOf("kept-running", KEPT_RUNNING),
     join(folder.path, "no.test.mjs"),
   );
-  assert.equal(code, 1, told);
-  assert.match(told, /no end reported: .*no\.test\.mjs/);
+  assert.equal(code, 1, printed);
+  assert.match(printed, /no end reported: .*no\.test\.mjs/);
 });
 
 test("a file whose tests have ended ends, whatever keeps it running", async () => {
-  const { code, tests, told } = await run(RUNNER, await fileOf("kept-running", KEPT_RUNNING));
-  assert.deepEqual([code, tests], [0, 1], told);
+  const { code, tests, printed } = await run(RUNNER, await fileOf("kept-running", KEPT_RUNNING));
+  assert.deepEqual([code, tests], [0, 1], printed);
 });
 
 test("a test that is skipped without a reason fails the run, and one with a reason does not", async () => {
   const files = [await fileOf("skips", SKIPS), await fileOf("reasons", REASONS)];
-  const { code, told } = await run(RUNNER, ...files);
-  assert.equal(code, 1, told);
-  const named = [...told.matchAll(/^no reason: .*skips\.test\.mjs:\d+: "(\w+)"/gm)].map(([, name]) => name);
+  const { code, printed } = await run(RUNNER, ...files);
+  assert.equal(code, 1, printed);
+  const named = [...printed.matchAll(/^no reason: .*skips\.test\.mjs:\d+: "(\w+)"/gm)].map(
+    ([, name]) => name,
+  );
   assert.deepEqual(named.sort(), ["five", "four", "one", "three", "two"]);
   assert.equal((await run(RUNNER, ...files.slice(1))).code, 0);
 });

@@ -2,11 +2,11 @@
 // comes in between), so they are counted and not thrown.
 import { setTimeout as pause } from "node:timers/promises";
 import { type System } from "@highwater/lab-system";
-import { newId, post, send, type TransactionAnswer, verdicts } from "@highwater/lab-system/testing";
+import { newId, post, send, type TransactionReply, verdicts } from "@highwater/lab-system/testing";
 
 const WORKERS_PER_REGION = 3;
 const PAUSE_MS = 30;
-const GONE_PAUSE_MS = 500;
+const LOST_PAUSE_MS = 500;
 const ISOLATIONS = ["serializable", "repeatable read", "read committed"] as const;
 const ACCOUNTS = 50;
 
@@ -69,13 +69,13 @@ export class Load {
       } catch {
         this.failed++;
         // Its gateway is gone.
-        await pause(GONE_PAUSE_MS);
+        await pause(LOST_PAUSE_MS);
       }
     }
   }
 
   /** One in ten reads, verdicts, interactive ones; the rest are writes, of which a fifth is safe. */
-  async #turn(region: string, turn: number): Promise<TransactionAnswer | undefined> {
+  async #turn(region: string, turn: number): Promise<TransactionReply | undefined> {
     const gateway = this.#system.gateway(region).url;
     const isolation = ISOLATIONS[turn % ISOLATIONS.length] ?? "serializable";
     const token = this.#tokens.get(region);
@@ -111,7 +111,7 @@ export class Load {
     gateway: string,
     account: number,
     options: Parameters<typeof send>[2],
-  ): Promise<TransactionAnswer> {
+  ): Promise<TransactionReply> {
     const answer = await send(gateway, [write(account)], options);
     if (answer.status === 200) this.#tokens.set(region, answer.body.token);
     return answer;
@@ -147,7 +147,7 @@ export class Load {
           const answer = await fetch(`${this.#system.tracker(region).url}${path}`, { signal });
           if (answer.body !== null) for await (const _ of answer.body);
         } catch {
-          if (!this.#isOver) await pause(GONE_PAUSE_MS);
+          if (!this.#isOver) await pause(LOST_PAUSE_MS);
         }
       }
     };

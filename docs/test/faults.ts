@@ -59,7 +59,7 @@ export class Faults implements AsyncDisposable {
       {
         name: "failover",
         happen: async () => {
-          await this.#trackersHaveHeard();
+          await this.#trackersHaveReported();
           await site.failover({ to: behind, alone: true });
           this.#isRejoined = site.system.cluster.rejoin(left);
         },
@@ -82,7 +82,7 @@ export class Faults implements AsyncDisposable {
   }
 
   /** Every tracker has on disk what was committed so far: it may be one of those that are left to tell of its loss. */
-  async #trackersHaveHeard(): Promise<void> {
+  async #trackersHaveReported(): Promise<void> {
     const { endpoints } = await this.#site.describe();
     for (const { gateway } of endpoints)
       for (;;) {

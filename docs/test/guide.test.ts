@@ -85,7 +85,7 @@ function nameOf({ name }: Page, language: Language): string {
   return `${name}.${language}`;
 }
 
-type Place = Readonly<{
+type PageContext = Readonly<{
   stage: Stage;
   address: string;
   endpoints: Awaited<ReturnType<Site["describe"]>>["endpoints"];
@@ -94,7 +94,10 @@ type Place = Readonly<{
 }>;
 
 /** Runs one scene after the other, in both languages at the same time. Resolves with what is not as the page says. */
-async function runPage(page: Page, { stage, address, endpoints, reservePort }: Place): Promise<string[]> {
+async function runPage(
+  page: Page,
+  { stage, address, endpoints, reservePort }: PageContext,
+): Promise<string[]> {
   for (const [at, scene] of page.scenes.entries()) {
     const faults = await Promise.all(
       page.languages.map(async (language, order) => {
@@ -104,12 +107,12 @@ async function runPage(page: Page, { stage, address, endpoints, reservePort }: P
         // On a busy machine a client of several regions takes slowness for a failure, sends again, and finds that its first copy
         // has committed: then there are no rows. Where no region fails it is told of one.
         const near = hasFaults(page) ? endpoints : endpoints.slice(0, 1);
-        const places = {
+        const addresses = {
           endpoints: near,
           port: await reservePort(),
           stage: `${address}/${encodeURIComponent(name)}`,
         };
-        const code = tables.apply(runnableCode(language, scene.parts[language], places));
+        const code = tables.apply(runnableCode(language, scene.parts[language], addresses));
         const room = await workshop.room(nameOf(page, home));
         const { status, output, errors } = await workshop.run(language, room, code, `program${String(at)}`);
         const printed = tables.undo(output);

@@ -56,7 +56,7 @@ export function printedCode(parts: readonly Part[]): string {
 }
 
 /** Where the pages say that the service is, and what it is told is there. */
-export interface Places {
+export interface PageAddresses {
   readonly endpoints: readonly Endpoint[];
   /** For a program that receives webhooks. */
   readonly port: number;
@@ -64,22 +64,22 @@ export interface Places {
   readonly stage: string;
 }
 
-export function runnableCode(language: Language, parts: readonly Part[], places: Places): string {
+export function runnableCode(language: Language, parts: readonly Part[], addresses: PageAddresses): string {
   const stop = (name: string): string => {
-    const address = JSON.stringify(`${places.stage}/${name}`);
+    const address = JSON.stringify(`${addresses.stage}/${name}`);
     return language === "ts"
       ? `await (await fetch(${address})).text();\n`
       : `__import__("urllib.request").request.urlopen(${address}).read()\n`;
   };
   const code = parts.map((part) => (part.kind === "code" ? part.text : stop(part.name))).join("\n");
-  return withAddresses(language, code, places);
+  return withAddresses(language, code, addresses);
 }
 
 const ONE = '"https://highwater.example"';
 const SEVERAL = '["https://near.example", "https://far.example"]';
 
 /** Gateways and trackers have addresses of their own here. A program that names one place gets the primary's region alone. */
-function withAddresses(language: Language, code: string, { endpoints, port }: Places): string {
+function withAddresses(language: Language, code: string, { endpoints, port }: PageAddresses): string {
   const given = (count: number): string => {
     const list = endpoints.slice(0, count).map(({ gateway, tracker }) => ({ gateway, tracker }));
     if (language === "ts") return `endpoints: ${JSON.stringify(list)}`;

@@ -124,8 +124,8 @@ function resultOf({ mode }: Context, sizes: Sizes, samples: readonly Sample[]): 
   const at = (pattern: Case["pattern"], level: number, isolation: Isolation = "serializable") => ({
     labels: { pattern, contention: level, isolation, link_ms: NEAR_MS, offered: 0 },
   });
-  const against = (of: Subject, to: Subject, place: ReturnType<typeof at>, value = rate): number =>
-    ratioOf(samples, { of: { subject: of, ...place }, to: { subject: to, ...place } }, value);
+  const against = (of: Subject, to: Subject, point: ReturnType<typeof at>, value = rate): number =>
+    ratioOf(samples, { of: { subject: of, ...point }, to: { subject: to, ...point } }, value);
   const [worst, uniform] = [at("skewed", WORST), at("uniform", 0)];
   const levels = sizes.isolations.flatMap((isolation) => sizes.levels.map((level) => ({ level, isolation })));
   const aborts = levels.map(({ level, isolation }) => ({

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { whyNoK6 } from "./find.ts";
 import { summaryOf, textOf } from "./lib/summary.ts";
 import { unfinished } from "./script.ts";
-import { compareTold, parseTold } from "./reported.ts";
+import { compareReported, parseReported } from "./reported.ts";
 
 const trend = (med: number) => ({
   values: { min: 0, med, avg: med, "p(95)": 2 * med, "p(99)": 3 * med, max: 9 },
@@ -63,14 +63,19 @@ test("the summary pairs the time to the answer with the time until durable, by s
 test("what was called durable and is missing, and what was called lost and is there, is found", () => {
   const log =
     'k6 says something\n{"id":"a","verdict":"durable"}\n{"id":"b","verdict":"lost"}\n{"id":"c","verdict":"durable"}\n';
-  const told = parseTold(log);
-  assert.equal(told.length, 3);
-  assert.deepEqual(compareTold(told, new Set(["a", "c"])), { kept: 2, missing: 0, returned: 0, unheard: 0 });
-  assert.deepEqual(compareTold(told, new Set(["a", "b", "d"])), {
+  const reported = parseReported(log);
+  assert.equal(reported.length, 3);
+  assert.deepEqual(compareReported(reported, new Set(["a", "c"])), {
+    kept: 2,
+    missing: 0,
+    returned: 0,
+    unreported: 0,
+  });
+  assert.deepEqual(compareReported(reported, new Set(["a", "b", "d"])), {
     kept: 1,
     missing: 1,
     returned: 1,
-    unheard: 1,
+    unreported: 1,
   });
 });
 
@@ -96,6 +101,6 @@ test(
     assert.equal(code, 0, output);
     assert.match(output, /met {4}broken count==0/);
     assert.doesNotMatch(output, /_latency/, "a limit of a latency is held against a busy machine");
-    assert.match(output, /"missing":0,"returned":0,"unheard":0/);
+    assert.match(output, /"missing":0,"returned":0,"unreported":0/);
   },
 );

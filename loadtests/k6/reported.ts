@@ -12,28 +12,28 @@ export interface Comparison {
   readonly missing: number;
   readonly returned: number;
   /** Rows of transactions whose end the load did not live to hear. */
-  readonly unheard: number;
+  readonly unreported: number;
 }
 
 /** k6's own lines are between those of the script. */
-export function isTold(line: string): boolean {
+export function isReported(line: string): boolean {
   return line.startsWith('{"id":');
 }
 
-export function parseTold(log: string): ReportedVerdict[] {
+export function parseReported(log: string): ReportedVerdict[] {
   return log
     .split("\n")
-    .filter(isTold)
+    .filter(isReported)
     .map((line) => JSON.parse(line) as ReportedVerdict);
 }
 
-export function compareTold(told: readonly ReportedVerdict[], rows: ReadonlySet<string>): Comparison {
-  const of = (verdict: string): ReportedVerdict[] => told.filter((each) => each.verdict === verdict);
-  const known = new Set(told.map(({ id }) => id));
+export function compareReported(reported: readonly ReportedVerdict[], rows: ReadonlySet<string>): Comparison {
+  const of = (verdict: string): ReportedVerdict[] => reported.filter((each) => each.verdict === verdict);
+  const known = new Set(reported.map(({ id }) => id));
   return {
     kept: of("durable").filter(({ id }) => rows.has(id)).length,
     missing: of("durable").filter(({ id }) => !rows.has(id)).length,
     returned: of("lost").filter(({ id }) => rows.has(id)).length,
-    unheard: [...rows].filter((id) => !known.has(id)).length,
+    unreported: [...rows].filter((id) => !known.has(id)).length,
   };
 }

@@ -8,7 +8,7 @@ import { System } from "@highwater/lab-system";
 import { record } from "../record.ts";
 import { findK6, whyNoK6 } from "./find.ts";
 import { type Ended, runScript, TABLES, unfinished } from "./script.ts";
-import { compareTold } from "./reported.ts";
+import { compareReported } from "./reported.ts";
 
 const SCENARIOS = ["smoke", "steady", "stress", "spike", "soak", "failover"] as const;
 type Scenario = (typeof SCENARIOS)[number];
@@ -84,22 +84,22 @@ async function onOwnSystem(program: string, name: Scenario): Promise<boolean> {
   const running = runK6(program, name, {
     GATEWAYS: endpoints.map(({ gateway }) => gateway).join(","),
     TRACKERS: endpoints.map(({ tracker }) => tracker).join(","),
-    TELL: "1",
+    REPORT: "1",
   });
   const failing = name === "failover" ? failOver(system, home) : Promise.resolve(home);
   // Both are waited for also if one of them fails: the system may only be closed behind them.
   const [ended, primary] = await Promise.allSettled([running, failing]);
   if (ended.status === "rejected") throw ended.reason;
   if (primary.status === "rejected") throw primary.reason;
-  const { code, summary, told } = ended.value;
+  const { code, summary, reported } = ended.value;
   const rows = await system.cluster.query(primary.value, "SELECT id::text AS id FROM load_entry");
-  const table = compareTold(told, new Set(rows.map(({ id }) => String(id))));
+  const table = compareReported(reported, new Set(rows.map(({ id }) => String(id))));
   record(`k6-${name}`, { ...summary, table });
   console.log(`table: ${JSON.stringify(table)}`);
   const settled = (summary.counts["durable"] ?? 0) + (summary.counts["lost"] ?? 0);
-  if (told.length < settled)
-    console.error(`${String(told.length)} of ${String(settled)} verdicts were written down`);
-  return code === 0 && table.missing + table.returned === 0 && table.kept > 0 && told.length >= settled;
+  if (reported.length < settled)
+    console.error(`${String(reported.length)} of ${String(settled)} verdicts were written down`);
+  return code === 0 && table.missing + table.returned === 0 && table.kept > 0 && reported.length >= settled;
 }
 
 async function onDeployment(program: string, name: Scenario, gateways: string): Promise<boolean> {

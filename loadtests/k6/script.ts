@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { endGuarded, spawnGuarded, TemporaryFolder } from "@highwater/lab-tools/process";
 import type { Summary } from "./lib/summary.ts";
-import { isTold, parseTold, type ReportedVerdict } from "./reported.ts";
+import { isReported, parseReported, type ReportedVerdict } from "./reported.ts";
 
 const ACCOUNTS = 10_000;
 /** What every script works on. The application's role needs all rights on them; its own tables give it those. */
@@ -28,8 +28,8 @@ export interface Ended {
   /** k6's own: 0 when all thresholds are met. */
   readonly code: number;
   readonly summary: Summary;
-  /** Empty without the setting `TELL`. */
-  readonly told: readonly ReportedVerdict[];
+  /** Empty without the setting `REPORT`. */
+  readonly reported: readonly ReportedVerdict[];
   /** The summary as text, and what k6 says of itself. */
   readonly output: string;
   /** What the script and k6 had to say while it ran, line by line. */
@@ -38,7 +38,7 @@ export interface Ended {
 
 export async function runScript({ k6, name, settings }: Script): Promise<Ended> {
   await using folder = await TemporaryFolder.make("highwater-k6-");
-  const [summaryFile, logFile] = [join(folder.path, "summary.json"), join(folder.path, "told.log")];
+  const [summaryFile, logFile] = [join(folder.path, "summary.json"), join(folder.path, "reported.log")];
   const all = { ACCOUNTS: String(ACCOUNTS), ...settings, SUMMARY_FILE: summaryFile };
   const given = Object.entries(all).flatMap(([variable, value]) => ["-e", `${variable}=${value}`]);
   const script = fileURLToPath(new URL(`${name}.ts`, import.meta.url));
@@ -64,8 +64,8 @@ export async function runScript({ k6, name, settings }: Script): Promise<Ended> 
   if (!existsSync(summaryFile))
     throw new Error(`k6 ended with ${String(code)} and without a summary:\n${output}${log}`);
   return {
-    ...{ code, output, told: parseTold(log) },
-    log: log.split("\n").filter((line) => line !== "" && !isTold(line)),
+    ...{ code, output, reported: parseReported(log) },
+    log: log.split("\n").filter((line) => line !== "" && !isReported(line)),
     summary: JSON.parse(readFileSync(summaryFile, "utf8")) as Summary,
   };
 }

@@ -110,8 +110,8 @@ test("a receipt is as late as it is behind the first of the same event", () => {
 test("a promise is told by the first mark at or above it on its own stream", () => {
   const acknowledgements = { flushed: [100, 200], atMs: [9, 18] };
   assert.deepEqual(promiseDelays(RECEIPTS, { offsets: [90, 150], acknowledgements, streams: 2 }), [3, 8]);
-  const unheard = { offsets: [201], acknowledgements: { flushed: [300], atMs: [1] }, streams: 2 };
-  assert.throws(() => promiseDelays(RECEIPTS, unheard), /never heard/);
+  const unseen = { offsets: [201], acknowledgements: { flushed: [300], atMs: [1] }, streams: 2 };
+  assert.throws(() => promiseDelays(RECEIPTS, unseen), /never heard/);
 });
 
 test("an open loop begins everything that is due, and work without a connection waits its turn", async () => {

@@ -46,8 +46,8 @@ export async function measureLedger(system: BenchSystem, options: LedgerOptions)
   const { epoch } = await marksOf(tracker);
   const { reached, beyond } = await writeLog(system, { reached: advancedOver, beyond: pending });
   const startedMs = performance.now();
-  await announceMany(tracker.url, placed(advancedOver, epoch, reached));
-  await announceMany(tracker.url, placed(pending - advancedOver, epoch, beyond));
+  await announceMany(tracker.url, committed(advancedOver, epoch, reached));
+  await announceMany(tracker.url, committed(pending - advancedOver, epoch, beyond));
   const announced = (1_000 * pending) / (performance.now() - startedMs);
   await pause(SETTLE_MS);
   const memory = {
@@ -55,7 +55,7 @@ export async function measureLedger(system: BenchSystem, options: LedgerOptions)
     peak_mib: mib(residentKib(tracker.pid, "VmHWM")),
   };
   const advance = await measureAdvance(system, tracker, Number(reached) + advancedOver);
-  await announceMany(tracker.url, placed(advancedOver, epoch, beyond + BigInt(pending - advancedOver)));
+  await announceMany(tracker.url, committed(advancedOver, epoch, beyond + BigInt(pending - advancedOver)));
   await system.stop(tracker);
   const restartedMs = performance.now();
   tracker = await system.startTracker(NAME, ENVIRONMENT);
@@ -112,12 +112,12 @@ async function measureAdvance(
     await pause(SETTLE_MS / 2);
     await system.relay.ask("take", undefined);
     await system.relay.ask("deliverFenced", "replica");
-    const toldMs = await listener.reached(LEVEL, target, LIMIT_MS);
+    const reportedMs = await listener.reached(LEVEL, target, LIMIT_MS);
     const acknowledgedMs = acknowledgedAtMs(await system.relay.ask("take", undefined), target);
     // The strongest level may be a replica later; then the transactions leave the ledger.
     await listener.reached("global", target, LIMIT_MS);
     await pause(SETTLE_MS / 2);
-    return { advance_ms: toldMs - (acknowledgedMs ?? Number.NaN), held_up_ms: await heldUp.end() };
+    return { advance_ms: reportedMs - (acknowledgedMs ?? Number.NaN), held_up_ms: await heldUp.end() };
   } finally {
     await heldUp.end();
     listener.close();
@@ -152,7 +152,7 @@ class HeldUp {
   }
 }
 
-function placed(count: number, epoch: string, from: bigint): Committed[] {
+function committed(count: number, epoch: string, from: bigint): Committed[] {
   return newIds(count).map((id, at) => ({ id, epoch: epoch as EpochId, offset: from + BigInt(at) }));
 }
 

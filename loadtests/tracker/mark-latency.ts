@@ -109,16 +109,16 @@ export async function measureMarkLatency(
 /** Each commit against the first acknowledgement that covers it. */
 export function latenciesOf(
   offsets: readonly number[],
-  heardMs: readonly number[],
+  receivedMs: readonly number[],
   acknowledgements: Acknowledgements,
 ): number[] {
   return offsets
     .map((offset, at) => {
       const ackMs = acknowledgedAtMs(acknowledgements, offset);
-      const heard = heardMs[at];
-      if (ackMs === null || heard === undefined)
+      const received = receivedMs[at];
+      if (ackMs === null || received === undefined)
         throw new Error(`nobody acknowledged the commit at ${String(offset)}, and its promise was resolved`);
-      return heard - ackMs;
+      return received - ackMs;
     })
     .sort((a, b) => a - b);
 }

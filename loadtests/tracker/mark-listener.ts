@@ -7,7 +7,7 @@ import { eventsIn } from "./stream-events.ts";
 export class MarkListener {
   readonly #socket: Socket;
   readonly #marks = new Map<string, number>();
-  #heard = Promise.withResolvers<undefined>();
+  #received = Promise.withResolvers<undefined>();
   #rest = "";
   #atMs = Number.NaN;
 
@@ -39,12 +39,12 @@ export class MarkListener {
     const limit = new AbortController();
     const timer = setTimeout(() => {
       limit.abort();
-      this.#heard.resolve(undefined);
+      this.#received.resolve(undefined);
     }, limitMs);
     try {
       while (this.mark(level) < offset) {
         if (limit.signal.aborted) throw new Error(`no mark of ${level} reached ${String(offset)}`);
-        await this.#heard.promise;
+        await this.#received.promise;
       }
       return this.#atMs;
     } finally {
@@ -59,9 +59,9 @@ export class MarkListener {
     this.#atMs = hostMs();
     for (const { levels } of events)
       for (const [level, offset] of Object.entries(levels())) this.#marks.set(level, Number(offset));
-    const heard = this.#heard;
-    this.#heard = Promise.withResolvers();
-    heard.resolve(undefined);
+    const received = this.#received;
+    this.#received = Promise.withResolvers();
+    received.resolve(undefined);
   }
 
   close(): void {

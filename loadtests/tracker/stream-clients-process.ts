@@ -102,11 +102,11 @@ const orders = {
     ended = 0;
   },
   /** Whether every stream has received a mark at or above the offset since `take` was called last. */
-  haveHeard: ({ level, offset }: { level: string; offset: number }): boolean => {
-    const heard = new Set<number>();
+  haveReceived: ({ level, offset }: { level: string; offset: number }): boolean => {
+    const received = new Set<number>();
     for (const [at, stream] of streamOf.entries())
-      if (Number(marks.get(eventOf[at] ?? 0)?.[level] ?? 0) >= offset) heard.add(stream);
-    return heard.size === streams.length;
+      if (Number(marks.get(eventOf[at] ?? 0)?.[level] ?? 0) >= offset) received.add(stream);
+    return received.size === streams.length;
   },
   /** What was received since the last time. */
   take: (): Receipts => {

@@ -64,7 +64,7 @@ export async function measureStreams(
   await pause(TAIL_MS);
   const last = { level: LEVEL, offset: Math.max(...done.offsets) };
   const tailMs = (): number => performance.now() - overMs;
-  while (!(await clients.ask("haveHeard", last)) && tailMs() < TAIL_LIMIT_MS) await pause(POLL_MS);
+  while (!(await clients.ask("haveReceived", last)) && tailMs() < TAIL_LIMIT_MS) await pause(POLL_MS);
   const watchedMs = done.elapsedMs + tailMs();
   const receipts = await clients.ask("take", undefined);
   const acknowledgements = await system.relay.ask("take", undefined);
@@ -106,18 +106,18 @@ export function promiseDelays(
   },
 ): number[] {
   const { offsets, acknowledgements, streams } = about;
-  const heard = Array.from({ length: streams }, (): { mark: number; atMs: number }[] => []);
+  const received = Array.from({ length: streams }, (): { mark: number; atMs: number }[] => []);
   for (const [at, stream] of receipts.streams.entries()) {
     const mark = Number(receipts.marks.get(receipts.events[at] ?? 0)?.[LEVEL] ?? 0);
-    heard[stream]?.push({ mark, atMs: receipts.atMs[at] ?? 0 });
+    received[stream]?.push({ mark, atMs: receipts.atMs[at] ?? 0 });
   }
   return offsets
     .map((offset, at) => {
       const ackMs = acknowledgedAtMs(acknowledgements, offset);
-      const told = heard[at % streams]?.find(({ mark }) => mark >= offset);
-      if (ackMs === null || told === undefined)
+      const passed = received[at % streams]?.find(({ mark }) => mark >= offset);
+      if (ackMs === null || passed === undefined)
         throw new Error(`the stream of the commit at ${String(offset)} never heard of it`);
-      return told.atMs - ackMs;
+      return passed.atMs - ackMs;
     })
     .sort((a, b) => a - b);
 }

@@ -51,12 +51,12 @@ const SAFE = 20;
 const GLOBAL = 20;
 const WATCHED_SHARE = 20;
 
-interface Place {
+interface Site {
   readonly gateway: string;
   readonly client: Highwater;
 }
 
-let places: readonly Place[] = [];
+let sites: readonly Site[] = [];
 
 const chance = (hundredths: number): boolean => 100 * Math.random() < hundredths;
 const anyRow = (): number => 1 + Math.floor(ROWS * Math.random());
@@ -72,14 +72,14 @@ class Run {
   readonly #underWay = new Set<Promise<void>>();
 
   begin(): void {
-    const place = places[this.tally.begun % places.length];
-    if (place === undefined) return;
+    const site = sites[this.tally.begun % sites.length];
+    if (site === undefined) return;
     if (this.#underWay.size >= MAX_UNDER_WAY) {
       this.tally.heldBack++;
       return;
     }
     this.tally.begun++;
-    const work = this.#one(place).finally(() => this.#underWay.delete(work));
+    const work = this.#one(site).finally(() => this.#underWay.delete(work));
     this.#underWay.add(work);
   }
 
@@ -88,10 +88,10 @@ class Run {
     return { ...this.tally, commitMs: spread(this.#commitMs), durableMs: spread(this.#durableMs) };
   }
 
-  #one(place: Place): Promise<void> {
-    if (chance(READS)) return this.#aside(() => readNearby(place.gateway), "reads");
-    if (chance(INTERACTIVE)) return this.#aside(() => converse(place.gateway), "interactive");
-    return this.#write(place.client);
+  #one(site: Site): Promise<void> {
+    if (chance(READS)) return this.#aside(() => readNearby(site.gateway), "reads");
+    if (chance(INTERACTIVE)) return this.#aside(() => converse(site.gateway), "interactive");
+    return this.#write(site.client);
   }
 
   async #aside(work: () => Promise<boolean>, counted: "reads" | "interactive"): Promise<void> {
@@ -110,28 +110,28 @@ class Run {
       ...(chance(WATCHED_SHARE) ? { metadata: WATCHED } : {}),
     };
     const beganMs = performance.now();
-    let isTold = false;
+    let isAcknowledged = false;
     try {
       const statement = sql`UPDATE soak SET n = n + 1 WHERE id = ${row}`;
       const done = await repeated(beganMs, () => client.transaction(statement, options));
       this.tally.committed++;
-      isTold = true;
+      isAcknowledged = true;
       const committedMs = performance.now();
       this.#commitMs.push(committedMs - beganMs);
       await repeated(committedMs, () => done.durable({ timeout: ATTEMPT_MS }));
       this.tally.durable++;
       this.#durableMs.push(performance.now() - committedMs);
     } catch (cause) {
-      this.#ended(cause, isTold);
+      this.#ended(cause, isAcknowledged);
     }
   }
 
-  #ended(cause: unknown, isTold: boolean): void {
+  #ended(cause: unknown, isAcknowledged: boolean): void {
     if (!(cause instanceof HighwaterError)) throw cause;
     const { outcome } = cause;
     // What is never to be sent again is a fault of this program, or of the service: which one, its text says.
     const code = cause.code === "invalid_request" ? `invalid_request: ${cause.message}` : cause.code;
-    if (code === "transaction_lost" && isTold) this.tally.lost++;
+    if (code === "transaction_lost" && isAcknowledged) this.tally.lost++;
     else if (code === "promise_broken") this.tally.broken++;
     else if (outcome === "not_applied") count(this.tally.refused, code);
     else count(this.tally.unresolved, code);
@@ -198,7 +198,7 @@ async function converse(gateway: string): Promise<boolean> {
 
 const orders = {
   open: async (regions: readonly (readonly Endpoint[])[]): Promise<void> => {
-    places = regions.map((endpoints) => ({
+    sites = regions.map((endpoints) => ({
       gateway: endpoints[0]?.gateway ?? "",
       client: new Highwater({ endpoints, level: LEVEL }),
     }));
@@ -211,8 +211,8 @@ const orders = {
     return run.end();
   },
   close: async (): Promise<void> => {
-    await Promise.all(places.map(({ client }) => client.close()));
-    places = [];
+    await Promise.all(sites.map(({ client }) => client.close()));
+    sites = [];
   },
 };
 export type LoadOrders = typeof orders;

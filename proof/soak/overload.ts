@@ -192,7 +192,7 @@ function phaseOf(name: string, volley: Volley, soak: SoakSystem, gateway: Servic
   };
 }
 
-function barsOf(measured: Omit<Overload, "bars">, told: number): Bar[] {
+function barsOf(measured: Omit<Overload, "bars">, acknowledgedCount: number): Bar[] {
   const { phases, sustainablePerS, verdicts } = measured;
   const [before, overload, after] = ["before", "overload", "after"].map((name) =>
     phases.find((phase) => phase.name === name),
@@ -218,9 +218,9 @@ function barsOf(measured: Omit<Overload, "bars">, told: number): Bar[] {
     }),
     ...Object.entries(verdicts).map(([region, said]) =>
       bar(
-        `durable by ${region}, of ${String(told)} acknowledged`,
+        `durable by ${region}, of ${String(acknowledgedCount)} acknowledged`,
         said["durable"] ?? 0,
-        said["durable"] === told,
+        said["durable"] === acknowledgedCount,
       ),
     ),
     bar(

@@ -49,10 +49,10 @@ test("a short soak measures everything, drops old receipts, and a tracker that w
     const { id_expired: expired = 0, ...others } = steady.tally.unresolved;
     assert.deepEqual(others, {});
     const unknown = expired + Object.values(down.other).reduce((sum, each) => sum + each, 0);
-    const [total, told] = [await soak.total(soak.home), steady.expected + down.committed];
+    const [total, acknowledgedCount] = [await soak.total(soak.home), steady.expected + down.committed];
     assert.ok(
-      total >= told && total <= told + unknown,
-      `${String(total)} were applied, ${String(told)} told`,
+      total >= acknowledgedCount && total <= acknowledgedCount + unknown,
+      `${String(total)} were applied, ${String(acknowledgedCount)} told`,
     );
 
     assert.ok(steady.partitionsDropped > 0, "no partition of receipts was dropped");

@@ -45,13 +45,13 @@ type Blocks = Readonly<Record<string, readonly Block[]>>;
 
 /** Every module and example that there is, in the order of their names. */
 export async function readConfigurations(): Promise<Configuration[]> {
-  const places = (["module", "example"] as const).flatMap((kind) =>
+  const folders = (["module", "example"] as const).flatMap((kind) =>
     readdirSync(join(INFRA, `${kind}s`), { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
       .map(({ name }) => ({ kind, name }))
       .sort((a, b) => (a.name < b.name ? -1 : 1)),
   );
-  return Promise.all(places.map(({ kind, name }) => readConfiguration(kind, name)));
+  return Promise.all(folders.map(({ kind, name }) => readConfiguration(kind, name)));
 }
 
 async function readConfiguration(kind: "module" | "example", name: string): Promise<Configuration> {

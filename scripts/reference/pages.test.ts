@@ -36,9 +36,9 @@ test("docs/reference/http.md names variables, defaults, calls and errors that th
   const page = readFileSync(pathOf("http.md"), "utf8");
   for (const [, variable = ""] of page.matchAll(/`((?:GATEWAY|HIGHWATER)_[A-Z_]+)`/g))
     assert.ok(VARIABLES.includes(variable), variable);
-  const told = [...page.matchAll(/`([A-Z]+_[A-Z_]+)`, ([0-9,]+)(?: (KiB|MiB|s|min|h))?(?= |;|\))/g)];
-  assert.ok(told.length >= 15, `only ${String(told.length)} defaults were found`);
-  for (const [text, variable = "", number = "", unit = ""] of told)
+  const defaults = [...page.matchAll(/`([A-Z]+_[A-Z_]+)`, ([0-9,]+)(?: (KiB|MiB|s|min|h))?(?= |;|\))/g)];
+  assert.ok(defaults.length >= 15, `only ${String(defaults.length)} defaults were found`);
+  for (const [text, variable = "", number = "", unit = ""] of defaults)
     assert.equal(
       Number(number.replaceAll(",", "")) * (UNITS[unit] ?? NaN),
       RANGES.get(variable)?.fallback,

@@ -14,12 +14,12 @@ what each program looks for.
   machine that ran the stage.
 `;
 
-export function pageOf(place: VerifiedCommit, stages: readonly Stage[]): string {
-  const rows = stages.map((stage) => ({ stage, done: readDone(place, stage) }));
+export function pageOf(verified: VerifiedCommit, stages: readonly Stage[]): string {
+  const rows = stages.map((stage) => ({ stage, done: readDone(verified, stage) }));
   const finished = rows.flatMap(({ done }) => (done === null ? [] : [done]));
   if (finished.length === 0)
     throw new Error(
-      `no stage has ended at commit ${place.commit}, so there is nothing to write: run make verify`,
+      `no stage has ended at commit ${verified.commit}, so there is nothing to write: run make verify`,
     );
   const count = (result: Done["result"]): number => finished.filter((done) => done.result === result).length;
   const days = finished.map(({ startedAt }) => startedAt.slice(0, 10)).sort();
@@ -31,7 +31,7 @@ export function pageOf(place: VerifiedCommit, stages: readonly Stage[]): string 
     ...table(
       ["", ""],
       [
-        ["commit", `\`${place.commit}\``],
+        ["commit", `\`${verified.commit}\``],
         ["date", [...new Set([days.at(0), days.at(-1)])].join(" to ")],
         ["machine", [...new Set(finished.map(({ machine }) => machine))].join("; ")],
       ],

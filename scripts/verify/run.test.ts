@@ -7,27 +7,30 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { eventually, processesWith, TemporaryFolder } from "@highwater/lab-tools/process";
 import { pageOf } from "./page.ts";
-import { PAGE, type VerifiedCommit, placeOf, readDone, RECORD, runStages } from "./run.ts";
+import { PAGE, type VerifiedCommit, verifiedCommitOf, readDone, RECORD, runStages } from "./run.ts";
 import { bars, type Stage } from "./stages.ts";
 
 const folder = await TemporaryFolder.make("highwater-verify-");
 after(() => folder.remove());
 let count = 0;
 
-function git(place: { readonly root: string }, ...args: readonly string[]): void {
+function git(verified: { readonly root: string }, ...args: readonly string[]): void {
   execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", ...args], {
-    cwd: place.root,
+    cwd: verified.root,
   });
 }
 
-function commit(place: VerifiedCommit, file: string): void {
-  if (file !== RECORD) writeFileSync(join(place.root, file), "changed");
-  git(place, "add", file);
-  git(place, "commit", "--quiet", "--message=a");
+function commit(verified: VerifiedCommit, file: string): void {
+  if (file !== RECORD) writeFileSync(join(verified.root, file), "changed");
+  git(verified, "add", file);
+  git(verified, "commit", "--quiet", "--message=a");
 }
 
 /** A repository with a commit, and the scripts that its stages run. */
-function repository(scripts: Readonly<Record<string, string>>): { place: VerifiedCommit; stages: Stage[] } {
+function repository(scripts: Readonly<Record<string, string>>): {
+  verified: VerifiedCommit;
+  stages: Stage[];
+} {
   const root = join(folder.path, String(++count));
   execFileSync("git", ["init", "--quiet", root]);
   writeFileSync(join(root, ".gitignore"), ".tools/\n");
@@ -40,18 +43,22 @@ function repository(scripts: Readonly<Record<string, string>>): { place: Verifie
     limitMinutes: 10,
     figures: bars,
   }));
-  return { place: placeOf(root), stages };
+  return { verified: verifiedCommitOf(root), stages };
 }
 
-async function run(place: VerifiedCommit, stages: readonly Stage[], signal = new AbortController().signal) {
+async function run(
+  verified: VerifiedCommit,
+  stages: readonly Stage[],
+  signal = new AbortController().signal,
+) {
   const said: string[] = [];
-  const isGood = await runStages(place, stages, {
+  const isGood = await runStages(verified, stages, {
     ...{ machine: "2 cores", graceMs: 200, signal },
     say: (line) => {
       said.push(line);
     },
   });
-  return { isGood, said: said.join("\n"), results: stages.map((stage) => readDone(place, stage)?.result) };
+  return { isGood, said: said.join("\n"), results: stages.map((stage) => readDone(verified, stage)?.result) };
 }
 
 const PASS = "echo ran >> .tools/runs && echo 'met    a bar: 1'";
@@ -59,74 +66,78 @@ const runsOf = ({ root }: VerifiedCommit): number =>
   readFileSync(join(root, ".tools/runs"), "utf8").split("\n").length - 1;
 
 test("a failed stage stops nothing, and only it is run again at the same commit", async () => {
-  const { place, stages } = repository({ a: PASS, b: "test -e .tools/mended && " + PASS, c: PASS });
-  const first = await run(place, stages);
+  const { verified, stages } = repository({ a: PASS, b: "test -e .tools/mended && " + PASS, c: PASS });
+  const first = await run(verified, stages);
   assert.deepEqual([first.isGood, first.results], [false, ["passed", "failed", "passed"]], first.said);
-  const failed = pageOf(place, stages);
+  const failed = pageOf(verified, stages);
   assert.match(failed, /\*\*FAILED\*\*: of 3 stages 2 passed, 0 missed a bar, 1 FAILED, 0 not run/);
   assert.match(
     failed,
     /\| b \| `sh b` \| \*\*FAILED\*\*: exit code 1 \(`less \.tools\/verify\/[0-9a-f]{12}\/b\.1\.log`\)/,
   );
-  writeFileSync(join(place.root, ".tools/mended"), "");
-  const second = await run(place, stages);
+  writeFileSync(join(verified.root, ".tools/mended"), "");
+  const second = await run(verified, stages);
   assert.deepEqual([second.isGood, second.results], [true, ["passed", "passed", "passed"]], second.said);
-  assert.equal(runsOf(place), 3);
-  const page = pageOf(place, stages);
+  assert.equal(runsOf(verified), 3);
+  const page = pageOf(verified, stages);
   assert.match(page, /\*\*Verified\*\*/);
   assert.match(page, /\| b \| `sh b` \| passed, attempt 2: each before it FAILED \|/);
   assert.match(page, /\| a \| a bar \| 1, met \|/);
 });
 
 test("what has not been run is not claimed; results go with the commit that they are of, and with no other", async () => {
-  const { place, stages } = repository({ a: PASS, b: PASS });
-  assert.throws(() => pageOf(place, stages), /no stage has ended at commit/);
-  assert.equal((await run(place, stages.slice(1))).isGood, true);
-  const page = pageOf(place, stages);
+  const { verified, stages } = repository({ a: PASS, b: PASS });
+  assert.throws(() => pageOf(verified, stages), /no stage has ended at commit/);
+  assert.equal((await run(verified, stages.slice(1))).isGood, true);
+  const page = pageOf(verified, stages);
   assert.match(page, /\*\*Not complete\*\*: of 2 stages 1 passed, 0 missed a bar, 0 FAILED, 1 not run/);
   assert.match(page, /\| a \| `sh a` \| not run \| {2}\|/);
-  commit(place, "docs/page.md");
-  commit(place, RECORD);
-  assert.equal(pageOf(placeOf(place.root), stages), page, "pages and the record are no part of what runs");
-  commit(place, "c");
-  assert.throws(() => pageOf(placeOf(place.root), stages), /no stage has ended at commit/);
+  commit(verified, "docs/page.md");
+  commit(verified, RECORD);
+  assert.equal(
+    pageOf(verifiedCommitOf(verified.root), stages),
+    page,
+    "pages and the record are no part of what runs",
+  );
+  commit(verified, "c");
+  assert.throws(() => pageOf(verifiedCommitOf(verified.root), stages), /no stage has ended at commit/);
 });
 
 test("a changed tree is refused; the page and the record may change", async () => {
-  const { place, stages } = repository({ a: PASS });
-  assert.equal((await run(place, stages)).isGood, true);
-  writeFileSync(join(place.root, PAGE), "");
-  assert.equal((await run(place, stages)).isGood, true);
-  writeFileSync(join(place.root, "new"), "");
-  await assert.rejects(run(place, stages), /the working tree has changes[^]*\?\? new/);
+  const { verified, stages } = repository({ a: PASS });
+  assert.equal((await run(verified, stages)).isGood, true);
+  writeFileSync(join(verified.root, PAGE), "");
+  assert.equal((await run(verified, stages)).isGood, true);
+  writeFileSync(join(verified.root, "new"), "");
+  await assert.rejects(run(verified, stages), /the working tree has changes[^]*\?\? new/);
 });
 
 test("a stage that changes the tree has failed, and nothing is run behind it", async () => {
-  const { place, stages } = repository({ a: `touch left; ${PASS}`, b: PASS });
-  const { isGood, results, said } = await run(place, stages);
+  const { verified, stages } = repository({ a: `touch left; ${PASS}`, b: PASS });
+  const { isGood, results, said } = await run(verified, stages);
   assert.deepEqual([isGood, results], [false, ["failed", undefined]]);
   assert.match(said, /the tree was changed while it ran:\n\?\? left/);
 });
 
 test("a stage that hangs is ended at its limit, and the next is run", async () => {
-  const { place, stages } = repository({ a: "sleep 98765", b: PASS });
+  const { verified, stages } = repository({ a: "sleep 98765", b: PASS });
   const [hanging, ...rest] = stages as [Stage, Stage];
-  const { results } = await run(place, [{ ...hanging, limitMinutes: 0.001 }, ...rest]);
+  const { results } = await run(verified, [{ ...hanging, limitMinutes: 0.001 }, ...rest]);
   assert.deepEqual(results, ["failed", "passed"]);
-  assert.equal(readDone(place, hanging)?.reason, "ended after 0.001 min, its limit");
+  assert.equal(readDone(verified, hanging)?.reason, "ended after 0.001 min, its limit");
 });
 
 test("Ctrl-C ends the stage that runs, with all that it has started, and keeps what is finished", async () => {
   // Known among all processes of the machine, where this test may run a second time.
   const sleep = `sleep ${String(randomInt(1e8, 1e9))}`;
   // Both ignore Ctrl-C, and one has put itself into a group of its own.
-  const { place, stages } = repository({
+  const { verified, stages } = repository({
     a: PASS,
     b: `trap '' INT; setsid ${sleep} & ${sleep}`,
     c: PASS,
   });
   const stop = new AbortController();
-  const running = run(place, stages, stop.signal);
+  const running = run(verified, stages, stop.signal);
   await eventually("both are there", () => processesWith(sleep).length === 2);
   stop.abort();
   const { isGood, results } = await running;

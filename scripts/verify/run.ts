@@ -52,14 +52,14 @@ function git(root: string, ...args: readonly string[]): string {
   return execFileSync("git", args, { cwd: root, encoding: "utf8" }).trimEnd();
 }
 
-export function placeOf(root: string): VerifiedCommit {
+export function verifiedCommitOf(root: string): VerifiedCommit {
   const commit = git(root, "log", "-1", "--format=%H", "--", ".", ":!*.md", `:!${RECORD}`);
   return { root, commit, folder: `.tools/verify/${commit.slice(0, 12)}` };
 }
 
 /** What keeps the tree from being the commit, the page and the record excepted; empty if nothing does. */
 function changesOf({ root, commit }: VerifiedCommit): string {
-  const now = placeOf(root).commit;
+  const now = verifiedCommitOf(root).commit;
   const changes = git(root, "status", "--porcelain", "--", ".", `:!${PAGE}`, `:!${RECORD}`);
   return [...(now === commit ? [] : [`the commit is ${now}`]), ...(changes === "" ? [] : [changes])].join(
     "\n",
@@ -72,54 +72,54 @@ function read({ root, commit }: VerifiedCommit): Recorded {
   return recorded?.commit === commit ? recorded : { commit, stages: {} };
 }
 
-export function readDone(place: VerifiedCommit, stage: Stage): Done | null {
-  return read(place).stages[stage.name] ?? null;
+export function readDone(verified: VerifiedCommit, stage: Stage): Done | null {
+  return read(verified).stages[stage.name] ?? null;
 }
 
 /** Reads the record again first: another run at the same commit may have added to it. */
-function write(place: VerifiedCommit, stage: Stage, done: Done): void {
-  const { commit, stages } = read(place);
+function write(verified: VerifiedCommit, stage: Stage, done: Done): void {
+  const { commit, stages } = read(verified);
   const recorded: Recorded = { commit, stages: { ...stages, [stage.name]: done } };
-  writeFileSync(join(place.root, RECORD), `${JSON.stringify(recorded, null, 1)}\n`);
+  writeFileSync(join(verified.root, RECORD), `${JSON.stringify(recorded, null, 1)}\n`);
 }
 
 /** Answers whether each stage has been run, now or before, and has not failed. Errors: the tree is not the commit. */
 export async function runStages(
-  place: VerifiedCommit,
+  verified: VerifiedCommit,
   stages: readonly Stage[],
   options: RunOptions,
 ): Promise<boolean> {
   const { say, signal } = options;
-  const before = changesOf(place);
+  const before = changesOf(verified);
   if (before !== "")
     throw new Error(
       `the working tree has changes, and a verification is of a commit; commit or stash them:\n${before}`,
     );
-  for (const folder of [place.folder, "docs"]) mkdirSync(join(place.root, folder), { recursive: true });
+  for (const folder of [verified.folder, "docs"]) mkdirSync(join(verified.root, folder), { recursive: true });
   let areGood = true;
   for (const [at, stage] of stages.entries()) {
-    const previous = readDone(place, stage);
+    const previous = readDone(verified, stage);
     const title = `[${String(at + 1)}/${String(stages.length)}] ${stage.name}`;
     if (previous !== null && previous.result !== "failed") {
       say(`${title}: ${previous.result} before (to run it again, remove it from ${RECORD})`);
       continue;
     }
     const attempt = (previous?.attempt ?? 0) + 1;
-    const log = `${place.folder}/${stage.name}.${String(attempt)}.log`;
+    const log = `${verified.folder}/${stage.name}.${String(attempt)}.log`;
     say(`${title}: ${stage.command} (at most ${String(stage.limitMinutes)} min; log: ${log})`);
     const startedAt = new Date().toISOString();
     const beganMs = performance.now();
-    let outcome = await runStage(place, stage, { ...options, log });
+    let outcome = await runStage(verified, stage, { ...options, log });
     if (outcome === null) {
       say(`${title}: interrupted`);
       return false;
     }
-    const changes = changesOf(place);
+    const changes = changesOf(verified);
     if (changes !== "")
       outcome = { ...outcome, result: "failed", reason: `the tree was changed while it ran:\n${changes}` };
     const seconds = Math.round((performance.now() - beganMs) / 1_000);
     const done: Done = { ...outcome, attempt, startedAt, seconds, log, machine: options.machine };
-    write(place, stage, done);
+    write(verified, stage, done);
     say(`${title}: ${done.result}${done.reason === null ? "" : `: ${done.reason}`} (${String(seconds)} s)`);
     areGood &&= done.result !== "failed";
     if (changes !== "") {

@@ -95,8 +95,8 @@ test("its check finds claims that are wrong", async () => {
 from check import Fate, faults_of
 from recorder import Claim
 
-def claim(told=None, **given):
-    return Claim("a", "bid", False, answer="committed", token="t", told=told, **given)
+def claim(reported=None, **given):
+    return Claim("a", "bid", False, answer="committed", token="t", reported=reported, **given)
 
 there, twice, gone = {"a": 1}, {"a": 2}, {}
 assert faults_of(claim("durable", wrote=True), Fate("durable"), there) == []
@@ -110,7 +110,7 @@ for wrong, fate, rows in [
     (claim(None), Fate("pending"), there),
     (claim("broken"), Fate("broken"), gone),
     (Claim("a", "bid", False, answer="aborted"), Fate("aborted"), there),
-    (Claim("r", "look", True, answer="committed", told="durable", seen=frozenset("b")), Fate("durable"), there),
+    (Claim("r", "look", True, answer="committed", reported="durable", seen=frozenset("b")), Fate("durable"), there),
 ]:
     assert len(faults_of(wrong, fate, rows)) >= 1, (wrong, fate, rows)
 print("found")

@@ -30,7 +30,7 @@ export interface ShopOptions {
   readonly smtpUrl: string;
 }
 
-export interface OrderAnswer {
+export interface OrderResponse {
   readonly id: string;
   readonly state: string;
 }
@@ -81,18 +81,18 @@ export class Shop implements AsyncDisposable {
     return shop;
   }
 
-  async order(customer: string, item = "lamp"): Promise<{ status: number; body: OrderAnswer }> {
+  async order(customer: string, item = "lamp"): Promise<{ status: number; body: OrderResponse }> {
     const response = await fetch(`${this.#url}/orders`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ customer, item }),
     });
-    return { status: response.status, body: (await response.json()) as OrderAnswer };
+    return { status: response.status, body: (await response.json()) as OrderResponse };
   }
 
-  async find(id: string): Promise<{ status: number; body: OrderAnswer }> {
+  async find(id: string): Promise<{ status: number; body: OrderResponse }> {
     const response = await fetch(`${this.#url}/orders/${id}`);
-    return { status: response.status, body: (await response.json()) as OrderAnswer };
+    return { status: response.status, body: (await response.json()) as OrderResponse };
   }
 
   /** As whoever deploys it ends it. */

@@ -115,12 +115,12 @@ test("every token is settled once, whoever dies", async (context) => {
       }),
     );
   const producers = [start(PRODUCER)];
-  const told = (): string[] =>
+  const committedIds = (): string[] =>
     producers.flatMap(({ output }) => [...output.matchAll(/^committed (.*)$/gm)].map(([, id = ""]) => id));
-  await eventually("the producer commits", () => told().length > 0, LIMIT_MS);
+  await eventually("the producer commits", () => committedIds().length > 0, LIMIT_MS);
   using watch = new Watch(file);
   const assertNothingIsForgotten = (): void => {
-    const ids = told();
+    const ids = committedIds();
     const all = watch.all();
     assert.deepEqual(
       ids.filter((id) => !all.has(id)),
@@ -162,7 +162,7 @@ test("every token is settled once, whoever dies", async (context) => {
   await Promise.all([WEST, EUROPE].map((region) => cluster.link(EAST, region).cut()));
   // What the producer tells may arrive late: the database knows what was committed before the links were cut.
   const early = new Set((await cluster.query(EAST, "SELECT id FROM payment")).map(({ id }) => String(id)));
-  const heldNow = (): string[] => told().filter((id) => !early.has(id));
+  const heldNow = (): string[] => committedIds().filter((id) => !early.has(id));
   await eventually("much is pending", () => heldNow().length >= 20, LIMIT_MS);
   const held = heldNow();
   const outputs = settlers.map(({ output }) => output.length);
@@ -179,8 +179,8 @@ test("every token is settled once, whoever dies", async (context) => {
   await system.killRegion(EAST);
   const primary = await cluster.mostAdvancedReplica();
   await cluster.promote(primary);
-  const atFailover = told().length;
-  await eventually("payments go on", () => told().length >= atFailover + 10, LIMIT_MS);
+  const atFailover = committedIds().length;
+  await eventually("payments go on", () => committedIds().length >= atFailover + 10, LIMIT_MS);
   await producers[1]?.stop();
   await eventually("everything is settled", () => watch.queued().length === 0, LIMIT_MS);
   for (const settler of settlers) await settler.stop();

@@ -37,11 +37,11 @@ export function clusters(edge: Edge): Fields[] {
 }
 
 function pool(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonly EdgeNode[]): Fields {
-  const places = placesOf(edge.regions, nodesOf);
-  const most = Math.max(...places.map(({ nodes }) => nodes.length));
+  const localities = localitiesOf(edge.regions, nodesOf);
+  const most = Math.max(...localities.map(({ nodes }) => nodes.length));
   return {
     // With it one ready node of a region counts as all of the region.
-    ...service(edge, name, places, { overprovisioning_factor: 100 * most }),
+    ...service(edge, name, localities, { overprovisioning_factor: 100 * most }),
     lb_policy: "LEAST_REQUEST",
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     health_checks: checks("/readyz", "1s"),
@@ -60,7 +60,7 @@ function pool(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonl
 /** Asked only whether they live, for the edge's own readiness. */
 function living(name: string, edge: Edge, nodesOf: (region: EdgeRegion) => readonly EdgeNode[]): Fields {
   return {
-    ...service(edge, name, placesOf(edge.regions, nodesOf)),
+    ...service(edge, name, localitiesOf(edge.regions, nodesOf)),
     health_checks: checks("/healthz", "2s"),
   };
 }
@@ -76,10 +76,10 @@ function checks(path: string, interval: string): Fields[] {
   ];
 }
 
-function placesOf(
+function localitiesOf(
   regions: readonly EdgeRegion[],
   nodesOf: (region: EdgeRegion) => readonly EdgeNode[],
-): Place[] {
+): Locality[] {
   return regions
     .map((region) => ({ region: region.name, nodes: nodesOf(region) }))
     .filter(({ nodes }) => nodes.length > 0);
@@ -105,13 +105,13 @@ function ending({ name }: EdgeNode): Fields {
   };
 }
 
-interface Place {
+interface Locality {
   readonly region: string;
   readonly nodes: readonly EdgeNode[];
 }
 
-function service(edge: Edge, name: string, places: readonly Place[], policy: Fields = {}): Fields {
-  const addresses = places.flatMap(({ nodes }) => nodes.map(({ address }) => address));
+function service(edge: Edge, name: string, localities: readonly Locality[], policy: Fields = {}): Fields {
+  const addresses = localities.flatMap(({ nodes }) => nodes.map(({ address }) => address));
   const authority = edge.serviceAuthority;
   return {
     name,
@@ -121,7 +121,7 @@ function service(edge: Edge, name: string, places: readonly Place[], policy: Fie
     load_assignment: {
       cluster_name: name,
       policy,
-      endpoints: places.map(({ region, nodes }, priority) => ({
+      endpoints: localities.map(({ region, nodes }, priority) => ({
         priority,
         locality: { region },
         lb_endpoints: nodes.map((node) => ({ endpoint: { ...at(node), hostname: node.name } })),

@@ -42,18 +42,18 @@ const status = (op: "EQ" | "GE", value: number): Fields => ({
   status_code_filter: { comparison: { op, value: { default_value: value, runtime_key: "none" } } },
 });
 /** Envoy's own word for why it answered. */
-const details = (word: string): Fields => ({
+const details = (codeDetail: string): Fields => ({
   extension_filter: {
     name: "envoy.access_loggers.extension_filters.cel",
     typed_config: {
       "@type": "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
-      expression: `response.code_details == '${word}'`,
+      expression: `response.code_details == '${codeDetail}'`,
     },
   },
 });
 const flags = (names: readonly string[]): Fields => ({ response_flag_filter: { flags: names } });
 
-const GONE = "The gateway of the transaction is not reachable.";
+const UNREACHABLE = "The gateway of the transaction is not reachable.";
 const READS = "(GET|HEAD|OPTIONS)";
 
 /** The first that fits. */
@@ -67,13 +67,13 @@ const KINDS: readonly Kind[] = [
   // Nothing but a commit commits, and what a gateway has open ends with it, or when the connection of a call is cut.
   {
     filter: path("/v1/transactions/[^/?]+/statements"),
-    nobody: new HighwaterError("gateway_lost", { detail: GONE }),
+    nobody: new HighwaterError("gateway_lost", { detail: UNREACHABLE }),
     cut: new HighwaterError("gateway_lost", { detail: CUT }),
   },
   // This call, or one before it whose answer was lost, may have committed.
   {
     filter: path("/v1/transactions/[^/?]+/(commit|rollback)"),
-    nobody: unconfirmed(`${GONE} An earlier commit may have taken effect.`),
+    nobody: unconfirmed(`${UNREACHABLE} An earlier commit may have taken effect.`),
     cut: unconfirmed(CUT),
   },
   {

@@ -160,7 +160,7 @@ describe("the edge and its operators", withoutEnvoy, () => {
       trustedProxies: 1,
     });
     const FORGED = "203.0.113.9";
-    for (const [forwarded, heard] of [
+    for (const [forwarded, expected] of [
       ["192.0.2.1", "192.0.2.1"],
       [`${FORGED}, 192.0.2.1`, "192.0.2.1"],
       // A client within the private network.
@@ -171,7 +171,7 @@ describe("the edge and its operators", withoutEnvoy, () => {
       await post(`${edge.url}/v1/durability/verdicts`, headers);
       for (const service of [gateway, tracker]) {
         const reached = service.reached.at(-1);
-        assert.equal(reached?.headers["x-envoy-external-address"], heard, `${service.name}: ${forwarded}`);
+        assert.equal(reached?.headers["x-envoy-external-address"], expected, `${service.name}: ${forwarded}`);
       }
     }
   });

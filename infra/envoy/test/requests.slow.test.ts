@@ -64,12 +64,12 @@ describe("requests", withoutEnvoy, () => {
 
   test("transactions go to gateways, durability and webhooks to trackers, with everything that they say", async () => {
     for (const path of ["/v1/transactions", "/v1/transactions/batch", "/v1/transactions/begin", "/sql?x=1"]) {
-      const told = await post(
+      const answered = await post(
         edge.url + path,
         { authorization: "Bearer key", "highwater-x": "1" },
         '{"a":1}',
       );
-      assert.match(told.body.from ?? "", /^g\./, path);
+      assert.match(answered.body.from ?? "", /^g\./, path);
       const reached = gateways.flatMap(({ reached: all }) => all.splice(0));
       assert.deepEqual(
         reached.map(({ url, body, headers }) => [url, body, headers.authorization, headers["highwater-x"]]),
@@ -113,10 +113,10 @@ describe("requests", withoutEnvoy, () => {
   test("what is too large gets to no service, and the largest that may come does", async () => {
     const largest = await post(`${edge.url}/v1/transactions`, {}, "x".repeat(BODY_LIMIT));
     assert.equal(largest.status, 200);
-    const told = await post(`${edge.url}/v1/transactions`, {}, "x".repeat(BODY_LIMIT + 1));
-    assert.equal(told.status, 413);
-    assert.equal(told.headers.get("content-type"), "application/problem+json");
-    assert.deepEqual(told.body, {
+    const answered = await post(`${edge.url}/v1/transactions`, {}, "x".repeat(BODY_LIMIT + 1));
+    assert.equal(answered.status, 413);
+    assert.equal(answered.headers.get("content-type"), "application/problem+json");
+    assert.deepEqual(answered.body, {
       type: "/errors/body_too_large",
       title: "The request body exceeds the size limit.",
       ...{ status: 413, code: "body_too_large", retry: "never" },
@@ -135,11 +135,11 @@ describe("requests", withoutEnvoy, () => {
   });
 
   test("headers that are too large, and bytes that are no request, are told so in the product's words", async () => {
-    const told = await ask(`${edge.url}/v1/transactions/${ID}`, {
+    const answered = await ask(`${edge.url}/v1/transactions/${ID}`, {
       headers: { "x-large": "x".repeat(17_000) },
     });
-    assert.deepEqual([told.status, told.body.code], [400, "invalid_request"]);
-    assert.match(told.body.detail ?? "", /16 KiB/);
+    assert.deepEqual([answered.status, answered.body.code], [400, "invalid_request"]);
+    assert.match(answered.body.detail ?? "", /16 KiB/);
     const answer = await raw(edge.envoy.port("public"), "nonsense\r\n\r\n");
     assert.match(answer, /^HTTP\/1\.1 400 /);
     assert.equal(attempts(), 0);
@@ -148,9 +148,9 @@ describe("requests", withoutEnvoy, () => {
   test("a commit that reached a gateway is never sent again: its client is told that the outcome is unknown", async () => {
     cut();
     for (const path of ["/v1/transactions", "/v1/transactions/batch"]) {
-      const told = await post(edge.url + path);
+      const answered = await post(edge.url + path);
       assert.deepEqual(
-        [told.status, told.body.code, told.body.outcome, told.body.retry],
+        [answered.status, answered.body.code, answered.body.outcome, answered.body.retry],
         [503, "commit_unconfirmed", "unknown", "resolve_outcome"],
       );
       assert.equal(gateways.flatMap(({ reached }) => reached.splice(0)).length, 1, path);
@@ -167,12 +167,12 @@ describe("requests", withoutEnvoy, () => {
 
   test("callers cannot ask for more repetition, or for less time", async () => {
     cut();
-    const told = await post(`${edge.url}/v1/transactions`, {
+    const answered = await post(`${edge.url}/v1/transactions`, {
       "x-envoy-retry-on": "5xx,reset,gateway-error",
       "x-envoy-max-retries": "5",
       "x-envoy-hedge-on-per-try-timeout": "true",
     });
-    assert.equal(told.body.code, "commit_unconfirmed");
+    assert.equal(answered.body.code, "commit_unconfirmed");
     assert.equal(attempts(), 1);
     for (const gateway of gateways)
       gateway.act = (_request, response) =>
@@ -190,8 +190,8 @@ describe("requests", withoutEnvoy, () => {
         if (cuts-- > 0) response.destroy();
         else gateway.answer(response);
       };
-    const told = await ask(`${edge.url}/v1/transactions/${ID}`);
-    assert.equal(told.status, 200);
+    const answered = await ask(`${edge.url}/v1/transactions/${ID}`);
+    assert.equal(answered.status, 200);
     assert.equal(attempts(), 2);
     cuts = 1;
     tracker.act = (_request, response) => {
@@ -228,9 +228,9 @@ describe("requests", withoutEnvoy, () => {
   test("webhooks that may have been changed are not changed again", async () => {
     cut();
     for (const method of ["POST", "PATCH", "DELETE"]) {
-      const told = await ask(`${edge.url}/v1/webhooks/x`, { method });
+      const answered = await ask(`${edge.url}/v1/webhooks/x`, { method });
       assert.deepEqual(
-        [told.status, told.body.code, told.body.outcome, tracker.reached.splice(0).length],
+        [answered.status, answered.body.code, answered.body.outcome, tracker.reached.splice(0).length],
         [500, "internal", "unknown", 1],
         method,
       );
@@ -248,8 +248,8 @@ describe("requests", withoutEnvoy, () => {
       regions: [{ name: "here", gateways: gateways.map(({ node }) => node), trackers: [tracker.node] }],
       limits: { answerMs: 2_000 },
     });
-    const told = await post(`${hasty.url}/v1/transactions`);
-    assert.deepEqual([told.body.code, told.body.outcome], ["commit_unconfirmed", "unknown"]);
+    const answered = await post(`${hasty.url}/v1/transactions`);
+    assert.deepEqual([answered.body.code, answered.body.outcome], ["commit_unconfirmed", "unknown"]);
     await eventually("it has reached a gateway", () => ended.length > 0);
     assert.equal(ended.length, 1);
     await Promise.all(ended);
@@ -281,10 +281,10 @@ describe("requests", withoutEnvoy, () => {
 
   test("the log has a line of JSON for each request, with its trace and without secrets", async () => {
     const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    const told = await ask(`${edge.url}/v1/transactions/${ID}?wait=0`, {
+    const answered = await ask(`${edge.url}/v1/transactions/${ID}?wait=0`, {
       headers: { traceparent, authorization: "Bearer hwk_secret" },
     });
-    const requestId = told.headers.get("x-request-id");
+    const requestId = answered.headers.get("x-request-id");
     const line = await eventually("the line", async () =>
       (await edge.log()).find((one) => one["requestId"] === requestId),
     );
@@ -299,7 +299,7 @@ describe("requests", withoutEnvoy, () => {
 });
 
 describe("nobody there", withoutEnvoy, () => {
-  const told = ({ status, body }: EdgeResponse): unknown => [status, body.code, body.outcome, body.retry];
+  const answered = ({ status, body }: EdgeResponse): unknown => [status, body.code, body.outcome, body.retry];
 
   test("while a gateway is down all its requests go to the other, and with both down nothing was applied", async () => {
     await using one = await Upstream.start("g1");
@@ -314,12 +314,12 @@ describe("nobody there", withoutEnvoy, () => {
       assert.equal((await post(`${edge.url}/v1/transactions`)).body.from, "g2");
     await two.kill();
     const nobody = await post(`${edge.url}/v1/transactions`);
-    assert.deepEqual(told(nobody), [503, "overloaded", "not_applied", "wait"]);
+    assert.deepEqual(answered(nobody), [503, "overloaded", "not_applied", "wait"]);
     assert.equal(nobody.headers.get("retry-after"), "1");
     assert.equal(nobody.body.retryAfterMs, 1_000);
     const neon = JSON.parse((await post(`${edge.url}/sql`)).text) as { highwater: Record<string, unknown> };
     assert.deepEqual([neon.highwater["code"], neon.highwater["outcome"]], ["overloaded", "not_applied"]);
-    assert.deepEqual(told(await ask(`${edge.url}/v1/transactions/${ID}`)), [
+    assert.deepEqual(answered(await ask(`${edge.url}/v1/transactions/${ID}`)), [
       ...[503, "overloaded", "not_applied", "wait"],
     ]);
     await one.open();

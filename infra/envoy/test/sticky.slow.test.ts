@@ -46,7 +46,7 @@ describe("open transactions", withoutEnvoy, () => {
   });
   const call = (name: string, gateway: string): Promise<EdgeResponse> =>
     post(`${edge.url}/v1/transactions/${ID}/${name}`, session(gateway), '{"seq":1}');
-  const told = ({ status, body }: EdgeResponse): unknown => [status, body.code, body.outcome, body.retry];
+  const answered = ({ status, body }: EdgeResponse): unknown => [status, body.code, body.outcome, body.retry];
   const reached = (): string[] => gateways.flatMap(({ name, reached: all }) => all.splice(0).map(() => name));
   const named = (name: string): Upstream => {
     const found = gateways.find((one) => one.name === name);
@@ -83,13 +83,13 @@ describe("open transactions", withoutEnvoy, () => {
     const gone = named("a.b");
     await gone.kill();
     try {
-      assert.deepEqual(told(await call("statements", "a.b")), [
+      assert.deepEqual(answered(await call("statements", "a.b")), [
         503,
         "gateway_lost",
         "not_applied",
         "transaction",
       ]);
-      assert.deepEqual(told(await call("commit", "a.b")), [
+      assert.deepEqual(answered(await call("commit", "a.b")), [
         ...[503, "commit_unconfirmed", "unknown", "resolve_outcome"],
       ]);
       assert.deepEqual(reached(), []);
@@ -105,7 +105,7 @@ describe("open transactions", withoutEnvoy, () => {
 
   test("a gateway of which the edge has not heard is gone as well", async () => {
     for (const name of ["statements", "commit"])
-      assert.deepEqual(told(await call(name, "scaled-away")), [
+      assert.deepEqual(answered(await call(name, "scaled-away")), [
         503,
         ...(name === "commit"
           ? ["commit_unconfirmed", "unknown", "resolve_outcome"]
@@ -119,14 +119,14 @@ describe("open transactions", withoutEnvoy, () => {
     named("a").act = (_request, response) => {
       response.destroy();
     };
-    assert.deepEqual(told(await call("statements", "a")), [
+    assert.deepEqual(answered(await call("statements", "a")), [
       503,
       "gateway_lost",
       "not_applied",
       "transaction",
     ]);
     for (const name of ["commit", "rollback"])
-      assert.deepEqual(told(await call(name, "a")), [
+      assert.deepEqual(answered(await call(name, "a")), [
         503,
         "commit_unconfirmed",
         "unknown",

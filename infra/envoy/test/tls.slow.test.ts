@@ -133,8 +133,8 @@ describe("TLS", withoutEnvoy, () => {
       return (await edge.statistic("cluster.gateways.membership_healthy")) === 1;
     });
     for (let turn = 0; turn < 12; turn++) {
-      const told = await ask(`${edge.url}/v1/transactions/x`);
-      assert.deepEqual([told.status, told.body.from], [200, "good"]);
+      const answered = await ask(`${edge.url}/v1/transactions/x`);
+      assert.deepEqual([answered.status, answered.body.from], [200, "good"]);
     }
     assert.equal((await ask(`${edge.url}/v1/durability/marks`)).body.from, "t1");
     for (const { name } of wrong) {

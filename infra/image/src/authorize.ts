@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type CandidateReport } from "@highwater/durability-tracker/failover";
 import { parseTopology } from "@highwater/service";
 import pg from "pg";
-import { type Origin, readReport, tell } from "./failover-lines.ts";
+import { type Origin, readReport, finish } from "./failover-lines.ts";
 
 const EXIT = { done: 0, failed: 1, wrongEnvironment: 2, refused: 3, notYet: 4 } as const;
 const POLL_MS = 500;
@@ -155,21 +155,25 @@ async function main(env: Readonly<Record<string, string | undefined>>): Promise<
     return EXIT.wrongEnvironment;
   }
   const refusal = whyNot(read.report, order.node, read.origin?.stage ?? null);
-  if (refusal !== null) return tell(originOf(order), EXIT.refused, `refused: ${refusal}`);
+  if (refusal !== null) return finish(originOf(order), EXIT.refused, `refused: ${refusal}`);
   const command = commandOf(read.report, order.node);
   const done = await write(order.url, command, order.waitMs);
   switch (done.kind) {
     case "written":
     case "there":
-      return tell(
+      return finish(
         originOf(order),
         EXIT.done,
         `the operator's command ${command.id} for ${command.node} ${done.kind === "written" ? "is written" : "was there already"}`,
       );
     case "refused":
-      return tell(originOf(order), EXIT.refused, `refused: ${done.why}`);
+      return finish(originOf(order), EXIT.refused, `refused: ${done.why}`);
     case "not_yet":
-      return tell(originOf(order), EXIT.notYet, `not done: ${done.why}. Run this again when it is writable`);
+      return finish(
+        originOf(order),
+        EXIT.notYet,
+        `not done: ${done.why}. Run this again when it is writable`,
+      );
   }
 }
 

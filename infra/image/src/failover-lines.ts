@@ -80,7 +80,7 @@ function checked(json: string, origin: Origin | null): ReadReport {
 }
 
 /** Says how it ended, to whoever looks on and, within a run of the automation, to that; the exit code that goes with it. */
-export function tell(origin: Origin | null, exitCode: number, text: string): number {
+export function finish(origin: Origin | null, exitCode: number, text: string): number {
   console.log(text);
   if (origin !== null) {
     console.log(summaryLine(origin, text));

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { explainTls, parseTopology, readSettings, tlsAuthority, trustAuthority } from "@highwater/service";
 import pg from "pg";
-import { isRun, type Origin, tell } from "./failover-lines.ts";
+import { isRun, type Origin, finish } from "./failover-lines.ts";
 
 const EXIT = { verified: 0, failed: 1, wrongEnvironment: 2, notYet: 4 } as const;
 const POLL_MS = 500;
@@ -27,7 +27,7 @@ interface Losses {
   /** Transactions that are settled as lost in the epochs of the new reign, and can never commit again. */
   readonly settled: number;
   /** Of those, told so far. */
-  readonly told: number;
+  readonly reported: number;
   /** Promises that a level had made and that do not hold any more. */
   readonly broken: number;
   /** The tracker that began the epoch knows of every transaction before it; null while nothing has been told. */
@@ -59,10 +59,10 @@ function reasonOf(url: string, cause: unknown): string {
 }
 
 const LOSSES = `
-  WITH reign AS (SELECT seq, id FROM highwater.epoch WHERE seq >= (SELECT seq FROM highwater.epoch WHERE id = $1))
-  SELECT (SELECT count(*)::int FROM highwater.receipt WHERE kind = 'lost' AND epoch IN (SELECT id FROM reign)) AS settled,
-         (SELECT count(*)::int FROM highwater.event WHERE type = 'transaction.lost' AND seq IN (SELECT seq FROM reign)) AS told,
-         (SELECT count(*)::int FROM highwater.event WHERE type = 'transaction.broken' AND seq IN (SELECT seq FROM reign)) AS broken,
+  WITH new_epoch AS (SELECT seq, id FROM highwater.epoch WHERE seq >= (SELECT seq FROM highwater.epoch WHERE id = $1))
+  SELECT (SELECT count(*)::int FROM highwater.receipt WHERE kind = 'lost' AND epoch IN (SELECT id FROM new_epoch)) AS settled,
+         (SELECT count(*)::int FROM highwater.event WHERE type = 'transaction.lost' AND seq IN (SELECT seq FROM new_epoch)) AS reported,
+         (SELECT count(*)::int FROM highwater.event WHERE type = 'transaction.broken' AND seq IN (SELECT seq FROM new_epoch)) AS broken,
          (SELECT (data->>'complete')::boolean FROM highwater.event WHERE key = 'epoch/' || $1::text) AS complete`;
 
 async function countLosses(url: string, epoch: string): Promise<Losses> {
@@ -94,9 +94,9 @@ async function settledLosses(
   let equal = 0;
   for (;;) {
     const now = await countLosses(url, epoch);
-    const isSame = last?.settled === now.settled && last.told === now.told && now.complete !== null;
+    const isSame = last?.settled === now.settled && last.reported === now.reported && now.complete !== null;
     // What a level had promised is told as broken.
-    equal = isSame && now.told + now.broken >= now.settled ? equal + 1 : 0;
+    equal = isSame && now.reported + now.broken >= now.settled ? equal + 1 : 0;
     if (equal >= SETTLED_LOOKS) return { ...now, final: true };
     if (performance.now() >= untilMs) return { ...now, final: false };
     last = now;
@@ -134,18 +134,19 @@ async function main(env: Readonly<Record<string, string | undefined>>): Promise<
   const untilMs = performance.now() + order.waitMs;
   let ready = await firstReady(order);
   while (typeof ready === "string") {
-    if (performance.now() >= untilMs) return tell(order.origin, EXIT.notYet, `no gateway is ready: ${ready}`);
+    if (performance.now() >= untilMs)
+      return finish(order.origin, EXIT.notYet, `no gateway is ready: ${ready}`);
     await pause(POLL_MS);
     ready = await firstReady(order);
   }
-  const { settled, told, broken, complete, final } = await settledLosses(order, ready.epoch, untilMs);
-  const count = `${String(settled)} transactions are lost, ${String(told)} of them told, ${String(broken)} are broken`;
+  const { settled, reported, broken, complete, final } = await settledLosses(order, ready.epoch, untilMs);
+  const count = `${String(settled)} transactions are lost, ${String(reported)} of them reported, ${String(broken)} are broken`;
   const more = final
     ? ""
     : "; more may follow: read on at /v1/durability/events?types=transaction.lost, and start this step again to count";
   const known =
     complete === true ? "" : "; the tracker that counted may not have heard of every transaction before";
-  return tell(order.origin, EXIT.verified, `commits go on at ${order.node}: ${count}${more}${known}`);
+  return finish(order.origin, EXIT.verified, `commits go on at ${order.node}: ${count}${more}${known}`);
 }
 
 if (import.meta.main)

@@ -71,7 +71,7 @@ test("a failover by the programs of its tasks", { timeout: 5 * LIMIT_MS }, async
   await starve(system, EUROPE, EAST);
   await starve(system, WEST, EAST);
   const late = await commitKeys(system.gateway(EAST).url, "late", LATE);
-  await heardOf(
+  await untilReported(
     system,
     late.map(({ body }) => body.id),
   );
@@ -165,7 +165,7 @@ test("a failover by the programs of its tasks", { timeout: 5 * LIMIT_MS }, async
   assert.equal(verified.code, 0, verified.output);
   assert.match(
     lineOf(verified, "summary"),
-    /commits go on at us-west: 3 transactions are lost, 3 of them told, 0 are broken/,
+    /commits go on at us-west: 3 transactions are lost, 3 of them reported, 0 are broken/,
   );
   const { marks } = await marksOf(system.tracker(WEST).url);
 
@@ -187,7 +187,7 @@ test("a failover by the programs of its tasks", { timeout: 5 * LIMIT_MS }, async
 });
 
 /** The tracker that is left knows of all of them. */
-async function heardOf(system: System, ids: readonly string[]): Promise<void> {
+async function untilReported(system: System, ids: readonly string[]): Promise<void> {
   const url = system.tracker(WEST).url;
   await eventually("the west's tracker has heard of what no replica has", async () => {
     const { marks } = await marksOf(url);

@@ -178,13 +178,13 @@ async function carryOut(folder: string): Promise<string> {
   return root;
 }
 
-interface Place {
+interface BuildPlace {
   readonly root: string;
   readonly workdir: string;
   readonly stages: ReadonlyMap<string, string>;
 }
 
-function copy(rest: string, { root, workdir, stages }: Place): void {
+function copy(rest: string, { root, workdir, stages }: BuildPlace): void {
   const words = rest.split(" ");
   const from = words.find((word) => word.startsWith("--from="))?.slice("--from=".length);
   const paths = words.filter((word) => !word.startsWith("--"));

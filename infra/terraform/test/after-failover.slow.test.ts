@@ -8,17 +8,17 @@ import { after, before, describe, it } from "node:test";
 import { layOverrides, StandIn, whyNoStandIn } from "./stand-in.ts";
 import { type Ran, whyNotFull, Workbench } from "./tools.ts";
 
-const PLACE = "examples/after-failover";
+const EXAMPLE = "examples/after-failover";
 const REGIONS = { east: "us-east-1", west: "us-west-2", europe: "eu-west-1" } as const;
-type Place = keyof typeof REGIONS;
+type Alias = keyof typeof REGIONS;
 
-type Standing = { readonly role: "primary" | "promoted" } | { readonly role: "replica"; readonly of: Place };
+type Standing = { readonly role: "primary" | "promoted" } | { readonly role: "replica"; readonly of: Alias };
 
-const nameOf = (place: Place): string => `highwater-${REGIONS[place]}`;
+const nameOf = (alias: Alias): string => `highwater-${REGIONS[alias]}`;
 
 /** A composition of nothing but the nodes: as in the examples, without what has nothing to do with it. */
-function composition(standings: Readonly<Record<Place, Standing>>): string {
-  const regions = Object.entries(REGIONS) as [Place, string][];
+function composition(standings: Readonly<Record<Alias, Standing>>): string {
+  const regions = Object.entries(REGIONS) as [Alias, string][];
   return [
     `terraform {
   required_version = ">= 1.11.0"
@@ -30,8 +30,8 @@ function composition(standings: Readonly<Record<Place, Standing>>): string {
   }
 }
 `,
-    ...regions.map(([place, region], index) => {
-      const standing = standings[place];
+    ...regions.map(([alias, region], index) => {
+      const standing = standings[alias];
       const password =
         standing.role === "primary"
           ? `master_password         = "0123456789abcdef"\n  master_password_version = 1`
@@ -40,34 +40,34 @@ function composition(standings: Readonly<Record<Place, Standing>>): string {
         standing.role === "replica" ? `replicate_source_arn = module.store_${standing.of}.arn` : "";
       return `
 provider "aws" {
-  alias  = "${place}"
+  alias  = "${alias}"
   region = "${region}"
 }
 
-resource "aws_vpc" "${place}" {
-  provider   = aws.${place}
+resource "aws_vpc" "${alias}" {
+  provider   = aws.${alias}
   cidr_block = "10.${String(index)}.0.0/16"
 }
 
-resource "aws_subnet" "${place}" {
-  provider          = aws.${place}
+resource "aws_subnet" "${alias}" {
+  provider          = aws.${alias}
   for_each          = { a = 0, b = 1 }
-  vpc_id            = aws_vpc.${place}.id
+  vpc_id            = aws_vpc.${alias}.id
   availability_zone = "${region}\${each.key}"
-  cidr_block        = cidrsubnet(aws_vpc.${place}.cidr_block, 4, each.value)
+  cidr_block        = cidrsubnet(aws_vpc.${alias}.cidr_block, 4, each.value)
 }
 
-module "store_${place}" {
+module "store_${alias}" {
   source    = "../../modules/store-rds-postgres"
-  providers = { aws = aws.${place} }
+  providers = { aws = aws.${alias} }
 
-  name             = "${nameOf(place)}"
+  name             = "${nameOf(alias)}"
   region           = "${region}"
   role             = "${standing.role}"
   ${source}
   ${password}
-  vpc_id           = aws_vpc.${place}.id
-  subnet_ids       = values(aws_subnet.${place})[*].id
+  vpc_id           = aws_vpc.${alias}.id
+  subnet_ids       = values(aws_subnet.${alias})[*].id
   client_cidrs     = { all = "10.0.0.0/18" }
   kms_key_arn      = "arn:aws:kms:${region}:123456789012:key/00000000-0000-4000-8000-000000000000"
   service_sessions = 100
@@ -77,13 +77,13 @@ module "store_${place}" {
   ].join("");
 }
 
-const BEFORE: Readonly<Record<Place, Standing>> = {
+const BEFORE: Readonly<Record<Alias, Standing>> = {
   east: { role: "primary" },
   west: { role: "replica", of: "east" },
   europe: { role: "replica", of: "east" },
 };
 /** The promoted node first: until then nothing can follow it. The others keep what they have. */
-const PROMOTED: Readonly<Record<Place, Standing>> = { ...BEFORE, west: { role: "promoted" } };
+const PROMOTED: Readonly<Record<Alias, Standing>> = { ...BEFORE, west: { role: "promoted" } };
 const EUROPE_FOLLOWS: typeof PROMOTED = { ...PROMOTED, europe: { role: "replica", of: "west" } };
 const ALL_FOLLOW: typeof PROMOTED = { ...EUROPE_FOLLOWS, east: { role: "replica", of: "west" } };
 
@@ -100,38 +100,38 @@ describe("terraform after a failover", { skip: whyNotFull() || whyNoStandIn() },
     aws = await StandIn.start();
     bench.addEnv(aws.env);
     layOverrides(bench.folder);
-    mkdirSync(join(bench.folder, PLACE));
+    mkdirSync(join(bench.folder, EXAMPLE));
   });
   after(async () => {
     await bench.close();
     await aws.stop();
   });
 
-  const compose = (standings: Readonly<Record<Place, Standing>>): void => {
-    writeFileSync(join(bench.folder, PLACE, "main.tf"), composition(standings));
+  const compose = (standings: Readonly<Record<Alias, Standing>>): void => {
+    writeFileSync(join(bench.folder, EXAMPLE, "main.tf"), composition(standings));
   };
-  const apply = (): Promise<Ran> => bench.run(PLACE, "apply", "-no-color", "-input=false", "-auto-approve");
+  const apply = (): Promise<Ran> => bench.run(EXAMPLE, "apply", "-no-color", "-input=false", "-auto-approve");
   /** By node, what would be done with its instance. */
-  const planned = async (): Promise<Record<Place, string>> => {
-    const ran = await bench.run(PLACE, "plan", "-no-color", "-input=false", "-out=case.plan");
+  const planned = async (): Promise<Record<Alias, string>> => {
+    const ran = await bench.run(EXAMPLE, "plan", "-no-color", "-input=false", "-out=case.plan");
     assert.equal(ran.code, 0, ran.output.slice(-4_000));
-    const shown = await bench.run(PLACE, "show", "-json", "case.plan");
+    const shown = await bench.run(EXAMPLE, "show", "-json", "case.plan");
     const { resource_changes } = JSON.parse(shown.text) as { resource_changes: readonly Change[] };
-    const actionOf = (place: Place): string =>
+    const actionOf = (alias: Alias): string =>
       resource_changes
-        .find(({ address }) => address === `module.store_${place}.aws_db_instance.this`)
+        .find(({ address }) => address === `module.store_${alias}.aws_db_instance.this`)
         ?.change.actions.join(" ") ?? "nothing";
     return { east: actionOf("east"), west: actionOf("west"), europe: actionOf("europe") };
   };
-  const deleteByHand = async (place: Place): Promise<void> => {
-    const identifier = { DBInstanceIdentifier: nameOf(place) };
-    await aws.callRds(REGIONS[place], "ModifyDBInstance", {
+  const deleteByHand = async (alias: Alias): Promise<void> => {
+    const identifier = { DBInstanceIdentifier: nameOf(alias) };
+    await aws.callRds(REGIONS[alias], "ModifyDBInstance", {
       ...identifier,
       DeletionProtection: "false",
       ApplyImmediately: "true",
     });
     const remove = (): Promise<string> =>
-      aws.callRds(REGIONS[place], "DeleteDBInstance", { ...identifier, SkipFinalSnapshot: "true" });
+      aws.callRds(REGIONS[alias], "DeleteDBInstance", { ...identifier, SkipFinalSnapshot: "true" });
     // moto deletes it, then looks for it among its source's replicas by a name of another form, and answers 500.
     await remove().catch(() => undefined);
     await assert.rejects(remove(), /DBInstanceNotFound/);
@@ -139,7 +139,7 @@ describe("terraform after a failover", { skip: whyNotFull() || whyNoStandIn() },
 
   it("keeps the promoted node, and makes a replica anew while the others stay", async (context) => {
     compose(BEFORE);
-    const why = await bench.init(PLACE);
+    const why = await bench.init(EXAMPLE);
     if (why !== null) {
       context.skip(why);
       return;
@@ -171,7 +171,7 @@ describe("terraform after a failover", { skip: whyNotFull() || whyNoStandIn() },
     const made = await apply();
     assert.equal(made.code, 0, made.output.slice(-4_000));
 
-    const shown = await bench.run(PLACE, "show", "-json");
+    const shown = await bench.run(EXAMPLE, "show", "-json");
     assert.match(
       shown.text,
       new RegExp(`"identifier":"${nameOf("europe")}".*"replicate_source_db":"arn:[^"]*${nameOf("west")}"`),

@@ -21,7 +21,7 @@ import { Publishers } from "@highwater/example-ad-exchange/publishers";
 import { type Claim, Recorder } from "@highwater/example-ad-exchange/recorder";
 import { findK6, whyNoK6 } from "../../../loadtests/k6/find.ts";
 import { runScript, TABLES, unfinished } from "../../../loadtests/k6/script.ts";
-import { compareTold, type Comparison, type ReportedVerdict } from "../../../loadtests/k6/reported.ts";
+import { compareReported, type Comparison, type ReportedVerdict } from "../../../loadtests/k6/reported.ts";
 import { Deployment, type SecretValues } from "./deployed/deployment.ts";
 import { substitutionsTable } from "./deployed/substitutions.ts";
 import { readSnapshot, type Rendered, type RenderedTask, type Rules } from "./rendered.ts";
@@ -46,11 +46,11 @@ const LIMIT_MS = 120_000;
 const WHOLE_LIMIT_MS = 10 * 60_000;
 /** Before the failure, and committed where nobody else can hear of it. */
 const SOLD_MIN = 10;
-const UNHEARD_MIN = 5;
+const UNREPORTED_MIN = 5;
 /** Of what k6 has to say when something is wrong. */
 const LOG_LINES = 20;
 /** Besides those that are kept. */
-const RIGHT = { missing: 0, returned: 0, unheard: 0 };
+const RIGHT = { missing: 0, returned: 0, unreported: 0 };
 
 function whyNot(): string | false {
   if (process.platform !== "linux") return "needs Linux: every task has a loopback address of its own";
@@ -74,7 +74,7 @@ describe("what Terraform would deploy", () => {
     let client: Highwater | undefined;
     let apiKey: string;
     /** What k6 was told, by transaction. */
-    let told: readonly ReportedVerdict[] = [];
+    let reported: readonly ReportedVerdict[] = [];
     /** What the services read at their start. */
     const secrets: { -readonly [name in keyof SecretValues]: SecretValues[name] } = { ...SECRETS, tls: {} };
     /** Where the authority is. */
@@ -102,7 +102,7 @@ describe("what Terraform would deploy", () => {
       await Promise.all(system.services().map((task) => task.start()));
       for (const task of system.services())
         await eventually(
-          () => `an answer of ${task.lastWords()}`,
+          () => `an answer of ${task.lastLines()}`,
           async () => (await task.ask("/healthz")).status === 200,
           LIMIT_MS,
         );
@@ -121,7 +121,7 @@ describe("what Terraform would deploy", () => {
       assert.equal(ran.code, 0, ran.output);
       for (const task of system.services())
         await eventually(
-          () => `ready: ${task.lastWords()}`,
+          () => `ready: ${task.lastLines()}`,
           async () => (await task.ask("/readyz")).status === 200,
           LIMIT_MS,
         );
@@ -185,7 +185,7 @@ describe("what Terraform would deploy", () => {
         assert.equal(await task.stop(), 0);
         await task.start();
         const ready = await eventually(
-          () => `ready again: ${task.lastWords()}`,
+          () => `ready again: ${task.lastLines()}`,
           async () => {
             const answer = await task.ask("/readyz");
             return answer.status === 200 && answer;
@@ -207,7 +207,7 @@ describe("what Terraform would deploy", () => {
       const ended = await runScript({
         ...{ k6: findK6() ?? "", name: "smoke" },
         settings: {
-          ...{ GATEWAYS: edges.join(","), TRACKERS: edges.join(","), API_KEY: apiKey, TELL: "1" },
+          ...{ GATEWAYS: edges.join(","), TRACKERS: edges.join(","), API_KEY: apiKey, REPORT: "1" },
           // Fifteen tasks on a machine with other work: all must be right, however long it takes.
           ...{ COMMIT_P95_MS: "none", DURABLE_P95_MS: "none", PATIENCE_S: String(LIMIT_MS / 1_000) },
         },
@@ -216,9 +216,9 @@ describe("what Terraform would deploy", () => {
       context.diagnostic(JSON.stringify({ ...summary.counts, latencies: summary.pairs }));
       assert.equal(code, 0, [ended.output, ...ended.log.slice(0, LOG_LINES)].join("\n"));
       assert.equal(unfinished(summary), 0, "k6 went on until all had their verdicts");
-      told = ended.told;
-      assert.equal(told.length, summary.counts["committed"]);
-      assert.deepEqual(await compared(system, home, told), { ...RIGHT, kept: told.length });
+      reported = ended.reported;
+      assert.equal(reported.length, summary.counts["committed"]);
+      assert.deepEqual(await compared(system, home, reported), { ...RIGHT, kept: reported.length });
     });
 
     it("loses a region, and every verdict is right", async (context) => {
@@ -227,17 +227,17 @@ describe("what Terraform would deploy", () => {
       const recorder = new Recorder(client);
       await new Exchange(client).createTables();
       const publishers = new Publishers(new Exchange(recorder), LOAD);
-      const isUnheard = ({ answer, reported, readOnly }: Claim): boolean =>
+      const isUnreported = ({ answer, reported, readOnly }: Claim): boolean =>
         answer === "committed" && reported === undefined && !readOnly;
       await eventually("auctions end", async () => publishers.tally.sold >= SOLD_MIN, LIMIT_MS);
 
       await cluster.isolate(home);
       const cutMs = performance.now();
       const since = (): Claim[] =>
-        recorder.claims.filter((claim) => claim.answeredMs > cutMs && isUnheard(claim));
+        recorder.claims.filter((claim) => claim.answeredMs > cutMs && isUnreported(claim));
       await eventually(
         "the region commits what nobody else hears of",
-        async () => since().length >= UNHEARD_MIN,
+        async () => since().length >= UNREPORTED_MIN,
         LIMIT_MS,
       );
       await system.killRegion(home);
@@ -258,7 +258,7 @@ describe("what Terraform would deploy", () => {
       const next = await failOver(system, survivors[0] ?? "");
       for (const task of survivors.flatMap((region) => system.services(region)))
         await eventually(
-          () => `ready again: ${task.lastWords()}`,
+          () => `ready again: ${task.lastLines()}`,
           async () => (await task.ask("/readyz")).status === 200,
           LIMIT_MS,
         );
@@ -278,8 +278,8 @@ describe("what Terraform would deploy", () => {
       assert.deepEqual(findings.faults, []);
       assert.equal(findings.pending, 0);
       assert.ok(findings.lost > 0 && findings.durable > 0, JSON.stringify(counts));
-      if (told.length > 0)
-        assert.deepEqual(await compared(system, next, told), { ...RIGHT, kept: told.length });
+      if (reported.length > 0)
+        assert.deepEqual(await compared(system, next, reported), { ...RIGHT, kept: reported.length });
     });
 
     it("ends at a signal, each task in its time", async () => {
@@ -345,10 +345,10 @@ async function commitOnce(
 async function compared(
   system: Deployment,
   node: string,
-  told: readonly ReportedVerdict[],
+  reported: readonly ReportedVerdict[],
 ): Promise<Comparison> {
   const rows = await system.databases.cluster.query(node, "SELECT id::text AS id FROM load_entry");
-  return compareTold(told, new Set(rows.map(({ id }) => String(id))));
+  return compareReported(reported, new Set(rows.map(({ id }) => String(id))));
 }
 
 /** By hand, as the documentation says it, in another region; answers who is promoted. What would be cut off is gone. */
@@ -390,7 +390,7 @@ async function candidate(system: Deployment, operator: string, options: readonly
 
 /** What a task's environment names, and the rules of the security groups on either side do not let it have. */
 function unreachable({ regions }: Rendered): string[] {
-  const places = Object.entries(regions).flatMap(([region, { database, tasks, subnets }]) => [
+  const vantages = Object.entries(regions).flatMap(([region, { database, tasks, subnets }]) => [
     { region, subnets: subnets.data, name: database.host, ports: [database.port], rules: database.rules },
     ...Object.values(tasks).flatMap(({ name, containers, rules }) =>
       name === null ? [] : [{ region, subnets: subnets.service, name, rules, ports: portsOf(containers) }],
@@ -401,7 +401,7 @@ function unreachable({ regions }: Rendered): string[] {
     for (const [service, { containers, rules }] of Object.entries(tasks)) {
       const named = containers.flatMap(({ environment }) => Object.values(environment)).join("\n");
       const from = { region, subnets: subnets.service, rules };
-      for (const to of places)
+      for (const to of vantages)
         for (const port of named.includes(to.name) ? to.ports : []) {
           if (!allows(rules.egress, from.region, to, port))
             faults.push(`${region} ${service} may not turn to ${to.name}`);

@@ -53,38 +53,45 @@ export class Examples implements AsyncDisposable {
   }
 
   /** Everything that can be asked for, and `others` instead. */
-  setVariables(place: string, others: object = {}): Promise<void> {
-    return this.bench.writeVariables(place, { ...VARIABLES, zone_id: this.#zone, ...others });
+  setVariables(directory: string, others: object = {}): Promise<void> {
+    return this.bench.writeVariables(directory, { ...VARIABLES, zone_id: this.#zone, ...others });
   }
 
-  setLeastVariables(place: string): Promise<void> {
-    return this.bench.writeVariables(place, { ...LEAST, zone_id: this.#zone });
+  setLeastVariables(directory: string): Promise<void> {
+    return this.bench.writeVariables(directory, { ...LEAST, zone_id: this.#zone });
   }
 
-  plan(place: string): Promise<Ran> {
-    return this.bench.run(place, "plan", "-no-color", "-input=false", "-detailed-exitcode", `-out=${PLAN}`);
+  plan(directory: string): Promise<Ran> {
+    return this.bench.run(
+      directory,
+      "plan",
+      "-no-color",
+      "-input=false",
+      "-detailed-exitcode",
+      `-out=${PLAN}`,
+    );
   }
 
-  showPlan(place: string): Promise<Ran> {
-    return this.bench.run(place, "show", "-json", PLAN);
+  showPlan(directory: string): Promise<Ran> {
+    return this.bench.run(directory, "show", "-json", PLAN);
   }
 
   /** What there is to do now. */
-  apply(place: string): Promise<Ran> {
-    return this.bench.run(place, "apply", "-no-color", "-input=false", "-auto-approve");
+  apply(directory: string): Promise<Ran> {
+    return this.bench.run(directory, "apply", "-no-color", "-input=false", "-auto-approve");
   }
 
-  applyPlan(place: string): Promise<Ran> {
-    return this.bench.run(place, "apply", "-no-color", "-input=false", PLAN);
+  applyPlan(directory: string): Promise<Ran> {
+    return this.bench.run(directory, "apply", "-no-color", "-input=false", PLAN);
   }
 
   /** Of what was applied. */
-  async render(place: string): Promise<Rendered> {
-    return renderState((await this.bench.run(place, "show", "-json")).text);
+  async render(directory: string): Promise<Rendered> {
+    return renderState((await this.bench.run(directory, "show", "-json")).text);
   }
 
-  stateFile(place: string): string {
-    return join(this.bench.folder, place, "terraform.tfstate");
+  stateFile(directory: string): string {
+    return join(this.bench.folder, directory, "terraform.tfstate");
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -244,7 +244,7 @@ describe("a failover as the document says", { skip: whyNotFull(), timeout: 3 * L
     assert.deepEqual([aws.fenced, aws.promoted], [1, [WEST]], "nothing is done twice");
     assert.match(
       textOf(outcome.outputs.get("verifySummary.Text")),
-      /3 transactions are lost, 3 of them told/,
+      /3 transactions are lost, 3 of them reported/,
     );
 
     const done = await commit(system.gateway(WEST).url, [put("after")], { ack: "durable" });

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { findBuilt, findCheckov, TFLINT, whyNoCheckov, whyNotBuilt } from "./programs.ts";
 import { EXAMPLES, MODULES, whyNotFull, Workbench } from "./tools.ts";
 
-const PLACES = [
+const DIRECTORIES = [
   ...MODULES.map((name) => join("modules", name)),
   ...EXAMPLES.map((name) => join("examples", name)),
 ];
@@ -27,10 +27,10 @@ describe("tflint", { skip: whyNotFull() || whyNotBuilt(TFLINT) }, () => {
   });
   after(() => bench.close());
 
-  const lint = (place: string) =>
+  const lint = (directory: string) =>
     bench.runOther(
       findBuilt(TFLINT) ?? "",
-      place,
+      directory,
       `--config=${join(bench.folder, ".tflint.hcl")}`,
       "--format=compact",
     );
@@ -43,14 +43,14 @@ describe("tflint", { skip: whyNotFull() || whyNotBuilt(TFLINT) }, () => {
     assert.match(output, /terraform_required_version/);
   });
 
-  for (const place of PLACES)
-    it(place, async () => {
+  for (const directory of DIRECTORIES)
+    it(directory, async () => {
       // Modules that are called are found where Terraform has written them down.
-      if (place.startsWith("examples")) {
-        const got = await bench.run(place, "get", "-no-color");
+      if (directory.startsWith("examples")) {
+        const got = await bench.run(directory, "get", "-no-color");
         assert.equal(got.code, 0, got.output);
       }
-      const { code, output } = await lint(place);
+      const { code, output } = await lint(directory);
       assert.equal(code, 0, output);
     });
 });

@@ -40,13 +40,13 @@ async function testModule(
   module: string,
   context: { skip: (why: string) => void },
 ): Promise<void> {
-  const place = join("modules", module);
-  const why = await bench.init(place);
+  const directory = join("modules", module);
+  const why = await bench.init(directory);
   if (why !== null) {
     context.skip(why);
     return;
   }
-  const tested = await bench.run(place, "test", "-no-color");
+  const tested = await bench.run(directory, "test", "-no-color");
   assert.equal(tested.code, 0, tested.output);
   const passed = /(\d+) passed, 0 failed/.exec(tested.output);
   assert.ok(Number(passed?.[1]) > 0, tested.output);

@@ -206,12 +206,12 @@ async function plan(bench: Workbench): Promise<{
   readonly configurations: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
 }> {
-  const place = "modules/collector";
-  assert.equal(await bench.init(place), null);
-  writeFileSync(join(bench.folder, place, "case.auto.tfvars.json"), JSON.stringify(VARIABLES));
-  const planned = await bench.run(place, "plan", "-no-color", "-input=false", "-out=case.plan");
+  const directory = "modules/collector";
+  assert.equal(await bench.init(directory), null);
+  writeFileSync(join(bench.folder, directory, "case.auto.tfvars.json"), JSON.stringify(VARIABLES));
+  const planned = await bench.run(directory, "plan", "-no-color", "-input=false", "-out=case.plan");
   assert.equal(planned.code, 0, planned.output);
-  const shown = await bench.run(place, "show", "-json", "case.plan");
+  const shown = await bench.run(directory, "show", "-json", "case.plan");
   const { planned_values } = JSON.parse(shown.text) as {
     planned_values: {
       outputs: {

@@ -19,10 +19,10 @@ describe(
 
     for (const example of EXAMPLES)
       describe(example, () => {
-        const place = join("examples", example);
+        const directory = join("examples", example);
         let why: string | null;
         before(async () => {
-          why = await examples.bench.init(place);
+          why = await examples.bench.init(directory);
         });
 
         it("is valid, and can be planned whole", async (context) => {
@@ -30,10 +30,10 @@ describe(
             context.skip(why);
             return;
           }
-          const validated = await examples.bench.run(place, "validate", "-no-color");
+          const validated = await examples.bench.run(directory, "validate", "-no-color");
           assert.equal(validated.code, 0, validated.output);
-          await examples.setVariables(place);
-          checkRules(await planOf(place));
+          await examples.setVariables(directory);
+          checkRules(await planOf(directory));
         });
 
         it("can be planned with the least that has to be said", async (context) => {
@@ -41,8 +41,8 @@ describe(
             context.skip(why);
             return;
           }
-          await examples.setLeastVariables(place);
-          const { resource_changes } = await planOf(place);
+          await examples.setLeastVariables(directory);
+          const { resource_changes } = await planOf(directory);
           const types = new Set(resource_changes.map(({ type }) => type));
           assert.ok(types.has("aws_db_instance") && types.has("aws_ecs_service"));
           for (const type of ["aws_prometheus_workspace", "aws_ssm_document", "aws_sns_topic_subscription"])
@@ -55,18 +55,18 @@ describe(
             return;
           }
           const levels = [{ name: "region", replicas: 3, outside: "region" }];
-          await examples.setVariables(place, { levels });
-          const planned = await examples.plan(place);
+          await examples.setVariables(directory, { levels });
+          const planned = await examples.plan(directory);
           assert.equal(planned.code, 1);
           assert.match(planned.output, /A level can never be reached/);
         });
       });
 
-    const planOf = async (place: string): Promise<Plan> => {
-      const planned = await examples.plan(place);
+    const planOf = async (directory: string): Promise<Plan> => {
+      const planned = await examples.plan(directory);
       assert.equal(planned.code, SOMETHING_TO_DO, planned.output.slice(-4_000));
       assert.match(planned.output, /Plan: \d{3} to add, 0 to change, 0 to destroy/);
-      return JSON.parse((await examples.showPlan(place)).text) as Plan;
+      return JSON.parse((await examples.showPlan(directory)).text) as Plan;
     };
   },
 );

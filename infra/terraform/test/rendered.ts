@@ -122,9 +122,9 @@ export function renderState(shown: string): Rendered {
   const setUpGroups =
     /securityGroups=\[([^\]]*)\]/.exec(text(values.outputs["setup_command"]?.value))?.[1]?.split(",") ?? [];
   const regions = named("service").map((service): [string, RenderedRegion] => {
-    const place = (service.address ?? "").slice("module.service_".length);
+    const directory = (service.address ?? "").slice("module.service_".length);
     const its = (all: readonly Module[]): Module =>
-      only(all.filter(({ address = "" }) => address.endsWith(`_${place}`)));
+      only(all.filter(({ address = "" }) => address.endsWith(`_${directory}`)));
     return regionOf({ service, edge: its(edges), store: its(stores), network: its(networks), setUpGroups });
   });
   const secrets = modules.find(({ address }) => address === "module.secrets");
@@ -143,7 +143,7 @@ export function renderState(shown: string): Rendered {
   ) as Rendered;
 }
 
-interface Parts {
+interface TaskParts {
   readonly service: Module;
   /** The load balancer. */
   readonly edge: Module;
@@ -153,7 +153,7 @@ interface Parts {
   readonly setUpGroups: readonly string[];
 }
 
-function regionOf({ service, edge, store, network, setUpGroups }: Parts): [string, RenderedRegion] {
+function regionOf({ service, edge, store, network, setUpGroups }: TaskParts): [string, RenderedRegion] {
   const rules = rulesOf(service, store, edge);
   const namespace = text(only(ofType(service, "aws_service_discovery_private_dns_namespace")).values["name"]);
   const names = new Map(

@@ -162,9 +162,9 @@ export class Workbench {
     return new Workbench(root, folder, program, env);
   }
 
-  /** For the module or example in `place`, instead of those that were written before. */
-  async writeVariables(place: string, variables: object): Promise<void> {
-    await writeFile(join(this.folder, place, "case.auto.tfvars.json"), JSON.stringify(variables));
+  /** For the module or example in `directory`, instead of those that were written before. */
+  async writeVariables(directory: string, variables: object): Promise<void> {
+    await writeFile(join(this.folder, directory, "case.auto.tfvars.json"), JSON.stringify(variables));
   }
 
   /** For what runs from now on. */
@@ -172,14 +172,14 @@ export class Workbench {
     Object.assign(this.#env, env);
   }
 
-  run(place: string, ...args: readonly string[]): Promise<Ran> {
-    return this.runOther(this.#program, place, ...args);
+  run(directory: string, ...args: readonly string[]): Promise<Ran> {
+    return this.runOther(this.#program, directory, ...args);
   }
 
   /** What it prints, of either stream, and how it ended; a failure is an answer, too. */
-  async runOther(program: string, place: string, ...args: readonly string[]): Promise<Ran> {
+  async runOther(program: string, directory: string, ...args: readonly string[]): Promise<Ran> {
     const options = {
-      cwd: join(this.folder, place),
+      cwd: join(this.folder, directory),
       env: { ...this.#env, ...markOfRun() },
       timeout: RUN_LIMIT_MS,
       maxBuffer: OUTPUT_BYTES_MAX,
@@ -199,15 +199,15 @@ export class Workbench {
   }
 
   /** With its provider and modules there; a reason to skip when the provider is to be had nowhere. */
-  async init(place: string): Promise<string | null> {
-    const ran = await this.run(place, "init", "-backend=false", "-input=false", "-no-color");
+  async init(directory: string): Promise<string | null> {
+    const ran = await this.run(directory, "init", "-backend=false", "-input=false", "-no-color");
     if (ran.code === 0) return null;
     if (
       findPlugin() === null &&
       /could not connect|no such host|Failed to query|Failed to resolve/i.test(ran.output)
     )
       return `AWS's provider is neither on this machine (${PLUGINS_VARIABLE} names a folder) nor to be had from the registry`;
-    throw new Error(`init of ${place} failed:\n${ran.output}`);
+    throw new Error(`init of ${directory} failed:\n${ran.output}`);
   }
 
   async close(): Promise<void> {

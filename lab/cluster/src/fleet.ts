@@ -140,8 +140,8 @@ export class Fleet {
   async #command(node: PostgresNode, reason: string, known: readonly string[]): Promise<boolean> {
     const ready = this.nodes.filter((other) => other.isReady);
     const answers = await Promise.allSettled(ready.map((other) => readEpochs(other, askLimitMs)));
-    const told = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
-    return commandAuthority(node, { reason, overrules: [...new Set([...known, ...told])] });
+    const answered = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+    return commandAuthority(node, { reason, overrules: [...new Set([...known, ...answered])] });
   }
 
   async follow(id: string, upstreamId: string): Promise<void> {

@@ -142,20 +142,20 @@ describe("a cut", () => {
   let network: Network;
   let echo: net.Server;
   let port: number;
-  let heard: string;
+  let report: string;
 
   before(async () => {
     echo = await startEcho();
     echo.on("connection", (socket: net.Socket) =>
-      socket.on("data", (chunk: Buffer) => (heard += chunk.toString())),
+      socket.on("data", (chunk: Buffer) => (report += chunk.toString())),
     );
   });
 
   after(() => echo.close());
 
-  /** A fresh network for each case; `heard` is what reached the target. */
+  /** A fresh network for each case; `received` is what reached the target. */
   async function fresh(): Promise<AsyncDisposable> {
-    heard = "";
+    report = "";
     network = new Network({ "here/there": 10 });
     ({ port } = await network.openRelay({
       from: "here",
@@ -176,7 +176,7 @@ describe("a cut", () => {
     await using client = await connect(other.port);
     client.socket.write("!");
     await eventually("the other link answers", has(client, "!"));
-    heard = heard.replace("!", "");
+    report = report.replace("!", "");
   }
 
   it("stalls bytes, and healing lets them flow on in order", async () => {
@@ -189,7 +189,7 @@ describe("a cut", () => {
     await othersAreServed();
     client.socket.write("c");
     assert.equal(client.received().toString(), "a");
-    assert.equal(heard, "a");
+    assert.equal(report, "a");
     assert.equal(client.socket.destroyed, false);
     await network.heal("there", "here");
     await eventually("abc", has(client, "abc"));
@@ -206,7 +206,7 @@ describe("a cut", () => {
     // It would have been there by now.
     await sleep(200);
     await othersAreServed();
-    assert.equal(heard, "");
+    assert.equal(report, "");
     await network.heal("here", "there");
     await eventually("a", has(client, "a"));
   });
@@ -217,7 +217,7 @@ describe("a cut", () => {
     await using client = await connect(port);
     client.socket.write("late");
     await othersAreServed();
-    assert.equal(heard, "");
+    assert.equal(report, "");
     await network.heal("here", "there");
     await eventually("late", has(client, "late"));
   });
@@ -231,7 +231,7 @@ describe("a cut", () => {
     await othersAreServed();
     await network.heal("here", "there");
     await othersAreServed();
-    assert.equal(heard, "");
+    assert.equal(report, "");
   });
 
   it("can stop one direction only", async () => {
@@ -239,17 +239,17 @@ describe("a cut", () => {
     await using client = await connect(port);
     await network.cut("here", "there", { direction: "backward" });
     client.socket.write("request");
-    await eventually("the request arrives", () => heard === "request");
+    await eventually("the request arrives", () => report === "request");
     await othersAreServed();
     assert.equal(client.received().length, 0);
     await network.heal("here", "there");
     await eventually("the answer arrives", has(client, "request"));
 
     await network.cut("there", "here", { direction: "backward" });
-    heard = "";
+    report = "";
     client.socket.write("more");
     await othersAreServed();
-    assert.equal(heard, "");
+    assert.equal(report, "");
     await network.heal("here", "there");
     await eventually("the rest arrives", has(client, "requestmore"));
   });
@@ -282,7 +282,7 @@ describe("a cut", () => {
     shut.socket.write("s");
     open.socket.write("f");
     await eventually("the friend is served", has(open, "f"));
-    assert.equal(heard, "f");
+    assert.equal(report, "f");
     await network.healAll();
     await eventually("the stranger is served", has(shut, "s"));
   });

@@ -9,7 +9,7 @@ export type EdgeChanges = Partial<Pick<EdgeSource, "limits" | "operators" | "tra
   readonly tls?: EdgeSource["listen"]["tls"];
 };
 
-export interface EdgePlace {
+export interface EdgeOptions {
   /** Of everything that the edge writes. */
   readonly folder: string;
   readonly adminSocket: string;
@@ -32,8 +32,8 @@ export class RegionEdge implements AsyncDisposable {
     this.accessLog = accessLog;
   }
 
-  static async start(place: EdgePlace, changes: EdgeChanges): Promise<RegionEdge> {
-    const { folder, adminSocket, port, regions } = place;
+  static async start(options: EdgeOptions, changes: EdgeChanges): Promise<RegionEdge> {
+    const { folder, adminSocket, port, regions } = options;
     const { tls, ...others } = changes;
     const accessLog = join(folder, "access.log");
     const read = readSource({

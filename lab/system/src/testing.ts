@@ -49,14 +49,14 @@ export function post<T>(
   });
 }
 
-export type TransactionAnswer = JsonResponse<TransactionResponse & Partial<Problem>>;
+export type TransactionReply = JsonResponse<TransactionResponse & Partial<Problem>>;
 
 /** One transaction, sent once. */
 export function send(
   gateway: string,
   statements: readonly Statement[],
   options: Partial<TransactionRequest> = {},
-): Promise<TransactionAnswer> {
+): Promise<TransactionReply> {
   return post(`${gateway}/v1/transactions`, { id: newId(), statements, ...options });
 }
 
@@ -134,7 +134,7 @@ export function stateOf(gateway: string, id: string): Promise<JsonResponse<Trans
   return call(`${gateway}/v1/transactions/${id}`);
 }
 
-export interface MarksAnswer {
+export interface MarksReply {
   readonly marks: {
     readonly epoch: string;
     readonly seq: number;
@@ -149,8 +149,8 @@ export interface MarksAnswer {
   }[];
 }
 
-export async function marksOf(tracker: string): Promise<MarksAnswer> {
-  return (await call<MarksAnswer>(`${tracker}/v1/durability/marks`)).body;
+export async function marksOf(tracker: string): Promise<MarksReply> {
+  return (await call<MarksReply>(`${tracker}/v1/durability/marks`)).body;
 }
 
 /** The epoch that the tracker follows, as soon as it follows one. */
@@ -159,7 +159,7 @@ export function epochOf(tracker: string): Promise<string> {
 }
 
 /** Waits until the tracker follows an epoch other than the given one. */
-export function epochAfter(tracker: string, epoch: string): Promise<MarksAnswer> {
+export function epochAfter(tracker: string, epoch: string): Promise<MarksReply> {
   return eventually("a new epoch reigns", async () => {
     const answer = await marksOf(tracker);
     return answer.marks !== null && answer.marks.epoch !== epoch ? answer : undefined;
@@ -201,16 +201,16 @@ async function keysShown(
 /** Every verdict agrees with what the node has: durable is there, lost and broken are not, nothing is left open. */
 export async function assertTruth(
   system: System,
-  place: { tracker: string; node: string; level?: string },
+  from: { tracker: string; node: string; level?: string },
   written: readonly { key: string; token: string }[],
 ): Promise<Map<string, TokenVerdict>> {
   const judged = await verdicts(
-    place.tracker,
+    from.tracker,
     written.map(({ token }) => token),
-    { level: place.level ?? "region" },
+    { level: from.level ?? "region" },
   );
   const isDurable = (at: number): boolean => judged[at]?.verdict === "durable";
-  const present = await keysShown(system, place.node, (keys) =>
+  const present = await keysShown(system, from.node, (keys) =>
     written.every(({ key }, at) => !isDurable(at) || keys.has(key)),
   );
   const byKey = new Map<string, TokenVerdict>();

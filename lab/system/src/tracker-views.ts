@@ -20,7 +20,7 @@ interface TrackerUrls {
   tracker(region: string): { readonly url: string };
 }
 
-interface MarksAnswer {
+interface MarksReply {
   readonly marks: { readonly epoch: string; readonly levels: Readonly<Record<string, string>> } | null;
   readonly epochs: readonly { readonly id: string; readonly node: string }[];
 }
@@ -41,7 +41,7 @@ async function ask(system: TrackerUrls, region: string, apiKey?: string): Promis
       headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
       signal,
     });
-    const { marks, epochs } = (await response.json()) as MarksAnswer;
+    const { marks, epochs } = (await response.json()) as MarksReply;
     const currentEpoch = marks === null ? undefined : epochs.find(({ id }) => id === marks.epoch);
     return {
       ...{ region, answers: true, node: currentEpoch?.node ?? null, epochs: epochs.map(({ id }) => id) },

@@ -16,13 +16,13 @@ const LIMIT_MS = 60_000;
 const ANSWER_MS = 10_000;
 const STREAM_MS = Number(process.env["STREAM_TEST_MS"] ?? "12000");
 
-interface Told {
+interface EdgeResponse {
   readonly status: number;
   readonly session: string;
   readonly body: Partial<Problem> & { readonly state?: string };
 }
 
-async function call(url: string, body: object, session = ""): Promise<Told> {
+async function call(url: string, body: object, session = ""): Promise<EdgeResponse> {
   const answer = await fetch(url, {
     method: "POST",
     headers: { "content-type": "application/json", ...(session !== "" && { "highwater-session": session }) },
@@ -32,19 +32,19 @@ async function call(url: string, body: object, session = ""): Promise<Told> {
   return {
     status: answer.status,
     session: answer.headers.get("highwater-session") ?? "",
-    body: (await answer.json()) as Told["body"],
+    body: (await answer.json()) as EdgeResponse["body"],
   };
 }
 
 /** What is said to a request whose body would have so many bytes; nothing of it is sent, since the refusal ends the connection. */
-function announceBody(url: string, bytes: number): Promise<Pick<Told, "status" | "body">> {
+function announceBody(url: string, bytes: number): Promise<Pick<EdgeResponse, "status" | "body">> {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json", "content-length": bytes };
     const asked = request(url, { method: "POST", headers, timeout: LIMIT_MS }, (answer) => {
       let text = "";
       answer.on("data", (piece: Buffer) => (text += piece.toString()));
       answer.on("end", () => {
-        resolve({ status: answer.statusCode ?? 0, body: JSON.parse(text) as Told["body"] });
+        resolve({ status: answer.statusCode ?? 0, body: JSON.parse(text) as EdgeResponse["body"] });
         asked.destroy();
       });
     });
@@ -82,7 +82,7 @@ describe("the product behind its edge", { skip: whyNoEnvoy() }, () => {
   after(async () => {
     await system.close();
   });
-  const on = (transaction: Open, name: string, body: object): Promise<Told> =>
+  const on = (transaction: Open, name: string, body: object): Promise<EdgeResponse> =>
     call(`${east.url}/v1/transactions/${transaction.id}/${name}`, body, transaction.session);
 
   test("the SDK works through it: one-shot, interactive, durable, states", async () => {

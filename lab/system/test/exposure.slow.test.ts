@@ -15,7 +15,7 @@ import {
   putAhead,
   send,
   starve,
-  type TransactionAnswer,
+  type TransactionReply,
 } from "../src/testing.ts";
 
 const [EAST, WEST, EUROPE] = ["us-east", "us-west", "eu-west"] as const;
@@ -35,7 +35,7 @@ async function fill(
   const untilMs = performance.now() + FILL_MS;
   for (;;) {
     const key = `${prefix}-${String(written.length)}`;
-    const answer: TransactionAnswer = await send(gateway, [put(key)]);
+    const answer: TransactionReply = await send(gateway, [put(key)]);
     if (answer.status === 503) {
       const refusal = answer.body as unknown as Problem;
       assert.equal(refusal.code, "exposure_limit", JSON.stringify(refusal));

@@ -199,8 +199,8 @@ test("the most advanced is named, and what was previewed is what is lost when it
 
   const first = report.epoch?.id ?? "";
   await cluster.promote(WEST, { command: false });
-  const told = report.nextSteps.find((step) => step.includes("INSERT INTO highwater.authority_command"));
-  await cluster.query(WEST, told?.match(/INSERT .*;$/)?.[0] ?? "");
+  const answered = report.nextSteps.find((step) => step.includes("INSERT INTO highwater.authority_command"));
+  await cluster.query(WEST, answered?.match(/INSERT .*;$/)?.[0] ?? "");
   await epochAfter(system.tracker(WEST).url, first);
   const judged = await assertTruth(system, { tracker: system.tracker(WEST).url, node: WEST }, [
     ...early,
@@ -235,8 +235,8 @@ async function strangersAreLeftOut(system: System): Promise<void> {
   assert.deepEqual(standings, { [EAST]: "other_history", [WEST]: "silent", [EUROPE]: "candidate" });
   assert.equal(promisesOf(few).region, "at_risk");
   // It has never followed the west: by that word of the operator everybody who could have acknowledged was heard.
-  const heard = await askUntil(system, EUROPE, 0, ["--fenced", "--ignore", EAST]);
-  assert.deepEqual([heard.candidate, promisesOf(heard).region], [EUROPE, "kept"]);
+  const received = await askUntil(system, EUROPE, 0, ["--fenced", "--ignore", EAST]);
+  assert.deepEqual([received.candidate, promisesOf(received).region], [EUROPE, "kept"]);
 }
 
 test("promoting the worse one loses what was previewed, and breaks the promises that were named", async () => {

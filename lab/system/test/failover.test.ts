@@ -32,8 +32,8 @@ test("a killed region: what had replicated is durable, the rest is lost, the ser
   const heir = await system.cluster.mostAdvancedReplica();
   await system.cluster.promote(heir);
   const after = await commit(system.gateway(WEST).url, [put("after")], { ack: "durable" });
-  const place = { tracker: system.tracker(EUROPE).url, node: heir };
-  const judged = await assertTruth(system, place, [...early, ...late, { key: "after", token: after.token }]);
+  const from = { tracker: system.tracker(EUROPE).url, node: heir };
+  const judged = await assertTruth(system, from, [...early, ...late, { key: "after", token: after.token }]);
   for (const { key } of late) assert.equal(judged.get(key)?.verdict, "lost");
   // The other survivor says the same.
   await assertTruth(system, { tracker: system.tracker(WEST).url, node: heir }, [...early, ...late]);

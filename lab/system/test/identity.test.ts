@@ -160,13 +160,13 @@ test("a token is judged for its owner; one that is not spoils no other", async (
   const content = decodeToken(token);
   assert.ok(content !== undefined && content.owner !== 0n);
   const nobodys = testToken({ ...content, owner: 0n });
-  const told = await verdictsOf(alicesOther, [nobodys, token, "nonsense", token]);
+  const answered = await verdictsOf(alicesOther, [nobodys, token, "nonsense", token]);
   assert.deepEqual(
-    told.map((one) => ("error" in one ? `${one.rule} ${one.error.code}` : one.verdict)),
+    answered.map((one) => ("error" in one ? `${one.rule} ${one.error.code}` : one.verdict)),
     ["refused forbidden", "durable", "refused invalid_token", "durable"],
   );
   assert.deepEqual(
-    told.map((one) => one.token),
+    answered.map((one) => one.token),
     [nobodys, token, "nonsense", token],
   );
   const [others] = await verdictsOf(bob, [token]);

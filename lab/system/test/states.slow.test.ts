@@ -88,20 +88,24 @@ it("after a failover a gateway says of a lost id what trackers say of its token,
     const { position: reached } = await commit(system.gateway(gateway).url, [put(`follows-${String(at)}`)]);
     assert.notEqual(reached.epoch, position.epoch, `${gateway} has seen the failover`);
   }
-  const words: Record<string, string> = {};
+  const verdicts: Record<string, string> = {};
   for (const level of ["disk", "region", "global"]) {
     for (const tracker of [WEST, EUROPE]) {
-      const word = (await verdict(system.tracker(tracker).url, token, { level })).verdict;
-      assert.equal(word, (words[level] ??= word), `${tracker}, ${level}`);
+      const judged = (await verdict(system.tracker(tracker).url, token, { level })).verdict;
+      assert.equal(judged, (verdicts[level] ??= judged), `${tracker}, ${level}`);
     }
     for (const gateway of [WEST, EUROPE]) {
-      const told = await eventually("it is told", async () => {
+      const answered = await eventually("it is told", async () => {
         const state = await stateAt(gateway, id, level);
         return state.state === "active" ? undefined : state;
       });
-      assert.deepEqual([told.state, told.position], [words[level], position], `${gateway}, ${level}`);
-      assert.equal(decodeToken(told.token ?? "")?.offset, decodeToken(token)?.offset);
+      assert.deepEqual(
+        [answered.state, answered.position],
+        [verdicts[level], position],
+        `${gateway}, ${level}`,
+      );
+      assert.equal(decodeToken(answered.token ?? "")?.offset, decodeToken(token)?.offset);
     }
   }
-  assert.deepEqual(words, { disk: "durable", region: "broken", global: "lost" });
+  assert.deepEqual(verdicts, { disk: "durable", region: "broken", global: "lost" });
 });

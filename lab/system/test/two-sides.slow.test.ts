@@ -67,8 +67,8 @@ it("a loss on one side of a cut is not told while the other side may be kept, an
     return (receipt?.["kind"] === "lost" && oldestS > (2 * PATIENCE_MS) / 1_000) || undefined;
   });
   for (const level of LEVELS) {
-    const { verdict: word } = await verdict(tracker, token, { level, waitMs: 0 });
-    assert.ok(word === "pending" || (level === "disk" && word === "durable"), `${level}: ${word}`);
+    const { verdict: judged } = await verdict(tracker, token, { level, waitMs: 0 });
+    assert.ok(judged === "pending" || (level === "disk" && judged === "durable"), `${level}: ${judged}`);
   }
   assert.equal((await stateOf(gateway, id)).body.state, "active");
   const again = await send(gateway, increment, { id });

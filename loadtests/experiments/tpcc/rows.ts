@@ -37,11 +37,14 @@ export function* initialRows(random: Random, scale: Scale): Generator<LoadedRow>
   for (let warehouse = 1; warehouse <= scale.warehouses; warehouse++) {
     // Every customer has paid once.
     const perDistrict = scale.customersPerDistrict * PAID;
-    yield ["warehouse", [warehouse, ...place(random), rate(random), (DISTRICTS * perDistrict).toFixed(2)]];
+    yield [
+      "warehouse",
+      [warehouse, ...addressOf(random), rate(random), (DISTRICTS * perDistrict).toFixed(2)],
+    ];
     yield* stockRows(random, scale, warehouse);
     for (let district = 1; district <= DISTRICTS; district++) {
       const next = scale.customersPerDistrict + 1;
-      const head = [district, warehouse, ...place(random), rate(random), perDistrict.toFixed(2), next];
+      const head = [district, warehouse, ...addressOf(random), rate(random), perDistrict.toFixed(2), next];
       yield ["district", head];
       yield* customerRows(random, scale, { warehouse, district });
       yield* orderRows(random, scale, { warehouse, district });
@@ -49,7 +52,7 @@ export function* initialRows(random: Random, scale: Scale): Generator<LoadedRow>
   }
 }
 
-interface Place {
+interface District {
   readonly warehouse: number;
   readonly district: number;
 }
@@ -61,12 +64,16 @@ function* stockRows(random: Random, { items }: Scale, warehouse: number): Genera
   }
 }
 
-function* customerRows(random: Random, scale: Scale, { warehouse, district }: Place): Generator<LoadedRow> {
+function* customerRows(
+  random: Random,
+  scale: Scale,
+  { warehouse, district }: District,
+): Generator<LoadedRow> {
   const names = namesOf(scale);
   for (let customer = 1; customer <= scale.customersPerDistrict; customer++) {
     // Every name belongs to somebody in every district.
     const last = customer <= names ? lastName(customer - 1) : pickName(random, scale, "load");
-    const [, ...address] = place(random);
+    const [, ...address] = addressOf(random);
     const credit = random() < 0.1 ? "BC" : "GC";
     yield [
       "customer",
@@ -81,7 +88,7 @@ function* customerRows(random: Random, scale: Scale, { warehouse, district }: Pl
   }
 }
 
-function* orderRows(random: Random, scale: Scale, { warehouse, district }: Place): Generator<LoadedRow> {
+function* orderRows(random: Random, scale: Scale, { warehouse, district }: District): Generator<LoadedRow> {
   const count = scale.customersPerDistrict;
   const customers = shuffled(
     random,
@@ -104,7 +111,7 @@ function* orderRows(random: Random, scale: Scale, { warehouse, district }: Place
 }
 
 /** Name and address. */
-function place(random: Random): string[] {
+function addressOf(random: Random): string[] {
   return [
     ...[letters(random, 6, 10), letters(random, 10, 20), letters(random, 10, 20), letters(random, 10, 20)],
     ...[letters(random, 2, 2).toUpperCase(), `${digits(random, 4)}11111`],

@@ -13,7 +13,7 @@ import {
   safeLatency,
   unsettled,
 } from "./metrics.ts";
-import { ACCOUNTS, READ_PERCENT, SAFE_PERCENT, TELLS } from "./settings.ts";
+import { ACCOUNTS, READ_PERCENT, SAFE_PERCENT, REPORTS } from "./settings.ts";
 
 /** Money moves to an account, and the entry names the transaction: the table then says which of them are there. */
 function transfer(account: number, cents: number): (id: string) => readonly Statement[] {
@@ -76,7 +76,7 @@ function settle({ id }: Committed, verdict: Verdict): void {
   counters[verdict].add(1);
   // What a failure took was told: it is counted as lost, and is not a failure of the service.
   failed.add(verdict === "broken" || verdict === "unsettled");
-  if (TELLS) console.log(JSON.stringify({ id, verdict }));
+  if (REPORTS) console.log(JSON.stringify({ id, verdict }));
 }
 
 /** Finer than a millisecond, where the runtime has it. */

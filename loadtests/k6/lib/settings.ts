@@ -42,7 +42,7 @@ export const SAFE_PERCENT = number("SAFE_PERCENT", 20);
 /** Of a hundred transactions so many only read. */
 export const READ_PERCENT = number("READ_PERCENT", 10);
 /** Tells what became of every write, for whoever compares it with the table. */
-export const TELLS = text("TELL", "") !== "";
+export const REPORTS = text("REPORT", "") !== "";
 /** How long a transaction may be tried, and its verdict waited for. */
 export const PATIENCE_S = number("PATIENCE_S", 30);
 

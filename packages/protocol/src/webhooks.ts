@@ -134,14 +134,14 @@ export const RecoverRequest = Type.Object(
 );
 export type RecoverRequest = Static<typeof RecoverRequest>;
 
-export const RecoverAnswer = Type.Object(
+export const RecoverResponse = Type.Object(
   {
     recovered: Count,
     more: Type.Boolean({ description: "There are more than one call recovers: call again." }),
   },
   closed,
 );
-export type RecoverAnswer = Static<typeof RecoverAnswer>;
+export type RecoverResponse = Static<typeof RecoverResponse>;
 
 export const DeliveryStatus = Type.Union(
   [Type.Literal("pending"), Type.Literal("delivered"), Type.Literal("failed"), Type.Literal("held")],

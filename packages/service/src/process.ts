@@ -27,11 +27,11 @@ export interface ProcessOptions<C> {
   readonly loadConfig: (env: Env, readFile: ReadFile) => Loaded<C>;
   /** The configuration without its secrets. */
   readonly describeConfig: (config: C) => Record<string, unknown>;
-  readonly make: (config: C, parts: ProcessParts) => Served;
+  readonly make: (config: C, parts: ProcessContext) => Served;
 }
 
 /** What a process gives to its service. */
-export interface ProcessParts {
+export interface ProcessContext {
   readonly log: Log;
   readonly topologyFile: TopologyFile | undefined;
   readonly tracer: Tracer | undefined;

@@ -80,9 +80,9 @@ describe("a recording", () => {
   });
 
   it("takes along what the hook writes, once, and only for what is new", async () => {
-    const heard: (readonly RecordedEvent[])[] = [];
+    const received: (readonly RecordedEvent[])[] = [];
     const onRecorded = async (client: ClientBase, fresh: readonly RecordedEvent[]): Promise<void> => {
-      heard.push(fresh);
+      received.push(fresh);
       for (const { key } of fresh) await client.query("INSERT INTO public.told VALUES ($1)", [key]);
     };
     const [one, two] = [openOne("hook-one", { onRecorded }), openOne("hook-two", { onRecorded })];
@@ -91,12 +91,12 @@ describe("a recording", () => {
       [one, two, one, two].map((events) => events.record(server.node.id, server.epoch, batch)),
     );
     assert.deepEqual(
-      heard.map((fresh) => fresh.map(({ key }) => key)),
+      received.map((fresh) => fresh.map(({ key }) => key)),
       [batch.map(({ key }) => key)],
     );
     const rows = await server.sql("SELECT key FROM told");
     assert.equal(rows.length, 50);
-    assert.deepEqual(await one.read(server.node.id, server.epoch, ALL), heard[0]);
+    assert.deepEqual(await one.read(server.node.id, server.epoch, ALL), received[0]);
   });
 
   it("is undone when the hook fails, and then done again", async () => {
@@ -117,8 +117,8 @@ describe("a recording", () => {
     failing = false;
     const { fresh } = await events.record(server.node.id, server.epoch, [event]);
     assert.equal(fresh, 1);
-    const told = await server.sql("SELECT FROM told WHERE key = $1", [event.key]);
-    assert.equal(told.length, 1);
+    const reported = await server.sql("SELECT FROM told WHERE key = $1", [event.key]);
+    assert.equal(reported.length, 1);
   });
 
   it("that violates a constraint of the hook's is not taken for another epoch", async () => {

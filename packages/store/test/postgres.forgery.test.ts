@@ -284,10 +284,10 @@ describe("a tag", () => {
       await held.transaction.rollback();
     }
     for (const { code, outcome } of errors) assert.notEqual(code, "internal", outcome);
-    const told = errors
+    const reported = errors
       .map((error) => `${JSON.stringify(error.toProblem())}${everythingOf(error)}`)
       .join("\n");
-    for (const tag of tags) assert.ok(!told.includes(tag), "an error tells a tag");
+    for (const tag of tags) assert.ok(!reported.includes(tag), "an error tells a tag");
   });
 
   it("is in none of the server's log lines of application roles and of settling", async () => {

@@ -91,7 +91,7 @@ describe("what a request leaves in its session", () => {
     return probe(leak, A);
   }
 
-  const manners: Record<string, (leak: Leak) => Promise<void>> = {
+  const variants: Record<string, (leak: Leak) => Promise<void>> = {
     alone: async (leak) => {
       await store.execute(primary.id, spec(leak, A, leak.sql)).catch(refused);
     },
@@ -138,8 +138,8 @@ describe("what a request leaves in its session", () => {
     }
   });
 
-  for (const [manner, attempt] of Object.entries(manners))
-    it(`does not reach others: ${manner}`, async () => {
+  for (const [variant, attempt] of Object.entries(variants))
+    it(`does not reach others: ${variant}`, async () => {
       const leaked: string[] = [];
       for (const leak of LEAKS) {
         const expected = await unused(leak);

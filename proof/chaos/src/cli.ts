@@ -15,7 +15,7 @@ await runCommand({
       hasClocks: seed % 4 === 1,
       forgets: seed % 5 === 0,
     }),
-  tell: (text) => {
+  print: (text) => {
     console.log(text);
   },
   isGood: isClean,

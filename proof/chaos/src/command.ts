@@ -18,13 +18,13 @@ export interface Command {
   readonly flag?: string;
   readonly startRig: (options: RigOptions) => Promise<Rig>;
   /** Where the readable verdict goes. */
-  readonly tell: (text: string) => void;
+  readonly print: (text: string) => void;
   /** Whether the command has succeeded. */
   readonly isGood: (result: ChaosResult, isFlagged: boolean) => boolean;
 }
 
 /** Does not return: the process ends with 0, or 1 for a run that is not good, or 2 for a bad option. */
-export async function runCommand({ rate, flag, startRig, tell, isGood }: Command): Promise<never> {
+export async function runCommand({ rate, flag, startRig, print, isGood }: Command): Promise<never> {
   const more = flag === undefined ? "" : ` [--${flag}]`;
   const usage = `usage: cli.ts [--duration-s 60] [--seed N] [--rate ${String(rate)}] [--dir FOLDER] [--only KIND,…]${more}`;
   const number = (text: string | undefined, fallback: number): number => {
@@ -57,7 +57,7 @@ export async function runCommand({ rate, flag, startRig, tell, isGood }: Command
       console.error(line);
     },
   });
-  tell(readable(seed, result));
+  print(readable(seed, result));
   console.log(machineReadable(seed, result));
   process.exit(isGood(result, isFlagged) ? 0 : 1);
 }

@@ -27,7 +27,7 @@ export interface Judgement {
   readonly ambiguous: number;
   readonly ambiguous_by_kind: Readonly<Record<string, number>>;
   readonly reads: number;
-  readonly words: number;
+  readonly reports: number;
   readonly deliveries: number;
   readonly messages: number;
   readonly epochs: number;

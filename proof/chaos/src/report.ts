@@ -31,7 +31,7 @@ export function readable(seed: number, result: ChaosResult): string {
     ];
     for (const [what, count] of rows) lines.push(`  ${String(count).padStart(8)}  ${what}`);
     lines.push(
-      `  judged by ${String(judgement.reads)} reads and ${String(judgement.words)} words about durability in ` +
+      `  judged by ${String(judgement.reads)} reads and ${String(judgement.reports)} words about durability in ` +
         `${String(judgement.epochs)} epochs; ${String(judgement.ambiguous)} facts were ambiguous`,
     );
     const { deliveries, messages } = judgement;

@@ -71,13 +71,13 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   return { ...result, kept: null };
 }
 
-interface Places {
+interface Folders {
   readonly dir: string;
   readonly history: string;
   readonly log: FaultFile;
 }
 
-async function underFaults(options: ChaosOptions, places: Places): Promise<void> {
+async function underFaults(options: ChaosOptions, folders: Folders): Promise<void> {
   const { seed, rate, durationMs } = options;
   const startedAtMs = nowMs();
   const say = (line: string): void => {
@@ -91,17 +91,17 @@ async function underFaults(options: ChaosOptions, places: Places): Promise<void>
   let ticker: NodeJS.Timeout | undefined;
   try {
     const { target, levels } = system;
-    const starting = options.startWorkload({ target, seed, dir: places.history, levels, rate });
+    const starting = options.startWorkload({ target, seed, dir: folders.history, levels, rate });
     workload = await within("the workload starts", START_LIMIT_MS, starting);
     const running = workload;
     ticker = setInterval(() => {
       const { invoked, committed, unknown, lost } = running.progress;
       say(
-        `${String(places.log.total)} faults; ${String(invoked)} invoked, ${String(committed)} committed, ` +
+        `${String(folders.log.total)} faults; ${String(invoked)} invoked, ${String(committed)} committed, ` +
           `${String(unknown)} unknown, ${String(lost)} lost`,
       );
     }, PROGRESS_MS);
-    const nemesis = rig.nemesis({ seed, log: places.log, say });
+    const nemesis = rig.nemesis({ seed, log: folders.log, say });
     await within("the faults end", durationMs + FAULTS_GRACE_MS, nemesis.run(durationMs));
     const primary = await within("the system is healed", HEAL_LIMIT_MS, nemesis.heal());
     say("no new transactions");
@@ -115,7 +115,7 @@ async function underFaults(options: ChaosOptions, places: Places): Promise<void>
       say(`the workload does not end: ${reasonOf(cause)}`);
     });
     for (const evidence of system.evidence)
-      await cp(evidence, join(places.dir, basename(evidence)), { recursive: true }).catch(
+      await cp(evidence, join(folders.dir, basename(evidence)), { recursive: true }).catch(
         (cause: unknown) => {
           say(`${evidence} cannot be kept: ${reasonOf(cause)}`);
         },

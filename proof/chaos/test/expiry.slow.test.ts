@@ -43,17 +43,17 @@ test("a slice of chaos in which everything expires: nothing is violated, and for
       startWorkload,
       say: (line) => lines.push(line),
     });
-    const told = [...lines, readable(SEED, result)].join("\n");
-    assert.ok(isClean(result), told);
-    assert.deepEqual(result.failedFaults, [], told);
+    const output = [...lines, readable(SEED, result)].join("\n");
+    assert.ok(isClean(result), output);
+    assert.deepEqual(result.failedFaults, [], output);
     const isLeftOut = lines.some((line) =>
       line.includes("primary_clock is left out: there is no libfaketime"),
     );
-    assert.equal(isLeftOut, findFaketime() === undefined, told);
+    assert.equal(isLeftOut, findFaketime() === undefined, output);
     if (!isLeftOut)
       assert.ok(
         Object.keys(result.faults).some((kind) => CLOCKS.includes(kind)),
-        told,
+        output,
       );
 
     const history = join(dir, "history");
@@ -64,7 +64,7 @@ test("a slice of chaos in which everything expires: nothing is violated, and for
       return JSON.parse(line ?? "null") as T;
     };
     const { receipts } = of<FinalState>("final");
-    assert.ok(receipts.length < (result.judgement?.committed ?? 0), told);
+    assert.ok(receipts.length < (result.judgement?.committed ?? 0), output);
     const longer = JSON.stringify({ ...of<Scenario>("scenario"), retentionMs: 3_600_000 });
     await writeFile(
       file,

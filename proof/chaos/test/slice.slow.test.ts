@@ -25,14 +25,14 @@ interface Line {
 }
 
 /** One durable word of the end becomes a loss. */
-async function turnOneWord(history: string): Promise<void> {
+async function turnOneVerdict(history: string): Promise<void> {
   for (const name of await readdir(history)) {
     const file = join(history, name);
     const lines = (await readFile(file, "utf8")).split("\n");
     const at = lines.findIndex((line) => {
       if (!line.includes('"final"')) return false;
       const { type, by, verdict } = JSON.parse(line) as Line;
-      return type === "told" && by === "final" && verdict === "durable";
+      return type === "report" && by === "final" && verdict === "durable";
     });
     if (at < 0) continue;
     lines[at] = (lines[at] ?? "").replace('"verdict":"durable"', '"verdict":"lost"');
@@ -63,19 +63,19 @@ test("a slice of chaos: nothing is violated, nothing is pending, and a lie would
       startWorkload,
       say: (line) => lines.push(line),
     });
-    const told = [...lines, readable(SEED, result)].join("\n");
-    assert.ok(isClean(result), told);
+    const output = [...lines, readable(SEED, result)].join("\n");
+    assert.ok(isClean(result), output);
     const kinds = Object.keys(result.faults);
-    assert.ok(kinds.includes("lose_primary"), told);
-    assert.ok(kinds.length >= 3, told);
-    assert.deepEqual(result.failedFaults, [], told);
-    assert.ok((result.judgement?.committed ?? 0) > 100, told);
-    assert.ok((result.judgement?.deliveries ?? 0) > 0, told);
+    assert.ok(kinds.includes("lose_primary"), output);
+    assert.ok(kinds.length >= 3, output);
+    assert.deepEqual(result.failedFaults, [], output);
+    assert.ok((result.judgement?.committed ?? 0) > 100, output);
+    assert.ok((result.judgement?.deliveries ?? 0) > 0, output);
     const line = JSON.parse(machineReadable(SEED, result)) as Record<string, unknown>;
     assert.deepEqual([line["seed"], line["pending"], line["violations"]], [SEED, 0, 0]);
 
     const history = join(dir, "history");
-    await turnOneWord(history);
+    await turnOneVerdict(history);
     assert.ok((await judge(history)).violations > 0, "the checker believes everything");
     await swapOwners(history);
     const swapped = await judge(history);

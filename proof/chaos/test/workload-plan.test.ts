@@ -37,8 +37,8 @@ test("everything is planned that anomalies show in, and no value twice", () => {
   const all = plans("one");
   const kinds = new Set(all.flatMap(({ operations }) => operations.map(({ f }) => f)));
   assert.deepEqual([...kinds].sort(), ["append", "insert", "read", "readAppend", "sum", "transfer"]);
-  const manners = new Set(all.map(({ ack, level, readOnly }) => `${ack} ${level} ${String(readOnly)}`));
-  assert.equal(manners.size, 12, "fast and safe, at every level, reading and writing");
+  const combinations = new Set(all.map(({ ack, level, readOnly }) => `${ack} ${level} ${String(readOnly)}`));
+  assert.equal(combinations.size, 12, "fast and safe, at every level, reading and writing");
   const values = all.flatMap(valuesOf);
   assert.equal(new Set(values).size, values.length);
   for (const plan of all) {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import {
-  type ClientAnswer,
+  type ClientReply,
   type HistoryRecord,
   type Invocation,
   type Resolution,
@@ -109,9 +109,9 @@ test("the workload records everything, and settles it after a failover", async (
 
 function assertComplete(history: readonly HistoryRecord[], trackers: readonly string[]): void {
   const invocations = history.filter((record): record is Invocation => record.type === "invocation");
-  const answers = byTxn(history.filter((record): record is ClientAnswer => record.type === "answer"));
+  const answers = byTxn(history.filter((record): record is ClientReply => record.type === "answer"));
   const resolutions = byTxn(history.filter((record): record is Resolution => record.type === "resolution"));
-  const told = byTxn(history.filter((record): record is VerdictReport => record.type === "told"));
+  const output = byTxn(history.filter((record): record is VerdictReport => record.type === "report"));
   assert.equal(history.filter(({ type }) => type === "scenario").length, 1);
   assert.equal(history.filter(({ type }) => type === "final").length, 1);
   assert.equal(new Set(invocations.map(({ txn }) => txn)).size, invocations.length, "an id is invoked once");
@@ -126,23 +126,23 @@ function assertComplete(history: readonly HistoryRecord[], trackers: readonly st
     );
     assert.notEqual(resolved[0]?.outcome, "unresolved", txn);
     if (answer.outcome !== "committed") continue;
-    const words = told.get(txn) ?? [];
+    const reports = output.get(txn) ?? [];
     for (const tracker of trackers) {
       for (const asked of LEVELS) {
-        const final = words.filter(
-          (word) => word.by === "final" && word.tracker === tracker && word.level === asked,
+        const final = reports.filter(
+          (report) => report.by === "final" && report.tracker === tracker && report.level === asked,
         );
         assert.equal(final.length, 1, `${txn} has a final word of ${tracker} at ${asked}`);
         assert.notEqual(final[0]?.verdict, "pending", `${txn} by ${tracker} at ${asked}`);
       }
     }
     if (isOfDead(client, invocations)) continue;
-    const promised = words.filter((word) => word.by === "promise" && word.level === level);
+    const promised = reports.filter((report) => report.by === "promise" && report.level === level);
     assert.ok(promised.length > 0, `the promise of ${txn} has spoken`);
     assert.ok(!promised.some(({ verdict }) => verdict === "pending"), `the promise of ${txn} has spoken`);
   }
-  assert.ok(history.some((record) => record.type === "told" && record.by === "event"));
-  assert.ok(history.some((record) => record.type === "told" && record.by === "asked"));
+  assert.ok(history.some((record) => record.type === "report" && record.by === "event"));
+  assert.ok(history.some((record) => record.type === "report" && record.by === "asked"));
 }
 
 /** Nobody hears the promises of a process that has died; another one, `NAME.1`, has taken its place. */

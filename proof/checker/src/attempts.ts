@@ -61,7 +61,7 @@ function addUnanswered(history: History, { spine, length, epoch, key }: Sighting
     if (later.length === 0 || later.length < writer.attempts.length) continue;
     const begunAt = Math.min(...later.map((attempt) => firstSeen.get(attempt) ?? Number.POSITIVE_INFINITY));
     const isElsewhere =
-      later.every((attempt) => epochs.reigned(attempt)) && isOfAnotherList(history, key, spine, at);
+      later.every((attempt) => epochs.inHistory(attempt)) && isOfAnotherList(history, key, spine, at);
     if (isElsewhere || history.transactions.some((reader) => hasSeen(reader, epoch, key, spine, at, begunAt)))
       writer.attempts = [epoch, ...writer.attempts];
   }
@@ -99,9 +99,9 @@ function hasSeen(
 }
 
 function recordAttempts(transaction: Transaction): void {
-  const { words, receipt, answer, resolution, readIn } = transaction;
+  const { reports, receipt, answer, resolution, readIn } = transaction;
   const known = new Set<EpochId>();
-  for (const { attempt } of words) if (attempt !== null) known.add(attempt);
+  for (const { attempt } of reports) if (attempt !== null) known.add(attempt);
   if (receipt?.kind === "commit") known.add(receipt.epoch);
   if (readIn !== null) known.add(readIn);
   transaction.attempts = [...known];

@@ -72,10 +72,10 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
       broken: 0,
       expired: 0,
     },
-    ...{ unknownResolved: 0, unanswered: 0, pending: 0, promisesBroken: 0, reads: 0, words: 0 },
+    ...{ unknownResolved: 0, unanswered: 0, pending: 0, promisesBroken: 0, reads: 0, reports: 0 },
   };
   for (const transaction of transactions) {
-    const { invocation, answer, resolution, words, reads } = transaction;
+    const { invocation, answer, resolution, reports, reads } = transaction;
     const finals = verdicts.of(transaction).flatMap(({ levels }) => [...(levels[strongest]?.final ?? [])]);
     const wasLost = answer?.outcome === "lost" || resolution?.outcome === "lost";
     if (isAcknowledged(transaction)) {
@@ -92,11 +92,11 @@ function countsOf(history: History, verdicts: Verdicts, tornLines: number): Coun
     if (answer === null && resolution === null) counts.unanswered += 1;
     const isOpen =
       isUnresolved || (answer?.outcome === "unknown" && resolution === null && finals.length === 0);
-    if (isOpen || words.some(({ by, verdict }) => by === "final" && verdict === "pending"))
+    if (isOpen || reports.some(({ by, verdict }) => by === "final" && verdict === "pending"))
       counts.pending += 1;
-    if (words.some(({ verdict }) => verdict === "broken")) counts.promisesBroken += 1;
+    if (reports.some(({ verdict }) => verdict === "broken")) counts.promisesBroken += 1;
     counts.reads += reads.length;
-    counts.words += words.length;
+    counts.reports += reports.length;
   }
   const keys = new Set(transactions.flatMap(({ reads }) => reads.map(({ key }) => key)));
   return {

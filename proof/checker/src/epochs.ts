@@ -2,51 +2,51 @@
 import { HistoryError } from "./faults.ts";
 import { type EpochId, type FinalState } from "./history.ts";
 
-interface Place {
+interface EpochPath {
   readonly node: string | null;
   readonly depth: number;
   /** The epoch's history, itself last. */
   readonly path: readonly EpochId[];
   readonly members: ReadonlySet<EpochId>;
-  readonly isPlaced: boolean;
+  readonly hasPath: boolean;
 }
 
 export class EpochTree {
   readonly #records: ReadonlyMap<EpochId, FinalState["epochs"][number]>;
-  readonly #places = new Map<EpochId, Place>();
+  readonly #paths = new Map<EpochId, EpochPath>();
   /** The epoch that reigns at the end. */
   readonly last: EpochId | null;
 
   constructor(epochs: FinalState["epochs"]) {
     this.#records = new Map(epochs.map((epoch) => [epoch.id, epoch]));
     let last: FinalState["epochs"][number] | null = null;
-    for (const epoch of epochs) if (epoch.reigned && (last === null || epoch.seq > last.seq)) last = epoch;
+    for (const epoch of epochs) if (epoch.inHistory && (last === null || epoch.seq > last.seq)) last = epoch;
     this.last = last?.id ?? null;
   }
 
   /** False for an epoch of which the final state does not know from where it went on. */
-  isPlaced(epoch: EpochId): boolean {
-    return this.#placeOf(epoch).isPlaced;
+  hasPath(epoch: EpochId): boolean {
+    return this.#pathOf(epoch).hasPath;
   }
 
   depth(epoch: EpochId): number {
-    return this.#placeOf(epoch).depth;
+    return this.#pathOf(epoch).depth;
   }
 
   node(epoch: EpochId): string | null {
-    return this.#placeOf(epoch).node;
+    return this.#pathOf(epoch).node;
   }
 
   path(epoch: EpochId): readonly EpochId[] {
-    return this.#placeOf(epoch).path;
+    return this.#pathOf(epoch).path;
   }
 
   /** True when the epoch's history contains the other one, or they are the same. */
   contains(epoch: EpochId, earlier: EpochId): boolean {
-    return epoch === earlier || this.#placeOf(epoch).members.has(earlier);
+    return epoch === earlier || this.#pathOf(epoch).members.has(earlier);
   }
 
-  reigned(epoch: EpochId): boolean {
+  inHistory(epoch: EpochId): boolean {
     return this.last !== null && this.contains(this.last, epoch);
   }
 
@@ -78,24 +78,24 @@ export class EpochTree {
     );
   }
 
-  #placeOf(epoch: EpochId): Place {
-    const known = this.#places.get(epoch);
+  #pathOf(epoch: EpochId): EpochPath {
+    const known = this.#paths.get(epoch);
     if (known !== undefined) return known;
     const path: EpochId[] = [epoch];
     const members = new Set(path);
-    let isPlaced = this.#records.has(epoch);
+    let hasPath = this.#records.has(epoch);
     for (let at = this.#records.get(epoch)?.previous ?? null; at !== null;) {
       if (members.has(at)) throw new HistoryError("contradictory", `epoch ${at} comes before itself`, null);
       members.add(at);
       path.push(at);
       const record = this.#records.get(at);
-      isPlaced &&= record !== undefined;
+      hasPath &&= record !== undefined;
       at = record?.previous ?? null;
     }
     path.reverse();
     const node = this.#records.get(epoch)?.node ?? null;
-    const place = { node, depth: path.length - 1, path, members, isPlaced };
-    this.#places.set(epoch, place);
-    return place;
+    const found = { node, depth: path.length - 1, path, members, hasPath };
+    this.#paths.set(epoch, found);
+    return found;
   }
 }

@@ -22,12 +22,12 @@ export class HistoryError extends Error {
   readonly origin: Origin | null;
 
   constructor(fault: HistoryFault, message: string, origin: Origin | null, cause?: unknown) {
-    super(origin === null ? message : `${placeOf(origin)}: ${message}`, { cause });
+    super(origin === null ? message : `${describeOrigin(origin)}: ${message}`, { cause });
     this.fault = fault;
     this.origin = origin;
   }
 }
 
-function placeOf({ file, line }: Origin): string {
+function describeOrigin({ file, line }: Origin): string {
   return file === null ? `record ${String(line)}` : `${file}:${String(line)}`;
 }

@@ -12,13 +12,13 @@ export interface Violation {
 /** What one reading of the evidence calls wrong and another one does not. */
 export type Ambiguity =
   /** Broken, although nobody has recorded a word that was broken: only its tracker knew the mark. */
-  | "broken_without_a_word"
+  | "broken_without_report"
   /** Which attempt of an id that ran twice a word is about. */
-  | "word_without_attempt"
+  | "report_without_attempt"
   /** A read-only transaction is durable to one tracker and lost to another one: they had heard different marks. */
   | "read_judged_apart"
   /** A client was told both by trackers that followed two primaries, and in the end all say that it is broken. */
-  | "words_of_two_trackers"
+  | "two_trackers_differ"
   /** All say that it is gone, and only some know that the level had been reached. */
   | "promise_known_to_some"
   /** Told as durable by the stream of events alone, which has told as well that its part of the log is broken. */
@@ -26,9 +26,9 @@ export type Ambiguity =
   /** A read whose epoch is not known, so nobody can say what it had to see. */
   | "read_without_epoch"
   /** A value of an epoch whose place among the others is not known. */
-  | "epoch_without_place"
+  | "epoch_without_path"
   /** Words of one tracker in another order than it could have said them; its answers may have overtaken each other. */
-  | "words_out_of_order"
+  | "reports_out_of_order"
   /** Durable on the disk of a node that is gone, to those who heard so in time, and lost to others. */
   | "durable_on_a_lost_disk"
   /** Cycles that need a snapshot read among others: replicas and the primary may show commits in different orders. */

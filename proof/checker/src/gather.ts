@@ -4,7 +4,7 @@ import { EpochTree } from "./epochs.ts";
 import { restoreReceipts } from "./expiry.ts";
 import { HistoryError, type Origin } from "./faults.ts";
 import {
-  type ClientAnswer,
+  type ClientReply,
   type BrokenRange,
   type Delivery,
   type EpochId,
@@ -40,8 +40,8 @@ export class Gathering {
   readonly #faults: Fault[] = [];
   readonly #clocks: WrongClock[] = [];
   readonly #failures: Waiting<Failure>[] = [];
-  readonly #early: Waiting<ClientAnswer | Resolution>[] = [];
-  readonly #told: VerdictReport[] = [];
+  readonly #early: Waiting<ClientReply | Resolution>[] = [];
+  readonly #reports: VerdictReport[] = [];
   readonly #undone: BrokenRange[] = [];
   readonly #subscriptions = new Map<string, Subscription>();
   readonly #deliveries: Delivery[] = [];
@@ -65,8 +65,8 @@ export class Gathering {
         else this.#answered(transaction, record, origin);
         break;
       }
-      case "told":
-        this.#told.push({
+      case "report":
+        this.#reports.push({
           ...record,
           txn: this.#text(record.txn),
           level: this.#text(record.level),
@@ -112,7 +112,7 @@ export class Gathering {
     if (scenario === null) throw new HistoryError("incomplete", "there is no scenario", null);
     if (final === null) throw new HistoryError("incomplete", "there is no final state", null);
     this.#requireLevels(scenario);
-    this.#spreadWords(scenario);
+    this.#spreadReports(scenario);
     for (const receipt of final.receipts) {
       const transaction = this.#byId.get(receipt.txn);
       if (transaction !== undefined) transaction.receipt ??= receipt;
@@ -145,7 +145,7 @@ export class Gathering {
       epochs: new EpochTree(final.epochs),
       trackers: [
         ...new Set(
-          this.#told.flatMap(({ by, tracker }) => (by === "final" && tracker !== null ? [tracker] : [])),
+          this.#reports.flatMap(({ by, tracker }) => (by === "final" && tracker !== null ? [tracker] : [])),
         ),
       ].sort(),
       firstSeen: this.#firstSeen(),
@@ -160,7 +160,7 @@ export class Gathering {
     if (this.#byId.has(txn)) throw contradictory(`${txn} is invoked twice`, origin);
     const transaction: Transaction = {
       index: this.#transactions.length,
-      ...{ invocation, answer: null, resolution: null, words: [], reads: [], sums: [], receipt: null },
+      ...{ invocation, answer: null, resolution: null, reports: [], reads: [], sums: [], receipt: null },
       ...{ readIn: null, attempts: [], isInferred: false, isForgotten: false, seenIn: new Set<EpochId>() },
     };
     this.#text(txn);
@@ -176,7 +176,7 @@ export class Gathering {
     this.#byId.set(txn, transaction);
   }
 
-  #answered(transaction: Transaction, record: ClientAnswer | Resolution, origin: Origin): void {
+  #answered(transaction: Transaction, record: ClientReply | Resolution, origin: Origin): void {
     const position =
       record.position === null
         ? null
@@ -222,7 +222,7 @@ export class Gathering {
     for (const { record } of this.#failures) {
       for (const level of record.kept) requireLevel(level, `failure ${record.kind}`);
     }
-    for (const { txn, level } of this.#told) requireLevel(level, `told about ${txn}`);
+    for (const { txn, level } of this.#reports) requireLevel(level, `told about ${txn}`);
     for (const { level, epoch } of this.#undone) requireLevel(level, `broken in ${epoch}`);
     for (const { message, transactions, promises } of this.#deliveries) {
       const named = transactions.flatMap(({ verdicts }) => Object.keys(verdicts));
@@ -234,10 +234,10 @@ export class Gathering {
     }
   }
 
-  #spreadWords({ levels }: Scenario): void {
-    for (const { atMs, txn, level, verdict, by, tracker, attempt, rule, position } of this.#told) {
+  #spreadReports({ levels }: Scenario): void {
+    for (const { atMs, txn, level, verdict, by, tracker, attempt, rule, position } of this.#reports) {
       // Setting up tables is a transaction, too, and no part of the history.
-      this.#byId.get(txn)?.words.push({
+      this.#byId.get(txn)?.reports.push({
         ...{ atMs, level: levels.indexOf(level), verdict, by, tracker, attempt },
         ...(rule === OF_SESSION && { isOfSession: true }),
         position: position == null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
@@ -246,17 +246,17 @@ export class Gathering {
     for (const { atMs, transactions } of this.#deliveries) {
       for (const { txn, attempt, verdicts, position } of transactions) {
         for (const [level, verdict] of Object.entries(verdicts))
-          this.#byId.get(txn)?.words.push({
+          this.#byId.get(txn)?.reports.push({
             ...{ atMs, level: levels.indexOf(level), verdict, by: "webhook", tracker: null },
             attempt: this.#text(attempt),
             position: position === null ? null : { epoch: position.epoch, offset: BigInt(position.offset) },
           });
       }
     }
-    for (const { answer, words } of this.#transactions) {
+    for (const { answer, reports } of this.#transactions) {
       if (answer?.durableAt == null) continue;
       const level = levels.indexOf(answer.durableAt);
-      words.push({
+      reports.push({
         atMs: answer.atMs,
         level,
         verdict: "durable",

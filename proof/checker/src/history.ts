@@ -69,7 +69,7 @@ export type Shown = readonly number[] | number | null;
  * The client's one answer. `aborted`: certainly without effect, now and for ever. `unknown`: nobody has said.
  * A safe transaction that is answered `durable` is a promise at its level.
  */
-export interface ClientAnswer {
+export interface ClientReply {
   readonly type: "answer";
   readonly atMs: number;
   readonly txn: TxnId;
@@ -96,7 +96,7 @@ export interface Resolution {
 
 /** One word about durability, wherever it was heard. */
 export interface VerdictReport {
-  readonly type: "told";
+  readonly type: "report";
   readonly atMs: number;
   readonly txn: TxnId;
   readonly level: Level;
@@ -247,7 +247,7 @@ export interface FinalState {
     readonly previous: EpochId | null;
     readonly node: string;
     /** It is in the history that counts. */
-    readonly reigned: boolean;
+    readonly inHistory: boolean;
     /** An operator has named its node the primary, when it began or since. */
     readonly commanded: boolean;
   }[];
@@ -256,7 +256,7 @@ export interface FinalState {
 export type HistoryRecord =
   | Scenario
   | Invocation
-  | ClientAnswer
+  | ClientReply
   | Resolution
   | VerdictReport
   | BrokenRange

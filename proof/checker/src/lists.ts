@@ -5,7 +5,7 @@
 export class Spine {
   readonly key: string;
   readonly values: number[];
-  #places: Map<number, number> | null = null;
+  #indexes: Map<number, number> | null = null;
   #indexed = 0;
 
   constructor(key: string, values: number[]) {
@@ -15,12 +15,12 @@ export class Spine {
 
   /** Where the value is first, or -1. */
   indexOf(value: number): number {
-    this.#places ??= new Map();
+    this.#indexes ??= new Map();
     for (; this.#indexed < this.values.length; this.#indexed++) {
       const next = this.values[this.#indexed] ?? Number.NaN;
-      if (!this.#places.has(next)) this.#places.set(next, this.#indexed);
+      if (!this.#indexes.has(next)) this.#indexes.set(next, this.#indexed);
     }
-    return this.#places.get(value) ?? -1;
+    return this.#indexes.get(value) ?? -1;
   }
 }
 

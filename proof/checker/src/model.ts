@@ -1,7 +1,7 @@
 // A history as the rules see it: transactions with everything that was said about them, and the lists that they have read.
 import { type EpochTree } from "./epochs.ts";
 import {
-  type ClientAnswer,
+  type ClientReply,
   type Delivery,
   type EpochId,
   type Failure,
@@ -57,9 +57,9 @@ export interface Transaction {
   readonly index: number;
   readonly invocation: Invocation;
   /** Without what was shown: that is in `reads` and `sums`. */
-  answer: ClientAnswer | null;
+  answer: ClientReply | null;
   resolution: Resolution | null;
-  readonly words: Report[];
+  readonly reports: Report[];
   readonly reads: ListRead[];
   readonly sums: number[];
   /** The receipt in the final state. */
@@ -153,10 +153,10 @@ export function wasSettledBehind(epochs: EpochTree, transaction: Transaction, re
 }
 
 /** It was committed once, and a failure has taken it. */
-export function isLost({ answer, words }: Transaction): boolean {
+export function isLost({ answer, reports }: Transaction): boolean {
   return (
     answer?.outcome === "lost" ||
-    words.some(({ by, verdict }) => by === "final" && (verdict === "lost" || verdict === "broken"))
+    reports.some(({ by, verdict }) => by === "final" && (verdict === "lost" || verdict === "broken"))
   );
 }
 
@@ -202,18 +202,18 @@ export function isPresent(
  * It has committed in the epoch for certain. A word of loss alone does not say so: the id may have been sent again there and
  * been refused.
  */
-export function isCertain({ attempts, readIn, receipt, words }: Transaction, attempt: EpochId): boolean {
+export function isCertain({ attempts, readIn, receipt, reports }: Transaction, attempt: EpochId): boolean {
   if (attempts.length === 1 || readIn === attempt) return true;
   if (receipt?.kind === "commit" && receipt.epoch === attempt) return true;
-  return words.some((word) => word.attempt === attempt && word.verdict === "durable");
+  return reports.some((report) => report.attempt === attempt && report.verdict === "durable");
 }
 
 /**
  * The attempt that the word is about: as it says, or else the only one, or else the one that was answered or is certain.
  * Undefined if nobody can tell.
  */
-export function attemptOf(transaction: Transaction, word: Report): EpochId | null | undefined {
-  if (word.attempt !== null) return word.attempt;
+export function attemptOf(transaction: Transaction, report: Report): EpochId | null | undefined {
+  if (report.attempt !== null) return report.attempt;
   const { attempts, answer } = transaction;
   if (attempts.length <= 1) return attempts[0] ?? null;
   const answered = answer?.position?.epoch;

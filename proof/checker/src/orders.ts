@@ -17,7 +17,7 @@ export interface KeyOrder {
   /** Values that the epoch's own transactions have appended, in their order. */
   readonly own: number[];
   /** Where each value is in `own`. */
-  readonly places: Map<number, number>;
+  readonly indexes: Map<number, number>;
   /** Own values of acknowledged transactions that nobody has seen: behind all that were seen. */
   readonly unseen: { readonly value: number; readonly writer: Transaction }[];
 }
@@ -53,7 +53,7 @@ export class Orders {
   #at(key: string, epoch: EpochId): KeyOrder {
     const orders = getOrMake(this.#byKey, key, () => new Map<EpochId, KeyOrder>());
     return getOrMake(orders, epoch, () => {
-      return { key, epoch, longest: null, base: 0, own: [], places: new Map(), unseen: [] };
+      return { key, epoch, longest: null, base: 0, own: [], indexes: new Map(), unseen: [] };
     });
   }
 
@@ -93,7 +93,7 @@ export class Orders {
     for (const [at, value] of values.entries()) {
       if (at === order.own.length) {
         order.own.push(value);
-        if (!order.places.has(value)) order.places.set(value, at);
+        if (!order.indexes.has(value)) order.indexes.set(value, at);
       } else if (order.own[at] !== value) {
         this.faults.push({ kind: "own", order, other: sighting, at });
         return;
@@ -131,7 +131,7 @@ export class Orders {
       if (writer.isInferred || !isAcknowledged(writer)) continue;
       for (const { key, value } of appendsOf(writer)) {
         const order = this.#at(key, attempt);
-        if (!order.places.has(value)) order.unseen.push({ value, writer });
+        if (!order.indexes.has(value)) order.unseen.push({ value, writer });
       }
     }
   }

@@ -27,7 +27,7 @@ export interface Counts {
   readonly epochs: number;
   readonly trackers: number;
   readonly failures: number;
-  readonly words: number;
+  readonly reports: number;
   /** Requests of webhooks, and how many messages they were of. */
   readonly deliveries: number;
   readonly messages: number;
@@ -74,7 +74,7 @@ export function toJson(report: Report): string {
     epochs: counts.epochs,
     trackers: counts.trackers,
     failures: counts.failures,
-    words: counts.words,
+    reports: counts.reports,
     deliveries: counts.deliveries,
     messages: counts.messages,
     torn_lines: counts.tornLines,
@@ -90,7 +90,7 @@ export function toText(report: Report): string {
     `  at the strongest level: ${String(counts.durable)} durable, ${String(counts.lost)} lost, ${String(counts.broken)} broken, ${String(counts.expired)} expired`,
     `  ${String(counts.aborted)} aborted, ${String(counts.unknownResolved)} unknown and resolved, ${String(counts.unanswered)} without an answer, ${String(counts.pending)} pending`,
     `  promises broken: ${String(counts.promisesBroken)}, by ${String(counts.failures)} failures in ${String(counts.epochs)} epochs`,
-    `  evidence: ${String(counts.reads)} reads of ${String(counts.keys)} keys, ${String(counts.words)} words, ${String(counts.trackers)} trackers, ${String(counts.tornLines)} torn lines`,
+    `  evidence: ${String(counts.reads)} reads of ${String(counts.keys)} keys, ${String(counts.reports)} words, ${String(counts.trackers)} trackers, ${String(counts.tornLines)} torn lines`,
   ];
   if (counts.deliveries > 0)
     lines.push(`  webhooks: ${String(counts.deliveries)} deliveries of ${String(counts.messages)} messages`);

@@ -102,7 +102,7 @@ const verdict = oneOf("durable", "lost", "broken", "pending", "expired", "unknow
 const range = { level: text, epoch: text, from: offset, to: offset };
 const EVENT = /^[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]{8}$/;
 const event = is("the id of an event", (value) => typeof value === "string" && EVENT.test(value));
-const words = recordOf(is("a text", (value) => typeof value === "string"));
+const reports = recordOf(is("a text", (value) => typeof value === "string"));
 
 const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
   scenario: object({
@@ -117,7 +117,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     atMs: time,
     client: text,
     owner: maybe(text),
-    metadata: maybe(words),
+    metadata: maybe(reports),
     session: nullOr(text),
     txn: text,
     rerunOf: nullOr(text),
@@ -144,7 +144,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     outcome: oneOf("committed", "aborted", "lost", "never", "expired", "unresolved"),
     position,
   }),
-  told: object({
+  report: object({
     atMs: time,
     txn: text,
     level: text,
@@ -156,7 +156,7 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     position: maybe(position),
   }),
   broken_range: object({ atMs: time, tracker: text, ...range }),
-  subscription: object({ atMs: time, endpoint: text, owner: text, events: listOf(text), filter: words }),
+  subscription: object({ atMs: time, endpoint: text, owner: text, events: listOf(text), filter: reports }),
   delivery: object({
     atMs: time,
     untilMs: time,
@@ -190,7 +190,14 @@ const RECORDS: Readonly<Record<HistoryRecord["type"], Check>> = {
     receipts: listOf(object({ txn: text, kind: oneOf("commit", "aborted", "lost"), epoch: text })),
     expiry: maybe(object({ expiredBeforeMs: time, readAtMs: time })),
     epochs: listOf(
-      object({ id: text, seq: integer, previous: nullOr(text), node: text, reigned: flag, commanded: flag }),
+      object({
+        id: text,
+        seq: integer,
+        previous: nullOr(text),
+        node: text,
+        inHistory: flag,
+        commanded: flag,
+      }),
     ),
   }),
 };

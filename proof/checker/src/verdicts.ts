@@ -10,7 +10,7 @@ export interface Spoken {
   readonly durable: Report | null;
   readonly lost: Report | null;
   readonly broken: Report | null;
-  readonly words: readonly Report[];
+  readonly reports: readonly Report[];
   /** What the trackers said at the end. */
   readonly final: ReadonlySet<Report["verdict"]>;
 }
@@ -21,7 +21,7 @@ export interface AttemptVerdicts {
   readonly levels: readonly Spoken[];
 }
 
-const SILENCE: Spoken = { durable: null, lost: null, broken: null, words: [], final: new Set() };
+const SILENCE: Spoken = { durable: null, lost: null, broken: null, reports: [], final: new Set() };
 
 export class Verdicts {
   readonly #byTransaction: AttemptVerdicts[][];
@@ -43,22 +43,22 @@ export class Verdicts {
 
 function verdictsOf(transaction: Transaction, levels: number, findings: Findings): AttemptVerdicts[] {
   const byAttempt = new Map<EpochId | null, Report[][]>();
-  for (const word of transaction.words) {
-    const attempt = attemptOf(transaction, word);
+  for (const report of transaction.reports) {
+    const attempt = attemptOf(transaction, report);
     if (attempt === undefined) {
-      findings.ambiguity("word_without_attempt");
+      findings.ambiguity("report_without_attempt");
       continue;
     }
-    const words = getOrMake(byAttempt, attempt, () => Array.from({ length: levels }, () => []));
-    words[word.level]?.push(word);
+    const reports = getOrMake(byAttempt, attempt, () => Array.from({ length: levels }, () => []));
+    reports[report.level]?.push(report);
   }
-  return [...byAttempt].map(([attempt, words]) => ({ attempt, levels: words.map(spokenOf) }));
+  return [...byAttempt].map(([attempt, reports]) => ({ attempt, levels: reports.map(spokenOf) }));
 }
 
-function spokenOf(words: Report[]): Spoken {
-  words.sort((one, other) => one.atMs - other.atMs);
+function spokenOf(reports: Report[]): Spoken {
+  reports.sort((one, other) => one.atMs - other.atMs);
   const first = (verdict: Report["verdict"]): Report | null =>
-    words.find((word) => word.verdict === verdict) ?? null;
-  const final = new Set(words.flatMap(({ by, verdict }) => (by === "final" ? [verdict] : [])));
-  return { durable: first("durable"), lost: first("lost"), broken: first("broken"), words, final };
+    reports.find((report) => report.verdict === verdict) ?? null;
+  const final = new Set(reports.flatMap(({ by, verdict }) => (by === "final" ? [verdict] : [])));
+  return { durable: first("durable"), lost: first("lost"), broken: first("broken"), reports, final };
 }

@@ -55,15 +55,15 @@ test("a word on the way, an answer and a resolution may be expired by the same r
       if (isGood) assertGood(run(specs, state));
       else assertViolates(run(specs, state), "expiry.early");
     };
-    judge({ [OLD]: { at: AT, does: write, told: [{ verdict: "expired", by: "asked", atMs }] } });
-    const gone = { at: AT, does: write, final: null, receipt: null, shows: null } as const;
+    judge({ [OLD]: { at: AT, does: write, reported: [{ verdict: "expired", by: "asked", atMs }] } });
+    const removed = { at: AT, does: write, final: null, receipt: null, shows: null } as const;
     const unknown = { outcome: "unknown", error: "connection_failed", position: null } as const;
     judge(
-      { [OLD]: { ...gone, answer: unknown, resolution: { outcome: "expired", atMs, position: null } } },
+      { [OLD]: { ...removed, answer: unknown, resolution: { outcome: "expired", atMs, position: null } } },
       {},
     );
     const refused = { ...unknown, error: "id_expired", atMs };
-    judge({ [OLD]: { ...gone, answer: refused, resolution: { outcome: "expired", atMs: LATER } } }, {});
+    judge({ [OLD]: { ...removed, answer: refused, resolution: { outcome: "expired", atMs: LATER } } }, {});
   }
 });
 
@@ -86,11 +86,19 @@ test("effects may be without their receipt when it has expired, as a whole and b
 });
 
 test("an expired receipt hides neither a lie about what is there nor about what is absent", () => {
-  const told = { at: AT, does: write, receipt: null } as const;
-  assertViolates(run({ [OLD]: told }, { expiry: dropped }), "fate.durable-absent");
+  const reported = { at: AT, does: write, receipt: null } as const;
+  assertViolates(run({ [OLD]: reported }, { expiry: dropped }), "fate.durable-absent");
   const there = { lists: { x: [1] }, expiry: dropped };
-  assertViolates(run({ [OLD]: { ...told, final: "lost" } }, there, [failure(20, [])]), "fate.lost-present");
-  const aborted = { ...told, answer: { outcome: "aborted", error: "x" }, final: null, shows: null } as const;
+  assertViolates(
+    run({ [OLD]: { ...reported, final: "lost" } }, there, [failure(20, [])]),
+    "fate.lost-present",
+  );
+  const aborted = {
+    ...reported,
+    answer: { outcome: "aborted", error: "x" },
+    final: null,
+    shows: null,
+  } as const;
   assertViolates(run({ [OLD]: aborted }, there), "fate.aborted-present");
 });
 
@@ -112,22 +120,26 @@ test("what has written nothing, and has no receipt any more, may be there or not
 });
 
 test("a client that was told durable and lost needs the log's word that it is broken, when it has expired in the end", () => {
-  const words = [
+  const reports = [
     { verdict: "durable", by: "promise", tracker: null },
     { verdict: "lost", by: "promise", tracker: null },
   ] as const;
   const old = { at: AT, does: write, final: "expired", receipt: null } as const;
   const moved = failure(20, []);
   const judged = (...more: readonly Partial<VerdictReport>[]): HistoryRecord[] =>
-    run({ [OLD]: { ...old, told: [...words, ...more].map((word, n) => ({ atMs: 30 + n, ...word })) } }, {}, [
-      moved,
-    ]);
+    run(
+      {
+        [OLD]: { ...old, reported: [...reports, ...more].map((report, n) => ({ atMs: 30 + n, ...report })) },
+      },
+      {},
+      [moved],
+    );
   assertGood(judged({ verdict: "broken", tracker: "near" }));
   // One tracker still remembers that it is broken.
   assertGood(
     judged({ verdict: "broken", tracker: "near" }, { verdict: "broken", tracker: "far", by: "final" }),
   );
-  assertViolates(judged(), "fate.word-changed", "fate.durable-absent");
+  assertViolates(judged(), "fate.verdict-changed", "fate.durable-absent");
 });
 
 test("a new id is refused only while a database's clock is wrong, or about a restore", () => {
@@ -161,7 +173,7 @@ test("on the disk of a node that is gone it may be durable to one tracker and lo
       ...{ level, verdict, by: "final", atMs: 999_999, tracker: ["near", "far", "third"][n] ?? null },
     }));
   const judged = (global: readonly VerdictReport["verdict"][]): HistoryRecord[] => {
-    const told = [
+    const reported = [
       ...said("disk", ["durable", "lost", "expired"]),
       ...said("region", global),
       ...said("global", global),
@@ -171,7 +183,7 @@ test("on the disk of a node that is gone it may be durable to one tracker and lo
       does: write,
       final: null,
       receipt: null,
-      told,
+      reported,
       answer: { durableAt: null },
     } as const;
     const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" })];
@@ -184,16 +196,18 @@ test("on the disk of a node that is gone it may be durable to one tracker and lo
 test("what was lost on a disk, and durable there to some, may be all expired in the end", () => {
   const judged = (...global: readonly VerdictReport["verdict"][]): HistoryRecord[] => {
     const disk = (["lost", "durable"] as const).map((verdict) => ({ level: "disk", verdict }));
-    const told = [...disk, ...global.map((verdict) => ({ level: "global", verdict }))];
+    const reported = [...disk, ...global.map((verdict) => ({ level: "global", verdict }))];
     const spec = { at: AT, does: write, final: "expired", receipt: null } as const;
-    const words = told.map((word, n) => ({ by: "asked", tracker: "near", atMs: 30 + n, ...word }) as const);
+    const reports = reported.map(
+      (report, n) => ({ by: "asked", tracker: "near", atMs: 30 + n, ...report }) as const,
+    );
     const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" })];
-    return run({ [OLD]: { ...spec, told: words } }, { epochs, expiry: dropped }, [failure(20, [])]);
+    return run({ [OLD]: { ...spec, reported: reports } }, { epochs, expiry: dropped }, [failure(20, [])]);
   };
   assertGood(judged("lost"));
   assertGood(judged("durable", "broken"));
-  assertViolates(judged(), "fate.word-changed");
-  assertViolates(judged("durable"), "fate.word-changed", "fate.durable-absent");
+  assertViolates(judged(), "fate.verdict-changed");
+  assertViolates(judged("durable"), "fate.verdict-changed", "fate.durable-absent");
 });
 
 const range = (over: Partial<BrokenRange> = {}): BrokenRange => ({
@@ -207,8 +221,8 @@ test("of what has expired before its holder asked again, the range that everybod
     atMs: number,
     ...ranges: readonly BrokenRange[]
   ): HistoryRecord[] => {
-    const told = [{ verdict: "durable", by: "promise", tracker: null, atMs }] as const;
-    const spec = { at: AT, does: write, final: [final, final, "expired"], receipt: null, told } as const;
+    const reported = [{ verdict: "durable", by: "promise", tracker: null, atMs }] as const;
+    const spec = { at: AT, does: write, final: [final, final, "expired"], receipt: null, reported } as const;
     return run({ [OLD]: spec }, { expiry: dropped }, [failure(50, []), ...ranges]);
   };
   assertGood(judged("expired", 30, range(), range({ atMs: 70 })));
@@ -220,9 +234,9 @@ test("of what has expired before its holder asked again, the range that everybod
 });
 
 test("a session repeats what its promise knew before the range, and knows nothing by itself", () => {
-  const judged = (...words: readonly Partial<VerdictReport>[]): HistoryRecord[] => {
-    const told = words.map((word) => ({ by: "promise", tracker: null, ...word }) as const);
-    const spec = { at: AT, does: write, final: "expired", receipt: null, told } as const;
+  const judged = (...reports: readonly Partial<VerdictReport>[]): HistoryRecord[] => {
+    const reported = reports.map((report) => ({ by: "promise", tracker: null, ...report }) as const);
+    const spec = { at: AT, does: write, final: "expired", receipt: null, reported } as const;
     return run({ [OLD]: spec }, { expiry: dropped }, [failure(50, []), range()]);
   };
   const [before, after] = [{ atMs: 30 }, { atMs: 65 }];

@@ -14,19 +14,19 @@ import { assertGood, assertViolates } from "./support/judge.ts";
 
 const write = [append("x", 1)];
 const there = { lists: { x: [1] } };
-const gone = { lists: {} };
+const removed = { lists: {} };
 /** The history has gone on on another node, without what it lost. */
 const moved = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1", { node: "b" })] };
 const KEPT = ["region", "global"];
 
 test("what is durable and there is good, and so is what is lost and absent", () => {
   assertGood(history({ t: { does: write } }, there));
-  assertGood(history({ t: { does: write, final: "lost" } }, gone, [failure(20, [])]));
+  assertGood(history({ t: { does: write, final: "lost" } }, removed, [failure(20, [])]));
 });
 
 test("durable and absent", () => {
   const { transactions, explanation } = assertViolates(
-    history({ t: { does: write, receipt: null } }, gone),
+    history({ t: { does: write, receipt: null } }, removed),
     "fate.durable-absent",
   );
   assert.deepEqual(transactions, ["t"]);
@@ -37,23 +37,27 @@ test("durable by the answer, by a promise or by an event counts as well, and bro
   const failures = [failure(20, ["disk"])];
   const answer = { durableAt: "region" };
   assertViolates(
-    history({ t: { does: write, answer, final: "lost" } }, gone, failures),
+    history({ t: { does: write, answer, final: "lost" } }, removed, failures),
     "fate.durable-absent",
   );
   for (const by of ["promise", "event", "asked"] as const) {
-    const told = [{ by, tracker: by === "promise" ? null : "mid", atMs: 16 }];
-    const lost = history({ t: { does: write, told, final: "lost" } }, gone, failures);
+    const reported = [{ by, tracker: by === "promise" ? null : "mid", atMs: 16 }];
+    const lost = history({ t: { does: write, reported, final: "lost" } }, removed, failures);
     assertViolates(lost, "fate.durable-absent");
-    const broken = history({ t: { does: write, told, final: ["lost", "broken", "lost"] } }, gone, failures);
+    const broken = history(
+      { t: { does: write, reported, final: ["lost", "broken", "lost"] } },
+      removed,
+      failures,
+    );
     assertGood(broken);
     assert.equal(check(broken).counts.promisesBroken, 1);
   }
 });
 
 test("a tracker that said durable and says lost contradicts itself", () => {
-  const told = [{ tracker: "near", atMs: 16 }];
-  const records = history({ t: { does: write, told, final: "lost" } }, gone, [failure(20, [])]);
-  const { explanation } = assertViolates(records, "fate.word-changed", "fate.durable-absent");
+  const reported = [{ tracker: "near", atMs: 16 }];
+  const records = history({ t: { does: write, reported, final: "lost" } }, removed, [failure(20, [])]);
+  const { explanation } = assertViolates(records, "fate.verdict-changed", "fate.durable-absent");
   assert.match(explanation, /near said of T1 at region: durable, then lost/);
 });
 
@@ -75,9 +79,9 @@ test("which levels survive crashes alone is the scenario's to say", () => {
 });
 
 test("broken although every failure has kept the level", () => {
-  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const reported = [{ by: "promise", tracker: null, atMs: 16 }] as const;
   const final = ["lost", "broken", "lost"] as const;
-  const spec = { t: { does: write, told, final } };
+  const spec = { t: { does: write, reported, final } };
   assertViolates(history(spec, moved, [failure(20, KEPT)]), "fate.promise-broken");
   assertViolates(history(spec, moved), "fate.promise-broken");
   // A failure that came after the word explains nothing.
@@ -89,7 +93,7 @@ test("a failure that the transaction's epoch came out of explains nothing", () =
   const epochs = [epoch("e1", null), epoch("e2", "e1", { node: "b" }), epoch("e3", "e2", { node: "c" })];
   const broken = {
     ...{ does: write, epoch: "e2", at: [30, 35] as const, final: ["lost", "broken", "lost"] as const },
-    told: [{ by: "promise", tracker: null, atMs: 36 }] as const,
+    reported: [{ by: "promise", tracker: null, atMs: 36 }] as const,
   };
   const specs = { before: { does: [read("y")], shows: [[]] }, t: broken };
   const early = failure(20, [], { node: "b" });
@@ -102,7 +106,7 @@ test("broken without any word that was broken is counted, not judged", () => {
     failure(20, []),
   ]);
   assertGood(records);
-  assert.deepEqual(check(records).ambiguous, { broken_without_a_word: 1 });
+  assert.deepEqual(check(records).ambiguous, { broken_without_report: 1 });
 });
 
 test("lost and present, unless it came back and is called broken", () => {
@@ -110,8 +114,8 @@ test("lost and present, unless it came back and is called broken", () => {
     history({ t: { does: write, final: "lost", receipt: "commit" } }, there, [failure(20, [])]),
     "fate.lost-present",
   );
-  const told = [{ verdict: "lost", level: "global", atMs: 30, tracker: "near" }] as const;
-  const back = { t: { does: write, told, final: "broken", receipt: "commit" } } as const;
+  const reported = [{ verdict: "lost", level: "global", atMs: 30, tracker: "near" }] as const;
+  const back = { t: { does: write, reported, final: "broken", receipt: "commit" } } as const;
   assertGood(history(back, there, [failure(20, ["disk"])]));
   assertViolates(history(back, there, [failure(20, ["disk", "region", "global"])]), "fate.promise-broken");
 });
@@ -119,39 +123,41 @@ test("lost and present, unless it came back and is called broken", () => {
 test("an answer that says lost is one", () => {
   const answer = { outcome: "lost", position: null } as const;
   const spec = { does: write, answer, shows: null, final: null } as const;
-  assertGood(history({ t: { ...spec, receipt: null } }, gone));
+  assertGood(history({ t: { ...spec, receipt: null } }, removed));
   assertViolates(history({ t: { ...spec, receipt: "commit" } }, there), "fate.lost-present");
 });
 
 test("lost in one epoch, and there by a retry of the same id in another one", () => {
   const epochs = [epoch("e1", null), epoch("e2", "e1")];
-  const told = [{ verdict: "lost", level: "region", tracker: "near", by: "final", attempt: "e1" }] as const;
-  const retried = { does: write, epoch: "e2", told, final: "durable" } as const;
+  const reported = [
+    { verdict: "lost", level: "region", tracker: "near", by: "final", attempt: "e1" },
+  ] as const;
+  const retried = { does: write, epoch: "e2", reported, final: "durable" } as const;
   assertGood(history({ t: retried }, { ...there, epochs }));
   // The same word about the attempt that is there is wrong.
-  const wrong = { ...retried, told: [{ ...told[0], attempt: "e2" }] } as const;
+  const wrong = { ...retried, reported: [{ ...reported[0], attempt: "e2" }] } as const;
   assertViolates(
     history({ t: wrong }, { ...there, epochs }),
     "fate.lost-present",
     "fate.trackers-disagree",
-    "fate.word-changed",
+    "fate.verdict-changed",
   );
 });
 
 test("aborted, or never run, and present or durable", () => {
   const aborted = { does: write, answer: { outcome: "aborted" }, shows: null, final: null } as const;
-  assertGood(history({ t: { ...aborted, receipt: "aborted" } }, gone));
+  assertGood(history({ t: { ...aborted, receipt: "aborted" } }, removed));
   assertViolates(history({ t: { ...aborted, receipt: "commit" } }, there), "fate.aborted-present");
   assertViolates(
     history({ t: { ...aborted, receipt: null } }, there),
     "fate.aborted-present",
     "atomicity.receipt",
   );
-  const told = [{ verdict: "durable", atMs: 30 }] as const;
-  assertViolates(history({ t: { ...aborted, told, receipt: null } }, gone), "fate.aborted-durable");
+  const reported = [{ verdict: "durable", atMs: 30 }] as const;
+  assertViolates(history({ t: { ...aborted, reported, receipt: null } }, removed), "fate.aborted-durable");
   const unknown = { answer: { outcome: "unknown", position: null }, shows: null, does: write } as const;
   const never = { ...unknown, resolution: { outcome: "never", position: null }, final: null } as const;
-  assertGood(history({ t: { ...never, receipt: null } }, gone));
+  assertGood(history({ t: { ...never, receipt: null } }, removed));
   assertViolates(history({ t: { ...never, receipt: "commit" } }, there), "fate.aborted-present");
 });
 
@@ -160,9 +166,9 @@ test("what only the stream of events knew is broken by the range that the stream
     ...{ type: "broken_range", atMs: 60, tracker: "near", level: "region", epoch: "e1", from, to },
     ...overrides,
   });
-  const final: Partial<FinalState> = { ...gone, epochs: [epoch("e1", null), epoch("e2", "e1")] };
+  const final: Partial<FinalState> = { ...removed, epochs: [epoch("e1", null), epoch("e2", "e1")] };
   const position = { epoch: "e1", offset: "50" };
-  const word = { verdict: "durable", atMs: 30, position } as const;
+  const report = { verdict: "durable", atMs: 30, position } as const;
   // Its answer never came, and its id was settled in the history that followed.
   const unknown = { outcome: "unknown", position: null } as const;
   const never = { outcome: "never", position: null } as const;
@@ -174,32 +180,34 @@ test("what only the stream of events knew is broken by the range that the stream
     answer: unknown,
     resolution: never,
   };
-  const told = (...words: readonly Partial<VerdictReport>[]) => ({ t: { ...settled, told: words } });
-  const judge = (words: readonly Partial<VerdictReport>[], ...ranges: HistoryRecord[]): HistoryRecord[] =>
-    history(told(...words), final, [failure(50, []), ...ranges]);
-  assertGood(judge([word], undone("10", "50")));
-  assertGood(judge([word], undone("10", "20"), undone("10", "90", { epoch: "e2" })));
+  const reported = (...reports: readonly Partial<VerdictReport>[]) => ({
+    t: { ...settled, reported: reports },
+  });
+  const judge = (reports: readonly Partial<VerdictReport>[], ...ranges: HistoryRecord[]): HistoryRecord[] =>
+    history(reported(...reports), final, [failure(50, []), ...ranges]);
+  assertGood(judge([report], undone("10", "50")));
+  assertGood(judge([report], undone("10", "20"), undone("10", "90", { epoch: "e2" })));
   for (const range of [
     undone("50", "90"),
     undone("10", "49"),
     undone("10", "90", { level: "disk" }),
     undone("10", "90", { epoch: "e3" }),
   ])
-    assertViolates(judge([word], range), "fate.aborted-durable");
-  assertViolates(judge([{ ...word, position: null }], undone("10", "90")), "fate.aborted-durable");
-  assertViolates(judge([{ ...word, by: "asked" }], undone("10", "90")), "fate.aborted-durable");
-  assertViolates(judge([word, { ...word, by: "promise" }], undone("10", "90")), "fate.aborted-durable");
+    assertViolates(judge([report], range), "fate.aborted-durable");
+  assertViolates(judge([{ ...report, position: null }], undone("10", "90")), "fate.aborted-durable");
+  assertViolates(judge([{ ...report, by: "asked" }], undone("10", "90")), "fate.aborted-durable");
+  assertViolates(judge([report, { ...report, by: "promise" }], undone("10", "90")), "fate.aborted-durable");
 
   // It was answered with a later place than the one that the trackers had been told.
   const lost = {
-    t: { does: write, final: "lost", receipt: null, told: [{ ...word, tracker: "near" }] },
+    t: { does: write, final: "lost", receipt: null, reported: [{ ...report, tracker: "near" }] },
   } as const;
   const later = history(lost, final, [failure(50, []), undone("10", "50")]);
   assertGood(later);
   assert.deepEqual(Object.keys(check(later).ambiguous), ["broken_as_a_range"]);
   assertViolates(
     history(lost, final, [failure(50, [])]),
-    ...(["fate.durable-absent", "fate.word-changed"] as const),
+    ...(["fate.durable-absent", "fate.verdict-changed"] as const),
   );
 });
 
@@ -210,11 +218,11 @@ test("unknown outcomes have to be resolved", () => {
     shows: null,
     final: null,
   } as const;
-  const open = history({ t: { ...unknown, receipt: null } }, gone);
+  const open = history({ t: { ...unknown, receipt: null } }, removed);
   assertViolates(open, "fate.unresolved");
   assert.equal(check(open).counts.pending, 1);
   const unresolved = { ...unknown, resolution: { outcome: "unresolved" }, receipt: null } as const;
-  assertViolates(history({ t: unresolved }, gone), "fate.unresolved");
+  assertViolates(history({ t: unresolved }, removed), "fate.unresolved");
   const committed = history({ t: { ...unknown, resolution: {}, final: "durable" } }, there);
   assertGood(committed);
   assert.equal(check(committed).counts.unknownResolved, 1);
@@ -223,9 +231,9 @@ test("unknown outcomes have to be resolved", () => {
 
 test("a client that was killed leaves a transaction of which either is right", () => {
   const killed = { does: write, answer: null, final: null } as const;
-  assertGood(history({ t: { ...killed, receipt: null } }, gone));
+  assertGood(history({ t: { ...killed, receipt: null } }, removed));
   assertGood(history({ t: { ...killed, receipt: "commit" } }, there));
-  assert.equal(check(history({ t: killed }, gone)).counts.unanswered, 1);
+  assert.equal(check(history({ t: killed }, removed)).counts.unanswered, 1);
 });
 
 test("in the end nothing is pending, unjudged, or without a word of every tracker at every level", () => {
@@ -239,11 +247,11 @@ test("in the end nothing is pending, unjudged, or without a word of every tracke
     assertViolates(history({ t: { does: write, final, receipt: "commit" } }, there), "fate.unjudged");
   }
   const good = history({ t: { does: write } }, there);
-  const without = good.filter((it) => it.type !== "told" || it.tracker !== "far" || it.level !== "region");
+  const without = good.filter((it) => it.type !== "report" || it.tracker !== "far" || it.level !== "region");
   const { explanation } = assertViolates(without, "fate.no-verdict");
   assert.match(explanation, /no final verdict of far at region/);
   assertViolates(
-    good.filter(({ type }) => type !== "told"),
+    good.filter(({ type }) => type !== "report"),
     "fate.no-verdict",
   );
 });
@@ -255,7 +263,7 @@ function apart(
   verdict: "durable" | "lost" | "broken",
 ): HistoryRecord[] {
   return records.map((it) =>
-    it.type === "told" && it.by === "final" && it.tracker === tracker && it.level === "region"
+    it.type === "report" && it.by === "final" && it.tracker === tracker && it.level === "region"
       ? { ...it, verdict }
       : it,
   );
@@ -269,27 +277,29 @@ test("all trackers say the same about what is there and what is not", () => {
   );
   assert.match(explanation, /durable \(near\) and lost \(far\)/);
   // Whether a promise was broken is known to those who had heard that it could be made.
-  const broken = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, gone, [failure(20, [])]);
+  const broken = history({ t: { does: write, final: ["lost", "broken", "lost"] } }, removed, [
+    failure(20, []),
+  ]);
   assertGood(broken);
   const some = apart(broken, "far", "lost");
   assertGood(some);
   assert.equal(check(some).ambiguous.promise_known_to_some, 1);
   // Of a read nothing is left that could tell.
   const reading = { does: [read("x")], shows: [[]], readOnly: true } as const;
-  const lost = apart(history({ t: reading }, gone, [failure(20, [])]), "far", "lost");
+  const lost = apart(history({ t: reading }, removed, [failure(20, [])]), "far", "lost");
   assertGood(lost);
   assert.equal(check(lost).ambiguous.read_judged_apart, 1);
 });
 
 test("what somebody was told as durable binds all trackers", () => {
-  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const reported = [{ by: "promise", tracker: null, atMs: 16 }] as const;
   const lostHere = (
     final: "durable" | "broken",
     does: readonly Operation[],
     shows: readonly Shown[],
   ): HistoryRecord[] =>
     apart(
-      history({ t: { does, shows, told, final: ["lost", final, "lost"] } }, gone, [failure(20, [])]),
+      history({ t: { does, shows, reported, final: ["lost", final, "lost"] } }, removed, [failure(20, [])]),
       "far",
       "lost",
     );
@@ -302,8 +312,8 @@ test("what somebody was told as durable binds all trackers", () => {
 });
 
 test("a read that was told as durable is not lost without a word that the promise is broken", () => {
-  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
-  const reading = { does: [read("x")], shows: [[]], told } as const;
+  const reported = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const reading = { does: [read("x")], shows: [[]], reported } as const;
   assertViolates(
     history({ t: { ...reading, final: "lost" } }, moved, [failure(20, [])]),
     "fate.durable-absent",
@@ -312,41 +322,43 @@ test("a read that was told as durable is not lost without a word that the promis
 });
 
 test("losses are told by one log, whichever tracker hands it out", () => {
-  const told = [
+  const reported = [
     { by: "event", tracker: "near", verdict: "durable", atMs: 16 },
     { by: "event", tracker: "near", verdict: "lost", atMs: 21 },
     { by: "event", tracker: "near", verdict: "broken", atMs: 22 },
   ] as const;
   const final = ["lost", "broken", "lost"] as const;
-  assertGood(history({ t: { does: write, told, final } }, gone, [failure(20, [])]));
-  const flipped = told.map((word) => (word.verdict === "lost" ? { ...word, by: "asked" as const } : word));
+  assertGood(history({ t: { does: write, reported, final } }, removed, [failure(20, [])]));
+  const flipped = reported.map((report) =>
+    report.verdict === "lost" ? { ...report, by: "asked" as const } : report,
+  );
   assertViolates(
-    history({ t: { does: write, told: flipped, final } }, gone, [failure(20, [])]),
-    "fate.word-changed",
+    history({ t: { does: write, reported: flipped, final } }, removed, [failure(20, [])]),
+    "fate.verdict-changed",
   );
 });
 
 test("a client that asks two trackers may be told two things, if in the end all say that it is broken", () => {
-  const told = [{ by: "promise", tracker: null, verdict: "lost", atMs: 30 }] as const;
-  const t = { does: write, told, answer: { durableAt: "region" } } as const;
-  const broken = history({ t: { ...t, final: ["lost", "broken", "lost"] } }, gone, [failure(20, [])]);
+  const reported = [{ by: "promise", tracker: null, verdict: "lost", atMs: 30 }] as const;
+  const t = { does: write, reported, answer: { durableAt: "region" } } as const;
+  const broken = history({ t: { ...t, final: ["lost", "broken", "lost"] } }, removed, [failure(20, [])]);
   assertGood(broken);
-  assert.equal(check(broken).ambiguous.words_of_two_trackers, 1);
-  const lost = history({ t: { ...t, final: "lost" } }, gone, [failure(20, [])]);
-  assertViolates(lost, "fate.word-changed", "fate.durable-absent");
+  assert.equal(check(broken).ambiguous.two_trackers_differ, 1);
+  const lost = history({ t: { ...t, final: "lost" } }, removed, [failure(20, [])]);
+  assertViolates(lost, "fate.verdict-changed", "fate.durable-absent");
 });
 
 test("what is broken stays broken, and silence in between says nothing", () => {
-  const told = [
+  const reported = [
     { tracker: "near", verdict: "durable", atMs: 16 },
     { tracker: "near", verdict: "pending", atMs: 21 },
     { tracker: "near", verdict: "broken", atMs: 30 },
   ] as const;
   assertGood(
-    history({ t: { does: write, told, final: ["lost", "broken", "lost"] } }, gone, [failure(20, [])]),
+    history({ t: { does: write, reported, final: ["lost", "broken", "lost"] } }, removed, [failure(20, [])]),
   );
-  const flipped = history({ t: { does: write, told, receipt: "commit" } }, there, [failure(20, [])]);
-  assertViolates(flipped, "fate.word-changed");
+  const flipped = history({ t: { does: write, reported, receipt: "commit" } }, there, [failure(20, [])]);
+  assertViolates(flipped, "fate.verdict-changed");
 });
 
 test("a transaction is there as a whole, with its receipt, or not at all", () => {
@@ -358,7 +370,7 @@ test("a transaction is there as a whole, with its receipt, or not at all", () =>
     "atomicity.torn",
   );
   assertViolates(history({ t: { does } }, { lists: { x: [1], y: [2] } }), "atomicity.torn");
-  assertViolates(history({ t: { does: write, receipt: "commit" } }, gone), "atomicity.receipt");
+  assertViolates(history({ t: { does: write, receipt: "commit" } }, removed), "atomicity.receipt");
   assertViolates(
     history({ t: { does: write, answer: null, final: null, receipt: null } }, there),
     "atomicity.receipt",

@@ -71,8 +71,8 @@ test("a malformed line is refused with its file, line and field", async () => {
     [{ ...scenario(), levels: [""] }, /levels\[0\] is not a text/],
     [{ ...good.at(-1), lists: { x: 1 } }, /lists\.x is not a list/],
     [
-      { ...good.at(-1), epochs: [{ ...epoch("e1", null), reigned: 1 }] },
-      /epochs\[0\]\.reigned is not true or false/,
+      { ...good.at(-1), epochs: [{ ...epoch("e1", null), inHistory: 1 }] },
+      /epochs\[0\]\.inHistory is not true or false/,
     ],
   ];
   for (const [record, message] of cases) {

@@ -67,12 +67,12 @@ test("a body that ran again is there once", () => {
   );
   assertViolates(history({ first: { at, does: [append("x", 1)] }, again }, both), "once.rerun");
   // It was lost, ran again, and came back with an older node: broken, and said so.
-  const told = [{ verdict: "lost", atMs: 25 }] as const;
-  const back = { at, does: [append("x", 1)], told, final: "broken", receipt: "commit" } as const;
+  const reported = [{ verdict: "lost", atMs: 25 }] as const;
+  const back = { at, does: [append("x", 1)], reported, final: "broken", receipt: "commit" } as const;
   const failures = [failure(22, []), failure(50, [])];
   const returned = (commanded: boolean): Partial<FinalState> => ({
     ...both,
-    epochs: [epoch("e1", null), epoch("e3", "e1", { commanded }), epoch("e2", "e1", { reigned: false })],
+    epochs: [epoch("e1", null), epoch("e3", "e1", { commanded }), epoch("e2", "e1", { inHistory: false })],
   });
   assertGood(history({ first: back, again }, returned(true), failures));
   assertViolates(history({ first: back, again }, returned(false), failures), "once.rerun");

@@ -57,18 +57,18 @@ test("durable on a disk that has not taken part in what came after is no promise
 });
 
 test("a durable word that a later failure has undone is no promise for now", () => {
-  const told = [{ by: "promise", tracker: null, atMs: 25 }] as const;
-  const broken = { ...reader, told, final: ["lost", "broken", "lost"] } as const;
+  const reported = [{ by: "promise", tracker: null, atMs: 25 }] as const;
+  const broken = { ...reader, reported, final: ["lost", "broken", "lost"] } as const;
   assertGood(history({ lost, reader: broken }, { epochs }, [failure(30, [])]));
   // Nor would anybody have to say so of what came back.
   const back = { at, does: [append("x", 1)], final: "broken", receipt: "commit" } as const;
-  const wasLost = { ...back, told: [{ verdict: "lost", level: "region", atMs: 40 }] } as const;
+  const wasLost = { ...back, reported: [{ verdict: "lost", level: "region", atMs: 40 }] } as const;
   assertGood(history({ wasLost, reader }, { lists: { x: [1] }, epochs }, [failure(30, []), failure(50, [])]));
 });
 
 test("a durable word counts although its tracker was never asked in the end", () => {
-  const told = [{ by: "promise", tracker: null, atMs: 25 }] as const;
-  const promised = { ...reader, told, final: "lost" } as const;
+  const reported = [{ by: "promise", tracker: null, atMs: 25 }] as const;
+  const promised = { ...reader, reported, final: "lost" } as const;
   const records = history({ lost, reader: promised }, { epochs }, [failure(30, ["region"])]);
   assertViolates(records, "recoverability.reads", "fate.durable-absent");
 });

@@ -168,7 +168,7 @@ test("a list that goes on without what its epoch began with", () => {
 });
 
 test("what was lost in one failover can be there after another one, if the histories say so", () => {
-  const branches = [epoch("e1", null), epoch("e2", "e1", { reigned: false }), epoch("e3", "e1")];
+  const branches = [epoch("e1", null), epoch("e2", "e1", { inHistory: false }), epoch("e3", "e1")];
   const specs = {
     one: { at, does: [append("x", 1)] },
     early: { at: [30, 40], epoch: "e2", does: [read("x")], shows: [[]], final: "lost" },
@@ -223,7 +223,7 @@ test("an id may run on a node that was given up, also after it has run in the hi
 });
 
 test("a read of what is only in another history", () => {
-  const branches = [epoch("e1", null), epoch("e2", "e1", { reigned: false }), epoch("e3", "e1")];
+  const branches = [epoch("e1", null), epoch("e2", "e1", { inHistory: false }), epoch("e3", "e1")];
   const specs = {
     one: { at, epoch: "e2", does: [append("x", 1)], final: "lost" },
     two: { at: [50, 60], epoch: "e3", does: [read("x")], shows: [[1]], final: "lost" },
@@ -232,7 +232,7 @@ test("a read of what is only in another history", () => {
   // Nobody can say so of an epoch whose place is not known.
   const unplaced = history(specs, { epochs: [epoch("e1", null), epoch("e3", "e1")] }, [failure(5, [])]);
   assertGood(unplaced);
-  assert.ok((check(unplaced).ambiguous.epoch_without_place ?? 0) > 0);
+  assert.ok((check(unplaced).ambiguous.epoch_without_path ?? 0) > 0);
 });
 
 test("an unknown outcome that others have seen is in the epoch of whoever saw it first", () => {
@@ -303,9 +303,9 @@ test("nobody appends in front of what was answered before it began", () => {
 
 test("the answer of an attempt that was lost says nothing of when the id ran again", () => {
   const two = { epoch: "e2", at: [10, 20] } as const;
-  const told = [{ verdict: "lost", by: "event", attempt: "e1", atMs: 35 }] as const;
+  const reported = [{ verdict: "lost", by: "event", attempt: "e1", atMs: 35 }] as const;
   const answer = { position: { epoch: "e1", offset: "1" } };
-  const again = { ...two, does: [append("x", 1)], told, answer };
+  const again = { ...two, does: [append("x", 1)], reported, answer };
   const before = { epoch: "e2", at: [40, 50], does: [append("x", 2)] } as const;
   const early = { epoch: "e2", at: [60, 70], does: [read("x")], shows: [[2]] } as const;
   assertGood(history({ again, before, early }, { lists: { x: [2, 1] }, epochs }, [failure(30, [])]));

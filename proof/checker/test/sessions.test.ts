@@ -77,7 +77,7 @@ test("what was seen is lost, and its id is run again behind the later read", () 
     at: [10, 60],
     epoch: "e2",
     does: [append("x", 1)],
-    told: [{ verdict: "lost", by: "event", attempt: "e1", atMs: 55 }],
+    reported: [{ verdict: "lost", by: "event", attempt: "e1", atMs: 55 }],
   } as const;
   const first = {
     at: [20, 30],
@@ -116,8 +116,8 @@ test("a read after a token sees what the token stands for, wherever it runs", ()
 });
 
 test("an id that was sent again and refused has not committed there", () => {
-  const told = [{ verdict: "lost", by: "event", attempt: "e2", atMs: 35 }] as const;
-  const lost = { ...one, final: "lost", told } as const;
+  const reported = [{ verdict: "lost", by: "event", attempt: "e2", atMs: 35 }] as const;
+  const lost = { ...one, final: "lost", reported } as const;
   const later = { at: [30, 40], epoch: "e2", does: [read("x")], shows: [[]], invocation: session } as const;
   assertGood(history({ lost, later }, { epochs }, [failure(25, [])]));
 });

@@ -8,7 +8,7 @@ import { assertGood, assertViolates } from "./support/judge.ts";
 
 const write = [append("x", 1)];
 const there = { lists: { x: [1] } };
-const gone = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1", { node: "b" })] };
+const removed = { lists: {}, epochs: [epoch("e1", null), epoch("e2", "e1", { node: "b" })] };
 const moved = failure(20, []);
 const mine = { invocation: { owner: "mine" } } as const;
 const lost: Spec = { ...mine, does: write, final: "lost" };
@@ -39,31 +39,31 @@ function delivery(overrides: Partial<Delivery> = {}): Delivery {
 }
 
 function ofLost(...more: readonly HistoryRecord[]): HistoryRecord[] {
-  return history({ t: lost }, gone, [moved, subscription(), ...more]);
+  return history({ t: lost }, removed, [moved, subscription(), ...more]);
 }
 
 test("a loss has to be taken by its owner's endpoint, once at least", () => {
   assertGood(ofLost(delivery()));
-  const { transactions, explanation } = assertViolates(ofLost(), "webhook.untold");
+  const { transactions, explanation } = assertViolates(ofLost(), "webhook.missing");
   assert.deepEqual(transactions, ["t"]);
   assert.match(explanation, /T1 of e1 is lost, and ep of mine has taken none of 0 deliveries/);
   for (const answer of [500, 302, null]) {
-    assertViolates(ofLost(delivery({ answer })), "webhook.untold");
+    assertViolates(ofLost(delivery({ answer })), "webhook.missing");
     assertGood(ofLost(delivery({ answer }), delivery({ atMs: 200, untilMs: 201 })));
   }
   // Of another attempt, and of nobody whom it concerns.
   const other = delivery({ transactions: [named({ attempt: "e2" })] });
-  assertViolates(ofLost(other), "webhook.untold");
+  assertViolates(ofLost(other), "webhook.missing");
   const theirs = subscription({ endpoint: "other", owner: "theirs" });
-  assertViolates(ofLost(theirs, delivery({ endpoint: "other" })), "webhook.untold", "webhook.foreign");
+  assertViolates(ofLost(theirs, delivery({ endpoint: "other" })), "webhook.missing", "webhook.foreign");
 });
 
 test("a broken promise has to be told as well, and what is not lost has not", () => {
-  const told = [{ by: "promise", tracker: null, atMs: 16 }] as const;
-  const broken = { ...lost, told, final: ["lost", "broken", "lost"] } as const;
+  const reported = [{ by: "promise", tracker: null, atMs: 16 }] as const;
+  const broken = { ...lost, reported, final: ["lost", "broken", "lost"] } as const;
   const judged = (...more: readonly HistoryRecord[]): HistoryRecord[] =>
-    history({ t: broken }, gone, [moved, subscription(), ...more]);
-  assertViolates(judged(), "webhook.untold");
+    history({ t: broken }, removed, [moved, subscription(), ...more]);
+  assertViolates(judged(), "webhook.missing");
   const verdicts = { disk: "lost", region: "broken", global: "lost" } as const;
   assertGood(judged(delivery({ event: "promise.broken", transactions: [named({ verdicts })] })));
   assertGood(history({ t: kept }, there, [subscription()]));
@@ -71,18 +71,18 @@ test("a broken promise has to be told as well, and what is not lost has not", ()
 
 test("a read that all call lost has to be told, and one that began before the endpoint was there has not", () => {
   const reads: Spec = { ...mine, does: [read("x")], shows: [[]], final: "lost" };
-  assertViolates(history({ t: reads }, gone, [moved, subscription()]), "webhook.untold");
-  assertGood(history({ t: lost }, gone, [moved, subscription({ atMs: 12 })]));
+  assertViolates(history({ t: reads }, removed, [moved, subscription()]), "webhook.missing");
+  assertGood(history({ t: lost }, removed, [moved, subscription({ atMs: 12 })]));
 });
 
 test("an endpoint that has not asked for all losses need not get them", () => {
   for (const asked of [{ events: ["transaction.durable"] }, { filter: { shop: "7" } }])
-    assertGood(history({ t: lost }, gone, [moved, subscription(asked)]));
+    assertGood(history({ t: lost }, removed, [moved, subscription(asked)]));
 });
 
 test("what a delivery says binds as any other word does", () => {
   const durable = named({ verdicts: { region: "durable" }, position: { epoch: "e1", offset: "100" } });
-  const told = delivery({
+  const reported = delivery({
     message: "m0",
     atMs: 16,
     untilMs: 17,
@@ -92,7 +92,7 @@ test("what a delivery says binds as any other word does", () => {
   // Lost, and there in the end.
   assertViolates(history({ t: kept }, there, [subscription(), delivery()]), "fate.lost-present");
   // Durable, and gone.
-  assertViolates(ofLost(told, delivery()), "fate.word-changed", "fate.durable-absent");
+  assertViolates(ofLost(reported, delivery()), "fate.verdict-changed", "fate.durable-absent");
   const range = { event: "2.2.aaaaaaaa", level: "region", epoch: "e1", from: "50", to: "150" } as const;
   const undone = delivery({
     message: "m2",
@@ -101,11 +101,11 @@ test("what a delivery says binds as any other word does", () => {
     transactions: [],
     promises: [range],
   });
-  assertGood(ofLost(told, delivery(), undone));
+  assertGood(ofLost(reported, delivery(), undone));
   // The stream of events has told others so, and not this endpoint.
   const { event: _, ...broken } = range;
-  const heard = { type: "broken_range", atMs: 100, tracker: "near", ...broken } as const;
-  assertViolates(ofLost(told, delivery(), heard), "fate.word-changed", "fate.durable-absent");
+  const rangeReported = { type: "broken_range", atMs: 100, tracker: "near", ...broken } as const;
+  assertViolates(ofLost(reported, delivery(), rangeReported), "fate.verdict-changed", "fate.durable-absent");
 });
 
 test("a delivery names no transaction of others, and none that nobody has begun", () => {
@@ -180,7 +180,7 @@ test("an event's id stands for one event, and for its place among the others of 
   const second = { u: { ...mine, does: [append("x", 2)], final: "lost" } } as const;
   const judged = (...events: readonly [string, string]): HistoryRecord[] => {
     const transactions = events.map((event, at) => named({ event, txn: at === 0 ? "t" : "u" }));
-    return history({ t: lost, ...second }, gone, [moved, subscription(), delivery({ transactions })]);
+    return history({ t: lost, ...second }, removed, [moved, subscription(), delivery({ transactions })]);
   };
   assertGood(judged("2.1.aaaaaaaa", "2.9.aaaaaaaa"));
   assertViolates(judged("2.3.aaaaaaaa", "2.3.aaaaaaaa"), "webhook.event");

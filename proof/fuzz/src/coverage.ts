@@ -34,18 +34,18 @@ export class Coverage {
     });
     const fresh: Fresh = new Map();
     for (const { url, functions } of found) {
-      const places = PRODUCT.test(url) ? this.#freshOf(url, functions) : [];
-      if (places.length > 0) fresh.set(url, places);
+      const spots = PRODUCT.test(url) ? this.#freshOf(url, functions) : [];
+      if (spots.length > 0) fresh.set(url, spots);
     }
     return fresh;
   }
 
   learn(fresh: Fresh): void {
-    for (const [url, places] of fresh) {
+    for (const [url, spots] of fresh) {
       const seen = this.#seen.get(url) ?? new Set();
       this.#seen.set(url, seen);
       this.#count -= seen.size;
-      for (const place of places) seen.add(place);
+      for (const spot of spots) seen.add(spot);
       this.#count += seen.size;
     }
   }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { type ErrorCode, ERRORS } from "@highwater/protocol";
 
-export interface HttpAnswer {
+export interface HttpReply {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
   /** As far as it was read: of a stream that is only the beginning. */
@@ -20,7 +20,7 @@ export interface Sending {
 }
 
 /** The answers on one connection, in their order; none when the server has just closed it. */
-export function send(base: string, request: Buffer, { isComplete }: Sending): Promise<HttpAnswer[]> {
+export function send(base: string, request: Buffer, { isComplete }: Sending): Promise<HttpReply[]> {
   const { hostname, port } = new URL(base);
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), hostname);
@@ -65,8 +65,8 @@ export function send(base: string, request: Buffer, { isComplete }: Sending): Pr
 }
 
 /** The answers that are there in full. Throws when the bytes are no HTTP. */
-function parseAnswers(bytes: Buffer): { readonly answers: HttpAnswer[]; readonly isStreaming: boolean } {
-  const answers: HttpAnswer[] = [];
+function parseAnswers(bytes: Buffer): { readonly answers: HttpReply[]; readonly isStreaming: boolean } {
+  const answers: HttpReply[] = [];
   let rest = bytes;
   for (;;) {
     const end = rest.indexOf("\r\n\r\n");
@@ -121,7 +121,7 @@ function readChunks(bytes: Buffer): { readonly body: string; readonly rest: Buff
 const TEMPORARY: ReadonlySet<ErrorCode> = new Set(["overloaded", "too_many_open", "transaction_in_progress"]);
 
 /** An answer is a success, or names what was wrong with the request by a code of the catalogue. */
-export function assertAnswer({ status, headers, body }: HttpAnswer, isNeon: boolean): void {
+export function assertAnswer({ status, headers, body }: HttpReply, isNeon: boolean): void {
   const about = `${String(status)} ${body.slice(0, 300)}`;
   const type = headers.get("content-type") ?? "";
   if (status < 400) {

@@ -144,27 +144,27 @@ type Holder = Record<string, unknown>;
 
 function changeOne(holder: { root: unknown }, material: Material, raws: string[]): unknown {
   const { random, words } = material;
-  const places: { readonly in: Holder; readonly key: string }[] = [];
+  const slots: { readonly in: Holder; readonly key: string }[] = [];
   const visit = (node: Holder, key: string): void => {
-    places.push({ in: node, key });
+    slots.push({ in: node, key });
     const value = node[key];
-    if (typeof value === "object" && value !== null && places.length < 500)
+    if (typeof value === "object" && value !== null && slots.length < 500)
       for (const inner of Object.keys(value)) visit(value as Holder, inner);
   };
   visit(holder, "root");
-  const place = random.pick(places);
-  const value = place.in[place.key];
+  const slot = random.pick(slots);
+  const value = slot.in[slot.key];
   const raw = (text: string): string => `${RAW}${String(raws.push(text) - 1)}`;
   switch (random.below(7)) {
     case 0:
-      if (Array.isArray(place.in)) place.in.splice(Number(place.key), 1);
-      else Reflect.deleteProperty(place.in, place.key);
+      if (Array.isArray(slot.in)) slot.in.splice(Number(slot.key), 1);
+      else Reflect.deleteProperty(slot.in, slot.key);
       break;
     case 1:
-      place.in[place.key] = raw(random.pick(VALUES));
+      slot.in[slot.key] = raw(random.pick(VALUES));
       break;
     case 2:
-      place.in[place.key] = Buffer.from(
+      slot.in[slot.key] = Buffer.from(
         random.pick(words.length > 0 && random.chance(0.6) ? words : TEXTS),
       ).toString();
       break;
@@ -173,22 +173,22 @@ function changeOne(holder: { root: unknown }, material: Material, raws: string[]
         const name = random.chance(0.3) ? random.pick(TEXTS) : `field${String(random.below(4))}`;
         if (Array.isArray(value)) value.push(raw(random.pick(VALUES)));
         else Object.defineProperty(value, name, { value: raw(random.pick(VALUES)), enumerable: true });
-      } else place.in[place.key] = raw(random.pick(VALUES));
+      } else slot.in[slot.key] = raw(random.pick(VALUES));
       break;
     case 4: {
-      const from = random.pick(places);
+      const from = random.pick(slots);
       // By value: a tree that holds itself could not be written.
-      place.in[place.key] = JSON.parse(JSON.stringify(from.in[from.key] ?? null)) as unknown;
+      slot.in[slot.key] = JSON.parse(JSON.stringify(from.in[from.key] ?? null)) as unknown;
       break;
     }
     case 5:
       if (Array.isArray(value)) for (let n = random.below(40); n > 0; n--) value.push(value[0] ?? null);
-      else place.in[place.key] = [value];
+      else slot.in[slot.key] = [value];
       break;
     default: {
       const text = typeof value === "string" ? value : JSON.stringify(value ?? null);
       const bytes = mutateBytes(Buffer.from(text), material);
-      place.in[place.key] =
+      slot.in[slot.key] =
         typeof value === "number"
           ? raw(/^-?\d+$/.test(bytes.toString()) ? bytes.toString() : "1")
           : bytes.toString("utf8");

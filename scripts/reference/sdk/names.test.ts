@@ -110,7 +110,7 @@ const python = entriesOf(pythonModules());
 /** Names that one side has alone, as `Owner.part` for what is inside. */
 function differences(): { onlyTypescript: Set<string>; onlyPython: Set<string> } {
   const onlyTypescript = new Set<string>();
-  const told = new Set(Object.values(KEYWORDS_OF).map((path) => path.split(".")[0] ?? ""));
+  const documented = new Set(Object.values(KEYWORDS_OF).map((path) => path.split(".")[0] ?? ""));
   const onlyPython = new Set([...python.keys()].filter((name) => !name.startsWith("Async")));
   for (const [name, entry] of typescript) {
     const keywords = KEYWORDS_OF[name];
@@ -133,7 +133,7 @@ function differences(): { onlyTypescript: Set<string>; onlyPython: Set<string> }
       if (!mine.has(part) && !isPositional) onlyPython.add(`${of}.${part}`);
     }
   }
-  for (const name of told) onlyPython.delete(name);
+  for (const name of documented) onlyPython.delete(name);
   return { onlyTypescript, onlyPython };
 }
 

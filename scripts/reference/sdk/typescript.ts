@@ -46,7 +46,7 @@ type Callable = ts.SignatureDeclaration | ts.AccessorDeclaration;
 class Reader {
   readonly #checker: ts.TypeChecker;
   /** What an earlier entry has exported: later ones do not repeat it. */
-  readonly #told = new Set<ts.Symbol>();
+  readonly #rendered = new Set<ts.Symbol>();
   /** By the module that is read now. */
   #exported = new Set<ts.Symbol>();
 
@@ -63,8 +63,8 @@ class Reader {
     });
     this.#exported = new Set(targets.map(([, target]) => target));
     const entries = targets.flatMap(([exportedName, target]) => {
-      if (this.#told.has(target)) return [];
-      this.#told.add(target);
+      if (this.#rendered.has(target)) return [];
+      this.#rendered.add(target);
       return [this.#entry(exportedName, target)];
     });
     return { name, ...moduleDoc(source), entries };
@@ -139,7 +139,7 @@ class Reader {
     const [declaration] = base?.declarations ?? [];
     if (base === undefined || declaration === undefined || this.#exported.has(base)) return false;
     if (!declaration.getSourceFile().fileName.startsWith(SDK)) return false;
-    this.#told.add(base);
+    this.#rendered.add(base);
     return true;
   }
 
@@ -218,19 +218,19 @@ class Reader {
         .flatMap((declaration) => ts.getJSDocTags(declaration).filter(ts.isJSDocParameterTag))
         .map((tag) => [tag.name.getText(), ts.getTextOfJSDocComment(tag.comment) ?? ""]),
     );
-    const told = new Map<string, ParameterDoc>();
+    const documented = new Map<string, ParameterDoc>();
     for (const parameter of declarations.flatMap(({ parameters }) => [...parameters])) {
       // One that is taken apart where it is declared has no name: calls name it by what it is.
       const name = ts.isIdentifier(parameter.name) ? parameter.name.text : "options";
-      if (told.has(name)) continue;
-      told.set(name, {
+      if (documented.has(name)) continue;
+      documented.set(name, {
         name: `${parameter.dotDotDotToken ? "..." : ""}${name}`,
         type: parameter.type ? typeText(parameter.type) : "",
         default: parameter.initializer ? parameter.initializer.getText().replaceAll(/\s+/g, " ") : null,
         doc: (docs.get(name) ?? "").replaceAll(/\s+/g, " "),
       });
     }
-    return [...told.values()];
+    return [...documented.values()];
   }
 
   #doc(symbol: ts.Symbol): { text: string; examples: string[] } {

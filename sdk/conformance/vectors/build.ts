@@ -128,9 +128,9 @@ function resolutions(): unknown {
     answerError(ERRORS[code].status, new ServiceError(code).toProblem(), undefined);
   const held = [undefined, "constraint_violation", "serialization_failure"] as const;
   return states.flatMap((state) =>
-    [true, false].flatMap((isPlaced) =>
+    [true, false].flatMap((hasPosition) =>
       held.map((code) => {
-        const located = isPlaced ? { token: "t", position: { epoch: E1, offset: "5" } } : {};
+        const located = hasPosition ? { token: "t", position: { epoch: E1, offset: "5" } } : {};
         const status = { id: ID, state, marks: null, ...located };
         const resolution = resolve(status, code === undefined ? undefined : failure(code));
         const error = "error" in resolution ? shown(resolution.error) : null;

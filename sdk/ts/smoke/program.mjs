@@ -9,47 +9,47 @@ export async function run(
     events.push(type);
   };
   const hw = new Highwater({ url, observe });
-  const told = [];
-  const off = hw.onLost(({ verdict }) => told.push(verdict));
+  const printed = [];
+  const off = hw.onLost(({ verdict }) => printed.push(verdict));
 
   const first = await hw.transaction(sql`SELECT ${1n}, ${[1, null]}, ${new Uint8Array([1, 2])}`);
   const { n, list, at, bytes } = first.rows[0];
-  told.push(
+  printed.push(
     `${typeof n} ${n}`,
     JSON.stringify(list),
     at.toISOString(),
     bytes.length,
     decodeArray("{a,b}").join(),
   );
-  told.push((await first.durable()).rule);
+  printed.push((await first.durable()).rule);
 
   const second = await hw.transaction(sql`SELECT 2`, { metadata: { order: "7" } });
   await second.durable().catch((error) => {
-    told.push(error instanceof TransactionLostError, error.code, error.metadata.order);
+    printed.push(error instanceof TransactionLostError, error.code, error.metadata.order);
   });
 
   const tx = await hw.begin();
   await tx.query(sql`SELECT 3`);
   await tx.execute([sql`SELECT 4`, sql`SELECT 5`]);
-  told.push((await tx.commit()).state);
+  printed.push((await tx.commit()).state);
 
   let runs = 0;
   await hw.transact(async (inner) => {
     runs += 1;
     await inner.query({ sql: "conflict once" });
   });
-  told.push(`${runs} runs`);
+  printed.push(`${runs} runs`);
 
   const session = hw.session({ causal: true });
   await session.transaction(sql`SELECT 6`);
   const [verdict] = await hw.verdicts([first.token]);
-  told.push(verdict.verdict, session.token.length > 10);
+  printed.push(verdict.verdict, session.token.length > 10);
   const never = hw.promise(first.token).durable({ level: "global", timeout: 1 });
-  await never.catch((error) => told.push(error instanceof DurabilityTimeoutError || error.code));
+  await never.catch((error) => printed.push(error instanceof DurabilityTimeoutError || error.code));
   off();
   await hw.close();
-  told.push([...new Set(events)].sort().join(" "));
-  return told.join("\n");
+  printed.push([...new Set(events)].sort().join(" "));
+  return printed.join("\n");
 }
 
 const [address, url] = globalThis.process?.argv?.slice(2) ?? globalThis.Deno?.args ?? [];

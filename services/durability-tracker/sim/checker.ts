@@ -209,9 +209,9 @@ export class Checker implements AnswerWitness, Witness {
         const before = tracker.reported.get(key)?.verdict ?? verdict;
         if (!tracker.reported.has(key)) this.#meet(token.txn.kind === "read" ? `read ${verdict}` : verdict);
         const origin = tracker.state.entries.get(entryKey({ id, owner }, attempt))?.origin;
-        const isPlaced = origin?.epoch === position.epoch && origin.offset === position.offset;
+        const isAtOrigin = origin?.epoch === position.epoch && origin.offset === position.offset;
         const what = `${tracker.name}: ${describe(token, level)}: ${before} -> ${verdict} as published`;
-        if (verdict !== before && isPlaced) checkChange(tracker, before, verdict, "", what);
+        if (verdict !== before && isAtOrigin) checkChange(tracker, before, verdict, "", what);
         if (verdict === "broken" || before !== "durable")
           tracker.reported.set(key, { verdict, isVolatile: true });
       }

@@ -6,7 +6,7 @@ import { epochId } from "../test/support/core.ts";
 import { type Rec, type RecOf, type SimNode } from "./node.ts";
 import { type Truth } from "./truth.ts";
 
-export interface EpochsParts {
+export interface EpochsContext {
   readonly truth: Truth;
   /** What is on disks now was on disks. */
   readonly witness: () => void;
@@ -14,11 +14,11 @@ export interface EpochsParts {
 }
 
 export class Epochs {
-  readonly #parts: EpochsParts;
+  readonly #parts: EpochsContext;
   readonly #confirmed = new Set<EpochId>();
   #ids = 0;
 
-  constructor(parts: EpochsParts) {
+  constructor(parts: EpochsContext) {
     this.#parts = parts;
   }
 

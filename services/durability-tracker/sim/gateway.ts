@@ -8,7 +8,7 @@ import {
   type Accepted,
   type Config,
   Gateway,
-  type HeldAnswer,
+  type HeldResponse,
   loadConfig,
 } from "@highwater/txn-gateway/embedded";
 import { SimClock } from "./clock.ts";
@@ -33,10 +33,10 @@ export interface Request {
 /** What an answer is held against. */
 export interface AnswerWitness {
   onRefused(id: TxnId, epoch: EpochId): void;
-  onAnswered(id: TxnId, attempt: EpochId, answer: HeldAnswer["body"]): void;
+  onAnswered(id: TxnId, attempt: EpochId, answer: HeldResponse["body"]): void;
 }
 
-export interface GatewayParts {
+export interface SimGatewayContext {
   readonly world: World;
   readonly config: Config;
   readonly nowMs: () => number;
@@ -98,12 +98,12 @@ interface Process {
 
 export class SimGateway {
   readonly n: number;
-  readonly #parts: GatewayParts;
+  readonly #parts: SimGatewayContext;
   #process: Process;
   /** Attempts of this process, by `id/epoch`. */
   #begun: string[] = [];
 
-  constructor(n: number, parts: GatewayParts) {
+  constructor(n: number, parts: SimGatewayContext) {
     this.n = n;
     this.#parts = parts;
     this.#process = this.#start();
@@ -205,7 +205,7 @@ export class SimGateway {
     }
   }
 
-  #answered(id: TxnId, { body, hold }: HeldAnswer): void {
+  #answered(id: TxnId, { body, hold }: HeldResponse): void {
     const { world, say, witness } = this.#parts;
     hold.release();
     const token = decodeToken(body.token);

@@ -11,14 +11,20 @@ import { Checker } from "./checker.ts";
 import {
   ASKED_AGAIN_MS,
   gatewayConfig,
-  type GatewayParts,
+  type SimGatewayContext,
   type Request,
   short,
   SimGateway,
 } from "./gateway.ts";
 import { type SimNode } from "./node.ts";
 import { Random } from "./random.ts";
-import { type Announcements, type Message, type Minting, SimTracker, type TrackerParts } from "./tracker.ts";
+import {
+  type Announcements,
+  type Message,
+  type Minting,
+  SimTracker,
+  type SimTrackerContext,
+} from "./tracker.ts";
 import { type Habits, World } from "./world.ts";
 
 /** What can happen to a word on its way, in percent. */
@@ -73,7 +79,7 @@ export class Play {
       { length: setting.trackers },
       (_, n) => new SimTracker(n, config, this.#trackerParts(n)),
     );
-    const parts: GatewayParts = {
+    const parts: SimGatewayContext = {
       ...{ world: this.world, requests: this.requests, witness: this.checker },
       config: configFor(config, setting.trackers),
       nowMs: () => this.timeMs,
@@ -101,7 +107,7 @@ export class Play {
     this.#fault ??= cause instanceof Error ? cause : new Error(String(cause));
   }
 
-  #trackerParts(n: number): TrackerParts {
+  #trackerParts(n: number): SimTrackerContext {
     return {
       witness: this.checker,
       nowMs: () => this.timeMs,

@@ -36,7 +36,7 @@ interface Question {
 
 type Probe = PromiseWithResolvers<NodeReport>;
 
-export interface StoreParts {
+export interface SimStoreContext {
   readonly world: World;
   /** The node, if it is up and the gateway can reach it. */
   readonly reach: (node: string) => SimNode | null;
@@ -47,14 +47,14 @@ export interface StoreParts {
 /** Has the methods of the product's Store that a gateway calls for its transactions. */
 export class SimStore {
   readonly nodes: Store["nodes"];
-  readonly #parts: StoreParts;
+  readonly #parts: SimStoreContext;
   readonly #probes = new Map<string, Probe>();
   runs: Run[] = [];
   questions: Question[] = [];
   /** In which epoch the gateway has last read what became of an id. */
   readonly readIn = new Map<TxnId, EpochId>();
 
-  constructor(parts: StoreParts) {
+  constructor(parts: SimStoreContext) {
     this.#parts = parts;
     this.nodes = parts.world.nodes.map(({ site }) => site);
   }

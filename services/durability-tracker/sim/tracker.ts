@@ -76,7 +76,7 @@ export interface Witness {
   onMark(tracker: SimTracker, epoch: EpochId, level: string, offset: Offset): void;
 }
 
-export interface TrackerParts {
+export interface SimTrackerContext {
   readonly witness: Witness;
   readonly nowMs: () => number;
   /** What a replica has of an epoch's witnesses. Rejects when the tracker cannot reach it. */
@@ -88,7 +88,7 @@ export interface TrackerParts {
 export class SimTracker {
   readonly n: number;
   readonly config: CoreConfig;
-  readonly #parts: TrackerParts;
+  readonly #parts: SimTrackerContext;
   readonly #nodes: number;
   state: TrackerState;
   watcher: Watcher;
@@ -119,7 +119,7 @@ export class SimTracker {
   isTorn = false;
   isDirty = true;
 
-  constructor(n: number, config: CoreConfig, parts: TrackerParts) {
+  constructor(n: number, config: CoreConfig, parts: SimTrackerContext) {
     this.n = n;
     this.config = config;
     this.#parts = parts;

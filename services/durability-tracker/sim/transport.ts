@@ -1,12 +1,12 @@
 // The way from one gateway process to the trackers: posts that are late, lost or repeated, and streams that end with either side.
 import { type Announcement, type EpochId, type Offset, type TxnId } from "@highwater/protocol";
-import { type HttpAnswer, type HttpStream, type TrackerTransport } from "@highwater/txn-gateway/embedded";
+import { type HttpReply, type HttpStream, type TrackerTransport } from "@highwater/txn-gateway/embedded";
 import { type AnnouncedItem } from "../src/core/index.ts";
 import { type SimClock } from "./clock.ts";
 import { SimStream } from "./stream.ts";
 import { type Message, type SimTracker } from "./tracker.ts";
 
-export interface TransportParts {
+export interface SimTransportContext {
   readonly clock: SimClock;
   readonly gateway: number;
   readonly trackers: () => readonly SimTracker[];
@@ -19,18 +19,18 @@ const SCHEME = "http://tracker-";
 export const urlOf = (tracker: number): string => `${SCHEME}${String(tracker)}`;
 
 export class SimTransport implements TrackerTransport {
-  readonly #parts: TransportParts;
+  readonly #parts: SimTransportContext;
   /** The attempts that it has announced, or tried to. */
   readonly announced = new Set<string>();
   readonly #streams = new Set<SimStream>();
   #isOver = false;
 
-  constructor(parts: TransportParts) {
+  constructor(parts: SimTransportContext) {
     this.#parts = parts;
   }
 
   /** Only announcements have an answer here: questions about verdicts are judged by the core in every step anyway. */
-  post(url: string, body: string, timeoutMs: number): Promise<HttpAnswer> {
+  post(url: string, body: string, timeoutMs: number): Promise<HttpReply> {
     if (this.#isOver) return new Promise(() => undefined);
     const [tracker, path] = this.#find(url);
     if (path !== "/internal/announcements") return Promise.reject(new Error(`${url} does not answer`));

@@ -25,7 +25,7 @@ const ABOUT: AboutVariables = {
   TRACKER_LEDGER: about("the file that holds the ledger; of this tracker alone, on a local disk", REQUIRED),
   TRACKER_PROBE_INTERVAL_MS: about("how often the nodes are looked at"),
   TRACKER_CALM_PROBE_INTERVAL_MS: about(
-    "the same once every node has answered, and the same primary has reigned, for 5 s",
+    "the same once every node has answered, and the primary has been the same, for 5 s",
   ),
   TRACKER_BUSY_POLL_MS: about("pause between two looks at the positions while something is pending"),
   TRACKER_IDLE_POLL_MS: about("the same while nothing is"),

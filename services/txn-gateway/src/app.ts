@@ -8,7 +8,7 @@ import { Gateway } from "./gateway.ts";
 import { batchRoutes } from "./routes/batch.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { interactiveRoutes } from "./routes/interactive.ts";
-import { neonParts, neonRoutes } from "./routes/neon.ts";
+import { neonContext, neonRoutes } from "./routes/neon.ts";
 import { transactionRoutes } from "./routes/transactions.ts";
 
 export { type Config, describeConfig, loadConfig, type LoadedConfig } from "./config.ts";
@@ -54,7 +54,7 @@ export function buildGateway(
     interactiveRoutes(scope, gateway);
     done();
   });
-  neonRoutes(app, neonParts(deps, gateway));
+  neonRoutes(app, neonContext(deps, gateway));
   healthRoutes(app, gateway);
 
   let cancelCut = (): void => undefined;

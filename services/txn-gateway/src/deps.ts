@@ -7,7 +7,7 @@ interface Rng {
   random(): number;
 }
 
-export interface HttpAnswer {
+export interface HttpReply {
   readonly status: number;
   readonly body: string;
 }
@@ -19,7 +19,7 @@ export interface HttpStream {
 
 /** The way to the trackers. Every call rejects when the tracker cannot be reached or asked in time. */
 export interface TrackerTransport {
-  post(url: string, body: string, timeoutMs: number): Promise<HttpAnswer>;
+  post(url: string, body: string, timeoutMs: number): Promise<HttpReply>;
   /** Resolves at the answer's head; `chunks` ends or throws when the connection does, or when the signal aborts. */
   open(url: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<HttpStream>;
   close(): void;

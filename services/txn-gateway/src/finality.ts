@@ -7,7 +7,7 @@ import { type MarkBoard, type WaitEnd } from "./marks.ts";
 import { type Primary } from "./primary.ts";
 import { type Settled } from "./txn/settled.ts";
 
-export interface FinalityParts {
+export interface FinalityContext {
   readonly marks: MarkBoard;
   readonly primary: Primary;
   readonly flush: FlushHelp;
@@ -18,9 +18,9 @@ export interface FinalityParts {
 }
 
 export class Finality {
-  readonly #parts: FinalityParts;
+  readonly #parts: FinalityContext;
 
-  constructor(parts: FinalityParts) {
+  constructor(parts: FinalityContext) {
     this.#parts = parts;
   }
 

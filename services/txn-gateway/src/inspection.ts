@@ -22,7 +22,7 @@ import { stateOf } from "./txn/answer.ts";
 import { type Settled } from "./txn/settled.ts";
 import { type Tokens } from "./txn/tokens.ts";
 
-export interface InspectionParts {
+export interface InspectionContext {
   readonly clock: Deps["clock"];
   readonly keys: Pick<DeploymentKeys, "receiptTag">;
   readonly active: ActiveTransactions;
@@ -46,9 +46,9 @@ const AUTHORITY_WAIT_MS = 200;
 const LEAST_WAIT_MS = 3_000;
 
 export class Inspection {
-  readonly #parts: InspectionParts;
+  readonly #parts: InspectionContext;
 
-  constructor(parts: InspectionParts) {
+  constructor(parts: InspectionContext) {
     this.#parts = parts;
   }
 

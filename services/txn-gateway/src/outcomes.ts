@@ -26,7 +26,7 @@ import { type Acknowledgement } from "./txn/request.ts";
 import { refusalOf, type Settled } from "./txn/settled.ts";
 import { type Tokens } from "./txn/tokens.ts";
 
-export interface OutcomeParts {
+export interface OutcomeContext {
   readonly deps: Deps;
   readonly primary: Primary;
   readonly marks: MarkBoard;
@@ -71,9 +71,9 @@ const SETTLE_ANSWER_MS = 10_000;
 const RETRY_MS = 500;
 
 export class Outcomes {
-  readonly #parts: OutcomeParts;
+  readonly #parts: OutcomeContext;
 
-  constructor(parts: OutcomeParts) {
+  constructor(parts: OutcomeContext) {
     this.#parts = parts;
   }
 

@@ -18,7 +18,7 @@ import { type Caller } from "./txn/caller.ts";
 import { type Accepted, type ReadPlacement, type PresentedToken } from "./txn/request.ts";
 import { type Verdicts, type TrackerVerdict } from "./trackers/verdicts.ts";
 
-export interface ReadParts {
+export interface ReadContext {
   readonly config: Config;
   readonly deps: Deps;
   readonly primary: Primary;
@@ -51,9 +51,9 @@ const DISCARDED: ReadonlySet<TrackerVerdict> = new Set<TrackerVerdict>([
 const RETRY_MS = 200;
 
 export class Reads {
-  readonly #parts: ReadParts;
+  readonly #parts: ReadContext;
 
-  constructor(parts: ReadParts) {
+  constructor(parts: ReadContext) {
     this.#parts = parts;
   }
 

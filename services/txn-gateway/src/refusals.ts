@@ -8,7 +8,7 @@ import { type PrimaryEpoch } from "./primary.ts";
 import { type Acknowledgement } from "./txn/request.ts";
 import { type Tokens } from "./txn/tokens.ts";
 
-export interface RefusalParts {
+export interface RefusalContext {
   readonly lookUps: LookUps;
   readonly durability: Durability;
   readonly flush: FlushHelp;
@@ -36,9 +36,9 @@ export function mayRestOnData({ code, details }: HighwaterError): boolean {
 }
 
 export class Refusals {
-  readonly #parts: RefusalParts;
+  readonly #parts: RefusalContext;
 
-  constructor(parts: RefusalParts) {
+  constructor(parts: RefusalContext) {
     this.#parts = parts;
   }
 

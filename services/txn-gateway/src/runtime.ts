@@ -1,5 +1,5 @@
 // The real chance, store and network. The only file of this service that touches them.
-import { type ProcessParts, realClock } from "@highwater/service";
+import { type ProcessContext, realClock } from "@highwater/service";
 import { type Clock, PostgresKeys, PostgresStore } from "@highwater/store";
 import { type Config, type StoreConfig } from "./config.ts";
 import { type Deps } from "./deps.ts";
@@ -37,7 +37,7 @@ export function makeDeps(
     topologyFile,
     tracer,
     callTimeoutMs = LIVENESS_TIMEOUT_MS,
-  }: Pick<ProcessParts, "log"> & Partial<ProcessParts> & { readonly callTimeoutMs?: number },
+  }: Pick<ProcessContext, "log"> & Partial<ProcessContext> & { readonly callTimeoutMs?: number },
 ): Deps {
   return {
     clock: realClock,

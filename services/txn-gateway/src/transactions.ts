@@ -31,11 +31,11 @@ import { type Accepted } from "./txn/request.ts";
 export { type CommitResponse } from "./outcomes.ts";
 
 /** An answer and the memory of its results, which who sends it releases. */
-export interface HeldAnswer extends CommitResponse {
+export interface HeldResponse extends CommitResponse {
   readonly hold: ResultHold;
 }
 
-export interface TransactionParts {
+export interface TransactionContext {
   readonly config: Config;
   readonly deps: Deps;
   /** Of receipts. */
@@ -65,13 +65,13 @@ const RETRY_MS = 500;
 const OWNER_SHARE = 0.5;
 
 export class Transactions {
-  readonly #parts: TransactionParts;
+  readonly #parts: TransactionContext;
   /** More would only fail in the queue for a session, after having been announced. */
   readonly #activeMax: number;
   /** One owner may have so many of them. */
   readonly #ownerMax: number;
 
-  constructor(parts: TransactionParts) {
+  constructor(parts: TransactionContext) {
     this.#parts = parts;
     this.#activeMax = parts.config.poolSize + parts.config.poolQueue;
     this.#ownerMax = Math.max(1, Math.floor(this.#activeMax * OWNER_SHARE));
@@ -97,7 +97,7 @@ export class Transactions {
   }
 
   /** Errors: HighwaterError; an error of another kind is a fault of the service. */
-  async run(request: Accepted, caller: Caller): Promise<HeldAnswer> {
+  async run(request: Accepted, caller: Caller): Promise<HeldResponse> {
     const { isolation, readOnly } = request;
     const trace = caller.trace === undefined ? null : traceOf(caller.trace, request);
     const labels = { isolation, readOnly, form: "one_shot" } as const;
@@ -106,7 +106,7 @@ export class Transactions {
     );
   }
 
-  async #runHeld(request: Accepted, caller: Caller, trace: TransactionTrace | null): Promise<HeldAnswer> {
+  async #runHeld(request: Accepted, caller: Caller, trace: TransactionTrace | null): Promise<HeldResponse> {
     const { memory } = this.#parts;
     const { owner } = caller.principal;
     memory.refuse(owner);

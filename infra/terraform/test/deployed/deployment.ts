@@ -91,12 +91,12 @@ export class Deployment implements AsyncDisposable {
       routes.set(region, await routesFrom(region, { databases, planned, rendered }));
     const tasks = planned.map(
       ({ region, service, rendered: task, address }, index): [string, string, Task] => {
-        const place = join(folder, String(index));
-        mkdirSync(place);
+        const directory = join(folder, String(index));
+        mkdirSync(directory);
         const network = { address, routes: routes.get(region) ?? {} };
         const secret = (valueFrom: string): string => valueOf(valueFrom, { region, rendered, secrets });
         const { authority } = databases;
-        const made = { folder: place, network, secret, authorities: authority.certificate, names };
+        const made = { folder: directory, network, secret, authorities: authority.certificate, names };
         return [region, service, new Task(`${region} ${service}`, task, made)];
       },
     );

@@ -65,22 +65,22 @@ export class Task {
   readonly address: string;
   readonly logFile: string;
   readonly #rendered: RenderedTask;
-  readonly #place: TaskHost;
+  readonly #taskHost: TaskHost;
   #child: ChildProcess | undefined;
 
-  constructor(name: string, rendered: RenderedTask, place: TaskHost) {
+  constructor(name: string, rendered: RenderedTask, taskHost: TaskHost) {
     this.name = name;
-    this.address = place.network.address;
-    this.logFile = join(place.folder, "log");
+    this.address = taskHost.network.address;
+    this.logFile = join(taskHost.folder, "log");
     this.#rendered = rendered;
-    this.#place = place;
+    this.#taskHost = taskHost;
     for (const folder of ["etc/highwater", "etc/highwater-edge", "var/lib/highwater"])
-      mkdirSync(join(place.folder, folder), { recursive: true });
-    writeFileSync(join(place.folder, "etc/highwater/rds-authorities.pem"), place.authorities);
+      mkdirSync(join(taskHost.folder, folder), { recursive: true });
+    writeFileSync(join(taskHost.folder, "etc/highwater/rds-authorities.pem"), taskHost.authorities);
   }
 
   /** The end of its log. */
-  lastWords(): string {
+  lastLines(): string {
     return `${this.name}: ${this.log().slice(-LOG_CHARS)}`;
   }
 
@@ -97,7 +97,7 @@ export class Task {
   ask(path: string): Promise<ProbeResult> {
     const { portMappings = [], secrets } = this.#service();
     const at = { host: this.address, port: portMappings[0]?.containerPort, path, agent: false } as const;
-    const ca = this.#place.secret(secrets["HIGHWATER_TLS_CA"] ?? "");
+    const ca = this.#taskHost.secret(secrets["HIGHWATER_TLS_CA"] ?? "");
     return new Promise((resolve) => {
       get({ ...at, ca, servername: this.#rendered.name ?? "" }, (answer) => {
         const { fingerprint256 } = (answer.socket as TLSSocket).getPeerCertificate();
@@ -187,22 +187,22 @@ export class Task {
   }
 
   /** Of the substitutions, those of paths and of the address at which an edge listens. */
-  #placed(text: string): string {
-    return text.replaceAll(/\/(?:etc|var\/lib)\/highwater/g, `${this.#place.folder}$&`);
+  #rooted(text: string): string {
+    return text.replaceAll(/\/(?:etc|var\/lib)\/highwater/g, `${this.#taskHost.folder}$&`);
   }
 
   #environment({ environment, secrets }: Container): Record<string, string> {
-    const { network, secret } = this.#place;
-    const placed = Object.entries(environment).map(([name, value]) => [
+    const { network, secret } = this.#taskHost;
+    const rooted = Object.entries(environment).map(([name, value]) => [
       name,
       name === "EDGE_SOURCE"
-        ? this.#placed(value).replaceAll('"0.0.0.0"', `"${this.address}"`)
-        : this.#placed(value),
+        ? this.#rooted(value).replaceAll('"0.0.0.0"', `"${this.address}"`)
+        : this.#rooted(value),
     ]);
     const mark = process.env["HIGHWATER_TEST_RUN"];
     return {
       ...IMAGE_ENVIRONMENT,
-      ...(Object.fromEntries(placed) as Record<string, string>),
+      ...(Object.fromEntries(rooted) as Record<string, string>),
       ...Object.fromEntries(Object.entries(secrets).map(([name, valueFrom]) => [name, secret(valueFrom)])),
       // The image's Node, and what stands for the task's network. The runner of all tests looks for what was left running.
       PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
@@ -215,8 +215,8 @@ export class Task {
   async #run(container: Container, [program = "", ...args]: readonly string[], input = ""): Promise<Ended> {
     const options = { cwd: ROOT, env: this.#environment(container), timeout: RUN_LIMIT_MS };
     try {
-      const placed = args.map((arg) => this.#placed(arg));
-      const running = promisify(execFile)(program, placed, options);
+      const rooted = args.map((arg) => this.#rooted(arg));
+      const running = promisify(execFile)(program, rooted, options);
       // It may end without having read it.
       running.child.stdin?.on("error", () => undefined).end(input);
       const { stdout, stderr } = await running;
@@ -230,7 +230,7 @@ export class Task {
 
   #spawn(container: Container): ChildProcess {
     const [program = "", ...args] = [...(container.entryPoint ?? []), ...(container.command ?? [])].map(
-      (word) => this.#placed(word),
+      (word) => this.#rooted(word),
     );
     const child = this.#isEnvoy()
       ? spawnGuarded([envoy(), ...args, ...this.#envoyArguments()], { stderr: "pipe", detached: true })
@@ -246,7 +246,7 @@ export class Task {
   }
 
   #envoyArguments(): string[] {
-    const { address, port } = this.#place.names;
+    const { address, port } = this.#taskHost.names;
     const resolver = {
       name: "envoy.network.dns_resolver.cares",
       typed_config: {

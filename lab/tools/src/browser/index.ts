@@ -37,8 +37,8 @@ export function findBrowser({ platform, env, exists }: Machine = HERE): Found {
   const named = env[BROWSER_VARIABLE] ?? "";
   if (named !== "") return { path: named };
   if (platform === "linux x64") return "packed";
-  const places = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
-  const path = places.flatMap((folder) => NAMES.map((name) => join(folder, name))).find(exists);
+  const candidates = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
+  const path = candidates.flatMap((folder) => NAMES.map((name) => join(folder, name))).find(exists);
   if (path !== undefined) return { path };
   return {
     why: `no browser: none is packed for ${platform}, and none of ${NAMES.join(", ")} is in PATH; ${BROWSER_VARIABLE} names one`,

@@ -27,8 +27,8 @@ export function isProgram(path: string): boolean {
 export function findJaeger({ env, isProgram: isThere }: Machine = HERE): string | { readonly why: string } {
   const named = env[JAEGER_VARIABLE] ?? "";
   const inPath = (env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
-  const places = named === "" ? [BUILT, ...inPath.map((folder) => join(folder, NAME))] : [named];
-  const found = places.find(isThere);
+  const candidates = named === "" ? [BUILT, ...inPath.map((folder) => join(folder, NAME))] : [named];
+  const found = candidates.find(isThere);
   if (found !== undefined) return found;
   return {
     why:

@@ -42,16 +42,17 @@ export async function buildGoProgram(
   await go(["version"]).catch((cause: unknown) => {
     throw new Error(`Go is needed to build ${module}, and there is none`, { cause });
   });
-  const told = JSON.parse(await go(["mod", "download", "-json", `${module}@${version}`])) as Record<
+  const listed = JSON.parse(await go(["mod", "download", "-json", `${module}@${version}`])) as Record<
     string,
     string
   >;
-  if (told["Sum"] !== sum) throw new Error(`${module}@${version} is not what it was: ${String(told["Sum"])}`);
+  if (listed["Sum"] !== sum)
+    throw new Error(`${module}@${version} is not what it was: ${String(listed["Sum"])}`);
   const fresh = `${path}.${String(process.pid)}`;
   await mkdir(dirname(path), { recursive: true });
   try {
     const flags = ["-s", "-w", ...Object.entries(values).map(([name, value]) => `-X ${name}=${value}`)];
-    await go(["build", "-trimpath", `-ldflags=${flags.join(" ")}`, "-o", fresh, folder], told["Dir"]);
+    await go(["build", "-trimpath", `-ldflags=${flags.join(" ")}`, "-o", fresh, folder], listed["Dir"]);
     await rename(fresh, path);
   } finally {
     await rm(fresh, { force: true });

@@ -12,8 +12,8 @@ export function processesWith(...texts: readonly string[]): string[] {
   return pids.flatMap((pid) => {
     try {
       const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
-      const told = `${command}\0${readFileSync(`/proc/${pid}/environ`, "utf8")}`;
-      return texts.some((text) => told.includes(text)) ? [`${pid} ${command.slice(0, 120)}`] : [];
+      const listed = `${command}\0${readFileSync(`/proc/${pid}/environ`, "utf8")}`;
+      return texts.some((text) => listed.includes(text)) ? [`${pid} ${command.slice(0, 120)}`] : [];
     } catch {
       return [];
     }

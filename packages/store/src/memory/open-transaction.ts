@@ -4,7 +4,7 @@ import { HighwaterError, type Statement, type StatementResult, type TxnId } from
 import { type Execution, type OpenCommitOptions, type OpenTransaction } from "../port.ts";
 import { refuseUnknown } from "./statements.ts";
 
-export interface MemoryTransactionParts {
+export interface MemoryTransactionContext {
   readonly id: TxnId;
   readonly holder: string;
   /** What the statements answer, all of them from the first on. Throws as a database would refuse them. */
@@ -15,12 +15,12 @@ export interface MemoryTransactionParts {
 }
 
 export class MemoryTransaction implements OpenTransaction {
-  readonly #parts: MemoryTransactionParts;
+  readonly #parts: MemoryTransactionContext;
   #statements: readonly Statement[] = [];
   #hasFailed = false;
   #hasEnded = false;
 
-  constructor(parts: MemoryTransactionParts) {
+  constructor(parts: MemoryTransactionContext) {
     this.#parts = parts;
   }
 

@@ -24,7 +24,7 @@ export const MAX_REPLANS = 3;
 /** A cancellation that comes late may hit the reading of the position, too. */
 const MAX_POSITION_READS = 3;
 
-export interface ExecutionParts {
+export interface ExecutionContext {
   readonly canceller: Canceller;
   readonly readPositions: ReadPositions;
   readonly signal: AbortSignal | undefined;
@@ -64,7 +64,7 @@ export function planOf(
 export async function executeOn(
   session: Session,
   spec: TransactionSpec,
-  parts: ExecutionParts,
+  parts: ExecutionContext,
 ): Promise<Execution> {
   for (let attempt = 0; attempt < MAX_REPLANS; attempt++) {
     const planned = planOf(spec, parts.signal);
@@ -108,7 +108,7 @@ export async function concludeOn(
   session: Session,
   { spec, head, tail }: Planned,
   outcome: PipelineOutcome,
-  parts: Pick<ExecutionParts, "canceller" | "readPositions">,
+  parts: Pick<ExecutionContext, "canceller" | "readPositions">,
 ): Promise<Execution | { readonly kind: "stale" }> {
   const first = head.steps.length;
   const tailAt = first + spec.statements.length;

@@ -9,7 +9,7 @@ import {
   type ResultMeter,
   type TransactionSpec,
 } from "../port.ts";
-import { endedAt, type ExecutionParts, withPosition } from "./execute.ts";
+import { endedAt, type ExecutionContext, withPosition } from "./execute.ts";
 import { failureOf, receiptRefusal, sessionLost, unconfirmed } from "./failures.ts";
 import { type PipelineOutcome, type Step } from "./pipeline.ts";
 import { bodyOf, dropsPrepared, headOf, refuseControl, tailOf } from "./plan.ts";
@@ -17,7 +17,7 @@ import { type PipelineRun, rollBack, runPipeline, runTogether } from "./session.
 import { endsSession, isStalePlan, isTransactionOver } from "./sqlstate.ts";
 import { type SessionLease } from "./write-pool.ts";
 
-type Parts = Omit<ExecutionParts, "signal">;
+type Parts = Omit<ExecutionContext, "signal">;
 
 /** Takes the lease, and gives it back when nothing is open any more. */
 export async function openOn(

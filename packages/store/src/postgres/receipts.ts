@@ -36,7 +36,7 @@ export async function lookUpReceipts(client: ClientBase, keys: readonly ReceiptK
   return asOf(end, classify(keys, found, window));
 }
 
-export interface SettleParts {
+export interface SettleContext {
   readonly rescue: Channel;
   readonly clock: Clock;
   readonly givenUp: GivenUp;
@@ -57,7 +57,7 @@ const LOCK_TIMEOUT = "55P03";
  */
 export async function settleReceipts(
   client: ClientBase & { processID?: number | null },
-  parts: SettleParts,
+  parts: SettleContext,
   request: SettleRequest,
 ): Promise<ReceiptsAsOf> {
   const { keys } = request;
@@ -87,7 +87,7 @@ export async function settleReceipts(
 /** All in one statement; when somebody holds one of them, one by one. Answers those that are held. */
 async function insertTombstones(
   client: ClientBase,
-  { rescue, clock, givenUp }: SettleParts,
+  { rescue, clock, givenUp }: SettleContext,
   { keys, epoch, tombstone, patienceMs }: SettleRequest,
 ): Promise<ReadonlySet<ReceiptKey>> {
   const insert = (some: readonly ReceiptKey[]): Promise<unknown> =>

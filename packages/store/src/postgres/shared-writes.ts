@@ -6,7 +6,7 @@ import { type Clock } from "../clock.ts";
 import { type Execution, type StoreObserver, type TransactionSpec } from "../port.ts";
 import {
   concludeOn,
-  type ExecutionParts,
+  type ExecutionContext,
   MAX_REPLANS,
   outcomeOf,
   type Planned,
@@ -30,7 +30,7 @@ export interface SharedWritesOptions {
   readonly clock: Clock;
   /** As they are when a write leaves. */
   readonly observer: () => StoreObserver | null;
-  readonly parts: Pick<ExecutionParts, "canceller" | "readPositions">;
+  readonly parts: Pick<ExecutionContext, "canceller" | "readPositions">;
 }
 
 interface Waiting {

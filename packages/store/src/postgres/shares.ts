@@ -25,7 +25,7 @@ const RECENT_MS = 60_000;
 export class Shares {
   readonly #options: SharesOptions;
   readonly #sessions: number;
-  readonly #places: number;
+  readonly #shareMax: number;
   readonly #running = new Map<string, number>();
   readonly #held = new Map<string, Set<Held>>();
   /** When each was last seen, longest ago first. */
@@ -34,7 +34,7 @@ export class Shares {
   constructor(options: SharesOptions) {
     this.#options = options;
     this.#sessions = Math.max(1, Math.floor(options.size * SHARE_OF_SESSIONS));
-    this.#places = Math.max(1, Math.floor(options.queue * SHARE_OF_QUEUE));
+    this.#shareMax = Math.max(1, Math.floor(options.queue * SHARE_OF_QUEUE));
   }
 
   /** Somebody uses the role for something quick. */
@@ -48,7 +48,7 @@ export class Shares {
     this.note(principal);
     if (!this.#isFull(principal)) return this.#runNow(principal, work);
     const held = this.#held.get(principal) ?? new Set();
-    if (held.size >= this.#places) return Promise.reject(this.#overloaded());
+    if (held.size >= this.#shareMax) return Promise.reject(this.#overloaded());
     if (signal?.aborted === true) return Promise.reject(cancelledFor(signal.reason));
     this.#held.set(principal, held);
     return new Promise<T>((resolve, reject) => {

@@ -57,6 +57,6 @@ function isKept(rule: LevelRule, { primary, others, promoted }: Election): boole
     return covered.some(([domain]) => domain !== domainOf(primary));
   }
   const outside = [...domains.keys()].filter((domain) => domain !== domainOf(primary));
-  const heard = covered.filter(([domain]) => domain !== domainOf(primary));
-  return heard.length >= outside.length - rule.replicas + 1;
+  const observed = covered.filter(([domain]) => domain !== domainOf(primary));
+  return observed.length >= outside.length - rule.replicas + 1;
 }

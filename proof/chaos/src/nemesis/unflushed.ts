@@ -50,9 +50,9 @@ async function stopAndRead(world: World, node: string, client: Client): Promise<
     const { children } = await serverProcesses(world, node);
     const others = children.filter((pid) => pid !== own);
     signalAll(others, "SIGSTOP");
-    const answered = client.query<FlushPosition>(FLUSHED).then(({ rows: [place] }) => place);
-    const place = await Promise.race([answered, pause(ANSWER_LIMIT_MS).then(() => undefined)]);
-    if (place !== undefined) return place;
+    const answered = client.query<FlushPosition>(FLUSHED).then(({ rows: [position] }) => position);
+    const position = await Promise.race([answered, pause(ANSWER_LIMIT_MS).then(() => undefined)]);
+    if (position !== undefined) return position;
     signalAll([...others, postmaster], "SIGCONT");
     await answered;
     if (attempt === TRIES) throw new Error(`${node} does not say how far it has flushed while it is stopped`);

@@ -122,20 +122,20 @@ export class World {
    * How far every replica is, once none is fed any more: what still flows from a dead primary's socket could otherwise be
    * counted after the election. The primary must be down or cut off.
    */
-  async hear(candidates = this.replicas): Promise<Candidate[]> {
-    const heard = new Map<string, bigint>();
+  async observe(candidates = this.replicas): Promise<Candidate[]> {
+    const observed = new Map<string, bigint>();
     const detachAtMs = nowMs() + DETACH_AFTER_MS;
     await eventually(
       "no replica is fed by the old primary",
       async () => {
-        heard.clear();
+        observed.clear();
         const status = await this.cluster.status();
         const up = candidates.filter((id) =>
           status.some((node) => node.id === id && node.state === "replica"),
         );
         const rows = await Promise.all(up.map(async (id) => ({ id, row: await this.#received(id) })));
         for (const { id, row } of rows)
-          if (row.replica && !this.suspects.has(id)) heard.set(id, row.position);
+          if (row.replica && !this.suspects.has(id)) observed.set(id, row.position);
         const fed = rows.filter(({ row }) => row.fed);
         if (nowMs() > detachAtMs) for (const { id } of fed) await this.#detach(id);
         return fed.length === 0;
@@ -144,7 +144,7 @@ export class World {
     );
     return this.replicas.map((id) => {
       const { region, zone } = this.node(id);
-      return { node: id, region, zone, position: heard.get(id) ?? null };
+      return { node: id, region, zone, position: observed.get(id) ?? null };
     });
   }
 
@@ -161,20 +161,20 @@ export class World {
   }
 
   /** Promotes the node and writes down what that kept. All who were not heard, or are ahead of it, cannot follow. */
-  async promote(node: string, heard: readonly Candidate[], options: PromotionOptions): Promise<string[]> {
+  async promote(node: string, observed: readonly Candidate[], options: PromotionOptions): Promise<string[]> {
     const old = this.node(this.primary);
     const kept = keptLevels(this.rules, {
       primary: { node: old.id, region: old.region, zone: old.zone },
-      others: heard,
+      others: observed,
       promoted: node,
       isComplete: options.isComplete ?? false,
     });
-    const position = heard.find((candidate) => candidate.node === node)?.position ?? 0n;
+    const position = observed.find((candidate) => candidate.node === node)?.position ?? 0n;
     this.say(`promotes ${node}, which keeps ${kept.join(", ") || "nothing"}`);
     this.#log.failure({ atMs: nowMs(), kind: options.kind, node, kept });
     this.primary = node;
     this.suspects.add(old.id);
-    for (const candidate of heard)
+    for (const candidate of observed)
       if (candidate.node !== node && (candidate.position === null || candidate.position > position))
         this.suspects.add(candidate.node);
     await this.cluster.promote(node, { reason: options.kind, command: options.command ?? true });
@@ -204,7 +204,7 @@ export class World {
     await eventually(
       `${this.primary} is followed`,
       async () => {
-        const answers = await this.#reigns(regions);
+        const answers = await this.#views(regions);
         if (isEnough(answers)) return true;
         // A tracker that is not there, or has just been started, is no reason to repeat oneself.
         if (!answers.some((each) => each.answers)) commandAtMs = nowMs() + COMMAND_PATIENCE_MS;
@@ -218,12 +218,12 @@ export class World {
     );
   }
 
-  #reigns(regions: readonly string[]): Promise<TrackerView[]> {
+  #views(regions: readonly string[]): Promise<TrackerView[]> {
     return trackerViews(this.system, regions, this.#apiKey);
   }
 
   async authorize(reason: string): Promise<void> {
-    const answers = await this.#reigns(this.system.regions);
+    const answers = await this.#views(this.system.regions);
     const overrules = [...new Set(answers.flatMap(({ epochs }) => epochs))];
     this.say(`authorizes ${this.primary}: ${reason}`);
     await this.cluster.authorize(this.primary, reason, { overrules });
@@ -301,8 +301,8 @@ export class World {
 }
 
 /** Furthest first. Only those that were heard. */
-export function byPosition(heard: readonly Candidate[]): string[] {
-  return heard
+export function byPosition(observed: readonly Candidate[]): string[] {
+  return observed
     .flatMap(({ node, position }) => (position === null ? [] : [{ node, position }]))
     .sort((a, b) => (a.position < b.position ? 1 : a.position > b.position ? -1 : 0))
     .map(({ node }) => node);

@@ -8,7 +8,7 @@ await runCommand({
   rate: 40,
   flag: "wrong",
   startRig: ({ only, isFlagged }) => startPatroniRig(isFlagged ? "wrong" : "recommended", only),
-  tell: (text) => {
+  print: (text) => {
     console.error(text);
   },
   // With the wrong settings a promise has to break, and the product has to say so.

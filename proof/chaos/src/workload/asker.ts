@@ -58,7 +58,7 @@ export async function askNowAndThen(options: AskerOptions): Promise<void> {
       const { txn, token } = asked[at] ?? {};
       if (txn === undefined || token === undefined) continue;
       const attempt = attemptOf(token);
-      journal.told({ txn, level, ...verdict, by: "asked", tracker: tracker.name, attempt });
+      journal.report({ txn, level, ...verdict, by: "asked", tracker: tracker.name, attempt });
     }
   }
 }

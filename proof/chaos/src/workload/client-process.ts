@@ -31,7 +31,7 @@ export class ClientProcess {
       this.#fail(error);
     });
     child.on("message", (message) => {
-      this.#hear(message as Report);
+      this.#take(message as Report);
     });
   }
 
@@ -84,7 +84,7 @@ export class ClientProcess {
     this.#waiting.delete(command.do);
   }
 
-  #hear(message: Report): void {
+  #take(message: Report): void {
     switch (message.kind) {
       case "progress":
         this.#progress = message.progress;

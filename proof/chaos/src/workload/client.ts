@@ -20,7 +20,7 @@ import { Resolver } from "./resolver.ts";
 import { SdkActor } from "./sdk-actor.ts";
 
 /** How patient applications are: as the SDK is by itself, less so, and hardly. */
-const MANNERS: readonly Pick<HighwaterOptions, "requestTimeoutMs" | "totalTimeoutMs">[] = [
+const TIMEOUTS: readonly Pick<HighwaterOptions, "requestTimeoutMs" | "totalTimeoutMs">[] = [
   {},
   { requestTimeoutMs: 4_000, totalTimeoutMs: 12_000 },
   { requestTimeoutMs: 1_200, totalTimeoutMs: 3_000 },
@@ -142,8 +142,8 @@ export class Client {
   #makeActors(): Actor[] {
     const { name, levels, endpoints } = this.#options;
     const level = usualLevel(levels);
-    const clients = MANNERS.map(
-      (manners) => new Highwater({ endpoints, level, ...manners, ...credential() }),
+    const clients = TIMEOUTS.map(
+      (timeouts) => new Highwater({ endpoints, level, ...timeouts, ...credential() }),
     );
     this.#clients.push(...clients);
     const actors: Actor[] = [];

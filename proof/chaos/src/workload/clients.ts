@@ -14,7 +14,7 @@ export function trackersOf(target: WorkloadOptions["target"]): NamedTracker[] {
 }
 
 /** What each process is told. The last of them is the one that dies: it is nobody's only listener. */
-export async function places(options: WorkloadOptions): Promise<ClientOptions[]> {
+export async function clientOptionsOf(options: WorkloadOptions): Promise<ClientOptions[]> {
   const { target, seed, dir, levels, rate } = options;
   const { owners = [] } = target;
   const [home = "", ...others] = target.regions;
@@ -42,7 +42,7 @@ export async function places(options: WorkloadOptions): Promise<ClientOptions[]>
 
 export class Clients {
   readonly #options: WorkloadOptions;
-  readonly #places: readonly ClientOptions[];
+  readonly #clientOptions: readonly ClientOptions[];
   readonly #living = new Set<ClientProcess>();
   readonly #dead: Progress[] = [];
   readonly #stopping = new AbortController();
@@ -51,7 +51,7 @@ export class Clients {
 
   constructor(options: WorkloadOptions, clients: readonly ClientOptions[]) {
     this.#options = options;
-    this.#places = clients;
+    this.#clientOptions = clients;
   }
 
   get progress(): Progress {
@@ -68,9 +68,11 @@ export class Clients {
 
   async start(): Promise<void> {
     // All of them are waited for, so that none starts behind a failure of another.
-    const starting = await Promise.allSettled(this.#places.map((place) => this.#startOne(place)));
+    const starting = await Promise.allSettled(
+      this.#clientOptions.map((clientOptions) => this.#startOne(clientOptions)),
+    );
     for (const started of starting) if (started.status === "rejected") throw started.reason;
-    const last = [...this.#living].find((client) => client.name === this.#places.at(-1)?.name);
+    const last = [...this.#living].find((client) => client.name === this.#clientOptions.at(-1)?.name);
     if (last === undefined) throw new Error("there are no clients");
     this.#crashing = this.#crashNowAndThen(last);
     // Whoever stops the clients hears of it.
@@ -93,17 +95,17 @@ export class Clients {
     await Promise.all([...this.#living].map((client) => client.close()));
   }
 
-  async #startOne(place: ClientOptions): Promise<ClientProcess> {
+  async #startOne(clientOptions: ClientOptions): Promise<ClientProcess> {
     const ordinal = this.#started++;
-    const client = await ClientProcess.start({ ...place, ordinal });
+    const client = await ClientProcess.start({ ...clientOptions, ordinal });
     this.#living.add(client);
     return client;
   }
 
   async #crashNowAndThen(first: ClientProcess): Promise<void> {
     const { signal } = this.#stopping;
-    const place = this.#places.at(-1);
-    if (place === undefined) return;
+    const clientOptions = this.#clientOptions.at(-1);
+    if (clientOptions === undefined) return;
     const random = new Random(`${String(this.#options.seed)}/crashes`);
     let victim = first;
     for (let crashes = 1; ; crashes++) {
@@ -113,7 +115,7 @@ export class Clients {
       await victim.close();
       this.#living.delete(victim);
       this.#dead.push(victim.progress);
-      victim = await this.#startOne({ ...place, name: `${place.name}.${String(crashes)}` });
+      victim = await this.#startOne({ ...clientOptions, name: `${clientOptions.name}.${String(crashes)}` });
     }
   }
 }

@@ -4,11 +4,11 @@ import { nowMs } from "../clock.ts";
 import { type EpochSummary, type Target } from "../parts.ts";
 import { FINAL_QUERIES } from "./schema.ts";
 
-/** `heard`: epochs that trackers have told of on the way; those outside this history come after its own. */
+/** `reported`: epochs that trackers have told of on the way; those outside this history come after its own. */
 export async function readFinalState(
   target: Target,
   node: string,
-  heard: readonly EpochSummary[],
+  reported: readonly EpochSummary[],
 ): Promise<FinalState> {
   const read = async <T>(what: keyof typeof FINAL_QUERIES): Promise<T> => {
     const [row] = await target.query(node, FINAL_QUERIES[what]);
@@ -18,8 +18,8 @@ export async function readFinalState(
     await read<{ id: EpochId; seq: number; previous: EpochId | null; node: string; commanded: boolean }[]>(
       "epochs",
     );
-  const reigned = new Set(own.map(({ id }) => id));
-  const others = heard.filter(({ id }) => !reigned.has(id));
+  const inHistory = new Set(own.map(({ id }) => id));
+  const others = reported.filter(({ id }) => !inHistory.has(id));
   return {
     ...{ type: "final", atMs: nowMs(), node },
     lists: await read("lists"),
@@ -29,11 +29,11 @@ export async function readFinalState(
     receipts: await read("receipts"),
     expiry: await read("expiry"),
     epochs: [
-      ...own.map((epoch) => ({ ...epoch, reigned: true })),
+      ...own.map((epoch) => ({ ...epoch, inHistory: true })),
       // What is in no history that counts has chosen none.
       ...others.map(({ id, seq, previous, node: at }) => ({
         ...{ id, seq, previous, node: at },
-        ...{ reigned: false, commanded: false },
+        ...{ inHistory: false, commanded: false },
       })),
     ],
   };

@@ -2,7 +2,7 @@
 // told, and at the end the settling of everything that is open. Writes the history's scenario, too, since it knows the bank.
 import { type FinalState } from "@highwater/checker";
 import { type Progress, type Workload, type WorkloadOptions } from "../parts.ts";
-import { Clients, places, trackersOf } from "./clients.ts";
+import { Clients, clientOptionsOf, trackersOf } from "./clients.ts";
 import { useApiKey } from "./credential.ts";
 import { readFinalState } from "./final-state.ts";
 import { Journal } from "./journal.ts";
@@ -27,7 +27,7 @@ export async function startWorkload(options: WorkloadOptions): Promise<Workload>
     bank: { accounts: ACCOUNTS, balance: BALANCE },
   });
   const webhooks = target.owners === undefined ? null : await Webhooks.start(options, journal);
-  const clients = new Clients(options, await places(options));
+  const clients = new Clients(options, await clientOptionsOf(options));
   try {
     // Behind the endpoints: once the tables are safe, so are they.
     await createTables({ endpoints: await target.endpoints(home), level, journal });
@@ -79,12 +79,12 @@ class RunningWorkload implements Workload {
     const found = await resolveUnknowns(settling);
     // A client that died may have noted a token before it could write down the answer.
     const tokens = new Map([...found, ...recorded.tokens.values()].map((note) => [note.txn, note]));
-    const gone = await askFinalVerdicts(settling, [...tokens.values()]);
+    const lost = await askFinalVerdicts(settling, [...tokens.values()]);
     await this.#webhooks?.settle(
-      gone.map(({ txn, attempt }) => ({ txn, attempt, owner: recorded.invocations.get(txn)?.owner })),
+      lost.map(({ txn, attempt }) => ({ txn, attempt, owner: recorded.invocations.get(txn)?.owner })),
     );
-    const heard = (await Promise.all(trackers.map((tracker) => epochsOf(tracker)))).flat();
-    const epochs = new Map([...recorded.epochs, ...heard].map((epoch) => [epoch.id, epoch]));
+    const reported = (await Promise.all(trackers.map((tracker) => epochsOf(tracker)))).flat();
+    const epochs = new Map([...recorded.epochs, ...reported].map((epoch) => [epoch.id, epoch]));
     const final = await readFinalState(target, primary, [...epochs.values()]);
     this.#journal.write(final);
     return final;

@@ -1,7 +1,7 @@
 // A line of work with interactive transactions: a begin, a call for each operation, a commit. It repeats a call that was not
 // answered under its number, as a client has to, and now and then one that was.
 import { setTimeout as pause } from "node:timers/promises";
-import { type ClientAnswer, type Operation, type Shown, type TxnId } from "@highwater/checker";
+import { type ClientReply, type Operation, type Shown, type TxnId } from "@highwater/checker";
 import { type Highwater, newTransactionId } from "@highwater/sdk";
 import { type Outcome } from "./outcomes.ts";
 import { type Actor, type Shared } from "./parts.ts";
@@ -223,7 +223,7 @@ function isSettled({ code, outcome, retry }: Problem, isUncertain: boolean): boo
 }
 
 function settled({ code, outcome }: Problem): Ended {
-  const known: ClientAnswer["outcome"] = outcome === "not_applied" ? "aborted" : "unknown";
+  const known: ClientReply["outcome"] = outcome === "not_applied" ? "aborted" : "unknown";
   return {
     ...{ outcome: code === "transaction_lost" ? "lost" : known, durableAt: null, position: null },
     ...{ shown: null, replayed: false, error: code, token: null },

@@ -3,7 +3,7 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import {
-  type ClientAnswer,
+  type ClientReply,
   type EpochId,
   type HistoryRecord,
   type Invocation,
@@ -51,7 +51,7 @@ export class Journal {
     this.#write({ type: "invocation", atMs: nowMs(), ...this.#owner, ...invocation });
   }
 
-  answered(answer: Untimed<ClientAnswer>): void {
+  answered(answer: Untimed<ClientReply>): void {
     if (answer.outcome === "committed") this.#counts.committed += 1;
     if (answer.outcome === "unknown") this.#counts.unknown += 1;
     if (answer.outcome === "lost") this.#lost.add(answer.txn);
@@ -62,9 +62,9 @@ export class Journal {
     this.#write({ type: "resolution", atMs: nowMs(), ...resolution });
   }
 
-  told(told: Untimed<VerdictReport>): void {
-    if (told.by === "promise" && told.verdict === "lost") this.#lost.add(told.txn);
-    this.#write({ type: "told", atMs: nowMs(), ...told });
+  report(report: Untimed<VerdictReport>): void {
+    if (report.by === "promise" && report.verdict === "lost") this.#lost.add(report.txn);
+    this.#write({ type: "report", atMs: nowMs(), ...report });
   }
 
   write(record: HistoryRecord): void {

@@ -49,10 +49,10 @@ interface BrokenPromiseEvent {
 /** Until the signal aborts. */
 export async function listen(options: ListenerOptions): Promise<void> {
   const keys = options.owners.length === 0 ? [undefined] : options.owners.map(({ apiKey }) => apiKey);
-  await Promise.all([...keys.map((key) => hearEvents(options, key)), lookAtEpochs(options)]);
+  await Promise.all([...keys.map((key) => readEvents(options, key)), lookAtEpochs(options)]);
 }
 
-async function hearEvents(options: ListenerOptions, key: string | undefined): Promise<void> {
+async function readEvents(options: ListenerOptions, key: string | undefined): Promise<void> {
   const { tracker, level, signal } = options;
   let last = "0.0";
   while (!signal.aborted) {
@@ -60,7 +60,7 @@ async function hearEvents(options: ListenerOptions, key: string | undefined): Pr
     try {
       for await (const event of eventsOf(url, { key, signal })) {
         last = event.id ?? last;
-        hear(event, options);
+        take(event, options);
       }
     } catch (error) {
       // The tracker has gone, or is silent; a fault of this program is none of that.
@@ -70,7 +70,7 @@ async function hearEvents(options: ListenerOptions, key: string | undefined): Pr
   }
 }
 
-function hear({ type, data }: Event, { journal, tracker, levels }: ListenerOptions): void {
+function take({ type, data }: Event, { journal, tracker, levels }: ListenerOptions): void {
   if (type === "promise.broken") {
     const { level, epoch, from, to } = (JSON.parse(data) as BrokenPromiseEvent).data;
     if (!levels.includes(level)) return;
@@ -80,7 +80,7 @@ function hear({ type, data }: Event, { journal, tracker, levels }: ListenerOptio
   const { id: txn, attempt, verdicts, rule, position = null } = (JSON.parse(data) as TransactionEvent).data;
   for (const [level, verdict] of Object.entries(verdicts)) {
     if (verdict !== "pending" && levels.includes(level))
-      journal.told({ txn, level, verdict, by: "event", tracker: tracker.name, attempt, rule, position });
+      journal.report({ txn, level, verdict, by: "event", tracker: tracker.name, attempt, rule, position });
   }
 }
 

@@ -1,11 +1,11 @@
 // What an SDK's client knows of a transaction when its call has ended.
-import { type ClientAnswer } from "@highwater/checker";
+import { type ClientReply } from "@highwater/checker";
 import { type HighwaterError, type Transaction } from "@highwater/sdk";
 import { shownBy } from "./schema.ts";
 import { type Plan } from "./plan.ts";
 
 export type Outcome = Pick<
-  ClientAnswer,
+  ClientReply,
   "outcome" | "durableAt" | "position" | "shown" | "replayed" | "error"
 >;
 
@@ -41,7 +41,7 @@ export function ofError(error: Pick<HighwaterError, "code" | "outcome">, plan: P
 function outcomeOf(
   { code, outcome }: Pick<HighwaterError, "code" | "outcome">,
   plan: Plan,
-): ClientAnswer["outcome"] {
+): ClientReply["outcome"] {
   if (code === "transaction_lost") return "lost";
   // A read that was never answered has no effect that anybody could find.
   if (plan.readOnly) return "aborted";

@@ -9,14 +9,14 @@ import { attemptOf } from "./tokens.ts";
 const WAIT_MS = 30_000;
 const SESSION_WAIT_MS = 10_000;
 
-interface Word {
+interface ReportedVerdict {
   readonly verdict: VerdictReport["verdict"];
   readonly rule: string;
   /** What it is about, where that is told. */
   readonly level?: Level;
 }
 
-const PENDING: Word = { verdict: "pending", rule: "no word in time" };
+const PENDING: ReportedVerdict = { verdict: "pending", rule: "no word in time" };
 
 export class Promises {
   readonly #journal: Journal;
@@ -42,7 +42,7 @@ export class Promises {
     // Of a promise that has both, the listener and the wait have to say the same: both are recorded.
     const listening = promise.onLost(
       (verdict) => {
-        this.#tell({ txn, attempt }, verdict.level, verdict);
+        this.#report({ txn, attempt }, verdict.level, verdict);
         // A late copy of the request has committed in the new history: whoever ran it again would do it twice.
         if (verdict.verdict === "lost" && verdict.retriedIn === undefined) onLost();
       },
@@ -66,7 +66,7 @@ export class Promises {
       throw error;
     }
     for (const txn of txns)
-      this.#tell({ txn, attempt: null }, level, { verdict: "durable", rule: "session" });
+      this.#report({ txn, attempt: null }, level, { verdict: "durable", rule: "session" });
   }
 
   /** Resolves when every promise has spoken; after so long, those that have not are recorded as pending. */
@@ -84,29 +84,34 @@ export class Promises {
     for (;;) {
       try {
         const verdict = await promise.durable({ level, timeout: WAIT_MS, signal });
-        this.#tell({ txn, attempt }, level, verdict);
+        this.#report({ txn, attempt }, level, verdict);
         return;
       } catch (error) {
         if (!(error instanceof HighwaterError) && !signal.aborted) throw error;
-        const word = error instanceof HighwaterError ? wordOf(error) : undefined;
-        if (word === undefined && !signal.aborted) continue;
+        const reported = error instanceof HighwaterError ? verdictOf(error) : undefined;
+        if (reported === undefined && !signal.aborted) continue;
         // A promise that is broken at one level ends the wait for every level; at the others it is gone.
-        const about = word?.verdict === "broken" ? (word.level ?? level) : level;
-        if (word !== undefined) this.#tell({ txn, attempt }, about, word);
-        const own: Word = word === undefined ? PENDING : { verdict: "lost", rule: word.rule };
-        if (word === undefined || about !== level) this.#tell({ txn, attempt }, level, own);
+        const about = reported?.verdict === "broken" ? (reported.level ?? level) : level;
+        if (reported !== undefined) this.#report({ txn, attempt }, about, reported);
+        const own: ReportedVerdict =
+          reported === undefined ? PENDING : { verdict: "lost", rule: reported.rule };
+        if (reported === undefined || about !== level) this.#report({ txn, attempt }, level, own);
         return;
       }
     }
   }
 
-  #tell(of: Pick<VerdictReport, "txn" | "attempt">, level: Level, { verdict, rule }: Word): void {
-    this.#journal.told({ ...of, level, verdict, by: "promise", tracker: null, rule });
+  #report(
+    of: Pick<VerdictReport, "txn" | "attempt">,
+    level: Level,
+    { verdict, rule }: ReportedVerdict,
+  ): void {
+    this.#journal.report({ ...of, level, verdict, by: "promise", tracker: null, rule });
   }
 }
 
 /** The word that an error of `durable()` stands for, or undefined when it is none. */
-function wordOf(error: HighwaterError): Word | undefined {
+function verdictOf(error: HighwaterError): ReportedVerdict | undefined {
   const { code } = error;
   const verdict = "verdict" in error ? error.verdict : undefined;
   if (verdict !== undefined) return verdict;

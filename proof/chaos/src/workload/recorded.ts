@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { type ClientAnswer, type Invocation, type Resolution, type TxnId } from "@highwater/checker";
+import { type ClientReply, type Invocation, type Resolution, type TxnId } from "@highwater/checker";
 import { type EpochNote, type Note, type TokenNote } from "./journal.ts";
 
 type Asked = Pick<Invocation, "level" | "readOnly" | "owner">;
@@ -22,7 +22,7 @@ const WANTED = /^\{"type":"(?:invocation|answer|resolution)"/;
 
 export async function readRecorded(dir: string): Promise<Recorded> {
   const invocations = new Map<TxnId, Asked>();
-  const answers = new Map<TxnId, ClientAnswer["outcome"]>();
+  const answers = new Map<TxnId, ClientReply["outcome"]>();
   const resolved = new Set<TxnId>();
   const tokens = new Map<TxnId, TokenNote>();
   const epochs = new Map<string, EpochNote>();
@@ -31,7 +31,7 @@ export async function readRecorded(dir: string): Promise<Recorded> {
     for await (const line of linesOf(join(dir, file))) {
       // Most lines are words about durability, and nobody here needs them.
       if (!WANTED.test(line)) continue;
-      const record = JSON.parse(line) as Invocation | ClientAnswer | Resolution;
+      const record = JSON.parse(line) as Invocation | ClientReply | Resolution;
       if (record.type === "invocation") {
         const { level, readOnly, owner } = record;
         invocations.set(record.txn, { level, readOnly, ...(owner !== undefined && { owner }) });

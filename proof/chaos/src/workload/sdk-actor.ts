@@ -133,8 +133,8 @@ export class SdkActor implements Actor {
     };
     return async () => {
       try {
-        const place = inSession && this.#session !== null ? this.#session : hw;
-        const transaction = await place.transaction(statements, options);
+        const runner = inSession && this.#session !== null ? this.#session : hw;
+        const transaction = await runner.transaction(statements, options);
         return { outcome: ofTransaction(transaction, plan), transaction };
       } catch (error) {
         if (!(error instanceof HighwaterError)) throw error;
@@ -159,7 +159,7 @@ export class SdkActor implements Actor {
     const { outcome, transaction } = await this.#sender(plan, txn, false)();
     if (transaction !== undefined) promises.watch(transaction, { txn, levels: [plan.level] });
     else if (outcome.outcome === "lost" || outcome.error === "id_expired")
-      journal.told({
+      journal.report({
         ...{ txn, level: plan.level, verdict: outcome.outcome === "lost" ? "lost" : "expired" },
         ...{ by: "promise", tracker: null, attempt: null, rule: "resent" },
       });

@@ -62,7 +62,7 @@ export async function resolveUnknowns(
   const byKey = new Map<Key, Highwater>();
   for (const key of [undefined, ...options.owners.map(({ apiKey }) => apiKey)])
     byKey.set(key, clients.use(new Highwater({ endpoints, ...credential(key) })));
-  let open: Open[] = recorded.unresolved.map((txn) => ({ txn, untilMs: null, unheardSinceMs: undefined }));
+  let open: Open[] = recorded.unresolved.map((txn) => ({ txn, untilMs: null, unknownSinceMs: undefined }));
   // All in turns, and not one to its end after the other: that nobody has heard of them for a while is one while for all.
   while (open.length > 0) {
     const left = [...open];
@@ -94,7 +94,7 @@ interface Open {
   /** Null before its first answer. */
   untilMs: number | null;
   /** Since when everybody who was asked has never heard of it. */
-  unheardSinceMs: number | undefined;
+  unknownSinceMs: number | undefined;
 }
 
 /** Asks once; undefined while nobody can say. */
@@ -119,14 +119,14 @@ async function ask(
     journal.resolved({ txn, outcome: "expired", position: null });
     return { token: undefined };
   }
-  if (state?.state === "unknown") open.unheardSinceMs ??= performance.now();
-  else open.unheardSinceMs = undefined;
-  const { unheardSinceMs } = open;
-  const isNever = unheardSinceMs !== undefined && performance.now() - unheardSinceMs > NEVER_AFTER_MS;
+  if (state?.state === "unknown") open.unknownSinceMs ??= performance.now();
+  else open.unknownSinceMs = undefined;
+  const { unknownSinceMs } = open;
+  const isNever = unknownSinceMs !== undefined && performance.now() - unknownSinceMs > NEVER_AFTER_MS;
   const isFirst = open.untilMs === null;
   open.untilMs ??= performance.now() + limitMs;
   if (!isNever && (isFirst || performance.now() < open.untilMs)) return undefined;
-  const outcome = unheardSinceMs === undefined ? "unresolved" : "never";
+  const outcome = unknownSinceMs === undefined ? "unresolved" : "never";
   journal.resolved({ txn, outcome, position: null });
   return { token: undefined };
 }
@@ -141,56 +141,56 @@ export async function askFinalVerdicts(
   tokens: readonly TokenNote[],
 ): Promise<readonly TokenNote[]> {
   const { journal, trackers, levels } = options;
-  const gone = new Set<TokenNote>();
+  const lost = new Set<TokenNote>();
   const untilMs = performance.now() + VERDICTS_LIMIT_MS;
   let open = tokens;
   for (let round = 1; open.length > 0; round++) {
-    const words = new Words();
+    const reports = new FinalVerdicts();
     await Promise.all(
       trackers.map(async (tracker) => {
         for (const level of levels)
           for (const [apiKey, own] of Map.groupBy(open, ({ txn }) => keyOf(options, txn)))
             for (let at = 0; at < own.length; at += BATCH) {
               const batch = own.slice(at, at + BATCH);
-              await askFinally(words, { tracker, level, untilMs, tokens: batch, apiKey });
+              await askFinally(reports, { tracker, level, untilMs, tokens: batch, apiKey });
             }
       }),
     );
-    const differing = round === ROUNDS_MAX ? new Set<TokenNote>() : words.differing;
-    for (const { note, level, tracker, word } of words.all) {
+    const differing = round === ROUNDS_MAX ? new Set<TokenNote>() : reports.differing;
+    for (const { note, level, tracker, judged } of reports.all) {
       const { txn, attempt } = note;
       const by = differing.has(note) ? "asked" : "final";
-      if (word.verdict === "lost" || word.verdict === "broken") gone.add(note);
-      journal.told({ txn, attempt, level, tracker: tracker.name, ...word, by });
+      if (judged.verdict === "lost" || judged.verdict === "broken") lost.add(note);
+      journal.report({ txn, attempt, level, tracker: tracker.name, ...judged, by });
     }
     open = [...differing];
     if (open.length > 0) await pause(ROUNDS_PAUSE_MS);
   }
-  return [...gone];
+  return [...lost];
 }
 
 interface Spoken {
   readonly note: TokenNote;
   readonly level: Level;
   readonly tracker: NamedTracker;
-  readonly word: TrackerVerdict;
+  readonly judged: TrackerVerdict;
 }
 
 /** What the trackers said in one round. */
-class Words {
+class FinalVerdicts {
   readonly all: Spoken[] = [];
   readonly #first = new Map<Level, Map<TokenNote, TrackerVerdict["verdict"]>>();
   readonly differing = new Set<TokenNote>();
 
   add(spoken: Spoken): void {
-    const { note, level, word } = spoken;
+    const { note, level, judged } = spoken;
     this.all.push(spoken);
     let first = this.#first.get(level);
     if (first === undefined)
       this.#first.set(level, (first = new Map<TokenNote, TrackerVerdict["verdict"]>()));
     const known = first.get(note);
-    if (known === undefined) first.set(note, word.verdict);
-    else if (known !== word.verdict) this.differing.add(note);
+    if (known === undefined) first.set(note, judged.verdict);
+    else if (known !== judged.verdict) this.differing.add(note);
   }
 }
 
@@ -204,7 +204,7 @@ interface FinalQuestion {
 
 /** Asks again for what is pending until the time is over. */
 async function askFinally(
-  words: Words,
+  reports: FinalVerdicts,
   { tracker, level, tokens, untilMs, apiKey }: FinalQuestion,
 ): Promise<void> {
   let open = tokens;
@@ -216,9 +216,9 @@ async function askFinally(
       throw new Error(`tracker ${tracker.name} does not say its final verdicts`);
     const waiting: TokenNote[] = [];
     for (const [at, note] of open.entries()) {
-      const word: TrackerVerdict = answers?.[at] ?? { verdict: "pending", rule: null };
-      if (word.verdict === "pending" && !isLast) waiting.push(note);
-      else words.add({ note, level, tracker, word });
+      const judged: TrackerVerdict = answers?.[at] ?? { verdict: "pending", rule: null };
+      if (judged.verdict === "pending" && !isLast) waiting.push(note);
+      else reports.add({ note, level, tracker, judged });
     }
     open = waiting;
     if (open.length > 0) await pause(VERDICTS_PAUSE_MS);

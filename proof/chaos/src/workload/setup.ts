@@ -37,7 +37,7 @@ export async function createTables({ endpoints, level, journal }: SetupOptions):
         ...{ txn, outcome: "committed", durableAt: level, shown: [], replayed, error: null },
         position: { epoch: position.epoch, offset: position.offset },
       });
-      journal.told({ txn, level, verdict, by: "promise", tracker: null, attempt: null, rule });
+      journal.report({ txn, level, verdict, by: "promise", tracker: null, attempt: null, rule });
       return;
     } catch (error) {
       // A system that has only just been started may not be ready yet.

@@ -67,10 +67,10 @@ export class Webhooks {
   }
 
   /** Waits for a delivery of everything that is gone, and until nothing is to be sent any more. What has not come then the checker misses. */
-  async settle(gone: readonly LostTransaction[]): Promise<void> {
+  async settle(lost: readonly LostTransaction[]): Promise<void> {
     const untilMs = performance.now() + ARRIVE_LIMIT_MS;
     while (performance.now() < untilMs) {
-      if (!gone.some((one) => this.#isAwaited(one)) && (await this.#isIdle())) return;
+      if (!lost.some((one) => this.#isAwaited(one)) && (await this.#isIdle())) return;
       await pause(PAUSE_MS);
     }
   }

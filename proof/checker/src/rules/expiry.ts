@@ -38,14 +38,14 @@ interface CalledExpired {
   readonly isRefusal: boolean;
 }
 
-function calledExpired({ answer, resolution, words }: Transaction): readonly CalledExpired[] {
+function calledExpired({ answer, resolution, reports }: Transaction): readonly CalledExpired[] {
   return [
     ...(answer?.error === "id_expired" ? [{ atMs: answer.atMs, what: "answered", isRefusal: true }] : []),
     ...(resolution?.outcome === "expired"
       ? [{ atMs: resolution.atMs, what: "resolved", isRefusal: false }]
       : []),
     // A final word that is none is a violation of its own.
-    ...words.flatMap(({ verdict, by, atMs }) =>
+    ...reports.flatMap(({ verdict, by, atMs }) =>
       verdict === "expired" && by !== "final"
         ? [{ atMs, what: `told (${by})`, isRefusal: by === "promise" }]
         : [],

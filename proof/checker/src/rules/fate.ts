@@ -55,7 +55,9 @@ class FateJudge {
       const said =
         answer?.outcome === "aborted" ? "answered as aborted" : `resolved as ${resolution?.outcome ?? ""}`;
       const isDurable = verdicts.some(({ levels }) =>
-        levels.some(({ words }) => words.some((word) => isDurableWord(word) && !this.#isTakenBack(word))),
+        levels.some(({ reports }) =>
+          reports.some((report) => isDurableReport(report) && !this.#isTakenBack(report)),
+        ),
       );
       // A read whose answer never came has run all the same, and a tracker may have been asked about it.
       if (isDurable && !invocation.readOnly) {
@@ -89,14 +91,14 @@ class FateJudge {
     const { attempt, levels } = ofAttempt;
     const spoken = levels[level];
     if (spoken === undefined || spoken.broken !== null) return;
-    const { durable, lost, final, words } = spoken;
+    const { durable, lost, final, reports } = spoken;
     const present = isPresent(transaction, attempt);
     const { txn } = transaction.invocation;
     // One that has only read leaves nothing: it is gone if all say so.
     const isAbsent = present === false || (present === null && final.size === 1 && final.has("lost"));
     if (durable === null || !isAbsent || this.#isBeyond(transaction, attempt, level)) {
       // It is there, or nobody was promised that it would be.
-    } else if (words.every((word) => !isDurableWord(word) || this.#isTakenBack(word))) {
+    } else if (reports.every((report) => !isDurableReport(report) || this.#isTakenBack(report))) {
       this.#findings.ambiguity("broken_as_a_range");
     } else if (this.#isExpiredUndone(transaction, ofAttempt, level)) {
       this.#findings.ambiguity("broken_as_a_range");
@@ -140,22 +142,22 @@ class FateJudge {
    * so again if its promise was durable before: a client keeps a verdict that it has, and does not ask again.
    */
   #isExpiredUndone(transaction: Transaction, { attempt, levels }: AttemptVerdicts, level: number): boolean {
-    const { final = new Set(), words = [] } = levels[level] ?? {};
+    const { final = new Set(), reports = [] } = levels[level] ?? {};
     const answered = transaction.answer?.position;
-    const place =
-      levels.flatMap((other) => other.words).find(({ position }) => position !== null)?.position ??
+    const where =
+      levels.flatMap((other) => other.reports).find(({ position }) => position !== null)?.position ??
       (answered?.epoch === attempt ? { epoch: attempt, offset: BigInt(answered.offset) } : null);
-    if (place === null || final.size !== 1 || !final.has("expired")) return false;
-    const [first] = this.#undoing(level, place);
+    if (where === null || final.size !== 1 || !final.has("expired")) return false;
+    const [first] = this.#undoing(level, where);
     if (first === undefined) return false;
-    const durable = words.filter(isDurableWord);
+    const durable = reports.filter(isDurableReport);
     const isKept = durable.some(({ by, atMs }) => by === "promise" && atMs <= first.atMs);
     return durable.every(({ atMs, isOfSession }) => atMs <= first.atMs || (isKept && isOfSession === true));
   }
 
   /** Every tracker that calls it expired in the end does so when its retention is over. */
-  #isOld(transaction: Transaction, words: readonly Report[]): boolean {
-    return words.every(
+  #isOld(transaction: Transaction, reports: readonly Report[]): boolean {
+    return reports.every(
       ({ by, verdict, atMs }) =>
         by !== "final" || verdict !== "expired" || mayBeExpired(this.#history.scenario, transaction, atMs),
     );
@@ -182,14 +184,15 @@ class FateJudge {
       this.#findings.violation("fate.promise-broken", [transaction.invocation.txn], () => {
         return `T1 was told as broken at ${this.#name(level)} (${broken.by}), and every failure until then has kept that`;
       });
-    } else if (durable === null && !isBack) this.#findings.ambiguity("broken_without_a_word");
+    } else if (durable === null && !isBack) this.#findings.ambiguity("broken_without_report");
   }
 
   #judgeFinal(transaction: Transaction, ofAttempt: AttemptVerdicts, level: number, spoken: Spoken): void {
-    const { final, words } = spoken;
+    const { final, reports } = spoken;
     // That it had reached the primary's disk only those know who heard so before that node was gone: to them it stays durable
     // there, to all others it is lost. Both is true, and neither promises anything about the node that took over.
-    const isBeyond = isGone(ofAttempt, level) && this.#isBeyond(transaction, ofAttempt.attempt, level);
+    const isBeyond =
+      isLostOrBroken(ofAttempt, level) && this.#isBeyond(transaction, ofAttempt.attempt, level);
     const { txn } = transaction.invocation;
     const at = this.#name(level);
     if (final.has("pending")) {
@@ -200,7 +203,7 @@ class FateJudge {
       );
     }
     for (const verdict of ["expired", "unknown", "refused"] as const) {
-      if (!final.has(verdict) || (verdict === "expired" && this.#isOld(transaction, words))) continue;
+      if (!final.has(verdict) || (verdict === "expired" && this.#isOld(transaction, reports))) continue;
       this.#findings.violation(
         "fate.unjudged",
         [txn],
@@ -208,7 +211,7 @@ class FateJudge {
       );
     }
     this.#judgeAgreement(transaction, level, spoken, isBeyond);
-    if (words.length > 1) this.#judgeChanges(txn, at, spoken, isBeyond);
+    if (reports.length > 1) this.#judgeChanges(txn, at, spoken, isBeyond);
   }
 
   /**
@@ -219,33 +222,35 @@ class FateJudge {
   #judgeAgreement(
     transaction: Transaction,
     level: number,
-    { final, words }: Spoken,
+    { final, reports }: Spoken,
     isBeyond: boolean,
   ): void {
     const { txn, readOnly } = transaction.invocation;
     const said = (["durable", "lost", "broken"] as const).filter((verdict) => final.has(verdict));
     if (said.length < 2) return;
-    const heard = words.find(({ by, verdict }) => by !== "final" && verdict === "durable");
+    const reportedBefore = reports.find(({ by, verdict }) => by !== "final" && verdict === "durable");
     if (isBeyond) this.#findings.ambiguity("durable_on_a_lost_disk");
-    else if (heard === undefined && readOnly) this.#findings.ambiguity("read_judged_apart");
-    else if (heard === undefined && !final.has("durable")) this.#findings.ambiguity("promise_known_to_some");
+    else if (reportedBefore === undefined && readOnly) this.#findings.ambiguity("read_judged_apart");
+    else if (reportedBefore === undefined && !final.has("durable"))
+      this.#findings.ambiguity("promise_known_to_some");
     else {
       this.#findings.violation("fate.trackers-disagree", [txn], () => {
-        const each = said.map((verdict) => `${verdict} (${whoSaid({ words }, verdict)})`).join(" and ");
-        const before = heard === undefined ? "" : `, and was told as durable before (${heard.by})`;
+        const each = said.map((verdict) => `${verdict} (${whoSaid({ reports }, verdict)})`).join(" and ");
+        const before =
+          reportedBefore === undefined ? "" : `, and was told as durable before (${reportedBefore.by})`;
         return `at ${this.#name(level)} T1 is ${each}${before}`;
       });
     }
   }
 
   /** Nobody's durable becomes lost, or the other way round; and what is broken stays so. */
-  #judgeChanges(txn: string, at: string, { words, final }: Spoken, isBeyond: boolean): void {
-    const sources = Map.groupBy(words, sourceOf);
-    const logged = words.some(
-      (word) => word.verdict === "broken" && [LOG, RECEIVER].includes(sourceOf(word)),
+  #judgeChanges(txn: string, at: string, { reports, final }: Spoken, isBeyond: boolean): void {
+    const sources = Map.groupBy(reports, sourceOf);
+    const logged = reports.some(
+      (report) => report.verdict === "broken" && [LOG, RECEIVER].includes(sourceOf(report)),
     );
     for (const [source, said] of sources) {
-      const first = (verdict: string): number => said.findIndex((word) => word.verdict === verdict);
+      const first = (verdict: string): number => said.findIndex((report) => report.verdict === verdict);
       const [durable, lost, broken] = [first("durable"), first("lost"), first("broken")];
       // A client passes on what one tracker told it, and then another that followed another primary. In the end it has to be broken;
       // of one that has expired by then the log has said so.
@@ -257,12 +262,12 @@ class FateJudge {
       else if (
         lost >= 0 &&
         durable >= 0 &&
-        said.every((word) => !isDurableWord(word) || this.#isTakenBack(word))
+        said.every((report) => !isDurableReport(report) || this.#isTakenBack(report))
       )
         this.#findings.ambiguity("broken_as_a_range");
-      else if (isAdmitted && durable >= 0 && lost >= 0) this.#findings.ambiguity("words_of_two_trackers");
+      else if (isAdmitted && durable >= 0 && lost >= 0) this.#findings.ambiguity("two_trackers_differ");
       else if (durable >= 0 && lost >= 0) {
-        this.#findings.violation("fate.word-changed", [txn], () => {
+        this.#findings.violation("fate.verdict-changed", [txn], () => {
           return `${source} said of T1 at ${at}: ${durable < lost ? "durable, then lost" : "lost, then durable"}`;
         });
       }
@@ -271,17 +276,17 @@ class FateJudge {
         ({ by, verdict }) => by === "final" && (verdict === "durable" || verdict === "lost"),
       );
       if (last !== undefined) {
-        this.#findings.violation("fate.word-changed", [txn], () => {
+        this.#findings.violation("fate.verdict-changed", [txn], () => {
           return `${source} said of T1 at ${at} that it is broken, and in the end that it is ${last.verdict}`;
         });
       } else if (source !== RECEIVER && (durable > broken || lost > broken))
-        this.#findings.ambiguity("words_out_of_order");
+        this.#findings.ambiguity("reports_out_of_order");
     }
     // A promise that everybody was told is broken holds for nobody.
     if (!logged || isBeyond) return;
-    const holds = words.find(({ by, verdict }) => by === "final" && verdict === "durable");
+    const holds = reports.find(({ by, verdict }) => by === "final" && verdict === "durable");
     if (holds === undefined) return;
-    this.#findings.violation("fate.word-changed", [txn], () => {
+    this.#findings.violation("fate.verdict-changed", [txn], () => {
       return `${LOG} said of T1 at ${at} that it is broken, and ${holds.tracker ?? ""} in the end that it is durable`;
     });
   }
@@ -289,7 +294,7 @@ class FateJudge {
   #requireVerdicts(transaction: Transaction): void {
     const { trackers, scenario } = this.#history;
     const said = new Set(
-      transaction.words.flatMap(({ by, tracker, level }) =>
+      transaction.reports.flatMap(({ by, tracker, level }) =>
         by === "final" ? [`${String(level)} ${tracker ?? ""}`] : [],
       ),
     );
@@ -324,15 +329,15 @@ function sourceOf({ by, tracker, verdict }: Report): string {
   return tracker ?? CLIENT;
 }
 
-function isDurableWord({ verdict }: Report): boolean {
+function isDurableReport({ verdict }: Report): boolean {
   return verdict === "durable";
 }
 
 /** Whatever it is at this level, at another one all who still know say that it is not there; or it was the last word before it expired. */
-function isGone({ levels }: AttemptVerdicts, level: number): boolean {
-  return levels.some(({ final, words }, other) => {
+function isLostOrBroken({ levels }: AttemptVerdicts, level: number): boolean {
+  return levels.some(({ final, reports }, other) => {
     const known: Report["verdict"][] = [...final].filter((verdict) => verdict !== "expired");
-    const last = words.findLast(({ verdict }) => SETTLED.has(verdict));
+    const last = reports.findLast(({ verdict }) => SETTLED.has(verdict));
     if (known.length === 0 && final.size > 0 && last !== undefined) known.push(last.verdict);
     return (
       other !== level &&
@@ -352,9 +357,9 @@ function hasReturned({ levels }: AttemptVerdicts): boolean {
   );
 }
 
-function whoSaid({ words }: Pick<Spoken, "words">, verdict: string): string {
-  return words
-    .flatMap((word) => (word.by === "final" && word.verdict === verdict ? [word.tracker ?? "?"] : []))
+function whoSaid({ reports }: Pick<Spoken, "reports">, verdict: string): string {
+  return reports
+    .flatMap((report) => (report.by === "final" && report.verdict === verdict ? [report.tracker ?? "?"] : []))
     .join(", ");
 }
 

@@ -22,11 +22,11 @@ interface Repeat {
 /** Each value that a list has twice is told once, with the first who has read it, or nobody if it is there in the end. */
 function judgeLists({ transactions, finalLists, writers }: History, findings: Findings): void {
   const known = new Map<Spine, Repeat[]>();
-  const told = new Set<Repeat>();
+  const reported = new Set<Repeat>();
   const judge = ({ spine, length }: ListView, reader: Transaction | null): void => {
     for (const repeat of getOrMake(known, spine, () => repeatsOf(spine))) {
-      if (repeat.at >= length || told.has(repeat)) continue;
-      told.add(repeat);
+      if (repeat.at >= length || reported.has(repeat)) continue;
+      reported.add(repeat);
       const writer = writers.get(repeat.value);
       const involved = [writer, reader].flatMap((it) => (it == null ? [] : [it.invocation.txn]));
       findings.violation("once.value", involved, () => {
@@ -97,7 +97,7 @@ function judgeReruns({ transactions, byId, epochs }: History, findings: Findings
     const first = invocation.rerunOf === null ? undefined : byId.get(invocation.rerunOf);
     if (first?.receipt?.kind !== "commit" || receipt?.kind !== "commit") continue;
     // It was told as lost, and an operator has brought its history back: then it is broken, and said to be. No failover may do so.
-    const isBroken = first.words.some(({ verdict }) => verdict === "broken");
+    const isBroken = first.reports.some(({ verdict }) => verdict === "broken");
     if (isBroken && first.attempts.some((attempt) => epochs.wasChosenSince(attempt))) continue;
     findings.violation("once.rerun", [first.invocation.txn, invocation.txn], () => {
       const said = first.answer?.outcome ?? "not";

@@ -75,7 +75,7 @@ class StrangeValues {
         if (writer === undefined || isVoid(writer)) return [];
         if (attemptIn(tree, writer, epoch) !== null) return [];
         const { attempts } = writer;
-        const isKnown = [epoch, ...attempts].every((it) => tree.isPlaced(it)) && attempts.length > 0;
+        const isKnown = [epoch, ...attempts].every((it) => tree.hasPath(it)) && attempts.length > 0;
         return [{ at, what: isKnown ? "read.other-history" : "unplaced" }];
       });
     });
@@ -103,7 +103,7 @@ function judgeValues(
     const involved = writer === undefined ? [txn] : [txn, writer.invocation.txn];
     switch (what) {
       case "unplaced":
-        findings.ambiguity("epoch_without_place");
+        findings.ambiguity("epoch_without_path");
         break;
       case "read.garbage":
         findings.violation(what, involved, () => {

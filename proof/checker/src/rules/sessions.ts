@@ -114,7 +114,7 @@ class SessionJudge {
     if (attempt === null) return false;
     if (attempt === epoch && isCertain(transaction, epoch)) return true;
     const { receipt } = transaction;
-    if (receipt?.kind === "commit" && receipt.epoch === attempt && epochs.reigned(epoch)) return true;
+    if (receipt?.kind === "commit" && receipt.epoch === attempt && epochs.inHistory(epoch)) return true;
     for (const seenIn of transaction.seenIn) if (epochs.contains(seenIn, epoch)) return true;
     return null;
   }

@@ -144,7 +144,7 @@ function judgeLosses(history: History, verdicts: Verdicts, findings: Findings): 
     if (answer === null || answer < 200 || answer > 299) continue;
     const ofEndpoint = getOrMake(taken, endpoint, () => new Set<string>());
     for (const { txn, attempt, verdicts: said } of named)
-      if (Object.values(said).some(isGone)) ofEndpoint.add(`${txn} ${attempt}`);
+      if (Object.values(said).some(isLostOrBroken)) ofEndpoint.add(`${txn} ${attempt}`);
   }
   for (const { endpoint, owner, events, filter, atMs } of subscriptions.values()) {
     if (!events.includes("transaction.lost") || Object.keys(filter).length > 0) continue;
@@ -157,7 +157,7 @@ function judgeLosses(history: History, verdicts: Verdicts, findings: Findings): 
           taken.get(endpoint)?.has(`${txn} ${ofAttempt.attempt ?? ""}`) === true
         )
           continue;
-        findings.violation("webhook.untold", [txn], () => {
+        findings.violation("webhook.missing", [txn], () => {
           const tried = deliveries.filter((each) => each.endpoint === endpoint && names(each, txn)).length;
           return `T1 of ${ofAttempt.attempt ?? "no epoch"} is lost, and ${endpoint} of ${owner} has taken none of ${String(tried)} deliveries about it`;
         });
@@ -173,14 +173,16 @@ function names({ transactions }: Delivery, txn: string): boolean {
 /** Somebody was told so of this attempt by name, nobody finds it in the end, and no tracker says that it is there. */
 function isLost(transaction: Transaction, { attempt, levels }: AttemptVerdicts): boolean {
   if (attempt === null || isPresent(transaction, attempt) === true) return false;
-  const words = levels.flatMap((spoken) => spoken.words);
+  const reports = levels.flatMap((spoken) => spoken.reports);
   const strongest = levels.at(-1)?.final;
   return (
     strongest?.has("durable") !== true &&
-    words.some((word) => word.by !== "webhook" && word.attempt !== null && isGone(word.verdict))
+    reports.some(
+      (report) => report.by !== "webhook" && report.attempt !== null && isLostOrBroken(report.verdict),
+    )
   );
 }
 
-function isGone(verdict: string): boolean {
+function isLostOrBroken(verdict: string): boolean {
   return verdict === "lost" || verdict === "broken";
 }

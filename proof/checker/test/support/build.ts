@@ -1,6 +1,6 @@
 // Hand-made histories: each test says only what it is about, the rest is what a good run would have recorded.
 import {
-  type ClientAnswer,
+  type ClientReply,
   type Failure,
   type FinalState,
   type HistoryRecord,
@@ -35,12 +35,12 @@ export interface Spec {
   readonly does?: readonly Operation[];
   readonly shows?: readonly Shown[] | null;
   readonly invocation?: Partial<Invocation>;
-  readonly answer?: Partial<ClientAnswer> | null;
+  readonly answer?: Partial<ClientReply> | null;
   readonly resolution?: Partial<Resolution>;
   /** The final word at every level, or by level, weakest first; null for none. */
   readonly final?: Verdict | readonly Verdict[] | null;
   /** Further words. */
-  readonly told?: readonly Partial<VerdictReport>[];
+  readonly reported?: readonly Partial<VerdictReport>[];
   /** Its receipt in the end; by default there if its final word at the strongest level is durable and it writes. */
   readonly receipt?: FinalState["receipts"][number]["kind"] | null;
 }
@@ -85,7 +85,15 @@ export function epoch(
   previous: string | null,
   overrides: Partial<FinalState["epochs"][number]> = {},
 ): FinalState["epochs"][number] {
-  return { id, seq: Number(id.slice(1)), previous, node: "a", reigned: true, commanded: false, ...overrides };
+  return {
+    id,
+    seq: Number(id.slice(1)),
+    previous,
+    node: "a",
+    inHistory: true,
+    commanded: false,
+    ...overrides,
+  };
 }
 
 function receiptOf(spec: Spec): FinalState["receipts"][number]["kind"] | null {
@@ -107,7 +115,7 @@ function transaction(txn: string, number: number, spec: Spec): HistoryRecord[] {
     ...{ operations: does, ...spec.invocation },
   };
   const position = { epoch, offset: String(100 * number) };
-  const answer: ClientAnswer = {
+  const answer: ClientReply = {
     ...{ type: "answer", atMs: at[1], txn, outcome: "committed", durableAt: null, position },
     ...{ shown: spec.shows === undefined ? does.map(() => null) : spec.shows },
     ...{ replayed: false, error: null, ...spec.answer },
@@ -123,15 +131,16 @@ function transaction(txn: string, number: number, spec: Spec): HistoryRecord[] {
     const verdict = typeof final === "string" ? final : final?.[level];
     if (verdict === undefined) continue;
     for (const tracker of TRACKERS)
-      records.push(told(txn, { level: name, verdict, tracker, attempt: epoch }));
+      records.push(reported(txn, { level: name, verdict, tracker, attempt: epoch }));
   }
-  for (const word of spec.told ?? []) records.push(told(txn, { attempt: epoch, by: "event", ...word }));
+  for (const report of spec.reported ?? [])
+    records.push(reported(txn, { attempt: epoch, by: "event", ...report }));
   return records;
 }
 
-function told(txn: string, overrides: Partial<VerdictReport>): VerdictReport {
+function reported(txn: string, overrides: Partial<VerdictReport>): VerdictReport {
   return {
-    ...{ type: "told", atMs: FINAL_AT_MS - 1, txn, level: "region", verdict: "durable", by: "final" },
+    ...{ type: "report", atMs: FINAL_AT_MS - 1, txn, level: "region", verdict: "durable", by: "final" },
     ...{ tracker: "near", attempt: null, rule: null, ...overrides },
   };
 }

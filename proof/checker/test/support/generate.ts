@@ -42,7 +42,7 @@ interface Run {
   readonly readOnly: boolean;
   readonly reached: Set<string>;
   isAcknowledged: boolean;
-  wasToldLost: boolean;
+  wasReportedLost: boolean;
   sawReturn: boolean;
 }
 
@@ -130,7 +130,7 @@ class Generator {
         seq: this.#epochs.length + 1,
         previous: before?.epoch ?? null,
         node,
-        reigned: false,
+        inHistory: false,
         commanded: true,
       },
     });
@@ -157,7 +157,7 @@ class Generator {
         if ((branch.marks[level] ?? 0) < run.offset || run.reached.has(level)) continue;
         run.reached.add(level);
         if (run.isAcknowledged && this.#random.chance(0.5))
-          this.#tell(run, level, "durable", "promise", null);
+          this.#report(run, level, "durable", "promise", null);
       }
     }
   }
@@ -192,14 +192,14 @@ class Generator {
     for (const run of this.#runs) {
       if (!old.path.includes(run.epoch) && !(zombie?.path.includes(run.epoch) ?? false)) continue;
       if (this.#isIn(run, this.#branch, survivors)) {
-        if (!run.wasToldLost) continue;
+        if (!run.wasReportedLost) continue;
         run.sawReturn = true;
         for (const level of LEVELS) broken.add(level);
         continue;
       }
       for (const level of run.reached) broken.add(level);
-      run.wasToldLost ||= run.isAcknowledged && run.reached.size === 0;
-      if (run.wasToldLost) this.#tell(run, "global", "lost", "event", "near");
+      run.wasReportedLost ||= run.isAcknowledged && run.reached.size === 0;
+      if (run.wasReportedLost) this.#report(run, "global", "lost", "event", "near");
     }
     this.#zombie = kind === "promotion" && this.#random.chance(0.7) ? old : null;
     const keptLevels = LEVELS.filter((level) => !broken.has(level));
@@ -276,7 +276,7 @@ class Generator {
     const offset = place + this.#random.below(3);
     return {
       ...{ txn, branch, epoch: branch.epoch, place, offset, readOnly, reached: new Set<string>() },
-      ...{ isAcknowledged: false, wasToldLost: false, sawReturn: false },
+      ...{ isAcknowledged: false, wasReportedLost: false, sawReturn: false },
     };
   }
 
@@ -344,7 +344,7 @@ class Generator {
     return list.filter((value) => !later.has(value));
   }
 
-  #tell(
+  #report(
     run: Run,
     level: string,
     verdict: VerdictReport["verdict"],
@@ -354,7 +354,7 @@ class Generator {
     const { txn, epoch } = run;
     const attempt = by === "promise" ? null : epoch;
     this.#records.push({
-      type: "told",
+      type: "report",
       atMs: this.#nowMs,
       txn,
       level,
@@ -375,7 +375,7 @@ class Generator {
       const isThere = this.#isIn(run, branch, survivors);
       for (const level of LEVELS) {
         const verdict = this.#verdict(run, level, isThere);
-        for (const tracker of TRACKERS) this.#tell(run, level, verdict, "final", tracker);
+        for (const tracker of TRACKERS) this.#report(run, level, verdict, "final", tracker);
       }
     }
     const receipts = branch.log.map(({ txn, epoch }) => ({ txn, epoch, kind: "commit" as const }));
@@ -392,12 +392,12 @@ class Generator {
         return [{ txn, from, to, amount }];
       }),
       receipts,
-      epochs: this.#epochs.map((epoch) => ({ ...epoch, reigned: branch.path.includes(epoch.id) })),
+      epochs: this.#epochs.map((epoch) => ({ ...epoch, inHistory: branch.path.includes(epoch.id) })),
     });
   }
 
   #verdict(run: Run, level: string, isThere: boolean): VerdictReport["verdict"] {
-    if (run.wasToldLost) return isThere || run.sawReturn ? "broken" : "lost";
+    if (run.wasReportedLost) return isThere || run.sawReturn ? "broken" : "lost";
     if (isThere) return "durable";
     if (!run.reached.has(level)) return "lost";
     const since = this.#branch.path.filter((epoch) => !run.branch.path.includes(epoch));

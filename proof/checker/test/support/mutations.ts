@@ -2,7 +2,7 @@
 // else can explain. A mutation is null where a history has nothing that is fit for it.
 import assert from "node:assert/strict";
 import {
-  type ClientAnswer,
+  type ClientReply,
   type FinalState,
   type HistoryRecord,
   type Invocation,
@@ -12,9 +12,9 @@ import { type Random } from "./random.ts";
 
 type Mutation = (records: readonly HistoryRecord[], random: Random) => HistoryRecord[] | null;
 
-const isAnswer = (record: HistoryRecord): record is ClientAnswer => record.type === "answer";
-const isFinalWord = (record: HistoryRecord): record is VerdictReport =>
-  record.type === "told" && record.by === "final";
+const isAnswer = (record: HistoryRecord): record is ClientReply => record.type === "answer";
+const isFinalReport = (record: HistoryRecord): record is VerdictReport =>
+  record.type === "report" && record.by === "final";
 
 function finalOf(records: readonly HistoryRecord[]): FinalState {
   const final = records.find((record) => record.type === "final");
@@ -83,8 +83,8 @@ export const MUTATIONS: Readonly<Record<string, Mutation>> = {
     changeFinal(records, (final) => {
       const key = someList(final, random, 1);
       const list = key === null ? [] : (final.lists[key] ?? []);
-      const gone = random.below(list.length);
-      return key === null ? null : { lists: { ...final.lists, [key]: list.filter((_, at) => at !== gone) } };
+      const lost = random.below(list.length);
+      return key === null ? null : { lists: { ...final.lists, [key]: list.filter((_, at) => at !== lost) } };
     }),
   "a value is twice in the end": (records, random) =>
     changeFinal(records, (final) => {
@@ -128,22 +128,22 @@ export const MUTATIONS: Readonly<Record<string, Mutation>> = {
     const writes = new Set(
       records.flatMap((it) => (it.type === "invocation" && !it.readOnly ? [it.txn] : [])),
     );
-    return change(records, random, isFinalWord, (word) => {
+    return change(records, random, isFinalReport, (report) => {
       // Of what was on the disk of a node that is gone, or was only read, or was broken, they may know different things.
-      if (word.level === "disk" || word.verdict === "broken" || !writes.has(word.txn)) return null;
-      return { ...word, verdict: word.verdict === "durable" ? "lost" : "durable" };
+      if (report.level === "disk" || report.verdict === "broken" || !writes.has(report.txn)) return null;
+      return { ...report, verdict: report.verdict === "durable" ? "lost" : "durable" };
     });
   },
   "all trackers say lost of what is there": (records, random) => flipAll(records, random, "durable", "lost"),
   "all trackers say durable of what is lost": (records, random) =>
     flipAll(records, random, "lost", "durable"),
   "a final word is missing": (records, random) => {
-    const words = records.filter(isFinalWord);
-    const gone = random.pick(words);
-    return records.filter((record) => record !== gone);
+    const reports = records.filter(isFinalReport);
+    const lost = random.pick(reports);
+    return records.filter((record) => record !== lost);
   },
   "a final word is pending": (records, random) =>
-    change(records, random, isFinalWord, (word) => ({ ...word, verdict: "pending" })),
+    change(records, random, isFinalReport, (report) => ({ ...report, verdict: "pending" })),
   "a commit that is there was answered as aborted": (records, random) => {
     const there = new Set(finalOf(records).receipts.map(({ txn }) => txn));
     return change(records, random, isAnswer, (answer) => {
@@ -165,11 +165,11 @@ function flipAll(
     records.flatMap((it) => (it.type === "invocation" && it.readOnly ? [it.txn] : [])),
   );
   const broken = new Set(
-    records.flatMap((it) => (it.type === "told" && it.verdict === "broken" ? [it.txn] : [])),
+    records.flatMap((it) => (it.type === "report" && it.verdict === "broken" ? [it.txn] : [])),
   );
   const fit = records.filter(
     (it): it is VerdictReport =>
-      isFinalWord(it) &&
+      isFinalReport(it) &&
       it.level === "global" &&
       it.verdict === from &&
       !readOnly.has(it.txn) &&
@@ -177,5 +177,5 @@ function flipAll(
   );
   if (fit.length === 0) return null;
   const { txn } = random.pick(fit);
-  return records.map((it) => (isFinalWord(it) && it.txn === txn ? { ...it, verdict: to } : it));
+  return records.map((it) => (isFinalReport(it) && it.txn === txn ? { ...it, verdict: to } : it));
 }

@@ -163,11 +163,11 @@ const reload: Target = {
     const current = parseTopology(JSON.stringify(TOPOLOGY));
     const log = new MemoryLog();
     const file = new TopologyFile({ path, current, clock: new FakeClock(), log });
-    let told = current.levels;
+    let announced = current.levels;
     file.start({
       metrics: new MetricSet(),
       onLevels: (levels) => {
-        told = levels;
+        announced = levels;
       },
     });
     return {
@@ -178,7 +178,7 @@ const reload: Target = {
         log.events.length = 0;
         await file.reload();
         assert.deepEqual(file.current.nodes, before.nodes, "nodes have changed");
-        assert.deepEqual(told, file.current.levels, "what was told is not what it is");
+        assert.deepEqual(announced, file.current.levels, "what was told is not what it is");
         if (log.events.includes("topology_refused"))
           assert.deepEqual(file.current, before, "what was refused has changed something");
         else assert.deepEqual(file.current.levels, parseTopology(input.toString("utf8")).levels);

@@ -286,7 +286,7 @@ const statements = pure({
   run: (input) => {
     const text = input.toString("utf8");
     const words = leadingWords(text, 3);
-    assert.ok(words.every((word) => /^[A-Z_][A-Z_0-9$]*$/.test(word)));
+    assert.ok(words.every((verdict) => /^[A-Z_][A-Z_0-9$]*$/.test(verdict)));
     changesSession(text);
     changesRows(text);
     const behind = refusal(`/* ${text.replaceAll(/[*/]/g, "x")} */ COMMIT`);
@@ -321,15 +321,15 @@ const trackerStream = pure({
     await read([input], whole);
     await read(cut(input, seedOf(input)), pieces);
     assert.deepEqual(pieces, whole, "it matters where the stream is cut");
-    const heard = await follow(input);
-    for (const [schema, value] of heard) assert.ok(validate(schema, value).ok);
+    const received = await follow(input);
+    for (const [schema, value] of received) assert.ok(validate(schema, value).ok);
   },
 });
 
 async function follow(
   input: Buffer,
 ): Promise<[typeof Marks | typeof EpochEvent | typeof ExposureReport, unknown][]> {
-  const heard: [typeof Marks | typeof EpochEvent | typeof ExposureReport, unknown][] = [];
+  const received: [typeof Marks | typeof EpochEvent | typeof ExposureReport, unknown][] = [];
   const ended = Promise.withResolvers<undefined>();
   const transport = {
     post: () => Promise.reject(new Error("not asked")),
@@ -346,9 +346,9 @@ async function follow(
     { clock: new FakeClock(), rng: { random: () => 0.5 }, log, transport },
     {
       trackers: new TrackerOrder(new FakeClock(), ["http://tracker"]),
-      onEpochs: (epochs) => heard.push([EpochEvent, { epochs }]),
-      onMarks: (marks) => heard.push([Marks, marks]),
-      onExposure: (report) => heard.push([ExposureReport, report]),
+      onEpochs: (epochs) => received.push([EpochEvent, { epochs }]),
+      onMarks: (marks) => received.push([Marks, marks]),
+      onExposure: (report) => received.push([ExposureReport, report]),
       onContact: () => undefined,
       onAllFailed: () => undefined,
     },
@@ -356,7 +356,7 @@ async function follow(
   stream.start();
   await ended.promise;
   stream.stop();
-  return heard;
+  return received;
 }
 
 const trackerVerdicts = pure({
@@ -374,9 +374,11 @@ const trackerVerdicts = pure({
     const clock = new FakeClock();
     const trackers = new TrackerOrder(clock, ["http://tracker"]);
     const verdicts = new Verdicts({ clock, transport }, trackers, () => undefined);
-    const word = await verdicts.ask({ token: TOKEN, level: "region", limitMs: 0 });
+    const verdict = await verdicts.ask({ token: TOKEN, level: "region", limitMs: 0 });
     verdicts.stop();
-    assert.ok(word === null || ["pending", "durable", "lost", "broken", "expired", "unknown"].includes(word));
+    assert.ok(
+      verdict === null || ["pending", "durable", "lost", "broken", "expired", "unknown"].includes(verdict),
+    );
   },
 });
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { type EpochId, makeUuidV7, type TxnId } from "@highwater/protocol";
 import { testToken } from "@highwater/service/testing";
-import { assertAnswer, type HttpAnswer, send } from "../http.ts";
+import { assertAnswer, type HttpReply, send } from "../http.ts";
 import { EPOCH, fixtures, ID, OTHER_EPOCH, TOKEN, TOKENS } from "../samples.ts";
 import { type Fuzzed, type Target } from "../target.ts";
 
@@ -180,7 +180,7 @@ class Names {
   }
 
   /** What an answer tells for the next inputs. */
-  learn({ status, body }: HttpAnswer): void {
+  learn({ status, body }: HttpReply): void {
     const epoch = /"epoch":"([0-9a-f-]{36})"/.exec(body)?.[1];
     if (status < 300 && epoch !== undefined) this.#epoch = epoch;
     const made = /^\{"id":"([^"]+)","url":/.exec(body)?.[1];

@@ -19,7 +19,7 @@ from ._core.endpoints import EndpointPool
 from ._core.ids import check_transaction_id, decode_token
 from ._core.interactive import InteractiveCore, InteractiveDeps
 from ._core.observer import ObservedEvent, Observer, observers
-from ._core.pending_set import Entry, make_entry
+from ._core.pending_set import PendingPromise, make_entry
 from ._core.requests import AckLimits, granted_wait_ms, transaction_body
 from ._core.runtime import LogLevel, Runtime
 from ._core.service import CallOptions, Service, ServiceDeps, Sought
@@ -143,10 +143,10 @@ class BaseClient(Generic[P, T]):
     def _make_host(self) -> Host:
         raise NotImplementedError
 
-    def _make_promise(self, entry: Entry, *, position: Position, level: str) -> P:
+    def _make_promise(self, entry: PendingPromise, *, position: Position, level: str) -> P:
         raise NotImplementedError
 
-    def _make_transaction(self, entry: Entry, *, response: TransactionResponse, level: str) -> T:
+    def _make_transaction(self, entry: PendingPromise, *, response: TransactionResponse, level: str) -> T:
         raise NotImplementedError
 
     def _make_stream(
@@ -291,7 +291,7 @@ class BaseClient(Generic[P, T]):
 
     def _entry(
         self, token: str, transaction_id: str, position: Position, metadata: Mapping[str, str] | None = None
-    ) -> Entry:
+    ) -> PendingPromise:
         waited_for = self._watcher.find(token)
         if waited_for is not None:
             return waited_for

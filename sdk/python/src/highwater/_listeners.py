@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from ._background import Host
-from ._core.pending_set import Entry, Settlement
+from ._core.pending_set import PendingPromise, Settlement
 from ._core.wire import Verdict
 from ._promise import ClientListener, Listener
 from ._watcher import Watcher
@@ -20,7 +20,7 @@ class Listeners:
         self._level = level
         self._by_kind: dict[Kind, dict[object, ClientListener]] = {"lost": {}, "broken": {}, "durable": {}}
         #: What keeps an entry watched while there are listeners on the client.
-        self._kept: dict[Entry, Callable[[Settlement], None]] = {}
+        self._kept: dict[PendingPromise, Callable[[Settlement], None]] = {}
 
     def add(self, watcher: Watcher, kind: Kind, listener: Listener) -> Callable[[], None]:
         """Returns what takes the listener away."""
@@ -39,7 +39,7 @@ class Listeners:
     def _is_observed(self) -> bool:
         return any(self._by_kind.values())
 
-    def keep(self, watcher: Watcher, entry: Entry) -> None:
+    def keep(self, watcher: Watcher, entry: PendingPromise) -> None:
         """Keeps the entry watched for the listeners until it is settled at the client's level."""
         if not self._is_observed:
             return
@@ -61,7 +61,7 @@ class Listeners:
         if known is not None and known.verdict == "durable":
             self._notify("durable", known)
 
-    def notify_loss(self, entry: Entry, verdict: Verdict) -> None:
+    def notify_loss(self, entry: PendingPromise, verdict: Verdict) -> None:
         if verdict.verdict == "broken":
             self._notify("broken", verdict)
         if self._level not in entry.durable:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ._background import Host
-from ._core.pending_set import Entry, Settlement
+from ._core.pending_set import PendingPromise, Settlement
 from ._core.wire import Position, Verdict
 from ._watcher import Watcher
 
@@ -65,10 +65,10 @@ class ClientListener:
 class BasePromise:
     __slots__ = ("__weakref__", "_host", "_watcher", "entry", "level", "position")
 
-    def __init__(self, watcher: Watcher, host: Host, entry: Entry, *, position: Position, level: str) -> None:
+    def __init__(self, watcher: Watcher, host: Host, entry: PendingPromise, *, position: Position, level: str) -> None:
         self._watcher = watcher
         self._host = host
-        self.entry: Entry = entry
+        self.entry: PendingPromise = entry
         """Internal: what the client knows of it."""
         self.position: Position = position
         """Where the transaction committed. It stays so when the transaction is carried over to another epoch."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ._core.errors import PromiseBrokenError, TransactionLostError
-from ._core.pending_set import Entry
+from ._core.pending_set import PendingPromise
 from ._core.session import SessionMemory, session_tokens
 from ._core.wire import RefusedToken, Verdict
 from ._options import TransactionOptions
@@ -36,7 +36,7 @@ class BaseSession:
         with self._watcher.lock:
             return self._memory.token
 
-    def _is_durable(self, entry: Entry) -> bool:
+    def _is_durable(self, entry: PendingPromise) -> bool:
         known = self._watcher.known(entry, self._level)
         return known is not None and known.verdict == "durable"
 
@@ -53,7 +53,7 @@ class BaseSession:
         return {"after": after, **options}
 
     @contextmanager
-    def _forgetting(self) -> Iterator[Sequence[Entry]]:
+    def _forgetting(self) -> Iterator[Sequence[PendingPromise]]:
         """All that is to be waited for now; one that turns out gone is forgotten."""
         with self._watcher.lock:
             entries = list(self._memory.entries)
@@ -66,12 +66,12 @@ class BaseSession:
                         self._memory.forget(entry)
             raise
 
-    def _entries_of(self, token: str) -> tuple[list[str], list[Entry]]:
+    def _entries_of(self, token: str) -> tuple[list[str], list[PendingPromise]]:
         tokens = session_tokens(token)
         return tokens, [self._base.promise(each).entry for each in tokens]
 
     def _take_over(
-        self, entries: Sequence[Entry], verdicts: list[Verdict | RefusedToken]
+        self, entries: Sequence[PendingPromise], verdicts: list[Verdict | RefusedToken]
     ) -> list[Verdict | RefusedToken]:
         with self._watcher.lock:
             self._memory.take_over(entries, verdicts)

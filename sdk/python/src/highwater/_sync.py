@@ -12,7 +12,7 @@ from typing import TypeVar
 from ._background import ThreadHost, abandoned
 from ._batch import is_one_shot
 from ._core.effects import Effect, Send, Sleep
-from ._core.pending_set import Entry
+from ._core.pending_set import PendingPromise
 from ._core.wire import Verdict
 from ._interactive import no_turn
 from ._options import DURABLE_TIMEOUT, Cancellation
@@ -142,7 +142,12 @@ def sleep(seconds: float, cancel: Cancellation | None) -> None:
 
 
 def wait_durable(
-    watcher: Watcher, entries: Collection[Entry], *, level: str, timeout: float | None, cancel: Cancellation | None
+    watcher: Watcher,
+    entries: Collection[PendingPromise],
+    *,
+    level: str,
+    timeout: float | None,
+    cancel: Cancellation | None,
 ) -> list[Verdict]:
     """Blocks until all of them are durable at the level. Raises the error of the first that is settled otherwise."""
     limit = DURABLE_TIMEOUT if timeout is None else timeout

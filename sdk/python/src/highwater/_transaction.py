@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ._background import Host
 from ._core.errors import results_not_kept
-from ._core.pending_set import Entry
+from ._core.pending_set import PendingPromise
 from ._core.wire import Served, TransactionResponse, TransactionState
 from ._promise import BasePromise
 from ._values import ResultDecoder, Row, StatementResult
@@ -20,7 +20,7 @@ class BaseTransaction(BasePromise):
         self,
         watcher: Watcher,
         host: Host,
-        entry: Entry,
+        entry: PendingPromise,
         *,
         response: TransactionResponse,
         level: str,

@@ -6,7 +6,7 @@ import concurrent.futures
 from collections.abc import Callable, Collection, Sequence
 
 from ._core.errors import HighwaterError, closed_error, fresh
-from ._core.pending_set import Entry, Settlement
+from ._core.pending_set import PendingPromise, Settlement
 from ._core.wire import Verdict
 from ._watcher import Watcher
 
@@ -16,7 +16,9 @@ class Waiting:
 
     __slots__ = ("_done", "_entries", "_level", "_open", "_waiter", "_watcher", "error", "is_done", "verdicts")
 
-    def __init__(self, watcher: Watcher, entries: Collection[Entry], level: str, done: Callable[[], object]) -> None:
+    def __init__(
+        self, watcher: Watcher, entries: Collection[PendingPromise], level: str, done: Callable[[], object]
+    ) -> None:
         self._watcher = watcher
         self._level = level
         self._done = done
@@ -33,7 +35,7 @@ class Waiting:
     def pending(self) -> int:
         return self._open
 
-    def _missing(self, entries: Collection[Entry]) -> Sequence[Entry]:
+    def _missing(self, entries: Collection[PendingPromise]) -> Sequence[PendingPromise]:
         """Looks at what is known, and watches the rest. Nothing can be settled between the two."""
         watcher, missing = self._watcher, []
         with watcher.lock:

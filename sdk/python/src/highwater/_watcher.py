@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from ._background import LOG, Host
 from ._core.errors import HighwaterError, closed_error, durability_timeout, refused_error, verdict_error
 from ._core.observer import ObservedEvent, Observer, notify
-from ._core.pending_set import Entry, Moment, PendingSet, Settled, Wait, Waiter
+from ._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Wait, Waiter
 from ._core.runtime import Runtime
 from ._core.tuning import Tuning
 from ._core.wire import EpochRecord, Marks, RefusedToken, Verdict, VerdictsResponse
@@ -62,7 +62,7 @@ class WatcherDeps:
     #: Asks the trackers about these tokens at the level; they may hold the answer for so many milliseconds.
     ask: Callable[[list[str], str, float], Coroutine[Any, Any, VerdictsResponse]]
     #: An entry turned out lost or broken. Called once for it, and before its waiters are told.
-    on_loss: Callable[[Entry, Verdict], None]
+    on_loss: Callable[[PendingPromise, Verdict], None]
 
 
 class Closable(Protocol):
@@ -130,23 +130,25 @@ class Watcher:
             settled = self._pending_set.learn_epochs(epochs, self._moment())
         self._finish(settled)
 
-    def find(self, token: str) -> Entry | None:
+    def find(self, token: str) -> PendingPromise | None:
         """The entry of a token that is waited for."""
         with self.lock:
             return self._pending_set.find(token)
 
-    def known(self, entry: Entry, level: str) -> Verdict | None:
+    def known(self, entry: PendingPromise, level: str) -> Verdict | None:
         """What is known about the entry at the level without waiting."""
         with self.lock:
             return self._pending_set.known(entry, level)
 
-    def error_of(self, entry: Entry, verdict: Verdict) -> HighwaterError:
+    def error_of(self, entry: PendingPromise, verdict: Verdict) -> HighwaterError:
         """What a verdict other than `durable` is raised as, with what is known of it."""
         with self.lock:
             successor = self._pending_set.history.successor(entry.origin)
         return verdict_error(verdict, metadata=entry.metadata, successor=successor)
 
-    def timed_out(self, entries: Sequence[Entry], level: str, *, timeout: float, pending: int) -> HighwaterError:
+    def timed_out(
+        self, entries: Sequence[PendingPromise], level: str, *, timeout: float, pending: int
+    ) -> HighwaterError:
         """What a wait that has outlasted its time raises."""
         only = entries[0] if len(entries) == 1 else None
         error = durability_timeout(
@@ -161,7 +163,7 @@ class Watcher:
             notify(self._deps.observer, event)
         return error
 
-    def watch(self, entry: Entry, level: str, waiter: Waiter) -> None:
+    def watch(self, entry: PendingPromise, level: str, waiter: Waiter) -> None:
         """Tells the waiter once when the entry is settled at the level. Ask `known` first, under the same lock."""
         with self.lock:
             if self.is_closed:
@@ -169,7 +171,7 @@ class Watcher:
             self._tend_soon()
             self._pending_set.watch(entry, level, waiter, self._moment())
 
-    def unwatch(self, entry: Entry, level: str, waiter: Waiter) -> None:
+    def unwatch(self, entry: PendingPromise, level: str, waiter: Waiter) -> None:
         with self.lock:
             self._pending_set.unwatch(entry, level, waiter)
             self._tend_soon()

@@ -16,7 +16,7 @@ from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Ste
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
-from ._core.pending_set import Entry
+from ._core.pending_set import PendingPromise
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
 from ._drivers import Outcome, Visit, drive_async
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 async def wait_durable(
-    host: Host, watcher: Watcher, entries: Collection[Entry], *, level: str, timeout: float | None
+    host: Host, watcher: Watcher, entries: Collection[PendingPromise], *, level: str, timeout: float | None
 ) -> list[Verdict]:
     """Waits until all of them are durable at the level. Raises the error of the first that is settled otherwise."""
     host.prepare()
@@ -329,10 +329,12 @@ class AsyncHighwater(BaseClient[AsyncDurabilityPromise, AsyncTransaction]):
             if error.code != "client_closed":
                 raise
 
-    def _make_promise(self, entry: Entry, *, position: Position, level: str) -> AsyncDurabilityPromise:
+    def _make_promise(self, entry: PendingPromise, *, position: Position, level: str) -> AsyncDurabilityPromise:
         return AsyncDurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
 
-    def _make_transaction(self, entry: Entry, *, response: TransactionResponse, level: str) -> AsyncTransaction:
+    def _make_transaction(
+        self, entry: PendingPromise, *, response: TransactionResponse, level: str
+    ) -> AsyncTransaction:
         return AsyncTransaction(self._watcher, self._host, entry, response=response, level=level, decode=self._decode)
 
 

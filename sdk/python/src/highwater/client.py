@@ -15,7 +15,7 @@ from ._core.effects import AwaitDurable, CallBody, Effect, Raised, Returned, Ste
 from ._core.errors import ConnectionError, closed_error  # noqa: A004 - the name in every SDK
 from ._core.ids import check_transaction_id, new_transaction_id
 from ._core.interactive import InteractiveCore
-from ._core.pending_set import Entry
+from ._core.pending_set import PendingPromise
 from ._core.sql import StatementInput
 from ._core.wire import Position, RefusedToken, TransactionResponse, TransactionStatus, Verdict
 from ._drivers import Outcome, Visit, drive
@@ -303,10 +303,10 @@ class Highwater(BaseClient[DurabilityPromise, Transaction]):
                 del self._calls[me]
             self._ended.notify_all()
 
-    def _make_promise(self, entry: Entry, *, position: Position, level: str) -> DurabilityPromise:
+    def _make_promise(self, entry: PendingPromise, *, position: Position, level: str) -> DurabilityPromise:
         return DurabilityPromise(self._watcher, self._host, entry, position=position, level=level)
 
-    def _make_transaction(self, entry: Entry, *, response: TransactionResponse, level: str) -> Transaction:
+    def _make_transaction(self, entry: PendingPromise, *, response: TransactionResponse, level: str) -> Transaction:
         return Transaction(self._watcher, self._host, entry, response=response, level=level, decode=self._decode)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from highwater._core.errors import usage_error
 from highwater._core.ids import new_transaction_id
-from highwater._core.pending_set import Entry, Moment, PendingSet, Settled, Settlement, Wait, make_entry
+from highwater._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Settlement, Wait, make_entry
 from highwater._core.wire import EpochRecord, Marks, Position, Verdict, VerdictKind
 from tests.client.support import E1, E2, E3, FORK
 
@@ -34,16 +34,18 @@ def settled_as(settled: list[Settled]) -> list[str]:
     ]
 
 
-def verdict_of(entry: Entry, verdict: VerdictKind, epoch: str = E1, offset: int = 1) -> Verdict:
+def verdict_of(entry: PendingPromise, verdict: VerdictKind, epoch: str = E1, offset: int = 1) -> Verdict:
     return Verdict(entry.token, entry.id, verdict, "region", Position(epoch, offset), "test")
 
 
-def entry_at(offset: int, epoch: str = E1, now_ms: float = 0) -> Entry:
+def entry_at(offset: int, epoch: str = E1, now_ms: float = 0) -> PendingPromise:
     position = Position(epoch, offset)
     return make_entry(str(offset), transaction_id=new_transaction_id(), position=position, now_ms=now_ms)
 
 
-def watch(pending_set: PendingSet, offset: int, epoch: str = E1, level: str = "region", now_ms: float = 0) -> Entry:
+def watch(
+    pending_set: PendingSet, offset: int, epoch: str = E1, level: str = "region", now_ms: float = 0
+) -> PendingPromise:
     entry = entry_at(offset, epoch, now_ms)
     if pending_set.known(entry, level) is None:
         pending_set.watch(entry, level, ignore, moment(now_ms))
@@ -54,7 +56,7 @@ def asked(pending_set: PendingSet, now_ms: float = 1e9) -> list[str]:
     return [wait.entry.token for wait in pending_set.take_due(now_ms, 100)]
 
 
-def only_wait(entry: Entry) -> Wait:
+def only_wait(entry: PendingPromise) -> Wait:
     (wait, *_) = entry.waits
     return wait
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater._core.ids import new_transaction_id
-from highwater._core.pending_set import Entry, Moment, PendingSet, Settled, Settlement, make_entry
+from highwater._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Settlement, make_entry
 from highwater._core.wire import EpochRecord, Marks, Position, Verdict
 from tests.client.support import E1, E2, E3
 
@@ -36,7 +36,7 @@ class Made:
 @dataclass
 class Held:
     made: Made
-    entry: Entry
+    entry: PendingPromise
     settled_as: list[Verdict] = field(default_factory=list)
 
 

@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from highwater._core.errors import HighwaterError
 from highwater._core.ids import decode_token
-from highwater._core.pending_set import Entry, make_entry
+from highwater._core.pending_set import PendingPromise, make_entry
 from highwater._core.session import REMEMBERED_MAX, SessionMemory, session_tokens
 from highwater._core.wire import Position, RefusedToken, Verdict, VerdictKind
 from tests.client.support import E1, E2, token
 
 
-def entry_at(offset: int, epoch: str = E1) -> Entry:
+def entry_at(offset: int, epoch: str = E1) -> PendingPromise:
     text = token(epoch, offset)
     content = decode_token(text)
     return make_entry(text, transaction_id=content.id, position=content.position, now_ms=0)
 
 
-def durable(entry: Entry) -> None:
+def durable(entry: PendingPromise) -> None:
     entry.durable["region"] = Verdict(entry.token, entry.id, "durable", "region", entry.position, "test")
 
 
@@ -31,7 +31,7 @@ def memory() -> SessionMemory:
 def test_reads_must_see_the_furthest_of_the_newest_epoch() -> None:
     session = memory()
     assert session.after is None
-    added: list[Entry] = []
+    added: list[PendingPromise] = []
     seen: list[str | None] = []
     for offset, epoch in ((20, E1), (10, E1), (25, E1), (3, E2), (2, E2)):
         added.append(entry_at(offset, epoch))

@@ -11,7 +11,7 @@ import pytest
 from highwater._core.errors import HighwaterError, InvalidRequestError, answer_error
 from highwater._core.ids import decode_token
 from highwater._core.params import to_param
-from highwater._core.pending_set import Entry, Moment, PendingSet, Settled, Settlement, make_entry
+from highwater._core.pending_set import Moment, PendingPromise, PendingSet, Settled, Settlement, make_entry
 from highwater._core.retry import Decision, Situation, decide, resolve, retry_after_ms
 from highwater._core.sse import SseParser
 from highwater._core.tuning import DEFAULT_TUNING
@@ -111,8 +111,8 @@ class Player:
     def __init__(self) -> None:
         self.pending_set = PendingSet()
         self.moment = Moment(0, lambda: 0.5)
-        self.entries: dict[str, Entry] = {}
-        self.watched: dict[str, tuple[Entry, str]] = {}
+        self.entries: dict[str, PendingPromise] = {}
+        self.watched: dict[str, tuple[PendingPromise, str]] = {}
         self.settled_as: dict[str, str] = {}
 
     def play(self, step: Json) -> None:

@@ -15,7 +15,7 @@ import { Highwater, sql } from "../../src/index.ts";
 
 const EAST = "us-east";
 /** Where the page is: outside of the regions, so that it reaches all that are left. */
-const PLACE = "page";
+const LOCATION = "page";
 const IMPORTS = Object.fromEntries(
   ["", "/batch", "/edge"].map((entry) => [`@highwater/sdk${entry}`, `/sdk${entry || "/index"}.js`]),
 );
@@ -90,7 +90,7 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
       },
     });
     const apiKey = await system.createKey({ name: "page", scopes: ["read", "write"] });
-    const endpoints = await system.endpoints(PLACE);
+    const endpoints = await system.endpoints(LOCATION);
     settings = { endpoints, apiKey };
     await using hw = new Highwater({ endpoints, apiKey });
     await hw.transaction(sql`CREATE TABLE note (text text PRIMARY KEY)`, { ack: "durable", level: "global" });
@@ -171,9 +171,9 @@ describe("a page in a browser", { skip: whyNoBrowser() }, () => {
     await system.killRegion(EAST);
     await cluster.promote(await cluster.mostAdvancedReplica());
     await system.ready();
-    const { waited, settled } = await step<{ waited: unknown; settled: string[] }>("outcome()");
+    const { waited, reported } = await step<{ waited: unknown; reported: string[] }>("outcome()");
     const lost = { name: "TransactionLostError", code: "transaction_lost", outcome: "not_applied" };
-    assert.deepEqual([waited, settled], [{ ...lost, constraint: undefined, id }, [id]]);
+    assert.deepEqual([waited, reported], [{ ...lost, constraint: undefined, id }, [id]]);
     const { row, verdict } = await step<{ row: string[]; verdict: string }>("commit('after it')");
     assert.deepEqual([row[0], verdict], ["after it", "durable"]);
   });

@@ -10,8 +10,8 @@ const observe = ({ type }) => {
 };
 const hw = new Highwater({ endpoints, apiKey, observe, totalTimeoutMs: 120_000 });
 const atRisk = [];
-const told = [];
-hw.onLost(({ id }) => told.push(id));
+const reported = [];
+hw.onLost(({ id }) => reported.push(id));
 
 const putNote = (text, client = hw) =>
   client.transaction(sql`INSERT INTO note VALUES (${text}) RETURNING text, 9007199254740993 AS large`);
@@ -90,7 +90,7 @@ globalThis.steps = {
     atRisk.push({ id: tx.id, waited });
     return tx.id;
   },
-  outcome: async () => ({ waited: await atRisk[0].waited, told }),
+  outcome: async () => ({ waited: await atRisk[0].waited, reported }),
 
   close: () => hw.close(),
 };

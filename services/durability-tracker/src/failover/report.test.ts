@@ -4,13 +4,13 @@ import { validate } from "@highwater/protocol";
 import { epochId, record, txnId } from "../../test/support/core.ts";
 import { decideCandidate } from "./candidate.ts";
 import { FIRST, NO_WISHES, primary, replica, situation } from "../../test/support/failover.ts";
-import { CandidateReport, EXIT_CODES, makeReport, type TrackerAnswer } from "./report.ts";
+import { CandidateReport, EXIT_CODES, makeReport, type TrackerPreviews } from "./report.ts";
 import { type FailoverPreview } from "./wire.ts";
 
 type Over = Partial<Omit<FailoverPreview, "candidates">> & { readonly count?: number };
 
 /** A tracker that knows the log up to 120, and `count` transactions above each candidate. */
-function tracker(name: string, { count = 0, ...over }: Over = {}): TrackerAnswer {
+function tracker(name: string, { count = 0, ...over }: Over = {}): TrackerPreviews {
   const candidate = (node: string, offset: string): FailoverPreview["candidates"][number] => ({
     ...{ node, offset, bytes: "0", promises: [], transactions: count, complete: true },
     ids: Array.from({ length: count }, (_, n) => txnId(n)),
@@ -25,7 +25,7 @@ function tracker(name: string, { count = 0, ...over }: Over = {}): TrackerAnswer
 
 function report(
   reports: Parameters<typeof situation>[0],
-  answers: readonly TrackerAnswer[],
+  answers: readonly TrackerPreviews[],
   over: Partial<typeof NO_WISHES> = {},
 ): CandidateReport {
   const wishes = { ...NO_WISHES, ...over };
@@ -76,7 +76,7 @@ test("a published mark above the choice is a broken promise, whatever the electi
   const answer = tracker("a:1", { count: 1 });
   assert.ok(answer.kind === "preview");
   const candidates = answer.preview.candidates.map((candidate) => ({ ...candidate, promises }));
-  const answers: TrackerAnswer[] = [{ ...answer, preview: { ...answer.preview, candidates } }];
+  const answers: TrackerPreviews[] = [{ ...answer, preview: { ...answer.preview, candidates } }];
   const made = report(BOTH, answers);
   assert.deepEqual([made.refusal, made.exitCode], ["loss", EXIT_CODES.loss]);
   const region = made.levels.find(({ level }) => level === "region");

@@ -115,7 +115,7 @@ export const CandidateReport = Type.Object(
 export type CandidateReport = Static<typeof CandidateReport>;
 
 /** One tracker that was asked. */
-export type TrackerAnswer =
+export type TrackerPreviews =
   | { readonly tracker: string; readonly kind: "preview"; readonly preview: FailoverPreview }
   /** It answered, but there was nothing to ask it about. */
   | { readonly tracker: string; readonly kind: "not_asked" }
@@ -123,7 +123,7 @@ export type TrackerAnswer =
 
 export interface ReportInput {
   readonly decision: Decision;
-  readonly answers: readonly TrackerAnswer[];
+  readonly answers: readonly TrackerPreviews[];
   readonly wishes: Wishes;
   readonly isLease: boolean;
 }
@@ -233,7 +233,7 @@ function levelReport(finding: LevelFinding, loss: Loss | null): CandidateReport[
   };
 }
 
-function trackerReport(answer: TrackerAnswer): TrackerReport {
+function trackerReport(answer: TrackerPreviews): TrackerReport {
   const { tracker, kind } = answer;
   switch (kind) {
     case "silent":
@@ -249,7 +249,7 @@ function trackerReport(answer: TrackerAnswer): TrackerReport {
 
 function warningsOf(
   nodes: CandidateReport["nodes"],
-  answers: readonly TrackerAnswer[],
+  answers: readonly TrackerPreviews[],
   chosen: NodeFinding | null,
   { isSwitchover, isFenced }: Wishes,
 ): string[] {

@@ -32,7 +32,7 @@ const NAMED = {
   Offset: protocol.OffsetText,
   Position: protocol.Position,
   Problem: protocol.ProblemBody,
-  RecoverAnswer: protocol.RecoverAnswer,
+  RecoverResponse: protocol.RecoverResponse,
   RecoverRequest: protocol.RecoverRequest,
   RefusedToken: protocol.RefusedToken,
   RotateRequest: protocol.RotateRequest,

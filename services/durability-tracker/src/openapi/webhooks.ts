@@ -7,7 +7,7 @@ import {
   DeliveryStatus,
   type ErrorCode,
   NewWebhook,
-  RecoverAnswer,
+  RecoverResponse,
   RecoverRequest,
   RotateRequest,
   Webhook,
@@ -144,7 +144,7 @@ const DELIVERIES: readonly Operation[] = [
     summary: "Send again what has failed",
     description: `${ADMIN} Everything since the time that failed or was held.`,
     request: RecoverRequest,
-    successes: { 200: { description: "How many are on their way.", schema: RecoverAnswer } },
+    successes: { 200: { description: "How many are on their way.", schema: RecoverResponse } },
     errors: [...OF_ONE, ...BODY_ERRORS, "webhook_disabled"],
     examples: [
       {

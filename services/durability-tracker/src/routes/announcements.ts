@@ -20,7 +20,7 @@ import { type TrackerLoop } from "../shell/loop.ts";
 
 const UNKNOWN_REGION = "unknown";
 
-export interface AnnouncementParts {
+export interface AnnouncementContext {
   readonly loop: TrackerLoop;
   readonly clock: Clock;
   readonly ledger: LedgerFile;
@@ -30,7 +30,7 @@ export interface AnnouncementParts {
 
 export function announcementRoutes(
   scope: FastifyInstance,
-  { loop, clock, ledger, onlyServices }: AnnouncementParts,
+  { loop, clock, ledger, onlyServices }: AnnouncementContext,
 ): void {
   const bodyOf = <S extends TSchema>(request: FastifyRequest, schema: S): Static<S> => {
     if (onlyServices && callerOf(request).principal.isService !== true)

@@ -13,12 +13,12 @@ import { type TrackerLoop } from "../shell/loop.ts";
 import { currentMarks, exposureReport, type MarkStream } from "../shell/stream.ts";
 import { type VerdictService } from "../shell/verdict-service.ts";
 
-export interface DurabilityParts {
+export interface DurabilityContext {
   readonly loop: TrackerLoop;
   readonly verdicts: VerdictService;
 }
 
-export function durabilityRoutes(scope: FastifyInstance, { loop, verdicts }: DurabilityParts): void {
+export function durabilityRoutes(scope: FastifyInstance, { loop, verdicts }: DurabilityContext): void {
   scope.get("/v1/durability/marks", (request): MarksResponse => {
     requireScope(callerOf(request).principal, "read");
     return {
@@ -57,7 +57,7 @@ export function durabilityRoutes(scope: FastifyInstance, { loop, verdicts }: Dur
   });
 }
 
-export interface StreamParts {
+export interface StreamContext {
   readonly loop: TrackerLoop;
   readonly stream: MarkStream;
   readonly limits: StreamLimits;
@@ -69,7 +69,7 @@ interface StreamLimits {
   readonly maxStreamsPerKey: number;
 }
 
-export function streamRoutes(scope: FastifyInstance, { loop, stream, limits }: StreamParts): void {
+export function streamRoutes(scope: FastifyInstance, { loop, stream, limits }: StreamContext): void {
   // Without HEAD: a stream has no end that it could wait for.
   scope.get("/v1/durability/stream", { exposeHeadRoute: false }, (request, reply) => {
     const { principal } = callerOf(request);

@@ -4,14 +4,14 @@ import { callerOf, requireScope, responseOf } from "@highwater/service";
 import { type DurabilityEvents } from "../events/durability-events.ts";
 import { readEventsQuery } from "../events/query.ts";
 
-export interface EventParts {
+export interface EventContext {
   readonly events: DurabilityEvents;
   /** Names of the levels that are configured now, weakest first. */
   readonly levels: () => readonly string[];
 }
 
 /** In a scope that knows its callers as those of streams. */
-export function eventRoutes(scope: FastifyInstance, { events, levels }: EventParts): void {
+export function eventRoutes(scope: FastifyInstance, { events, levels }: EventContext): void {
   // Without HEAD: a stream has no end that it could wait for.
   scope.get("/v1/durability/events", { exposeHeadRoute: false }, async (request, reply) => {
     const { principal } = callerOf(request);

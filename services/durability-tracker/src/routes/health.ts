@@ -4,7 +4,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { levelNames, type TrackerState, whyNotSynchronous } from "../core/index.ts";
 import { type TrackerLoop } from "../shell/loop.ts";
 
-export interface HealthParts {
+export interface HealthContext {
   readonly loop: TrackerLoop;
   readonly isStopping: () => boolean;
   /** Why it must not work with its keys; null while they are those of the other services. */
@@ -14,7 +14,7 @@ export interface HealthParts {
 
 export function healthRoutes(
   app: FastifyInstance,
-  { loop, isStopping, scheduleFault, metrics }: HealthParts,
+  { loop, isStopping, scheduleFault, metrics }: HealthContext,
 ): void {
   app.get("/healthz", () => ({ status: "ok" }));
 

@@ -7,7 +7,7 @@ import {
   DeliveryStatus,
   HighwaterError,
   NewWebhook,
-  type RecoverAnswer,
+  type RecoverResponse,
   RecoverRequest,
   RotateRequest,
   type Static,
@@ -69,7 +69,7 @@ function deliveryRoutes(app: FastifyInstance, admin: WebhookAdmin): void {
     void reply.code(202);
     return admin.test(endpointOf(request));
   });
-  app.post("/v1/webhooks/:id/recover", (request): Promise<RecoverAnswer> => {
+  app.post("/v1/webhooks/:id/recover", (request): Promise<RecoverResponse> => {
     const endpoint = endpointOf(request);
     const { since } = bodyOf(request, RecoverRequest);
     const sinceMs = Date.parse(since);

@@ -16,7 +16,7 @@ import { type DurabilityEvents } from "../events/durability-events.ts";
 import { FlushHistory } from "./flush-history.ts";
 import { type VerdictLog } from "./verdict-log.ts";
 
-export interface TrackerMetricsParts {
+export interface TrackerMetricsContext {
   readonly state: () => TrackerState;
   readonly nowMs: () => number;
   readonly alarms: Pick<VerdictLog, "lost" | "broken" | "delayed" | "stalled">;
@@ -53,7 +53,7 @@ export class TrackerMetrics extends MetricSet {
     this.#flushed.note(epoch, { atMs: nowMs, offset: flushed }, slowestOf(state));
   }
 
-  register(parts: TrackerMetricsParts): void {
+  register(parts: TrackerMetricsContext): void {
     registerProcess(this, { service: "durability-tracker", ...parts.identity });
     for (const level of levelNames(parts.state())) this.brokenPromises.addMany(0, level);
     this.#registerMarks(parts);
@@ -70,7 +70,7 @@ export class TrackerMetrics extends MetricSet {
     this.read(TRACKER.eventsRecorded, () => events.counts.recorded);
   }
 
-  #registerMarks({ state, alarms }: TrackerMetricsParts): void {
+  #registerMarks({ state, alarms }: TrackerMetricsContext): void {
     const perLevel = (value: (level: string) => number) => () =>
       levelNames(state()).map((level) => ({ labels: { level }, value: value(level) }));
     const marks = (): [string, bigint][] => [...(state().marks.get(currentOf(state())) ?? [])];
@@ -100,7 +100,7 @@ export class TrackerMetrics extends MetricSet {
     });
   }
 
-  #registerExposure({ state }: TrackerMetricsParts): void {
+  #registerExposure({ state }: TrackerMetricsContext): void {
     const labels = (): { level: string } => ({ level: state().config.exposureLevel });
     this.read(TRACKER.exposed, () => [{ labels: labels(), value: exposure(state()).transactions }]);
     this.read(TRACKER.exposedByRegion, () =>
@@ -113,7 +113,7 @@ export class TrackerMetrics extends MetricSet {
     this.read(TRACKER.ledgerEntries, () => heldCount(state()));
   }
 
-  #registerNodes({ state, nowMs }: TrackerMetricsParts): void {
+  #registerNodes({ state, nowMs }: TrackerMetricsContext): void {
     const nodes = () => [...state().nodes.values()];
     this.read(TRACKER.nodeAlive, () =>
       nodes().map(({ site: { id, region, zone }, alive }) => ({
@@ -143,7 +143,7 @@ export class TrackerMetrics extends MetricSet {
     );
   }
 
-  #registerEpochs({ state, nowMs }: TrackerMetricsParts): void {
+  #registerEpochs({ state, nowMs }: TrackerMetricsContext): void {
     const current = (): EpochRecord | undefined => state().ancestry.at(-1);
     this.read(TRACKER.epoch, () => current()?.seq ?? 0);
     this.read(TRACKER.epochInfo, () => {
@@ -161,7 +161,7 @@ export class TrackerMetrics extends MetricSet {
     });
   }
 
-  #registerVerdicts({ state, alarms }: TrackerMetricsParts): void {
+  #registerVerdicts({ state, alarms }: TrackerMetricsContext): void {
     this.read(TRACKER.lost, () => alarms.lost);
     this.read(TRACKER.broken, () => alarms.broken);
     this.read(TRACKER.delayed, () => alarms.delayed);

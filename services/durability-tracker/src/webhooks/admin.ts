@@ -7,7 +7,7 @@ import {
   type DeliveryStatus,
   HighwaterError,
   type NewWebhook,
-  type RecoverAnswer,
+  type RecoverResponse,
   type Webhook,
   type WebhookChange,
   type WebhookDelivery,
@@ -154,7 +154,7 @@ export class WebhookAdmin {
   }
 
   /** Everything since then that has failed or was held back. */
-  async recover(endpoint: EndpointId, sinceMs: number): Promise<RecoverAnswer> {
+  async recover(endpoint: EndpointId, sinceMs: number): Promise<RecoverResponse> {
     await this.#assertEnabled(endpoint);
     const { database, jobs } = this.#deps.session();
     let recovered = 0;

@@ -20,7 +20,7 @@ import { type ExposedTrace, Tally } from "./tally.ts";
 
 export type { Exposed } from "./account.ts";
 
-export interface ExposureParts {
+export interface ExposureContext {
   readonly clock: Clock;
   readonly log: Pick<Log, "warn">;
   readonly metrics: Pick<Metrics, "exposureDelays" | "exposureRefusals" | "durabilityLag">;
@@ -72,7 +72,7 @@ const ROOM = 0.1;
 export const UNCOUNTED: Admitted = { exposed: null, slow: null };
 
 export class Exposure {
-  readonly #parts: ExposureParts;
+  readonly #parts: ExposureContext;
   readonly #options: ExposureOptions;
   readonly #account = new Account();
   readonly #others: Others;
@@ -81,7 +81,7 @@ export class Exposure {
   readonly #lag: HistogramSeries;
   #isOtherLevel = false;
 
-  constructor(parts: ExposureParts, options: ExposureOptions) {
+  constructor(parts: ExposureContext, options: ExposureOptions) {
     this.#parts = parts;
     this.#options = options;
     this.#lag = parts.metrics.durabilityLag.at(options.settings.level);

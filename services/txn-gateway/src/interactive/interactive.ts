@@ -28,11 +28,11 @@ import { type End, EndedTransactions, endedError } from "./ended.ts";
 import { resolveLate } from "./late-calls.ts";
 import { Lifetime, type LifetimeLimits } from "./lifetime.ts";
 import {
-  type CallAnswer,
+  type CallResult,
   digestOfBegin,
   type Done,
-  type HeldCallAnswer,
-  type InteractiveParts,
+  type HeldCallResult,
+  type InteractiveContext,
   type Known,
   type Open,
 } from "./open.ts";
@@ -48,7 +48,7 @@ const TOTAL_TIMEOUT_MS_MAX = 86_400_000;
 
 export class Interactive {
   readonly headers: SessionHeaders;
-  readonly #parts: InteractiveParts;
+  readonly #parts: InteractiveContext;
   readonly #limits: OpenLimits;
   /** By `ownedName`. */
   readonly #open = new Map<string, Open>();
@@ -56,7 +56,7 @@ export class Interactive {
   /** Ends that give their sessions back only now. */
   readonly #ending = new Set<Promise<void>>();
 
-  constructor(parts: InteractiveParts) {
+  constructor(parts: InteractiveContext) {
     const { config, deps, keys } = parts;
     this.#parts = parts;
     this.headers = new SessionHeaders(config.name, keys);
@@ -88,7 +88,7 @@ export class Interactive {
    * Opens a transaction; for a used id, the answer of the transaction that it stands for.
    * Errors: HighwaterError. The same begin again, before any other call, gets the same answer.
    */
-  async begin(request: AcceptedBegin, caller: Caller): Promise<HeldCallAnswer> {
+  async begin(request: AcceptedBegin, caller: Caller): Promise<HeldCallResult> {
     const { id } = request;
     const { principal } = caller;
     requireScope(principal, request.readOnly ? "read" : "write");
@@ -143,7 +143,7 @@ export class Interactive {
     request: AcceptedBegin,
     caller: Caller,
     { leave, hold }: { readonly leave: () => void; readonly hold: ResultHold },
-  ): Promise<HeldCallAnswer> {
+  ): Promise<HeldCallResult> {
     const { primary, outcomes, config, keys } = this.#parts;
     const { id, readOnly } = request;
     const { owner, limits } = caller.principal;
@@ -177,7 +177,7 @@ export class Interactive {
     readonly leave: () => void;
     readonly hold: ResultHold;
     readonly limits: LifetimeLimits;
-  }): HeldCallAnswer {
+  }): HeldCallResult {
     const { deps, primary } = this.#parts;
     const { attempt, request, opening, leave, hold } = opened;
     const { id } = attempt;
@@ -210,7 +210,7 @@ export class Interactive {
     id: TxnId,
     { lifetime }: Open,
     call: { readonly seq: number; readonly results: readonly StatementResult[] },
-  ): CallAnswer {
+  ): CallResult {
     const expiresAt = new Date(lifetime.expiresAtMs).toISOString();
     const results = call.results as StatementResult[];
     const { marks } = this.#parts;
@@ -220,7 +220,7 @@ export class Interactive {
     };
   }
 
-  async statements(pinned: Pinned, request: StatementsRequest, caller: Caller): Promise<HeldCallAnswer> {
+  async statements(pinned: Pinned, request: StatementsRequest, caller: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
     this.#refuseResults(id, request, caller);
     const done = await this.#call(pinned, request, caller, async (open) => {
@@ -260,7 +260,7 @@ export class Interactive {
   }
 
   /** Repeated, it is answered anew from what was committed: only the waiting for durability is not over at once. */
-  async commit(pinned: Pinned, request: AcceptedCommit, caller: Caller): Promise<HeldCallAnswer> {
+  async commit(pinned: Pinned, request: AcceptedCommit, caller: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
     // Of one that is over, a repeated commit only tells what became of it.
     const open = this.#open.get(ownedName({ id, owner: caller.principal.owner }));
@@ -285,7 +285,7 @@ export class Interactive {
     request: AcceptedCommit,
     caller: Caller,
     trace: TransactionTrace | null,
-  ): Promise<HeldCallAnswer> {
+  ): Promise<HeldCallResult> {
     const { outcomes } = this.#parts;
     const { id } = pinned;
     const admitted = this.#admit(id, request, caller);
@@ -381,7 +381,7 @@ export class Interactive {
     }
   }
 
-  async rollback(pinned: Pinned, request: RollbackRequest, caller: Caller): Promise<HeldCallAnswer> {
+  async rollback(pinned: Pinned, request: RollbackRequest, caller: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
     const done = await this.#call(pinned, request, caller, async (open) => {
       open.results = [];
@@ -396,7 +396,7 @@ export class Interactive {
    * Errors: `wrong_gateway` for one that only reads, which there is nothing to settle of; `out_of_sequence`, outcome
    * `applied`, when it has committed; those of a settlement that takes too long.
    */
-  async settle(pinned: Pinned, { principal }: Caller): Promise<HeldCallAnswer> {
+  async settle(pinned: Pinned, { principal }: Caller): Promise<HeldCallResult> {
     const { id } = pinned;
     if (pinned.access === "read") throw wrongGateway(pinned);
     try {
@@ -557,7 +557,7 @@ function labelsOf({ isolation, known }: Open): AttemptLabels {
 }
 
 /** Only a commit is answered from what was committed; to any other call the transaction is gone. */
-function answered(id: TxnId, done: Done): HeldCallAnswer {
+function answered(id: TxnId, done: Done): HeldCallResult {
   if (done.kind === "answered") return { ...done.answer, hold: done.hold?.keep() ?? null };
   throw endedError(id, { how: "committed", detail: "The transaction has committed." });
 }

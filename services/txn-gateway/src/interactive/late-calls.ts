@@ -6,7 +6,7 @@ import { type Principal, requireScope } from "@highwater/service";
 import { type Committed } from "../txn/answer.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { endedError } from "./ended.ts";
-import { type InteractiveParts } from "./open.ts";
+import { type InteractiveContext } from "./open.ts";
 import { type Pinned } from "./session-header.ts";
 
 const AUTHORITY_WAIT_MS = 200;
@@ -22,7 +22,7 @@ const FORGOTTEN = "The transaction was open here, ended some time ago and was ro
 export async function resolveLate(
   pinned: Pinned,
   principal: Principal,
-  parts: InteractiveParts,
+  parts: InteractiveContext,
 ): Promise<Committed> {
   const { active, primary, outcomes, deps, keys } = parts;
   const { id } = pinned;

@@ -28,7 +28,7 @@ import { type Begun } from "./session-header.ts";
 
 const DIGEST_DIGITS = 16;
 
-export interface InteractiveParts {
+export interface InteractiveContext {
   readonly config: Config;
   readonly keys: DeploymentKeys;
   readonly deps: Deps;
@@ -43,19 +43,19 @@ export interface InteractiveParts {
   readonly memory: ResultMemory;
 }
 
-export interface CallAnswer {
+export interface CallResult {
   readonly status: 200 | 202;
   readonly body: OpenTransactionResponse | TransactionResponse | RollbackResponse;
 }
 
 /** An answer and the memory of its results, which who sends it releases; null when it has none. */
-export interface HeldCallAnswer extends CallAnswer {
+export interface HeldCallResult extends CallResult {
   readonly hold: ResultHold | null;
 }
 
 /** What a call came to. A commit is answered from it anew each time: how durable it is by then is no part of it. */
 export type Done =
-  | { readonly kind: "answered"; readonly answer: CallAnswer; readonly hold: ResultHold | null }
+  | { readonly kind: "answered"; readonly answer: CallResult; readonly hold: ResultHold | null }
   | {
       readonly kind: "committed";
       readonly committed: Committed;

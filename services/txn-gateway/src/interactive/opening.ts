@@ -9,7 +9,7 @@ import { type Caller } from "../txn/caller.ts";
 import { INTERACTIVE } from "../txn/digest.ts";
 import { type AcceptedBegin } from "../txn/request.ts";
 import { type LifetimeLimits } from "./lifetime.ts";
-import { type InteractiveParts } from "./open.ts";
+import { type InteractiveContext } from "./open.ts";
 
 /** Errors: HighwaterError; nothing is open then. */
 export async function openOn(
@@ -20,7 +20,7 @@ export async function openOn(
     limits,
     hold,
     ...parts
-  }: InteractiveParts & { readonly limits: LifetimeLimits; readonly hold: ResultHold },
+  }: InteractiveContext & { readonly limits: LifetimeLimits; readonly hold: ResultHold },
 ): Promise<Opening> {
   const { deps, config, active, primary, keys } = parts;
   const { role, owner } = principal;
@@ -55,9 +55,9 @@ export async function openOn(
     return opening;
   } catch (cause) {
     const why = bounds.reasonFor(cause);
-    const isStoreGone =
+    const isStoreLost =
       why instanceof HighwaterError && (why.code === "primary_unavailable" || why.code === "epoch_changed");
-    if (isStoreGone) primary.wake();
+    if (isStoreLost) primary.wake();
     throw why;
   } finally {
     bounds.end();

@@ -27,7 +27,7 @@ interface NeonField {
   readonly format: "text";
 }
 
-export type NeonAnswer = (QueryResult | { readonly results: readonly QueryResult[] }) & {
+export type NeonResponse = (QueryResult | { readonly results: readonly QueryResult[] }) & {
   readonly transaction: TransactionPart;
 };
 
@@ -53,7 +53,7 @@ export function neonAnswer(
   response: TransactionResponse,
   results: readonly StatementResult[],
   { isBatch, formats }: AnswerShape,
-): NeonAnswer {
+): NeonResponse {
   const transaction = transactionPart(response);
   const written = results.map((result, index) =>
     queryResult(result, formats[index] ?? { rawText: true, arrayMode: true }),

@@ -52,7 +52,7 @@ export interface NeonError extends DatabaseFields {
   readonly transaction?: TransactionPart;
 }
 
-export interface NeonErrorAnswer {
+export interface NeonErrorResponse {
   readonly status: number;
   readonly body: NeonError;
 }
@@ -90,7 +90,7 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
 };
 
 /** `transactionId`: of the transaction that was asked for, when the error itself does not say. */
-export function neonError(error: HighwaterError, transactionId: string | null): NeonErrorAnswer {
+export function neonError(error: HighwaterError, transactionId: string | null): NeonErrorResponse {
   const { code, details, outcome } = error;
   const { retry } = ERRORS[code];
   const id = details.transactionId ?? transactionId;
@@ -125,7 +125,7 @@ export function rowsMissing(
   why: "replayed" | "truncated",
   transaction: TransactionPart,
   query: number | null,
-): NeonErrorAnswer {
+): NeonErrorResponse {
   const message =
     why === "replayed"
       ? "The transaction had already committed. Nothing was run again, and results are not kept."

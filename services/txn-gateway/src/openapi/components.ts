@@ -14,7 +14,7 @@ const NAMED: Readonly<Record<string, TSchema>> = {
   Level: protocol.LevelName,
   Marks: protocol.Marks,
   Metadata: protocol.Metadata,
-  NeonAnswer: neon.NeonAnswer,
+  NeonResponse: neon.NeonResponse,
   NeonError: neon.NeonErrorBody,
   NeonQuery: neon.NeonQuery,
   NeonRequest: neon.NeonRequest,

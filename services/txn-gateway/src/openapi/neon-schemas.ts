@@ -68,7 +68,7 @@ export const NeonTransaction = Type.Object(aboutTransaction, {
   description: "What this service adds: the answer of POST /v1/transactions without the results.",
 });
 
-export const NeonAnswer = Type.Union([
+export const NeonResponse = Type.Union([
   Type.Object({ ...resultFields, transaction: NeonTransaction }, closed),
   Type.Object({ results: Type.Array(NeonResult), transaction: NeonTransaction }, closed),
 ]);

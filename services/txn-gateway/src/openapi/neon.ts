@@ -1,7 +1,7 @@
 // POST /sql, the Neon serverless HTTP wire.
 import Type from "typebox";
 import { IdText, LevelName, LIMITS, TokenText, TransactionState } from "@highwater/protocol";
-import { NeonAnswer, NeonRequest } from "./neon-schemas.ts";
+import { NeonResponse, NeonRequest } from "./neon-schemas.ts";
 import { CALLER_ERRORS, type Operation, type Parameter, type ResponseHeader } from "@highwater/service";
 import { PRIMARY_ERRORS, STATEMENT_ERRORS } from "./errors.ts";
 import { COMMITTED, UPDATE } from "./sample.ts";
@@ -62,7 +62,7 @@ export const NEON_OPERATIONS: readonly Operation[] = [
     successes: {
       200: {
         description: "Committed. `transaction.state` says whether it is known to be durable.",
-        schema: NeonAnswer,
+        schema: NeonResponse,
         headers: [
           answered("Highwater-Transaction-Id", "The transaction's id.", IdText),
           answered("Highwater-State", "Its state.", TransactionState),

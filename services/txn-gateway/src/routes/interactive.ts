@@ -4,7 +4,7 @@ import { HighwaterError } from "@highwater/protocol";
 import { callerOf } from "@highwater/service";
 import { type Gateway } from "../gateway.ts";
 import { sendHeld } from "../answers/answer-stream.ts";
-import { type HeldCallAnswer } from "../interactive/open.ts";
+import { type HeldCallResult } from "../interactive/open.ts";
 import { type Pinned, SESSION_HEADER, wrongGateway } from "../interactive/session-header.ts";
 import { acceptBegin, acceptCommit, acceptRollback, acceptStatements, checkId } from "../txn/request.ts";
 
@@ -37,7 +37,7 @@ export function interactiveRoutes(app: FastifyInstance, gateway: Gateway): void 
     if (!isHere) throw wrongGateway(pin, outcome);
     return pin;
   };
-  const send = (reply: FastifyReply, { status, ...held }: HeldCallAnswer): FastifyReply =>
+  const send = (reply: FastifyReply, { status, ...held }: HeldCallResult): FastifyReply =>
     sendHeld(reply.code(status), held, gateway.pace);
 
   app.post("/v1/transactions/begin", async (request, reply) => {

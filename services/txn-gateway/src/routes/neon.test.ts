@@ -11,7 +11,7 @@ import { testDeploymentKeys } from "@highwater/service/testing";
 import { type ResultHold, ResultMemory } from "../answers/result-memory.ts";
 import { type NeonError } from "../neon/error.ts";
 import { type Accepted } from "../txn/request.ts";
-import { type NeonParts, neonRoutes } from "./neon.ts";
+import { type NeonContext, neonRoutes } from "./neon.ts";
 
 const log = new MemoryLog();
 const memory = new ResultMemory(1_000_000);
@@ -44,7 +44,7 @@ function committed(
   return { body, hold: memory.hold(0n) };
 }
 
-function build(parts: Partial<NeonParts>): FastifyInstance {
+function build(parts: Partial<NeonContext>): FastifyInstance {
   const app = Fastify({ bodyLimit: 1_000 });
   app.removeContentTypeParser("text/plain");
   neonRoutes(app, {
@@ -60,7 +60,7 @@ function build(parts: Partial<NeonParts>): FastifyInstance {
   return app;
 }
 
-interface NeonResponse {
+interface NeonHttpResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: NeonError & Readonly<Record<string, unknown>>;
@@ -70,7 +70,7 @@ async function post(
   app: FastifyInstance,
   payload: string | undefined = '{"query":"SELECT 1"}',
   headers: Record<string, string> = { "content-type": "text/plain;charset=UTF-8" },
-): Promise<NeonResponse> {
+): Promise<NeonHttpResponse> {
   const answer = await app.inject({ method: "POST", url: "/sql", headers, payload });
   return { status: answer.statusCode, headers: answer.headers, body: answer.json() };
 }

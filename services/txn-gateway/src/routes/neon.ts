@@ -9,13 +9,13 @@ import { type ResultHold } from "../answers/result-memory.ts";
 import { type Deps } from "../deps.ts";
 import { type Gateway } from "../gateway.ts";
 import { decodedBytes, neonAnswer, type TransactionPart, transactionPart } from "../neon/answer.ts";
-import { neonError, type NeonErrorAnswer, rowsMissing } from "../neon/error.ts";
+import { neonError, type NeonErrorResponse, rowsMissing } from "../neon/error.ts";
 import { authorizationOf } from "../neon/headers.ts";
 import { readRequest } from "../neon/request.ts";
 import { type Caller } from "../txn/caller.ts";
 import { type Accepted, type RequestRules } from "../txn/request.ts";
 
-export interface NeonParts {
+export interface NeonContext {
   readonly run: (
     request: Accepted,
     caller: Caller,
@@ -31,7 +31,7 @@ export interface NeonParts {
 
 const ID_RANDOM_BYTES = 10;
 
-export function neonParts(deps: Pick<Deps, "log">, gateway: Gateway): NeonParts {
+export function neonContext(deps: Pick<Deps, "log">, gateway: Gateway): NeonContext {
   return {
     run: (request, caller) => gateway.transactions.run(request, caller),
     enter: (authorization, response) => gateway.callers.enter(authorization, response),
@@ -44,7 +44,7 @@ export function neonParts(deps: Pick<Deps, "log">, gateway: Gateway): NeonParts 
 }
 
 /** In a scope of its own: the driver's body is text to Fastify, and errors have another shape than elsewhere. */
-export function neonRoutes(app: FastifyInstance, parts: NeonParts): void {
+export function neonRoutes(app: FastifyInstance, parts: NeonContext): void {
   const callers = new WeakMap<FastifyRequest, Caller>();
   void app.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
@@ -72,12 +72,12 @@ export function neonRoutes(app: FastifyInstance, parts: NeonParts): void {
 async function answer(
   { headers, body }: FastifyRequest,
   reply: FastifyReply,
-  { caller, ...parts }: NeonParts & { readonly caller: Caller },
+  { caller, ...parts }: NeonContext & { readonly caller: Caller },
 ): Promise<FastifyReply> {
   const mayWrite = caller.principal.scopes.has("write");
   const asked = readRequest({ headers, body, mayWrite }, parts);
   const { accepted } = asked;
-  let held: Awaited<ReturnType<NeonParts["run"]>>;
+  let held: Awaited<ReturnType<NeonContext["run"]>>;
   try {
     held = await parts.run(accepted, caller);
   } catch (cause) {
@@ -118,7 +118,7 @@ function nameTransaction(reply: FastifyReply, { id, state, token }: TransactionP
   });
 }
 
-function sendError(reply: FastifyReply, { status, body }: NeonErrorAnswer): FastifyReply {
+function sendError(reply: FastifyReply, { status, body }: NeonErrorResponse): FastifyReply {
   const { retryAfterMs } = body.highwater;
   if (retryAfterMs !== null)
     void reply.header("retry-after", String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));

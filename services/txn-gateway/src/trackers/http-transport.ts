@@ -7,7 +7,7 @@ import {
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { explainTls, internalCredential } from "@highwater/service";
-import { type HttpAnswer, type HttpStream, type TrackerTransport } from "../deps.ts";
+import { type HttpReply, type HttpStream, type TrackerTransport } from "../deps.ts";
 
 /** Answers of trackers are small; a larger one is not from a tracker. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576;
@@ -43,7 +43,7 @@ export class HttpTransport implements TrackerTransport {
       internalSecret === null ? {} : { authorization: `Bearer ${internalCredential(internalSecret)}` };
   }
 
-  async post(url: string, body: string, timeoutMs: number): Promise<HttpAnswer> {
+  async post(url: string, body: string, timeoutMs: number): Promise<HttpReply> {
     const signal = AbortSignal.timeout(timeoutMs);
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     const response = await this.#send(url, { method: "POST", headers, stream: false, signal, body });

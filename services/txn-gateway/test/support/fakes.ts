@@ -1,7 +1,7 @@
 // A clock that only the test moves, a log that remembers, and a transport whose every answer the test gives.
 import { randomBytes } from "node:crypto";
 import { makeUuidV7, type Marks, type TxnId } from "@highwater/protocol";
-import { type HttpAnswer, type HttpStream, type TrackerTransport } from "../../src/deps.ts";
+import { type HttpReply, type HttpStream, type TrackerTransport } from "../../src/deps.ts";
 
 export { FakeClock, MemoryLog, settle } from "@highwater/service/testing";
 
@@ -16,7 +16,7 @@ export interface Sent {
 export class ScriptedTransport implements TrackerTransport {
   readonly sent: Sent[] = [];
 
-  post(url: string, body: string): Promise<HttpAnswer> {
+  post(url: string, body: string): Promise<HttpReply> {
     return new Promise((resolve, reject) => {
       this.sent.push({
         url,

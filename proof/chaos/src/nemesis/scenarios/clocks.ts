@@ -120,8 +120,8 @@ export const NODE_CLOCKS: readonly Scenario[] = [
       const { world } = stage;
       await withWrongTime(stage, { of: "database", names: world.replicas }, async () => {
         await world.cluster.kill(world.primary);
-        const heard = await world.hear();
-        await world.promote(best(heard), heard, { kind: "promotion" });
+        const observed = await world.observe();
+        await world.promote(best(observed), observed, { kind: "promotion" });
         await world.followed();
         await awhile(stage);
       });

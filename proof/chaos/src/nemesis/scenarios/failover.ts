@@ -9,8 +9,8 @@ import { byPosition, type World } from "../world.ts";
 const DEGRADED_MIN = 1_500;
 const DEGRADED_MAX = 5_000;
 
-export function best(heard: Parameters<typeof byPosition>[0]): string {
-  const [furthest] = byPosition(heard);
+export function best(observed: Parameters<typeof byPosition>[0]): string {
+  const [furthest] = byPosition(observed);
   if (furthest === undefined) throw new Error("no replica is heard");
   return furthest;
 }
@@ -36,8 +36,8 @@ export const FAILOVER: readonly Scenario[] = [
       const command = byCommand(stage);
       stage.aim(lost);
       await world.system.killRegion(lost);
-      const heard = await world.hear();
-      await world.promote(best(heard), heard, { kind: "promotion", command });
+      const observed = await world.observe();
+      await world.promote(best(observed), observed, { kind: "promotion", command });
       await world.followed(world.system.regions.filter((region) => region !== lost));
       await degraded(stage);
       await Promise.all([reviveServices(world, lost), world.mend()]);
@@ -52,8 +52,8 @@ export const FAILOVER: readonly Scenario[] = [
       const command = byCommand(stage);
       stage.aim(world.primary);
       await world.cluster.kill(world.primary);
-      const heard = await world.hear();
-      await world.promote(best(heard), heard, { kind: "promotion", command });
+      const observed = await world.observe();
+      await world.promote(best(observed), observed, { kind: "promotion", command });
       await world.followed();
       await degraded(stage);
       await world.mend();
@@ -71,8 +71,8 @@ export const FAILOVER: readonly Scenario[] = [
         await world.cluster.link(world.regionOf(world.primary), world.regionOf(laggard)).cut();
         await pause(random.between(1_000, 3_000));
         await world.cluster.kill(world.primary);
-        const heard = await world.hear();
-        await world.promote(laggard, heard, { kind: "promotion" });
+        const observed = await world.observe();
+        await world.promote(laggard, observed, { kind: "promotion" });
       } finally {
         await world.cluster.healAll();
       }
@@ -83,7 +83,7 @@ export const FAILOVER: readonly Scenario[] = [
     },
   },
   {
-    kind: "promote_unheard",
+    kind: "promote_unobserved",
     oneIn: 1,
     needs: [],
     run: async (stage) => {
@@ -94,8 +94,8 @@ export const FAILOVER: readonly Scenario[] = [
       await world.cluster[isPaused ? "pause" : "kill"](silent);
       await pause(random.between(500, 3_000));
       await world.cluster.kill(world.primary);
-      const heard = await world.hear();
-      await world.promote(promoted, heard, { kind: "promotion" });
+      const observed = await world.observe();
+      await world.promote(promoted, observed, { kind: "promotion" });
       await world.followed();
       await degraded(stage);
       await world.mend();
@@ -109,15 +109,15 @@ export const FAILOVER: readonly Scenario[] = [
       const { world } = stage;
       stage.aim(world.primary);
       await world.cluster.kill(world.primary);
-      const heard = await world.hear();
-      const second = best(heard);
-      await world.promote(second, heard, { kind: "promotion" });
+      const observed = await world.observe();
+      const second = best(observed);
+      await world.promote(second, observed, { kind: "promotion" });
       const [third] = world.replicas.filter((id) => !world.suspects.has(id));
       if (third === undefined) throw new Error("the other replica cannot follow");
       // A PostgreSQL that is promoted while it is just beginning to receive a new timeline can panic over its first segment.
       await world.cluster.waitForStreaming([third]);
       await world.cluster.kill(second);
-      await world.promote(third, await world.hear(), { kind: "promotion" });
+      await world.promote(third, await world.observe(), { kind: "promotion" });
       await world.followed();
       await degraded(stage);
       await world.mend();
@@ -136,8 +136,8 @@ export const FAILOVER: readonly Scenario[] = [
       try {
         // Its own clients, its gateway and its tracker notice nothing.
         await world.cluster.isolate(region);
-        const heard = await world.hear();
-        await world.promote(best(heard), heard, { kind: "promotion", command });
+        const observed = await world.observe();
+        await world.promote(best(observed), observed, { kind: "promotion", command });
         await world.followed(world.system.regions.filter((other) => other !== region));
         await degraded(stage);
         if (random.chance(0.4)) await world.cluster.crashBackend(zombie);
@@ -158,8 +158,8 @@ export const FAILOVER: readonly Scenario[] = [
       const old = world.primary;
       stage.aim(old);
       await world.cluster.kill(old);
-      const heard = await world.hear();
-      await world.promote(best(heard), heard, { kind: "promotion", command: byCommand(stage) });
+      const observed = await world.observe();
+      await world.promote(best(observed), observed, { kind: "promotion", command: byCommand(stage) });
       const isHasty = random.chance(0.3);
       if (!isHasty) await world.followed();
       await world.cluster.startAsPrimary(old);
@@ -190,11 +190,11 @@ async function handOver(world: World, to?: string): Promise<void> {
   const old = world.primary;
   await world.cluster.stop(old);
   const checkpoint = await readCheckpoint(world.node(old).dataDir);
-  const heard = await world.hear();
-  const promoted = to ?? best(heard);
-  const position = heard.find(({ node }) => node === promoted)?.position ?? 0n;
+  const observed = await world.observe();
+  const promoted = to ?? best(observed);
+  const position = observed.find(({ node }) => node === promoted)?.position ?? 0n;
   const isComplete = position > checkpoint;
-  await world.promote(promoted, heard, { kind: "switchover", isComplete });
+  await world.promote(promoted, observed, { kind: "switchover", isComplete });
   await world.followed();
   if (!isComplete) return;
   const copy = await world.cluster.snapshot(old);

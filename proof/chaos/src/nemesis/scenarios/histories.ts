@@ -69,9 +69,9 @@ export const HISTORIES: readonly Scenario[] = [
       const old = world.primary;
       aim(old);
       await world.cluster.kill(old);
-      const heard = await world.hear();
-      const promoted = best(heard);
-      await world.promote(promoted, heard, { kind: "promotion" });
+      const observed = await world.observe();
+      const promoted = best(observed);
+      await world.promote(promoted, observed, { kind: "promotion" });
       await world.followed();
       await pause(random.between(ATTACHED_MIN, ATTACHED_MAX));
       if (random.chance(0.5)) await world.cluster.kill(promoted);
@@ -96,9 +96,9 @@ export const HISTORIES: readonly Scenario[] = [
         await cluster.isolate(apart);
         await pause(random.between(300, 1_500));
         await cluster.kill(world.primary);
-        const heard = await world.hear();
+        const observed = await world.observe();
         // Without a command neither history ends the other, and nobody writes until an operator has chosen.
-        await world.promote(chosen, heard, { kind: "promotion", command: random.chance(0.3) });
+        await world.promote(chosen, observed, { kind: "promotion", command: random.chance(0.3) });
         await world.followed(system.regions.filter((region) => region !== apart));
         // For the isolated region it is the successor as well, and has the same timeline number.
         world.suspects.add(other);

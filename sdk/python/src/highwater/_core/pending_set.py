@@ -49,7 +49,7 @@ class Moment:
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class PendingPromise:
     """One transaction's promise. Lives as long as somebody holds it; the book has it only while it is waited for."""
 
     id: str
@@ -82,18 +82,18 @@ def make_entry(
     position: Position,
     now_ms: float,
     metadata: Mapping[str, str] | None = None,
-) -> Entry:
+) -> PendingPromise:
     # Ten thousand promises of one epoch have one text for it; what was read from an answer or a token has it already.
     epoch = sys.intern(position.epoch)
     position = position if position.epoch is epoch else Position(epoch, position.offset)
-    return Entry(transaction_id, token, position, now_ms, epoch, metadata)
+    return PendingPromise(transaction_id, token, position, now_ms, epoch, metadata)
 
 
 @dataclass(eq=False, slots=True)
 class Wait:
     """All that wait for one entry at one level."""
 
-    entry: Entry
+    entry: PendingPromise
     level: str
     since_ms: float
     waiters: list[Waiter] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Wait:
 class Settled(NamedTuple):
     """Waiters to be told, collected by every call that can settle something."""
 
-    entry: Entry
+    entry: PendingPromise
     level: str
     waiters: Sequence[Waiter]
     settlement: Settlement
@@ -173,13 +173,13 @@ class _Queue:
 class PendingSet:
     def __init__(self) -> None:
         self.history: Final = History()
-        self._entries: dict[Entry, None] = {}
-        self._by_token: dict[str, Entry] = {}
+        self._entries: dict[PendingPromise, None] = {}
+        self._by_token: dict[str, PendingPromise] = {}
         self._queues: dict[tuple[str, str], _Queue] = {}
         self._to_ask: dict[Wait, None] = {}
 
     @property
-    def entries(self) -> Collection[Entry]:
+    def entries(self) -> Collection[PendingPromise]:
         """Promises that are waited for, oldest wait first."""
         return self._entries.keys()
 
@@ -188,11 +188,11 @@ class PendingSet:
         """Waits that marks alone cannot settle."""
         return self._to_ask.keys()
 
-    def find(self, token: str) -> Entry | None:
+    def find(self, token: str) -> PendingPromise | None:
         """The entry of a token that is waited for: two handles of one transaction are told of one outcome."""
         return self._by_token.get(token)
 
-    def known(self, entry: Entry, level: str) -> Verdict | None:
+    def known(self, entry: PendingPromise, level: str) -> Verdict | None:
         """What is already known about the entry at the level, by verdict or by marks."""
         # Waits of the book are filed anew whenever the history moves, so this settles none of them.
         if entry.loss is None:
@@ -205,7 +205,7 @@ class PendingSet:
             return entry.loss
         return self._note_durable(entry, level) if self._has_passed(entry, level) else None
 
-    def watch(self, entry: Entry, level: str, waiter: Waiter, moment: Moment) -> None:
+    def watch(self, entry: PendingPromise, level: str, waiter: Waiter, moment: Moment) -> None:
         """Adds a waiter. Settles nothing: ask ``known`` first."""
         wait = entry.wait_at(level)
         if wait is None:
@@ -216,7 +216,7 @@ class PendingSet:
             self._file(wait, self.history.standing(entry.position), moment)
         wait.waiters.append(waiter)
 
-    def unwatch(self, entry: Entry, level: str, waiter: Waiter) -> bool:
+    def unwatch(self, entry: PendingPromise, level: str, waiter: Waiter) -> bool:
         """Takes a waiter away. True when nobody waits for the entry any more."""
         wait = entry.wait_at(level)
         if wait is not None and waiter in wait.waiters:
@@ -309,19 +309,19 @@ class PendingSet:
                 if moment.now_ms - wait.since_ms >= older_than_ms:
                     self._ask(wait, moment)
 
-    def _has_passed(self, entry: Entry, level: str) -> bool:
+    def _has_passed(self, entry: PendingPromise, level: str) -> bool:
         # An epoch that ended below the offset: its marks say that a promise was broken, not that it holds.
         if self.history.standing(entry.position) == "ended":
             return False
         mark = self.history.mark(entry.position.epoch, level)
         return mark is not None and mark >= entry.position.offset
 
-    def _note_durable(self, entry: Entry, level: str) -> Verdict:
+    def _note_durable(self, entry: PendingPromise, level: str) -> Verdict:
         verdict = Verdict(entry.token, entry.id, "durable", level, entry.position, "client:mark")
         entry.durable[level] = verdict
         return verdict
 
-    def _carry(self, entry: Entry, settled: list[Settled]) -> None:
+    def _carry(self, entry: PendingPromise, settled: list[Settled]) -> None:
         """Moves the entry along the ancestry as far as the evidence goes. What its old epoch's marks settled counts."""
         for _ in range(self.history.epochs_known):
             contained = entry.position.epoch != entry.origin
@@ -341,7 +341,7 @@ class PendingSet:
         for entry in list(self._entries):
             self._refile_entry(entry, settled, moment)
 
-    def _refile_entry(self, entry: Entry, settled: list[Settled], moment: Moment) -> None:
+    def _refile_entry(self, entry: PendingPromise, settled: list[Settled], moment: Moment) -> None:
         self._carry(entry, settled)
         standing = self.history.standing(entry.position)
         for wait in list(entry.waits):

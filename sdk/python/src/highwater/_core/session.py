@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from .errors import usage_error
-from .pending_set import Entry
+from .pending_set import PendingPromise
 from .wire import RefusedToken, Verdict
 
 REMEMBERED_MAX: Final = 10_000
@@ -24,15 +24,15 @@ _PREFIX: Final = "hws1"
 class SessionMemory:
     __slots__ = ("_entries", "_is_durable", "_latest")
 
-    def __init__(self, is_durable: Callable[[Entry], bool]) -> None:
+    def __init__(self, is_durable: Callable[[PendingPromise], bool]) -> None:
         """``is_durable``: whether the promise is known to be durable at the client's level."""
         self._is_durable = is_durable
-        self._entries: dict[Entry, None] = {}
-        self._latest: Entry | None = None
+        self._entries: dict[PendingPromise, None] = {}
+        self._latest: PendingPromise | None = None
         """The furthest of the newest epoch: who sees it, sees all before it."""
 
     @property
-    def entries(self) -> Collection[Entry]:
+    def entries(self) -> Collection[PendingPromise]:
         return self._entries.keys()
 
     @property
@@ -50,7 +50,7 @@ class SessionMemory:
         self._compact()
         return ".".join((_PREFIX, *(entry.token for entry in self._entries)))
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: PendingPromise) -> None:
         self._entries[entry] = None
         latest = self._latest
         if (
@@ -62,11 +62,11 @@ class SessionMemory:
         if len(self._entries) > REMEMBERED_MAX:
             self._compact()
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: PendingPromise) -> None:
         """One that was reported lost or broken: the next wait is about the others."""
         self._entries.pop(entry, None)
 
-    def take_over(self, entries: Sequence[Entry], verdicts: Sequence[Verdict | RefusedToken]) -> None:
+    def take_over(self, entries: Sequence[PendingPromise], verdicts: Sequence[Verdict | RefusedToken]) -> None:
         """Remembers those that exist, of a session that this one goes on with."""
         exists = {verdict.token for verdict in verdicts if verdict.verdict in {"durable", "pending"}}
         for entry in entries:
@@ -74,7 +74,7 @@ class SessionMemory:
                 self.add(entry)
 
     def _compact(self) -> None:
-        furthest: dict[str, Entry] = {}
+        furthest: dict[str, PendingPromise] = {}
         for entry in list(self._entries):
             if not self._is_durable(entry):
                 continue

@@ -14,7 +14,7 @@ import {
   type FullSchema,
   type HighwaterQueryResultHKT,
   HighwaterSession,
-  type SessionParts,
+  type SessionContext,
 } from "./session.ts";
 import { Values } from "./values.ts";
 
@@ -81,7 +81,7 @@ function schemaOf<F extends FullSchema>(fullSchema: F | undefined): Relational<F
 }
 
 export function makeDatabase<F extends FullSchema>(
-  parts: SessionParts,
+  parts: SessionContext,
   schema: Relational<F>,
   scope: Scope,
 ): HighwaterDatabase<F> {

@@ -47,7 +47,7 @@ export type FullSchema = Record<string, unknown>;
 export type RelationalSchema<T extends Tables> = library.RelationalSchemaConfig<T> | undefined;
 
 /** What a database and its transactions share. */
-export interface SessionParts {
+export interface SessionContext {
   readonly dialect: PgDialect;
   readonly logger: Logger | undefined;
   readonly cache: Cache | undefined;
@@ -152,11 +152,11 @@ export class HighwaterSession<F extends FullSchema, T extends Tables> extends Pg
   T
 > {
   static override readonly [entityKind]: string = "HighwaterSession";
-  readonly parts: SessionParts;
+  readonly parts: SessionContext;
   readonly schema: RelationalSchema<T>;
   readonly scope: Scope;
 
-  constructor(parts: SessionParts, schema: RelationalSchema<T>, scope: Scope) {
+  constructor(parts: SessionContext, schema: RelationalSchema<T>, scope: Scope) {
     super(parts.dialect);
     this.parts = parts;
     this.schema = schema;

@@ -13,7 +13,7 @@ import {
 } from "@highwater/service";
 import { POSTGRES_DEFAULTS, PostgresStore } from "@highwater/store";
 import { parseAdoptCommand, USAGE } from "./parse.ts";
-import { printAnswer } from "./print.ts";
+import { printResult } from "./print.ts";
 import { runAdopt } from "./run.ts";
 
 const EXIT_FAILED = 1;
@@ -54,7 +54,7 @@ async function main(): Promise<number> {
   try {
     const { trackers } = values;
     const answer = await runAdopt(command, { store, clock: realClock, trackers, caller: { fetch, apiKey } });
-    process.stdout.write(`${command.json ? JSON.stringify(answer, null, 2) : printAnswer(answer)}\n`);
+    process.stdout.write(`${command.json ? JSON.stringify(answer, null, 2) : printResult(answer)}\n`);
     return answer.exitCode;
   } finally {
     await store.close();

@@ -1,7 +1,7 @@
 // The answer as an operator reads it.
-import { type AdoptAnswer } from "./run.ts";
+import { type AdoptResult } from "./run.ts";
 
-export function printAnswer({ plan, command, epoch }: AdoptAnswer): string {
+export function printResult({ plan, command, epoch }: AdoptResult): string {
   const { node, givenUp, trackers, obstacles, hasHistory } = plan;
   return [
     headline({ plan, command, epoch }),
@@ -37,7 +37,7 @@ export function printAnswer({ plan, command, epoch }: AdoptAnswer): string {
   ].join("\n");
 }
 
-function headline({ plan, command, epoch }: Pick<AdoptAnswer, "plan" | "command" | "epoch">): string {
+function headline({ plan, command, epoch }: Pick<AdoptResult, "plan" | "command" | "epoch">): string {
   if (epoch !== null) return `ADOPTED ${plan.node}: epoch ${epoch} has begun (command ${command ?? ""})`;
   if (command !== null)
     return `NOT YET: command ${command} is written on ${plan.node}, but no process has begun an epoch. Check the trackers' /readyz`;

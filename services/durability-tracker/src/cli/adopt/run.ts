@@ -20,7 +20,7 @@ export interface AdoptDeps {
   readonly caller: TrackerCaller;
 }
 
-export interface AdoptAnswer {
+export interface AdoptResult {
   readonly plan: AdoptionPlan;
   /** The id of the command that was written; null: nothing was. */
   readonly command: string | null;
@@ -34,7 +34,7 @@ const BEGIN_MS = 30_000;
 const POLL_MS = 200;
 
 /** Errors: `invalid_request` when the node is not configured. */
-export async function runAdopt(command: AdoptCommand, deps: AdoptDeps): Promise<AdoptAnswer> {
+export async function runAdopt(command: AdoptCommand, deps: AdoptDeps): Promise<AdoptResult> {
   const { store, clock, caller } = deps;
   const { node, act } = command;
   if (!store.nodes.some(({ id }) => id === node))

@@ -3,7 +3,7 @@ import { type EpochId, EpochRecord, validate } from "@highwater/protocol";
 import { type Clock, type NodeReport, sleep, type Store, type Witness } from "@highwater/store";
 import Type from "typebox";
 import { type TrackerMemory } from "../../failover/history.ts";
-import { type TrackerAnswer } from "../../failover/report.ts";
+import { type TrackerPreviews } from "../../failover/report.ts";
 import { FailoverPreview, type FailoverPreviewRequest } from "../../failover/wire.ts";
 
 export interface NodeAnswers {
@@ -68,7 +68,7 @@ export interface TrackerCaller {
   readonly apiKey: string | null;
 }
 
-const MarksAnswer = Type.Object({ epochs: Type.Array(EpochRecord) });
+const MarksReply = Type.Object({ epochs: Type.Array(EpochRecord) });
 
 export type Remembered =
   | ({ readonly kind: "remembers" } & TrackerMemory)
@@ -81,7 +81,7 @@ export function askMemories(urls: readonly string[], caller: TrackerCaller): Pro
       const tracker = hostOf(url);
       try {
         const body = await call(`${url}/v1/durability/marks`, caller, undefined);
-        const checked = validate(MarksAnswer, body);
+        const checked = validate(MarksReply, body);
         if (!checked.ok) return { kind: "silent", tracker, reason: "its answer is not a tracker's" };
         return { kind: "remembers", tracker, epochs: checked.value.epochs };
       } catch (cause) {
@@ -95,7 +95,7 @@ export async function askPreview(
   url: string,
   caller: TrackerCaller,
   request: FailoverPreviewRequest,
-): Promise<TrackerAnswer> {
+): Promise<TrackerPreviews> {
   const tracker = hostOf(url);
   try {
     const checked = validate(

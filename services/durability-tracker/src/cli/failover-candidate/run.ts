@@ -2,7 +2,7 @@
 import { type LevelRule } from "@highwater/protocol";
 import { type Clock, type Store } from "@highwater/store";
 import { type Decision, decideCandidate } from "../../failover/candidate.ts";
-import { type CandidateReport, makeReport, type TrackerAnswer } from "../../failover/report.ts";
+import { type CandidateReport, makeReport, type TrackerPreviews } from "../../failover/report.ts";
 import { askMemories, askNodes, askPreview, hostOf, type Remembered, type TrackerCaller } from "./ask.ts";
 import { badInput, type CandidateCommand } from "./parse.ts";
 
@@ -51,7 +51,7 @@ async function askTracker(
   url: string,
   memory: Remembered | undefined,
   about: { readonly decision: Decision; readonly command: CandidateCommand; readonly caller: TrackerCaller },
-): Promise<TrackerAnswer> {
+): Promise<TrackerPreviews> {
   const tracker = hostOf(url);
   if (memory?.kind !== "remembers")
     return { tracker, kind: "silent", reason: memory?.reason ?? "it was not asked" };

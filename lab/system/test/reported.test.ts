@@ -47,9 +47,9 @@ test("a level that stands still is told, and so is a transaction that is late at
     const found = await eventsOf(tracker, "transaction.delayed");
     return found.length > 0 && found;
   });
-  const told = delayed.map(({ data }) => data as { id: string; metadata?: unknown; verdicts: object });
+  const answered = delayed.map(({ data }) => data as { id: string; metadata?: unknown; verdicts: object });
   assert.deepEqual(
-    told.map(({ id, metadata: words }) => [id, words]),
+    answered.map(({ id, metadata: words }) => [id, words]),
     [[late.id, metadata]],
     "it alone, and once by all trackers",
   );
