@@ -236,6 +236,7 @@ lint: $(STAMP) $(VENV) ## ESLint with typed rules, knip, and ruff
 	$(BIN)/eslint --max-warnings 0 .
 	$(BIN)/knip --no-progress
 	$(PYTHON) -m ruff check --quiet .
+	$(NODE) scripts/prose/cli.ts
 
 typecheck: $(STAMP) $(VENV) ## tsc --noEmit, and mypy --strict
 	$(BIN)/tsc -p tsconfig.json
