@@ -34,6 +34,11 @@ test("Markdown: code, links' targets and names are no prose; headings, cells and
     "| --- | --- |",
     "* an item is",
     "  told",
+    "",
+    "| packages/rows.slow.test.ts: *nobody is told* |",
+    "",
+    'Tests: "nobody is told",',
+    '"what is told"',
   ].join("\n");
   assert.deepEqual(found("page.md", page).sort(), ["nobody 11", "nobody 13", "reign 11", "told 16"]);
 });

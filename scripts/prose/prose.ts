@@ -89,11 +89,15 @@ function blocksOf({ kind: source, text, line: first }: Passage): Block[] {
   return blocks;
 }
 
-/** Each piece of code becomes an X, so that sentences keep their ends and their number of words. Lines stay. */
+/** Each piece of code, and what follows the path of a test or "Tests:", becomes an X: these are names. Lines stay. */
 function withoutCode(text: string): string {
   const code = /(`+)(?!`).*?\1|\{@\w+\s[^}]*\}|https?:\S+|<[^<>]*>|[\w$]*(?:\w[.:_/]\w|\w\()[^\s,;|]*[\w)]/gs;
   return text
     .replaceAll(/\]\([^)\s]*\)|\]\[[^\]]*\]/g, "]")
+    .replaceAll(
+      /(?<=\.(?:tf)?test\.\w+`?: |\bTests: )[^|]*/g,
+      (names) => `X${names.replaceAll(/[^\n]/g, "")}`,
+    )
     .replaceAll(code, (piece) => `X${piece.replaceAll(/[^\n]/g, "")}`);
 }
 

@@ -14,9 +14,12 @@ export const WORDS = {
     example: ["The epoch that reigns is newer.", "The current epoch is newer."],
   },
   told: {
-    find: /\b(?:told|untold|tells?|telling)\b(?!(?:\s+\w+){0,4}\s+apart\b)/i,
+    find: /(?<!\bhow to )\b(?:told|untold|tells?|telling)\b(?!(?:\s+\w+){0,4}\s+apart\b)/i,
     write: "reported, published, returns, says, knows",
-    example: ["The client is told of it.", "The tracker reports it, and two tell them apart."],
+    example: [
+      "The client is told of it.",
+      "The tracker reports it. Two words tell them apart, and this is how to tell.",
+    ],
   },
   heard: {
     find: /\b(?:hears?|heard|hearing)\b/i,
@@ -24,7 +27,7 @@ export const WORDS = {
     example: ["No tracker has heard of it.", "No tracker has received it."],
   },
   word: {
-    find: /(?:'s|s'|\b(?:its|their|own|last|first|no|a)) words? (?:about|on|of)\b|\bwords of (?:the )?other trackers\b/i,
+    find: /(?:'s|s'|\b(?:its|their|own)) words? (?:about|on|of)\b|\b(?:first|last|no|a) word (?:about|on)\b|\bwords of (?:the )?other trackers\b/i,
     write: "report; of another tracker: peer verdict",
     example: ["It is a node's word about itself.", "It is a node's report; the word of the API is `ack`."],
   },
