@@ -45,7 +45,7 @@ function check(passage: Passage): Finding[] {
   for (const { kind, line, lines } of blocksOf(passage)) {
     if (passage.kind === "page" && kind === "text")
       for (const [at, text] of lines.entries())
-        wide(line + at, text.replace(/\]\(\S*\)|\]\[.*?\]/g, "").length);
+        wide(line + at, text.replaceAll(TARGET, "").replaceAll(TESTS, "").length);
     const prose = withoutCode(lines.map((one) => one.trim()).join("\n"));
     for (const { 0: raw, index } of prose.matchAll(SENTENCE)) {
       const sentence = raw.replaceAll("\n", " ");
@@ -89,11 +89,14 @@ function blocksOf({ kind: source, text, line: first }: Passage): Block[] {
   return blocks;
 }
 
+const TARGET = /\]\([^)\s]*\)|\]\[[^\]]*\]/g;
+const TESTS = /(?<=\.(?:tf)?test\.\w+`?: |\bTests: )[^|]*/g;
+
 /** Each piece of code, and what follows the path of a test or "Tests:", becomes an X: these are names. Lines stay. */
 function withoutCode(text: string): string {
   const code = /(`+)(?!`).*?\1|\{@\w+\s[^}]*\}|https?:\S+|<[^<>]*>|[\w$]*(?:\w[.:_/]\w|\w\()[^\s,;|]*[\w)]/gs;
   return text
-    .replaceAll(/\]\([^)\s]*\)|\]\[[^\]]*\]/g, "]")
+    .replaceAll(TARGET, "]")
     .replaceAll(
       /(?<=\.(?:tf)?test\.\w+`?: |\bTests: )[^|]*/g,
       (names) => `X${names.replaceAll(/[^\n]/g, "")}`,
