@@ -117,7 +117,9 @@ export function latenciesOf(
       const ackMs = acknowledgedAtMs(acknowledgements, offset);
       const heard = heardMs[at];
       if (ackMs === null || heard === undefined)
-        throw new Error(`nobody acknowledged the commit at ${String(offset)}, and its promise was resolved`);
+        throw new Error(
+          `no replica acknowledged the commit at ${String(offset)}, and its promise was resolved`,
+        );
       return heard - ackMs;
     })
     .sort((a, b) => a - b);

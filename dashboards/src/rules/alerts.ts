@@ -126,7 +126,7 @@ export const systemAlerts: readonly Alert[] = [
     for: "30s",
     severity: "page",
     summary: "No gateway answers",
-    says: "Nobody can run a transaction.",
+    says: "No client can run a transaction.",
   },
   {
     name: "HighwaterAllTrackersDown",
@@ -218,7 +218,7 @@ export const webhookAlerts: readonly Alert[] = [
     for: "5m",
     severity: "ticket",
     summary: "A webhook has been waiting for {{ $value | humanizeDuration }}",
-    says: "An endpoint does not take it, or nobody sends.",
+    says: "An endpoint does not take it, or no tracker sends.",
   },
   {
     name: "HighwaterWebhooksGivenUp",

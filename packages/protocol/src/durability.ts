@@ -67,7 +67,7 @@ export const EpochEventData = Type.Object(
     }),
     complete: Type.Boolean({
       description:
-        "True: no transaction of `previous` can be missing without an event of its own. False: one above `forkOffset` can, if the tracker has never heard of it.",
+        "True: no transaction of `previous` can be missing without an event of its own. False: one above `forkOffset` can, if it was never announced to the tracker.",
     }),
     unlisted: Type.Integer({
       minimum: 0,

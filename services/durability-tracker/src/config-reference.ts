@@ -25,7 +25,7 @@ const ABOUT: AboutVariables = {
   TRACKER_LEDGER: about("the file that holds the ledger; of this tracker alone, on a local disk", REQUIRED),
   TRACKER_PROBE_INTERVAL_MS: about("how often the nodes are looked at"),
   TRACKER_CALM_PROBE_INTERVAL_MS: about(
-    "the same once every node has answered, and the same primary has reigned, for 5 s",
+    "the same once every node has answered, and the primary has been the same, for 5 s",
   ),
   TRACKER_BUSY_POLL_MS: about("pause between two looks at the positions while something is pending"),
   TRACKER_IDLE_POLL_MS: about("the same while nothing is"),
@@ -37,9 +37,9 @@ const ABOUT: AboutVariables = {
   TRACKER_MAX_WAITING_PER_KEY: about(
     "tokens of one key for whose verdicts requests wait; more get 429 `concurrency_limited`",
   ),
-  TRACKER_ALIVE_MS: about("a node that was not heard of for so long does not count among the survivors"),
+  TRACKER_ALIVE_MS: about("a node without a report for so long does not count among the survivors"),
   TRACKER_PUBLISH_PATIENCE_MS: about(
-    "how long a loss may wait for the strongest level before it is told at the next weaker one; without an operator's command never below the exposure level",
+    "how long a loss may wait for the strongest level before it is reported at the next weaker one; without an operator's command never below the exposure level",
   ),
   TRACKER_INTENT_PATIENCE_MS: about(
     "an id whose outcome was not announced is settled after so long, and not before its transaction's time is over",

@@ -52,7 +52,7 @@ class Caller:
                 sleep(seconds, cancel)
                 return None
             case _:
-                raise TypeError(f"nobody performs {type(effect).__name__} here")
+                raise TypeError(f"the synchronous client does not perform {type(effect).__name__}")
 
     def _transport(self) -> SyncTransport:
         with self._lock:

@@ -85,7 +85,7 @@ export const ABOUT_EXPOSURE: AboutVariables = {
     "`region`, or the strongest",
   ),
   GATEWAY_EXPOSURE_GATEWAYS: about(
-    "at least so many gateways share the limits while no tracker can be heard",
+    "at least so many gateways share the limits while no tracker can be reached",
   ),
   GATEWAY_EXPOSURE_TRANSACTIONS: about(
     `exposed transactions of all gateways; 0 here and below: no limit. ${HTTP}`,

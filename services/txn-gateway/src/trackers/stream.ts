@@ -130,7 +130,7 @@ export class TrackerStream {
         if (event.id !== undefined) this.#lastIds.set(tracker, event.id);
         this.#take(event, tracker);
         if (this.#isBlind && this.#options.trackers.hasSeeing)
-          throw new Error("the tracker does not hear from the primary, and another one may");
+          throw new Error("the tracker is blind: it gets nothing from the primary, and another one may");
       }
       throw new Error("the tracker ended the stream");
     } catch (cause) {

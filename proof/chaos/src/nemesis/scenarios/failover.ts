@@ -11,7 +11,7 @@ const DEGRADED_MAX = 5_000;
 
 export function best(heard: Parameters<typeof byPosition>[0]): string {
   const [furthest] = byPosition(heard);
-  if (furthest === undefined) throw new Error("no replica is heard");
+  if (furthest === undefined) throw new Error("no replica answers");
   return furthest;
 }
 
