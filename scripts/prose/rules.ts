@@ -87,9 +87,12 @@ export const WORDS = {
     example: ["Nobody waits for it.", "No client waits for it."],
   },
   ofWhich: {
-    find: /\bof which\b/i,
+    find: /(?<!\b(?:any|each|all|both|none|either|neither|some|most) )\bof which\b/i,
     write: "two sentences, or whose",
-    example: ["There are two, of which one is read.", "There are two. One is read."],
+    example: [
+      "There are two, of which one is read.",
+      "There are two. One is read. There are names, any of which will do.",
+    ],
   },
   unlessGiven: {
     find: /\bunless (?:given|(?:another|it|one|they) (?:is|are) given)\b/i,

@@ -69,7 +69,7 @@ export const EpochRecord = Type.Object(
     node: Type.String(),
     cause: EpochCause,
     startedAt: Type.String(),
-    /** Upper bound of this record's own place in the epoch's log. */
+    /** Upper bound of this record's own position in the epoch's log. */
     startOffset: OffsetText,
     /** The previous epoch's log is contained in this history at least up to here. */
     forkOffset: OffsetText,
@@ -147,7 +147,7 @@ const Seq = Type.Integer({
 const Statements = Type.Array(Statement, { minItems: 1, maxItems: LIMITS.statements });
 const SomeStatements = Type.Array(Statement, { maxItems: LIMITS.statements });
 
-/** An unsigned 128-bit tag of whose transaction it is; 0 where nobody is authenticated. */
+/** An unsigned 128-bit tag of whose transaction it is; 0 without authentication. */
 export const OwnerText = Type.String({ pattern: `^(0|${numbersUpTo(String(2n ** 128n - 1n))})$` });
 
 /** As a pattern: the whole numbers from 1 to the limit, which has more than one digit. */
@@ -523,7 +523,10 @@ export const BlindEvent = Type.Object(
 );
 export type BlindEvent = Static<typeof BlindEvent>;
 
-/** What a gateway tells a tracker: an id before its COMMIT, its position after it, or that it came to nothing. */
+/**
+ * An announcement of a gateway to a tracker: an id before its COMMIT, its position after it, or
+ * that it came to nothing.
+ */
 /** Names one attempt of one gateway: a withdrawal takes back what this very attempt announced, and nothing else. */
 const AttemptName = Type.String({ minLength: 1, maxLength: 64 });
 
@@ -536,9 +539,9 @@ export const Announcement = Type.Union([
       by: AttemptName,
       /** So long after this was said the attempt has ended, or its gateway is gone. Until then its id is not settled. */
       endsWithinMs: Type.Integer({ minimum: 1, maximum: LIMITS.endsWithinMs }),
-      /** Absent: nobody's. */
+      /** Absent: it has no owner. */
       owner: Type.Optional(OwnerText),
-      /** After so long without being durable at the level it is told as delayed. */
+      /** After so long without being durable at the level it is reported as delayed. */
       maxDelayMs: Type.Optional(MaxDelayMs),
       level: Type.Optional(LevelName),
       metadata: Type.Optional(Metadata),

@@ -21,7 +21,10 @@ interface Manifest {
   readonly peerDependenciesMeta: Readonly<Record<string, { readonly optional: boolean }>>;
 }
 
-/** Removes what an earlier build has left, and nothing else: whoever names a folder of something else keeps it. */
+/**
+ * Removes the files of an earlier build, and nothing else: a folder of something else that is named
+ * by mistake is kept.
+ */
 async function clear(directory: string, name: string): Promise<void> {
   const names = await readdir(directory).catch(() => []);
   if (names.length === 0) return;
