@@ -232,7 +232,7 @@ fmt-check: $(STAMP) $(VENV)
 	$(NODE) scripts/locks.ts --check
 	$(PYTHON) -m ruff format --check --quiet .
 
-lint: $(STAMP) $(VENV) ## ESLint with typed rules, knip, and ruff
+lint: $(STAMP) $(VENV) ## ESLint with typed rules, knip, ruff, and the rules of prose
 	$(BIN)/eslint --max-warnings 0 .
 	$(BIN)/knip --no-progress
 	$(PYTHON) -m ruff check --quiet .

@@ -62,9 +62,12 @@ export const WORDS = {
     example: ["Its fate is open.", "Its outcome is unknown."],
   },
   gone: {
-    find: /\b(?:transaction|attempt|commit|write|promise|payment)s? (?:is|are|was|were) gone\b/i,
+    find: /(?<!\bof (?:\w+ ){1,2})\b(?:transaction|attempt|commit|write|promise|payment)s? (?:is|are|was|were) gone\b/i,
     write: "lost",
-    example: ["The transaction is gone.", "The transaction is lost, and its gateway is gone."],
+    example: [
+      "The transaction is gone.",
+      "The transaction is lost, and the gateway of a transaction is gone.",
+    ],
   },
   book: {
     find: /\b(?:tracker|client|watcher|service|sdk)'s book\b|\bbook of (?:pending|promises)\b/i,

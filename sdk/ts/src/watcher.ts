@@ -39,7 +39,7 @@ interface Question {
 export class Watcher {
   readonly #shared: Shared;
   readonly #service: Service;
-  /** An entry turned out lost or broken. Called once for it, and before its waiters are told. */
+  /** An entry turned out lost or broken. Called once for it, and before its waiters are called. */
   readonly #onLoss: (entry: PendingPromise, verdict: TokenVerdict) => void;
   readonly pendingSet = new PendingSet();
   readonly #stream: DurabilityStream;

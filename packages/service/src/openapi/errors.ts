@@ -29,7 +29,7 @@ export const ERROR_OPERATIONS: readonly Operation[] = [
     errors: [],
   },
   {
-    ...{ ...shared, path: "/errors/{code}", id: "getError", summary: "What an error code means" },
+    ...{ ...shared, path: "/errors/{code}", id: "getError", summary: "Meaning of an error code" },
     description: "The `type` of a problem is this path. Needs no credential.",
     parameters: [
       {

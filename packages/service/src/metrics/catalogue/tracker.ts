@@ -156,7 +156,7 @@ export const TRACKER = {
   }),
   verdicts: counter("highwater_verdicts_total", {
     labels: { verdict: ["pending", "durable", "lost", "broken", "expired", "unknown"] },
-    help: "Tokens that were judged for whoever asked, by the verdict of the answer.",
+    help: "Tokens that were judged for callers, by the verdict of the answer.",
     question: "What are clients answered, and how often must they ask again?",
   }),
   inDoubt: gauge("highwater_in_doubt_transactions", {
