@@ -157,7 +157,7 @@ export const systemAlerts: readonly Alert[] = [
     expr: `${max(increase('highwater_epochs_begun_total{cause=~"promotion|crash_recovery|reinstated"}', "10m"), "cause")} > 0`,
     severity: "info",
     summary: "A new epoch is current ({{ $labels.cause }})",
-    says: "The primary crashed or changed. Whatever was not durable has been judged.",
+    says: "The primary crashed or changed. Transactions that were not durable have been judged.",
   },
   {
     name: "HighwaterNodeDown",
