@@ -29,7 +29,7 @@ export interface ExposureLimit {
 
 export interface ExposureSettings {
   readonly level: string;
-  /** At least so many gateways share the limits while no tracker tells of them. */
+  /** At least so many gateways share the limits while no tracker reports them. */
   readonly gateways: number;
   /** Those that are on. */
   readonly limits: readonly ExposureLimit[];

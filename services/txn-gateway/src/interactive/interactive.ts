@@ -199,7 +199,7 @@ export class Interactive {
     this.#open.set(ownedName(attempt), open);
     // Kept before it may end below.
     const kept = hold.keep();
-    // The reign may have ended while it was being opened.
+    // The epoch may have ended while it was being opened.
     if (primary.current !== null && primary.current.epoch !== attempt.primaryEpoch.epoch)
       this.failedOver(primary.current);
     return { ...this.#active(id, open, { seq: 0, results: opening.results }), hold: kept };
@@ -263,7 +263,7 @@ export class Interactive {
     const { metrics, deps } = this.#parts;
     const { id } = pinned;
     const { ack } = request;
-    // Of one that is over, a repeated commit only tells what became of it.
+    // Of one that is over, a repeated commit only reports the outcome.
     const open = this.#open.get(ownedName({ id, owner: caller.principal.owner }));
     const beganMs = deps.clock.monotonicMs();
     const trace = open === undefined ? null : traceOfCommit(id, open, request, caller);
@@ -320,7 +320,7 @@ export class Interactive {
     }
   }
 
-  /** Nobody can cancel it any more but the hard limit of time, whose outcome is looked up. */
+  /** Only the hard limit of time can cancel it now, and its outcome is looked up. */
   async #commit(id: TxnId, open: Open, request: AcceptedCommit, admitted: Admitted): Promise<Done> {
     const { announcer, exposure, outcomes, active, config, memory } = this.#parts;
     const { transaction, lifetime } = open;
@@ -463,7 +463,7 @@ export class Interactive {
       if (ended?.entry === open.known) throw endedError(id, ended.end);
       if (transaction.isOver || bounds.signal.aborted) {
         const detail = why instanceof Error ? why.message : "A statement failed.";
-        // It may have ended by other means than its end: its receipt tells.
+        // It may have ended by other means than its end: its receipt shows it.
         const how = why instanceof HighwaterError && why.outcome === "unknown" ? "unknown" : "aborted";
         await this.#end(open, { how, detail });
       }
@@ -522,7 +522,7 @@ export class Interactive {
     return ending;
   }
 
-  /** Another reign has begun: what was open in the old one is gone with its sessions. */
+  /** Another epoch has begun: what was open in the old one is gone with its sessions. */
   failedOver(primaryEpoch: PrimaryEpoch): void {
     for (const open of this.#open.values()) {
       if (open.known.attempt.primaryEpoch.epoch === primaryEpoch.epoch || open.isCommitting) continue;
@@ -589,7 +589,10 @@ function accessOf({ known }: Open): "read" | "write" {
   return known.attempt.readOnly ? "read" : "write";
 }
 
-/** Only a commit is answered from what was committed; to any other call the transaction is gone. */
+/**
+ * Only a commit is answered from what was committed; for any other call the transaction no longer
+ * exists.
+ */
 function answered(id: TxnId, done: Done): HeldCallAnswer {
   if (done.kind === "answered") return { ...done.answer, hold: done.hold?.keep() ?? null };
   throw endedError(id, { how: "committed", detail: "The transaction has committed." });

@@ -55,7 +55,9 @@ export class TrackerStream {
     return this.#connected;
   }
 
-  /** The open stream is of a tracker that does not hear from the primary: no other was found that does. */
+  /**
+   * The open stream is of a tracker that does not see the primary: no other was found that does.
+   */
   get isBlind(): boolean {
     return this.#connected !== null && this.#isBlind;
   }
