@@ -59,7 +59,7 @@ test("TypeScript: comments and messages are prose, other strings and code are no
     " * What a comment begins with may be a noun. What follows is a sentence.",
     " */",
     "const told = `/* nobody */ ${nobody}`.replace(/nobody\\//, told);",
-    'throw new HighwaterError("told_by_nobody", `nobody ${nobody}`, { cause: "told" + call("nobody here") });',
+    'throw new HighwaterError("told_by_nobody", `nobody ${nobody}`, { code: "told" + call("nobody here") });',
     'const metric = { help: "who is told", name: "nobody told" };',
     "// eslint-disable-next-line told",
   ].join("\n");
