@@ -98,7 +98,7 @@ export const WORDS = {
     ],
   },
   unlessGiven: {
-    find: /\bunless (?:given|(?:another|it|one|they) (?:is|are) given)\b/i,
+    find: /\bunless (?:given|(?:another|it|one|they) (?:is|are) given)\b(?! up\b)/i,
     write: "default: …",
     example: ["It is 5 s unless given.", "Default: 5 s."],
   },
